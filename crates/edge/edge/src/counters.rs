@@ -1,0 +1,96 @@
+//! What is counted for proxies, servers and listeners: the numbers behind the statistics page, its CSV and the socket.
+
+use telemetry::{Counter, Histogram, SlidingAverage};
+
+/// Counted by each worker for each side of a proxy, each server and each listener. Names follow HAProxy's CSV columns.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// `conn_tot`: connections accepted (frontend, listener).
+    pub connections: Counter,
+    /// `stot`: sessions.
+    pub sessions: Counter,
+    /// `lbtot`: times chosen by balancing (backend, server).
+    pub balanced: Counter,
+    /// `bin`: bytes from clients.
+    pub bytes_in: Counter,
+    /// `bout`: bytes to clients.
+    pub bytes_out: Counter,
+    /// `dreq`: requests denied.
+    pub denied_requests: Counter,
+    /// `dresp`: responses denied.
+    pub denied_responses: Counter,
+    /// `dcon`: connections denied.
+    pub denied_connections: Counter,
+    /// `dses`: sessions denied.
+    pub denied_sessions: Counter,
+    /// `ereq`: request errors.
+    pub request_errors: Counter,
+    /// `econ`: connection errors.
+    pub connection_errors: Counter,
+    /// `eresp`: response errors.
+    pub response_errors: Counter,
+    /// `wretr`: connection retries.
+    pub retries: Counter,
+    /// `wredis`: redispatches.
+    pub redispatches: Counter,
+    /// `wrew`: failed header rewrites.
+    pub failed_rewrites: Counter,
+    /// `eint`: internal errors.
+    pub internal_errors: Counter,
+    /// `cli_abrt`: transfers aborted by the client.
+    pub client_aborts: Counter,
+    /// `srv_abrt`: transfers aborted by the server.
+    pub server_aborts: Counter,
+    /// `req_tot`: HTTP requests.
+    pub requests: Counter,
+    /// `hrsp_1xx` to `hrsp_5xx`, then `hrsp_other`.
+    pub responses: [Counter; 6],
+    /// `connect`: connections opened to servers.
+    pub connects: Counter,
+    /// `reuse`: requests sent on a connection that stood.
+    pub reuses: Counter,
+    /// `intercepted`: requests that the edge answered itself.
+    pub intercepted: Counter,
+    /// `qtime`: milliseconds in queues.
+    pub queue_time: SlidingAverage,
+    /// `ctime`: milliseconds to connect.
+    pub connect_time: SlidingAverage,
+    /// `rtime`: milliseconds to the response's head.
+    pub response_time: SlidingAverage,
+    /// `ttime`: milliseconds of the whole session.
+    pub total_time: SlidingAverage,
+    /// Microseconds of whole requests, for quantiles.
+    pub latency: Option<Box<Histogram>>,
+}
+
+impl Traffic {
+    /// The counter of a status' class.
+    pub fn response(&self, status: u16) -> &Counter {
+        let [one, two, three, four, five, other] = &self.responses;
+        match status / 100 {
+            1 => one,
+            2 => two,
+            3 => three,
+            4 => four,
+            5 => five,
+            _ => other,
+        }
+    }
+}
+
+/// Counted by each worker for the whole process.
+#[derive(Debug, Default)]
+pub struct ProcessTraffic {
+    /// `CumConns`.
+    pub connections: Counter,
+    /// `CumReq`.
+    pub requests: Counter,
+    /// `TotalBytesOut`.
+    pub bytes_out: Counter,
+    /// `TotalSplicedBytesOut`.
+    pub bytes_spliced: Counter,
+    /// Connections accepted by this worker that are open now; only this worker writes it.
+    pub open: Counter,
+    /// Nanoseconds that the worker was busy, from the runtime.
+    pub busy: Counter,
+}

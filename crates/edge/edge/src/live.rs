@@ -1,0 +1,233 @@
+//! A configuration that runs: proxies and servers with their state and numbers.
+//!
+//! An [`Instance`] is made from a checked configuration and replaced as a whole by a reload. What outlives reloads, the
+//! process' own numbers, stands in [`Process`]. Numbers and server states of proxies that are still there after a reload
+//! are carried over by name.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Instant, SystemTime},
+};
+
+use haproxycfg::model::{self, Config, ProxyIndex, ServerIndex};
+use telemetry::{Gauge, PerWorker};
+
+use crate::counters::{ProcessTraffic, Traffic};
+
+/// What belongs to the process and not to a configuration.
+#[derive(Debug)]
+pub struct Process {
+    /// When it started, monotonic: the zero of every `now_ms`.
+    pub started: Instant,
+    /// When it started, by the calendar.
+    pub started_at: SystemTime,
+    /// Workers.
+    pub workers: usize,
+    /// Counted by each worker.
+    pub traffic: PerWorker<ProcessTraffic>,
+    /// Client connections now and at most.
+    pub connections: Gauge,
+    /// `Maxconn`: `set maxconn global` changes it.
+    pub maxconn: AtomicU32,
+    /// Set once a stop has begun.
+    pub stopping: AtomicBool,
+    /// Reloads so far.
+    pub reloads: AtomicU64,
+    /// Source of unique ids.
+    pub next_stream_id: AtomicU64,
+}
+
+impl Process {
+    /// A process with `workers` workers that starts now.
+    #[must_use]
+    pub fn new(workers: usize, started: Instant, started_at: SystemTime) -> Self {
+        Self {
+            started,
+            started_at,
+            workers,
+            traffic: PerWorker::new(workers),
+            connections: Gauge::default(),
+            maxconn: AtomicU32::new(0),
+            stopping: AtomicBool::new(false),
+            reloads: AtomicU64::new(0),
+            next_stream_id: AtomicU64::new(0),
+        }
+    }
+
+    /// Milliseconds from the start of the process to `now`.
+    #[must_use]
+    pub fn milliseconds(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A running configuration.
+#[derive(Debug)]
+pub struct Instance {
+    /// What it runs.
+    pub config: Arc<Config>,
+    /// Which load of the configuration this is, from 1.
+    pub generation: u64,
+    /// In the order of [`Config::proxies`].
+    pub proxies: Vec<Arc<LiveProxy>>,
+    /// Proxies with a backend side by name.
+    pub backends: HashMap<Arc<str>, ProxyIndex>,
+    /// The process it runs in.
+    pub process: Arc<Process>,
+}
+
+/// A proxy that runs.
+#[derive(Debug)]
+pub struct LiveProxy {
+    /// Its place in the configuration.
+    pub index: ProxyIndex,
+    /// The configuration that holds it.
+    pub config: Arc<Config>,
+    /// Its servers' loads, states and queues.
+    pub farm: Mutex<balance::Farm>,
+    /// In the order of [`model::Proxy::servers`]; runtime additions behind.
+    pub servers: Vec<Arc<LiveServer>>,
+    /// Its listeners in the order of [`model::Proxy::binds`].
+    pub listeners: Vec<LiveListener>,
+    /// Client side.
+    pub frontend: Side,
+    /// Server side.
+    pub backend: Side,
+    /// `set maxconn frontend`.
+    pub maxconn: AtomicU32,
+    /// `disable frontend`: accepts nothing.
+    pub paused: AtomicBool,
+    /// `lastsess` of the backend: milliseconds since the process started, 0 for never.
+    pub last_session_ms: AtomicU64,
+}
+
+/// The numbers of one side of a proxy, or of a server or listener.
+#[derive(Debug)]
+pub struct Side {
+    /// Counted by each worker.
+    pub traffic: PerWorker<Traffic>,
+    /// `scur`, `smax`.
+    pub sessions: Gauge,
+}
+
+impl Side {
+    /// All zero.
+    #[must_use]
+    pub fn new(workers: usize) -> Self {
+        Self { traffic: PerWorker::new(workers), sessions: Gauge::default() }
+    }
+}
+
+/// A listener that runs.
+#[derive(Debug)]
+pub struct LiveListener {
+    /// Its name for statistics (`sock-1` without one).
+    pub name: Arc<str>,
+    /// Its number for statistics.
+    pub id: u32,
+    /// Its numbers.
+    pub side: Arc<Side>,
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct LiveServer {
+    /// Its backend.
+    pub proxy: ProxyIndex,
+    /// Its place there and in the farm.
+    pub index: ServerIndex,
+    /// What the configuration says.
+    pub config: model::Server,
+    /// Where connections go now: resolved, or changed at run time.
+    pub target: RwLock<Target>,
+    /// Counts changes of `target`, so that pooled connections to the old one are dropped.
+    pub target_epoch: AtomicU64,
+    /// Numbers.
+    pub side: Side,
+    /// Checks: state machine and last result.
+    pub health: Mutex<balance::Health>,
+    /// Connections open to it, in use or idle.
+    pub connections: Gauge,
+    /// Idle connections in all workers' pools.
+    pub idle: Gauge,
+    /// `lastsess`: milliseconds since the process started, 0 for never.
+    pub last_session_ms: AtomicU64,
+    /// Counts the times its sessions were ordered to shut down; sessions compare.
+    pub shutdown_epoch: AtomicU64,
+}
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Not known: the name has not resolved.
+    Unresolved,
+    /// TCP; port 0 stands for the port rules of the configuration.
+    Inet(SocketAddr),
+    /// Unix socket by path.
+    Unix(String),
+    /// Abstract unix socket.
+    Abstract(String),
+}
+
+impl LiveProxy {
+    /// What the configuration says of it.
+    #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "a live proxy is made for an index of its own configuration")]
+    pub fn settings(&self) -> &model::Proxy {
+        &self.config.proxies[self.index.0 as usize]
+    }
+
+    /// Its farm, whoever else holds it at the moment.
+    pub fn farm(&self) -> MutexGuard<'_, balance::Farm> {
+        self.farm.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server at a place.
+    #[must_use]
+    pub fn server(&self, index: ServerIndex) -> Option<&Arc<LiveServer>> {
+        self.servers.get(index.0 as usize)
+    }
+}
+
+impl LiveServer {
+    /// Its check state, whoever else holds it at the moment.
+    pub fn health(&self) -> MutexGuard<'_, balance::Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where connections go now.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        self.target.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sends connections elsewhere from now on; pooled ones to the old place are dropped.
+    pub fn retarget(&self, target: Target) {
+        *self.target.write().unwrap_or_else(PoisonError::into_inner) = target;
+        self.target_epoch.fetch_add(1, Relaxed);
+    }
+
+    /// Ends every session that this server serves (`shutdown sessions server`, `on-marked-down shutdown-sessions`).
+    pub fn shut_sessions(&self) {
+        self.shutdown_epoch.fetch_add(1, Relaxed);
+    }
+}
+
+impl Instance {
+    /// The proxy at a place.
+    #[must_use]
+    pub fn proxy(&self, index: ProxyIndex) -> Option<&Arc<LiveProxy>> {
+        self.proxies.get(index.0 as usize)
+    }
+
+    /// The proxy with a backend side of that name.
+    #[must_use]
+    pub fn backend(&self, name: &str) -> Option<&Arc<LiveProxy>> {
+        self.backends.get(name).and_then(|index| self.proxy(*index))
+    }
+}
