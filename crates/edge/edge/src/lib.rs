@@ -1,1 +1,4 @@
-//! edge.
+//! The edge: a load balancer that runs haproxy.cfg.
+
+pub mod counters;
+pub mod live;

@@ -231,3 +231,30 @@ impl Instance {
         self.backends.get(name).and_then(|index| self.proxy(*index))
     }
 }
+
+/// What every worker, check, log and command sees: the process and the instance that runs now.
+#[derive(Debug)]
+pub struct Shared {
+    /// The process.
+    pub process: Arc<Process>,
+    instance: RwLock<Arc<Instance>>,
+}
+
+impl Shared {
+    /// Runs `instance`.
+    #[must_use]
+    pub fn new(process: Arc<Process>, instance: Arc<Instance>) -> Self {
+        Self { process, instance: RwLock::new(instance) }
+    }
+
+    /// The instance that runs now. Workers keep their own copy for the request path and are told of a new one.
+    #[must_use]
+    pub fn instance(&self) -> Arc<Instance> {
+        Arc::clone(&self.instance.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces the instance and returns the one before.
+    pub fn replace(&self, instance: Arc<Instance>) -> Arc<Instance> {
+        std::mem::replace(&mut *self.instance.write().unwrap_or_else(PoisonError::into_inner), instance)
+    }
+}
