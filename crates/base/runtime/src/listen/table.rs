@@ -1,0 +1,235 @@
+//! The sockets that a process holds, by what they are bound to.
+//!
+//! A socket in the kernel has a queue of connections that wait to be accepted. With `SO_REUSEPORT` each socket of a
+//! port has its own, and closing a socket resets what waits in it. So a socket, once bound, is kept for as long as
+//! the configuration listens on its address at all: when the number of workers shrinks, the surplus sockets are
+//! served by the workers that remain ([`Listener::sockets_of`]). Only an address that is no longer wanted is closed,
+//! after what waits there has been accepted.
+
+use super::bind::{BindError, StagedSocket, stage, update};
+use super::spec::{Address, ListenSpec};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Names a socket the same way in the master, its workers and a new master after an upgrade.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct SocketKey {
+    pub(crate) group: GroupKey,
+    /// Which of the sockets that share the port.
+    pub(crate) index: usize,
+}
+
+/// All sockets of one spec: what it is bound to, and which of the specs that are bound to the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct GroupKey {
+    identity: String,
+    occurrence: usize,
+}
+
+/// A listening socket, shared by everything in this process that accepts from it.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    descriptor: OwnedFd,
+    /// No one will accept from it any more once its last user in this process is gone: what waits must be accepted.
+    retired: AtomicBool,
+}
+
+impl Socket {
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn try_clone(&self) -> io::Result<OwnedFd> {
+        self.descriptor.try_clone()
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// One bound [`ListenSpec`] with its sockets, ready to be given to the workers
+/// ([`Workers::distribute`](crate::Workers::distribute)).
+#[derive(Debug)]
+pub struct Listener {
+    /// What was asked for.
+    pub spec: ListenSpec,
+    pub(crate) sockets: Vec<Arc<Socket>>,
+}
+
+impl Listener {
+    /// The sockets that worker `index` of `count` serves: its own, and its part of those that are left over from a
+    /// time with more workers. None when there are more workers than sockets.
+    pub(crate) fn sockets_of(&self, index: usize, count: usize) -> Vec<Arc<Socket>> {
+        self.sockets.iter().skip(index).step_by(count.max(1)).cloned().collect()
+    }
+
+    /// A descriptor of each socket, for handing them to another program.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.sockets.iter().map(|socket| socket.as_fd())
+    }
+}
+
+/// The sockets of a process.
+#[derive(Debug, Default)]
+pub(crate) struct SocketTable {
+    sockets: BTreeMap<SocketKey, Arc<Socket>>,
+    /// The specs that the kept sockets were last set up for.
+    specs: HashMap<GroupKey, ListenSpec>,
+}
+
+/// Sockets made for a new configuration, not yet part of the table. Dropping it closes them.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    staged: Vec<(SocketKey, ListenSpec, StagedSocket)>,
+    specs: Vec<(GroupKey, ListenSpec)>,
+}
+
+/// A way to get a bound socket other than making one: from an old process (`-x`).
+pub(crate) type Inherit<'a> = &'a mut dyn FnMut(&ListenSpec) -> Option<OwnedFd>;
+
+fn group_keys(specs: &[ListenSpec]) -> Vec<(GroupKey, ListenSpec)> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut keys = Vec::with_capacity(specs.len());
+    for spec in specs {
+        let identity = spec.identity();
+        let count = seen.entry(identity.clone()).or_default();
+        keys.push((GroupKey { identity, occurrence: *count }, spec.clone()));
+        *count += 1;
+    }
+    keys
+}
+
+impl SocketTable {
+    /// Makes the sockets that `specs` need and the table lacks. All or nothing: on an error the table and the outside
+    /// are as before.
+    pub(crate) fn prepare(
+        &self,
+        specs: &[ListenSpec],
+        workers: usize,
+        inherit: Inherit<'_>,
+    ) -> Result<Prepared, BindError> {
+        let specs = group_keys(specs);
+        let mut staged = Vec::new();
+        for (group, spec) in &specs {
+            if group.occurrence > 0 && !matches!(spec.address, Address::Ip(_)) {
+                return Err(BindError {
+                    address: spec.address.to_string(),
+                    what: "cannot bind socket",
+                    source: io::Error::new(io::ErrorKind::AddrInUse, "the address is listened on twice"),
+                });
+            }
+            for index in 0..spec.socket_count(workers) {
+                let key = SocketKey { group: group.clone(), index };
+                if self.sockets.contains_key(&key) {
+                    continue;
+                }
+                let socket = match inherit(spec) {
+                    Some(socket) => StagedSocket::inherited(socket),
+                    None => stage(spec)?,
+                };
+                staged.push((key, spec.clone(), socket));
+            }
+        }
+        Ok(Prepared { staged, specs })
+    }
+
+    /// Adds prepared sockets. Nothing is removed yet: the running configuration still uses what it uses.
+    ///
+    /// Returns the keys that were added, for [`Self::remove`] should the new configuration fail later.
+    pub(crate) fn commit(&mut self, prepared: Prepared) -> Result<Vec<SocketKey>, BindError> {
+        let mut added = Vec::new();
+        for (key, spec, staged) in prepared.staged {
+            match staged.commit(&spec) {
+                Ok(socket) => {
+                    self.insert(key.clone(), socket);
+                    added.push(key);
+                }
+                Err(error) => {
+                    self.remove(&added);
+                    return Err(error);
+                }
+            }
+        }
+        for (group, spec) in prepared.specs {
+            if let Some(old) = self.specs.get(&group)
+                && *old != spec
+            {
+                for (_, socket) in self.group(&group) {
+                    // The options of a socket in use are adjusted in place. One that the system refuses stays as it
+                    // was: that is no reason to stop serving.
+                    if let Err(error) = update(&socket.descriptor, old, &spec) {
+                        crate::log::warning!("{error}: left as it was");
+                    }
+                }
+            }
+            self.specs.insert(group, spec);
+        }
+        Ok(added)
+    }
+
+    fn group<'a>(&'a self, group: &'a GroupKey) -> impl Iterator<Item = (&'a SocketKey, &'a Arc<Socket>)> {
+        let first = SocketKey { group: group.clone(), index: 0 };
+        self.sockets.range(first..).take_while(move |(key, _)| key.group == *group)
+    }
+
+    /// Takes a socket in that was bound elsewhere.
+    pub(crate) fn insert(&mut self, key: SocketKey, descriptor: OwnedFd) {
+        self.sockets.insert(key, Arc::new(Socket { descriptor, retired: AtomicBool::new(false) }));
+    }
+
+    /// Closes these sockets here.
+    pub(crate) fn remove(&mut self, keys: &[SocketKey]) {
+        for key in keys {
+            self.sockets.remove(key);
+        }
+    }
+
+    /// The bound listeners of `specs`.
+    pub(crate) fn listeners(&self, specs: &[ListenSpec]) -> Vec<Listener> {
+        group_keys(specs)
+            .into_iter()
+            .map(|(group, spec)| {
+                let sockets = self.group(&group).map(|(_, socket)| Arc::clone(socket)).collect();
+                Listener { spec, sockets }
+            })
+            .collect()
+    }
+
+    /// The keys of the sockets that `specs` do not use.
+    pub(crate) fn unused(&self, specs: &[ListenSpec]) -> Vec<SocketKey> {
+        let wanted: BTreeSet<GroupKey> = group_keys(specs).into_iter().map(|(group, _)| group).collect();
+        self.sockets.keys().filter(|key| !wanted.contains(&key.group)).cloned().collect()
+    }
+
+    /// Marks sockets as given up by the whole service (or takes the mark back), see [`Socket::retired`].
+    pub(crate) fn set_retired(&self, keys: &[SocketKey], retired: bool) {
+        for key in keys {
+            if let Some(socket) = self.sockets.get(key) {
+                socket.retired.store(retired, Ordering::Release);
+            }
+        }
+    }
+
+    /// Everything that is held.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&SocketKey, &Arc<Socket>)> {
+        self.sockets.iter()
+    }
+
+    /// The keys of everything that is held.
+    pub(crate) fn keys(&self) -> Vec<SocketKey> {
+        self.sockets.keys().cloned().collect()
+    }
+
+    /// Forgets the specs of groups that hold no socket any more.
+    pub(crate) fn forget_unused_specs(&mut self) {
+        let held: BTreeSet<&GroupKey> = self.sockets.keys().map(|key| &key.group).collect();
+        self.specs.retain(|group, _| held.contains(group));
+    }
+}

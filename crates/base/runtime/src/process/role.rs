@@ -1,0 +1,182 @@
+//! What a role implements, and what it is told.
+
+use crate::listen::{ListenSpec, Listener};
+use serde::{Deserialize, Serialize};
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A service that [`super::run`] runs. The value lives in the master process (or in the single process).
+///
+/// The same program is started again for the worker process, with the same arguments, so `main` builds the same role
+/// there and calls [`super::run`] again, which then calls [`Role::open`] and never [`Role::check`].
+pub trait Role: 'static {
+    /// The part that serves, in the worker process.
+    type Service: Service;
+
+    /// Reads and checks the configuration, and says what it needs. The text of an error is what is shown.
+    ///
+    /// Called at start, for each reload, and in the new program before an upgrade. The answer must hold everything
+    /// that the service needs ([`Plan::blob`]): the worker may have another user and another root directory.
+    fn check(&mut self, reason: CheckReason) -> Result<Plan, String>;
+
+    /// Makes the service, in the worker process, before it gives its privileges up and before any thread is started.
+    /// The place to open what is out of reach later. `load` is what [`Service::load`] will get first.
+    fn open(self, first: &Load) -> Result<Self::Service, String>;
+
+    /// Answers a line on the master's control socket that this crate does not know, if the role does.
+    fn command(&mut self, line: &str, status: &MasterStatus) -> Option<String> {
+        let _ = (line, status);
+        None
+    }
+}
+
+/// The serving part of a role: lives on the control thread of the worker process, inside a tokio `LocalRuntime`
+/// (`spawn_local` works), and owns the [`crate::Workers`].
+pub trait Service: 'static {
+    /// Takes a configuration: the first one or, at a reload, the next one. When it returns `Ok`, new connections are
+    /// served by it. When it returns an error, everything must be as before.
+    fn load(&mut self, load: Load) -> impl Future<Output = Result<(), String>>;
+
+    /// Stops accepting, lets what runs come to its end, and returns when nothing is left. The process then exits. It
+    /// is cut short by `hard-stop-after` and by the signals that stop at once.
+    fn drain(&mut self, reason: DrainReason) -> impl Future<Output = ()>;
+
+    /// SIGHUP in a process without a master: HAProxy writes the state of its servers to its logs then.
+    fn hang_up(&mut self) {}
+
+    /// SIGTTOU (`true`) and SIGTTIN (`false`): stop and go on accepting.
+    fn pause(&mut self, paused: bool) {
+        let _ = paused;
+    }
+}
+
+/// Why a configuration is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckReason {
+    /// The first one of this master.
+    Start,
+    /// A reload was asked for.
+    Reload,
+    /// This is a new program that a running master wants to be replaced with. Nothing is kept but the verdict.
+    Probe,
+}
+
+/// A checked configuration: what the master needs to know of it.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// The configuration as the service will get it. Opaque here.
+    pub blob: Vec<u8>,
+    /// What to listen on.
+    pub listeners: Vec<ListenSpec>,
+    /// How many workers will serve: the number of sockets of each `reuseport` listener.
+    pub workers: usize,
+    /// What the worker process sets up before it serves.
+    pub settings: ProcessSettings,
+}
+
+/// What the worker process is to be. All but `hard_stop_after` take effect when a worker process starts, not at a
+/// reload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessSettings {
+    /// User to become (`uid`, or `user` through [`super::user_id`]).
+    pub uid: Option<u32>,
+    /// Group to become (`gid`, or `group` through [`super::group_id`]).
+    pub gid: Option<u32>,
+    /// Supplementary groups. `None` with a `gid`: none at all.
+    pub groups: Option<Vec<u32>>,
+    /// Root directory to change to.
+    pub chroot: Option<PathBuf>,
+    /// Descriptors that may be open (`ulimit-n`). `None`: as many as the hard limit allows.
+    pub descriptors_max: Option<u64>,
+    /// Whether the process may dump core though its user changed (`set-dumpable`).
+    pub dumpable: bool,
+    /// How long a drain may last (`hard-stop-after`). `None`: for ever.
+    pub hard_stop_after: Option<Duration>,
+}
+
+impl Default for ProcessSettings {
+    fn default() -> Self {
+        Self {
+            uid: None,
+            gid: None,
+            groups: None,
+            chroot: None,
+            descriptors_max: None,
+            dumpable: false,
+            hard_stop_after: None,
+        }
+    }
+}
+
+/// A configuration to serve by.
+#[derive(Debug)]
+pub struct Load {
+    /// Counts up with every configuration that a master has accepted.
+    pub generation: u64,
+    /// [`Plan::blob`].
+    pub blob: Vec<u8>,
+    /// [`Plan::listeners`], bound, in the same order. All of them at every load: open acceptors for these, then stop
+    /// the acceptors of the previous load.
+    pub listeners: Vec<Listener>,
+    /// [`Plan::workers`].
+    pub workers: usize,
+    /// [`Plan::settings`].
+    pub settings: ProcessSettings,
+}
+
+/// Why a service drains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrainReason {
+    /// The whole service ends.
+    Stop,
+    /// Another process serves from now on.
+    Replaced,
+    /// The master is gone.
+    Orphaned,
+}
+
+/// What the master knows of its processes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MasterStatus {
+    /// The master's process number.
+    pub pid: u32,
+    /// The generation that is served.
+    pub generation: u64,
+    /// Reloads that were accepted.
+    pub reloads: u64,
+    /// Reloads and upgrades that were refused.
+    pub failed_reloads: u64,
+    /// Workers that ended without being told to.
+    pub worker_deaths: u64,
+    /// Workers, the current one first.
+    pub workers: Vec<WorkerStatus>,
+}
+
+/// What the master knows of one worker process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerStatus {
+    /// Process number.
+    pub pid: u32,
+    /// The generation that it serves.
+    pub generation: u64,
+    /// Starting, serving or draining.
+    pub state: WorkerState,
+    /// Seconds since it was started.
+    pub uptime_s: u64,
+    /// Reloads it has seen, upgrades included.
+    pub reloads: u64,
+}
+
+/// What a worker process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkerState {
+    /// Not ready yet.
+    Starting,
+    /// Takes connections.
+    Serving,
+    /// Finishes what it has.
+    Draining,
+}

@@ -1,0 +1,295 @@
+//! Worker threads: one operating system thread each, with its own tokio `LocalRuntime`.
+//!
+//! Tasks are spawned with `tokio::task::spawn_local` and never leave their thread, so nothing on the path of a
+//! request takes a lock. The control thread talks to the workers by commands of the role's own type.
+
+use crate::listen::{AcceptMode, AcceptorSeed, AcceptorThreads, ConnectionCounts, Listener, SeedSource};
+use crate::log;
+use crate::listen::Count;
+use std::any::Any;
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::sync::mpsc;
+
+/// How worker threads are run.
+#[derive(Debug, Clone)]
+pub struct WorkerOptions {
+    /// How many (`nbthread`); at least one.
+    pub count: usize,
+    /// The processors that each worker may run on (`cpu-map`), by index; workers past the end, or with an empty list,
+    /// run anywhere.
+    pub cpu_map: Vec<Vec<usize>>,
+    /// Task polls between two looks at the sockets when tasks are always ready. `None`: tokio's default (61).
+    pub event_interval: Option<u32>,
+    /// Task polls between two looks at the queue of tasks woken by other threads. `None`: tokio's default (31).
+    pub global_queue_interval: Option<u32>,
+    /// Socket events taken in one look (`tune.maxpollevents`). `None`: tokio's default (1024).
+    pub max_io_events: Option<usize>,
+    /// Connections accepted from a listener before other tasks get their turn (`tune.maxaccept`).
+    pub max_accept: usize,
+    /// What a worker that panics does to the process.
+    pub on_panic: OnPanic,
+}
+
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        Self {
+            count: 1,
+            cpu_map: Vec::new(),
+            event_interval: None,
+            global_queue_interval: None,
+            max_io_events: None,
+            max_accept: 64,
+            on_panic: OnPanic::default(),
+        }
+    }
+}
+
+/// What a panic of a worker's main future does. (A panic in a task spawned on a worker ends that task alone.)
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnPanic {
+    /// The process exits with [`PANIC_EXIT_CODE`]: a worker that is gone leaves its sockets unserved, and a master
+    /// starts the process again at once.
+    #[default]
+    Exit,
+    /// It is reported by [`Workers::join`] alone.
+    Report,
+}
+
+/// The exit code of a process whose worker panicked: that of a process ended by `SIGABRT`.
+pub const PANIC_EXIT_CODE: i32 = 134;
+
+/// What a worker's main future gets.
+#[derive(Debug)]
+pub struct WorkerContext<C> {
+    /// Which worker, from zero; its thread is named `worker-` and this number plus one.
+    pub index: usize,
+    /// Commands from the control thread. `None` means: close the listeners, finish what is running, and return.
+    pub commands: mpsc::UnboundedReceiver<C>,
+}
+
+/// How a worker ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerEnd {
+    /// Which worker.
+    pub index: usize,
+    /// The panic's message, if it ended by one.
+    pub panic: Option<String>,
+}
+
+type Run<C> = Arc<dyn Fn(&LocalRuntime, WorkerContext<C>) + Send + Sync>;
+
+/// The worker threads of a process, as their control thread holds them.
+pub struct Workers<C> {
+    options: WorkerOptions,
+    run: Run<C>,
+    senders: Vec<mpsc::UnboundedSender<C>>,
+    counts: Vec<Arc<Count>>,
+    threads: AcceptorThreads,
+    ended: (mpsc::UnboundedSender<WorkerEnd>, mpsc::UnboundedReceiver<WorkerEnd>),
+    running: usize,
+}
+
+impl<C: Send + 'static> Workers<C> {
+    /// Starts `options.count` workers, each running the future that `run` makes for it until that ends.
+    pub fn start<F, R>(options: WorkerOptions, run: F) -> io::Result<Self>
+    where
+        F: Fn(WorkerContext<C>) -> R + Send + Sync + 'static,
+        R: Future<Output = ()> + 'static,
+    {
+        let count = options.count.max(1);
+        let mut workers = Self {
+            options,
+            run: Arc::new(move |runtime, context| runtime.block_on(run(context))),
+            senders: Vec::new(),
+            counts: Vec::new(),
+            threads: AcceptorThreads::default(),
+            ended: mpsc::unbounded_channel(),
+            running: 0,
+        };
+        workers.resize(count)?;
+        Ok(workers)
+    }
+
+    /// How many take commands.
+    pub fn count(&self) -> usize {
+        self.senders.len()
+    }
+
+    /// Changes how many there are, at least one. Those above the new count get `None` for their next command and end
+    /// when they are done; their sockets are served by the others from the next [`Self::distribute`] on.
+    pub fn resize(&mut self, count: usize) -> io::Result<()> {
+        let count = count.max(1);
+        self.senders.truncate(count);
+        while self.senders.len() < count {
+            self.spawn(self.senders.len())?;
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, index: usize) -> io::Result<()> {
+        let (sender, commands) = mpsc::unbounded_channel();
+        let context = WorkerContext { index, commands };
+        let run = Arc::clone(&self.run);
+        let options = self.options.clone();
+        let ended = self.ended.0.clone();
+        let (report, started) = std::sync::mpsc::channel();
+        std::thread::Builder::new().name(format!("worker-{}", index + 1)).spawn(move || {
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                let runtime = match prepare(&options, index) {
+                    Ok(runtime) => runtime,
+                    Err(error) => {
+                        let _ = report.send(Err(error));
+                        return;
+                    }
+                };
+                let _ = report.send(Ok(()));
+                run(&runtime, context);
+            }));
+            let panic = result.err().map(|payload| panic_text(&*payload));
+            if let Some(text) = &panic {
+                log::alert!("worker-{} panicked: {text}", index + 1);
+                if options.on_panic == OnPanic::Exit {
+                    std::process::exit(PANIC_EXIT_CODE);
+                }
+            }
+            let _ = ended.send(WorkerEnd { index, panic });
+        })?;
+        started.recv().unwrap_or_else(|_| Err(io::Error::other("the worker thread ended at once")))?;
+        self.running += 1;
+        self.senders.push(sender);
+        if self.counts.len() <= index {
+            self.counts.push(Arc::default());
+        }
+        Ok(())
+    }
+
+    /// Sends a command to one worker. Returns whether it is there to get it.
+    pub fn send(&self, index: usize, command: C) -> bool {
+        self.senders.get(index).is_some_and(|sender| sender.send(command).is_ok())
+    }
+
+    /// Sends each worker the command that `make` gives for its index.
+    pub fn broadcast(&self, mut make: impl FnMut(usize) -> C) {
+        for (index, sender) in self.senders.iter().enumerate() {
+            // A worker that has ended has been reported.
+            let _ = sender.send(make(index));
+        }
+    }
+
+    /// The number of connections of each worker, as counted by the [`crate::ConnectionGuard`]s that are alive.
+    pub fn connection_counts(&self) -> ConnectionCounts {
+        ConnectionCounts::new(self.counts.clone())
+    }
+
+    /// Splits listeners among the workers: for each worker, its share of each listener that it serves.
+    pub fn distribute(&mut self, listeners: &[Listener]) -> io::Result<Vec<Vec<AcceptorSeed>>> {
+        let workers = self.count();
+        let mut shares: Vec<Vec<AcceptorSeed>> = Vec::new();
+        shares.resize_with(workers, Vec::new);
+        let counts = self.counts.get(..workers).unwrap_or(&self.counts);
+        let max_accept = self.options.max_accept.max(1);
+        for listener in listeners {
+            let spec = Arc::new(listener.spec.clone());
+            let seed = |source| AcceptorSeed { spec: Arc::clone(&spec), max_accept, source };
+            match spec.effective_mode() {
+                AcceptMode::ReusePort => {
+                    for (index, (share, count)) in shares.iter_mut().zip(counts).enumerate() {
+                        let sockets = listener.sockets_of(index, workers);
+                        if !sockets.is_empty() {
+                            share.push(seed(SeedSource::Direct { sockets, count: Arc::clone(count) }));
+                        }
+                    }
+                }
+                AcceptMode::Shared if workers == 1 => {
+                    for (share, count) in shares.iter_mut().zip(counts) {
+                        let sockets = listener.sockets.clone();
+                        share.push(seed(SeedSource::Direct { sockets, count: Arc::clone(count) }));
+                    }
+                }
+                AcceptMode::Shared => {
+                    for (index, (share, count)) in shares.iter_mut().zip(counts).enumerate() {
+                        let thread = self.threads.shared(index)?;
+                        let counts = std::slice::from_ref(count);
+                        for (connections, registration) in
+                            thread.register(&spec, &listener.sockets, counts, max_accept)?
+                        {
+                            share.push(seed(SeedSource::Handed { connections, registration }));
+                        }
+                    }
+                }
+                AcceptMode::Dispatch => {
+                    let thread = self.threads.dispatch()?;
+                    let ends = thread.register(&spec, &listener.sockets, counts, max_accept)?;
+                    for (share, (connections, registration)) in shares.iter_mut().zip(ends) {
+                        share.push(seed(SeedSource::Handed { connections, registration }));
+                    }
+                }
+            }
+        }
+        Ok(shares)
+    }
+
+    /// Tells all workers to finish (their next command is `None`) without waiting for them.
+    pub fn finish(&mut self) {
+        self.senders.clear();
+    }
+
+    /// Tells all workers to finish and waits until the last has. Returns how each one ended, those that a
+    /// [`Self::resize`] took away included. May be cancelled and called again.
+    pub async fn join(&mut self) -> Vec<WorkerEnd> {
+        self.finish();
+        let mut ends = Vec::new();
+        while self.running > 0 {
+            let Some(end) = self.ended.1.recv().await else { break };
+            self.running -= 1;
+            ends.push(end);
+        }
+        ends
+    }
+}
+
+fn prepare(options: &WorkerOptions, index: usize) -> io::Result<LocalRuntime> {
+    if let Some(processors) = options.cpu_map.get(index).filter(|processors| !processors.is_empty()) {
+        pin(processors)?;
+    }
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all();
+    if let Some(interval) = options.event_interval {
+        builder.event_interval(interval.max(1));
+    }
+    if let Some(interval) = options.global_queue_interval {
+        builder.global_queue_interval(interval.max(1));
+    }
+    if let Some(events) = options.max_io_events {
+        builder.max_io_events_per_tick(events.max(1));
+    }
+    builder.thread_name(format!("blocking-{}", index + 1));
+    builder.build_local(LocalOptions::default())
+}
+
+/// Binds the calling thread to these processors.
+fn pin(processors: &[usize]) -> io::Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    for &processor in processors {
+        if processor >= rustix::thread::CpuSet::MAX_CPU {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no processor {processor}")));
+        }
+        set.set(processor);
+    }
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+/// The message of a panic.
+pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        (*text).to_owned()
+    } else if let Some(text) = payload.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        "no message".to_owned()
+    }
+}
