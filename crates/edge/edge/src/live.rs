@@ -11,6 +11,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
+    task::Waker,
     time::{Instant, SystemTime},
 };
 
@@ -18,6 +19,9 @@ use haproxycfg::model::{self, Config, ProxyIndex, ServerIndex};
 use telemetry::{Gauge, PerWorker};
 
 use crate::counters::{ProcessTraffic, Traffic};
+
+/// A farm whose waiting requests are woken as tasks.
+pub type Farm = balance::Farm<Waker>;
 
 /// What belongs to the process and not to a configuration.
 #[derive(Debug)]
@@ -40,6 +44,8 @@ pub struct Process {
     pub reloads: AtomicU64,
     /// Source of unique ids.
     pub next_stream_id: AtomicU64,
+    /// Source of [`LiveServer::key`].
+    pub next_server_key: AtomicU64,
 }
 
 impl Process {
@@ -56,6 +62,7 @@ impl Process {
             stopping: AtomicBool::new(false),
             reloads: AtomicU64::new(0),
             next_stream_id: AtomicU64::new(0),
+            next_server_key: AtomicU64::new(1),
         }
     }
 
@@ -88,8 +95,10 @@ pub struct LiveProxy {
     pub index: ProxyIndex,
     /// The configuration that holds it.
     pub config: Arc<Config>,
-    /// Its servers' loads, states and queues.
-    pub farm: Mutex<balance::Farm>,
+    /// Its servers' loads, states, checks and queues.
+    pub farm: Mutex<Farm>,
+    /// How it hashes keys.
+    pub hasher: balance::Hasher,
     /// In the order of [`model::Proxy::servers`]; runtime additions behind.
     pub servers: Vec<Arc<LiveServer>>,
     /// Its listeners in the order of [`model::Proxy::binds`].
@@ -137,6 +146,8 @@ pub struct LiveListener {
 /// A server that runs.
 #[derive(Debug)]
 pub struct LiveServer {
+    /// Unique in the process; kept over a reload that leaves the server as it is.
+    pub key: u64,
     /// Its backend.
     pub proxy: ProxyIndex,
     /// Its place there and in the farm.
@@ -149,8 +160,6 @@ pub struct LiveServer {
     pub target_epoch: AtomicU64,
     /// Numbers.
     pub side: Side,
-    /// Checks: state machine and last result.
-    pub health: Mutex<balance::Health>,
     /// Connections open to it, in use or idle.
     pub connections: Gauge,
     /// Idle connections in all workers' pools.
@@ -182,9 +191,32 @@ impl LiveProxy {
         &self.config.proxies[self.index.0 as usize]
     }
 
-    /// Its farm, whoever else holds it at the moment.
-    pub fn farm(&self) -> MutexGuard<'_, balance::Farm> {
+    /// Its farm, whoever else holds it at the moment. To change it, use
+    /// [`LiveProxy::with_farm`], which also does what the farm asks for afterwards.
+    pub fn farm(&self) -> MutexGuard<'_, Farm> {
         self.farm.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Works on the farm and then does what the farm asks for: wakes the requests that may go, and hands its events to
+    /// `on_event`.
+    pub fn with_farm<R>(&self, work: impl FnOnce(&mut Farm) -> R, mut on_event: impl FnMut(balance::Event)) -> R {
+        let mut farm = self.farm();
+        let result = work(&mut farm);
+        loop {
+            // NOTE: neither wakers nor events are acted on under the lock.
+            let (wake, event) = (farm.poll_wake(), farm.poll_event());
+            if wake.is_none() && event.is_none() {
+                return result;
+            }
+            drop(farm);
+            if let Some(waker) = wake {
+                waker.wake();
+            }
+            if let Some(event) = event {
+                on_event(event);
+            }
+            farm = self.farm();
+        }
     }
 
     /// The server at a place.
@@ -195,11 +227,6 @@ impl LiveProxy {
 }
 
 impl LiveServer {
-    /// Its check state, whoever else holds it at the moment.
-    pub fn health(&self) -> MutexGuard<'_, balance::Health> {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Where connections go now.
     #[must_use]
     pub fn target(&self) -> Target {
