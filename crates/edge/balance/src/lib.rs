@@ -1,1 +1,44 @@
-//! balance.
+//! Chooses servers, queues requests and decides health.
+//!
+//! A [`Farm`] is the state of one backend: its servers, the algorithm that chooses among them, their limits and
+//! queues, and what checks and people say about them. It is pure: it opens no socket and reads no clock; time is an
+//! argument, in milliseconds of any monotonic clock, and random numbers come from a seed. It is meant to sit behind a
+//! mutex that several worker threads take for a moment.
+//!
+//! Where HAProxy 2.6's choice is deterministic, the farm's equals it: same servers, same requests, same sequence.
+//!
+//! - [`Farm::pick`] chooses for a request, or queues it; [`Farm::release`] gives the slot back; [`Farm::claim`] and
+//!   [`Farm::cancel`] end the wait in a queue.
+//! - [`Farm::check_begin`] and [`Farm::check_end`] bracket a health check; [`Farm::observe`] counts what traffic tells.
+//! - [`Farm::poll_wake`] and [`Farm::poll_event`] give what is to be done outside, after each call.
+//! - [`Hasher`] computes the keys of the hashing algorithms, without the lock.
+//! - [`RetryPolicy`] says what to do after a failure.
+
+pub mod config;
+mod event;
+mod farm;
+pub mod hash;
+pub mod health;
+mod id;
+mod lb;
+mod order;
+mod pool;
+mod retry;
+mod rng;
+mod server;
+
+pub use config::{
+    Algorithm, CheckConfig, FarmConfig, Forced, HashConfig, HashFunction, HashType, Observe, OnError, ProxyType,
+    ServerConfig, UriOptions,
+};
+pub use event::{ConsoleLevel, Event, LogLevel, Message, ShutdownReason};
+pub use farm::{
+    AdminFlagError, BackendStats, CheckView, Claim, Farm, Followed, Pick, QueuePosition, Request, ServerSnapshot,
+    ServerStats, ServerStatus, WeightChange, WeightError,
+};
+pub use hash::Hasher;
+pub use health::{CheckReport, CheckResult, CheckStatus, Observation};
+pub use id::{ServerId, Ticket};
+pub use retry::{Failure, Retry, RetryAfter, RetryOn, RetryPolicy, RetrySituation};
+pub use rng::Rng;
+pub use server::{AdminState, OperationalState};

@@ -1,0 +1,167 @@
+//! Carrying the state of servers over to another farm: at a reload, or through a state file.
+
+use crate::ServerId;
+use crate::health::{CheckResult, CheckStatus};
+use crate::server::{AdminState, OperationalState};
+
+use super::state::Cause;
+use super::{Farm, WeightChange};
+
+/// What is worth keeping about a server: the fields of HAProxy's state file that a farm knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerSnapshot {
+    /// The server's name.
+    pub name: String,
+    /// The server's number (`id`).
+    pub number: u32,
+    /// `srv_op_state`.
+    pub state: OperationalState,
+    /// `srv_admin_state`.
+    pub admin: AdminState,
+    /// `srv_uweight`: the weight in force.
+    pub user_weight: u32,
+    /// `srv_iweight`: the weight in the configuration.
+    pub initial_weight: u32,
+    /// `srv_time_since_last_change`, in seconds.
+    pub last_change_s: u64,
+    /// Seconds it was down so far.
+    pub down_time_s: u64,
+    /// `srv_check_status`.
+    pub check_status: CheckStatus,
+    /// `srv_check_result`.
+    pub check_result: CheckResult,
+    /// `srv_check_health`.
+    pub check_health: u32,
+    /// Whether checks are switched on; `None` if the server has none.
+    pub check_enabled: Option<bool>,
+    /// More about the last check.
+    pub check_info: String,
+    /// The last check's code.
+    pub check_code: u16,
+    /// The last check's duration.
+    pub check_duration_ms: Option<u64>,
+    /// The limit in force, if it was changed at run time.
+    pub maxconn: Option<u32>,
+}
+
+impl<W> Farm<W> {
+    /// The state of a server, to be kept.
+    pub fn snapshot(&self, id: ServerId, now_ms: u64) -> Option<ServerSnapshot> {
+        let server = self.pool.servers.get(id)?;
+        let check = &server.check;
+        let configured = server.config.maxconn.max(server.config.minconn);
+        Some(ServerSnapshot {
+            name: server.config.name.clone(),
+            number: server.number,
+            state: server.current.state,
+            admin: server.current.admin,
+            user_weight: server.user_weight,
+            initial_weight: server.initial_weight,
+            last_change_s: (now_ms / 1_000).saturating_sub(server.last_change_ms / 1_000),
+            down_time_s: server.down_time_s,
+            check_status: check.status,
+            check_result: check.result,
+            check_health: check.health,
+            check_enabled: check.config.map(|_| check.enabled),
+            check_info: check.info.clone(),
+            check_code: check.code,
+            check_duration_ms: check.duration_ms,
+            maxconn: (server.maxconn != configured).then_some(server.maxconn),
+        })
+    }
+
+    /// Brings a server of a new farm into the state another one was in, by HAProxy's rules: what the configuration
+    /// changed wins over what was set at run time; everything else is kept. Says nothing in the log.
+    pub fn restore(&mut self, id: ServerId, snapshot: &ServerSnapshot, now_ms: u64) {
+        if self.pool.servers.get(id).is_none() {
+            return;
+        }
+        let events = self.events.len();
+        let went_down = (self.counters.went_down, self.pool.servers[id].counters.went_down);
+        self.restore_health(id, snapshot, now_ms);
+        self.restore_admin(id, snapshot, now_ms);
+        let server = &mut self.pool.servers[id];
+        server.last_change_ms = now_ms.saturating_sub(snapshot.last_change_s.saturating_mul(1_000));
+        server.down_time_s = snapshot.down_time_s;
+        let check = &mut server.check;
+        check.status = snapshot.check_status;
+        check.result = snapshot.check_result;
+        check.info.clone_from(&snapshot.check_info);
+        check.code = snapshot.check_code;
+        check.duration_ms = snapshot.check_duration_ms;
+        if check.config.is_some() && snapshot.check_enabled == Some(false) {
+            check.enabled = false;
+        }
+        if snapshot.initial_weight == server.initial_weight {
+            let weight = WeightChange::Absolute(i64::from(snapshot.user_weight));
+            // A weight that the new algorithm cannot follow is left as configured.
+            let _ = self.set_weight(id, weight, now_ms);
+        } else {
+            self.recalculate_weight(id, now_ms);
+            self.apply(id, Cause::None, "", now_ms);
+        }
+        self.events.truncate(events);
+        self.counters.went_down = went_down.0;
+        self.pool.servers[id].counters.went_down = went_down.1;
+    }
+
+    fn restore_health(&mut self, id: ServerId, snapshot: &ServerSnapshot, now_ms: u64) {
+        let check = &mut self.pool.servers[id].check;
+        let (rise, top) = (check.rise(), check.top());
+        match snapshot.state {
+            OperationalState::Stopped => {
+                // NOTE: how far a server had come on its way up is lost, as in HAProxy.
+                check.health = 0;
+                // A server in maintenance is down for that reason alone and comes up when it ends.
+                if !snapshot.admin.is_maint() && check.config.is_some() {
+                    self.mark_stopped(id, Cause::None, now_ms);
+                }
+            }
+            OperationalState::Starting => {
+                check.health = top;
+                let server = &mut self.pool.servers[id];
+                if server.slowstart_s > 0 && !server.current.admin.is_maint() {
+                    server.next.state = OperationalState::Starting;
+                    server.last_change_ms = now_ms.saturating_sub(snapshot.last_change_s.saturating_mul(1_000));
+                    server.warmup_due_ms = Some(now_ms);
+                } else {
+                    self.mark_running(id, Cause::None, now_ms);
+                }
+            }
+            OperationalState::Stopping => {
+                check.health = snapshot.check_health.clamp(rise, top);
+                self.mark_stopping(id, Cause::None, now_ms);
+            }
+            OperationalState::Running => {
+                check.health = snapshot.check_health.clamp(rise, top);
+                self.mark_running(id, Cause::None, now_ms);
+            }
+        }
+    }
+
+    fn restore_admin(&mut self, id: ServerId, snapshot: &ServerSnapshot, now_ms: u64) {
+        let is_disabled = self.pool.servers[id].config.disabled;
+        let was_disabled = snapshot.admin.contains(AdminState::CONFIG_MAINT);
+        let was_forced = snapshot.admin.contains(AdminState::FORCED_MAINT);
+        if is_disabled == was_disabled {
+            // The configuration is the same: what was done at run time holds.
+            if was_forced && !is_disabled {
+                self.set_maint(id, now_ms);
+            } else if !was_forced && is_disabled {
+                self.set_ready(id, now_ms);
+            }
+        }
+        let server = &self.pool.servers[id];
+        let was_drained = snapshot.admin.contains(AdminState::FORCED_DRAIN);
+        // A drain that came from a configured weight of 0 ends when the configuration gives a weight again.
+        if !server.next.admin.contains(AdminState::FORCED_MAINT)
+            && was_drained
+            && (snapshot.initial_weight > 0 || server.initial_weight == 0)
+        {
+            self.set_drain(id, now_ms);
+        }
+        if let Some(maxconn) = snapshot.maxconn {
+            self.set_maxconn(id, maxconn, now_ms);
+        }
+    }
+}

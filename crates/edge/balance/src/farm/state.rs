@@ -1,0 +1,663 @@
+//! Changes of state: what checks, people, name resolution and followed servers say, and what follows from it.
+//!
+//! Each change is written into a server's next standing; `Farm::apply` then compares it with the current one, tells
+//! the algorithm, moves queued requests, words the messages and raises the events, in HAProxy's order:
+//!
+//! ```text
+//!            check failed, marked down                  maint
+//!   UP ------------------------------------> DOWN    any ------> MAINT
+//!   ^  <------------------------------------  |       ^            |
+//!   |        check passed (slow start first)  |       +---ready----+
+//!   +--> NOLB (404) ----check failed----------+      UP <-- drain, ready --> DRAIN
+//! ```
+
+use thiserror::Error;
+
+use crate::ServerId;
+use crate::event::{ConsoleLevel, Event, LogLevel, Message, ShutdownReason};
+use crate::server::{AdminState, OperationalState};
+
+use super::Farm;
+
+/// Delay between two steps of a slow start, in milliseconds.
+const WARMUP_STEP_MS: u64 = 1_000;
+/// Relative weights above this many percent all count as this many.
+const RELATIVE_WEIGHT_MAX: i64 = 25_600;
+
+/// A wanted weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightChange {
+    /// This weight, 0 to 256. 0 drains.
+    Absolute(i64),
+    /// This many percent of the weight in the configuration.
+    Percent(i64),
+}
+
+impl WeightChange {
+    /// Reads `50` or `50%`, as `set weight` and agents write it.
+    pub fn parse(text: &str) -> Result<Self, WeightError> {
+        if text.is_empty() {
+            return Err(WeightError::Missing);
+        }
+        let number = text.strip_suffix('%').unwrap_or(text);
+        let digits = number.bytes().skip(usize::from(number.starts_with(['-', '+']))).take_while(u8::is_ascii_digit);
+        let len = digits.count();
+        if len == 0 {
+            return Err(WeightError::NotANumber);
+        }
+        let Ok(value) = number.parse::<i64>() else {
+            let all_digits = len == number.len() - usize::from(number.starts_with(['-', '+']));
+            return Err(if all_digits { WeightError::OutOfRange } else { WeightError::TrailingGarbage });
+        };
+        Ok(if number.len() == text.len() { Self::Absolute(value) } else { Self::Percent(value) })
+    }
+}
+
+/// Why a weight was refused; worded as HAProxy's answers on its socket.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum WeightError {
+    /// Nothing was given.
+    #[error("Require <weight> or <weight%>.")]
+    Missing,
+    /// It does not start with a number.
+    #[error("Empty weight string empty or preceded by garbage")]
+    NotANumber,
+    /// Something follows the number.
+    #[error("Trailing garbage in weight string")]
+    TrailingGarbage,
+    /// A negative percentage.
+    #[error("Relative weight must be positive.")]
+    NegativePercent,
+    /// An absolute weight above 256 or below 0.
+    #[error("Absolute weight can only be between 0 and 256 inclusive.")]
+    OutOfRange,
+    /// The algorithm cannot follow changes of weight.
+    #[error("Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.")]
+    StaticAlgorithm,
+    /// There is no such server.
+    #[error("No such server.")]
+    UnknownServer,
+}
+
+/// Why a change was refused.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum AdminFlagError {
+    /// There is no such server.
+    #[error("No such server.")]
+    UnknownServer,
+    /// Checks cannot be switched on for a server that has none.
+    #[error("Health check was not configured on this server, cannot enable.")]
+    NoCheck,
+}
+
+/// What a server that others `track` passes on to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    pub(super) state: OperationalState,
+    pub(super) maint: bool,
+    pub(super) drain: bool,
+    pub(super) enabled: bool,
+    pub(super) health: u32,
+    pub(super) rise: u32,
+    pub(super) fall: u32,
+}
+
+/// Why an operational state changes, for the message.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Cause {
+    /// Nothing more to say, or it comes from the followed server.
+    #[default]
+    None,
+    /// The last check.
+    Check,
+    /// Plain words.
+    Text(String),
+}
+
+/// An administrative flag, and why.
+#[derive(Clone, Copy, Debug)]
+struct Flag<'a> {
+    flag: AdminState,
+    cause: &'a str,
+}
+
+impl<W> Farm<W> {
+    /// Puts a server into maintenance (`set server state maint`, `disable server`): no traffic, no checks.
+    pub fn set_maint(&mut self, server: ServerId, now_ms: u64) {
+        self.set_flag(server, Flag { flag: AdminState::FORCED_MAINT, cause: "" }, now_ms);
+        self.clear_flag(server, AdminState::FORCED_DRAIN, now_ms);
+    }
+
+    /// Puts a server into drain (`set server state drain`): no new visitors, those who are bound to it may stay.
+    pub fn set_drain(&mut self, server: ServerId, now_ms: u64) {
+        self.set_flag(server, Flag { flag: AdminState::FORCED_DRAIN, cause: "" }, now_ms);
+        self.clear_flag(server, AdminState::FORCED_MAINT, now_ms);
+    }
+
+    /// Ends maintenance and drain (`set server state ready`, `enable server`).
+    pub fn set_ready(&mut self, server: ServerId, now_ms: u64) {
+        self.clear_flag(server, AdminState::FORCED_DRAIN, now_ms);
+        self.clear_flag(server, AdminState::FORCED_MAINT, now_ms);
+    }
+
+    /// Puts a server into maintenance because its name no longer resolves; `cause` goes into the message.
+    pub fn set_unresolved(&mut self, server: ServerId, cause: &str, now_ms: u64) {
+        self.set_flag(server, Flag { flag: AdminState::RESOLUTION_MAINT, cause }, now_ms);
+    }
+
+    /// Ends maintenance for lack of an address.
+    pub fn set_resolved(&mut self, server: ServerId, now_ms: u64) {
+        self.clear_flag(server, AdminState::RESOLUTION_MAINT, now_ms);
+    }
+
+    /// What those who `track` this server are to be told.
+    pub fn followed(&self, server: ServerId) -> Option<Followed> {
+        let server = self.pool.servers.get(server)?;
+        Some(Followed {
+            state: server.next.state,
+            maint: server.next.admin.is_maint(),
+            drain: server.next.admin.is_drain(),
+            enabled: server.check.enabled,
+            health: server.check.health,
+            rise: server.check.rise(),
+            fall: server.check.fall(),
+        })
+    }
+
+    /// Brings a server with `track` in line with the one it follows.
+    pub fn follow(&mut self, server: ServerId, followed: &Followed, now_ms: u64) {
+        if self.pool.servers.get(server).is_none() {
+            return;
+        }
+        let check = &mut self.pool.servers[server].check;
+        check.config =
+            Some(crate::CheckConfig { rise: followed.rise, fall: followed.fall, ..check.config.unwrap_or_default() });
+        check.health = followed.health;
+        self.pool.servers[server].followed_check = followed.enabled;
+        for (wanted, flag) in
+            [(followed.maint, AdminState::INHERITED_MAINT), (followed.drain, AdminState::INHERITED_DRAIN)]
+        {
+            if wanted {
+                self.set_flag(server, Flag { flag, cause: "" }, now_ms);
+            } else {
+                self.clear_flag(server, flag, now_ms);
+            }
+        }
+        match followed.state {
+            OperationalState::Stopped => self.mark_stopped(server, Cause::None, now_ms),
+            OperationalState::Stopping => self.mark_stopping(server, Cause::None, now_ms),
+            OperationalState::Starting | OperationalState::Running => self.mark_running(server, Cause::None, now_ms),
+        }
+    }
+
+    /// Changes a server's weight (`set weight`).
+    pub fn set_weight(&mut self, server: ServerId, change: WeightChange, now_ms: u64) -> Result<(), WeightError> {
+        let Some(target) = self.pool.servers.get(server) else { return Err(WeightError::UnknownServer) };
+        let weight = match change {
+            WeightChange::Percent(percent) if percent < 0 => return Err(WeightError::NegativePercent),
+            WeightChange::Percent(percent) => (i64::from(target.initial_weight) * percent.min(RELATIVE_WEIGHT_MAX)
+                / 100)
+                .min(i64::from(crate::config::WEIGHT_MAX)),
+            WeightChange::Absolute(weight) => weight,
+        };
+        let Ok(weight) = u32::try_from(weight) else { return Err(WeightError::OutOfRange) };
+        if weight > crate::config::WEIGHT_MAX {
+            return Err(WeightError::OutOfRange);
+        }
+        if weight != 0 && weight != target.initial_weight && !self.engine.is_dynamic() {
+            return Err(WeightError::StaticAlgorithm);
+        }
+        self.pool.servers[server].user_weight = weight;
+        self.recalculate_weight(server, now_ms);
+        self.apply(server, Cause::None, "", now_ms);
+        Ok(())
+    }
+
+    /// Changes a server's `maxconn` (`set maxconn server`). `minconn` follows it when the limit is a fixed one.
+    pub fn set_maxconn(&mut self, server: ServerId, maxconn: u32, now_ms: u64) {
+        if self.pool.servers.get(server).is_none() {
+            return;
+        }
+        let target = &mut self.pool.servers[server];
+        if target.maxconn == target.minconn {
+            target.minconn = maxconn;
+        }
+        target.maxconn = maxconn;
+        self.serve_queues(server, now_ms);
+    }
+
+    /// When `handle_timeout` is to be called next: a step of someone's slow start.
+    pub fn poll_timeout_ms(&self) -> Option<u64> {
+        self.pool.servers.iter().filter_map(|server| server.warmup_due_ms).min()
+    }
+
+    /// Takes the steps of slow starts that are due.
+    pub fn handle_timeout(&mut self, now_ms: u64) {
+        for id in self.pool.servers.ids() {
+            let server = &mut self.pool.servers[id];
+            if server.warmup_due_ms.is_none_or(|due| due > now_ms) {
+                continue;
+            }
+            server.warmup_due_ms = None;
+            if server.next.admin.is_maint() || server.next.state != OperationalState::Starting {
+                continue;
+            }
+            self.recalculate_weight(id, now_ms);
+            self.apply(id, Cause::None, "", now_ms);
+            self.grab_from_backend(id, now_ms);
+            if self.pool.servers[id].next.state == OperationalState::Starting {
+                self.pool.servers[id].warmup_due_ms = Some(now_ms + WARMUP_STEP_MS);
+            }
+        }
+    }
+
+    pub(super) fn mark_stopped(&mut self, id: ServerId, cause: Cause, now_ms: u64) {
+        let server = &mut self.pool.servers[id];
+        if server.current.admin.is_maint() || server.next.state == OperationalState::Stopped {
+            return;
+        }
+        server.next.state = OperationalState::Stopped;
+        self.apply(id, cause, "", now_ms);
+    }
+
+    pub(super) fn mark_running(&mut self, id: ServerId, cause: Cause, now_ms: u64) {
+        let server = &mut self.pool.servers[id];
+        if server.current.admin.is_maint()
+            || matches!(server.next.state, OperationalState::Starting | OperationalState::Running)
+        {
+            return;
+        }
+        server.next.state = server.first_up_state();
+        self.apply(id, cause, "", now_ms);
+    }
+
+    pub(super) fn mark_stopping(&mut self, id: ServerId, cause: Cause, now_ms: u64) {
+        let server = &mut self.pool.servers[id];
+        if server.current.admin.is_maint() || server.next.state == OperationalState::Stopping {
+            return;
+        }
+        server.next.state = OperationalState::Stopping;
+        self.apply(id, cause, "", now_ms);
+    }
+
+    fn set_flag(&mut self, id: ServerId, flag: Flag<'_>, now_ms: u64) {
+        if self.pool.servers.get(id).is_none_or(|server| server.next.admin.contains(flag.flag)) {
+            return;
+        }
+        let server = &mut self.pool.servers[id];
+        server.next.admin = server.next.admin.with(flag.flag);
+        self.apply(id, Cause::None, flag.cause, now_ms);
+    }
+
+    fn clear_flag(&mut self, id: ServerId, flag: AdminState, now_ms: u64) {
+        if self.pool.servers.get(id).is_none_or(|server| !server.next.admin.contains(flag)) {
+            return;
+        }
+        let server = &mut self.pool.servers[id];
+        server.next.admin = server.next.admin.without(flag);
+        self.apply(id, Cause::None, "", now_ms);
+    }
+
+    /// Computes the next weight from the user's weight and the progress of a slow start, which ends here in time.
+    pub(super) fn recalculate_weight(&mut self, id: ServerId, now_ms: u64) {
+        let divider = self.pool.weight_divider;
+        let server = &mut self.pool.servers[id];
+        let warmup = server.warmup_s(now_ms);
+        if warmup.is_none() && server.next.state == OperationalState::Starting {
+            server.next.state = OperationalState::Running;
+        }
+        let mut share = divider;
+        if let Some(elapsed) = warmup
+            && server.next.state == OperationalState::Starting
+            && self.engine.is_dynamic()
+        {
+            let steps = (u64::from(divider) * elapsed + server.slowstart_s) / server.slowstart_s;
+            share = u32::try_from(steps).unwrap_or(divider);
+        }
+        let user_weight = server.user_weight;
+        self.pool.servers[id].next.weight = self.pool.effective_weight(user_weight, share);
+    }
+
+    /// Carries out the difference between a server's next and current standing.
+    pub(super) fn apply(&mut self, id: ServerId, cause: Cause, flag_cause: &str, now_ms: u64) {
+        let before = self.pool.servers[id].current;
+        let usable_before = self.pool.active + self.pool.backup;
+        let was_stopping = before.state == OperationalState::Stopping || before.admin.is_drain();
+        // Operational changes come first, under the administrative state that was.
+        let wanted_admin = self.pool.servers[id].next.admin;
+        if !before.admin.is_maint() {
+            self.pool.servers[id].next.admin = before.admin;
+            self.apply_operational(id, &cause, was_stopping, now_ms);
+            if usable_before > 0 && self.pool.active + self.pool.backup == 0 {
+                self.backend_went_down(now_ms);
+            }
+            self.pool.servers[id].next.admin = wanted_admin;
+        }
+        let usable_between = self.pool.active + self.pool.backup;
+        self.apply_maint(id, was_stopping, flag_cause, now_ms);
+        if !wanted_admin.is_maint() {
+            self.apply_drain(id, flag_cause, now_ms);
+        }
+        let usable = self.pool.active + self.pool.backup;
+        if usable_between > 0 && usable == 0 {
+            self.backend_went_down(now_ms);
+        }
+        // Whoever can now serve the backend's queue may be another server than this one, such as a backup.
+        if self.queues.backend_len() > 0 {
+            for id in self.pool.servers.ids() {
+                self.grab_from_backend(id, now_ms);
+            }
+        }
+        let server = &self.pool.servers[id];
+        if server.current != before {
+            self.events.push_back(Event::StateChanged { server: id, state: server.current.state });
+        }
+    }
+
+    fn apply_operational(&mut self, id: ServerId, cause: &Cause, was_stopping: bool, now_ms: u64) {
+        use OperationalState::{Running, Starting, Stopped, Stopping};
+        let server = &self.pool.servers[id];
+        let (current, next) = (server.current.state, server.next.state);
+        match next {
+            Stopped if current != Stopped => {
+                self.pool.servers[id].last_change_ms = now_ms;
+                self.engine.changed(&mut self.pool, id);
+                self.shut_down_sessions(id);
+                let moved = self.redistribute(id);
+                let mut text = self.subject(id, " is DOWN");
+                self.append_status(&mut text, id, cause, Some(moved), false);
+                let level = if was_stopping { LogLevel::Notice } else { LogLevel::Alert };
+                self.say(level, text);
+                self.pool.servers[id].counters.went_down += 1;
+            }
+            Stopping if current != Stopping => {
+                self.pool.servers[id].last_change_ms = now_ms;
+                self.engine.changed(&mut self.pool, id);
+                let moved = self.redistribute(id);
+                let mut text = self.subject(id, " is stopping");
+                self.append_status(&mut text, id, cause, Some(moved), false);
+                self.say(LogLevel::Notice, text);
+            }
+            Running | Starting if current != next => {
+                self.backend_comes_up(now_ms);
+                let server = &mut self.pool.servers[id];
+                if current == Stopped {
+                    server.count_down_time(now_ms);
+                }
+                server.last_change_ms = now_ms;
+                self.start_warmup(id, now_ms);
+                self.recalculate_weight(id, now_ms);
+                self.engine.changed(&mut self.pool, id);
+                self.shut_down_backup_sessions(id);
+                let moved = self.grab_from_backend(id, now_ms);
+                let mut text = self.subject(id, " is UP");
+                self.append_status(&mut text, id, cause, Some(moved), false);
+                self.say(LogLevel::Notice, text);
+            }
+            _ => self.engine.changed(&mut self.pool, id),
+        }
+    }
+
+    fn apply_maint(&mut self, id: ServerId, was_stopping: bool, flag_cause: &str, now_ms: u64) {
+        let server = &self.pool.servers[id];
+        match (server.current.admin.is_maint(), server.next.admin.is_maint()) {
+            (false, true) => self.enter_maint(id, was_stopping, flag_cause, now_ms),
+            (true, false) => self.leave_maint(id, now_ms),
+            (true, true) => self.remain_in_maint(id),
+            (false, false) => {}
+        }
+    }
+
+    fn enter_maint(&mut self, id: ServerId, was_stopping: bool, flag_cause: &str, now_ms: u64) {
+        let forced = self.pool.servers[id].next.admin.contains(AdminState::FORCED_MAINT);
+        let server = &mut self.pool.servers[id];
+        if server.check.enabled {
+            server.check.paused = true;
+            server.check.health = 0;
+        }
+        if server.current.state == OperationalState::Stopped {
+            let mut text = self.subject(id, " was DOWN and now enters maintenance");
+            append_flag_cause(&mut text, flag_cause);
+            self.append_status(&mut text, id, &Cause::None, None, forced);
+            self.say(LogLevel::Notice, text);
+            let server = &mut self.pool.servers[id];
+            server.current.admin = server.next.admin;
+            return;
+        }
+        server.check.health = 0;
+        server.last_change_ms = now_ms;
+        server.next.state = OperationalState::Stopped;
+        self.engine.changed(&mut self.pool, id);
+        self.shut_down_sessions(id);
+        self.events.push_back(Event::CloseIdle { server: id });
+        let moved = self.redistribute(id);
+        let mut text = self.subject(id, " is going DOWN for maintenance");
+        append_flag_cause(&mut text, flag_cause);
+        self.append_status(&mut text, id, &Cause::None, Some(moved), forced);
+        self.say(if was_stopping { LogLevel::Notice } else { LogLevel::Alert }, text);
+        self.pool.servers[id].counters.went_down += 1;
+    }
+
+    fn leave_maint(&mut self, id: ServerId, now_ms: u64) {
+        let usable_before = self.pool.active + self.pool.backup;
+        let server = &mut self.pool.servers[id];
+        let left = server.current.admin;
+        if server.check.enabled {
+            server.check.paused = false;
+            // It starts up, but the next check decides.
+            server.check.health = server.check.rise();
+        }
+        let checks_agree = !(server.check.enabled || server.followed_check) || server.check.is_up();
+        if checks_agree {
+            server.last_change_ms = now_ms;
+            server.next.state = server.first_up_state();
+            if server.next.state == OperationalState::Starting {
+                server.warmup_due_ms = Some(now_ms + WARMUP_STEP_MS);
+            }
+        }
+        let up = if server.next.state == OperationalState::Stopped { "DOWN" } else { "UP" };
+        let ready = if server.next.admin.is_drain() { "DRAIN" } else { "READY" };
+        let hostname = server.config.hostname.clone().unwrap_or_default();
+        let text = if left.contains(AdminState::INHERITED_MAINT) {
+            self.subject(id, &format!(" is {up}/{ready} (leaving maintenance)"))
+        } else if left.contains(AdminState::RESOLUTION_MAINT) {
+            self.subject(id, &format!(" ('{hostname}') is {up}/{ready} (resolves again)"))
+        } else {
+            self.subject(id, &format!(" is {up}/{ready} (leaving forced maintenance)"))
+        };
+        self.say(LogLevel::Notice, text);
+        self.recalculate_weight(id, now_ms);
+        self.engine.changed(&mut self.pool, id);
+        if usable_before == 0 && self.pool.active + self.pool.backup > 0 {
+            self.last_change_ms = now_ms;
+        }
+        self.shut_down_backup_sessions(id);
+        self.grab_from_backend(id, now_ms);
+    }
+
+    fn remain_in_maint(&mut self, id: ServerId) {
+        let server = &self.pool.servers[id];
+        let (current, next) = (server.current.admin, server.next.admin);
+        let left = |flag: AdminState| current.contains(flag) && !next.contains(flag);
+        let via = server.config.track.as_ref().map(|track| format!(" via {track}")).unwrap_or_default();
+        let hostname = server.config.hostname.clone().unwrap_or_default();
+        if left(AdminState::FORCED_MAINT) {
+            let what = format!(" is leaving forced maintenance but remains in maintenance{via}");
+            self.say(LogLevel::Notice, self.subject(id, &what));
+        }
+        if left(AdminState::RESOLUTION_MAINT) {
+            let what = format!(" ('{hostname}') resolves again but remains in maintenance{via}");
+            self.say(LogLevel::Notice, self.subject(id, &what));
+        } else if left(AdminState::INHERITED_MAINT) {
+            self.say(LogLevel::Notice, self.subject(id, " remains in forced maintenance"));
+        }
+        let server = &mut self.pool.servers[id];
+        server.current.admin = server.next.admin;
+    }
+
+    fn apply_drain(&mut self, id: ServerId, flag_cause: &str, now_ms: u64) {
+        let server = &self.pool.servers[id];
+        let (current, next) = (server.current.admin, server.next.admin);
+        let forced = next.contains(AdminState::FORCED_DRAIN);
+        let via = server.config.track.as_ref().map(|track| format!(" via {track}")).unwrap_or_default();
+        match (current.is_drain(), next.is_drain()) {
+            (false, true) => {
+                self.pool.servers[id].last_change_ms = now_ms;
+                self.engine.changed(&mut self.pool, id);
+                let moved = self.redistribute(id);
+                let mut text = self.subject(id, " enters drain state");
+                append_flag_cause(&mut text, flag_cause);
+                self.append_status(&mut text, id, &Cause::None, Some(moved), forced);
+                self.say(LogLevel::Notice, text);
+            }
+            (true, false) => {
+                self.backend_comes_up(now_ms);
+                let server = &mut self.pool.servers[id];
+                server.count_down_time(now_ms);
+                server.last_change_ms = now_ms;
+                let up = if server.next.state == OperationalState::Stopped { "DOWN" } else { "UP" };
+                self.recalculate_weight(id, now_ms);
+                self.say(LogLevel::Notice, self.subject(id, &format!(" is {up} (leaving forced drain)")));
+                self.engine.changed(&mut self.pool, id);
+            }
+            (true, true) if current != next => {
+                let what = if forced {
+                    " remains in forced drain mode".to_owned()
+                } else {
+                    format!(" is leaving forced drain but remains in drain mode{via}")
+                };
+                self.say(LogLevel::Notice, self.subject(id, &what));
+                let server = &mut self.pool.servers[id];
+                server.current.admin = server.next.admin;
+            }
+            _ => {}
+        }
+    }
+
+    fn start_warmup(&mut self, id: ServerId, now_ms: u64) {
+        let server = &mut self.pool.servers[id];
+        if server.next.state == OperationalState::Starting {
+            server.warmup_due_ms = Some(now_ms + WARMUP_STEP_MS);
+        }
+    }
+
+    fn shut_down_sessions(&mut self, id: ServerId) {
+        if self.pool.servers[id].config.shutdown_sessions_on_marked_down {
+            self.events.push_back(Event::ShutdownSessions { server: id, reason: ShutdownReason::Down });
+        }
+    }
+
+    fn shut_down_backup_sessions(&mut self, id: ServerId) {
+        let server = &self.pool.servers[id];
+        if !server.config.shutdown_backup_sessions_on_marked_up || server.config.backup || server.next.weight == 0 {
+            return;
+        }
+        for other in self.pool.servers.ids() {
+            if self.pool.servers[other].config.backup {
+                self.events.push_back(Event::ShutdownSessions { server: other, reason: ShutdownReason::Up });
+            }
+        }
+    }
+
+    fn backend_went_down(&mut self, now_ms: u64) {
+        self.last_change_ms = now_ms;
+        self.counters.went_down += 1;
+        let (kind, name) = (self.config.proxy_type.name(), &self.config.name);
+        self.events.push_back(Event::Message(Message {
+            level: LogLevel::Emergency,
+            console_level: ConsoleLevel::Alert,
+            text: format!("{kind} {name} has no server available!"),
+            console_text: format!("{kind} '{name}' has no server available!"),
+        }));
+    }
+
+    /// Accounts for the time without servers, if there is none now.
+    fn backend_comes_up(&mut self, now_ms: u64) {
+        if self.pool.active + self.pool.backup == 0 {
+            self.down_time_s += (now_ms / 1_000).saturating_sub(self.last_change_ms / 1_000);
+            self.last_change_ms = now_ms;
+        }
+    }
+
+    /// The start of every message about a server.
+    pub(super) fn subject(&self, id: ServerId, what: &str) -> String {
+        let server = &self.pool.servers[id];
+        let backup = if server.config.backup { "Backup " } else { "" };
+        format!("{backup}Server {}/{}{what}", self.config.name, server.config.name)
+    }
+
+    pub(super) fn say(&mut self, level: LogLevel, mut text: String) {
+        text.push('.');
+        self.events.push_back(Event::Message(Message {
+            level,
+            console_level: ConsoleLevel::Warning,
+            console_text: text.clone(),
+            text,
+        }));
+    }
+
+    /// Adds the cause of a change, and where it leaves the backend.
+    pub(super) fn append_status(
+        &self,
+        text: &mut String,
+        id: ServerId,
+        cause: &Cause,
+        moved: Option<u32>,
+        is_forced: bool,
+    ) {
+        let server = &self.pool.servers[id];
+        match cause {
+            Cause::Check => append_check(text, &server.check),
+            Cause::Text(words) if !words.is_empty() => *text += &format!(", {words}"),
+            Cause::Text(_) | Cause::None => {
+                if let Some(track) = server.config.track.as_ref().filter(|_| !is_forced) {
+                    *text += &format!(" via {track}");
+                }
+            }
+        }
+        let Some(moved) = moved else { return };
+        let (active, backup) = (self.pool.active, self.pool.backup);
+        let on_backup = if active == 0 && backup > 0 { " Running on backup." } else { "" };
+        let queued = server.queued;
+        *text += &if server.next.state == OperationalState::Stopped {
+            format!(
+                ". {active} active and {backup} backup servers left.{on_backup} {} sessions active, {moved} requeued, \
+                 {queued} remaining in queue",
+                server.served
+            )
+        } else {
+            format!(
+                ". {active} active and {backup} backup servers online.{on_backup} {moved} sessions requeued, {queued} \
+                 total in queue"
+            )
+        };
+    }
+}
+
+/// Adds what a check came to.
+pub(super) fn append_check(text: &mut String, check: &crate::health::Check) {
+    *text += &format!(", reason: {}", check.status.description());
+    if check.status.has_code() {
+        *text += &format!(", code: {}", check.code);
+    }
+    if !check.info.is_empty() {
+        *text += ", info: \"";
+        for byte in check.info.bytes() {
+            match byte {
+                b'"' | b'<' | b'>' => *text += &format!("<{byte:02X}>"),
+                b' '..=b'~' => text.push(char::from(byte)),
+                _ => *text += &format!("<{byte:02X}>"),
+            }
+        }
+        text.push('"');
+    }
+    if let Some(duration) = check.duration_ms {
+        *text += &format!(", check duration: {duration}ms");
+    }
+}
+
+fn append_flag_cause(text: &mut String, cause: &str) {
+    if !cause.is_empty() {
+        *text += &format!(" ({cause})");
+    }
+}

@@ -1,0 +1,211 @@
+//! What to do after a failure: once more on the same server, on another one, or give up.
+
+use crate::server::OperationalState;
+
+/// HAProxy waits this long before it tries the same server again, in milliseconds.
+pub const TURN_AROUND_MS: u64 = 1_000;
+/// Attempts repeated when `retries` is not given.
+pub const RETRIES_DEFAULT: u32 = 3;
+
+/// The failures after which a request is sent again (`retry-on`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryOn(u32);
+
+/// One kind of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The connection was refused, reset, or no route was found.
+    ConnectionError,
+    /// The connection took longer than `timeout connect`.
+    ConnectionTimeout,
+    /// The server closed before it sent anything.
+    EmptyResponse,
+    /// The server sent something that is no response.
+    JunkResponse,
+    /// The server took longer than `timeout server` before it sent anything.
+    ResponseTimeout,
+    /// The server refused early data.
+    ZeroRttRejected,
+    /// The server answered with this status.
+    Status(u16),
+}
+
+impl RetryOn {
+    const CONN_FAILURE: u32 = 1 << 0;
+    const EMPTY_RESPONSE: u32 = 1 << 1;
+    const RESPONSE_TIMEOUT: u32 = 1 << 2;
+    const ZERO_RTT_REJECTED: u32 = 1 << 3;
+    const JUNK_RESPONSE: u32 = 1 << 4;
+    /// The statuses that may be named, from this bit on.
+    const STATUSES: [u16; 10] = [401, 403, 404, 408, 425, 500, 501, 502, 503, 504];
+    const STATUS_SHIFT: u32 = 5;
+
+    /// `retry-on none`.
+    pub const NONE: Self = Self(0);
+    /// No `retry-on` line: `conn-failure`.
+    pub const DEFAULT: Self = Self(Self::CONN_FAILURE);
+
+    /// Adds one word of a `retry-on` line; `None` if there is no such word.
+    #[must_use]
+    pub fn with_word(self, word: &str) -> Option<Self> {
+        let bits = match word {
+            "none" => 0,
+            "conn-failure" => Self::CONN_FAILURE,
+            "empty-response" => Self::EMPTY_RESPONSE,
+            "response-timeout" => Self::RESPONSE_TIMEOUT,
+            "0rtt-rejected" => Self::ZERO_RTT_REJECTED,
+            "junk-response" => Self::JUNK_RESPONSE,
+            "all-retryable-errors" => {
+                Self::CONN_FAILURE
+                    | Self::EMPTY_RESPONSE
+                    | Self::RESPONSE_TIMEOUT
+                    | Self::ZERO_RTT_REJECTED
+                    | Self::JUNK_RESPONSE
+                    | Self::status_bit(500)
+                    | Self::status_bit(502)
+                    | Self::status_bit(503)
+                    | Self::status_bit(504)
+            }
+            status => match status.parse() {
+                Ok(status) if Self::status_bit(status) != 0 => Self::status_bit(status),
+                _ => return None,
+            },
+        };
+        Some(Self(self.0 | bits))
+    }
+
+    fn status_bit(status: u16) -> u32 {
+        Self::STATUSES
+            .iter()
+            .position(|&other| other == status)
+            .map_or(0, |index| 1 << (Self::STATUS_SHIFT as usize + index))
+    }
+
+    /// Whether a request is sent again after this failure.
+    pub fn contains(self, failure: Failure) -> bool {
+        let bit = match failure {
+            Failure::ConnectionError | Failure::ConnectionTimeout => Self::CONN_FAILURE,
+            Failure::EmptyResponse => Self::EMPTY_RESPONSE,
+            Failure::JunkResponse => Self::JUNK_RESPONSE,
+            Failure::ResponseTimeout => Self::RESPONSE_TIMEOUT,
+            Failure::ZeroRttRejected => Self::ZERO_RTT_REJECTED,
+            Failure::Status(status) => Self::status_bit(status),
+        };
+        self.0 & bit != 0
+    }
+
+    /// Whether any failure after the connection was made counts, so that requests must be kept to be sent again.
+    pub fn needs_request_kept(self) -> bool {
+        self.0 & !Self::CONN_FAILURE != 0
+    }
+}
+
+impl Default for RetryOn {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// `retries`, `option redispatch`, `retry-on` and `timeout connect` of a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// `retries`.
+    pub retries: u32,
+    /// `option redispatch [interval]`: `None` is off, -1 (the default) is on the last attempt.
+    pub redispatch: Option<i32>,
+    /// `retry-on`.
+    pub retry_on: RetryOn,
+    /// `timeout connect`, which bounds the wait before a retry.
+    pub connect_timeout_ms: Option<u64>,
+    /// Whether the algorithm takes turns (`Algorithm::is_round_robin`).
+    pub is_round_robin: bool,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            retries: RETRIES_DEFAULT,
+            redispatch: None,
+            retry_on: RetryOn::DEFAULT,
+            connect_timeout_ms: None,
+            is_round_robin: true,
+        }
+    }
+}
+
+/// What is known when an attempt has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetrySituation {
+    /// Attempts that have failed before this one.
+    pub failed_before: u32,
+    /// What happened.
+    pub failure: Failure,
+    /// State of the server it happened on.
+    pub server_state: OperationalState,
+    /// Usable active servers (`Farm::active`).
+    pub active_servers: u32,
+    /// The server was wanted by persistence or `use-server`.
+    pub is_forced: bool,
+    /// `force-persist` applied: no other server will do.
+    pub even_if_down: bool,
+    /// The request went over a connection that had been used before.
+    pub reused_connection: bool,
+}
+
+/// What to do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Keep the slot and connect to the same server again, after this wait. Tell the farm: `Farm::count_retry`.
+    SameServer(RetryAfter),
+    /// Release the slot, and after this wait pick again with `Request::avoid` set and `Request::forced` unset.
+    Redispatch(RetryAfter),
+    /// Release the slot and answer with an error.
+    GiveUp,
+}
+
+/// A wait before a retry, in milliseconds.
+pub type RetryAfter = u64;
+
+impl RetryPolicy {
+    /// Decides after a failed attempt.
+    ///
+    /// The caller makes sure that the request can be sent again: nothing of a response was passed on, the whole
+    /// request was kept, and, for what fails after the connection, that `http-request disable-l7-retry` was not said.
+    pub fn decide(&self, situation: &RetrySituation) -> Retry {
+        let failed = situation.failed_before.saturating_add(1);
+        if failed >= self.retries || !self.retry_on.contains(situation.failure) {
+            return Retry::GiveUp;
+        }
+        let redispatches = self.redispatches(situation, failed);
+        let wait = match situation.failure {
+            // Only a failed connection is likely to fail again at once; a timeout has waited already.
+            Failure::ConnectionError
+                if (!redispatches || !self.is_round_robin || situation.active_servers <= 1)
+                    && !situation.reused_connection =>
+            {
+                self.connect_timeout_ms.filter(|&timeout| timeout > 0).map_or(TURN_AROUND_MS, |t| t.min(TURN_AROUND_MS))
+            }
+            _ => 0,
+        };
+        if redispatches { Retry::Redispatch(wait) } else { Retry::SameServer(wait) }
+    }
+
+    fn redispatches(&self, situation: &RetrySituation, failed: u32) -> bool {
+        let Some(interval) = self.redispatch else { return false };
+        if situation.even_if_down {
+            return false;
+        }
+        let is_starting_or_down = situation.server_state < OperationalState::Running;
+        let is_due = match interval {
+            0 => false,
+            1.. => failed.checked_rem(interval.unsigned_abs()) == Some(0),
+            // Counted from the last attempt: -1 is the last one, -2 every second one before it.
+            _ => {
+                let every = i64::from(self.retries) + 1 + i64::from(interval);
+                i64::from(failed).checked_rem(every) == Some(0)
+            }
+        };
+        let takes_turns = !situation.is_forced && situation.active_servers > 1 && self.is_round_robin;
+        is_starting_or_down || is_due || takes_turns
+    }
+}
