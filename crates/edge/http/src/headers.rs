@@ -2,20 +2,45 @@
 //!
 //! A message head is parsed once, edited by rules and written once. Keeping all bytes in one arena makes parsing a single
 //! copy, makes an edit an append, and lets the whole block be recycled for the next message without freeing anything.
+//!
+//! A field whose bytes stand in the arena exactly as they go on the wire (`name: value CR LF`) is marked as such. Parsed
+//! lines nearly always do, and added ones are laid down that way, so writing the block is copying a few long runs.
+
+use crate::header_id::HeaderId;
 
 /// A range of bytes in an arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    start: u32,
-    len: u32,
+    pub(crate) start: u32,
+    pub(crate) len: u32,
 }
 
 impl Span {
     /// The bytes of this span in `arena`; empty when the span does not lie in it.
+    #[inline]
     #[must_use]
     pub fn of(self, arena: &[u8]) -> &[u8] {
         let start = self.start as usize;
         arena.get(start..start + self.len as usize).unwrap_or_default()
+    }
+
+    /// A span by its bounds; empty when they do not fit.
+    #[inline]
+    pub(crate) fn between(start: usize, end: usize) -> Span {
+        match (u32::try_from(start), u32::try_from(end.saturating_sub(start))) {
+            (Ok(start), Ok(len)) => Span { start, len },
+            _ => Span::default(),
+        }
+    }
+
+    /// Whether the span has no bytes.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    fn end(self) -> usize {
+        self.start as usize + self.len as usize
     }
 }
 
@@ -24,6 +49,9 @@ impl Span {
 pub struct Field {
     name: Span,
     value: Span,
+    id: HeaderId,
+    /// Whether the arena holds `name: value CR LF` from the start of the name on.
+    line: bool,
 }
 
 /// The header fields of a message in the order received.
@@ -31,6 +59,15 @@ pub struct Field {
 pub struct Headers {
     arena: Vec<u8>,
     fields: Vec<Field>,
+}
+
+/// A piece of bytes that [`Headers::intern_parts`] lays down.
+#[derive(Clone, Copy)]
+pub(crate) enum Part<'a> {
+    /// Bytes already in the arena.
+    Kept(Span),
+    /// Bytes from elsewhere.
+    New(&'a [u8]),
 }
 
 impl Headers {
@@ -46,14 +83,36 @@ impl Headers {
         self.fields.clear();
     }
 
+    /// Bytes of memory that the block holds on to.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.arena.capacity() + self.fields.capacity() * size_of::<Field>()
+    }
+
     /// Copies `bytes` into the arena and says where they are.
     pub fn intern(&mut self, bytes: &[u8]) -> Span {
-        let start = u32::try_from(self.arena.len()).unwrap_or(u32::MAX);
+        let start = self.arena.len();
         self.arena.extend_from_slice(bytes);
-        Span { start, len: u32::try_from(bytes.len()).unwrap_or(0) }
+        Span::between(start, self.arena.len())
+    }
+
+    /// Lays the parts down one after the other as one span.
+    pub(crate) fn intern_parts(&mut self, parts: &[Part<'_>]) -> Span {
+        let start = self.arena.len();
+        for part in parts {
+            match part {
+                Part::New(bytes) => self.arena.extend_from_slice(bytes),
+                Part::Kept(span) if span.end() <= start => {
+                    self.arena.extend_from_within(span.start as usize..span.end());
+                }
+                Part::Kept(_) => {}
+            }
+        }
+        Span::between(start, self.arena.len())
     }
 
     /// The bytes of a span that [`Headers::intern`] returned.
+    #[inline]
     #[must_use]
     pub fn bytes(&self, span: Span) -> &[u8] {
         span.of(&self.arena)
@@ -76,9 +135,26 @@ impl Headers {
         self.fields.iter().map(|field| (field.name.of(&self.arena), field.value.of(&self.arena)))
     }
 
+    /// Id, name and value of every field, in order.
+    pub fn iter_known(&self) -> impl DoubleEndedIterator<Item = (HeaderId, &[u8], &[u8])> + ExactSizeIterator {
+        self.fields.iter().map(|field| (field.id, field.name.of(&self.arena), field.value.of(&self.arena)))
+    }
+
+    /// Name and value of the field at `index`.
+    #[must_use]
+    pub fn at(&self, index: usize) -> Option<(&[u8], &[u8])> {
+        self.fields.get(index).map(|field| (field.name.of(&self.arena), field.value.of(&self.arena)))
+    }
+
     /// The values of every field called `name` (letter case ignored), in order.
     pub fn all<'a>(&'a self, name: &'a [u8]) -> impl DoubleEndedIterator<Item = &'a [u8]> {
-        self.iter().filter(move |(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        let wanted = Wanted::of(name);
+        self.fields.iter().filter(move |field| wanted.is(field, &self.arena)).map(|field| field.value.of(&self.arena))
+    }
+
+    /// The values of every field with this id, in order.
+    pub fn all_known(&self, id: HeaderId) -> impl DoubleEndedIterator<Item = &[u8]> {
+        self.fields.iter().filter(move |field| field.id == id).map(|field| field.value.of(&self.arena))
     }
 
     /// The value of the first field called `name`.
@@ -87,48 +163,244 @@ impl Headers {
         self.all(name).next()
     }
 
+    /// The value of the first field with this id.
+    #[must_use]
+    pub fn first_known(&self, id: HeaderId) -> Option<&[u8]> {
+        self.all_known(id).next()
+    }
+
+    /// The value of the last field called `name`.
+    #[must_use]
+    pub fn last<'a>(&'a self, name: &'a [u8]) -> Option<&'a [u8]> {
+        self.all(name).next_back()
+    }
+
     /// Whether a field is called `name`.
     #[must_use]
     pub fn contains(&self, name: &[u8]) -> bool {
-        self.iter().any(|(found, _)| found.eq_ignore_ascii_case(name))
+        let wanted = Wanted::of(name);
+        self.fields.iter().any(|field| wanted.is(field, &self.arena))
+    }
+
+    /// Whether a field has this id.
+    #[must_use]
+    pub fn contains_known(&self, id: HeaderId) -> bool {
+        self.fields.iter().any(|field| field.id == id)
     }
 
     /// Appends a field.
     pub fn add(&mut self, name: &[u8], value: &[u8]) {
-        let name = self.intern(name);
-        let value = self.intern(value);
-        self.fields.push(Field { name, value });
+        self.add_parts(name, &[value]);
+    }
+
+    /// Appends a field whose value is the parts joined.
+    pub fn add_parts(&mut self, name: &[u8], value: &[&[u8]]) {
+        let field = self.lay_line(name, value);
+        self.fields.push(field);
+    }
+
+    /// Appends a field whose name is well known.
+    pub fn add_known(&mut self, id: HeaderId, value: &[u8]) {
+        self.add(id.name().as_bytes(), value);
+    }
+
+    /// Puts a field before all others.
+    pub fn add_front(&mut self, name: &[u8], value: &[u8]) {
+        self.insert_at(0, name, value);
+    }
+
+    /// Puts a field at `index`, or last when there are fewer fields.
+    pub fn insert_at(&mut self, index: usize, name: &[u8], value: &[u8]) {
+        let field = self.lay_line(name, &[value]);
+        self.fields.insert(index.min(self.fields.len()), field);
     }
 
     /// Removes every field called `name`; whether there was one.
     pub fn remove(&mut self, name: &[u8]) -> bool {
-        self.retain(|found, _| !found.eq_ignore_ascii_case(name))
+        let before = self.fields.len();
+        let wanted = Wanted::of(name);
+        let arena = &self.arena;
+        self.fields.retain(|field| !wanted.is(field, arena));
+        self.fields.len() != before
+    }
+
+    /// Removes every field with this id; whether there was one.
+    pub fn remove_known(&mut self, id: HeaderId) -> bool {
+        let before = self.fields.len();
+        self.fields.retain(|field| field.id != id);
+        self.fields.len() != before
+    }
+
+    /// Removes the field at `index`; whether there was one.
+    pub fn remove_at(&mut self, index: usize) -> bool {
+        let there = index < self.fields.len();
+        if there {
+            self.fields.remove(index);
+        }
+        there
     }
 
     /// Removes the fields for which `keep` is false; whether there was one.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> bool {
+        self.retain_known(|_, name, value| keep(name, value))
+    }
+
+    /// Removes the fields for which `keep` is false, `keep` being given the id too; whether there was one.
+    pub fn retain_known(&mut self, mut keep: impl FnMut(HeaderId, &[u8], &[u8]) -> bool) -> bool {
         let before = self.fields.len();
         let arena = &self.arena;
-        self.fields.retain(|field| keep(field.name.of(arena), field.value.of(arena)));
+        self.fields.retain(|field| keep(field.id, field.name.of(arena), field.value.of(arena)));
         self.fields.len() != before
     }
 
-    /// Replaces every field called `name` by one with this value.
+    /// Replaces every field called `name` by one with this value, at the end.
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
         self.remove(name);
         self.add(name, value);
     }
 
-    /// Replaces the value of each field for which `change` returns a new one.
-    pub fn rewrite(&mut self, mut change: impl FnMut(&[u8], &[u8]) -> Option<Vec<u8>>) {
+    /// Replaces every field with this id by one with this value, at the end.
+    pub fn set_known(&mut self, id: HeaderId, value: &[u8]) {
+        self.remove_known(id);
+        self.add_known(id, value);
+    }
+
+    /// Gives the field at `index` another value, keeping its name and place; whether there was one.
+    pub fn set_value_at(&mut self, index: usize, value: &[u8]) -> bool {
+        let Some(old) = self.fields.get(index).copied() else { return false };
+        let new = self.lay_parts(Part::Kept(old.name), old.id, &[value]);
+        if let Some(field) = self.fields.get_mut(index) {
+            *field = new;
+        }
+        true
+    }
+
+    /// Gives every field called `name` the name `new`, keeping values and places; whether there was one.
+    pub fn rename(&mut self, name: &[u8], new: &[u8]) -> bool {
+        let mut found = false;
+        let wanted = Wanted::of(name);
+        let id = HeaderId::of(new);
         for index in 0..self.fields.len() {
-            let Some(field) = self.fields.get(index).copied() else { break };
-            if let Some(value) = change(field.name.of(&self.arena), field.value.of(&self.arena)) {
-                let value = self.intern(&value);
+            let Some(old) = self.fields.get(index).copied() else { break };
+            if wanted.is(&old, &self.arena) {
+                found = true;
+                let name = self.intern(new);
                 if let Some(field) = self.fields.get_mut(index) {
-                    field.value = value;
+                    *field = Field { name, id, line: false, ..old };
                 }
             }
         }
+        found
+    }
+
+    /// Replaces the value of each field for which `change` returns a new one.
+    pub fn rewrite(&mut self, mut change: impl FnMut(&[u8], &[u8]) -> Option<Vec<u8>>) {
+        for index in 0..self.fields.len() {
+            let Some((name, value)) = self.at(index) else { break };
+            if let Some(value) = change(name, value) {
+                self.set_value_at(index, &value);
+            }
+        }
+    }
+
+    /// Like [`Headers::rewrite`], for the fields with this id.
+    pub fn rewrite_known(&mut self, id: HeaderId, mut change: impl FnMut(&[u8]) -> Option<Vec<u8>>) {
+        for index in 0..self.fields.len() {
+            let Some(field) = self.fields.get(index).copied() else { break };
+            if field.id == id
+                && let Some(value) = change(field.value.of(&self.arena))
+            {
+                self.set_value_at(index, &value);
+            }
+        }
+    }
+
+    /// Appends every field as `name: value CR LF`, without the empty line that ends a head.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        out.reserve(self.arena.len() + 2);
+        let mut run = 0..0;
+        for field in &self.fields {
+            let start = field.name.start as usize;
+            if !field.line {
+                out.extend_from_slice(self.arena.get(run).unwrap_or_default());
+                run = 0..0;
+                out.extend_from_slice(field.name.of(&self.arena));
+                out.extend_from_slice(b": ");
+                out.extend_from_slice(field.value.of(&self.arena));
+                out.extend_from_slice(b"\r\n");
+            } else if start == run.end {
+                run.end = field.value.end() + 2;
+            } else {
+                out.extend_from_slice(self.arena.get(run).unwrap_or_default());
+                run = start..field.value.end() + 2;
+            }
+        }
+        out.extend_from_slice(self.arena.get(run).unwrap_or_default());
+    }
+
+    /// How many bytes [`Headers::write_to`] appends.
+    #[must_use]
+    pub fn wire_len(&self) -> usize {
+        self.fields.iter().map(|field| field.name.len as usize + field.value.len as usize + 4).sum()
+    }
+
+    /// Takes a field that the parser found; its spans hold once [`Headers::adopt`] has been given the head's bytes.
+    #[inline]
+    pub(crate) fn push_parsed(&mut self, name: Span, value: Span, id: HeaderId, line: bool) {
+        self.fields.push(Field { name, value, id, line });
+    }
+
+    /// Takes the bytes of a whole head, into which the fields pushed so far point.
+    #[inline]
+    pub(crate) fn adopt(&mut self, head: &[u8]) {
+        self.arena.clear();
+        self.arena.extend_from_slice(head);
+    }
+
+    fn lay_line(&mut self, name: &[u8], value: &[&[u8]]) -> Field {
+        self.lay_parts(Part::New(name), HeaderId::of(name), value)
+    }
+
+    fn lay_parts(&mut self, name: Part<'_>, id: HeaderId, value: &[&[u8]]) -> Field {
+        let name = self.intern_parts(&[name]);
+        self.arena.extend_from_slice(b": ");
+        let start = self.arena.len();
+        for part in value {
+            self.arena.extend_from_slice(part);
+        }
+        self.blank_line_ends(start);
+        let value = Span::between(start, self.arena.len());
+        self.arena.extend_from_slice(b"\r\n");
+        Field { name, value, id, line: true }
+    }
+
+    /// Puts a space for each CR, LF and NUL from `start` on: a value that a rule computed from what a client sent must
+    /// not become a line of its own.
+    pub(crate) fn blank_line_ends(&mut self, start: usize) {
+        let laid = self.arena.get_mut(start..).unwrap_or_default();
+        for byte in laid.iter_mut().filter(|byte| matches!(**byte, b'\r' | b'\n' | 0)) {
+            *byte = b' ';
+        }
     }
 }
+
+/// A name being looked for: by id when it is well known, letter by letter when not.
+struct Wanted<'a> {
+    id: HeaderId,
+    name: &'a [u8],
+}
+
+impl<'a> Wanted<'a> {
+    #[inline]
+    fn of(name: &'a [u8]) -> Self {
+        Wanted { id: HeaderId::of(name), name }
+    }
+
+    #[inline]
+    fn is(&self, field: &Field, arena: &[u8]) -> bool {
+        field.id == self.id && (self.id != HeaderId::Other || field.name.of(arena).eq_ignore_ascii_case(self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests;

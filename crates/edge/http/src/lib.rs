@@ -1,6 +1,52 @@
 //! HTTP/1 on the wire, without sockets: message heads, body framing and the strict rules that keep two parties from
 //! reading one byte stream differently.
 
+mod basic_auth;
+mod body;
+mod bytes;
+mod chunked;
+mod connection;
+mod date;
+mod error;
+mod framing;
+mod header_id;
 mod headers;
+mod limits;
+mod method;
+mod parser;
+mod percent;
+pub mod proxy_protocol;
+mod request;
+mod response;
+mod status;
+mod target;
+mod values;
+mod version;
 
+pub use basic_auth::{basic_authorization, basic_credentials};
+pub use body::{BodyTracker, Tracked};
+pub use chunked::{
+    ChunkPart, ChunkProgress, ChunkedDecoder, write_chunk, write_chunk_end, write_chunk_start, write_last_chunk,
+};
+pub use connection::{
+    ConnectionOptions, expect_continue, keep_alive, remove_connection_options, remove_hop_by_hop, upgrade_protocols,
+    wants_upgrade,
+};
+pub use date::{HTTP_DATE_LEN, http_date};
+pub use error::{ParseError, ParseErrorKind, Side};
+pub use framing::{
+    BodyLength, begins_tunnel, enforce_framing, enforce_request_framing, enforce_response_framing, request_body_length,
+    response_body_length,
+};
+pub use header_id::HeaderId;
 pub use headers::{Field, Headers, Span};
+pub use limits::Limits;
+pub use method::Method;
+pub use parser::{Parsed, RequestParser, ResponseParser};
+pub use percent::{Plus, percent_decode, push_encoded, query_parameters};
+pub use request::RequestHead;
+pub use response::ResponseHead;
+pub use status::reason_phrase;
+pub use target::{Target, TargetForm, host_matches};
+pub use values::{cookies, elements, set_cookie};
+pub use version::Version;

@@ -1,0 +1,150 @@
+//! What a message says about its connection: RFC 9110 section 7.6 to 7.8, RFC 9112 section 9.
+
+use crate::header_id::HeaderId;
+use crate::headers::Headers;
+use crate::request::RequestHead;
+use crate::values::elements;
+use crate::version::Version;
+
+/// The options of all Connection fields of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionOptions {
+    /// `close`
+    pub close: bool,
+    /// `keep-alive`
+    pub keep_alive: bool,
+    /// `upgrade`
+    pub upgrade: bool,
+    /// Any other option, which names a field meant for the next hop only.
+    pub other: bool,
+}
+
+impl ConnectionOptions {
+    /// Reads them from the fields.
+    #[must_use]
+    pub fn of(headers: &Headers) -> Self {
+        let mut options = ConnectionOptions::default();
+        for option in headers.all_known(HeaderId::Connection).flat_map(elements) {
+            if option.eq_ignore_ascii_case(b"close") {
+                options.close = true;
+            } else if option.eq_ignore_ascii_case(b"keep-alive") {
+                options.keep_alive = true;
+            } else if option.eq_ignore_ascii_case(b"upgrade") {
+                options.upgrade = true;
+            } else {
+                options.other = true;
+            }
+        }
+        options
+    }
+
+    /// Whether the sender keeps the connection after this message: close wins, 1.0 needs keep-alive.
+    #[must_use]
+    pub fn keeps_alive(self, version: Version) -> bool {
+        !self.close && (self.keep_alive || version == Version::Http11)
+    }
+}
+
+/// Whether the sender of a message with this version and these fields keeps the connection after it.
+#[must_use]
+pub fn keep_alive(version: Version, headers: &Headers) -> bool {
+    ConnectionOptions::of(headers).keeps_alive(version)
+}
+
+/// The protocols of all Upgrade fields, in order of preference.
+pub fn upgrade_protocols(headers: &Headers) -> impl Iterator<Item = &[u8]> {
+    headers.all_known(HeaderId::Upgrade).flat_map(elements)
+}
+
+/// Whether a request asks to change the protocol: HTTP/1.1, Connection: upgrade, and Upgrade naming one. In HTTP/1.0 it
+/// is ignored (RFC 9110 section 7.8).
+#[must_use]
+pub fn wants_upgrade(head: &RequestHead) -> bool {
+    head.version() == Version::Http11
+        && head.headers.contains_known(HeaderId::Upgrade)
+        && ConnectionOptions::of(&head.headers).upgrade
+        && upgrade_protocols(&head.headers).next().is_some()
+}
+
+/// Whether the client waits for 100 before it sends the body. In HTTP/1.0 it is ignored (RFC 9110 section 10.1.1).
+#[must_use]
+pub fn expect_continue(head: &RequestHead) -> bool {
+    head.version() == Version::Http11
+        && head
+            .headers
+            .all_known(HeaderId::Expect)
+            .flat_map(elements)
+            .any(|expectation| expectation.eq_ignore_ascii_case(b"100-continue"))
+}
+
+/// Removes these options from the Connection fields, and the fields that become empty. The fields are untouched when
+/// none has one of the options.
+pub fn remove_connection_options(headers: &mut Headers, options: &[&[u8]]) {
+    let listed = |option: &[u8]| options.iter().any(|listed| option.eq_ignore_ascii_case(listed));
+    let mut emptied = false;
+    headers.rewrite_known(HeaderId::Connection, |value| {
+        if !elements(value).any(listed) {
+            return None;
+        }
+        let left: Vec<&[u8]> = elements(value).filter(|option| !listed(option)).collect();
+        emptied |= left.is_empty();
+        Some(left.join(&b", "[..]))
+    });
+    if emptied {
+        headers.retain_known(|id, _, value| id != HeaderId::Connection || !value.is_empty());
+    }
+}
+
+/// Removes the fields that are for the next hop only: Connection and what it names, Keep-Alive, Proxy-Connection, TE,
+/// Upgrade (RFC 9110 section 7.6.1).
+///
+/// With `keep_upgrade`, Upgrade and a `Connection: upgrade` stay. Connection cannot make the proxy drop what decides
+/// routing, framing or identity: such fields stay even when named, or a client could hide them from the server.
+pub fn remove_hop_by_hop(headers: &mut Headers, keep_upgrade: bool) {
+    let options = ConnectionOptions::of(headers);
+    if options.other {
+        let named: Vec<Vec<u8>> =
+            headers.all_known(HeaderId::Connection).flat_map(elements).map(<[u8]>::to_vec).collect();
+        headers.retain_known(|id, name, _| {
+            is_protected(id, name) || !named.iter().any(|named| name.eq_ignore_ascii_case(named))
+        });
+    }
+    headers.retain_known(|id, _, _| match id {
+        HeaderId::Connection | HeaderId::KeepAlive | HeaderId::ProxyConnection | HeaderId::Te => false,
+        HeaderId::Upgrade => keep_upgrade,
+        _ => true,
+    });
+    if keep_upgrade && options.upgrade {
+        headers.add_known(HeaderId::Connection, b"upgrade");
+    }
+}
+
+/// Whether a field stays although Connection names it.
+fn is_protected(id: HeaderId, name: &[u8]) -> bool {
+    let forwarding = name.get(..12).is_some_and(|start| start.eq_ignore_ascii_case(b"x-forwarded-"));
+    forwarding
+        || matches!(
+            id,
+            HeaderId::Authorization
+                | HeaderId::CacheControl
+                | HeaderId::Connection
+                | HeaderId::ContentEncoding
+                | HeaderId::ContentLength
+                | HeaderId::ContentRange
+                | HeaderId::ContentType
+                | HeaderId::Cookie
+                | HeaderId::Expect
+                | HeaderId::Forwarded
+                | HeaderId::Host
+                | HeaderId::MaxForwards
+                | HeaderId::Origin
+                | HeaderId::ProxyAuthorization
+                | HeaderId::Range
+                | HeaderId::SetCookie
+                | HeaderId::TransferEncoding
+                | HeaderId::Upgrade
+        )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! How long a message body is: RFC 9112 section 6.3, without its lenient branches.
+
+use crate::error::ParseErrorKind;
+use crate::header_id::HeaderId;
+use crate::headers::Headers;
+use crate::method::Method;
+use crate::request::RequestHead;
+use crate::response::ResponseHead;
+
+/// What the head, as it was received, says about the body.
+///
+/// The parser keeps it in the head apart from the fields: rules may edit Content-Length, but the bytes on the connection
+/// end where the sender said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Framing {
+    pub(crate) length: Option<u64>,
+    pub(crate) chunked: bool,
+}
+
+/// How the end of a body is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyLength {
+    /// There is no body: the message ends with its head.
+    None,
+    /// This many bytes.
+    Exact(u64),
+    /// Chunks up to one of size zero, and trailers.
+    Chunked,
+    /// Everything up to the end of the connection. Only responses.
+    UntilClose,
+}
+
+impl BodyLength {
+    /// Whether no byte belongs to the body.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        matches!(self, BodyLength::None | BodyLength::Exact(0))
+    }
+}
+
+/// How the body of a parsed request ends. Never until close.
+#[must_use]
+pub fn request_body_length(head: &RequestHead) -> BodyLength {
+    match head.framing {
+        Framing { chunked: true, .. } => BodyLength::Chunked,
+        Framing { length: Some(length), .. } => BodyLength::Exact(length),
+        Framing { length: None, .. } => BodyLength::None,
+    }
+}
+
+/// How the body of a parsed response to a request with this method ends.
+///
+/// After 101, and after 2xx to CONNECT, the message has no body and the connection is a tunnel: see
+/// [`begins_tunnel`].
+#[must_use]
+pub fn response_body_length(head: &ResponseHead, request_method: Method) -> BodyLength {
+    let status = head.status();
+    let bodyless = request_method == Method::Head || matches!(status, 100..=199 | 204 | 304);
+    if bodyless || begins_tunnel(status, request_method) {
+        return BodyLength::None;
+    }
+    match head.framing {
+        Framing { chunked: true, .. } => BodyLength::Chunked,
+        Framing { length: Some(length), .. } => BodyLength::Exact(length),
+        Framing { length: None, .. } => BodyLength::UntilClose,
+    }
+}
+
+/// Whether the connection carries opaque bytes after a response with this status: 101, and 2xx to CONNECT.
+#[must_use]
+pub fn begins_tunnel(status: u16, request_method: Method) -> bool {
+    status == 101 || (request_method == Method::Connect && (200..300).contains(&status))
+}
+
+/// Makes the fields of a request say how its body ends, whatever rules did to them. Call it before writing the head.
+pub fn enforce_request_framing(head: &mut RequestHead) {
+    let body = request_body_length(head);
+    enforce_framing(&mut head.headers, body);
+}
+
+/// Makes the fields of a response say how its body ends, whatever rules did to them. Call it before writing the head.
+///
+/// A response to HEAD and a 304 are left as they are: their fields are those of the body that they leave out. From 1xx,
+/// 204 and a 2xx to CONNECT the fields go (RFC 9112 section 6.2, RFC 9110 section 8.6).
+pub fn enforce_response_framing(head: &mut ResponseHead, request_method: Method) {
+    if request_method != Method::Head && head.status() != 304 {
+        let body = response_body_length(head, request_method);
+        enforce_framing(&mut head.headers, body);
+    }
+}
+
+/// Makes the fields say that the body ends as `body` does. Nothing is written when they do, which is nearly always.
+pub fn enforce_framing(headers: &mut Headers, body: BodyLength) {
+    let length = only(headers, HeaderId::ContentLength);
+    let encoding = only(headers, HeaderId::TransferEncoding);
+    match body {
+        BodyLength::None | BodyLength::UntilClose => {
+            if (length, encoding) != (Found::None, Found::None) {
+                headers.retain_known(|id, _, _| !matches!(id, HeaderId::ContentLength | HeaderId::TransferEncoding));
+            }
+        }
+        BodyLength::Exact(wanted) => {
+            let right = matches!(length, Found::One(value) if parse_content_length(value) == Ok(wanted));
+            if encoding != Found::None {
+                headers.remove_known(HeaderId::TransferEncoding);
+            }
+            if !right {
+                let mut digits = [0; 20];
+                headers.set_known(HeaderId::ContentLength, decimal(wanted, &mut digits));
+            }
+        }
+        BodyLength::Chunked => {
+            let right = matches!(encoding, Found::One(value) if value.eq_ignore_ascii_case(b"chunked"));
+            if length != Found::None {
+                headers.remove_known(HeaderId::ContentLength);
+            }
+            if !right {
+                headers.set_known(HeaderId::TransferEncoding, b"chunked");
+            }
+        }
+    }
+}
+
+/// How many fields there are with an id.
+#[derive(PartialEq)]
+enum Found<'a> {
+    None,
+    One(&'a [u8]),
+    Several,
+}
+
+fn only(headers: &Headers, id: HeaderId) -> Found<'_> {
+    let mut values = headers.all_known(id);
+    match (values.next(), values.next()) {
+        (None, _) => Found::None,
+        (Some(value), None) => Found::One(value),
+        (Some(_), Some(_)) => Found::Several,
+    }
+}
+
+/// The number that a Content-Length value says: only digits, no list, no sign.
+///
+/// At most 18 digits: the largest number that no receiver can overflow, however it stores it.
+pub(crate) fn parse_content_length(value: &[u8]) -> Result<u64, ParseErrorKind> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return Err(ParseErrorKind::InvalidLength);
+    }
+    if value.len() > 18 {
+        return Err(ParseErrorKind::LengthTooLarge);
+    }
+    Ok(value.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
+}
+
+/// `number` in decimal, written into the end of `digits`.
+pub(crate) fn decimal(number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut rest = number;
+    let mut start = digits.len();
+    for (index, place) in digits.iter_mut().enumerate().rev() {
+        *place = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        start = index;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    digits.get(start..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! What a parser accepts before it refuses.
+
+/// Limits on a message head, its trailers and its chunk lines, and how strict to be.
+///
+/// The names of the HAProxy settings that they come from stand beside them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a whole head, leading empty lines included: `tune.bufsize` less `tune.maxrewrite`.
+    pub head_bytes_max: usize,
+    /// Lines of a head, start line included as HAProxy counts them: `tune.http.maxhdr`.
+    pub headers_max: usize,
+    /// Bytes of a request target.
+    pub target_bytes_max: usize,
+    /// Bytes of a header name or a method; 255 is what HAProxy can store.
+    pub name_bytes_max: usize,
+    /// Bytes of all trailer lines of one body.
+    pub trailer_bytes_max: usize,
+    /// Bytes of the extensions of one chunk.
+    pub extension_bytes_max: usize,
+    /// `option accept-invalid-http-request` or `option accept-invalid-http-response`: odd bytes in header names and
+    /// values and in the target, other protocol names and versions, and HTTP/0.9 requests pass. What decides where a
+    /// message ends is never relaxed.
+    pub accept_invalid: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            head_bytes_max: 16_384 - 1_024,
+            headers_max: 101,
+            target_bytes_max: 16_384 - 1_024,
+            name_bytes_max: 255,
+            trailer_bytes_max: 16_384 - 1_024,
+            extension_bytes_max: 1_024,
+            accept_invalid: false,
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! The parser of message heads.
+//!
+//! It is our own scanner rather than httparse: httparse ends a line at a bare LF, says neither where nor which rule was
+//! broken, and needs an array of borrowed fields that would have to be walked and copied once more. Here a line is
+//! scanned once for control bytes, eight bytes at a time, which both finds its end and proves the rest of it clean; the
+//! head is copied into its arena in one piece at the end, and fields are spans of that copy.
+//!
+//! The parser works line by line and remembers where it stopped, both in the line and in the head, so a client that
+//! sends one byte at a time costs one look at each byte. What it decides does not depend on how the bytes arrived.
+
+use memchr::memchr;
+
+use crate::bytes::{self, TOKEN};
+use crate::error::{ParseError, ParseErrorKind as Kind, Side};
+use crate::framing::{Framing, parse_content_length};
+use crate::header_id::HeaderId;
+use crate::headers::{Headers, Span};
+use crate::limits::Limits;
+use crate::request::RequestHead;
+use crate::response::ResponseHead;
+use crate::version::Version;
+
+mod start_line;
+
+/// Empty lines that may stand before a request line (RFC 9112 section 2.2): old clients send one after a POST body.
+const EMPTY_LINES_MAX: usize = 4;
+
+/// What the bytes so far are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// The beginning of a head. More bytes are needed.
+    Incomplete,
+    /// A whole head.
+    Complete {
+        /// Its length, and where the body begins.
+        consumed: usize,
+    },
+}
+
+/// Parses request heads, one after the other.
+///
+/// Give [`RequestParser::parse`] all bytes received since the last head (or its body) ended, again from the first one
+/// whenever more have come, and always the same head. When it returns `Complete` the head is whole and the parser ready
+/// for the next; an error is final for the connection.
+#[derive(Clone, Debug, Default)]
+pub struct RequestParser {
+    state: State,
+}
+
+/// Parses response heads; the contract is that of [`RequestParser`].
+#[derive(Clone, Debug, Default)]
+pub struct ResponseParser {
+    state: State,
+}
+
+/// Where the parser is between two calls.
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// Where the line begins that is not complete yet.
+    line_start: usize,
+    /// Up to where that line has been searched for its end.
+    scanned: usize,
+    /// Where the head begins, after empty lines.
+    head_start: usize,
+    empty_lines: usize,
+    start_line_seen: bool,
+    framing: Framing,
+    /// The Host value, relative to the start of the head.
+    host: Option<Span>,
+}
+
+impl RequestParser {
+    /// A parser at the start of a head.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets a head begun.
+    pub fn reset(&mut self) {
+        self.state = State::default();
+    }
+
+    /// Goes on parsing with all bytes of the head received so far.
+    ///
+    /// # Errors
+    /// When the bytes are not, and cannot become, a request head within the limits.
+    pub fn parse(&mut self, input: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parsed, ParseError> {
+        let parsed = self.step(input, limits, head);
+        if !matches!(parsed, Ok(Parsed::Incomplete)) {
+            self.reset();
+        }
+        parsed
+    }
+
+    fn step(&mut self, input: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parsed, ParseError> {
+        let window = input.get(..limits.head_bytes_max).unwrap_or(input);
+        let state = &mut self.state;
+        while let Some(line) = state.next_line(window, limits)? {
+            if state.start_line_seen {
+                if line.bytes.is_empty() {
+                    state.check_host(window, head)?;
+                    return Ok(state.complete(window, head));
+                }
+                state.field(&line, limits, Side::Client, head.version, &mut head.headers)?;
+            } else if line.bytes.is_empty() {
+                state.empty_lines += 1;
+                if state.empty_lines > EMPTY_LINES_MAX {
+                    return Err(ParseError::new(Kind::TooManyEmptyLines, line.start));
+                }
+            } else {
+                head.clear();
+                state.head_start = line.start;
+                state.start_line_seen = true;
+                if start_line::request_line(&line, limits, head)? == start_line::Kind::Http09 {
+                    return Ok(state.complete(window, head));
+                }
+            }
+        }
+        if input.len() >= limits.head_bytes_max {
+            let kind = if state.start_line_seen { Kind::HeadTooLarge } else { Kind::TargetTooLong };
+            return Err(ParseError::new(kind, limits.head_bytes_max));
+        }
+        Ok(Parsed::Incomplete)
+    }
+}
+
+impl ResponseParser {
+    /// A parser at the start of a head.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets a head begun.
+    pub fn reset(&mut self) {
+        self.state = State::default();
+    }
+
+    /// Goes on parsing with all bytes of the head received so far.
+    ///
+    /// # Errors
+    /// When the bytes are not, and cannot become, a response head within the limits.
+    pub fn parse(&mut self, input: &[u8], limits: &Limits, head: &mut ResponseHead) -> Result<Parsed, ParseError> {
+        let parsed = self.step(input, limits, head);
+        if !matches!(parsed, Ok(Parsed::Incomplete)) {
+            self.reset();
+        }
+        parsed
+    }
+
+    fn step(&mut self, input: &[u8], limits: &Limits, head: &mut ResponseHead) -> Result<Parsed, ParseError> {
+        let window = input.get(..limits.head_bytes_max).unwrap_or(input);
+        let state = &mut self.state;
+        while let Some(line) = state.next_line(window, limits)? {
+            if !state.start_line_seen {
+                head.clear();
+                state.start_line_seen = true;
+                start_line::status_line(&line, limits, head)?;
+            } else if line.bytes.is_empty() {
+                head.framing = state.framing;
+                head.headers.adopt(window.get(..state.line_start).unwrap_or_default());
+                return Ok(Parsed::Complete { consumed: state.line_start });
+            } else {
+                state.field(&line, limits, Side::Server, head.version, &mut head.headers)?;
+            }
+        }
+        if input.len() >= limits.head_bytes_max {
+            return Err(ParseError::new(Kind::HeadTooLarge, limits.head_bytes_max));
+        }
+        Ok(Parsed::Incomplete)
+    }
+}
+
+/// A whole line, without its CRLF.
+struct Line<'a> {
+    bytes: &'a [u8],
+    /// Where it begins in the input.
+    start: usize,
+    /// Where it begins in the head.
+    head_start: usize,
+}
+
+impl State {
+    /// The next whole line. None when its end has not come yet.
+    #[inline]
+    fn next_line<'a>(&mut self, window: &'a [u8], limits: &Limits) -> Result<Option<Line<'a>>, ParseError> {
+        loop {
+            let Some(found) = bytes::find_control(window.get(self.scanned..).unwrap_or_default()) else {
+                self.scanned = window.len();
+                return Ok(None);
+            };
+            let at = self.scanned + found;
+            let kind = match (window.get(at), window.get(at + 1)) {
+                (Some(b'\r'), Some(b'\n')) => {
+                    let start = self.line_start;
+                    let bytes = window.get(start..at).unwrap_or_default();
+                    self.line_start = at + 2;
+                    self.scanned = at + 2;
+                    return Ok(Some(Line { bytes, start, head_start: start - self.head_start }));
+                }
+                (Some(b'\r'), None) => {
+                    self.scanned = at;
+                    return Ok(None);
+                }
+                (Some(b'\r'), Some(_)) => Kind::BareCr,
+                (Some(b'\n'), _) => Kind::BareLf,
+                (Some(0), _) => Kind::Nul,
+                _ if limits.accept_invalid => {
+                    self.scanned = at + 1;
+                    continue;
+                }
+                _ => Kind::ControlByte,
+            };
+            return Err(ParseError::new(kind, at));
+        }
+    }
+
+    /// Takes in one header line.
+    #[inline]
+    fn field(
+        &mut self,
+        line: &Line<'_>,
+        limits: &Limits,
+        side: Side,
+        version: Version,
+        headers: &mut Headers,
+    ) -> Result<(), ParseError> {
+        let fail = |kind, at: usize| ParseError::new(kind, line.start + at);
+        // The start line counts as one, as in HAProxy.
+        if headers.len() + 2 > limits.headers_max {
+            return Err(fail(Kind::TooManyFields, 0));
+        }
+        let colon = match TOKEN.first_outside(line.bytes) {
+            Some(at) if line.bytes.get(at) == Some(&b':') => at,
+            at => odd_name(line.bytes, at, limits).map_err(|(kind, at)| fail(kind, at))?,
+        };
+        if colon == 0 {
+            return Err(fail(Kind::EmptyName, 0));
+        }
+        if colon > limits.name_bytes_max {
+            return Err(fail(Kind::NameTooLong, limits.name_bytes_max));
+        }
+        let (name, rest) = line.bytes.split_at_checked(colon).unwrap_or_default();
+        let rest = rest.get(1..).unwrap_or_default();
+        let value = bytes::trim(rest);
+        let blanks = rest.iter().take_while(|byte| bytes::is_blank(**byte)).count().min(rest.len() - value.len());
+        let value_at = colon + 1 + blanks;
+        let as_on_the_wire = rest.first() == Some(&b' ') && value.len() + 1 == rest.len();
+
+        let id = HeaderId::of(name);
+        let framing = match id {
+            HeaderId::ContentLength => self.content_length(value),
+            HeaderId::TransferEncoding => self.transfer_encoding(value, version),
+            HeaderId::Host if side == Side::Client => self.host(value, line.head_start + value_at, limits),
+            _ => Ok(()),
+        };
+        if let Err((kind, at)) = framing {
+            return Err(fail(kind, value_at + at));
+        }
+        let start = line.head_start;
+        headers.push_parsed(
+            Span::between(start, start + colon),
+            Span::between(start + value_at, start + value_at + value.len()),
+            id,
+            as_on_the_wire,
+        );
+        Ok(())
+    }
+
+    fn content_length(&mut self, value: &[u8]) -> Result<(), (Kind, usize)> {
+        if self.framing.length.is_some() {
+            return Err((Kind::RepeatedLength, 0));
+        }
+        if self.framing.chunked {
+            return Err((Kind::LengthAndEncoding, 0));
+        }
+        self.framing.length = Some(parse_content_length(value).map_err(|kind| (kind, 0))?);
+        Ok(())
+    }
+
+    fn transfer_encoding(&mut self, value: &[u8], version: Version) -> Result<(), (Kind, usize)> {
+        if self.framing.chunked {
+            return Err((Kind::RepeatedEncoding, 0));
+        }
+        if self.framing.length.is_some() {
+            return Err((Kind::LengthAndEncoding, 0));
+        }
+        if version == Version::Http10 {
+            return Err((Kind::EncodingOnHttp10, 0));
+        }
+        if !value.eq_ignore_ascii_case(b"chunked") {
+            return Err((Kind::UnsupportedEncoding, 0));
+        }
+        self.framing.chunked = true;
+        Ok(())
+    }
+
+    fn host(&mut self, value: &[u8], at: usize, limits: &Limits) -> Result<(), (Kind, usize)> {
+        if self.host.is_some() {
+            return Err((Kind::RepeatedHost, 0));
+        }
+        if let Some(odd) = bytes::AUTHORITY.first_outside(value)
+            && !limits.accept_invalid
+        {
+            return Err((Kind::InvalidHost, odd));
+        }
+        self.host = Some(Span::between(at, at + value.len()));
+        Ok(())
+    }
+
+    /// RFC 9112 section 3.2: an HTTP/1.1 request has exactly one Host, the same as the target when that names one; and
+    /// the body of CONNECT is undefined.
+    fn check_host(&self, window: &[u8], head: &RequestHead) -> Result<(), ParseError> {
+        let bytes = window.get(self.head_start..self.line_start).unwrap_or_default();
+        let fail = |kind, at| ParseError::new(kind, at);
+        match self.host {
+            None if head.version == Version::Http11 => return Err(fail(Kind::MissingHost, self.line_start - 2)),
+            Some(host) if !start_line::host_agrees(head, bytes, host.of(bytes)) => {
+                return Err(fail(Kind::HostMismatch, self.head_start + host.start as usize));
+            }
+            _ => {}
+        }
+        let has_body = self.framing.chunked || self.framing.length.is_some_and(|length| length > 0);
+        if has_body && start_line::is_connect(head, bytes) {
+            return Err(fail(Kind::BodyOnConnect, self.line_start - 2));
+        }
+        Ok(())
+    }
+
+    fn complete(&self, window: &[u8], head: &mut RequestHead) -> Parsed {
+        head.framing = self.framing;
+        head.headers.adopt(window.get(self.head_start..self.line_start).unwrap_or_default());
+        Parsed::Complete { consumed: self.line_start }
+    }
+}
+
+/// Where the colon is after a name with a byte at `odd` that is no token character (None: the line has none such and so
+/// no colon either).
+#[cold]
+fn odd_name(line: &[u8], odd: Option<usize>, limits: &Limits) -> Result<usize, (Kind, usize)> {
+    let Some(odd) = odd else { return Err((Kind::MissingColon, line.len())) };
+    let is_blank_at = |at: usize| line.get(at).copied().is_some_and(bytes::is_blank);
+    if odd == 0 && is_blank_at(0) {
+        return Err((Kind::ObsoleteFold, 0));
+    }
+    let colon = memchr(b':', line);
+    if let Some(colon) = colon
+        && is_blank_at(colon - 1)
+    {
+        return Err((Kind::SpaceBeforeColon, colon - 1));
+    }
+    match colon {
+        Some(colon) if limits.accept_invalid => Ok(colon),
+        Some(_) => Err((Kind::InvalidNameByte, odd)),
+        None => Err((Kind::MissingColon, line.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! Request lines and status lines.
+
+use memchr::memchr;
+
+use super::Line;
+use crate::bytes::{self, AUTHORITY, Class, TARGET, TOKEN, VERSION};
+use crate::error::{ParseError, ParseErrorKind};
+use crate::headers::Span;
+use crate::limits::Limits;
+use crate::method::Method;
+use crate::request::RequestHead;
+use crate::response::ResponseHead;
+use crate::target::{Target, TargetForm, host_matches};
+use crate::version::Version;
+
+/// What a request line begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A head, whose fields follow.
+    Head,
+    /// A whole request: HTTP/0.9 has no fields.
+    Http09,
+}
+
+/// Takes in a request line: method, target and version, parted by exactly one space each.
+pub(super) fn request_line(line: &Line<'_>, limits: &Limits, head: &mut RequestHead) -> Result<Kind, ParseError> {
+    let fail = |kind, at: usize| ParseError::new(kind, line.start + at);
+    if line.bytes == b"PRI * HTTP/2.0" {
+        return Err(fail(ParseErrorKind::Http2Preface, 0));
+    }
+    let method_end = match TOKEN.first_outside(line.bytes) {
+        Some(at) if at > 0 && line.bytes.get(at) == Some(&b' ') => at,
+        Some(at) => return Err(fail(ParseErrorKind::InvalidMethod, at)),
+        None => return Err(fail(ParseErrorKind::RequestLine, line.bytes.len())),
+    };
+    if method_end > limits.name_bytes_max {
+        return Err(fail(ParseErrorKind::MethodTooLong, limits.name_bytes_max));
+    }
+    let method = Method::of(line.bytes.get(..method_end).unwrap_or_default());
+    let target_start = method_end + 1;
+    let after_method = line.bytes.get(target_start..).unwrap_or_default();
+    let target_len =
+        target_length(after_method, limits).map_err(|at| fail(ParseErrorKind::InvalidTargetByte, target_start + at))?;
+    let target = after_method.get(..target_len).unwrap_or_default();
+    let version = after_method.get(target_len + 1..);
+    if target.len() > limits.target_bytes_max {
+        return Err(fail(ParseErrorKind::TargetTooLong, target_start + limits.target_bytes_max));
+    }
+    let old = version.is_none() && limits.accept_invalid && method == Method::Get;
+    let version_start = target_start + target_len + 1;
+    let version = match version {
+        _ if target.is_empty() => return Err(fail(ParseErrorKind::RequestLine, target_start)),
+        None if old => b"HTTP/1.0",
+        None => return Err(fail(ParseErrorKind::RequestLine, line.bytes.len())),
+        Some(version) if memchr(b' ', version).is_some() => {
+            return Err(fail(ParseErrorKind::RequestLine, version_start));
+        }
+        Some(version) => version,
+    };
+    let (version, odd) = parse_version(version, limits).map_err(|kind| fail(kind, version_start))?;
+    if !limits.accept_invalid && !target_is_valid(method, target) {
+        return Err(fail(ParseErrorKind::InvalidTarget, target_start));
+    }
+    let at = |start: usize, end: usize| Span::between(line.head_start + start, line.head_start + end);
+    head.method = at(0, method_end);
+    head.target = at(target_start, target_start + target_len);
+    head.version = version;
+    head.odd_version = if odd { at(version_start, line.bytes.len()) } else { Span::default() };
+    Ok(if old { Kind::Http09 } else { Kind::Head })
+}
+
+/// Up to where the target goes: to a space or the end. Err: where a byte is that may not stand in it.
+#[inline]
+fn target_length(bytes: &[u8], limits: &Limits) -> Result<usize, usize> {
+    let class: &Class = if limits.accept_invalid { &bytes::TARGET_RELAXED } else { &TARGET };
+    match class.first_outside(bytes) {
+        None => Ok(bytes.len()),
+        Some(at) if bytes.get(at) == Some(&b' ') => Ok(at),
+        Some(at) => Err(at),
+    }
+}
+
+/// Whether the target has a form that RFC 9112 section 3.2 allows for the method.
+///
+/// User information is refused as RFC 9110 section 4.2.4 advises: it serves to make one host look like another.
+fn target_is_valid(method: Method, target: &[u8]) -> bool {
+    if target.first() == Some(&b'/') && method != Method::Connect {
+        return true;
+    }
+    let parts = Target::split(method, target);
+    let authority_is_valid = !parts.authority.is_empty()
+        && !parts.authority.starts_with(b":")
+        && AUTHORITY.first_outside(parts.authority).is_none();
+    match parts.form {
+        TargetForm::Origin => true,
+        TargetForm::Asterisk => method == Method::Options,
+        TargetForm::Absolute => authority_is_valid,
+        TargetForm::Authority => {
+            let port = memchr::memrchr(b':', target).and_then(|colon| target.get(colon + 1..)).unwrap_or_default();
+            authority_is_valid && !port.is_empty() && port.iter().all(u8::is_ascii_digit)
+        }
+        TargetForm::Unknown => false,
+    }
+}
+
+/// The version, and whether it has to be kept as it is written.
+fn parse_version(version: &[u8], limits: &Limits) -> Result<(Version, bool), ParseErrorKind> {
+    match version {
+        b"HTTP/1.1" => Ok((Version::Http11, false)),
+        b"HTTP/1.0" => Ok((Version::Http10, false)),
+        odd if limits.accept_invalid => {
+            if odd.is_empty() || VERSION.first_outside(odd).is_some() {
+                return Err(ParseErrorKind::InvalidVersion);
+            }
+            // What HAProxy takes for 1.1 when it does not insist on the form.
+            let later = match odd {
+                [_, _, _, _, _, major, _, minor] => *major > b'1' || (*major == b'1' && *minor >= b'1'),
+                _ => false,
+            };
+            Ok((if later { Version::Http11 } else { Version::Http10 }, true))
+        }
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] if major.is_ascii_digit() && minor.is_ascii_digit() => {
+            if *major == b'1' {
+                Ok((Version::Http11, false))
+            } else {
+                Err(ParseErrorKind::UnsupportedVersion)
+            }
+        }
+        _ => Err(ParseErrorKind::InvalidVersion),
+    }
+}
+
+/// Takes in a status line: version, three digits, and a reason phrase that may be missing with its space.
+pub(super) fn status_line(line: &Line<'_>, limits: &Limits, head: &mut ResponseHead) -> Result<(), ParseError> {
+    let fail = |kind, at: usize| ParseError::new(kind, line.start + at);
+    let version_end = memchr(b' ', line.bytes).unwrap_or(line.bytes.len());
+    let (version, rest) = line.bytes.split_at_checked(version_end).unwrap_or_default();
+    let (version, odd) = parse_version(version, limits).map_err(|kind| fail(kind, 0))?;
+    let status_start = version_end + 1;
+    let (status, reason_start) = match rest {
+        [b' ', a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] => {
+            if rest.first().is_some_and(|byte| *byte != b' ') {
+                return Err(fail(ParseErrorKind::InvalidStatus, status_start));
+            }
+            let value = [a, b, c].iter().fold(0, |number, digit| number * 10 + u16::from(**digit - b'0'));
+            (value, (status_start + 4).min(line.bytes.len()))
+        }
+        [] | [b' '] | [b' ', b' ', ..] => return Err(fail(ParseErrorKind::StatusLine, version_end)),
+        _ => return Err(fail(ParseErrorKind::InvalidStatus, status_start)),
+    };
+    let at = |start: usize, end: usize| Span::between(line.head_start + start, line.head_start + end);
+    head.version = version;
+    head.odd_version = if odd { at(0, version_end) } else { Span::default() };
+    head.status = status;
+    head.reason = at(reason_start, line.bytes.len());
+    Ok(())
+}
+
+/// Whether the Host value agrees with the target, in a head whose bytes are `bytes` but not yet in its arena.
+pub(super) fn host_agrees(head: &RequestHead, bytes: &[u8], host: &[u8]) -> bool {
+    let target = head.target.of(bytes);
+    if target.first() == Some(&b'/') {
+        return true;
+    }
+    let parts = Target::split(Method::of(head.method.of(bytes)), target);
+    match parts.form {
+        TargetForm::Absolute | TargetForm::Authority => {
+            host_matches(parts.form, parts.scheme, parts.host_and_port(), host)
+        }
+        _ => true,
+    }
+}
+
+/// Whether the method is CONNECT, likewise.
+pub(super) fn is_connect(head: &RequestHead, bytes: &[u8]) -> bool {
+    Method::of(head.method.of(bytes)) == Method::Connect
+}

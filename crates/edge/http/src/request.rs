@@ -1,0 +1,245 @@
+//! The head of a request.
+
+use crate::framing::Framing;
+use crate::headers::{Headers, Part, Span};
+use crate::method::Method;
+use crate::target::Target;
+use crate::version::Version;
+
+/// Request line and header fields. All bytes are in the arena of the headers, so a head is recycled as one.
+#[derive(Clone, Debug, Default)]
+pub struct RequestHead {
+    /// The header fields.
+    pub headers: Headers,
+    pub(crate) method: Span,
+    pub(crate) target: Span,
+    pub(crate) version: Version,
+    /// As received when it is to be kept as such, under relaxed parsing; empty otherwise.
+    pub(crate) odd_version: Span,
+    /// What the sender said about the body.
+    pub(crate) framing: Framing,
+}
+
+impl RequestHead {
+    /// An empty head.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets everything, keeping the memory.
+    pub fn clear(&mut self) {
+        self.headers.clear();
+        self.method = Span::default();
+        self.target = Span::default();
+        self.version = Version::default();
+        self.odd_version = Span::default();
+        self.framing = Framing::default();
+    }
+
+    /// Empties the head and gives it this request line.
+    pub fn start(&mut self, method: &[u8], target: &[u8], version: Version) {
+        self.clear();
+        self.set_method(method);
+        self.set_target(target);
+        self.version = version;
+    }
+
+    /// The method as received.
+    #[inline]
+    #[must_use]
+    pub fn method(&self) -> &[u8] {
+        self.headers.bytes(self.method)
+    }
+
+    /// The method as one of those that a proxy tells apart.
+    #[inline]
+    #[must_use]
+    pub fn method_kind(&self) -> Method {
+        Method::of(self.method())
+    }
+
+    /// The whole request target.
+    #[inline]
+    #[must_use]
+    pub fn target(&self) -> &[u8] {
+        self.headers.bytes(self.target)
+    }
+
+    /// The target taken apart.
+    #[must_use]
+    pub fn target_parts(&self) -> Target<'_> {
+        Target::split(self.method_kind(), self.target())
+    }
+
+    /// The path without query. `/` when an absolute target has none; empty for `*` and for CONNECT.
+    #[must_use]
+    pub fn path(&self) -> &[u8] {
+        let parts = self.target_parts();
+        if parts.path.is_empty() && !parts.authority.is_empty() && self.method_kind() != Method::Connect {
+            b"/"
+        } else {
+            parts.path
+        }
+    }
+
+    /// What follows the question mark; None without one.
+    #[must_use]
+    pub fn query(&self) -> Option<&[u8]> {
+        self.target_parts().query
+    }
+
+    /// Path and query as received; empty for `*`, for CONNECT and for an absolute target that has neither.
+    #[must_use]
+    pub fn path_and_query(&self) -> &[u8] {
+        let span = self.path_span(true);
+        self.headers.bytes(span)
+    }
+
+    /// `host:port` of an absolute target or of CONNECT, without user information; empty when the target names none.
+    #[must_use]
+    pub fn authority(&self) -> &[u8] {
+        self.target_parts().host_and_port()
+    }
+
+    /// The version by whose rules the request is read.
+    #[inline]
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The version as it goes on the wire.
+    #[must_use]
+    pub fn version_bytes(&self) -> &[u8] {
+        if self.odd_version.is_empty() { self.version.as_bytes() } else { self.headers.bytes(self.odd_version) }
+    }
+
+    /// Gives the request another method.
+    pub fn set_method(&mut self, method: &[u8]) {
+        self.method = self.intern_encoded(&[Part::New(method)]);
+    }
+
+    /// Gives the request another version.
+    pub fn set_version(&mut self, version: Version) {
+        self.version = version;
+        self.odd_version = Span::default();
+    }
+
+    /// Gives the request another target as a whole.
+    ///
+    /// As in every setter of target and method here, bytes that would end the target (blanks and control bytes) are
+    /// written percent-encoded, so that no rule can be made to write a second request line.
+    pub fn set_target(&mut self, target: &[u8]) {
+        self.target = self.intern_encoded(&[Part::New(target)]);
+    }
+
+    /// Gives the target another path, keeping what stands before and after it. A target without path (`*`, CONNECT) is
+    /// replaced as a whole.
+    pub fn set_path(&mut self, path: &[u8]) {
+        self.replace(self.path_span(false), &[Part::New(path)]);
+    }
+
+    /// Gives the target another path and query.
+    pub fn set_path_and_query(&mut self, path_and_query: &[u8]) {
+        self.replace(self.path_span(true), &[Part::New(path_and_query)]);
+    }
+
+    /// Gives the target another query. As in HAProxy, an empty one leaves a question mark that is there, and adds none.
+    pub fn set_query(&mut self, query: &[u8]) {
+        let whole = self.target;
+        let parts = self.target_parts();
+        match parts.query {
+            Some(old) => {
+                let old_len = u32::try_from(old.len()).unwrap_or(0);
+                let old = Span { start: whole.start + whole.len - old_len, len: old_len };
+                self.replace(old, &[Part::New(query)]);
+            }
+            None if query.is_empty() => {}
+            None => {
+                let end = Span { start: whole.start + whole.len, len: 0 };
+                self.replace(end, &[Part::New(b"?"), Part::New(query)]);
+            }
+        }
+    }
+
+    /// Appends request line, fields and the empty line.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        self.write_with(out, &[]);
+    }
+
+    /// Like [`RequestHead::write_to`], with more fields after those of the head.
+    pub fn write_with(&self, out: &mut Vec<u8>, more: &[(&[u8], &[u8])]) {
+        self.write_request_line(out);
+        self.headers.write_to(out);
+        write_fields(out, more);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Appends the request line alone.
+    pub fn write_request_line(&self, out: &mut Vec<u8>) {
+        let (method, target, version) = (self.method(), self.target(), self.version_bytes());
+        out.reserve(method.len() + target.len() + version.len() + 4 + self.headers.wire_len() + 2);
+        out.extend_from_slice(method);
+        out.push(b' ');
+        out.extend_from_slice(target);
+        out.push(b' ');
+        out.extend_from_slice(version);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Where in the arena the path is, with or without query.
+    fn path_span(&self, with_query: bool) -> Span {
+        let parts = self.target_parts();
+        let query = parts.query.map_or(0, |query| query.len() + 1);
+        let whole = self.target;
+        let end = whole.start as usize + whole.len as usize;
+        let path_end = if with_query { end } else { end - query };
+        Span::between(end - query - parts.path.len(), path_end)
+    }
+
+    /// Puts `new` in the place of `old`, which lies in the target.
+    fn replace(&mut self, old: Span, new: &[Part<'_>]) {
+        let whole = self.target;
+        let parts = self.target_parts();
+        let is_whole = parts.path.is_empty() && parts.query.is_none() && parts.scheme.is_empty();
+        let before = Span { start: whole.start, len: if is_whole { 0 } else { old.start - whole.start } };
+        let after_start = old.start + old.len;
+        let after = Span { start: after_start, len: whole.start + whole.len - after_start };
+        let mut all = vec![Part::Kept(before)];
+        all.extend(new.iter().copied());
+        all.push(Part::Kept(after));
+        self.target = self.intern_encoded(&all);
+    }
+
+    /// Lays the parts down, percent-encoding what would end a target.
+    fn intern_encoded(&mut self, parts: &[Part<'_>]) -> Span {
+        let span = self.headers.intern_parts(parts);
+        let ends = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
+        if !self.headers.bytes(span).iter().any(ends) {
+            return span;
+        }
+        let mut encoded = Vec::with_capacity(self.headers.bytes(span).len() + 16);
+        for byte in self.headers.bytes(span) {
+            if ends(byte) {
+                crate::percent::push_encoded(*byte, &mut encoded);
+            } else {
+                encoded.push(*byte);
+            }
+        }
+        self.headers.intern(&encoded)
+    }
+}
+
+/// Appends each field as a line. The values are the proxy's own and are written as they are.
+pub(crate) fn write_fields(out: &mut Vec<u8>, fields: &[(&[u8], &[u8])]) {
+    for (name, value) in fields {
+        out.extend_from_slice(name);
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests;
