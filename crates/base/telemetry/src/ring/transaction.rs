@@ -1,0 +1,161 @@
+//! The buffer in which the records of a transaction gather before they go into the ring.
+
+use std::fmt::{self, Write as _};
+
+use super::{
+    Tag,
+    layout::{BLOCK_HEADER_BYTES, RECORD_HEADER_BYTES, WORD},
+};
+
+/// Records of one transaction, or of a part of a long one. Made by [`super::RingWriter::transaction`] and used again and
+/// again.
+///
+/// Its bytes are bounded: when they run out, the record that does not fit is cut, later ones are left out, and readers see
+/// that something is missing.
+#[derive(Debug)]
+pub struct Transaction {
+    /// Room for the block header, then records; always whole words.
+    bytes: Vec<u8>,
+    bytes_max: usize,
+    id: u64,
+    started_us: u64,
+    offset_us: u32,
+    records: u16,
+    truncated: bool,
+}
+
+const PADDING: [u8; WORD] = [0; WORD];
+
+impl Transaction {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        let mut transaction =
+            Self { bytes: Vec::new(), bytes_max, id: 0, started_us: 0, offset_us: 0, records: 0, truncated: false };
+        transaction.begin(0, 0);
+        transaction
+    }
+
+    /// Forgets the records and begins transaction `id` at a time in microseconds since 1970.
+    pub fn begin(&mut self, id: u64, now_us: u64) {
+        self.bytes.clear();
+        self.bytes.resize(BLOCK_HEADER_BYTES, 0);
+        self.id = id;
+        self.started_us = now_us;
+        self.offset_us = 0;
+        self.records = 0;
+        self.truncated = false;
+    }
+
+    /// Forgets the records and goes on with the same transaction: for one that is committed in parts.
+    pub fn continue_at(&mut self, now_us: u64) {
+        self.begin(self.id, now_us);
+    }
+
+    /// The time of the records that follow, in microseconds since 1970.
+    pub fn at(&mut self, now_us: u64) {
+        self.offset_us = u32::try_from(now_us.saturating_sub(self.started_us)).unwrap_or(u32::MAX);
+    }
+
+    /// The transaction's id.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether there is no record.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Whether records were cut or left out.
+    #[must_use]
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// Adds a record.
+    #[inline]
+    pub fn record(&mut self, tag: Tag, text: &[u8]) {
+        self.record_parts(tag, &[text]);
+    }
+
+    /// Adds a record whose text comes in parts.
+    #[inline]
+    pub fn record_parts(&mut self, tag: Tag, parts: &[&[u8]]) {
+        let start = self.open();
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
+        self.close(tag, start);
+    }
+
+    /// Adds a header field: name, colon, space, value.
+    pub fn record_field(&mut self, tag: Tag, name: &[u8], value: &[u8]) {
+        self.record_parts(tag, &[name, b": ", value]);
+    }
+
+    /// Adds a record of formatted text.
+    pub fn record_fmt(&mut self, tag: Tag, text: fmt::Arguments<'_>) {
+        let start = self.open();
+        let _ = Appender(&mut self.bytes).write_fmt(text);
+        self.close(tag, start);
+    }
+
+    #[inline]
+    fn open(&mut self) -> usize {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&PADDING);
+        start
+    }
+
+    /// Fills in the header of the record that began at `start`, and pads it.
+    #[inline]
+    fn close(&mut self, tag: Tag, start: usize) {
+        let mut length = self.bytes.len() - start - RECORD_HEADER_BYTES;
+        let room = self.bytes_max.saturating_sub(start + RECORD_HEADER_BYTES).min(usize::from(u16::MAX));
+        if length > room || self.records == u16::MAX {
+            self.truncated = true;
+            if room < WORD || self.records == u16::MAX {
+                self.bytes.truncate(start);
+                return;
+            }
+            // Whole words, so that the padding fits too.
+            length = room / WORD * WORD;
+            self.bytes.truncate(start + RECORD_HEADER_BYTES + length);
+        } else if start + RECORD_HEADER_BYTES > self.bytes_max {
+            self.truncated = true;
+            self.bytes.truncate(start);
+            return;
+        }
+        let header = u64::from(tag.number()) | ((length as u64 & 0xffff) << 16) | (u64::from(self.offset_us) << 32);
+        if let Some(place) = self.bytes.get_mut(start..start + RECORD_HEADER_BYTES) {
+            place.copy_from_slice(&header.to_le_bytes());
+        }
+        let padding = self.bytes.len().wrapping_neg() % WORD;
+        self.bytes.extend_from_slice(PADDING.get(..padding).unwrap_or_default());
+        self.records += 1;
+    }
+
+    /// The block for the ring position `position`: header and records.
+    pub(super) fn block(&mut self, position: u64) -> &[u8] {
+        let flags = if self.truncated { super::layout::FLAG_TRUNCATED } else { 0 };
+        let first = self.bytes.len() as u64 & 0xffff_ffff | (u64::from(flags) << 32) | (u64::from(self.records) << 48);
+        for (place, word) in self.bytes.chunks_exact_mut(WORD).zip([first, position, self.id, self.started_us]) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        &self.bytes
+    }
+
+    pub(super) fn block_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+struct Appender<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Appender<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
