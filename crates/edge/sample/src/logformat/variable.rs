@@ -1,0 +1,165 @@
+//! The table of log variables.
+
+use crate::keyword::State;
+
+/// A variable of log formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is described by its entry in the table")]
+pub enum LogVariable {
+    /// Not a field: flags for all that follow.
+    Options,
+    BytesOut,
+    ClientCookie,
+    ServerCookie,
+    Hostname,
+    UniqueId,
+    Status,
+    DateUtc,
+    DateLocal,
+    Date,
+    RequestDate,
+    RequestDateUtc,
+    RequestDateLocal,
+    Timestamp,
+    Milliseconds,
+    ActiveTime,
+    ConnectTime,
+    HandshakeTime,
+    IdleTime,
+    AcceptToRequestTime,
+    ResponseTime,
+    RequestTime,
+    DataTime,
+    TotalTime,
+    UserTime,
+    QueueTime,
+    BytesIn,
+    ActiveConnections,
+    Backend,
+    BackendConnections,
+    BackendIp,
+    BackendPort,
+    BackendQueue,
+    ClientIp,
+    ClientPort,
+    Frontend,
+    FrontendConnections,
+    FrontendIp,
+    FrontendPort,
+    FrontendTransport,
+    RequestHeaders,
+    RequestHeaderList,
+    ResponseHeaders,
+    ResponseHeaderList,
+    Method,
+    Path,
+    PathOnly,
+    Query,
+    Uri,
+    Version,
+    LogCounter,
+    Pid,
+    Request,
+    Retries,
+    RequestCounter,
+    Server,
+    ServerConnections,
+    ServerIp,
+    ServerPort,
+    ServerQueue,
+    Cipher,
+    TlsVersion,
+    Termination,
+    TerminationCookie,
+}
+
+/// A log variable as declared.
+#[derive(Clone, Copy, Debug)]
+pub struct LogVariableEntry {
+    /// Its name after the percent sign.
+    pub name: &'static str,
+    /// Which it is.
+    pub variable: LogVariable,
+    /// Whether it needs a proxy in HTTP mode.
+    pub http: bool,
+    /// Whether it works here.
+    pub state: State,
+    /// A line about it.
+    pub doc: &'static str,
+}
+
+const fn tcp(name: &'static str, variable: LogVariable, doc: &'static str) -> LogVariableEntry {
+    LogVariableEntry { name, variable, http: false, state: State::Supported, doc }
+}
+
+const fn http(name: &'static str, variable: LogVariable, doc: &'static str) -> LogVariableEntry {
+    LogVariableEntry { name, variable, http: true, state: State::Supported, doc }
+}
+
+/// Every log variable, in order of name.
+pub const LOG_VARIABLES: &[LogVariableEntry] = &[
+    tcp("B", LogVariable::BytesOut, "bytes sent to the client"),
+    http("CC", LogVariable::ClientCookie, "the cookie captured in the request"),
+    http("CS", LogVariable::ServerCookie, "the cookie captured in the response"),
+    tcp("H", LogVariable::Hostname, "name of the machine"),
+    http("HM", LogVariable::Method, "method of the request"),
+    http("HP", LogVariable::Path, "target of the request without its query"),
+    http("HPO", LogVariable::PathOnly, "path of the request, without host and query"),
+    http("HQ", LogVariable::Query, "query of the request, with its question mark"),
+    http("HU", LogVariable::Uri, "target of the request as it came"),
+    http("HV", LogVariable::Version, "version of the request, as HTTP/1.1"),
+    tcp("ID", LogVariable::UniqueId, "unique id of the stream"),
+    tcp("ST", LogVariable::Status, "status code sent to the client"),
+    tcp("T", LogVariable::DateUtc, "date of the connection, in UTC"),
+    http("TR", LogVariable::RequestTime, "milliseconds to receive the request, from its first byte"),
+    http("Ta", LogVariable::ActiveTime, "milliseconds from the first byte of the request to the end"),
+    tcp("Tc", LogVariable::ConnectTime, "milliseconds to connect to the server"),
+    tcp("Td", LogVariable::DataTime, "milliseconds to transfer data"),
+    tcp("Th", LogVariable::HandshakeTime, "milliseconds of handshakes before the request"),
+    http("Ti", LogVariable::IdleTime, "milliseconds of silence before the request"),
+    tcp("Tl", LogVariable::DateLocal, "date of the connection, in local time with its offset"),
+    http("Tq", LogVariable::AcceptToRequestTime, "milliseconds from the connection to the complete request"),
+    http("Tr", LogVariable::ResponseTime, "milliseconds of the server until the response's head was complete"),
+    tcp("Ts", LogVariable::Timestamp, "date of the connection in seconds since 1970"),
+    tcp("Tt", LogVariable::TotalTime, "milliseconds from the connection to the end"),
+    tcp("Tu", LogVariable::UserTime, "milliseconds as the user sees them: all but silence before the request"),
+    tcp("Tw", LogVariable::QueueTime, "milliseconds in queues"),
+    tcp("U", LogVariable::BytesIn, "bytes received from the client"),
+    tcp("ac", LogVariable::ActiveConnections, "connections of the process"),
+    tcp("b", LogVariable::Backend, "name of the backend"),
+    tcp("bc", LogVariable::BackendConnections, "connections of the backend"),
+    tcp("bi", LogVariable::BackendIp, "our address toward the server"),
+    tcp("bp", LogVariable::BackendPort, "our port toward the server"),
+    tcp("bq", LogVariable::BackendQueue, "requests before this one in the backend's queue"),
+    tcp("ci", LogVariable::ClientIp, "address of the client"),
+    tcp("cp", LogVariable::ClientPort, "port of the client"),
+    tcp("f", LogVariable::Frontend, "name of the frontend"),
+    tcp("fc", LogVariable::FrontendConnections, "connections of the frontend"),
+    tcp("fi", LogVariable::FrontendIp, "address that accepted the client"),
+    tcp("fp", LogVariable::FrontendPort, "port that accepted the client"),
+    tcp("ft", LogVariable::FrontendTransport, "name of the frontend, followed by ~ when encrypted"),
+    tcp("hr", LogVariable::RequestHeaders, "captured headers of the request, as {a|b}"),
+    tcp("hrl", LogVariable::RequestHeaderList, "captured headers of the request, separated by spaces"),
+    tcp("hs", LogVariable::ResponseHeaders, "captured headers of the response, as {a|b}"),
+    tcp("hsl", LogVariable::ResponseHeaderList, "captured headers of the response, separated by spaces"),
+    tcp("lc", LogVariable::LogCounter, "number of the line of this frontend"),
+    tcp("ms", LogVariable::Milliseconds, "milliseconds of the date of the connection"),
+    tcp("o", LogVariable::Options, "no field: its flags hold for all that follow"),
+    tcp("pid", LogVariable::Pid, "process id"),
+    http("r", LogVariable::Request, "first line of the request"),
+    tcp("rc", LogVariable::Retries, "connection attempts after the first; + before it when the server changed"),
+    tcp("rt", LogVariable::RequestCounter, "number of the request or connection in the process"),
+    tcp("s", LogVariable::Server, "name of the server"),
+    tcp("sc", LogVariable::ServerConnections, "connections of the server"),
+    tcp("si", LogVariable::ServerIp, "address of the server"),
+    tcp("sp", LogVariable::ServerPort, "port of the server"),
+    tcp("sq", LogVariable::ServerQueue, "requests before this one in the server's queue"),
+    tcp("sslc", LogVariable::Cipher, "TLS cipher of the client's connection"),
+    tcp("sslv", LogVariable::TlsVersion, "TLS version of the client's connection"),
+    tcp("t", LogVariable::Date, "date of the connection in local time, with milliseconds"),
+    http("tr", LogVariable::RequestDate, "date of the request's first byte in local time, with milliseconds"),
+    http("trg", LogVariable::RequestDateUtc, "date of the request's first byte, in UTC"),
+    http("trl", LogVariable::RequestDateLocal, "date of the request's first byte, in local time with its offset"),
+    tcp("ts", LogVariable::Termination, "what ended it and in which phase"),
+    tcp("tsc", LogVariable::TerminationCookie, "the same, with the states of the persistence cookie"),
+];

@@ -1,0 +1,69 @@
+//! The known word nearest to an unknown one.
+
+/// The candidate with the smallest Damerau-Levenshtein distance to `word`, if it is near enough to be what was meant.
+#[must_use]
+pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let most = match word.len() {
+        0..=2 => 1,
+        3..=7 => 2,
+        8..=64 => 3,
+        _ => return None,
+    };
+    candidates
+        .filter(|candidate| candidate.len().abs_diff(word.len()) <= most)
+        .map(|candidate| (distance(word.as_bytes(), candidate.as_bytes()), candidate))
+        .filter(|(distance, candidate)| *distance <= most && *distance < candidate.len())
+        .min_by(|left, right| left.0.cmp(&right.0))
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many letters must be inserted, removed, replaced or swapped with their neighbour.
+fn distance(left: &[u8], right: &[u8]) -> usize {
+    let width = right.len() + 1;
+    let (mut before, mut last): (Vec<usize>, Vec<usize>) = (vec![0; width], (0..width).collect());
+    for (row, a) in left.iter().enumerate() {
+        let mut current = Vec::with_capacity(width);
+        current.push(row + 1);
+        for (column, b) in right.iter().enumerate() {
+            let at = |line: &[usize], position: usize| line.get(position).copied().unwrap_or(usize::MAX);
+            let replace = at(&last, column) + usize::from(a != b);
+            let remove = at(&last, column + 1) + 1;
+            let insert = at(&current, column) + 1;
+            let mut best = replace.min(remove).min(insert);
+            let swapped = row > 0 && column > 0 && left.get(row - 1) == Some(b) && right.get(column - 1) == Some(a);
+            if swapped {
+                best = best.min(at(&before, column - 1) + 1);
+            }
+            current.push(best);
+        }
+        before = std::mem::replace(&mut last, current);
+    }
+    last.last().copied().unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        for (left, right, expected) in [
+            ("", "", 0),
+            ("a", "", 1),
+            ("abc", "acb", 1),
+            ("kitten", "sitting", 3),
+            ("ca", "abc", 3),
+            ("same", "same", 0),
+        ] {
+            assert_eq!(distance(left.as_bytes(), right.as_bytes()), expected, "{left} {right}");
+        }
+    }
+
+    #[test]
+    fn far_words_are_not_suggested() {
+        let known = ["path", "path_beg", "src"];
+        assert_eq!(nearest("pahth", known.into_iter()), Some("path"));
+        assert_eq!(nearest("path_bge", known.into_iter()), Some("path_beg"));
+        assert_eq!(nearest("completely", known.into_iter()), None);
+    }
+}
