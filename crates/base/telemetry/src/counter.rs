@@ -90,8 +90,9 @@ impl Gauge {
 /// The mean of about the last [`SlidingAverage::WINDOW`] values, written by one worker.
 ///
 /// Each value takes its place of one part in `WINDOW` of the sum, as HAProxy's `qtime`, `ctime`, `rtime` and `ttime` do.
+/// The greatest value is remembered beside it.
 #[derive(Debug, Default)]
-pub struct SlidingAverage(AtomicU64);
+pub struct SlidingAverage(AtomicU64, AtomicU64);
 
 impl SlidingAverage {
     /// Values that count.
@@ -101,6 +102,26 @@ impl SlidingAverage {
     pub fn record(&self, value: u64) {
         let sum = self.0.load(Relaxed);
         self.0.store(sum.wrapping_sub(sum.div_ceil(Self::WINDOW)).wrapping_add(value), Relaxed);
+        if value > self.1.load(Relaxed) {
+            self.1.store(value, Relaxed);
+        }
+    }
+
+    /// The greatest value so far.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.1.load(Relaxed)
+    }
+
+    /// Forgets the greatest value.
+    pub fn reset_max(&self) {
+        self.1.store(0, Relaxed);
+    }
+
+    /// Forgets everything (`clear counters all`).
+    pub fn reset(&self) {
+        self.0.store(0, Relaxed);
+        self.reset_max();
     }
 
     /// The mean of the values, of which there were `count` so far.
@@ -181,7 +202,9 @@ mod tests {
         for _ in 0..5_000 {
             average.record(40);
         }
-        assert_eq!(average.mean(5_000), 40);
+        assert_eq!((average.mean(5_000), average.max()), (40, 40));
+        average.reset();
+        assert_eq!((average.mean(1), average.max()), (0, 0));
         let few = SlidingAverage::default();
         few.record(10);
         few.record(20);
