@@ -1,4 +1,8 @@
-//! Classes of bytes, and the search for the first control byte that every line goes through.
+//! Classes of bytes, and the searches that every byte of a head goes through.
+
+use block::{BLOCK, Block, Hits};
+
+mod block;
 
 /// Which bytes belong to a class.
 pub(crate) struct Class([bool; 256]);
@@ -21,17 +25,14 @@ impl Class {
     }
 
     #[expect(clippy::indexing_slicing, reason = "a u8 indexes a table of 256")]
-    const fn visible(beyond_ascii: bool, number_sign: bool) -> Self {
-        let mut table = [false; 256];
-        let mut byte = 0u8;
-        loop {
-            table[byte as usize] = byte > b' ' && byte != 0x7f && (byte < 0x80 || beyond_ascii);
-            if byte == u8::MAX {
-                break;
-            }
+    const fn visible_and_beyond_ascii() -> Self {
+        let mut table = [true; 256];
+        let mut byte = 0;
+        while byte <= b' ' {
+            table[byte as usize] = false;
             byte += 1;
         }
-        table[b'#' as usize] = number_sign;
+        table[0x7f] = false;
         Class(table)
     }
 
@@ -58,49 +59,58 @@ pub(crate) static TOKEN: Class = Class::alphanumeric_and(b"!#$%&'*+-.^_`|~");
 /// look after somebody merged them.
 pub(crate) static AUTHORITY: Class = Class::alphanumeric_and(b"-._~%!$&'()*+;=:[]");
 
-/// What may stand in a request target: what HAProxy lets through, all visible ASCII but the number sign.
-///
-/// RFC 3986 allows less, but browsers send the rest unencoded in queries. A fragment never reaches a server, and those
-/// that see one disagree about where the path ends.
-pub(crate) static TARGET: Class = Class::visible(false, false);
-
 /// What may stand in a request target under `option accept-invalid-http-request`.
-pub(crate) static TARGET_RELAXED: Class = Class::visible(true, true);
+pub(crate) static TARGET_RELAXED: Class = Class::visible_and_beyond_ascii();
 
 /// What may stand in a protocol name and version under the same option.
 pub(crate) static VERSION: Class = Class::alphanumeric_and(b"./");
 
-/// Where the first control byte is: below 0x20 other than HTAB, or DEL.
-///
-/// Eight bytes at a time. Subtracting from each byte sets its top bit when it was smaller; a borrow can reach only bytes
-/// above the first hit, and the first hit is what is asked for.
+/// Where the first control byte (see [`is_control`]) is, looking from `from` on.
 #[inline(always)]
-pub(crate) fn find_control(bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const TOPS: u64 = 0x8080_8080_8080_8080;
-    let mut from = 0;
-    let mut rest = bytes;
-    while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
-        let word = u64::from_le_bytes(*chunk);
-        let low = word.wrapping_sub(ONES * 0x20) & !word;
-        let deleted = word ^ (ONES * 0x7f);
-        let delete = deleted.wrapping_sub(ONES) & !deleted;
-        let mut hits = (low | delete) & TOPS;
-        if hits != 0 {
-            // A tab may hide behind its own bit, and a borrow behind the tab: look at the bytes one by one.
-            if chunk.get(hits.trailing_zeros() as usize / 8) != Some(&b'\t') {
-                return Some(from + hits.trailing_zeros() as usize / 8);
-            }
-            hits = 0;
-            if let Some(at) = chunk.iter().position(|byte| is_control(*byte)) {
-                return Some(from + at);
-            }
+pub(crate) fn find_control(bytes: &[u8], mut from: usize) -> Option<usize> {
+    loop {
+        let at = find(bytes, from, Block::controls, |byte| byte < 0x20 || byte == 0x7f)?;
+        // Tabs are so rare that they are not worth an instruction in each block.
+        if bytes.get(at) != Some(&b'\t') {
+            return Some(at);
         }
-        debug_assert_eq!(hits, 0);
-        from += 8;
+        from = at + 1;
+    }
+}
+
+/// Where the first byte is that may not stand in a request target, looking from `from` on.
+///
+/// What may is what HAProxy lets through, all visible ASCII but the number sign. RFC 3986 allows less, but browsers send
+/// the rest unencoded in queries. A fragment never reaches a server, and those that see one disagree about where the path
+/// ends.
+#[inline(always)]
+pub(crate) fn find_target_end(bytes: &[u8], from: usize) -> Option<usize> {
+    find(bytes, from, Block::outside_target, |byte| !matches!(byte, b'!'..=b'~') || byte == b'#')
+}
+
+/// Where the first colon is, looking from `from` on.
+#[inline(always)]
+pub(crate) fn find_colon(bytes: &[u8], from: usize) -> Option<usize> {
+    find(bytes, from, Block::colons, |byte| byte == b':')
+}
+
+/// Where the first byte of a kind is, looking from `from` on, a block at a time. The bytes that do not fill a block are
+/// looked at as the end of one that begins before them.
+#[inline(always)]
+fn find(bytes: &[u8], from: usize, hits: impl Fn(Block) -> Hits, is_hit: impl Fn(u8) -> bool) -> Option<usize> {
+    let mut at = from;
+    let mut rest = bytes.get(from..)?;
+    while let Some((block, after)) = rest.split_first_chunk::<BLOCK>() {
+        if let Some(found) = hits(Block::new(block)).first() {
+            return Some(at + found);
+        }
+        at += BLOCK;
         rest = after;
     }
-    rest.iter().position(|byte| is_control(*byte)).map(|at| from + at)
+    match bytes.last_chunk::<BLOCK>() {
+        Some(block) => hits(Block::new(block)).after(BLOCK - rest.len()).first().map(|found| at + found),
+        None => rest.iter().position(|byte| is_hit(*byte)).map(|found| at + found),
+    }
 }
 
 /// Whether `byte` may not stand in a field value: a control byte other than HTAB.
@@ -130,3 +140,6 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     }
     bytes
 }
+
+#[cfg(test)]
+mod tests;

@@ -81,29 +81,52 @@ header_ids! {
 /// Slots of the table; a power of two with room enough that the hash below has no collision.
 const SLOTS: usize = 256;
 
+/// Bytes of the longest name above.
+const NAME_LEN_MAX: usize = 25;
+
+/// A well-known name, made ready for comparing it to any spelling in whole words.
+#[derive(Clone, Copy)]
+struct Known {
+    id: HeaderId,
+    len: usize,
+    /// In lower case, padded with zeros.
+    lower: [u8; NAME_LEN_MAX],
+    /// 0x20 for each letter: what makes both cases of it, and nothing else, the lower one.
+    letters: [u8; NAME_LEN_MAX],
+}
+
 /// A perfect hash of the names above, letter case ignored: length, first, middle and last byte.
 const fn slot(first: u8, middle: u8, last: u8, len: usize) -> usize {
-    let mixed = (first | 0x20) as usize * 67 + (middle | 0x20) as usize * 125 + (last | 0x20) as usize * 7 + len * 204;
-    mixed % SLOTS
+    let bytes = (first | 0x20) as usize * 67 + (middle | 0x20) as usize * 125 + (last | 0x20) as usize * 7;
+    (bytes + len * 204) % SLOTS
 }
 
 #[expect(clippy::indexing_slicing, clippy::panic, reason = "evaluated at compile time: a mistake does not build")]
-const fn table() -> [u8; SLOTS] {
-    let mut table = [0u8; SLOTS];
+const fn table() -> [Known; SLOTS] {
+    let nothing = Known { id: HeaderId::Other, len: 0, lower: [0; NAME_LEN_MAX], letters: [0; NAME_LEN_MAX] };
+    let mut table = [nothing; SLOTS];
     let mut index = 0;
     while index < HeaderId::NAMED.len() {
-        let name = HeaderId::NAMED[index].1.as_bytes();
-        let slot = slot(name[0], name[name.len() / 2], name[name.len() - 1], name.len());
-        if table[slot] != 0 {
+        let (id, name) = HeaderId::NAMED[index];
+        let name = name.as_bytes();
+        let known = &mut table[slot(name[0], name[name.len() / 2], name[name.len() - 1], name.len())];
+        if known.len != 0 {
             panic!("two header names in one slot: change the factors of the hash");
         }
-        table[slot] = HeaderId::NAMED[index].0 as u8;
+        known.id = id;
+        known.len = name.len();
+        let mut at = 0;
+        while at < name.len() {
+            known.lower[at] = name[at].to_ascii_lowercase();
+            known.letters[at] = if name[at].is_ascii_alphabetic() { 0x20 } else { 0 };
+            at += 1;
+        }
         index += 1;
     }
     table
 }
 
-static TABLE: [u8; SLOTS] = table();
+static TABLE: [Known; SLOTS] = table();
 
 impl HeaderId {
     /// The id of `name`, letter case ignored.
@@ -113,9 +136,8 @@ impl HeaderId {
         let (Some(first), Some(middle), Some(last)) = (name.first(), name.get(name.len() / 2), name.last()) else {
             return HeaderId::Other;
         };
-        let number = TABLE.get(slot(*first, *middle, *last, name.len())).copied().unwrap_or(0);
-        match Self::NAMED.get(usize::from(number).wrapping_sub(1)) {
-            Some((id, known)) if name.eq_ignore_ascii_case(known.as_bytes()) => *id,
+        match TABLE.get(slot(*first, *middle, *last, name.len())) {
+            Some(known) if known.is(name) => known.id,
             _ => HeaderId::Other,
         }
     }
@@ -124,5 +146,61 @@ impl HeaderId {
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMED.get((self as usize).wrapping_sub(1)).map_or("", |(_, name)| name)
+    }
+}
+
+impl Known {
+    /// Whether `name` is a spelling of this name.
+    #[inline]
+    fn is(&self, name: &[u8]) -> bool {
+        if name.len() != self.len {
+            return false;
+        }
+        let (lower, letters) = (self.lower.get(..self.len), self.letters.get(..self.len));
+        let (lower, letters) = (lower.unwrap_or_default(), letters.unwrap_or_default());
+        if self.len < 8 {
+            return name.iter().zip(lower).zip(letters).all(|((byte, lower), letter)| byte | letter == *lower);
+        }
+        let same = |name: &[u8; 8], lower: &[u8; 8], letters: &[u8; 8]| {
+            u64::from_ne_bytes(*name) | u64::from_ne_bytes(*letters) == u64::from_ne_bytes(*lower)
+        };
+        let words = name.as_chunks().0.iter().zip(lower.as_chunks().0).zip(letters.as_chunks().0);
+        let ends = (name.last_chunk(), lower.last_chunk(), letters.last_chunk());
+        let (Some(name), Some(lower), Some(letters)) = ends else { return false };
+        same(name, lower, letters) && words.into_iter().all(|((name, lower), letters)| same(name, lower, letters))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HeaderId;
+
+    #[test]
+    fn every_name_in_every_case() {
+        for (id, name) in HeaderId::NAMED {
+            assert_eq!(id.name(), *name);
+            for spelling in [name.to_string(), name.to_ascii_lowercase(), name.to_ascii_uppercase()] {
+                assert_eq!(HeaderId::of(spelling.as_bytes()), *id);
+            }
+        }
+        assert_eq!(HeaderId::Other.name(), "");
+    }
+
+    #[test]
+    fn one_byte_off_is_another_name() {
+        for (id, name) in HeaderId::NAMED {
+            for place in 0..name.len() {
+                for byte in 0..=255u8 {
+                    let mut other = name.as_bytes().to_vec();
+                    other[place] = byte;
+                    let same = other.eq_ignore_ascii_case(name.as_bytes());
+                    assert_eq!(HeaderId::of(&other) == *id, same, "{other:?}");
+                }
+            }
+            assert_ne!(HeaderId::of(&name.as_bytes()[1..]), *id);
+            assert_ne!(HeaderId::of(format!("{name}x").as_bytes()), *id);
+        }
+        assert_eq!(HeaderId::of(b""), HeaderId::Other);
+        assert_eq!(HeaderId::of(b"X-Something"), HeaderId::Other);
     }
 }

@@ -27,10 +27,10 @@ impl Span {
     /// A span by its bounds; empty when they do not fit.
     #[inline]
     pub(crate) fn between(start: usize, end: usize) -> Span {
-        match (u32::try_from(start), u32::try_from(end.saturating_sub(start))) {
-            (Ok(start), Ok(len)) => Span { start, len },
-            _ => Span::default(),
+        if end > u32::MAX as usize {
+            return Span::default();
         }
+        Span { start: start as u32, len: end.saturating_sub(start) as u32 }
     }
 
     /// Whether the span has no bytes.

@@ -8,9 +8,7 @@
 //! The parser works line by line and remembers where it stopped, both in the line and in the head, so a client that
 //! sends one byte at a time costs one look at each byte. What it decides does not depend on how the bytes arrived.
 
-use memchr::memchr;
-
-use crate::bytes::{self, TOKEN};
+use crate::bytes::{self, TOKEN, find_colon};
 use crate::error::{ParseError, ParseErrorKind as Kind, Side};
 use crate::framing::{Framing, parse_content_length};
 use crate::header_id::HeaderId;
@@ -54,7 +52,7 @@ pub struct ResponseParser {
 }
 
 /// Where the parser is between two calls.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct State {
     /// Where the line begins that is not complete yet.
     line_start: usize,
@@ -86,42 +84,11 @@ impl RequestParser {
     /// # Errors
     /// When the bytes are not, and cannot become, a request head within the limits.
     pub fn parse(&mut self, input: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parsed, ParseError> {
-        let parsed = self.step(input, limits, head);
-        if !matches!(parsed, Ok(Parsed::Incomplete)) {
-            self.reset();
-        }
+        // A copy, so that the loop can keep it in registers.
+        let mut state = self.state;
+        let parsed = state.request(input, limits, head);
+        self.state = if parsed == Ok(Parsed::Incomplete) { state } else { State::default() };
         parsed
-    }
-
-    fn step(&mut self, input: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parsed, ParseError> {
-        let window = input.get(..limits.head_bytes_max).unwrap_or(input);
-        let state = &mut self.state;
-        while let Some(line) = state.next_line(window, limits)? {
-            if state.start_line_seen {
-                if line.bytes.is_empty() {
-                    state.check_host(window, head)?;
-                    return Ok(state.complete(window, head));
-                }
-                state.field(&line, limits, Side::Client, head.version, &mut head.headers)?;
-            } else if line.bytes.is_empty() {
-                state.empty_lines += 1;
-                if state.empty_lines > EMPTY_LINES_MAX {
-                    return Err(ParseError::new(Kind::TooManyEmptyLines, line.start));
-                }
-            } else {
-                head.clear();
-                state.head_start = line.start;
-                state.start_line_seen = true;
-                if start_line::request_line(&line, limits, head)? == start_line::Kind::Http09 {
-                    return Ok(state.complete(window, head));
-                }
-            }
-        }
-        if input.len() >= limits.head_bytes_max {
-            let kind = if state.start_line_seen { Kind::HeadTooLarge } else { Kind::TargetTooLong };
-            return Err(ParseError::new(kind, limits.head_bytes_max));
-        }
-        Ok(Parsed::Incomplete)
     }
 }
 
@@ -142,39 +109,19 @@ impl ResponseParser {
     /// # Errors
     /// When the bytes are not, and cannot become, a response head within the limits.
     pub fn parse(&mut self, input: &[u8], limits: &Limits, head: &mut ResponseHead) -> Result<Parsed, ParseError> {
-        let parsed = self.step(input, limits, head);
-        if !matches!(parsed, Ok(Parsed::Incomplete)) {
-            self.reset();
-        }
+        // A copy, so that the loop can keep it in registers.
+        let mut state = self.state;
+        let parsed = state.response(input, limits, head);
+        self.state = if parsed == Ok(Parsed::Incomplete) { state } else { State::default() };
         parsed
-    }
-
-    fn step(&mut self, input: &[u8], limits: &Limits, head: &mut ResponseHead) -> Result<Parsed, ParseError> {
-        let window = input.get(..limits.head_bytes_max).unwrap_or(input);
-        let state = &mut self.state;
-        while let Some(line) = state.next_line(window, limits)? {
-            if !state.start_line_seen {
-                head.clear();
-                state.start_line_seen = true;
-                start_line::status_line(&line, limits, head)?;
-            } else if line.bytes.is_empty() {
-                head.framing = state.framing;
-                head.headers.adopt(window.get(..state.line_start).unwrap_or_default());
-                return Ok(Parsed::Complete { consumed: state.line_start });
-            } else {
-                state.field(&line, limits, Side::Server, head.version, &mut head.headers)?;
-            }
-        }
-        if input.len() >= limits.head_bytes_max {
-            return Err(ParseError::new(Kind::HeadTooLarge, limits.head_bytes_max));
-        }
-        Ok(Parsed::Incomplete)
     }
 }
 
 /// A whole line, without its CRLF.
 struct Line<'a> {
     bytes: &'a [u8],
+    /// From its beginning to the end of what was received.
+    onward: &'a [u8],
     /// Where it begins in the input.
     start: usize,
     /// Where it begins in the head.
@@ -182,22 +129,73 @@ struct Line<'a> {
 }
 
 impl State {
+    fn request(&mut self, input: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parsed, ParseError> {
+        let window = input.get(..limits.head_bytes_max).unwrap_or(input);
+        while let Some(line) = self.next_line(window, limits)? {
+            if self.start_line_seen {
+                if line.bytes.is_empty() {
+                    self.check_host(window, head)?;
+                    return Ok(self.complete(window, head));
+                }
+                self.field(&line, limits, Side::Client, head.version, &mut head.headers)?;
+            } else if line.bytes.is_empty() {
+                self.empty_lines += 1;
+                if self.empty_lines > EMPTY_LINES_MAX {
+                    return Err(ParseError::new(Kind::TooManyEmptyLines, line.start));
+                }
+            } else {
+                head.clear();
+                self.head_start = line.start;
+                self.start_line_seen = true;
+                if start_line::request_line(&line, limits, head)? == start_line::Kind::Http09 {
+                    return Ok(self.complete(window, head));
+                }
+            }
+        }
+        if input.len() >= limits.head_bytes_max {
+            let kind = if self.start_line_seen { Kind::HeadTooLarge } else { Kind::TargetTooLong };
+            return Err(ParseError::new(kind, limits.head_bytes_max));
+        }
+        Ok(Parsed::Incomplete)
+    }
+
+    fn response(&mut self, input: &[u8], limits: &Limits, head: &mut ResponseHead) -> Result<Parsed, ParseError> {
+        let window = input.get(..limits.head_bytes_max).unwrap_or(input);
+        while let Some(line) = self.next_line(window, limits)? {
+            if !self.start_line_seen {
+                head.clear();
+                self.start_line_seen = true;
+                start_line::status_line(&line, limits, head)?;
+            } else if line.bytes.is_empty() {
+                head.framing = self.framing;
+                head.headers.adopt(window.get(..self.line_start).unwrap_or_default());
+                return Ok(Parsed::Complete { consumed: self.line_start });
+            } else {
+                self.field(&line, limits, Side::Server, head.version, &mut head.headers)?;
+            }
+        }
+        if input.len() >= limits.head_bytes_max {
+            return Err(ParseError::new(Kind::HeadTooLarge, limits.head_bytes_max));
+        }
+        Ok(Parsed::Incomplete)
+    }
+
     /// The next whole line. None when its end has not come yet.
-    #[inline]
+    #[inline(always)]
     fn next_line<'a>(&mut self, window: &'a [u8], limits: &Limits) -> Result<Option<Line<'a>>, ParseError> {
         loop {
-            let Some(found) = bytes::find_control(window.get(self.scanned..).unwrap_or_default()) else {
+            let Some(at) = bytes::find_control(window, self.scanned) else {
                 self.scanned = window.len();
                 return Ok(None);
             };
-            let at = self.scanned + found;
             let kind = match (window.get(at), window.get(at + 1)) {
                 (Some(b'\r'), Some(b'\n')) => {
                     let start = self.line_start;
-                    let bytes = window.get(start..at).unwrap_or_default();
+                    let onward = window.get(start..).unwrap_or_default();
+                    let bytes = onward.get(..at - start).unwrap_or_default();
                     self.line_start = at + 2;
                     self.scanned = at + 2;
-                    return Ok(Some(Line { bytes, start, head_start: start - self.head_start }));
+                    return Ok(Some(Line { bytes, onward, start, head_start: start - self.head_start }));
                 }
                 (Some(b'\r'), None) => {
                     self.scanned = at;
@@ -217,7 +215,7 @@ impl State {
     }
 
     /// Takes in one header line.
-    #[inline]
+    #[inline(always)]
     fn field(
         &mut self,
         line: &Line<'_>,
@@ -231,24 +229,25 @@ impl State {
         if headers.len() + 2 > limits.headers_max {
             return Err(fail(Kind::TooManyFields, 0));
         }
-        let colon = match TOKEN.first_outside(line.bytes) {
-            Some(at) if line.bytes.get(at) == Some(&b':') => at,
-            at => odd_name(line.bytes, at, limits).map_err(|(kind, at)| fail(kind, at))?,
+        let (colon, id) = match find_colon(line.onward, 0) {
+            Some(0) => return Err(fail(Kind::EmptyName, 0)),
+            colon => match name_at(line.bytes, colon) {
+                Some(id) => (colon.unwrap_or(0), id),
+                None => (odd_name(line.bytes, limits).map_err(|(kind, at)| fail(kind, at))?, HeaderId::Other),
+            },
         };
-        if colon == 0 {
-            return Err(fail(Kind::EmptyName, 0));
-        }
         if colon > limits.name_bytes_max {
             return Err(fail(Kind::NameTooLong, limits.name_bytes_max));
         }
-        let (name, rest) = line.bytes.split_at_checked(colon).unwrap_or_default();
-        let rest = rest.get(1..).unwrap_or_default();
-        let value = bytes::trim(rest);
-        let blanks = rest.iter().take_while(|byte| bytes::is_blank(**byte)).count().min(rest.len() - value.len());
-        let value_at = colon + 1 + blanks;
-        let as_on_the_wire = rest.first() == Some(&b' ') && value.len() + 1 == rest.len();
+        let rest = line.bytes.get(colon + 1..).unwrap_or_default();
+        let (value, value_at, as_on_the_wire) = match rest {
+            [b' ', value @ ..] if !starts_or_ends_blank(value) => (value, colon + 2, true),
+            _ => {
+                let blanks = rest.iter().take_while(|byte| bytes::is_blank(**byte)).count();
+                (bytes::trim(rest), colon + 1 + blanks, false)
+            }
+        };
 
-        let id = HeaderId::of(name);
         let framing = match id {
             HeaderId::ContentLength => self.content_length(value),
             HeaderId::TransferEncoding => self.transfer_encoding(value, version),
@@ -335,25 +334,36 @@ impl State {
     }
 }
 
-/// Where the colon is after a name with a byte at `odd` that is no token character (None: the line has none such and so
-/// no colon either).
+/// The id of the name that ends at the colon; None when there is no colon in the line or the name is not a token.
+#[inline(always)]
+fn name_at(line: &[u8], colon: Option<usize>) -> Option<HeaderId> {
+    let name = line.get(..colon?)?;
+    match HeaderId::of(name) {
+        // Well-known names are tokens.
+        HeaderId::Other if TOKEN.first_outside(name).is_some() => None,
+        id => Some(id),
+    }
+}
+
+#[inline(always)]
+fn starts_or_ends_blank(value: &[u8]) -> bool {
+    value.first().copied().is_some_and(bytes::is_blank) || value.last().copied().is_some_and(bytes::is_blank)
+}
+
+/// Where the colon is in a line whose name is no token, if that is allowed, or what is wrong.
 #[cold]
-fn odd_name(line: &[u8], odd: Option<usize>, limits: &Limits) -> Result<usize, (Kind, usize)> {
-    let Some(odd) = odd else { return Err((Kind::MissingColon, line.len())) };
+fn odd_name(line: &[u8], limits: &Limits) -> Result<usize, (Kind, usize)> {
     let is_blank_at = |at: usize| line.get(at).copied().is_some_and(bytes::is_blank);
-    if odd == 0 && is_blank_at(0) {
+    if is_blank_at(0) {
         return Err((Kind::ObsoleteFold, 0));
     }
-    let colon = memchr(b':', line);
-    if let Some(colon) = colon
-        && is_blank_at(colon - 1)
-    {
+    let Some(colon) = find_colon(line, 0) else { return Err((Kind::MissingColon, line.len())) };
+    if is_blank_at(colon.saturating_sub(1)) {
         return Err((Kind::SpaceBeforeColon, colon - 1));
     }
-    match colon {
-        Some(colon) if limits.accept_invalid => Ok(colon),
-        Some(_) => Err((Kind::InvalidNameByte, odd)),
-        None => Err((Kind::MissingColon, line.len())),
+    match TOKEN.first_outside(line) {
+        Some(odd) if !limits.accept_invalid => Err((Kind::InvalidNameByte, odd)),
+        _ => Ok(colon),
     }
 }
 

@@ -3,7 +3,7 @@
 use memchr::memchr;
 
 use super::Line;
-use crate::bytes::{self, AUTHORITY, Class, TARGET, TOKEN, VERSION};
+use crate::bytes::{AUTHORITY, TARGET_RELAXED, TOKEN, VERSION, find_target_end};
 use crate::error::{ParseError, ParseErrorKind};
 use crate::headers::Span;
 use crate::limits::Limits;
@@ -72,8 +72,8 @@ pub(super) fn request_line(line: &Line<'_>, limits: &Limits, head: &mut RequestH
 /// Up to where the target goes: to a space or the end. Err: where a byte is that may not stand in it.
 #[inline]
 fn target_length(bytes: &[u8], limits: &Limits) -> Result<usize, usize> {
-    let class: &Class = if limits.accept_invalid { &bytes::TARGET_RELAXED } else { &TARGET };
-    match class.first_outside(bytes) {
+    let end = if limits.accept_invalid { TARGET_RELAXED.first_outside(bytes) } else { find_target_end(bytes, 0) };
+    match end {
         None => Ok(bytes.len()),
         Some(at) if bytes.get(at) == Some(&b' ') => Ok(at),
         Some(at) => Err(at),
