@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     task::Waker,
@@ -18,13 +18,19 @@ use std::{
 use haproxycfg::model::{self, Config, ProxyIndex, ServerIndex};
 use telemetry::{Gauge, PerWorker};
 
-use crate::counters::{ProcessTraffic, Traffic};
+use crate::{
+    counters::{ProcessTraffic, Traffic},
+    rates::RateWindow,
+    stats::sampler::{ProcessRates, Sampler},
+};
 
 /// A farm whose waiting requests are woken as tasks.
 pub type Farm = balance::Farm<Waker>;
 
+/// Takes what a farm has to tell: must not block, and is called on any worker.
+pub type FarmEvents = dyn Fn(&LiveProxy, balance::Event) + Send + Sync;
+
 /// What belongs to the process and not to a configuration.
-#[derive(Debug)]
 pub struct Process {
     /// When it started, monotonic: the zero of every `now_ms`.
     pub started: Instant,
@@ -34,6 +40,8 @@ pub struct Process {
     pub workers: usize,
     /// Counted by each worker.
     pub traffic: PerWorker<ProcessTraffic>,
+    /// Events a second of the whole process.
+    pub rates: ProcessRates,
     /// Client connections now and at most.
     pub connections: Gauge,
     /// `Maxconn`: `set maxconn global` changes it.
@@ -46,6 +54,18 @@ pub struct Process {
     pub next_stream_id: AtomicU64,
     /// Source of [`LiveServer::key`].
     pub next_server_key: AtomicU64,
+    /// Handles the events of farms; set once at start.
+    pub farm_events: OnceLock<Box<FarmEvents>>,
+    /// Variables of the scope `proc`.
+    pub variables: Arc<sample::ProcessVariables>,
+    /// Name of the machine.
+    pub hostname: String,
+}
+
+impl std::fmt::Debug for Process {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Process").field("workers", &self.workers).finish_non_exhaustive()
+    }
 }
 
 impl Process {
@@ -57,12 +77,16 @@ impl Process {
             started_at,
             workers,
             traffic: PerWorker::new(workers),
+            rates: ProcessRates::default(),
             connections: Gauge::default(),
             maxconn: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
             reloads: AtomicU64::new(0),
             next_stream_id: AtomicU64::new(0),
             next_server_key: AtomicU64::new(1),
+            farm_events: OnceLock::new(),
+            variables: Arc::default(),
+            hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         }
     }
 
@@ -95,10 +119,14 @@ pub struct LiveProxy {
     pub index: ProxyIndex,
     /// The configuration that holds it.
     pub config: Arc<Config>,
+    /// The process it runs in.
+    pub process: Arc<Process>,
     /// Its servers' loads, states, checks and queues.
     pub farm: Mutex<Farm>,
     /// How it hashes keys.
     pub hasher: balance::Hasher,
+    /// What it does after a failed attempt.
+    pub retry: balance::RetryPolicy,
     /// In the order of [`model::Proxy::servers`]; runtime additions behind.
     pub servers: Vec<Arc<LiveServer>>,
     /// Its listeners in the order of [`model::Proxy::binds`].
@@ -122,13 +150,25 @@ pub struct Side {
     pub traffic: PerWorker<Traffic>,
     /// `scur`, `smax`.
     pub sessions: Gauge,
+    /// Sessions a second.
+    pub session_rate: RateWindow,
+    /// Requests a second.
+    pub request_rate: RateWindow,
+    /// Connections a second.
+    pub connection_rate: RateWindow,
 }
 
 impl Side {
     /// All zero.
     #[must_use]
     pub fn new(workers: usize) -> Self {
-        Self { traffic: PerWorker::new(workers), sessions: Gauge::default() }
+        Self {
+            traffic: PerWorker::new(workers),
+            sessions: Gauge::default(),
+            session_rate: RateWindow::default(),
+            request_rate: RateWindow::default(),
+            connection_rate: RateWindow::default(),
+        }
     }
 }
 
@@ -197,9 +237,9 @@ impl LiveProxy {
         self.farm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Works on the farm and then does what the farm asks for: wakes the requests that may go, and hands its events to
-    /// `on_event`.
-    pub fn with_farm<R>(&self, work: impl FnOnce(&mut Farm) -> R, mut on_event: impl FnMut(balance::Event)) -> R {
+    /// Works on the farm and then does what the farm asks for: wakes the requests that may go, and passes its events on to
+    /// whoever handles them for the process ([`Process::farm_events`]).
+    pub fn with_farm<R>(&self, work: impl FnOnce(&mut Farm) -> R) -> R {
         let mut farm = self.farm();
         let result = work(&mut farm);
         loop {
@@ -212,8 +252,8 @@ impl LiveProxy {
             if let Some(waker) = wake {
                 waker.wake();
             }
-            if let Some(event) = event {
-                on_event(event);
+            if let (Some(event), Some(events)) = (event, self.process.farm_events.get()) {
+                events(self, event);
             }
             farm = self.farm();
         }
@@ -264,6 +304,8 @@ impl Instance {
 pub struct Shared {
     /// The process.
     pub process: Arc<Process>,
+    /// What happened second by second.
+    pub sampler: Sampler,
     instance: RwLock<Arc<Instance>>,
 }
 
@@ -271,7 +313,7 @@ impl Shared {
     /// Runs `instance`.
     #[must_use]
     pub fn new(process: Arc<Process>, instance: Arc<Instance>) -> Self {
-        Self { process, instance: RwLock::new(instance) }
+        Self { process, sampler: Sampler::default(), instance: RwLock::new(instance) }
     }
 
     /// The instance that runs now. Workers keep their own copy for the request path and are told of a new one.

@@ -1,0 +1,147 @@
+//! Opening connections to servers.
+
+use std::{io, net::SocketAddr, os::fd::AsFd, time::Duration};
+
+use haproxycfg::model::SourceAddress;
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::stream::Stream;
+use crate::live::Target;
+
+/// What a connection to a server is opened with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnectOptions<'a> {
+    /// `source`: where from.
+    pub source: Option<&'a SourceAddress>,
+    /// The client, for `usesrc client|clientip`.
+    pub client: Option<SocketAddr>,
+    /// `option srvtcpka`.
+    pub keepalive: bool,
+    /// `tcp-ut`.
+    pub user_timeout: Option<Duration>,
+    /// `tune.rcvbuf.server`; 0 is the system's.
+    pub receive_buffer: usize,
+    /// `tune.sndbuf.server`; 0 is the system's.
+    pub send_buffer: usize,
+    /// `set-tos`.
+    pub tos: Option<u8>,
+    /// `set-mark`.
+    pub mark: Option<u32>,
+}
+
+/// Opens a connection and waits until it stands. The caller bounds the time.
+///
+/// # Errors
+/// The system's reason for the refusal, `ConnectionRefused` foremost.
+pub async fn connect(target: &Target, options: ConnectOptions<'_>) -> io::Result<Stream> {
+    match target {
+        Target::Unresolved => {
+            Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "the server's host name has no address"))
+        }
+        Target::Inet(address) => connect_tcp(*address, options).await,
+        Target::Unix(path) => connect_unix(&SockAddr::unix(path)?).await,
+        Target::Abstract(name) => connect_unix(&SockAddr::unix(format!("\0{name}"))?).await,
+    }
+}
+
+async fn connect_tcp(address: SocketAddr, options: ConnectOptions<'_>) -> io::Result<Stream> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
+    socket.set_tcp_nodelay(true)?;
+    apply(&socket, options)?;
+    if let Some(source) = options.source {
+        bind_source(&socket, source, options.client)?;
+    }
+    begin(&socket, &address.into())?;
+    let stream = TcpStream::from_std(socket.into())?;
+    if let Some(error) = settle(&stream, || stream.peer_addr().is_ok(), stream.writable()).await? {
+        return Err(error);
+    }
+    Ok(Stream::Tcp(stream))
+}
+
+async fn connect_unix(address: &SockAddr) -> io::Result<Stream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+    // NOTE: a unix connect never stays in progress: a full backlog is EAGAIN at once, which the caller may retry.
+    socket.connect(address)?;
+    Ok(Stream::Unix(UnixStream::from_std(socket.into())?))
+}
+
+fn begin(socket: &Socket, address: &SockAddr) -> io::Result<()> {
+    match socket.connect(address) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => Ok(()),
+        result => result,
+    }
+}
+
+/// Waits until the connection stands. On loopback it does at once, which asking for the peer tells without a turn of the
+/// event loop.
+async fn settle(
+    socket: &impl AsFd,
+    connected: impl Fn() -> bool,
+    writable: impl Future<Output = io::Result<()>>,
+) -> io::Result<Option<io::Error>> {
+    if connected() {
+        return Ok(None);
+    }
+    writable.await?;
+    SockRef::from(socket).take_error()
+}
+
+fn apply(socket: &Socket, options: ConnectOptions<'_>) -> io::Result<()> {
+    if options.keepalive {
+        socket.set_keepalive(true)?;
+    }
+    if let Some(timeout) = options.user_timeout {
+        socket.set_tcp_user_timeout(Some(timeout))?;
+    }
+    if options.receive_buffer > 0 {
+        socket.set_recv_buffer_size(options.receive_buffer)?;
+    }
+    if options.send_buffer > 0 {
+        socket.set_send_buffer_size(options.send_buffer)?;
+    }
+    if let Some(tos) = options.tos {
+        socket.set_tos_v4(u32::from(tos))?;
+    }
+    if let Some(mark) = options.mark {
+        socket.set_mark(mark)?;
+    }
+    Ok(())
+}
+
+fn bind_source(socket: &Socket, source: &SourceAddress, client: Option<SocketAddr>) -> io::Result<()> {
+    use haproxycfg::model::UseSource;
+    if let Some(interface) = &source.interface {
+        socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    let foreign = match (&source.usesrc, client) {
+        (Some(UseSource::Client), Some(client)) => Some(client),
+        (Some(UseSource::ClientIp), Some(client)) => Some(SocketAddr::new(client.ip(), 0)),
+        (Some(UseSource::Address(address)), _) => Some(*address),
+        _ => None,
+    };
+    if let Some(address) = foreign {
+        socket.set_ip_transparent_v4(true)?;
+        return socket.bind(&address.into());
+    }
+    let Some((low, high)) = source.ports else {
+        if source.address.port() != 0 {
+            socket.set_reuse_address(true)?;
+        }
+        if source.address.ip().is_unspecified() && source.address.port() == 0 {
+            return Ok(());
+        }
+        return socket.bind(&source.address.into());
+    };
+    // A port of the range that is free; the kernel says which are not.
+    socket.set_reuse_address(true)?;
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for port in low..=high {
+        match socket.bind(&SocketAddr::new(source.address.ip(), port).into()) {
+            Ok(()) => return Ok(()),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,104 @@
+//! Moving bytes from one socket to another through a pipe, without copying them into the process.
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    task::{Context, Poll, ready},
+};
+
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use tokio::io::Interest;
+
+use super::stream::Stream;
+
+/// Bytes asked of one call when the pipe's size is the system's.
+const CHUNK: usize = 65_536;
+
+/// A pipe between two sockets and the number of bytes in it.
+#[derive(Debug)]
+pub struct Splice {
+    read_end: OwnedFd,
+    write_end: OwnedFd,
+    held: usize,
+    size: usize,
+}
+
+/// What a turn of [`Splice::poll`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spliced {
+    /// So many bytes left for the destination.
+    Moved(usize),
+    /// The source has ended and the pipe is empty.
+    Ended,
+}
+
+impl Splice {
+    /// A pipe of `size` bytes; 0 is the system's choice.
+    ///
+    /// # Errors
+    /// The system's, when there are no more descriptors.
+    pub fn new(size: usize) -> io::Result<Self> {
+        let (read_end, write_end) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?;
+        if size > 0 {
+            // A size that the system does not grant leaves the pipe as it is.
+            let _ = fcntl_setpipe_size(&write_end, size);
+        }
+        Ok(Self { read_end, write_end, held: 0, size: if size == 0 { CHUNK } else { size } })
+    }
+
+    /// Whether no byte is in the pipe.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.held == 0
+    }
+
+    /// Moves up to `limit` bytes further, of which those in the pipe are a part.
+    ///
+    /// # Errors
+    /// The socket that failed, and how.
+    pub fn poll(
+        &mut self,
+        from: &Stream,
+        to: &Stream,
+        limit: u64,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Spliced, Side>> {
+        let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+        loop {
+            if self.held == 0 {
+                let most = usize::try_from(limit).unwrap_or(usize::MAX).min(self.size);
+                ready!(from.poll_readable(context)).map_err(Side::From)?;
+                let taken = from.try_io(Interest::READABLE, || {
+                    splice(from.as_fd(), None, self.write_end.as_fd(), None, most, flags).map_err(io::Error::from)
+                });
+                match taken {
+                    Ok(0) => return Poll::Ready(Ok(Spliced::Ended)),
+                    Ok(count) => self.held = count,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                    Err(error) => return Poll::Ready(Err(Side::From(error))),
+                }
+            }
+            ready!(to.poll_writable(context)).map_err(Side::To)?;
+            let given = to.try_io(Interest::WRITABLE, || {
+                splice(self.read_end.as_fd(), None, to.as_fd(), None, self.held, flags).map_err(io::Error::from)
+            });
+            match given {
+                Ok(count) => {
+                    self.held -= count.min(self.held);
+                    return Poll::Ready(Ok(Spliced::Moved(count)));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(Side::To(error))),
+            }
+        }
+    }
+}
+
+/// Which of two sockets failed.
+#[derive(Debug)]
+pub enum Side {
+    /// The one read from.
+    From(io::Error),
+    /// The one written to.
+    To(io::Error),
+}

@@ -1,0 +1,137 @@
+//! A connection to a client or server: TCP or unix.
+
+use std::{
+    io::{self, IoSlice},
+    net::SocketAddr,
+    os::fd::{AsFd, BorrowedFd},
+    task::{Context, Poll},
+};
+
+use tokio::net::{TcpStream, UnixStream};
+
+use super::buffer::Buffer;
+
+/// A connected, non-blocking stream socket.
+#[derive(Debug)]
+pub enum Stream {
+    /// TCP.
+    Tcp(TcpStream),
+    /// Unix.
+    Unix(UnixStream),
+}
+
+macro_rules! each {
+    ($self:expr, $stream:ident => $body:expr) => {
+        match $self {
+            Stream::Tcp($stream) => $body,
+            Stream::Unix($stream) => $body,
+        }
+    };
+}
+
+impl Stream {
+    /// Ready when a read may get somewhere.
+    pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => stream.poll_read_ready(context))
+    }
+
+    /// Ready when a write may get somewhere.
+    pub fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => stream.poll_write_ready(context))
+    }
+
+    /// Waits until a read may get somewhere.
+    ///
+    /// # Errors
+    /// Those of the runtime's shutdown.
+    pub async fn readable(&self) -> io::Result<()> {
+        each!(self, stream => stream.readable().await)
+    }
+
+    /// Reads into what room `buffer` has. `Ok(0)` is the end of the stream; a full buffer is `WouldBlock`.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn try_fill(&self, buffer: &mut Buffer) -> io::Result<usize> {
+        let room = buffer.room();
+        if room.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let count = each!(self, stream => stream.try_read(room))?;
+        buffer.fill(count);
+        Ok(count)
+    }
+
+    /// Reads into `room`.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
+        each!(self, stream => stream.try_read(room))
+    }
+
+    /// Writes what the socket takes of `bytes`.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        each!(self, stream => stream.try_write(bytes))
+    }
+
+    /// Writes what the socket takes of both pieces.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn try_write_both(&self, first: &[u8], second: &[u8]) -> io::Result<usize> {
+        match (first.is_empty(), second.is_empty()) {
+            (_, true) => self.try_write(first),
+            (true, false) => self.try_write(second),
+            (false, false) => {
+                let slices = [IoSlice::new(first), IoSlice::new(second)];
+                each!(self, stream => stream.try_write_vectored(&slices))
+            }
+        }
+    }
+
+    /// Runs a system call on the socket, telling the runtime when it would block.
+    ///
+    /// # Errors
+    /// The call's.
+    pub fn try_io<R>(&self, interest: tokio::io::Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        each!(self, stream => stream.try_io(interest, call))
+    }
+
+    /// Says that no more will be written (FIN).
+    pub fn shut_write(&self) {
+        let _ = socket2::SockRef::from(self).shutdown(std::net::Shutdown::Write);
+    }
+
+    /// Makes closing send a reset, as for a connection that must leave no TIME-WAIT.
+    pub fn reset_on_close(&self) {
+        let _ = socket2::SockRef::from(self).set_linger(Some(std::time::Duration::ZERO));
+    }
+
+    /// The other end's address, for TCP.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// This end's address, for TCP.
+    #[must_use]
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream) => stream.local_addr().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        each!(self, stream => stream.as_fd())
+    }
+}

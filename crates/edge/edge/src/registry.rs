@@ -1,0 +1,149 @@
+//! The connections of a worker, so that something outside a connection's own task can list and end them.
+
+use std::{
+    cell::{Cell, RefCell},
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Waker},
+    time::Instant,
+};
+
+use crate::live::{LiveProxy, LiveServer};
+
+/// What the rest of the worker knows of a connection.
+#[derive(Debug)]
+pub struct Handle {
+    /// Number in the process, as `show sess` and `shutdown session` name it.
+    pub id: u64,
+    /// When it was accepted.
+    pub since: Instant,
+    /// The client's address.
+    pub source: Option<SocketAddr>,
+    /// The frontend.
+    pub frontend: RefCell<Arc<LiveProxy>>,
+    /// Backend and server of the current request.
+    pub upstream: RefCell<Option<(Arc<LiveProxy>, Option<Arc<LiveServer>>)>>,
+    /// Requests so far.
+    pub requests: Cell<u64>,
+    order: Cell<Order>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// What a connection was told to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Order {
+    /// To go on.
+    #[default]
+    Continue,
+    /// To end when the request in flight has been answered: at once when idle.
+    Finish,
+    /// To end now.
+    Abort,
+}
+
+impl Handle {
+    /// What it was told.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        self.order.get()
+    }
+
+    /// Makes the task that polls this be woken when it is told something.
+    pub fn listen(&self, context: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        if !waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
+            *waker = Some(context.waker().clone());
+        }
+    }
+
+    fn tell(&self, order: Order) {
+        if order > self.order.get() {
+            self.order.set(order);
+        }
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// All connections of a worker.
+#[derive(Debug, Default)]
+pub struct Registry {
+    slots: RefCell<Vec<Option<Rc<Handle>>>>,
+    free: RefCell<Vec<usize>>,
+    open: Cell<usize>,
+}
+
+/// Keeps a connection in the registry as long as it lives.
+#[derive(Debug)]
+pub struct Registered {
+    registry: Rc<Registry>,
+    slot: usize,
+    /// What was registered.
+    pub handle: Rc<Handle>,
+}
+
+impl Registry {
+    /// Registers a connection.
+    #[must_use]
+    pub fn register(
+        self: &Rc<Self>,
+        id: u64,
+        since: Instant,
+        source: Option<SocketAddr>,
+        frontend: Arc<LiveProxy>,
+    ) -> Registered {
+        let handle = Rc::new(Handle {
+            id,
+            since,
+            source,
+            frontend: RefCell::new(frontend),
+            upstream: RefCell::new(None),
+            requests: Cell::new(0),
+            order: Cell::new(Order::Continue),
+            waker: RefCell::new(None),
+        });
+        let mut slots = self.slots.borrow_mut();
+        let slot = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            slots.push(None);
+            slots.len() - 1
+        });
+        if let Some(place) = slots.get_mut(slot) {
+            *place = Some(Rc::clone(&handle));
+        }
+        self.open.set(self.open.get() + 1);
+        Registered { registry: Rc::clone(self), slot, handle }
+    }
+
+    /// Number of connections.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.open.get()
+    }
+
+    /// Every connection.
+    #[must_use]
+    pub fn handles(&self) -> Vec<Rc<Handle>> {
+        self.slots.borrow().iter().flatten().cloned().collect()
+    }
+
+    /// Tells the connections for which `whom` holds; their number.
+    pub fn tell(&self, order: Order, whom: impl Fn(&Handle) -> bool) -> usize {
+        let chosen: Vec<_> = self.handles().into_iter().filter(|handle| whom(handle)).collect();
+        for handle in &chosen {
+            handle.tell(order);
+        }
+        chosen.len()
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        if let Some(place) = self.registry.slots.borrow_mut().get_mut(self.slot) {
+            *place = None;
+        }
+        self.registry.free.borrow_mut().push(self.slot);
+        self.registry.open.set(self.registry.open.get() - 1);
+    }
+}

@@ -1,0 +1,201 @@
+//! Moving a message's body from one wire to the other.
+//!
+//! Bytes go out as they came in; the tracker only says which of them belong to the message. What was received waits in
+//! the sender's buffer until the receiver has taken it, so a body of any size needs one buffer and a slow receiver slows
+//! the sender. A long stretch that cannot hold the message's end is spliced.
+
+use std::{
+    io,
+    task::{Context, Poll, ready},
+};
+
+use http::{BodyLength, BodyTracker, ChunkedDecoder, Limits, ParseError};
+
+use super::wire::Wire;
+use crate::net::splice::{Side, Splice, Spliced};
+
+/// A body on its way.
+#[derive(Debug)]
+pub struct BodyPump {
+    tracker: BodyTracker,
+    /// Bytes at the front of the sender's buffer that belong to the message.
+    approved: usize,
+    /// Takes the chunks apart for a receiver that does not know them (HTTP/1.0).
+    decoder: Option<Box<ChunkedDecoder>>,
+    /// Bytes of the body received so far.
+    pub received: u64,
+    /// Bytes of it that were spliced.
+    pub spliced: u64,
+    pipe: Option<Splice>,
+    splice_min: u64,
+    pipe_size: usize,
+}
+
+/// Why a body did not arrive whole.
+#[derive(Debug)]
+pub enum PumpFailure {
+    /// The sender's connection failed.
+    Receive(io::Error),
+    /// The sender closed before the end.
+    CutOff,
+    /// The receiver's connection failed.
+    Send(io::Error),
+    /// The chunks are malformed.
+    Malformed(ParseError),
+}
+
+impl BodyPump {
+    /// A body of this length. With `decode`, chunks are taken apart.
+    #[must_use]
+    pub fn new(length: BodyLength, limits: &Limits, decode: bool) -> Self {
+        let decoder = (decode && length == BodyLength::Chunked).then(|| Box::new(ChunkedDecoder::new(limits)));
+        Self {
+            tracker: BodyTracker::new(length, limits),
+            approved: 0,
+            decoder,
+            received: 0,
+            spliced: 0,
+            pipe: None,
+            splice_min: 0,
+            pipe_size: 0,
+        }
+    }
+
+    /// Splices stretches of at least `least` bytes (0: never), through pipes of `pipe_size`.
+    pub fn splice_from(&mut self, least: u64, pipe_size: usize) {
+        self.splice_min = least;
+        self.pipe_size = pipe_size;
+    }
+
+    /// Whether the whole message has been received.
+    #[must_use]
+    pub fn is_received(&self) -> bool {
+        self.tracker.has_ended()
+    }
+
+    /// Looks at what was received and not looked at before.
+    ///
+    /// # Errors
+    /// When a chunked body is malformed.
+    pub fn approve(&mut self, from: &Wire) -> Result<(), ParseError> {
+        let bytes = from.received.bytes();
+        if self.approved < bytes.len() && !self.tracker.has_ended() {
+            let tracked = self.tracker.track(bytes.get(self.approved..).unwrap_or_default())?;
+            self.approved += tracked.belonging;
+            self.received += tracked.belonging as u64;
+        }
+        Ok(())
+    }
+
+    /// Bytes at the front of the sender's buffer that may go on.
+    #[must_use]
+    pub fn approved(&self) -> usize {
+        self.approved
+    }
+
+    /// Moves approved bytes behind what `to` has to send, if they are few enough that copying them beats a second
+    /// system call.
+    pub fn append_small(&mut self, from: &mut Wire, to: &mut Wire, most: usize) {
+        if self.decoder.is_none() && self.approved > 0 && self.approved <= most {
+            to.output.extend_from_slice(from.received.bytes().get(..self.approved).unwrap_or_default());
+            from.received.consume(self.approved);
+            self.approved = 0;
+        }
+    }
+
+    /// Moves what can be moved; ready once the whole message has been sent.
+    pub fn poll(
+        &mut self,
+        from: &mut Wire,
+        to: &mut Wire,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), PumpFailure>> {
+        loop {
+            self.approve(from).map_err(PumpFailure::Malformed)?;
+            if self.approved > 0 || !to.is_flushed() {
+                ready!(self.poll_forward(from, to, context))?;
+                continue;
+            }
+            if self.tracker.has_ended() {
+                return Poll::Ready(Ok(()));
+            }
+            if from.received.is_empty() && self.may_splice() {
+                if let Some(done) = ready!(self.poll_splice(from, to, context)) {
+                    return Poll::Ready(done);
+                }
+                continue;
+            }
+            match ready!(from.poll_receive(context)) {
+                Ok(0) if self.tracker.close() => {}
+                Ok(0) => return Poll::Ready(Err(PumpFailure::CutOff)),
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Err(PumpFailure::Receive(error))),
+            }
+        }
+    }
+
+    /// Sends once what may go; pending only when the receiver's socket takes nothing now.
+    fn poll_forward(
+        &mut self,
+        from: &mut Wire,
+        to: &mut Wire,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), PumpFailure>> {
+        if let Some(decoder) = &mut self.decoder
+            && self.approved > 0
+        {
+            let bytes = from.received.bytes().get(..self.approved).unwrap_or_default();
+            decoder.decode_into(bytes, &mut to.output).map_err(PumpFailure::Malformed)?;
+            from.received.consume(self.approved);
+            self.approved = 0;
+        }
+        let bytes = from.received.bytes().get(..self.approved).unwrap_or_default();
+        let count = ready!(to.poll_send(bytes, context)).map_err(PumpFailure::Send)?;
+        from.received.consume(count);
+        self.approved -= count;
+        Poll::Ready(Ok(()))
+    }
+
+    fn may_splice(&mut self) -> bool {
+        if self.decoder.is_some() || self.splice_min == 0 {
+            return false;
+        }
+        if self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty()) {
+            return true;
+        }
+        if self.tracker.unseen_max() < self.splice_min {
+            return false;
+        }
+        if self.pipe.is_none() {
+            match Splice::new(self.pipe_size) {
+                Ok(pipe) => self.pipe = Some(pipe),
+                // No descriptors left: the buffer serves as well.
+                Err(_) => self.splice_min = 0,
+            }
+        }
+        self.pipe.is_some()
+    }
+
+    fn poll_splice(
+        &mut self,
+        from: &mut Wire,
+        to: &mut Wire,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<(), PumpFailure>>> {
+        let Some(pipe) = &mut self.pipe else { return Poll::Ready(None) };
+        from.rest();
+        match ready!(pipe.poll(&from.stream, &to.stream, self.tracker.unseen_max(), context)) {
+            Ok(Spliced::Moved(count)) => {
+                // NOTE: counted when they leave the pipe; `unseen_max` then still covers those inside.
+                self.tracker.account(count as u64);
+                self.received += count as u64;
+                self.spliced += count as u64;
+                Poll::Ready(None)
+            }
+            Ok(Spliced::Ended) if self.tracker.close() => Poll::Ready(Some(Ok(()))),
+            Ok(Spliced::Ended) => Poll::Ready(Some(Err(PumpFailure::CutOff))),
+            Err(Side::From(error)) => Poll::Ready(Some(Err(PumpFailure::Receive(error)))),
+            Err(Side::To(error)) => Poll::Ready(Some(Err(PumpFailure::Send(error)))),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Message heads that are used again, so that parsing a request allocates nothing.
+
+use std::cell::RefCell;
+
+use http::{RequestHead, ResponseHead};
+
+/// Arenas above this many bytes are not kept: one large head must not hold memory for ever.
+const ARENA_BYTES_MAX: usize = 8_192;
+
+/// The reusable memory of a transaction.
+#[derive(Debug, Default)]
+pub struct Heads {
+    /// Of the request.
+    pub request: RequestHead,
+    /// Of the response.
+    pub response: ResponseHead,
+    /// The request line for the log.
+    pub request_line: Vec<u8>,
+}
+
+/// A worker's spare heads.
+#[derive(Debug)]
+pub struct SpareHeads {
+    spare: RefCell<Vec<Heads>>,
+    most: usize,
+}
+
+impl SpareHeads {
+    /// Keeps at most `most`.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self { spare: RefCell::new(Vec::new()), most }
+    }
+
+    /// Empty heads.
+    #[must_use]
+    pub fn take(&self) -> Heads {
+        self.spare.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Keeps heads for later.
+    pub fn give(&self, mut heads: Heads) {
+        let bytes = heads.request.headers.memory_bytes() + heads.response.headers.memory_bytes();
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < self.most && bytes <= ARENA_BYTES_MAX {
+            heads.request.clear();
+            heads.response.clear();
+            heads.request_line.clear();
+            spare.push(heads);
+        }
+    }
+}

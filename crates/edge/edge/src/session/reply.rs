@@ -1,0 +1,150 @@
+//! Responses that the edge makes itself: error pages, `return`, `deny`, redirects, the statistics page.
+
+use std::sync::Arc;
+
+use haproxycfg::model::{ErrorReply, Proxy, Reply, ReplyBody};
+use http::{HeaderId, Limits, Parsed, ResponseHead, ResponseParser, Version, reason_phrase};
+
+use super::transaction::Transaction;
+
+/// The sentence under the status of a built-in page.
+fn sentence(status: u16) -> &'static str {
+    match status {
+        200 => "Service ready.",
+        400 => "Your browser sent an invalid request.",
+        401 => "You need a valid user and password to access this content.",
+        403 => "Request forbidden by administrative rules.",
+        404 => "The resource could not be found.",
+        405 => "A request was made of a resource using a request method not supported by that resource",
+        407 => "You need a valid user and password to access this content.",
+        408 => "Your browser didn't send a complete request in time.",
+        410 => "The resource is no longer available and will not be available again.",
+        413 => "The request entity exceeds the maximum allowed.",
+        421 => "Request sent to a non-authoritative server.",
+        422 => "The server cannot process the contained instructions.",
+        425 => "Your browser sent early data.",
+        429 => "You have sent too many requests in a given amount of time.",
+        500 => "An internal server error occurred.",
+        501 => "The server does not support the functionality required to fulfill the request.",
+        502 => "The server returned an invalid or incomplete response.",
+        503 => "No server is available to handle this request.",
+        504 => "The server didn't respond in time.",
+        _ => "",
+    }
+}
+
+/// Puts the error page of `status` into the transaction's response and returns its body.
+pub fn error_page(transaction: &mut Transaction, status: u16) -> Arc<[u8]> {
+    match configured(transaction, status) {
+        Some(ErrorReply::Raw(bytes)) => raw(&mut transaction.response, status, &bytes),
+        Some(ErrorReply::Redirect { status, location }) => {
+            let response = &mut transaction.response;
+            response.start(Version::Http11, status);
+            response.headers.add(b"cache-control", b"no-cache");
+            response.headers.add(b"content-length", b"0");
+            response.headers.add(b"location", location.as_bytes());
+            Arc::from([])
+        }
+        Some(ErrorReply::Reply(reply)) => build(transaction, &reply, status),
+        None => built_in(&mut transaction.response, status),
+    }
+}
+
+fn configured(transaction: &Transaction, status: u16) -> Option<ErrorReply> {
+    let of = |proxy: &Proxy| proxy.error_replies.get(&status).cloned();
+    transaction
+        .backend
+        .as_ref()
+        .and_then(|backend| of(backend.settings()))
+        .or_else(|| of(transaction.frontend_settings()))
+}
+
+fn built_in(response: &mut ResponseHead, status: u16) -> Arc<[u8]> {
+    let body =
+        format!("<html><body><h1>{status} {}</h1>\n{}\n</body></html>\n", reason_phrase(status), sentence(status));
+    response.start(Version::Http11, status);
+    if status == 408 || status == 429 {
+        response.headers.add(b"connection", b"close");
+    }
+    content(response, body.len());
+    response.headers.add(b"cache-control", b"no-cache");
+    response.headers.add(b"content-type", b"text/html");
+    body.into_bytes().into()
+}
+
+/// A whole response as an error file holds it. The parser of the configuration has checked it.
+fn raw(response: &mut ResponseHead, status: u16, bytes: &[u8]) -> Arc<[u8]> {
+    let limits = Limits { head_bytes_max: bytes.len().max(1), accept_invalid: true, ..Limits::default() };
+    match ResponseParser::new().parse(bytes, &limits, response) {
+        Ok(Parsed::Complete { consumed }) => {
+            let body: Arc<[u8]> = bytes.get(consumed..).unwrap_or_default().into();
+            response.headers.remove(b"connection");
+            response.headers.remove(b"transfer-encoding");
+            response.headers.remove(b"content-length");
+            content(response, body.len());
+            body
+        }
+        _ => built_in(response, status),
+    }
+}
+
+fn content(response: &mut ResponseHead, len: usize) {
+    response.headers.add_known(HeaderId::ContentLength, len.to_string().as_bytes());
+}
+
+/// Puts a configured reply into the transaction's response and returns its body.
+pub fn build(transaction: &mut Transaction, reply: &Reply, default_status: u16) -> Arc<[u8]> {
+    let status = reply.status.unwrap_or(default_status);
+    let body: Arc<[u8]> = match &reply.body {
+        ReplyBody::ErrorPage => {
+            let body = error_page(transaction, status);
+            add_headers(transaction, reply);
+            return body;
+        }
+        ReplyBody::Raw(bytes) => return raw(&mut transaction.response, status, bytes),
+        ReplyBody::Empty => Arc::from([]),
+        ReplyBody::Fixed(bytes) => Arc::clone(bytes),
+        ReplyBody::Format(format) => format.to_vec(transaction).into(),
+    };
+    transaction.response.start(Version::Http11, status);
+    content(&mut transaction.response, body.len());
+    if let Some(content_type) = &reply.content_type
+        && !body.is_empty()
+    {
+        transaction.response.headers.add(b"content-type", content_type.as_bytes());
+    }
+    add_headers(transaction, reply);
+    body
+}
+
+fn add_headers(transaction: &mut Transaction, reply: &Reply) {
+    for (name, format) in &reply.headers {
+        let value = format.to_vec(transaction);
+        transaction.response.headers.add(name.as_bytes(), &value);
+    }
+}
+
+/// Puts a redirect into the transaction's response.
+pub fn redirect(transaction: &mut Transaction, code: u16, location: &[u8], set_cookie: Option<&str>) {
+    let response = &mut transaction.response;
+    response.start(Version::Http11, code);
+    content(response, 0);
+    response.headers.add(b"location", location);
+    if matches!(code, 302 | 303 | 307) {
+        response.headers.add(b"cache-control", b"no-cache");
+    }
+    if let Some(cookie) = set_cookie {
+        response.headers.add(b"set-cookie", cookie.as_bytes());
+    }
+}
+
+/// Puts the demand for credentials into the transaction's response and returns its body.
+pub fn unauthorized(transaction: &mut Transaction, realm: &str) -> Arc<[u8]> {
+    // A client that speaks to a proxy (absolute form) is asked for that proxy's credentials.
+    let to_proxy = transaction.request.target_parts().form == http::TargetForm::Absolute;
+    let (status, field) = if to_proxy { (407, "proxy-authenticate") } else { (401, "www-authenticate") };
+    let body = error_page(transaction, status);
+    let challenge = format!("Basic realm=\"{}\"", realm.replace(['"', '\\'], ""));
+    transaction.response.headers.add(field.as_bytes(), challenge.as_bytes());
+    body
+}

@@ -1,0 +1,442 @@
+//! Running `http-request`, `http-response`, `http-after-response` and `redirect` rules.
+//!
+//! Rules run in order until one ends them. What a rule changes in the message it changes at once; what it means for the
+//! rest of the transaction comes back as a [`Verdict`].
+
+use std::time::Duration;
+
+use haproxycfg::model::{
+    AddressPart, HeaderMatch, HttpAction, Redirect, RedirectKind, Reply, Rule, SetVariable, TimeoutKind, TimeoutValue,
+    VariableValue,
+};
+use http::Headers;
+use sample::{Address, Condition, Context, Direction, LogFormat, Options, Type, Value, expand};
+
+use super::{normalize, transaction::Transaction};
+
+/// What a rule set came to.
+#[derive(Debug)]
+pub enum Verdict<'r> {
+    /// No rule ended it.
+    Continue,
+    /// `allow`: this set is over.
+    Allow,
+    /// `deny`.
+    Deny(&'r Reply),
+    /// `tarpit`.
+    Tarpit(&'r Reply),
+    /// `reject`.
+    Reject,
+    /// `silent-drop`.
+    SilentDrop,
+    /// `return`.
+    Return(&'r Reply),
+    /// `redirect`.
+    Redirect(&'r Redirect),
+    /// `auth` without valid credentials.
+    Auth(Option<&'r str>),
+    /// `wait-for-body`: go on with the rule at `resume` when the body is there.
+    WaitForBody {
+        /// How long at most.
+        time: Duration,
+        /// How many bytes are enough; 0 is all or a full buffer.
+        at_least: usize,
+        /// The next rule.
+        resume: usize,
+    },
+    /// `early-hint`: send these and go on with the rule at `resume`.
+    EarlyHints {
+        /// The fields.
+        headers: Headers,
+        /// The next rule.
+        resume: usize,
+    },
+    /// `use-service prometheus-exporter`.
+    PrometheusExporter,
+}
+
+/// Which message a rule set works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The request.
+    Request,
+    /// The response.
+    Response,
+}
+
+impl Phase {
+    /// How expressions are evaluated in it.
+    #[must_use]
+    pub fn options(self) -> Options {
+        match self {
+            Self::Request => Options::REQUEST,
+            Self::Response => Options::RESPONSE,
+        }
+    }
+}
+
+/// Whether a rule with this condition applies.
+#[must_use]
+pub fn applies(condition: Option<&Condition>, transaction: &Transaction, phase: Phase) -> bool {
+    condition.is_none_or(|condition| condition.holds(transaction, phase.options()))
+}
+
+/// Runs the rules from `start` on.
+pub fn run<'r>(
+    transaction: &mut Transaction,
+    rules: &'r [Rule<HttpAction>],
+    start: usize,
+    phase: Phase,
+) -> Verdict<'r> {
+    for (index, rule) in rules.iter().enumerate().skip(start) {
+        if !applies(rule.condition.as_ref(), transaction, phase) {
+            continue;
+        }
+        let verdict = match &rule.action {
+            HttpAction::Allow => Verdict::Allow,
+            HttpAction::Deny(reply) => Verdict::Deny(reply),
+            HttpAction::Tarpit(reply) => Verdict::Tarpit(reply),
+            HttpAction::Reject => Verdict::Reject,
+            HttpAction::SilentDrop => Verdict::SilentDrop,
+            HttpAction::Return(reply) => Verdict::Return(reply),
+            HttpAction::Redirect(redirect) => Verdict::Redirect(redirect),
+            HttpAction::Auth { realm } => Verdict::Auth(realm.as_deref()),
+            HttpAction::WaitForBody { time, at_least } => {
+                Verdict::WaitForBody { time: *time, at_least: *at_least, resume: index + 1 }
+            }
+            HttpAction::EarlyHint(..) => return early_hints(transaction, rules, index),
+            HttpAction::PrometheusExporter => Verdict::PrometheusExporter,
+            action => {
+                change(transaction, action, phase);
+                continue;
+            }
+        };
+        if !matches!(verdict, Verdict::Allow | Verdict::WaitForBody { .. }) {
+            *transaction.last_rule.borrow_mut() = Some(rule.location.clone());
+        }
+        return verdict;
+    }
+    Verdict::Continue
+}
+
+/// Rules in a row that give early hints make one message.
+fn early_hints<'r>(transaction: &Transaction, rules: &'r [Rule<HttpAction>], start: usize) -> Verdict<'r> {
+    let mut headers = Headers::new();
+    let mut resume = start;
+    for rule in rules.iter().skip(start) {
+        let HttpAction::EarlyHint(name, format) = &rule.action else { break };
+        resume += 1;
+        if applies(rule.condition.as_ref(), transaction, Phase::Request) {
+            headers.add(name.as_bytes(), &format.to_vec(transaction));
+        }
+    }
+    Verdict::EarlyHints { headers, resume }
+}
+
+/// The first `redirect` line that applies.
+pub fn redirect<'r>(transaction: &Transaction, rules: &'r [Rule<Redirect>]) -> Option<&'r Redirect> {
+    let rule = rules.iter().find(|rule| applies(rule.condition.as_ref(), transaction, Phase::Request))?;
+    *transaction.last_rule.borrow_mut() = Some(rule.location.clone());
+    Some(&rule.action)
+}
+
+fn headers(transaction: &mut Transaction, phase: Phase) -> &mut Headers {
+    match phase {
+        Phase::Request => &mut transaction.request.headers,
+        Phase::Response => &mut transaction.response.headers,
+    }
+}
+
+/// Does what changes the message or the transaction and lets the rules go on.
+fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) {
+    match action {
+        HttpAction::AddHeader(name, format) => {
+            let value = format.to_vec(transaction);
+            headers(transaction, phase).add(name.as_bytes(), &value);
+        }
+        HttpAction::SetHeader(name, format) => {
+            let value = format.to_vec(transaction);
+            headers(transaction, phase).set(name.as_bytes(), &value);
+        }
+        HttpAction::DelHeader(matching) => delete_header(headers(transaction, phase), matching),
+        HttpAction::ReplaceHeader { name, regex, format } => {
+            let template = format.to_vec(transaction);
+            headers(transaction, phase).rewrite(|found, value| {
+                found.eq_ignore_ascii_case(name.as_bytes()).then(|| replace(regex, &template, value)).flatten()
+            });
+        }
+        HttpAction::ReplaceValue { name, regex, format } => {
+            let template = format.to_vec(transaction);
+            headers(transaction, phase).rewrite(|found, value| {
+                found.eq_ignore_ascii_case(name.as_bytes()).then(|| replace_each(regex, &template, value)).flatten()
+            });
+        }
+        HttpAction::ReplacePath(..)
+        | HttpAction::ReplacePathq(..)
+        | HttpAction::ReplaceUri(..)
+        | HttpAction::SetMethod(_)
+        | HttpAction::SetPath(_)
+        | HttpAction::SetPathq(_)
+        | HttpAction::SetQuery(_)
+        | HttpAction::SetUri(_)
+        | HttpAction::NormalizeUri(_) => change_request_line(transaction, action),
+        HttpAction::SetStatus { status, reason } => {
+            transaction.response.set_status(*status);
+            if let Some(reason) = reason {
+                transaction.response.set_reason(reason.as_bytes());
+            }
+        }
+        HttpAction::SetVar(set) => set_variable(transaction, set, phase.options()),
+        HttpAction::UnsetVar(name) => {
+            transaction.unset_variable(name);
+        }
+        HttpAction::Capture { expr, slot, len } => {
+            let direction = if phase == Phase::Request { Direction::Request } else { Direction::Response };
+            let value = expr.string(transaction, phase.options()).map(|value| value.to_vec());
+            if let Some(value) = value {
+                transaction.set_capture(direction, *slot, value.get(..*len).unwrap_or(&value));
+            }
+        }
+        HttpAction::SetLogLevel(level) => transaction.log_level.set(Some(*level)),
+        HttpAction::SetTos(tos) => {
+            let _ = socket2::SockRef::from(&*transaction.client.stream).set_tos_v4(u32::from(*tos));
+        }
+        HttpAction::SetMark(mark) => {
+            let _ = socket2::SockRef::from(&*transaction.client.stream).set_mark(*mark);
+        }
+        HttpAction::SetAddress(part, expr) => set_address(transaction, *part, expr, phase.options()),
+        HttpAction::SetTimeout(kind, value) => {
+            let value = match value {
+                TimeoutValue::Fixed(time) => Some(*time),
+                TimeoutValue::Expr(expr) => expr
+                    .integer(transaction, phase.options())
+                    .and_then(|value| u64::try_from(value).ok())
+                    .map(Duration::from_millis),
+            };
+            match kind {
+                TimeoutKind::Server => transaction.server_timeout.set(value),
+                TimeoutKind::Tunnel => transaction.tunnel_timeout.set(value),
+            }
+        }
+        HttpAction::DisableL7Retry => transaction.l7_retry_disabled.set(true),
+        // Rewrites that cannot fail need no mode for their failure.
+        HttpAction::StrictMode(_) => {}
+        HttpAction::Allow
+        | HttpAction::Deny(_)
+        | HttpAction::Tarpit(_)
+        | HttpAction::Reject
+        | HttpAction::SilentDrop
+        | HttpAction::Return(_)
+        | HttpAction::Redirect(_)
+        | HttpAction::Auth { .. }
+        | HttpAction::EarlyHint(..)
+        | HttpAction::WaitForBody { .. }
+        | HttpAction::PrometheusExporter => {}
+    }
+}
+
+fn change_request_line(transaction: &mut Transaction, action: &HttpAction) {
+    let path_of = |transaction: &Transaction| transaction.request.path().to_vec();
+    match action {
+        HttpAction::SetMethod(format) => {
+            let method = format.to_vec(transaction);
+            transaction.request.set_method(&method);
+        }
+        HttpAction::SetPath(format) => {
+            let path = format.to_vec(transaction);
+            transaction.request.set_path(&path);
+        }
+        HttpAction::SetPathq(format) => {
+            let path = format.to_vec(transaction);
+            transaction.request.set_path_and_query(&path);
+        }
+        HttpAction::SetQuery(format) => {
+            let query = format.to_vec(transaction);
+            transaction.request.set_query(query.strip_prefix(b"?").unwrap_or(&query));
+        }
+        HttpAction::SetUri(format) => {
+            let target = format.to_vec(transaction);
+            transaction.request.set_target(&target);
+        }
+        HttpAction::ReplacePath(regex, format) => {
+            let (template, path) = (format.to_vec(transaction), path_of(transaction));
+            if let Some(path) = replace(regex, &template, &path) {
+                transaction.request.set_path(&path);
+            }
+        }
+        HttpAction::ReplacePathq(regex, format) => {
+            let template = format.to_vec(transaction);
+            let path = transaction.request.path_and_query().to_vec();
+            if let Some(path) = replace(regex, &template, &path) {
+                transaction.request.set_path_and_query(&path);
+            }
+        }
+        HttpAction::ReplaceUri(regex, format) => {
+            let template = format.to_vec(transaction);
+            let target = transaction.request.target().to_vec();
+            if let Some(target) = replace(regex, &template, &target) {
+                transaction.request.set_target(&target);
+            }
+        }
+        HttpAction::NormalizeUri(how) => {
+            let before = transaction.request.path_and_query().to_vec();
+            if let Some(after) = normalize::normalize(&before, *how) {
+                transaction.request.set_path_and_query(&after);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn delete_header(headers: &mut Headers, matching: &HeaderMatch) {
+    let lower = |name: &[u8]| name.to_ascii_lowercase();
+    match matching {
+        HeaderMatch::Name(name) => {
+            headers.remove(name.as_bytes());
+        }
+        HeaderMatch::Prefix(text) => {
+            headers.retain(|name, _| !lower(name).starts_with(&lower(text.as_bytes())));
+        }
+        HeaderMatch::Suffix(text) => {
+            headers.retain(|name, _| !lower(name).ends_with(&lower(text.as_bytes())));
+        }
+        HeaderMatch::Contains(text) => {
+            headers.retain(|name, _| memchr::memmem::find(&lower(name), &lower(text.as_bytes())).is_none());
+        }
+        HeaderMatch::Regex(regex) => {
+            headers.retain(|name, _| !regex.is_match(name));
+        }
+    }
+}
+
+/// The text with the part that matches replaced, if any part does.
+fn replace(regex: &sample::Regex, template: &[u8], subject: &[u8]) -> Option<Vec<u8>> {
+    let groups = regex.groups(subject)?;
+    // As HAProxy does, the replacement stands for the whole value, matched or not.
+    let mut out = Vec::with_capacity(subject.len() + template.len());
+    expand(template, subject, &groups, &mut out);
+    Some(out)
+}
+
+fn replace_each(regex: &sample::Regex, template: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+    let mut changed = false;
+    let parts: Vec<Vec<u8>> = http::elements(value)
+        .map(|part| match replace(regex, template, part) {
+            Some(new) => {
+                changed = true;
+                new
+            }
+            None => part.to_vec(),
+        })
+        .collect();
+    changed.then(|| parts.join(&b", "[..]))
+}
+
+/// Sets a variable as `set-var` and `set-var-fmt` do.
+pub fn set_variable(transaction: &Transaction, set: &SetVariable, options: Options) {
+    let value = match &set.value {
+        VariableValue::Expr(expr) => expr.evaluate(transaction, options).value().map(Value::into_static),
+        VariableValue::Format(format) => Some(Value::str(format.to_vec(transaction))),
+    };
+    match value {
+        Some(value) => {
+            let old = transaction.variable(&set.name);
+            if set.conditions.iter().all(|condition| condition.allows(old.as_ref(), &value)) {
+                transaction.set_variable(&set.name, value);
+            }
+        }
+        None => {
+            transaction.unset_variable(&set.name);
+        }
+    }
+}
+
+/// `set-src` and its siblings.
+pub fn set_address(transaction: &Transaction, part: AddressPart, expr: &sample::Expression, options: Options) {
+    let client = &transaction.client;
+    let source = matches!(part, AddressPart::Source | AddressPart::SourcePort);
+    let current = if source { client.source.get() } else { client.destination() };
+    let changed = match part {
+        AddressPart::Source | AddressPart::Destination => {
+            let address = match expr.value(transaction, options, Type::Addr) {
+                Some(Value::Ipv4(address)) => Some(address.into()),
+                Some(Value::Ipv6(address)) => Some(address.into()),
+                _ => None,
+            };
+            address.map(|ip| std::net::SocketAddr::new(ip, current.map_or(0, |current| current.port())))
+        }
+        AddressPart::SourcePort | AddressPart::DestinationPort => {
+            let port = expr.integer(transaction, options).and_then(|port| u16::try_from(port).ok());
+            port.zip(current).map(|(port, current)| std::net::SocketAddr::new(current.ip(), port))
+        }
+    };
+    let Some(changed) = changed else { return };
+    if source {
+        client.source.set(Some(changed));
+    } else {
+        client.changed_destination.set(Some(changed));
+    }
+}
+
+/// The value of `Location` that a redirect gives, or `None` for one that is to be ignored when empty.
+#[must_use]
+pub fn location(transaction: &Transaction, redirect: &Redirect) -> Option<Vec<u8>> {
+    let format = |format: &LogFormat| format.to_vec(transaction);
+    let request = &transaction.request;
+    let path = || {
+        let path = request.path();
+        let path = if path.is_empty() { &b"/"[..] } else { path };
+        if redirect.drop_query {
+            let mut out = path.to_vec();
+            if redirect.append_slash && !out.ends_with(b"/") {
+                out.push(b'/');
+            }
+            out
+        } else {
+            match request.path_and_query() {
+                b"" => b"/".to_vec(),
+                whole => whole.to_vec(),
+            }
+        }
+    };
+    let out = match &redirect.kind {
+        RedirectKind::Location(text) => format(text),
+        RedirectKind::Prefix(text) => {
+            let prefix = format(text);
+            // A prefix of "/" would double the slash that the path begins with.
+            if prefix == b"/" { path() } else { [prefix, path()].concat() }
+        }
+        RedirectKind::Scheme(text) => {
+            let host = request.headers.first(b"host").unwrap_or(request.authority());
+            [&format(text), &b"://"[..], host, &path()].concat()
+        }
+    };
+    if out.is_empty() && redirect.ignore_empty { None } else { Some(out) }
+}
+
+/// The client's address for `X-Forwarded-For`, unless it lies in the excepted network.
+#[must_use]
+pub fn forwarded_address(address: Option<Address>, except: Option<(std::net::IpAddr, u8)>) -> Option<String> {
+    let ip = address?.ip()?;
+    if let Some((network, bits)) = except
+        && in_network(ip, network, bits)
+    {
+        return None;
+    }
+    Some(ip.to_string())
+}
+
+fn in_network(ip: std::net::IpAddr, network: std::net::IpAddr, bits: u8) -> bool {
+    use std::net::IpAddr::{V4, V6};
+    match (ip, network) {
+        (V4(ip), V4(network)) => {
+            let shift = 32_u32.saturating_sub(u32::from(bits));
+            ip.to_bits().checked_shr(shift) == network.to_bits().checked_shr(shift)
+        }
+        (V6(ip), V6(network)) => {
+            let shift = 128_u32.saturating_sub(u32::from(bits));
+            ip.to_bits().checked_shr(shift) == network.to_bits().checked_shr(shift)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,307 @@
+//! One request and its response, or one TCP session: everything that rules, samples and logs can ask about it.
+
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use http::{RequestHead, ResponseHead};
+use sample::StreamVariables;
+
+use super::heads::Heads;
+use crate::{
+    live::{Instance, LiveProxy, LiveServer},
+    net::Stream,
+};
+
+/// The client's connection, as long as it lasts.
+#[derive(Debug)]
+pub struct ClientSide {
+    /// Where it came from; `None` for a unix socket. The PROXY protocol and `set-src` change it.
+    pub source: Cell<Option<SocketAddr>>,
+    /// Where it came from before any change.
+    pub original_source: Option<SocketAddr>,
+    /// Where the PROXY protocol or `set-dst` say that it went to.
+    pub changed_destination: Cell<Option<SocketAddr>>,
+    /// Where it went to, asked of the kernel when first needed.
+    pub original_destination: OnceCell<Option<SocketAddr>>,
+    /// Whether a PROXY protocol header came first.
+    pub received_proxy: bool,
+    /// The socket.
+    pub stream: Rc<Stream>,
+    /// Variables: those of the session stay from one request to the next.
+    pub variables: RefCell<StreamVariables>,
+    /// The frontend.
+    pub frontend: Arc<LiveProxy>,
+    /// Which of the frontend's listeners accepted it.
+    pub listener: usize,
+    /// When it was accepted.
+    pub accepted: Instant,
+    /// When it was accepted, since the Unix epoch.
+    pub accepted_at: Duration,
+    /// Its number in the process.
+    pub id: u64,
+}
+
+impl ClientSide {
+    /// Where it went to, after any change.
+    #[must_use]
+    pub fn destination(&self) -> Option<SocketAddr> {
+        self.changed_destination.get().or_else(|| self.original_destination())
+    }
+
+    /// Where it went to, by the kernel.
+    #[must_use]
+    pub fn original_destination(&self) -> Option<SocketAddr> {
+        *self.original_destination.get_or_init(|| self.stream.local_address())
+    }
+}
+
+/// When things happened; `None` if they did not.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timeline {
+    /// The wait for this request began: the end of the one before, or of the handshakes.
+    pub idle_since: Option<Instant>,
+    /// Its first byte came.
+    pub first_byte: Option<Instant>,
+    /// Its head was complete.
+    pub request: Option<Instant>,
+    /// It left the queues.
+    pub dequeued: Option<Instant>,
+    /// The server's connection stood.
+    pub connected: Option<Instant>,
+    /// The response's head was complete.
+    pub response: Option<Instant>,
+    /// All was over.
+    pub end: Option<Instant>,
+}
+
+/// Why and in which state it ended: the first two letters of HAProxy's termination state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Termination {
+    /// Who is to blame: `-`, `C`, `S`, `P`, `L`, `R`, `I`, `D`, `K`, `c` or `s`.
+    pub cause: u8,
+    /// Until where it came: `-`, `R`, `Q`, `C`, `H`, `D`, `L` or `T`.
+    pub phase: u8,
+}
+
+impl Termination {
+    /// As it should be.
+    pub const NORMAL: Self = Self { cause: b'-', phase: b'-' };
+
+    /// Names a cause and a phase.
+    #[must_use]
+    pub const fn new(cause: u8, phase: u8) -> Self {
+        Self { cause, phase }
+    }
+}
+
+/// What became of the persistence cookie: the last two letters of the termination state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CookieState {
+    /// What the client had.
+    pub request: u8,
+    /// What was done in the response.
+    pub response: u8,
+}
+
+impl Default for CookieState {
+    fn default() -> Self {
+        Self { request: b'N', response: b'N' }
+    }
+}
+
+/// What was captured for the log.
+#[derive(Debug, Default)]
+pub struct Captures {
+    /// By slot.
+    pub request: Vec<Option<Vec<u8>>>,
+    /// By slot.
+    pub response: Vec<Option<Vec<u8>>>,
+    /// `capture cookie`.
+    pub request_cookie: Option<Vec<u8>>,
+    /// `capture cookie`.
+    pub response_cookie: Option<Vec<u8>>,
+}
+
+/// One request and its response, or one TCP session.
+#[derive(Debug)]
+pub struct Transaction {
+    /// The configuration it runs under.
+    pub instance: Arc<Instance>,
+    /// The client's connection.
+    pub client: Rc<ClientSide>,
+    /// Which worker runs it.
+    pub worker: usize,
+    /// The request's head; meaningful from [`Transaction::has_request`] on.
+    pub request: RequestHead,
+    /// Whether the request's head is complete.
+    pub has_request: bool,
+    /// Whether it is the first on its connection.
+    pub first_request: bool,
+    /// The request line as it came, for the log.
+    pub request_line: Vec<u8>,
+    /// How many bytes of [`Transaction::request_line`] are the method.
+    pub method_len: usize,
+    /// The body, decoded, as far as a rule waited for it.
+    pub body: Vec<u8>,
+    /// Whether [`Transaction::body`] is all of it.
+    pub body_complete: bool,
+    /// Announced length of the request's body.
+    pub body_announced: Option<u64>,
+    /// The response's head; meaningful from [`Transaction::has_response`] on.
+    pub response: ResponseHead,
+    /// Whether the response's head is complete.
+    pub has_response: bool,
+    /// The status that the client was sent, 0 before.
+    pub status: u16,
+    /// Captures.
+    pub captures: RefCell<Captures>,
+    /// The backend.
+    pub backend: Option<Arc<LiveProxy>>,
+    /// The server.
+    pub server: Option<Arc<LiveServer>>,
+    /// What answered in place of a server, as the log names it (`<STATS>`).
+    pub answered_by: Option<&'static str>,
+    /// This end's address of the server's connection.
+    pub upstream_source: Option<SocketAddr>,
+    /// The other end's.
+    pub upstream_destination: Option<SocketAddr>,
+    /// When.
+    pub timeline: Timeline,
+    /// How it ended.
+    pub termination: Termination,
+    /// What became of the cookie.
+    pub cookie_state: CookieState,
+    /// Bytes received from the client.
+    pub bytes_in: u64,
+    /// Bytes sent to the client.
+    pub bytes_out: u64,
+    /// Connection retries.
+    pub retries: u32,
+    /// Whether it went to another server than it was first given to.
+    pub redispatched: bool,
+    /// Requests before it in the server's queue.
+    pub server_queue: u32,
+    /// Requests before it in the backend's queue.
+    pub backend_queue: u32,
+    /// `set-log-level`: `Some(None)` is silent.
+    pub log_level: Cell<Option<Option<u8>>>,
+    /// `set-timeout server`.
+    pub server_timeout: Cell<Option<Duration>>,
+    /// `set-timeout tunnel`.
+    pub tunnel_timeout: Cell<Option<Duration>>,
+    /// Priority class and offset in queues.
+    pub priority: Cell<(i64, i64)>,
+    /// `disable-l7-retry`.
+    pub l7_retry_disabled: Cell<bool>,
+    /// Made at its first use.
+    pub unique_id: OnceCell<Vec<u8>>,
+    /// Where the rule stands that ended it.
+    pub last_rule: RefCell<Option<haproxycfg::model::Location>>,
+    /// Number of the log line of the frontend.
+    pub log_counter: u64,
+    /// State of the random numbers of this transaction.
+    pub random: Cell<u64>,
+}
+
+impl Transaction {
+    /// The beginning of a transaction: nothing received yet.
+    #[must_use]
+    pub fn new(instance: Arc<Instance>, client: Rc<ClientSide>, worker: usize, heads: Heads, random: u64) -> Self {
+        client.variables.borrow_mut().start_request();
+        let Heads { request, response, request_line } = heads;
+        Self {
+            instance,
+            client,
+            worker,
+            request,
+            has_request: false,
+            first_request: true,
+            request_line,
+            method_len: 0,
+            body: Vec::new(),
+            body_complete: false,
+            body_announced: None,
+            response,
+            has_response: false,
+            status: 0,
+            captures: RefCell::default(),
+            backend: None,
+            server: None,
+            answered_by: None,
+            upstream_source: None,
+            upstream_destination: None,
+            timeline: Timeline::default(),
+            termination: Termination::NORMAL,
+            cookie_state: CookieState::default(),
+            bytes_in: 0,
+            bytes_out: 0,
+            retries: 0,
+            redispatched: false,
+            server_queue: 0,
+            backend_queue: 0,
+            log_level: Cell::new(None),
+            server_timeout: Cell::new(None),
+            tunnel_timeout: Cell::new(None),
+            priority: Cell::new((0, 0)),
+            l7_retry_disabled: Cell::new(false),
+            unique_id: OnceCell::new(),
+            last_rule: RefCell::new(None),
+            log_counter: 0,
+            random: Cell::new(random),
+        }
+    }
+
+    /// Gives back what the next transaction can use again.
+    pub fn take_heads(&mut self) -> Heads {
+        Heads {
+            request: std::mem::take(&mut self.request),
+            response: std::mem::take(&mut self.response),
+            request_line: std::mem::take(&mut self.request_line),
+        }
+    }
+
+    /// Where the client wanted to go, after any change.
+    #[must_use]
+    pub fn destination(&self) -> Option<SocketAddr> {
+        self.client.destination()
+    }
+
+    /// The settings of the frontend.
+    #[must_use]
+    pub fn frontend_settings(&self) -> &haproxycfg::model::Proxy {
+        self.client.frontend.settings()
+    }
+
+    /// The settings of the backend, or of the frontend before there is one.
+    #[must_use]
+    pub fn backend_settings(&self) -> &haproxycfg::model::Proxy {
+        self.backend.as_ref().unwrap_or(&self.client.frontend).settings()
+    }
+
+    /// Milliseconds from `from` to `to` as logs show them: -1 when one of them never came.
+    #[must_use]
+    pub fn milliseconds(from: Option<Instant>, to: Option<Instant>) -> i64 {
+        match (from, to) {
+            (Some(from), Some(to)) => i64::try_from(to.saturating_duration_since(from).as_millis()).unwrap_or(i64::MAX),
+            _ => -1,
+        }
+    }
+
+    /// Ends with `termination` unless something ended it before.
+    pub fn terminate(&mut self, cause: u8, phase: u8) {
+        if self.termination == Termination::NORMAL {
+            self.termination = Termination::new(cause, phase);
+        }
+    }
+
+    /// Whether the request, as far as it was parsed, must have no body in its response.
+    #[must_use]
+    pub fn is_head(&self) -> bool {
+        self.request_line.get(..self.method_len) == Some(b"HEAD")
+    }
+}

@@ -1,0 +1,493 @@
+//! Getting a connection to a server: choosing one, waiting for a slot, taking an idle connection or opening a new one,
+//! and trying again after a failure.
+
+use std::{
+    future::poll_fn,
+    io,
+    net::SocketAddr,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use balance::{Claim, Failure, Forced, Pick, Retry, RetrySituation, ServerId};
+use haproxycfg::model::{BackendTarget, HttpReuse, SendProxy, ServerIndex, ServerPort};
+
+use super::{transaction::Transaction, wire::Wire};
+use crate::{
+    live::{LiveProxy, LiveServer, Target},
+    net::{
+        Deadline, Stream,
+        connect::{ConnectOptions, connect},
+    },
+    pool::{Reuse, ServerConnection},
+    registry::{Handle, Order},
+    worker::Worker,
+};
+
+/// A slot of a server, given back when dropped.
+#[derive(Debug)]
+pub struct Slot {
+    proxy: Arc<LiveProxy>,
+    server: ServerId,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let now = self.proxy.process.milliseconds(Instant::now());
+        self.proxy.with_farm(|farm| farm.release(self.server, now));
+        if let Some(server) = self.proxy.servers.get(self.server.index()) {
+            server.side.sessions.decrement();
+        }
+    }
+}
+
+/// A connection to a server and the right to use it.
+#[derive(Debug)]
+pub struct Upstream {
+    /// The connection.
+    pub connection: ServerConnection,
+    /// The right.
+    pub slot: Option<Slot>,
+    /// Whether the connection had served requests before.
+    pub reused: bool,
+}
+
+/// Why there is no connection to a server.
+#[derive(Debug)]
+pub enum Unreachable {
+    /// No server is up.
+    NoServer,
+    /// The queues are full.
+    QueueFull,
+    /// It waited too long in a queue.
+    QueueTimeout,
+    /// The client left meanwhile.
+    ClientGone,
+    /// It was told to end.
+    Killed,
+    /// The last attempt failed.
+    Refused(io::Error),
+    /// The last attempt took too long.
+    ConnectTimeout,
+}
+
+/// What is asked of the balancer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// The hash key.
+    pub key: Option<u32>,
+    /// The server that persistence or `use-server` names.
+    pub forced: Option<Forced>,
+    /// Not this one, if there is another.
+    pub avoid: Option<ServerId>,
+}
+
+/// How attempts went so far; kept over retries of the whole request.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    /// Attempts that failed.
+    pub failed: u32,
+    /// The slot to use again.
+    pub slot: Option<Slot>,
+}
+
+/// Watches the client while something else is waited for.
+pub struct Watch<'a> {
+    /// The client.
+    pub client: &'a mut Wire,
+    /// Whether a closed client ends the wait (`option abortonclose`).
+    pub abort_on_close: bool,
+    /// Who may end it.
+    pub handle: &'a Handle,
+}
+
+impl Watch<'_> {
+    /// Ready when the wait is to end because of the client.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Unreachable> {
+        self.handle.listen(context);
+        if self.handle.order() == Order::Abort {
+            return Poll::Ready(Unreachable::Killed);
+        }
+        while !self.client.ended {
+            match self.client.poll_receive(context) {
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(Unreachable::ClientGone),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        if self.abort_on_close { Poll::Ready(Unreachable::ClientGone) } else { Poll::Pending }
+    }
+}
+
+/// Gets a connection to a server of the transaction's backend.
+///
+/// # Errors
+/// Why there is none, after all retries.
+pub async fn reach(
+    worker: &Rc<Worker>,
+    transaction: &mut Transaction,
+    wanted: &mut Wanted,
+    attempts: &mut Attempts,
+    watch: &mut Watch<'_>,
+    is_http: bool,
+) -> Result<Upstream, Unreachable> {
+    let Some(proxy) = transaction.backend.clone() else { return Err(Unreachable::NoServer) };
+    loop {
+        let slot = match attempts.slot.take() {
+            Some(slot) => slot,
+            None => choose(worker, transaction, &proxy, wanted, watch).await?,
+        };
+        let Some(server) = proxy.servers.get(slot.server.index()).cloned() else { return Err(Unreachable::NoServer) };
+        if transaction.server.as_ref().is_some_and(|before| before.key != server.key) && attempts.failed > 0 {
+            transaction.redispatched = true;
+            let traffic = proxy.backend.traffic.of(worker.index);
+            traffic.redispatches.increment();
+        }
+        transaction.server = Some(Arc::clone(&server));
+        *watch.handle.upstream.borrow_mut() = Some((Arc::clone(&proxy), Some(Arc::clone(&server))));
+        if is_http && let Some(connection) = idle_connection(worker, transaction, &proxy, &server, attempts.failed) {
+            server.side.traffic.of(worker.index).reuses.increment();
+            proxy.backend.traffic.of(worker.index).reuses.increment();
+            transaction.timeline.connected = transaction.timeline.dequeued;
+            return Ok(Upstream { connection, slot: Some(slot), reused: true });
+        }
+        let (failure, unreachable) = match open(worker, transaction, &proxy, &server, watch).await {
+            Ok(stream) => {
+                transaction.timeline.connected = Some(Instant::now());
+                server.side.traffic.of(worker.index).connects.increment();
+                proxy.backend.traffic.of(worker.index).connects.increment();
+                let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
+                let mut connection = ServerConnection::new(wire, server);
+                connection.private = proxy.settings().http_reuse == HttpReuse::Never;
+                return Ok(Upstream { connection, slot: Some(slot), reused: false });
+            }
+            Err(Unreachable::Refused(error)) => (Failure::ConnectionError, Unreachable::Refused(error)),
+            Err(Unreachable::ConnectTimeout) => (Failure::ConnectionTimeout, Unreachable::ConnectTimeout),
+            Err(other) => return Err(other),
+        };
+        let retry = after_failure(worker, &proxy, &slot, wanted, attempts.failed, failure, false);
+        server_failed(worker, &proxy, &server, &unreachable);
+        retry_or_give_up(worker, transaction, &proxy, retry, slot, wanted, attempts, watch, unreachable).await?;
+    }
+}
+
+/// Does what was decided after a failed attempt: keeps or frees the slot, counts and waits.
+///
+/// # Errors
+/// `failure`, when there is to be no other attempt.
+#[expect(clippy::too_many_arguments, reason = "the state of an attempt, spread over who owns it")]
+pub async fn retry_or_give_up(
+    worker: &Worker,
+    transaction: &mut Transaction,
+    proxy: &Arc<LiveProxy>,
+    retry: Retry,
+    slot: Slot,
+    wanted: &mut Wanted,
+    attempts: &mut Attempts,
+    watch: &mut Watch<'_>,
+    failure: Unreachable,
+) -> Result<(), Unreachable> {
+    let wait = match retry {
+        Retry::GiveUp => {
+            drop(slot);
+            return Err(failure);
+        }
+        Retry::SameServer(wait) => {
+            proxy.with_farm(|farm| farm.count_retry(slot.server));
+            if let Some(server) = proxy.servers.get(slot.server.index()) {
+                server.side.traffic.of(worker.index).retries.increment();
+            }
+            proxy.backend.traffic.of(worker.index).retries.increment();
+            attempts.slot = Some(slot);
+            wait
+        }
+        Retry::Redispatch(wait) => {
+            wanted.avoid = Some(slot.server);
+            wanted.forced = None;
+            drop(slot);
+            wait
+        }
+    };
+    attempts.failed += 1;
+    transaction.retries += 1;
+    if wait > 0 {
+        let mut deadline = Deadline::default();
+        deadline.set(Some(Instant::now() + Duration::from_millis(wait)));
+        let ended = poll_fn(|context| match watch.poll(context) {
+            Poll::Ready(ended) => Poll::Ready(Some(ended)),
+            Poll::Pending => deadline.poll(context).map(|()| None),
+        });
+        if let Some(ended) = ended.await {
+            return Err(ended);
+        }
+    }
+    Ok(())
+}
+
+/// Asks the retry policy.
+#[must_use]
+pub fn after_failure(
+    _worker: &Worker,
+    proxy: &LiveProxy,
+    slot: &Slot,
+    wanted: &Wanted,
+    failed_before: u32,
+    failure: Failure,
+    reused_connection: bool,
+) -> Retry {
+    let (server_state, active_servers) = {
+        let farm = proxy.farm();
+        (farm.state(slot.server), farm.active())
+    };
+    proxy.retry.decide(&RetrySituation {
+        failed_before,
+        failure,
+        server_state,
+        active_servers,
+        is_forced: wanted.forced.is_some(),
+        even_if_down: wanted.forced.is_some_and(|forced| forced.even_if_down),
+        reused_connection,
+    })
+}
+
+fn server_failed(worker: &Worker, proxy: &LiveProxy, server: &LiveServer, how: &Unreachable) {
+    server.side.traffic.of(worker.index).connection_errors.increment();
+    proxy.backend.traffic.of(worker.index).connection_errors.increment();
+    if server.config.observe.is_some() {
+        let observation = match how {
+            Unreachable::ConnectTimeout => balance::Observation::ConnectionTimeout,
+            _ => balance::Observation::ConnectionError,
+        };
+        observe(proxy, server.index, observation);
+    }
+}
+
+/// Tells the health of a server what traffic has shown.
+pub fn observe(proxy: &LiveProxy, server: ServerIndex, observation: balance::Observation) {
+    let now = proxy.process.milliseconds(Instant::now());
+    proxy.with_farm(|farm| farm.observe(ServerId::new(server.0 as usize), observation, now));
+}
+
+async fn choose(
+    worker: &Worker,
+    transaction: &mut Transaction,
+    proxy: &Arc<LiveProxy>,
+    wanted: &mut Wanted,
+    watch: &mut Watch<'_>,
+) -> Result<Slot, Unreachable> {
+    let process = &worker.shared.process;
+    let began = Instant::now();
+    let mut deadline = Deadline::default();
+    let timeouts = &proxy.settings().timeouts;
+    deadline.set(timeouts.queue.or(timeouts.connect).map(|limit| began + limit));
+    loop {
+        let (class, offset) = transaction.priority.get();
+        let request = balance::Request {
+            key: wanted.key,
+            avoid: wanted.avoid,
+            forced: wanted.forced,
+            priority_class: i32::try_from(class).unwrap_or(0),
+            priority_offset: i32::try_from(offset).unwrap_or(0),
+        };
+        let now = process.milliseconds(Instant::now());
+        let pick = poll_fn(|context| {
+            let waker = || context.waker().clone();
+            Poll::Ready(proxy.with_farm(|farm| farm.pick(&request, now, waker)))
+        })
+        .await;
+        let ticket = match pick {
+            Pick::Assigned(server) => {
+                transaction.timeline.dequeued = Some(Instant::now());
+                return Ok(take(proxy, server));
+            }
+            Pick::NoServer => return Err(Unreachable::NoServer),
+            Pick::QueueFull(_) => return Err(Unreachable::QueueFull),
+            Pick::Queued(ticket) => ticket,
+        };
+        let mut waiting = Waiting { proxy, ticket: Some(ticket) };
+        let claim = poll_fn(|context| {
+            match proxy.with_farm(|farm| farm.claim(ticket)) {
+                Claim::Waiting => {}
+                claim => return Poll::Ready(Ok(claim)),
+            }
+            if let Poll::Ready(ended) = watch.poll(context) {
+                return Poll::Ready(Err(ended));
+            }
+            deadline.poll(context).map(|()| Err(Unreachable::QueueTimeout))
+        })
+        .await;
+        match claim {
+            Ok(claim) => {
+                waiting.ticket = None;
+                match claim {
+                    Claim::Granted { server, position } => {
+                        transaction.server_queue += position.server;
+                        transaction.backend_queue += position.backend;
+                        transaction.timeline.dequeued = Some(Instant::now());
+                        return Ok(take(proxy, server));
+                    }
+                    Claim::Redispatch { from, position } => {
+                        transaction.server_queue += position.server;
+                        transaction.backend_queue += position.backend;
+                        wanted.avoid = Some(from);
+                        wanted.forced = None;
+                    }
+                    Claim::Waiting | Claim::Unknown => {}
+                }
+            }
+            Err(ended) => {
+                transaction.timeline.dequeued = Some(Instant::now());
+                return Err(ended);
+            }
+        }
+    }
+}
+
+/// A place in a queue that is given up when the wait ends in any other way.
+struct Waiting<'a> {
+    proxy: &'a LiveProxy,
+    ticket: Option<balance::Ticket>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            let now = self.proxy.process.milliseconds(Instant::now());
+            self.proxy.with_farm(|farm| farm.cancel(ticket, now));
+        }
+    }
+}
+
+fn take(proxy: &Arc<LiveProxy>, server: ServerId) -> Slot {
+    if let Some(server) = proxy.servers.get(server.index()) {
+        server.side.sessions.increment();
+    }
+    Slot { proxy: Arc::clone(proxy), server }
+}
+
+/// An idle connection that `http-reuse` allows for this request.
+fn idle_connection(
+    worker: &Worker,
+    transaction: &Transaction,
+    proxy: &LiveProxy,
+    server: &LiveServer,
+    failed: u32,
+) -> Option<ServerConnection> {
+    // A request that failed before is sent again on a connection that is known to be fresh.
+    if failed > 0 || server.config.source.as_ref().is_some_and(|source| source.usesrc.is_some()) {
+        return None;
+    }
+    let reuse = match (proxy.settings().http_reuse, transaction.first_request) {
+        (HttpReuse::Never, _) | (HttpReuse::Safe, true) => return None,
+        (HttpReuse::Aggressive, true) => Reuse::Proven,
+        (HttpReuse::Always, _) | (_, false) => Reuse::Any,
+    };
+    worker.servers.borrow_mut().take(server, reuse)
+}
+
+async fn open(
+    worker: &Worker,
+    transaction: &mut Transaction,
+    proxy: &Arc<LiveProxy>,
+    server: &LiveServer,
+    watch: &mut Watch<'_>,
+) -> Result<Stream, Unreachable> {
+    let target = destination(transaction, server);
+    let settings = proxy.settings();
+    let tune = &transaction.instance.config.global.tune;
+    let options = ConnectOptions {
+        source: server.config.source.as_ref().or(settings.source.as_ref()),
+        client: transaction.client.source.get(),
+        keepalive: settings.options.srvtcpka,
+        user_timeout: server.config.tcp_user_timeout,
+        receive_buffer: tune.rcvbuf_server,
+        send_buffer: tune.sndbuf_server,
+        ..ConnectOptions::default()
+    };
+    let mut deadline = Deadline::default();
+    deadline.set(settings.timeouts.connect.map(|limit| Instant::now() + limit));
+    let stream = {
+        let mut connecting = std::pin::pin!(connect(&target, options));
+        poll_fn(|context| {
+            if let Poll::Ready(result) = connecting.as_mut().poll(context) {
+                return Poll::Ready(result.map_err(Unreachable::Refused));
+            }
+            if let Poll::Ready(ended) = watch.poll(context) {
+                return Poll::Ready(Err(ended));
+            }
+            deadline.poll(context).map(|()| Err(Unreachable::ConnectTimeout))
+        })
+        .await?
+    };
+    transaction.upstream_source = None;
+    transaction.upstream_destination = match target {
+        Target::Inet(address) => Some(address),
+        _ => None,
+    };
+    if let Some(version) = server.config.send_proxy {
+        let header = proxy_header(transaction, version);
+        // NOTE: a fresh socket takes a few hundred bytes at once; one that does not is as good as broken.
+        match stream.try_write(&header) {
+            Ok(count) if count == header.len() => {}
+            Ok(_) => return Err(Unreachable::Refused(io::ErrorKind::WriteZero.into())),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                write_when_ready(&stream, &header).await.map_err(Unreachable::Refused)?;
+            }
+            Err(error) => return Err(Unreachable::Refused(error)),
+        }
+    }
+    let _ = worker;
+    Ok(stream)
+}
+
+async fn write_when_ready(stream: &Stream, bytes: &[u8]) -> io::Result<()> {
+    poll_fn(|context| stream.poll_writable(context)).await?;
+    match stream.try_write(bytes)? {
+        count if count == bytes.len() => Ok(()),
+        _ => Err(io::ErrorKind::WriteZero.into()),
+    }
+}
+
+/// Where a server is for this client: `server s1 10.0.0.1` without a port takes the client's.
+fn destination(transaction: &Transaction, server: &LiveServer) -> Target {
+    let target = server.target();
+    let Target::Inet(address) = target else { return target };
+    let client_port = || transaction.destination().map_or(0, |destination| destination.port());
+    let port = match server.config.port {
+        ServerPort::Fixed(_) => address.port(),
+        ServerPort::Same => client_port(),
+        ServerPort::Offset(offset) => u16::try_from(i32::from(client_port()) + offset).unwrap_or(0),
+    };
+    Target::Inet(SocketAddr::new(address.ip(), port))
+}
+
+fn proxy_header(transaction: &Transaction, version: SendProxy) -> Vec<u8> {
+    use http::proxy_protocol::{encode_v1, encode_v2};
+    let mut out = Vec::with_capacity(108);
+    let ends = transaction.client.source.get().zip(transaction.destination());
+    match version {
+        SendProxy::V1 => encode_v1(ends, &mut out),
+        SendProxy::V2 => encode_v2(ends, &[], &mut out),
+    }
+    out
+}
+
+/// The backend that a target of `use_backend` means now.
+#[must_use]
+pub fn resolve_backend(transaction: &Transaction, target: &BackendTarget) -> Option<Arc<LiveProxy>> {
+    match target {
+        BackendTarget::Static(index) => transaction.instance.proxy(*index).cloned(),
+        BackendTarget::Dynamic(format) => {
+            let name = format.to_vec(transaction);
+            transaction.instance.backend(&String::from_utf8_lossy(&name)).cloned()
+        }
+    }
+}
+
+/// Whether the server has been told to end its sessions since `epoch`.
+#[must_use]
+pub fn was_shut(server: &LiveServer, epoch: u64) -> bool {
+    server.shutdown_epoch.load(Relaxed) != epoch
+}

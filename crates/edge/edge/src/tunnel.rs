@@ -1,0 +1,246 @@
+//! Bytes both ways between two connections until both have ended: TCP mode, CONNECT and upgraded connections.
+//!
+//! ```text
+//!            read            write
+//!  client ─────────▶ buffer ─────────▶ server      upward
+//!  client ◀───────── buffer ◀───────── server      downward
+//!            write           read
+//! ```
+//!
+//! Each direction ends on its own: an end of stream is passed on as one (FIN) once every byte before it has been written,
+//! and the other direction goes on. A direction reads only when everything it read before has been written, so a slow
+//! reader slows its writer and memory stays at one buffer a direction. Once a direction fills its buffer several times in
+//! a row it is moved through a pipe instead (`splice`).
+
+use std::{
+    future::poll_fn,
+    io,
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    net::{
+        Buffer, BufferPool, Deadline, Stream,
+        splice::{Side, Splice, Spliced},
+    },
+    registry::{Handle, Order},
+};
+
+/// Full reads in a row after which a direction is spliced.
+const FULL_READS_BEFORE_SPLICE: u32 = 4;
+
+/// How long each side may be silent; `None` is for ever.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TunnelTimeouts {
+    /// The client.
+    pub client: Option<Duration>,
+    /// The server.
+    pub server: Option<Duration>,
+    /// The client, once one direction has ended.
+    pub client_fin: Option<Duration>,
+    /// The server, once one direction has ended.
+    pub server_fin: Option<Duration>,
+}
+
+/// Why a tunnel ended.
+#[derive(Debug)]
+pub enum TunnelEnd {
+    /// Both sides closed.
+    Closed {
+        /// The client closed before the server did.
+        client_first: bool,
+    },
+    /// The client's connection failed.
+    ClientError(io::Error),
+    /// The server's connection failed.
+    ServerError(io::Error),
+    /// The client was silent for too long.
+    ClientTimeout,
+    /// The server was silent for too long.
+    ServerTimeout,
+    /// It was told to end.
+    Killed,
+}
+
+/// What went through.
+#[derive(Debug)]
+pub struct TunnelReport {
+    /// Why it ended.
+    pub end: TunnelEnd,
+    /// Bytes written to the server.
+    pub bytes_up: u64,
+    /// Bytes written to the client.
+    pub bytes_down: u64,
+    /// Of both, those that were spliced.
+    pub bytes_spliced: u64,
+}
+
+/// What a tunnel needs beside its two sockets.
+#[derive(Debug)]
+pub struct TunnelSetup<'a> {
+    /// Where buffers come from.
+    pub pool: &'a BufferPool,
+    /// Timeouts.
+    pub timeouts: TunnelTimeouts,
+    /// Body bytes from which splicing pays; 0 turns it off.
+    pub splice_min: u64,
+    /// `tune.pipesize`.
+    pub pipe_size: usize,
+    /// Who may end it.
+    pub handle: &'a Handle,
+}
+
+#[derive(Debug)]
+struct Direction {
+    buffer: Buffer,
+    ended: bool,
+    done: bool,
+    moved: u64,
+    spliced: u64,
+    full_reads: u32,
+    pipe: Option<Splice>,
+}
+
+impl Direction {
+    fn new(buffer: Buffer) -> Self {
+        Self { buffer, ended: false, done: false, moved: 0, spliced: 0, full_reads: 0, pipe: None }
+    }
+
+    /// Moves bytes until one of the sockets has to be waited for; ready once the end has been passed on.
+    fn poll(
+        &mut self,
+        from: &Stream,
+        to: &Stream,
+        setup: &TunnelSetup<'_>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Side>> {
+        loop {
+            while !self.buffer.is_empty() {
+                ready!(to.poll_writable(context)).map_err(Side::To)?;
+                match to.try_write(self.buffer.bytes()) {
+                    Ok(count) => {
+                        self.buffer.consume(count);
+                        self.moved += count as u64;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Poll::Ready(Err(Side::To(error))),
+                }
+            }
+            if self.ended {
+                to.shut_write();
+                self.done = true;
+                setup.pool.discard(&mut self.buffer);
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(pipe) = &mut self.pipe {
+                match ready!(pipe.poll(from, to, u64::MAX, context))? {
+                    Spliced::Moved(count) => {
+                        self.moved += count as u64;
+                        self.spliced += count as u64;
+                    }
+                    Spliced::Ended => self.ended = true,
+                }
+                continue;
+            }
+            setup.pool.reclaim(&mut self.buffer);
+            ready!(from.poll_readable(context)).map_err(Side::From)?;
+            setup.pool.lend(&mut self.buffer);
+            match from.try_fill(&mut self.buffer) {
+                Ok(0) => self.ended = true,
+                Ok(_) if self.buffer.is_full() => {
+                    self.full_reads += 1;
+                    if self.full_reads >= FULL_READS_BEFORE_SPLICE && setup.splice_min > 0 {
+                        // Without a pipe (no descriptors left) the buffer serves as well.
+                        self.pipe = Splice::new(setup.pipe_size).ok();
+                    }
+                }
+                Ok(_) => self.full_reads = 0,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(Side::From(error))),
+            }
+        }
+    }
+}
+
+/// Runs a tunnel to its end. `from_client` and `from_server` hold bytes that were received before.
+pub async fn run(
+    client: &Stream,
+    from_client: Buffer,
+    server: &Stream,
+    from_server: Buffer,
+    setup: TunnelSetup<'_>,
+) -> TunnelReport {
+    let mut up = Direction::new(from_client);
+    let mut down = Direction::new(from_server);
+    let mut client_first = None;
+    let mut activity = Activity::new(Instant::now());
+    let mut deadline = Deadline::default();
+    let end = poll_fn(|context| {
+        setup.handle.listen(context);
+        if setup.handle.order() == Order::Abort {
+            return Poll::Ready(TunnelEnd::Killed);
+        }
+        if !up.done
+            && let Poll::Ready(Err(side)) = up.poll(client, server, &setup, context)
+        {
+            return Poll::Ready(match side {
+                Side::From(error) => TunnelEnd::ClientError(error),
+                Side::To(error) => TunnelEnd::ServerError(error),
+            });
+        }
+        if !down.done
+            && let Poll::Ready(Err(side)) = down.poll(server, client, &setup, context)
+        {
+            return Poll::Ready(match side {
+                Side::From(error) => TunnelEnd::ServerError(error),
+                Side::To(error) => TunnelEnd::ClientError(error),
+            });
+        }
+        if client_first.is_none() && (up.ended || down.ended) {
+            client_first = Some(up.ended);
+        }
+        if up.done && down.done {
+            return Poll::Ready(TunnelEnd::Closed { client_first: client_first.unwrap_or(true) });
+        }
+        activity.note(up.moved, down.moved);
+        let half_closed = up.ended || down.ended;
+        let limit = |usual: Option<Duration>, fin: Option<Duration>| if half_closed { fin.or(usual) } else { usual };
+        let client_at = limit(setup.timeouts.client, setup.timeouts.client_fin).map(|limit| activity.last + limit);
+        let server_at = limit(setup.timeouts.server, setup.timeouts.server_fin).map(|limit| activity.last + limit);
+        deadline.set(match (client_at, server_at) {
+            (Some(client), Some(server)) => Some(client.min(server)),
+            (client, server) => client.or(server),
+        });
+        if deadline.poll(context).is_pending() {
+            return Poll::Pending;
+        }
+        // A side that still has bytes to take is to blame before one that has none to give.
+        let client_late = client_at.is_some_and(|at| server_at.is_none_or(|server| at <= server));
+        let blame_client = if down.buffer.is_empty() { client_late && !up.ended } else { true };
+        Poll::Ready(if blame_client && up.buffer.is_empty() { TunnelEnd::ClientTimeout } else { TunnelEnd::ServerTimeout })
+    })
+    .await;
+    setup.pool.discard(&mut up.buffer);
+    setup.pool.discard(&mut down.buffer);
+    TunnelReport { end, bytes_up: up.moved, bytes_down: down.moved, bytes_spliced: up.spliced + down.spliced }
+}
+
+#[derive(Debug)]
+struct Activity {
+    last: Instant,
+    moved: (u64, u64),
+}
+
+impl Activity {
+    fn new(now: Instant) -> Self {
+        Self { last: now, moved: (0, 0) }
+    }
+
+    fn note(&mut self, up: u64, down: u64) {
+        if self.moved != (up, down) {
+            self.moved = (up, down);
+            self.last = Instant::now();
+        }
+    }
+}
