@@ -2,3 +2,7 @@
 
 pub mod counters;
 pub mod live;
+pub mod logs;
+
+#[cfg(test)]
+mod side_by_side;

@@ -1,0 +1,131 @@
+//! What lines are sent through: opened once for the process and shared by its workers.
+
+use std::{
+    io,
+    net::{SocketAddr, ToSocketAddrs as _},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use haproxycfg::model::LogDestination;
+
+use super::{descriptor::Descriptor, unix::UnixSyslog};
+
+/// Lines that did not arrive.
+#[derive(Debug, Default)]
+pub struct Counters {
+    dropped: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Counters {
+    /// `DroppedLogs`: lines for which a socket or pipe had no room.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Relaxed)
+    }
+
+    /// Lines that could not be sent for another reason: nobody listens, no such file.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.failed.load(Relaxed)
+    }
+}
+
+/// Everything that is open for logs.
+#[derive(Debug, Default)]
+pub struct Outputs {
+    known: Mutex<Vec<(LogDestination, Weak<Output>)>>,
+    counters: Counters,
+    /// Whether the first failure was reported; more are only counted.
+    failure_reported: AtomicBool,
+}
+
+/// One destination.
+#[derive(Debug)]
+pub(super) enum Output {
+    /// The sockets are each sender's own.
+    Udp(SocketAddr),
+    Unix(UnixSyslog),
+    Descriptor(Descriptor),
+    /// A host without an address, or `ring@` (there are no ring sections): lines count as failed.
+    Nowhere,
+}
+
+/// What became of a batch of lines.
+#[derive(Debug, Default)]
+pub(super) struct Loss {
+    /// Lines for which there was no room.
+    pub(super) dropped: u64,
+    /// Lines that failed otherwise.
+    pub(super) failed: u64,
+    /// Why the first of them failed.
+    pub(super) error: Option<io::Error>,
+}
+
+impl Loss {
+    pub(super) fn fail(&mut self, lines: u64, error: io::Error) {
+        self.failed += lines;
+        self.error.get_or_insert(error);
+    }
+}
+
+fn lookup(host: &str, port: u16) -> Option<SocketAddr> {
+    (host, port).to_socket_addrs().ok()?.next()
+}
+
+impl Outputs {
+    /// None open yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lines lost since the process started.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The output for a destination. It never fails: a destination that is not there yet is tried again later. A host
+    /// name is looked up, which may take a while.
+    pub(super) fn open(&self, destination: &LogDestination) -> Arc<Output> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(_, output)| output.strong_count() > 0);
+        if let Some(output) =
+            known.iter().find(|(known, _)| known == destination).and_then(|(_, known)| known.upgrade())
+        {
+            return output;
+        }
+        let output = Arc::new(match destination {
+            LogDestination::Udp(address) => Output::Udp(*address),
+            LogDestination::UdpHost { host, port } => match lookup(host, *port) {
+                Some(address) => Output::Udp(address),
+                None => Output::Nowhere,
+            },
+            LogDestination::Unix(path) => Output::Unix(UnixSyslog::open(path.clone().into_bytes())),
+            LogDestination::Abstract(name) => Output::Unix(UnixSyslog::open(format!("\0{name}").into_bytes())),
+            LogDestination::Descriptor(number) => Output::Descriptor(Descriptor::copy(*number)),
+            LogDestination::Ring(_) => Output::Nowhere,
+        });
+        known.push((destination.clone(), Arc::downgrade(&output)));
+        output
+    }
+
+    /// Counts what was lost, and reports the first failure.
+    pub(super) fn count(&self, loss: Loss) {
+        if loss.dropped > 0 {
+            self.counters.dropped.fetch_add(loss.dropped, Relaxed);
+        }
+        if loss.failed > 0 {
+            self.counters.failed.fetch_add(loss.failed, Relaxed);
+        }
+        if let Some(error) = loss.error
+            && !self.failure_reported.swap(true, Relaxed)
+        {
+            runtime::log::write(runtime::log::Level::Alert, format_args!("cannot send to a log target: {error}"));
+        }
+    }
+}
