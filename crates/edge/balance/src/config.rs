@@ -90,11 +90,6 @@ impl Algorithm {
             | Self::Expression => true,
         }
     }
-
-    /// Whether the algorithm takes turns: HAProxy then redispatches at once instead of waiting before a retry.
-    pub fn is_round_robin(&self) -> bool {
-        matches!(self, Self::RoundRobin | Self::StaticRr | Self::Random { .. })
-    }
 }
 
 /// Which part of the URI `balance uri` hashes.

@@ -117,8 +117,8 @@ pub struct RetryPolicy {
     pub retry_on: RetryOn,
     /// `timeout connect`, which bounds the wait before a retry.
     pub connect_timeout_ms: Option<u64>,
-    /// Whether the algorithm takes turns (`Algorithm::is_round_robin`).
-    pub is_round_robin: bool,
+    /// Whether the server follows from a key (`Algorithm::is_hash`): another one is then only tried when it must be.
+    pub is_hash: bool,
 }
 
 impl Default for RetryPolicy {
@@ -128,7 +128,7 @@ impl Default for RetryPolicy {
             redispatch: None,
             retry_on: RetryOn::DEFAULT,
             connect_timeout_ms: None,
-            is_round_robin: true,
+            is_hash: false,
         }
     }
 }
@@ -173,20 +173,17 @@ impl RetryPolicy {
     /// request was kept, and, for what fails after the connection, that `http-request disable-l7-retry` was not said.
     pub fn decide(&self, situation: &RetrySituation) -> Retry {
         let failed = situation.failed_before.saturating_add(1);
-        if failed >= self.retries || !self.retry_on.contains(situation.failure) {
+        if failed > self.retries || !self.retry_on.contains(situation.failure) {
             return Retry::GiveUp;
         }
         let redispatches = self.redispatches(situation, failed);
-        let wait = match situation.failure {
-            // Only a failed connection is likely to fail again at once; a timeout has waited already.
-            Failure::ConnectionError
-                if (!redispatches || !self.is_round_robin || situation.active_servers <= 1)
-                    && !situation.reused_connection =>
-            {
-                self.connect_timeout_ms.filter(|&timeout| timeout > 0).map_or(TURN_AROUND_MS, |t| t.min(TURN_AROUND_MS))
-            }
-            _ => 0,
-        };
+        // Only a failed connection to the same server is likely to fail again at once. A timeout has waited already,
+        // and a connection that had been used before says nothing about a new one.
+        let waits = situation.failure == Failure::ConnectionError
+            && (!redispatches || situation.active_servers <= 1)
+            && !situation.reused_connection;
+        let turn_around = self.connect_timeout_ms.filter(|&timeout| timeout > 0).unwrap_or(TURN_AROUND_MS);
+        let wait = if waits { turn_around.min(TURN_AROUND_MS) } else { 0 };
         if redispatches { Retry::Redispatch(wait) } else { Retry::SameServer(wait) }
     }
 
@@ -198,14 +195,154 @@ impl RetryPolicy {
         let is_starting_or_down = situation.server_state < OperationalState::Running;
         let is_due = match interval {
             0 => false,
-            1.. => failed.checked_rem(interval.unsigned_abs()) == Some(0),
-            // Counted from the last attempt: -1 is the last one, -2 every second one before it.
+            1.. => failed.is_multiple_of(interval.unsigned_abs()),
+            // Counted from the last attempt: -1 is the last one, -2 the one before it, and so on.
             _ => {
                 let every = i64::from(self.retries) + 1 + i64::from(interval);
                 i64::from(failed).checked_rem(every) == Some(0)
             }
         };
-        let takes_turns = !situation.is_forced && situation.active_servers > 1 && self.is_round_robin;
+        let takes_turns = !situation.is_forced && situation.active_servers > 1 && !self.is_hash;
         is_starting_or_down || is_due || takes_turns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn situation(failed_before: u32, failure: Failure) -> RetrySituation {
+        RetrySituation {
+            failed_before,
+            failure,
+            server_state: OperationalState::Running,
+            active_servers: 2,
+            is_forced: false,
+            even_if_down: false,
+            reused_connection: false,
+        }
+    }
+
+    /// What a policy does after each failed attempt, until it gives up.
+    fn course(policy: &RetryPolicy, start: RetrySituation) -> Vec<Retry> {
+        let mut course = Vec::new();
+        for failed_before in 0..100 {
+            let retry = policy.decide(&RetrySituation { failed_before, ..start });
+            course.push(retry);
+            if retry == Retry::GiveUp {
+                break;
+            }
+        }
+        course
+    }
+
+    #[test]
+    fn follows_haproxy() {
+        use Retry::{GiveUp, Redispatch, SameServer};
+        let refused = situation(0, Failure::ConnectionError);
+        let forced = RetrySituation { is_forced: true, ..refused };
+        let alone = RetrySituation { active_servers: 1, ..refused };
+        let policy = RetryPolicy { connect_timeout_ms: Some(100), ..RetryPolicy::default() };
+        let with = |redispatch| RetryPolicy { redispatch: Some(redispatch), ..policy };
+        let data: &[(&str, RetryPolicy, RetrySituation, &[Retry])] = &[
+            ("no retries", RetryPolicy { retries: 0, ..policy }, refused, &[GiveUp]),
+            ("same server", policy, refused, &[SameServer(100), SameServer(100), SameServer(100), GiveUp]),
+            ("taking turns", with(-1), refused, &[Redispatch(0), Redispatch(0), Redispatch(0), GiveUp]),
+            ("alone", with(-1), alone, &[SameServer(100), SameServer(100), Redispatch(100), GiveUp]),
+            ("forced, last", with(-1), forced, &[SameServer(100), SameServer(100), Redispatch(0), GiveUp]),
+            ("forced, second", with(2), forced, &[SameServer(100), Redispatch(0), SameServer(100), GiveUp]),
+            ("forced, from -3", with(-3), forced, &[Redispatch(0), Redispatch(0), Redispatch(0), GiveUp]),
+            ("forced, from -5", with(-5), forced, &[Redispatch(0), Redispatch(0), Redispatch(0), GiveUp]),
+            (
+                "forced, division by zero",
+                with(-4),
+                forced,
+                &[SameServer(100), SameServer(100), SameServer(100), GiveUp],
+            ),
+            ("forced, never", with(0), forced, &[SameServer(100), SameServer(100), SameServer(100), GiveUp]),
+            (
+                "force-persist",
+                with(1),
+                RetrySituation { even_if_down: true, ..forced },
+                &[SameServer(100), SameServer(100), SameServer(100), GiveUp],
+            ),
+            (
+                "server went down",
+                with(-1),
+                RetrySituation { server_state: OperationalState::Stopped, ..forced },
+                &[Redispatch(0), Redispatch(0), Redispatch(0), GiveUp],
+            ),
+            (
+                "timeout has waited",
+                policy,
+                RetrySituation { failure: Failure::ConnectionTimeout, ..refused },
+                &[SameServer(0), SameServer(0), SameServer(0), GiveUp],
+            ),
+            (
+                "used connection",
+                policy,
+                RetrySituation { reused_connection: true, ..refused },
+                &[SameServer(0), SameServer(0), SameServer(0), GiveUp],
+            ),
+            ("not retryable", policy, RetrySituation { failure: Failure::EmptyResponse, ..refused }, &[GiveUp]),
+        ];
+        for (name, policy, start, expected) in data {
+            assert_eq!(course(policy, *start), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn waits_a_second_at_most() {
+        for (timeout, wait) in [(None, 1_000), (Some(0), 1_000), (Some(30), 30), (Some(5_000), 1_000)] {
+            let policy = RetryPolicy { connect_timeout_ms: timeout, ..RetryPolicy::default() };
+            assert_eq!(policy.decide(&situation(0, Failure::ConnectionError)), Retry::SameServer(wait));
+        }
+    }
+
+    #[test]
+    fn words_select_failures() {
+        let all = [
+            Failure::ConnectionError,
+            Failure::ConnectionTimeout,
+            Failure::EmptyResponse,
+            Failure::JunkResponse,
+            Failure::ResponseTimeout,
+            Failure::ZeroRttRejected,
+            Failure::Status(401),
+            Failure::Status(403),
+            Failure::Status(404),
+            Failure::Status(408),
+            Failure::Status(425),
+            Failure::Status(500),
+            Failure::Status(501),
+            Failure::Status(502),
+            Failure::Status(503),
+            Failure::Status(504),
+            Failure::Status(200),
+            Failure::Status(505),
+        ];
+        let data: &[(&str, &[usize])] = &[
+            ("none", &[]),
+            ("conn-failure", &[0, 1]),
+            ("empty-response", &[2]),
+            ("junk-response", &[3]),
+            ("response-timeout", &[4]),
+            ("0rtt-rejected", &[5]),
+            ("401", &[6]),
+            ("504", &[15]),
+            ("all-retryable-errors", &[0, 1, 2, 3, 4, 5, 11, 13, 14, 15]),
+            ("503 404 conn-failure", &[0, 1, 8, 14]),
+        ];
+        for (words, expected) in data {
+            let retry_on =
+                words.split(' ').try_fold(RetryOn::NONE, RetryOn::with_word).unwrap_or_else(|| panic!("{words}"));
+            let found: Vec<usize> = (0..all.len()).filter(|&index| retry_on.contains(all[index])).collect();
+            assert_eq!(found, *expected, "{words}");
+        }
+        for word in ["", "200", "505", "4040", "conn", "-401", "401x"] {
+            assert_eq!(RetryOn::NONE.with_word(word), None, "{word}");
+        }
+        assert!(!RetryOn::DEFAULT.needs_request_kept());
+        assert!(RetryOn::DEFAULT.with_word("404").unwrap().needs_request_kept());
     }
 }

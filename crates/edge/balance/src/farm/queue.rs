@@ -281,13 +281,8 @@ impl<W> Farm<W> {
         let Some(slot) = self.queues.slot(ticket) else { return QueuePosition::default() };
         match slot.state {
             State::Free => return QueuePosition::default(),
-            State::Waiting => {
-                let queue = slot.queue;
-                self.queues.unlink(&mut self.pool, ticket.slot);
-                if let Some(id) = queue {
-                    self.engine.load_changed(&mut self.pool, id);
-                }
-            }
+            // NOTE: `leastconn` learns that the queue is shorter with the next slot taken or given back, as in HAProxy.
+            State::Waiting => self.queues.unlink(&mut self.pool, ticket.slot),
             State::Granted(server) => self.release(server, now_ms),
             State::Redispatch(_) => {}
         }

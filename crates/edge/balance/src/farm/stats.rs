@@ -317,6 +317,21 @@ impl<W> Farm<W> {
         })
     }
 
+    /// Forgets the greatest values, or `all` counts (`clear counters`).
+    pub fn clear_counters(&mut self, all: bool) {
+        if all {
+            self.counters = super::BackendCounters::default();
+        }
+        (self.counters.streams_max, self.counters.queue_max) = (self.pool.streams, self.queues.backend_len());
+        for id in self.servers() {
+            let server = &mut self.pool.servers[id];
+            if all {
+                server.counters = crate::server::ServerCounters::default();
+            }
+            (server.counters.served_max, server.counters.queue_max) = (server.served, server.queued);
+        }
+    }
+
     /// All numbers of the backend.
     pub fn backend_stats(&self, now_ms: u64) -> BackendStats {
         let since_change_s = (now_ms / 1_000).saturating_sub(self.last_change_ms / 1_000);
