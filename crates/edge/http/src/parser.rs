@@ -124,8 +124,6 @@ struct Line<'a> {
     onward: &'a [u8],
     /// Where it begins in the input.
     start: usize,
-    /// Where it begins in the head.
-    head_start: usize,
 }
 
 impl State {
@@ -195,7 +193,7 @@ impl State {
                     let bytes = onward.get(..at - start).unwrap_or_default();
                     self.line_start = at + 2;
                     self.scanned = at + 2;
-                    return Ok(Some(Line { bytes, onward, start, head_start: start - self.head_start }));
+                    return Ok(Some(Line { bytes, onward, start }));
                 }
                 (Some(b'\r'), None) => {
                     self.scanned = at;
@@ -225,6 +223,7 @@ impl State {
         headers: &mut Headers,
     ) -> Result<(), ParseError> {
         let fail = |kind, at: usize| ParseError::new(kind, line.start + at);
+        let start = line.start - self.head_start;
         // The start line counts as one, as in HAProxy.
         if headers.len() + 2 > limits.headers_max {
             return Err(fail(Kind::TooManyFields, 0));
@@ -251,13 +250,12 @@ impl State {
         let framing = match id {
             HeaderId::ContentLength => self.content_length(value),
             HeaderId::TransferEncoding => self.transfer_encoding(value, version),
-            HeaderId::Host if side == Side::Client => self.host(value, line.head_start + value_at, limits),
+            HeaderId::Host if side == Side::Client => self.host(value, start + value_at, limits),
             _ => Ok(()),
         };
         if let Err((kind, at)) = framing {
             return Err(fail(kind, value_at + at));
         }
-        let start = line.head_start;
         headers.push_parsed(
             Span::between(start, start + colon),
             Span::between(start + value_at, start + value_at + value.len()),

@@ -1,6 +1,7 @@
 //! Reason phrases.
 
-/// The usual reason phrase of a status (the registry of RFC 9110 section 15); empty for one that has none.
+/// The usual reason phrase of a status (the registry of RFC 9110 section 15, where HAProxy's pages do not differ), or that
+/// of its class.
 #[must_use]
 pub fn reason_phrase(status: u16) -> &'static str {
     match status {
@@ -46,7 +47,7 @@ pub fn reason_phrase(status: u16) -> &'static str {
         417 => "Expectation Failed",
         418 => "I'm a teapot",
         421 => "Misdirected Request",
-        422 => "Unprocessable Entity",
+        422 => "Unprocessable Content",
         423 => "Locked",
         424 => "Failed Dependency",
         425 => "Too Early",
@@ -66,6 +67,13 @@ pub fn reason_phrase(status: u16) -> &'static str {
         508 => "Loop Detected",
         510 => "Not Extended",
         511 => "Network Authentication Required",
-        _ => "",
+        other => match other / 100 {
+            1 => "Informational",
+            2 => "Success",
+            3 => "Redirection",
+            4 => "Client Error",
+            5 => "Server Error",
+            _ => "Other",
+        },
     }
 }

@@ -1,4 +1,4 @@
-//! Request lines and status lines.
+//! Request lines and status lines: the first line of a head, so that spans count from its beginning.
 
 use memchr::memchr;
 
@@ -61,11 +61,10 @@ pub(super) fn request_line(line: &Line<'_>, limits: &Limits, head: &mut RequestH
     if !limits.accept_invalid && !target_is_valid(method, target) {
         return Err(fail(ParseErrorKind::InvalidTarget, target_start));
     }
-    let at = |start: usize, end: usize| Span::between(line.head_start + start, line.head_start + end);
-    head.method = at(0, method_end);
-    head.target = at(target_start, target_start + target_len);
+    head.method = Span::between(0, method_end);
+    head.target = Span::between(target_start, target_start + target_len);
     head.version = version;
-    head.odd_version = if odd { at(version_start, line.bytes.len()) } else { Span::default() };
+    head.odd_version = if odd { Span::between(version_start, line.bytes.len()) } else { Span::default() };
     Ok(if old { Kind::Http09 } else { Kind::Head })
 }
 
@@ -148,11 +147,10 @@ pub(super) fn status_line(line: &Line<'_>, limits: &Limits, head: &mut ResponseH
         [] | [b' '] | [b' ', b' ', ..] => return Err(fail(ParseErrorKind::StatusLine, version_end)),
         _ => return Err(fail(ParseErrorKind::InvalidStatus, status_start)),
     };
-    let at = |start: usize, end: usize| Span::between(line.head_start + start, line.head_start + end);
     head.version = version;
-    head.odd_version = if odd { at(0, version_end) } else { Span::default() };
+    head.odd_version = if odd { Span::between(0, version_end) } else { Span::default() };
     head.status = status;
-    head.reason = at(reason_start, line.bytes.len());
+    head.reason = Span::between(reason_start, line.bytes.len());
     Ok(())
 }
 

@@ -190,7 +190,7 @@ fn tlv_at(header: &[u8], at: usize) -> Result<Option<(u8, &[u8], usize)>, ProxyE
 }
 
 /// The CRC32c of the header with zeros in the place of the checksum itself.
-fn checksum(header: &[u8], checksum_at: usize) -> u32 {
+pub(super) fn checksum(header: &[u8], checksum_at: usize) -> u32 {
     let place = checksum_at..checksum_at + 4;
     let bytes = header.iter().enumerate().map(|(at, byte)| if place.contains(&at) { 0 } else { *byte });
     !bytes.fold(u32::MAX, |sum, byte| {
