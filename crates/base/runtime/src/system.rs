@@ -1,7 +1,12 @@
 //! The few calls for which neither `rustix` nor `socket2` has a safe form. All `unsafe` of the crate is here.
 
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// Takes a descriptor over that was inherited over `exec` under the number `number`.
 ///
@@ -69,4 +74,67 @@ pub fn set_tcp_fast_open(socket: BorrowedFd<'_>, queue: u32) -> io::Result<()> {
 pub fn set_tcp_defer_accept(socket: BorrowedFd<'_>, seconds: u32) -> io::Result<()> {
     let seconds = libc::c_int::try_from(seconds).unwrap_or(libc::c_int::MAX);
     set_int(socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds)
+}
+
+fn change_signal_mask(how: libc::c_int, signals: &[i32]) -> io::Result<()> {
+    #[expect(unsafe_code, reason = "neither the standard library nor rustix changes the mask")]
+    // SAFETY: the set is initialized by sigemptyset before anything reads it, and the calls touch nothing else.
+    let result = unsafe {
+        let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(set.as_mut_ptr());
+        for &signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        libc::pthread_sigmask(how, set.as_ptr(), std::ptr::null_mut())
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(result)) }
+}
+
+/// Holds these signals back for the calling thread; they wait.
+pub fn block_signals(signals: &[i32]) -> io::Result<()> {
+    change_signal_mask(libc::SIG_BLOCK, signals)
+}
+
+/// Lets these signals through again.
+pub fn unblock_signals(signals: &[i32]) -> io::Result<()> {
+    change_signal_mask(libc::SIG_UNBLOCK, signals)
+}
+
+/// Becomes another program. Returns only on failure.
+///
+/// Unlike the standard library's `exec` this leaves the signal mask alone, so that a signal which arrives while no
+/// handler is installed waits instead of ending the process.
+pub fn exec(program: &Path, arguments: &[OsString], environment: &[(OsString, OsString)]) -> io::Error {
+    let strings = || -> io::Result<(CString, Vec<CString>, Vec<CString>)> {
+        let program = CString::new(program.as_os_str().as_bytes())?;
+        let arguments =
+            arguments.iter().map(|argument| CString::new(argument.as_bytes())).collect::<Result<_, _>>()?;
+        let environment = environment
+            .iter()
+            .map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()))
+            .collect::<Result<_, _>>()?;
+        Ok((program, arguments, environment))
+    };
+    let (program, arguments, environment) = match strings() {
+        Ok(strings) => strings,
+        Err(error) => return error,
+    };
+    let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
+        strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    let (arguments, environment) = (pointers(&arguments), pointers(&environment));
+    #[expect(unsafe_code, reason = "the standard library's exec resets the signal mask")]
+    // SAFETY: both arrays are of pointers to strings that live to the end of this function, and end with null.
+    unsafe {
+        libc::execve(program.as_ptr(), arguments.as_ptr(), environment.as_ptr());
+    }
+    io::Error::last_os_error()
+}
+
+/// Has tokio wait for a descriptor. Must be called inside a runtime.
+pub fn register(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    #[expect(unsafe_code, reason = "the safe forms are deprecated, as they take types that only pretend to own")]
+    // SAFETY: an OwnedFd names the same open descriptor for as long as it lives, and the AsyncFd owns it.
+    let registered = unsafe { AsyncFd::register_with_interest(descriptor, interest) };
+    Ok(registered?)
 }

@@ -9,6 +9,7 @@ use super::spec::ListenSpec;
 use super::table::Socket;
 use super::threads::Registration;
 use crate::log;
+use crate::system::register;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags};
 use std::cell::{Cell, RefCell};
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
@@ -159,7 +161,7 @@ impl AcceptorSeed {
                         // A descriptor of its own: epoll knows a socket by descriptor, and the acceptor of the
                         // previous configuration may still wait for the same one.
                         let descriptor = socket.try_clone()?;
-                        let waiting = AsyncFd::with_interest(descriptor, tokio::io::Interest::READABLE)?;
+                        let waiting = register(descriptor, Interest::READABLE)?;
                         Ok(DirectSocket { waiting, socket })
                     })
                     .collect::<io::Result<Vec<_>>>()?;

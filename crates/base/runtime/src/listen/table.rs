@@ -227,6 +227,11 @@ impl SocketTable {
         self.sockets.keys().cloned().collect()
     }
 
+    /// Notes what the sockets were set up for, after they were [inserted](Self::insert).
+    pub(crate) fn set_specs(&mut self, specs: &[ListenSpec]) {
+        self.specs.extend(group_keys(specs));
+    }
+
     /// Forgets the specs of groups that hold no socket any more.
     pub(crate) fn forget_unused_specs(&mut self) {
         let held: BTreeSet<&GroupKey> = self.sockets.keys().map(|key| &key.group).collect();

@@ -1,19 +1,101 @@
 //! Running a role as processes: see the crate's documentation for the picture.
+//!
+//! | signal | master | process without a master |
+//! |---|---|---|
+//! | SIGHUP | reload | [`Service::hang_up`] |
+//! | SIGUSR2 | reload; upgrade if the program on disk is another one | reload |
+//! | SIGUSR1 | drain, then exit with 0 | the same |
+//! | SIGTERM | end now, exit with 0 | end now |
+//! | SIGINT | end now, exit with 130 | end now |
+//! | SIGTTOU, SIGTTIN | passed on to the workers | [`Service::pause`] |
+//! | SIGPIPE | ignored | ignored |
 
+mod channel;
+pub mod control;
+mod handoff;
+mod host;
+mod launch;
+mod machine;
+mod master;
+mod message;
+mod notify;
+mod old;
 mod options;
+mod privileges;
 mod role;
+mod signals;
+mod single;
+mod started;
+pub mod transfer;
+mod worker;
 
 pub use options::{EndOldProcesses, Mode, OldProcesses, Options};
+pub use privileges::{group_id, user_group_id, user_id};
 pub use role::{
     CheckReason, DrainReason, Load, MasterStatus, Plan, ProcessSettings, Role, Service, WorkerState, WorkerStatus,
 };
 
+use crate::log;
+use crate::workers::panic_text;
+use launch::Part;
+use master::Master;
+use started::Started;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::time::Duration;
+use tokio::runtime::{Builder, LocalOptions};
 
 /// Runs `role` until it is told to end, and returns the exit code of the process.
 ///
-/// Call it from `main`, on the main thread, before any other thread is started.
+/// Call it from `main`, on the main thread, before any other thread is started. It does not return in every case: a
+/// process ends at once when its service has.
 pub fn run<R: Role>(role: R, options: Options) -> ExitCode {
-    let _ = (role, options);
-    ExitCode::FAILURE
+    match start(role, options) {
+        Ok(code) => code,
+        Err(error) => {
+            log::alert!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start<R: Role>(role: R, options: Options) -> io::Result<ExitCode> {
+    let (caller, state) = match launch::part()? {
+        Part::Start if options.daemon => return started::start_daemon(),
+        Part::Start => (None, None),
+        Part::Daemon(caller) => {
+            rustix::process::setsid()?;
+            (Some(caller), None)
+        }
+        Part::Worker(socket) => return block_on(worker::serve(role, socket)),
+        Part::Probe(socket) => return block_on(master::upgrade::answer_probe(role, socket)),
+        Part::Successor(state) => (None, Some(handoff::State::read(state)?)),
+    };
+    let started = Started::new(options.pidfile.clone(), caller);
+    match options.mode {
+        Mode::MasterWorker => block_on(async { Master::new(role, options, state, started)?.run().await }),
+        Mode::Single => block_on(single::serve(role, options, started)),
+    }
+}
+
+fn block_on(main: impl Future<Output = io::Result<i32>>) -> io::Result<ExitCode> {
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    let code = runtime.block_on(main)?;
+    // At once: threads that are still at work after `hard-stop-after` must not hold the process up.
+    std::process::exit(code)
+}
+
+/// The time that the processes of this crate go by: the same in all of them, and it never goes back.
+fn now() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// [`Role::check`], with a panic as one more reason to refuse the configuration.
+fn caught_check<R: Role>(role: &mut R, reason: CheckReason) -> Result<Plan, String> {
+    match catch_unwind(AssertUnwindSafe(|| role.check(reason))) {
+        Ok(result) => result,
+        Err(panic) => Err(format!("the check of the configuration panicked: {}", panic_text(&*panic))),
+    }
 }

@@ -21,8 +21,8 @@ pub trait Role: 'static {
     fn check(&mut self, reason: CheckReason) -> Result<Plan, String>;
 
     /// Makes the service, in the worker process, before it gives its privileges up and before any thread is started.
-    /// The place to open what is out of reach later. `load` is what [`Service::load`] will get first.
-    fn open(self, first: &Load) -> Result<Self::Service, String>;
+    /// The place to open what is out of reach later. `first` is what [`Service::load`] will get.
+    fn open(&mut self, first: &Load) -> Result<Self::Service, String>;
 
     /// Answers a line on the master's control socket that this crate does not know, if the role does.
     fn command(&mut self, line: &str, status: &MasterStatus) -> Option<String> {
@@ -42,7 +42,7 @@ pub trait Service: 'static {
     /// is cut short by `hard-stop-after` and by the signals that stop at once.
     fn drain(&mut self, reason: DrainReason) -> impl Future<Output = ()>;
 
-    /// SIGHUP in a process without a master: HAProxy writes the state of its servers to its logs then.
+    /// SIGHUP in a process without a master (SIGUSR2 reloads there): HAProxy writes the state of its servers to its logs then.
     fn hang_up(&mut self) {}
 
     /// SIGTTOU (`true`) and SIGTTIN (`false`): stop and go on accepting.
@@ -77,7 +77,7 @@ pub struct Plan {
 
 /// What the worker process is to be. All but `hard_stop_after` take effect when a worker process starts, not at a
 /// reload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessSettings {
     /// User to become (`uid`, or `user` through [`super::user_id`]).
@@ -94,20 +94,6 @@ pub struct ProcessSettings {
     pub dumpable: bool,
     /// How long a drain may last (`hard-stop-after`). `None`: for ever.
     pub hard_stop_after: Option<Duration>,
-}
-
-impl Default for ProcessSettings {
-    fn default() -> Self {
-        Self {
-            uid: None,
-            gid: None,
-            groups: None,
-            chroot: None,
-            descriptors_max: None,
-            dumpable: false,
-            hard_stop_after: None,
-        }
-    }
 }
 
 /// A configuration to serve by.
@@ -127,7 +113,7 @@ pub struct Load {
 }
 
 /// Why a service drains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DrainReason {
     /// The whole service ends.
     Stop,

@@ -1,0 +1,198 @@
+//! Commanding a running master: `tidegate reload`, `upgrade`, `drain`, `stop` and `status`.
+//!
+//! A master listens on the abstract unix socket `tidegate-PID` of its network name space, for processes of its own
+//! user and of root, and on whatever `-S` says. A client sends one line and reads until the end; the answer begins
+//! with `Success=1` or `Success=0`, a line `--`, and then text, which is how HAProxy answers `reload`.
+
+use crate::listen::{NoConnection, Stream, accept_one};
+use crate::log;
+use crate::system::register;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::sync::{Semaphore, mpsc};
+
+/// The longest line that is taken.
+const LINE_MAX: usize = 4096;
+/// How long a client may take to send its line.
+const LINE_TIME_MAX: Duration = Duration::from_secs(10);
+/// Clients at a time that have not sent their line yet.
+const CLIENTS_MAX: usize = 32;
+/// How long an answer may take to be sent.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Where a master is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// The master with this process number.
+    Pid(u32),
+    /// The master whose control socket (`-S`) has this path.
+    Path(PathBuf),
+}
+
+/// A master's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// Whether it did what it was told.
+    pub success: bool,
+    /// What it says about it.
+    pub text: String,
+}
+
+/// Sends `line` to a master and waits for its answer. A reload is answered when it is done.
+pub fn request(target: &Target, line: &str) -> io::Result<Reply> {
+    let mut stream = match target {
+        Target::Pid(pid) => UnixStream::connect_addr(&address(*pid)?)?,
+        Target::Path(path) => UnixStream::connect(path)?,
+    };
+    stream.write_all(format!("{line}\n").as_bytes())?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    if text.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the master gave no answer"));
+    }
+    Ok(Reply::parse(&text))
+}
+
+/// The process number in a pidfile.
+pub fn read_pidfile(path: &std::path::Path) -> io::Result<u32> {
+    let text = std::fs::read_to_string(path)?;
+    text.split_whitespace()
+        .next()
+        .and_then(|word| word.parse().ok())
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no process number in it"))
+}
+
+impl Reply {
+    fn parse(text: &str) -> Self {
+        match text.strip_prefix("Success=").and_then(|rest| rest.split_once("\n--\n")) {
+            Some((success, text)) => Self { success: success == "1", text: text.trim_end().to_owned() },
+            None => Self { success: true, text: text.trim_end().to_owned() },
+        }
+    }
+
+    pub(crate) fn from_result(result: Result<String, String>) -> Self {
+        match result {
+            Ok(text) => Self { success: true, text },
+            Err(text) => Self { success: false, text },
+        }
+    }
+
+    fn format(&self) -> String {
+        format!("Success={}\n--\n{}\n", u8::from(self.success), self.text)
+    }
+}
+
+fn address(pid: u32) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("tidegate-{pid}"))
+}
+
+/// The socket that is found by this process' number.
+pub(crate) fn listen_by_pid() -> io::Result<OwnedFd> {
+    Ok(UnixListener::bind_addr(&address(std::process::id())?)?.into())
+}
+
+/// A line that someone sent, and where to answer.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) line: String,
+    pub(crate) client: OwnedFd,
+}
+
+/// Takes clients of a control socket for as long as the process lives. `open_to_all`: the file's permissions, or
+/// whoever gave us the socket, decide who may connect; otherwise it must be our user or root.
+pub(crate) async fn serve(socket: OwnedFd, open_to_all: bool, asked: mpsc::UnboundedSender<Asked>) -> io::Result<()> {
+    let socket = register(socket, Interest::READABLE)?;
+    let places = Arc::new(Semaphore::new(CLIENTS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return Ok(()) };
+        let mut ready = socket.readable().await?;
+        let client = match accept_one(&socket) {
+            Ok((Stream::Unix(stream), _)) if open_to_all || is_friend(&stream) => OwnedFd::from(stream),
+            Ok((Stream::Tcp(stream), _)) if open_to_all => OwnedFd::from(stream),
+            Ok(_) => continue,
+            Err(NoConnection::Empty) => {
+                ready.clear_ready();
+                continue;
+            }
+            Err(_) => {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let asked = asked.clone();
+        tokio::task::spawn_local(async move {
+            let _place = place;
+            if let Ok(Ok((line, client))) = tokio::time::timeout(LINE_TIME_MAX, read_line(client)).await {
+                let _ = asked.send(Asked { line, client });
+            }
+        });
+    }
+}
+
+fn is_friend(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid();
+    rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| peer.uid.is_root() || peer.uid == own)
+}
+
+async fn read_line(client: OwnedFd) -> io::Result<(String, OwnedFd)> {
+    let client = register(client, Interest::READABLE)?;
+    let mut line = Vec::new();
+    loop {
+        let mut ready = client.readable().await?;
+        let mut part = [0; 512];
+        let result = ready.try_io(|client| Ok(rustix::io::read(client, &mut part)?));
+        let Ok(count) = result else { continue };
+        let count = count?;
+        line.extend_from_slice(part.get(..count).unwrap_or_default());
+        let end = line.iter().position(|&byte| byte == b'\n');
+        if end.is_some() || count == 0 {
+            line.truncate(end.unwrap_or(line.len()));
+            return Ok((String::from_utf8_lossy(&line).trim().to_owned(), client.into_inner()));
+        }
+        if line.len() > LINE_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the line is too long"));
+        }
+    }
+}
+
+/// Answers a client and lets it go.
+pub(crate) fn answer(client: OwnedFd, reply: &Reply) {
+    if let Err(error) = answer_plain(client, &reply.format()) {
+        log::warning!("cannot answer on the control socket: {error}");
+    }
+}
+
+/// Answers with a text of its own form.
+pub(crate) fn answer_plain(client: OwnedFd, text: &str) -> io::Result<()> {
+    rustix::io::ioctl_fionbio(&client, false)?;
+    let timeout = Some(ANSWER_TIME_MAX);
+    rustix::net::sockopt::set_socket_timeout(&client, rustix::net::sockopt::Timeout::Send, timeout)?;
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        let count = rustix::net::send(client.as_fd(), rest, rustix::net::SendFlags::NOSIGNAL)?;
+        rest = rest.get(count..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_read_as_written() {
+        for reply in [
+            Reply { success: true, text: "done".into() },
+            Reply { success: false, text: "line 1: unknown keyword\nline 2: another".into() },
+        ] {
+            assert_eq!(Reply::parse(&reply.format()), reply);
+        }
+        assert_eq!(Reply::parse("#<PID> <type>\n"), Reply { success: true, text: "#<PID> <type>".into() });
+    }
+}

@@ -1,0 +1,140 @@
+//! Starting this program again in another part, and knowing which part this process plays.
+//!
+//! A worker, a probe and a daemon are the same program with the same arguments. The variable [`VARIABLE`] says which
+//! part it is, and standard input is one end of a [`channel`](super::channel): a descriptor that any program may have
+//! open, so it gets there without the help of unsafe code, and nothing else is left open by accident. A new master
+//! after an upgrade is the old process, so it finds its state under a number instead.
+
+use super::channel;
+use crate::system;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The environment variable that says which part a process plays.
+pub(crate) const VARIABLE: &str = "TIDEGATE_PROCESS";
+
+/// The part of this process.
+#[derive(Debug)]
+pub(crate) enum Part {
+    /// Started by a user.
+    Start,
+    /// Detached from the terminal; tells the process that a user started when it serves.
+    Daemon(OwnedFd),
+    /// Serves for a master.
+    Worker(OwnedFd),
+    /// Says whether it could replace a master.
+    Probe(OwnedFd),
+    /// Has replaced a master that was this process.
+    Successor(OwnedFd),
+}
+
+/// Finds out which part this process plays.
+pub(crate) fn part() -> io::Result<Part> {
+    let Some(value) = std::env::var_os(VARIABLE) else { return Ok(Part::Start) };
+    let value = value.to_string_lossy();
+    if let Some(rest) = value.strip_prefix("successor:") {
+        // A child process that inherits the variable is not the process that it speaks of.
+        let (pid, number) = rest.split_once(':').unwrap_or_default();
+        if pid != std::process::id().to_string() {
+            return Ok(Part::Start);
+        }
+        let number = number.parse().map_err(io::Error::other)?;
+        return Ok(Part::Successor(system::take_inherited(number)?));
+    }
+    let make = match &*value {
+        "daemon" => Part::Daemon,
+        "worker" => Part::Worker,
+        "probe" => Part::Probe,
+        _ => return Ok(Part::Start),
+    };
+    let input = std::io::stdin();
+    // A program started by a worker inherits the variable, but not such a socket.
+    let is_channel = sockopt::socket_domain(&input) == Ok(AddressFamily::UNIX)
+        && sockopt::socket_type(&input) == Ok(SocketType::SEQPACKET);
+    if !is_channel {
+        return Ok(Part::Start);
+    }
+    let own = rustix::io::fcntl_dupfd_cloexec(&input, 3)?;
+    rustix::stdio::dup2_stdin(null()?)?;
+    Ok(make(own))
+}
+
+fn null() -> io::Result<OwnedFd> {
+    Ok(std::fs::File::options().read(true).write(true).open("/dev/null")?.into())
+}
+
+/// Makes standard output and standard error lead nowhere.
+pub(crate) fn close_output() -> io::Result<()> {
+    let null = null()?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}
+
+/// Starts `program` with this process' arguments in the part `name`. Returns it and the other end of its standard
+/// input.
+pub(crate) fn start(program: &Path, name: &str) -> io::Result<(Child, OwnedFd)> {
+    let (ours, theirs) = channel::pair()?;
+    let mut arguments = std::env::args_os();
+    let mut command = Command::new(program);
+    if let Some(own_name) = arguments.next() {
+        command.arg0(own_name);
+    }
+    let child = command.args(arguments).env(VARIABLE, name).stdin(Stdio::from(theirs)).spawn()?;
+    Ok((child, ours))
+}
+
+/// The program that runs here, even if its file has been replaced or removed meanwhile.
+pub(crate) fn running_program() -> &'static Path {
+    Path::new("/proc/self/exe")
+}
+
+/// Where the program was started from: what stands there now is what an upgrade starts.
+///
+/// The name that it was called by, so that a symbolic link is followed anew; else what the system knows.
+pub(crate) fn program_on_disk() -> io::Result<PathBuf> {
+    let name = std::env::args_os().next().unwrap_or_default();
+    let path = Path::new(&name);
+    if path.components().count() > 1 {
+        return std::path::absolute(path);
+    }
+    let found = std::env::var_os("PATH")
+        .iter()
+        .flat_map(std::env::split_paths)
+        .map(|folder| folder.join(path))
+        .find(|candidate| candidate.is_file());
+    match found {
+        Some(found) => std::path::absolute(found),
+        None => {
+            let path = std::env::current_exe()?.into_os_string().into_string().map_err(|_| io::ErrorKind::Other)?;
+            Ok(PathBuf::from(path.strip_suffix(" (deleted)").unwrap_or(&path)))
+        }
+    }
+}
+
+/// Whether the file at `path` is another one than the program that runs here.
+pub(crate) fn is_other_program(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |path: &Path| {
+        std::fs::metadata(path).map(|file| (file.dev(), file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
+    };
+    match (identity(path), identity(running_program())) {
+        (Ok(there), Ok(here)) => there != here,
+        _ => false,
+    }
+}
+
+/// Becomes the program at `path`, in the part of a successor that finds its state under `state`. Returns only on
+/// failure.
+pub(crate) fn replace_by(path: &Path, state: i32) -> io::Error {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let mut environment: Vec<(OsString, OsString)> =
+        std::env::vars_os().filter(|(name, _)| name != VARIABLE).collect();
+    environment.push((VARIABLE.into(), format!("successor:{}:{state}", std::process::id()).into()));
+    system::exec(path, &arguments, &environment)
+}

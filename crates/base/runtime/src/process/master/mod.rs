@@ -1,0 +1,628 @@
+//! The shell of a master process: carries out what the [`Machine`] decides and tells it what came of it.
+//!
+//! One thread, one loop, one queue of events. Nothing here waits for a worker: what goes to one is queued on its
+//! channel. What does block the loop is the role's check of a configuration, which a master has nothing better to do
+//! than to wait for.
+
+pub(super) mod upgrade;
+
+use super::channel::{Channel, Descriptor, Outgoing};
+use super::control::{self, Asked, Reply};
+use super::handoff::State;
+use super::launch;
+use super::machine::{Action, Event, Generation, Machine, Notice, RequestId, Status, Timer, WorkerId};
+use super::message::{FromWorker, KEYS_MAX, PlanFile, ToWorker};
+use super::notify::Notifier;
+use super::old::{self, Inherited};
+use super::options::Options;
+use super::role::{CheckReason, DrainReason, MasterStatus, Role};
+use super::signals::{self, Caught};
+use super::{Started, caught_check, now, privileges};
+use crate::listen::{SocketKey, SocketTable};
+use crate::log;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+/// What may come into the loop.
+#[derive(Debug)]
+enum Input {
+    Event(Event),
+    Signal(Caught),
+    Asked(Asked),
+    Said(WorkerId, FromWorker),
+}
+
+/// The line to a worker process.
+struct Link {
+    pid: u32,
+    channel: Rc<Channel>,
+    /// The sockets that it has.
+    keys: BTreeSet<SocketKey>,
+    reader: AbortHandle,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+/// A configuration whose sockets are bound.
+struct Candidate {
+    plan: PlanFile,
+    /// Sockets that were made for it.
+    added: Vec<SocketKey>,
+}
+
+/// A socket that takes commands.
+struct Control {
+    socket: OwnedFd,
+    open_to_all: bool,
+}
+
+pub(crate) struct Master<R> {
+    role: R,
+    options: Options,
+    program: PathBuf,
+    machine: Machine,
+    inputs: mpsc::UnboundedReceiver<Input>,
+    input: mpsc::UnboundedSender<Input>,
+    table: SocketTable,
+    /// What is served.
+    adopted: Option<PlanFile>,
+    /// What is to be served next.
+    candidate: Option<Candidate>,
+    next_generation: Generation,
+    links: HashMap<WorkerId, Link>,
+    requests: HashMap<RequestId, OwnedFd>,
+    next_request: RequestId,
+    control: Vec<Control>,
+    timers: HashMap<Timer, AbortHandle>,
+    notifier: Notifier,
+    /// What the machine has yet to be told of what was just done.
+    news: Vec<Event>,
+    /// An upgrade is due as soon as nothing else is to be handled.
+    exec: Option<Vec<RequestId>>,
+    started: Started,
+    exit: Option<i32>,
+    successor: bool,
+}
+
+impl<R: Role> Master<R> {
+    /// A master that starts from nothing, or with what its predecessor left.
+    pub(crate) fn new(role: R, options: Options, state: Option<State>, started: Started) -> io::Result<Self> {
+        let (input, inputs) = mpsc::unbounded_channel();
+        let mut master = Self {
+            role,
+            options,
+            program: launch::program_on_disk()?,
+            machine: Machine::new(),
+            inputs,
+            input,
+            table: SocketTable::default(),
+            adopted: None,
+            candidate: None,
+            next_generation: 1,
+            links: HashMap::new(),
+            requests: HashMap::new(),
+            next_request: 1,
+            control: Vec::new(),
+            timers: HashMap::new(),
+            notifier: Notifier::from_environment(),
+            news: Vec::new(),
+            exec: None,
+            started,
+            exit: None,
+            successor: state.is_some(),
+        };
+        if let Some(state) = state {
+            master.take_over(state)?;
+        }
+        Ok(master)
+    }
+
+    /// Runs until the end. Returns the exit code.
+    pub(crate) async fn run(mut self) -> io::Result<i32> {
+        let mut caught = signals::listen(signals::MASTER)?;
+        let input = self.input.clone();
+        tokio::task::spawn_local(async move {
+            while let Some(signal) = caught.recv().await {
+                if input.send(Input::Signal(signal)).is_err() {
+                    break;
+                }
+            }
+        });
+        if let Err(text) = privileges::set_descriptor_limit(None) {
+            log::warning!("{text}");
+        }
+        if !self.successor {
+            self.open_control()?;
+        }
+        self.serve_control()?;
+        self.tell(Event::Start);
+        // Workers of a predecessor may have ended meanwhile.
+        self.reap();
+        while self.exit.is_none() {
+            let input = match self.exec.take() {
+                None => self.inputs.recv().await,
+                Some(requests) => match self.inputs.try_recv() {
+                    Ok(input) => {
+                        self.exec = Some(requests);
+                        Some(input)
+                    }
+                    Err(_) => self.execute(requests).await,
+                },
+            };
+            let Some(input) = input else { break };
+            self.take(input);
+        }
+        Ok(self.exit.unwrap_or(0))
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Event(event) => self.tell(event),
+            Input::Signal(signal) => self.signal(signal),
+            Input::Asked(asked) => self.asked(asked),
+            Input::Said(worker, said) => self.said(worker, said),
+        }
+    }
+
+    /// Tells the machine, does what it says, and tells it what came of that.
+    fn tell(&mut self, event: Event) {
+        let mut events = std::collections::VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            for action in self.machine.handle(now(), event) {
+                self.perform(action);
+            }
+            events.extend(self.news.drain(..));
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Prepare => {
+                let event = match self.prepare() {
+                    Ok(event) => event,
+                    Err(text) => Event::PrepareFailed { text },
+                };
+                self.news.push(event);
+            }
+            Action::Spawn { worker, generation } => match self.spawn(worker, generation) {
+                Ok(pid) => self.news.push(Event::Spawned { worker, pid }),
+                Err(error) => self.news.push(Event::SpawnFailed { worker, text: error.to_string() }),
+            },
+            Action::Load { worker, generation } => {
+                if let Err(error) = self.load(worker, generation) {
+                    self.news.push(Event::Refused { worker, generation, text: error.to_string() });
+                }
+            }
+            Action::Adopt { generation } => self.adopt(generation),
+            Action::Discard { .. } => {
+                if let Some(candidate) = self.candidate.take() {
+                    self.table.remove(&candidate.added);
+                    self.table.forget_unused_specs();
+                    self.forget_unused_keys();
+                }
+            }
+            Action::TellDrain { worker, reason } => self.tell_drain(worker, reason),
+            Action::Kill { pid, signal } => kill(pid, signal),
+            Action::Probe => self.probe(),
+            Action::Exec { requests } => self.exec = Some(requests),
+            Action::Answer { requests, result } => {
+                let reply = Reply::from_result(result);
+                for request in requests {
+                    if let Some(client) = self.requests.remove(&request) {
+                        control::answer(client, &reply);
+                    }
+                }
+            }
+            Action::CloseSockets => {
+                let keys = self.table.keys();
+                self.table.remove(&keys);
+            }
+            Action::Notify(Notice::Ready) => {
+                self.notifier.ready(&self.describe());
+                self.ready();
+            }
+            Action::Notify(Notice::Reloading) => self.notifier.reloading(),
+            Action::Notify(Notice::Stopping) => {
+                self.exec = None;
+                self.notifier.stopping();
+            }
+            Action::SetTimer { timer, after } => {
+                let input = self.input.clone();
+                let task = tokio::task::spawn_local(async move {
+                    tokio::time::sleep(after).await;
+                    let _ = input.send(Input::Event(Event::Timer(timer)));
+                });
+                if let Some(former) = self.timers.insert(timer, task.abort_handle()) {
+                    former.abort();
+                }
+            }
+            Action::Log(level, text) => log::write(level, format_args!("{text}")),
+            Action::Exit { code } => self.exit = Some(code),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let memory = self.machine.memory();
+        format!("serving generation {}, {} reloads", memory.generation, memory.reloads)
+    }
+
+    /// The first time that it serves: those who wait for that are told.
+    fn ready(&mut self) {
+        if let Some(old) = self.options.old_processes.take() {
+            old.end();
+        }
+        self.started.serving();
+    }
+
+    // Configurations
+
+    /// Checks the configuration and binds what it needs.
+    fn prepare(&mut self) -> Result<Event, String> {
+        let first = self.adopted.is_none();
+        let reason = if first { CheckReason::Start } else { CheckReason::Reload };
+        let plan = caught_check(&mut self.role, reason)?;
+        let mut inherited = Inherited::default();
+        if let Some(path) = self.options.take_sockets_from.take().filter(|_| first) {
+            match Inherited::from_process(&path) {
+                Ok(sockets) => inherited = sockets,
+                Err(text) => log::alert!("{text}"),
+            }
+        }
+        let old_processes = self.options.old_processes.as_ref().filter(|_| first);
+        let prepared = old::prepare(&self.table, &plan.listeners, plan.workers, old_processes, &mut inherited)
+            .map_err(|error| error.to_string())?;
+        let generation = self.next_generation;
+        let plan = PlanFile::new(generation, plan).map_err(|error| error.to_string())?;
+        let added = self.table.commit(prepared).map_err(|error| error.to_string())?;
+        if first && let Err(text) = self.started.write_pidfile() {
+            self.table.remove(&added);
+            return Err(text);
+        }
+        self.next_generation += 1;
+        let replace = self.adopted.as_ref().is_some_and(|adopted| {
+            let mut settings = adopted.header.settings.clone();
+            // This one can change while a worker lives.
+            settings.hard_stop_after = plan.header.settings.hard_stop_after;
+            settings != plan.header.settings
+        });
+        self.candidate = Some(Candidate { plan, added });
+        Ok(Event::Prepared { generation, replace })
+    }
+
+    fn adopt(&mut self, generation: Generation) {
+        let Some(candidate) = self.candidate.take_if(|candidate| candidate.plan.header.generation == generation)
+        else {
+            return;
+        };
+        let unused = self.table.unused(&candidate.plan.header.listeners);
+        self.table.remove(&unused);
+        self.table.forget_unused_specs();
+        self.machine.set_hard_stop_after(candidate.plan.header.settings.hard_stop_after);
+        self.adopted = Some(candidate.plan);
+        self.forget_unused_keys();
+    }
+
+    /// The current worker closes what it does not use; former ones drain and are not sent anything any more.
+    fn forget_unused_keys(&mut self) {
+        let held: BTreeSet<SocketKey> = self.table.keys().into_iter().collect();
+        if let Some(link) = self.machine.memory().current.and_then(|current| self.links.get_mut(&current)) {
+            link.keys.retain(|key| held.contains(key));
+        }
+    }
+
+    fn plan(&self, generation: Generation) -> io::Result<&PlanFile> {
+        let candidate = self.candidate.as_ref().map(|candidate| &candidate.plan);
+        [candidate, self.adopted.as_ref()]
+            .into_iter()
+            .flatten()
+            .find(|plan| plan.header.generation == generation)
+            .ok_or_else(|| io::Error::other(format!("there is no configuration {generation}")))
+    }
+
+    // Workers
+
+    fn spawn(&mut self, worker: WorkerId, generation: Generation) -> io::Result<u32> {
+        let (child, socket) = launch::start(launch::running_program(), "worker")?;
+        let pid = child.id();
+        self.link(worker, pid, socket, BTreeSet::new())?;
+        self.load(worker, generation)?;
+        Ok(pid)
+    }
+
+    /// Begins to listen to a worker.
+    fn link(&mut self, worker: WorkerId, pid: u32, socket: OwnedFd, keys: BTreeSet<SocketKey>) -> io::Result<()> {
+        let channel = Rc::new(Channel::new(socket)?);
+        let (input, reading) = (self.input.clone(), Rc::clone(&channel));
+        let reader = tokio::task::spawn_local(async move {
+            loop {
+                match reading.receive::<FromWorker>().await {
+                    Ok(Some((said, _))) => {
+                        if input.send(Input::Said(worker, said)).is_err() {
+                            return;
+                        }
+                    }
+                    // Its end is noticed as that of a child process.
+                    Ok(None) => return,
+                    Err(error) => return log::alert!("worker ({pid}): {error}"),
+                }
+            }
+        })
+        .abort_handle();
+        self.links.insert(worker, Link { pid, channel, keys, reader });
+        Ok(())
+    }
+
+    /// Sends a configuration, and before it those of its sockets that the worker lacks.
+    fn load(&mut self, worker: WorkerId, generation: Generation) -> io::Result<()> {
+        let file: Arc<dyn Descriptor> = Arc::new(self.plan(generation)?.file.try_clone()?);
+        let link = self.links.get(&worker).ok_or_else(|| io::Error::other("the worker is gone"))?;
+        let missing: Vec<_> = self.table.iter().filter(|(key, _)| !link.keys.contains(key)).collect();
+        for chunk in missing.chunks(KEYS_MAX) {
+            let keys = chunk.iter().map(|(key, _)| (*key).clone()).collect();
+            let sockets = chunk.iter().map(|(_, socket)| Arc::clone(socket) as Arc<dyn Descriptor>).collect();
+            link.channel.post(Outgoing::new(&ToWorker::Sockets { keys }, sockets)?)?;
+        }
+        let keys: Vec<SocketKey> = missing.into_iter().map(|(key, _)| key.clone()).collect();
+        link.channel.post(Outgoing::new(&ToWorker::Load { generation }, vec![file])?)?;
+        self.flush(worker);
+        if let Some(link) = self.links.get_mut(&worker) {
+            link.keys.extend(keys);
+        }
+        Ok(())
+    }
+
+    /// Has what does not fit into the channel sent when it does.
+    fn flush(&self, worker: WorkerId) {
+        let Some(channel) = self.links.get(&worker).map(|link| Rc::clone(&link.channel)) else { return };
+        if channel.has_queue() {
+            tokio::task::spawn_local(async move {
+                // A worker that is gone is noticed otherwise.
+                let _ = channel.flush().await;
+            });
+        }
+    }
+
+    fn tell_drain(&mut self, worker: WorkerId, reason: DrainReason) {
+        let Some(link) = self.links.get(&worker) else { return };
+        let kept: BTreeSet<SocketKey> = self.table.keys().into_iter().collect();
+        let retired: Vec<SocketKey> = link.keys.iter().filter(|key| !kept.contains(key)).cloned().collect();
+        let mut messages: Vec<ToWorker> =
+            retired.chunks(KEYS_MAX).map(|keys| ToWorker::Retire { keys: keys.to_vec() }).collect();
+        messages.push(ToWorker::Drain { reason });
+        for message in messages {
+            let sent = Outgoing::new(&message, Vec::new()).and_then(|outgoing| link.channel.post(outgoing));
+            if let Err(error) = sent {
+                log::warning!("cannot tell worker ({}) to end: {error}", link.pid);
+            }
+        }
+        self.flush(worker);
+    }
+
+    fn said(&mut self, worker: WorkerId, said: FromWorker) {
+        self.tell(match said {
+            FromWorker::Ready { generation } => Event::Ready { worker, generation },
+            FromWorker::Refused { generation, text } => Event::Refused { worker, generation, text },
+            FromWorker::Drains => Event::DrainsAlready { worker },
+        });
+    }
+
+    /// Takes note of child processes that ended.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = waitpid(None, WaitOptions::NOHANG) {
+            let Some(status) = ended(status) else { continue };
+            let pid = pid.as_raw_pid().unsigned_abs();
+            let worker = self.links.iter().find(|(_, link)| link.pid == pid).map(|(worker, _)| *worker);
+            let Some(worker) = worker else { continue };
+            // What it said before it ended comes first.
+            let mut said = Vec::new();
+            if let Some(link) = self.links.get(&worker) {
+                while let Ok(Some((message, _))) = link.channel.try_receive::<FromWorker>() {
+                    said.push(message);
+                }
+            }
+            self.take_queued(worker);
+            for message in said {
+                self.said(worker, message);
+            }
+            self.links.remove(&worker);
+            self.tell(Event::Exited { worker, status });
+        }
+    }
+
+    /// Handles what a worker has said and its reader has put into the queue, leaving the rest there in order.
+    fn take_queued(&mut self, worker: WorkerId) {
+        let mut rest = Vec::new();
+        let mut said = Vec::new();
+        while let Ok(input) = self.inputs.try_recv() {
+            match input {
+                Input::Said(from, message) if from == worker => said.push(message),
+                other => rest.push(other),
+            }
+        }
+        for input in rest {
+            let _ = self.input.send(input);
+        }
+        for message in said {
+            self.said(worker, message);
+        }
+    }
+
+    // Signals and commands
+
+    fn signal(&mut self, signal: Caught) {
+        match signal {
+            Caught::HangUp => self.tell(Event::Reload { request: None }),
+            Caught::User2 if launch::is_other_program(&self.program) => self.tell(Event::Upgrade { request: None }),
+            Caught::User2 => self.tell(Event::Reload { request: None }),
+            Caught::User1 => self.tell(Event::Drain),
+            Caught::End(signal) => self.tell(Event::Stop { signal }),
+            Caught::Child => self.reap(),
+            Caught::Pause => self.kill_all(Signal::TTOU),
+            Caught::Resume => self.kill_all(Signal::TTIN),
+        }
+    }
+
+    fn kill_all(&self, signal: Signal) {
+        for link in self.links.values() {
+            kill(link.pid, signal.as_raw());
+        }
+    }
+
+    fn open_control(&mut self) -> io::Result<()> {
+        match control::listen_by_pid() {
+            Ok(socket) => self.control.push(Control { socket, open_to_all: false }),
+            // Another master with our number, in another process name space but in our network name space.
+            Err(error) => log::warning!("no control socket by process number: {error}"),
+        }
+        for spec in &self.options.control {
+            let mut table = SocketTable::default();
+            let added = table
+                .prepare(std::slice::from_ref(spec), 1, &mut |_| None)
+                .and_then(|prepared| table.commit(prepared))
+                .map_err(io::Error::other)?;
+            for (_, socket) in table.iter().filter(|(key, _)| added.contains(key)) {
+                self.control.push(Control { socket: socket.try_clone()?, open_to_all: true });
+            }
+        }
+        Ok(())
+    }
+
+    fn serve_control(&mut self) -> io::Result<()> {
+        let (sender, mut asked) = mpsc::unbounded_channel();
+        for control in &self.control {
+            let (socket, open_to_all, sender) = (control.socket.try_clone()?, control.open_to_all, sender.clone());
+            tokio::task::spawn_local(async move {
+                if let Err(error) = control::serve(socket, open_to_all, sender).await {
+                    log::alert!("the control socket cannot be served: {error}");
+                }
+            });
+        }
+        let input = self.input.clone();
+        tokio::task::spawn_local(async move {
+            while let Some(asked) = asked.recv().await {
+                if input.send(Input::Asked(asked)).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn asked(&mut self, asked: Asked) {
+        let Asked { line, client } = asked;
+        let text = match line.as_str() {
+            "reload" => {
+                let request = Some(self.remember(client));
+                return self.tell(Event::Reload { request });
+            }
+            "upgrade" => {
+                let request = Some(self.remember(client));
+                return self.tell(Event::Upgrade { request });
+            }
+            "drain" => {
+                control::answer(client, &Reply { success: true, text: "ending when all connections have".into() });
+                return self.tell(Event::Drain);
+            }
+            "stop" => {
+                control::answer(client, &Reply { success: true, text: "ending now".into() });
+                return self.tell(Event::Stop { signal: super::machine::SIGTERM });
+            }
+            "status" => serde_json::to_string(&self.status()).unwrap_or_default() + "\n",
+            "show proc" => show_processes(&self.status()),
+            other => match self.role.command(other, &self.status()) {
+                Some(text) => text,
+                None => HELP.to_owned(),
+            },
+        };
+        if let Err(error) = control::answer_plain(client, &text) {
+            log::warning!("cannot answer on the control socket: {error}");
+        }
+    }
+
+    fn remember(&mut self, client: OwnedFd) -> RequestId {
+        let request = self.next_request;
+        self.next_request += 1;
+        self.requests.insert(request, client);
+        request
+    }
+
+    fn status(&self) -> MasterStatus {
+        self.machine.status(std::process::id(), now())
+    }
+}
+
+const HELP: &str = "\
+The following commands are valid at this level:
+  drain     : end when all connections have
+  reload    : read the configuration again
+  show proc : show the processes
+  status    : the same for programs, as JSON
+  stop      : end now
+  upgrade   : replace the program by the one on disk
+";
+
+/// HAProxy's table of processes.
+fn show_processes(status: &MasterStatus) -> String {
+    use std::fmt::Write as _;
+    let uptime = |seconds: u64| {
+        let (minutes, seconds) = (seconds / 60, seconds % 60);
+        let (hours, minutes) = (minutes / 60, minutes % 60);
+        format!("{}d{:02}h{minutes:02}m{seconds:02}s", hours / 24, hours % 24)
+    };
+    let mut text = String::new();
+    let mut line = |pid: &dyn std::fmt::Display, kind: &str, reloads: u64, time: String| {
+        let _ = writeln!(text, "{pid:<15} {kind:<15} {reloads:<15} {time:<15}");
+    };
+    line(&status.pid, "master", status.reloads, String::new());
+    let mut workers = status.workers.iter();
+    let mut rows = Vec::new();
+    if let Some(worker) = workers.next() {
+        rows.push(("# workers", worker));
+    }
+    rows.extend(workers.map(|worker| ("# old workers", worker)));
+    let mut heading = "";
+    let mut table = format!("{:<15} {:<15} {:<15} {:<15}\n", "#<PID>", "<type>", "<reloads>", "<uptime>") + &text;
+    for (section, worker) in rows {
+        if section != heading {
+            heading = section;
+            table.push_str(section);
+            table.push('\n');
+        }
+        let _ = writeln!(
+            table,
+            "{:<15} {:<15} {:<15} {:<15}",
+            worker.pid,
+            "worker",
+            worker.reloads,
+            uptime(worker.uptime_s)
+        );
+    }
+    table
+}
+
+fn ended(status: WaitStatus) -> Option<Status> {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Some(Status::Code(code)),
+        (None, Some(signal)) => Some(Status::Signal(signal)),
+        (None, None) => None,
+    }
+}
+
+fn kill(pid: u32, signal: i32) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
+        // One that has ended already is reaped soon.
+        let _ = kill_process(pid, signal);
+    }
+}

@@ -1,0 +1,120 @@
+//! The worker process: takes sockets and configurations from its master and hosts the service.
+
+use super::channel::{Channel, Outgoing, cut};
+use super::host::{Host, make_load};
+use super::message::{self, FromWorker, PlanHeader, ToWorker};
+use super::privileges;
+use super::role::{DrainReason, Role, Service as _};
+use super::signals::{self, Caught};
+use crate::listen::SocketTable;
+use crate::log;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Serves until the master, a signal or the end of the master says to end. Returns the exit code.
+pub(crate) async fn serve<R: Role>(role: R, socket: OwnedFd) -> io::Result<i32> {
+    let mut caught = signals::listen(signals::SERVING)?;
+    let channel = Channel::new(socket)?;
+    let Some((mut host, first, blob)) = begin(role, &channel).await? else { return Ok(1) };
+    if !load(&mut host, &channel, first, blob).await? {
+        return Ok(1);
+    }
+    let reason = loop {
+        tokio::select! {
+            received = channel.receive::<ToWorker>() => match received? {
+                None => {
+                    log::warning!("the master is gone: ending when all connections have");
+                    break DrainReason::Orphaned;
+                }
+                Some((ToWorker::Sockets { keys }, descriptors)) => {
+                    for (key, descriptor) in keys.into_iter().zip(descriptors) {
+                        host.table().insert(key, descriptor);
+                    }
+                }
+                Some((ToWorker::Load { .. }, descriptors)) => {
+                    let (header, blob) = read_plan(descriptors)?;
+                    load(&mut host, &channel, header, blob).await?;
+                }
+                Some((ToWorker::Retire { keys }, _)) => host.table().set_retired(&keys, true),
+                Some((ToWorker::Drain { reason }, _)) => break reason,
+            },
+            signal = caught.recv() => match signal {
+                Some(Caught::User1) => {
+                    say(&channel, &FromWorker::Drains).await?;
+                    break DrainReason::Replaced;
+                }
+                Some(Caught::Pause) => host.service().pause(true),
+                Some(Caught::Resume) => host.service().pause(false),
+                Some(Caught::End(number)) => return Ok(128 + number),
+                // Reloads are the master's business, and a terminal that closes hangs up on all of us.
+                Some(Caught::HangUp | Caught::User2 | Caught::Child) | None => {}
+            },
+        }
+    };
+    Ok(host.drain(reason).await)
+}
+
+/// Takes the first configuration, makes the service and gives privileges up.
+async fn begin<R: Role>(mut role: R, channel: &Channel) -> io::Result<Option<(Host<R::Service>, PlanHeader, Vec<u8>)>> {
+    let mut table = SocketTable::default();
+    let (header, blob) = loop {
+        match channel.receive::<ToWorker>().await? {
+            Some((ToWorker::Sockets { keys }, descriptors)) => {
+                for (key, descriptor) in keys.into_iter().zip(descriptors) {
+                    table.insert(key, descriptor);
+                }
+            }
+            Some((ToWorker::Load { .. }, descriptors)) => break read_plan(descriptors)?,
+            Some((ToWorker::Retire { .. }, _)) => {}
+            // Told to end, or left alone, before there was anything to do.
+            Some((ToWorker::Drain { .. }, _)) | None => return Ok(None),
+        }
+    };
+    let load = make_load(&table, &header, blob);
+    let made = role.open(&load).and_then(|service| privileges::apply(&header.settings).map(|()| service));
+    match made {
+        Ok(service) => Ok(Some((Host::new(service, table), header, load.blob))),
+        Err(text) => {
+            say(channel, &FromWorker::Refused { generation: header.generation, text: cut(text) }).await?;
+            Ok(None)
+        }
+    }
+}
+
+fn read_plan(descriptors: Vec<OwnedFd>) -> io::Result<(PlanHeader, Vec<u8>)> {
+    match descriptors.into_iter().next() {
+        Some(file) => message::read(file),
+        None => Err(io::Error::new(io::ErrorKind::InvalidData, "a configuration came without its file")),
+    }
+}
+
+/// Gives the service a configuration and tells the master what came of it. Returns whether it serves by it.
+async fn load<S: super::Service>(
+    host: &mut Host<S>,
+    channel: &Channel,
+    header: PlanHeader,
+    blob: Vec<u8>,
+) -> io::Result<bool> {
+    let generation = header.generation;
+    let result = host.load(header, blob).await;
+    let good = result.is_ok();
+    let answer = match result {
+        Ok(()) => FromWorker::Ready { generation },
+        Err(text) => FromWorker::Refused { generation, text: cut(text) },
+    };
+    say(channel, &answer).await?;
+    Ok(good)
+}
+
+async fn say(channel: &Channel, message: &FromWorker) -> io::Result<()> {
+    match channel.post(Outgoing::new(message, Vec::new())?) {
+        Ok(()) => {}
+        // The master is gone: the next receive says so.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    match channel.flush().await {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
