@@ -139,6 +139,8 @@ pub struct LiveProxy {
     pub maxconn: AtomicU32,
     /// `disable frontend`: accepts nothing.
     pub paused: AtomicBool,
+    /// `shutdown frontend`: accepts nothing ever again.
+    pub stopped: AtomicBool,
     /// `lastsess` of the backend: milliseconds since the process started, 0 for never.
     pub last_session_ms: AtomicU64,
 }

@@ -57,6 +57,11 @@ impl Handle {
         }
     }
 
+    /// Ends the connection when the request in flight has been answered.
+    pub fn finish(&self) {
+        self.tell(Order::Finish);
+    }
+
     fn tell(&self, order: Order) {
         if order > self.order.get() {
             self.order.set(order);

@@ -103,6 +103,12 @@ impl BodyPump {
         }
     }
 
+    /// Drops what was approved: it goes out in another way.
+    pub fn discard(&mut self, from: &mut Wire) {
+        from.received.consume(self.approved);
+        self.approved = 0;
+    }
+
     /// Moves what can be moved; ready once the whole message has been sent.
     pub fn poll(
         &mut self,

@@ -57,7 +57,7 @@ impl Context for Transaction {
     }
 
     fn local_offset(&self, unix_seconds: i64) -> i32 {
-        crate::clock::local_offset(unix_seconds)
+        crate::logs::local_offset(unix_seconds)
     }
 
     fn random(&self) -> u64 {
@@ -171,6 +171,10 @@ impl Context for Transaction {
             headers: &self.response.headers,
             body: Body::default(),
         })
+    }
+
+    fn request_buffer(&self) -> Option<sample::Buffer<'_>> {
+        (!self.has_request).then_some(sample::Buffer { bytes: &self.raw_request, closed: self.raw_request_closed })
     }
 
     fn frontend_metric(&self, name: &str, metric: FrontendMetric) -> Option<i64> {
@@ -379,7 +383,7 @@ impl Context for Transaction {
             redispatched: self.redispatched,
             server_queue: self.server_queue,
             backend_queue: self.backend_queue,
-            request_counter: self.client.id,
+            request_counter: self.number,
             log_counter: self.log_counter,
             server: self.answered_by.or_else(|| self.server.as_ref().map(|server| &*server.config.name)),
             request_captures: self.frontend_settings().request_captures.len(),

@@ -4,7 +4,7 @@ use std::{
     cell::{Cell, OnceCell, RefCell},
     net::SocketAddr,
     rc::Rc,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -47,6 +47,28 @@ pub struct ClientSide {
 }
 
 impl ClientSide {
+    /// The same connection under another configuration's frontend. Session variables go along.
+    #[must_use]
+    pub fn under(&self, frontend: Arc<LiveProxy>) -> Self {
+        Self {
+            source: self.source.clone(),
+            original_source: self.original_source,
+            changed_destination: self.changed_destination.clone(),
+            original_destination: self.original_destination.clone(),
+            received_proxy: self.received_proxy,
+            stream: Rc::clone(&self.stream),
+            variables: RefCell::new(self.variables.replace(StreamVariables::new(
+                Arc::clone(&frontend.process.variables),
+                sample::VariableLimits::default(),
+            ))),
+            frontend,
+            listener: self.listener,
+            accepted: self.accepted,
+            accepted_at: self.accepted_at,
+            id: self.id,
+        }
+    }
+
     /// Where it went to, after any change.
     #[must_use]
     pub fn destination(&self) -> Option<SocketAddr> {
@@ -130,6 +152,10 @@ pub struct Captures {
 /// One request and its response, or one TCP session.
 #[derive(Debug)]
 pub struct Transaction {
+    /// Its number in the process.
+    pub number: u64,
+    /// Whether it ended before there was a valid request.
+    pub bad_request: bool,
     /// The configuration it runs under.
     pub instance: Arc<Instance>,
     /// The client's connection.
@@ -142,6 +168,14 @@ pub struct Transaction {
     pub has_request: bool,
     /// Whether it is the first on its connection.
     pub first_request: bool,
+    /// The version in which the client spoke.
+    pub client_version: http::Version,
+    /// Whether the client's connection may be kept, as far as the client is concerned.
+    pub wants_keep_alive: bool,
+    /// Whether the client asked to change the protocol.
+    pub wants_upgrade: bool,
+    /// Whether the request was sent to a server before and is sent again.
+    pub resent: bool,
     /// The request line as it came, for the log.
     pub request_line: Vec<u8>,
     /// How many bytes of [`Transaction::request_line`] are the method.
@@ -150,6 +184,10 @@ pub struct Transaction {
     pub body: Vec<u8>,
     /// Whether [`Transaction::body`] is all of it.
     pub body_complete: bool,
+    /// What a TCP session has received, while content rules look at it.
+    pub raw_request: Vec<u8>,
+    /// Whether more of it can come.
+    pub raw_request_closed: bool,
     /// Announced length of the request's body.
     pub body_announced: Option<u64>,
     /// The response's head; meaningful from [`Transaction::has_response`] on.
@@ -174,6 +212,8 @@ pub struct Transaction {
     pub timeline: Timeline,
     /// How it ended.
     pub termination: Termination,
+    /// What the client's persistence cookie said.
+    pub followed_cookie: Option<super::cookie::Found>,
     /// What became of the cookie.
     pub cookie_state: CookieState,
     /// Bytes received from the client.
@@ -213,18 +253,27 @@ impl Transaction {
     #[must_use]
     pub fn new(instance: Arc<Instance>, client: Rc<ClientSide>, worker: usize, heads: Heads, random: u64) -> Self {
         client.variables.borrow_mut().start_request();
+        let number = instance.process.next_stream_id.fetch_add(1, Relaxed);
         let Heads { request, response, request_line } = heads;
         Self {
+            number,
+            bad_request: false,
             instance,
             client,
             worker,
             request,
             has_request: false,
             first_request: true,
+            client_version: http::Version::Http11,
+            wants_keep_alive: false,
+            wants_upgrade: false,
+            resent: false,
             request_line,
             method_len: 0,
             body: Vec::new(),
             body_complete: false,
+            raw_request: Vec::new(),
+            raw_request_closed: false,
             body_announced: None,
             response,
             has_response: false,
@@ -237,6 +286,7 @@ impl Transaction {
             upstream_destination: None,
             timeline: Timeline::default(),
             termination: Termination::NORMAL,
+            followed_cookie: None,
             cookie_state: CookieState::default(),
             bytes_in: 0,
             bytes_out: 0,

@@ -91,6 +91,10 @@ pub struct Attempts {
     pub failed: u32,
     /// The slot to use again.
     pub slot: Option<Slot>,
+    /// Only a new connection will do.
+    pub fresh: bool,
+    /// The connection that only this client may use.
+    pub kept: Option<ServerConnection>,
 }
 
 /// Watches the client while something else is waited for.
@@ -147,7 +151,7 @@ pub async fn reach(
         }
         transaction.server = Some(Arc::clone(&server));
         *watch.handle.upstream.borrow_mut() = Some((Arc::clone(&proxy), Some(Arc::clone(&server))));
-        if is_http && let Some(connection) = idle_connection(worker, transaction, &proxy, &server, attempts.failed) {
+        if is_http && let Some(connection) = idle_connection(worker, transaction, &proxy, &server, attempts) {
             server.side.traffic.of(worker.index).reuses.increment();
             proxy.backend.traffic.of(worker.index).reuses.increment();
             transaction.timeline.connected = transaction.timeline.dequeued;
@@ -373,10 +377,19 @@ fn idle_connection(
     transaction: &Transaction,
     proxy: &LiveProxy,
     server: &LiveServer,
-    failed: u32,
+    attempts: &mut Attempts,
 ) -> Option<ServerConnection> {
     // A request that failed before is sent again on a connection that is known to be fresh.
-    if failed > 0 || server.config.source.as_ref().is_some_and(|source| source.usesrc.is_some()) {
+    if attempts.failed > 0 || attempts.fresh {
+        return None;
+    }
+    if let Some(kept) = attempts.kept.take()
+        && kept.server.key == server.key
+        && !kept.is_stale()
+    {
+        return Some(kept);
+    }
+    if server.config.source.as_ref().is_some_and(|source| source.usesrc.is_some()) {
         return None;
     }
     let reuse = match (proxy.settings().http_reuse, transaction.first_request) {

@@ -1,0 +1,402 @@
+//! From a complete request to what is done with it: captures, rules, the statistics page, the backend and its rules.
+
+use std::{
+    future::poll_fn,
+    net::SocketAddr,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use balance::{Forced, ServerId, UriOptions};
+use haproxycfg::model::{Algorithm, CookieMode, Proxy, Redirect, ServerIndex, ServerTarget};
+use http::{BodyLength, ChunkedDecoder};
+use sample::{Context, Direction};
+
+use super::{Next, Session};
+use crate::{
+    live::LiveProxy,
+    session::{
+        cookie,
+        rules::{self, Phase, Verdict},
+        tcp::{self, TcpVerdict},
+        transaction::Transaction,
+        upstream::{Wanted, resolve_backend},
+    },
+};
+
+/// What is to be done with a request.
+pub(super) enum Decision {
+    /// Everything has been done; this comes next.
+    Done(Next),
+    /// It goes to a server of the transaction's backend.
+    Forward(Wanted),
+}
+
+impl Session {
+    /// Runs everything that comes before a server is asked.
+    pub(super) async fn decide(&mut self, transaction: &mut Transaction, body: BodyLength) -> Decision {
+        transaction.body_announced = match body {
+            BodyLength::Exact(length) => Some(length),
+            _ => None,
+        };
+        let frontend = Arc::clone(&self.side.frontend);
+        let settings = frontend.settings();
+        capture_request(transaction, settings);
+        if settings.monitor_uri.as_deref().is_some_and(|uri| uri.as_bytes() == transaction.request.target()) {
+            return Decision::Done(self.answer_monitor(transaction).await);
+        }
+        if settings.options.http_buffer_request {
+            let time = settings.timeouts.http_request.or(settings.timeouts.client).unwrap_or(Duration::MAX);
+            self.buffer_body(transaction, body, time, 0).await;
+        }
+        if !settings.tcp_request_content.is_empty()
+            && tcp::content_rules(transaction, &settings.tcp_request_content) != TcpVerdict::Accept
+        {
+            self.count_denied_request(transaction);
+            transaction.terminate(b'P', b'R');
+            return Decision::Done(Next::Close);
+        }
+        if let Some(done) = self.apply(transaction, &frontend, body).await {
+            return Decision::Done(done);
+        }
+        let backend = choose_backend(transaction, &frontend);
+        let Some(backend) = backend else {
+            transaction.terminate(b'S', b'C');
+            return Decision::Done(self.answer_error(transaction, 503).await);
+        };
+        transaction.backend = Some(Arc::clone(&backend));
+        *self.registered.handle.upstream.borrow_mut() = Some((Arc::clone(&backend), None));
+        if !Arc::ptr_eq(&backend, &frontend)
+            && let Some(done) = self.apply(transaction, &backend, body).await
+        {
+            return Decision::Done(done);
+        }
+        let settings = backend.settings();
+        if settings.options.http_buffer_request && !transaction.body_complete {
+            let time = settings.timeouts.http_request.or(settings.timeouts.client).unwrap_or(Duration::MAX);
+            self.buffer_body(transaction, body, time, 0).await;
+        }
+        let wanted = self.wanted(transaction, &backend, body).await;
+        Decision::Forward(wanted)
+    }
+
+    /// Rules, statistics and redirects of one proxy; `Some` when they have answered.
+    async fn apply(&mut self, transaction: &mut Transaction, proxy: &Arc<LiveProxy>, body: BodyLength) -> Option<Next> {
+        let settings = proxy.settings();
+        let mut start = 0;
+        while start < settings.http_request.len() {
+            let verdict = rules::run(transaction, &settings.http_request, start, Phase::Request);
+            match verdict {
+                Verdict::Continue | Verdict::Allow => break,
+                Verdict::WaitForBody { time, at_least, resume } => {
+                    if !self.buffer_body(transaction, body, time, at_least).await {
+                        transaction.terminate(b'c', b'D');
+                        return Some(self.answer_error(transaction, 408).await);
+                    }
+                    start = resume;
+                }
+                Verdict::EarlyHints { headers, resume } => {
+                    self.send_early_hints(&headers).await;
+                    start = resume;
+                }
+                verdict => return Some(self.execute(transaction, settings, verdict).await),
+            }
+        }
+        if let Some(stats) = &settings.stats
+            && crate::stats::is_for_page(stats, transaction.request.target())
+        {
+            return Some(self.answer_stats(transaction, proxy, stats, body).await);
+        }
+        if let Some(redirect) = rules::redirect(transaction, &settings.redirects) {
+            return self.answer_redirect(transaction, redirect).await;
+        }
+        None
+    }
+
+    /// Carries out a verdict that ends the request here.
+    pub(super) async fn execute(&mut self, transaction: &mut Transaction, proxy: &Proxy, verdict: Verdict<'_>) -> Next {
+        match verdict {
+            Verdict::Deny(reply) => {
+                self.count_denied_request(transaction);
+                transaction.terminate(b'P', b'R');
+                self.answer_reply(transaction, reply, 403).await
+            }
+            Verdict::Tarpit(reply) => {
+                self.count_denied_request(transaction);
+                transaction.terminate(b'P', b'T');
+                self.tarpit(transaction, proxy).await;
+                self.answer_reply(transaction, reply, 500).await
+            }
+            Verdict::Return(reply) => {
+                self.count_intercepted();
+                transaction.terminate(b'L', b'R');
+                self.answer_reply(transaction, reply, 200).await
+            }
+            Verdict::Redirect(redirect) => {
+                match self.answer_redirect(transaction, redirect).await {
+                    Some(next) => next,
+                    None => Next::Close,
+                }
+            }
+            Verdict::Auth(realm) => {
+                transaction.terminate(b'P', b'R');
+                let realm = realm.unwrap_or(&proxy.name);
+                self.answer_unauthorized(transaction, realm).await
+            }
+            Verdict::Reject => {
+                self.count_denied_request(transaction);
+                transaction.terminate(b'P', b'R');
+                Next::Close
+            }
+            Verdict::SilentDrop => {
+                transaction.terminate(b'P', b'R');
+                crate::session::silent_drop(&self.client.stream);
+                Next::Close
+            }
+            Verdict::PrometheusExporter => {
+                self.count_intercepted();
+                transaction.terminate(b'L', b'R');
+                self.answer_prometheus(transaction).await
+            }
+            Verdict::Continue | Verdict::Allow | Verdict::WaitForBody { .. } | Verdict::EarlyHints { .. } => Next::Close,
+        }
+    }
+
+    async fn tarpit(&mut self, _transaction: &Transaction, proxy: &Proxy) {
+        let wait = proxy.timeouts.tarpit.or(proxy.timeouts.connect).unwrap_or(Duration::ZERO);
+        self.deadline.set(Some(Instant::now() + wait));
+        let (client, deadline) = (&mut self.client, &mut self.deadline);
+        poll_fn(|context| {
+            if !client.ended && matches!(client.poll_receive(context), Poll::Ready(Ok(0) | Err(_))) {
+                return Poll::Ready(());
+            }
+            deadline.poll(context)
+        })
+        .await;
+    }
+
+    async fn answer_redirect(&mut self, transaction: &mut Transaction, redirect: &Redirect) -> Option<Next> {
+        let location = rules::location(transaction, redirect)?;
+        self.count_intercepted();
+        transaction.terminate(b'L', b'R');
+        Some(self.answer_location(transaction, redirect, &location).await)
+    }
+
+    fn count_denied_request(&self, transaction: &Transaction) {
+        let worker = self.worker.index;
+        self.side.frontend.frontend.traffic.of(worker).denied_requests.increment();
+        if let Some(backend) = &transaction.backend {
+            backend.backend.traffic.of(worker).denied_requests.increment();
+        }
+    }
+
+    /// Counts a request that the edge answers in place of a server.
+    pub(super) fn count_intercepted(&self) {
+        self.side.frontend.frontend.traffic.of(self.worker.index).intercepted.increment();
+    }
+
+    /// Waits until as much of the body as a rule wants is there; false when it took too long.
+    pub(super) async fn buffer_body(
+        &mut self,
+        transaction: &mut Transaction,
+        body: BodyLength,
+        time: Duration,
+        at_least: usize,
+    ) -> bool {
+        if body.is_empty() {
+            transaction.body_complete = true;
+            return true;
+        }
+        if http::expect_continue(&transaction.request) && self.client.received.is_empty() {
+            // NOTE: the client waits to be told; the server is not asked again.
+            self.client.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            transaction.request.headers.remove(b"expect");
+        }
+        self.deadline.set(Instant::now().checked_add(time));
+        let limits = self.limits;
+        let (client, deadline) = (&mut self.client, &mut self.deadline);
+        poll_fn(|context| {
+            let _ = client.poll_flush(context);
+            loop {
+                let bytes = client.received.bytes();
+                let (decoded, complete) = peek_body(bytes, body, &limits);
+                let enough = complete || client.received.is_full() || (at_least > 0 && decoded.len() >= at_least);
+                if enough {
+                    transaction.body = decoded;
+                    transaction.body_complete = complete;
+                    return Poll::Ready(true);
+                }
+                match client.poll_receive(context) {
+                    Poll::Ready(Ok(count)) if count > 0 => {}
+                    Poll::Ready(_) => return Poll::Ready(true),
+                    Poll::Pending => return deadline.poll(context).map(|()| false),
+                }
+            }
+        })
+        .await
+    }
+
+    /// What the balancer is asked: the hash key, persistence, `use-server`.
+    async fn wanted(&mut self, transaction: &mut Transaction, backend: &Arc<LiveProxy>, body: BodyLength) -> Wanted {
+        let settings = backend.settings();
+        if let Algorithm::UrlParam { check_post: true, .. } = &settings.balance.algorithm
+            && transaction.request.method() == b"POST"
+            && transaction.body.is_empty()
+        {
+            let time = settings.timeouts.http_request.or(settings.timeouts.client).unwrap_or(Duration::MAX);
+            self.buffer_body(transaction, body, time, 0).await;
+        }
+        let key = hash_key(transaction, backend, transaction.client.source.get());
+        let forced = forced_server(transaction, backend);
+        Wanted { key, forced, avoid: None }
+    }
+}
+
+fn peek_body(bytes: &[u8], body: BodyLength, limits: &http::Limits) -> (Vec<u8>, bool) {
+    match body {
+        BodyLength::None => (Vec::new(), true),
+        BodyLength::Exact(length) => {
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            (bytes.get(..length).unwrap_or(bytes).to_vec(), bytes.len() >= length)
+        }
+        BodyLength::Chunked => {
+            let mut out = Vec::new();
+            let done = ChunkedDecoder::new(limits).decode_into(bytes, &mut out).is_ok_and(|progress| progress.done);
+            (out, done)
+        }
+        BodyLength::UntilClose => (bytes.to_vec(), false),
+    }
+}
+
+fn capture_request(transaction: &mut Transaction, settings: &Proxy) {
+    for (slot, capture) in settings.request_captures.iter().enumerate() {
+        let Some(name) = &capture.name else { continue };
+        let value = transaction.request.headers.last(name.as_bytes()).map(<[u8]>::to_vec);
+        if let Some(value) = value {
+            transaction.set_capture(Direction::Request, slot, &value);
+        }
+    }
+    if let Some(wanted) = &settings.capture_cookie {
+        let found = transaction.request.headers.all(b"cookie").flat_map(http::cookies).find_map(|(name, value)| {
+            captured_cookie(wanted, name, value)
+        });
+        transaction.captures.borrow_mut().request_cookie = found;
+    }
+}
+
+/// `name=value` as `capture cookie` keeps it, if it is the cookie that is wanted.
+pub(super) fn captured_cookie(
+    wanted: &haproxycfg::model::CaptureCookie,
+    name: &[u8],
+    value: &[u8],
+) -> Option<Vec<u8>> {
+    let matches = if wanted.prefix { name.starts_with(wanted.name.as_bytes()) } else { name == wanted.name.as_bytes() };
+    matches.then(|| {
+        let mut text = [name, b"=", value].concat();
+        text.truncate(wanted.len);
+        text
+    })
+}
+
+fn choose_backend(transaction: &Transaction, frontend: &Arc<LiveProxy>) -> Option<Arc<LiveProxy>> {
+    let settings = frontend.settings();
+    for rule in &settings.use_backend {
+        if rules::applies(rule.condition.as_ref(), transaction, Phase::Request)
+            && let Some(backend) = resolve_backend(transaction, &rule.target)
+        {
+            return Some(backend);
+        }
+    }
+    match settings.default_backend {
+        Some(index) => transaction.instance.proxy(index).cloned(),
+        None if settings.kind.has_backend() => Some(Arc::clone(frontend)),
+        None => None,
+    }
+}
+
+/// The key of the backend's hash, if its algorithm has one and the request holds it.
+#[must_use]
+pub fn hash_key(transaction: &Transaction, backend: &LiveProxy, source: Option<SocketAddr>) -> Option<u32> {
+    let request = &transaction.request;
+    let hasher = &backend.hasher;
+    match &backend.settings().balance.algorithm {
+        Algorithm::RoundRobin
+        | Algorithm::StaticRoundRobin
+        | Algorithm::LeastConnections
+        | Algorithm::First
+        | Algorithm::Random { .. } => None,
+        Algorithm::Source => source.map(|source| hasher.source(source.ip())),
+        Algorithm::Uri { whole, len, depth, path_only } => {
+            let options = UriOptions { whole: *whole, len: *len, depth: *depth, path_only: *path_only };
+            Some(hasher.uri(request.target(), &options))
+        }
+        Algorithm::UrlParam { name, check_post } => {
+            let name = name.as_bytes();
+            hasher
+                .url_param(request.target(), name)
+                .or_else(|| check_post.then(|| hasher.body_param(&transaction.body, name)).flatten())
+        }
+        Algorithm::Header { name, use_domain_only } => {
+            let value = request.headers.last(name.as_bytes())?;
+            hasher.header(value, *use_domain_only)
+        }
+    }
+}
+
+/// The server that `use-server` or the persistence cookie names.
+fn forced_server(transaction: &mut Transaction, backend: &Arc<LiveProxy>) -> Option<Forced> {
+    let settings = backend.settings();
+    let persist = settings
+        .persist_rules
+        .iter()
+        .find(|rule| rules::applies(rule.condition.as_ref(), transaction, Phase::Request))
+        .map(|rule| rule.force);
+    let even_if_down = persist == Some(true);
+    if let Some(index) = use_server(transaction, backend) {
+        return Some(Forced { server: ServerId::new(index.0 as usize), even_if_down });
+    }
+    let cookie = settings.cookie.as_ref()?;
+    let found = cookie::find(&transaction.request.headers, cookie, transaction.now().as_secs());
+    let hide = cookie.mode == CookieMode::Prefix || (cookie.mode == CookieMode::Insert && cookie.indirect);
+    if hide && found != cookie::Found::Absent {
+        cookie::hide(&mut transaction.request.headers, cookie);
+    }
+    let forced = match &found {
+        cookie::Found::Absent => None,
+        cookie::Found::Expired => {
+            transaction.cookie_state.request = b'E';
+            None
+        }
+        cookie::Found::Server { value, .. } => {
+            let named = settings
+                .servers
+                .iter()
+                .position(|server| server.cookie.as_ref().is_some_and(|cookie| cookie.as_bytes() == value));
+            let forced = named.map(|index| Forced { server: ServerId::new(index), even_if_down });
+            transaction.cookie_state.request = match forced {
+                None => b'I',
+                Some(forced) if backend.farm().accepts_forced(forced) => b'V',
+                Some(_) => b'D',
+            };
+            forced
+        }
+    };
+    transaction.followed_cookie = Some(found);
+    forced.filter(|_| persist != Some(false))
+}
+
+fn use_server(transaction: &Transaction, backend: &LiveProxy) -> Option<ServerIndex> {
+    let settings = backend.settings();
+    let rule =
+        settings.use_server.iter().find(|rule| rules::applies(rule.condition.as_ref(), transaction, Phase::Request))?;
+    match &rule.target {
+        ServerTarget::Static(index) => Some(*index),
+        ServerTarget::Dynamic(format) => {
+            let name = format.to_vec(transaction);
+            let place = settings.servers.iter().position(|server| server.name.as_bytes() == name)?;
+            u32::try_from(place).ok().map(ServerIndex)
+        }
+    }
+}
+

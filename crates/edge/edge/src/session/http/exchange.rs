@@ -1,0 +1,449 @@
+//! Sending a request to a server and receiving the head of its response, with retries.
+
+use std::{
+    future::poll_fn,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use balance::{Failure, Observation};
+use haproxycfg::model::ConnectionMode;
+use http::{BodyLength, Limits, Parsed, ResponseParser};
+
+use super::{Next, Session, decide::Decision, limits};
+use crate::{
+    live::LiveProxy,
+    registry::{Handle, Order},
+    session::{
+        body::{BodyPump, PumpFailure},
+        transaction::Transaction,
+        upstream::{Attempts, Unreachable, Upstream, Wanted, Watch, after_failure, observe, reach, retry_or_give_up, was_shut},
+        wire::Wire,
+    },
+};
+
+/// Bodies up to this many bytes are sent behind their head from one buffer.
+const COPY_MAX: usize = 4_096;
+
+/// How the wait for a response's head ended.
+#[derive(Debug)]
+enum HeadEnd {
+    /// The head is there.
+    Response,
+    /// The server closed before it sent anything.
+    Empty,
+    /// The server closed or failed in the middle of the head.
+    Broken,
+    /// What the server sent is no response.
+    Junk,
+    /// The server took too long.
+    Timeout,
+    /// The client left.
+    ClientGone,
+    /// The client took too long with its body.
+    ClientTimeout,
+    /// The client's body is malformed.
+    ClientMalformed,
+    /// It was told to end, because its server went down or by an administrator.
+    Killed(u8),
+}
+
+/// Counts a request in its backend as long as it lives.
+pub struct InBackend(Arc<LiveProxy>);
+
+impl InBackend {
+    /// Counts it in.
+    #[must_use]
+    pub fn enter(proxy: Arc<LiveProxy>) -> Self {
+        proxy.farm().stream_enters();
+        proxy.backend.sessions.increment();
+        Self(proxy)
+    }
+}
+
+impl Drop for InBackend {
+    fn drop(&mut self) {
+        self.0.farm().stream_leaves();
+        self.0.backend.sessions.decrement();
+    }
+}
+
+impl Session {
+    /// A request from its first byte to the end of its response.
+    pub(super) async fn run(&mut self, transaction: &mut Transaction) -> Next {
+        let body = match self.receive(transaction).await {
+            Ok(body) => body,
+            Err(next) => return next,
+        };
+        match self.decide(transaction, body).await {
+            Decision::Done(next) => next,
+            Decision::Forward(wanted) => self.forward(transaction, body, wanted).await,
+        }
+    }
+
+    async fn forward(&mut self, transaction: &mut Transaction, body: BodyLength, mut wanted: Wanted) -> Next {
+        let Some(backend) = transaction.backend.clone() else { return Next::Close };
+        let _counted = InBackend::enter(Arc::clone(&backend));
+        backend.backend.traffic.of(self.worker.index).sessions.increment();
+        let method = transaction.request.method_kind();
+        let mut pump = BodyPump::new(body, &self.limits, false);
+        if pump.approve(&self.client).is_err() {
+            transaction.terminate(b'P', b'R');
+            return self.answer_error(transaction, 400).await;
+        }
+        self.prepare(transaction, &backend);
+        let mut attempts = Attempts { kept: self.kept.take(), ..Attempts::default() };
+        // What must be sent again with the head if this attempt fails; `None` once that is impossible.
+        let replay =
+            pump.is_received().then(|| self.client.received.bytes().get(..pump.approved()).unwrap_or_default().to_vec());
+        loop {
+            let mut watch = Watch {
+                client: &mut self.client,
+                abort_on_close: backend.settings().options.abortonclose,
+                handle: &self.registered.handle,
+            };
+            let reached = reach(&self.worker, transaction, &mut wanted, &mut attempts, &mut watch, true).await;
+            let mut upstream = match reached {
+                Ok(upstream) => upstream,
+                Err(unreachable) => return self.answer_unreachable(transaction, &unreachable).await,
+            };
+            self.write_request(transaction, &backend, &mut upstream, &mut pump, replay.as_deref());
+            let end = self.await_response(transaction, &backend, &mut upstream, &mut pump).await;
+            let failure = match end {
+                HeadEnd::Response => return self.respond(transaction, &backend, upstream, pump, method).await,
+                HeadEnd::Empty => Failure::EmptyResponse,
+                HeadEnd::Broken => Failure::EmptyResponse,
+                HeadEnd::Junk => Failure::JunkResponse,
+                HeadEnd::Timeout => Failure::ResponseTimeout,
+                HeadEnd::ClientGone | HeadEnd::ClientTimeout | HeadEnd::ClientMalformed | HeadEnd::Killed(_) => {
+                    return self.answer_head_end(transaction, &end, false).await;
+                }
+            };
+            self.count_response_error(transaction, &upstream, &end);
+            let may_resend = replay.is_some() && !transaction.l7_retry_disabled.get();
+            let stale = upstream.reused && matches!(end, HeadEnd::Empty) && method.is_idempotent();
+            let Upstream { connection, slot, reused } = upstream;
+            drop(connection);
+            let Some(slot) = slot else { return self.answer_head_end(transaction, &end, reused).await };
+            if may_resend && stale && attempts.failed == 0 {
+                // A kept connection that its server closed at the same moment: nobody's fault (RFC 9110 section 9.2.2).
+                attempts.slot = Some(slot);
+                attempts.failed = 0;
+                attempts.fresh = true;
+            } else {
+                if !may_resend || !backend.retry.retry_on.contains(failure) {
+                    drop(slot);
+                    return self.answer_head_end(transaction, &end, reused).await;
+                }
+                let retry = after_failure(&self.worker, &backend, &slot, &wanted, attempts.failed, failure, reused);
+                let mut watch = Watch {
+                    client: &mut self.client,
+                    abort_on_close: backend.settings().options.abortonclose,
+                    handle: &self.registered.handle,
+                };
+                let given_up = retry_or_give_up(
+                    &self.worker,
+                    transaction,
+                    &backend,
+                    retry,
+                    slot,
+                    &mut wanted,
+                    &mut attempts,
+                    &mut watch,
+                    Unreachable::NoServer,
+                )
+                .await;
+                match given_up {
+                    Ok(()) => {}
+                    Err(Unreachable::NoServer) => return self.answer_head_end(transaction, &end, reused).await,
+                    Err(other) => return self.answer_unreachable(transaction, &other).await,
+                }
+            }
+            transaction.resent = true;
+        }
+    }
+
+    /// Everything that is added to or taken from a request whatever server it goes to.
+    fn prepare(&self, transaction: &mut Transaction, backend: &LiveProxy) {
+        let frontend = Arc::clone(&self.side.frontend);
+        let (front, back) = (frontend.settings(), backend.settings());
+        let forwardfor = back.options.forwardfor.as_ref().or(front.options.forwardfor.as_ref());
+        if let Some(option) = forwardfor
+            && !(option.if_none && transaction.request.headers.contains(option.header.as_bytes()))
+            && let Some(source) = transaction.client.source.get()
+            && let Some(text) =
+                crate::session::rules::forwarded_address(Some(sample::Address::Inet(source)), option.except)
+        {
+            transaction.request.headers.add(option.header.as_bytes(), text.as_bytes());
+        }
+        let originalto = back.options.originalto.as_ref().or(front.options.originalto.as_ref());
+        if let Some(option) = originalto
+            && !(option.if_none && transaction.request.headers.contains(option.header.as_bytes()))
+            && let Some(destination) = transaction.destination()
+            && let Some(text) =
+                crate::session::rules::forwarded_address(Some(sample::Address::Inet(destination)), option.except)
+        {
+            transaction.request.headers.add(option.header.as_bytes(), text.as_bytes());
+        }
+        if let Some(name) = &front.unique_id_header
+            && let Some(id) = sample::Context::unique_id(transaction).map(|id| id.to_vec())
+        {
+            transaction.request.headers.add(name.as_bytes(), &id);
+        }
+        let upgrade = http::wants_upgrade(&transaction.request);
+        transaction.wants_upgrade = upgrade;
+        http::remove_hop_by_hop(&mut transaction.request.headers, upgrade);
+        http::enforce_request_framing(&mut transaction.request);
+        transaction.request.set_version(http::Version::Http11);
+    }
+
+    /// Puts the request behind what the server's wire has to send.
+    fn write_request(
+        &mut self,
+        transaction: &mut Transaction,
+        backend: &LiveProxy,
+        upstream: &mut Upstream,
+        pump: &mut BodyPump,
+        replay: Option<&[u8]>,
+    ) {
+        let settings = backend.settings();
+        if let Some(name) = &settings.http_send_name_header {
+            let server = Arc::clone(&upstream.connection.server);
+            transaction.request.headers.set(name.as_bytes(), server.config.name.as_bytes());
+        }
+        let closes = connection_mode(self.side.frontend.settings().connection_mode, settings.connection_mode)
+            != ConnectionMode::KeepAlive
+            && !settings.options.http_pretend_keepalive
+            && !transaction.wants_upgrade;
+        let close: &[(&[u8], &[u8])] = &[(b"connection", b"close")];
+        let wire = &mut upstream.connection.wire;
+        transaction.request.write_with(&mut wire.output, if closes { close } else { &[] });
+        upstream.connection.requests += 1;
+        if transaction.resent {
+            pump.discard(&mut self.client);
+            wire.output.extend_from_slice(replay.unwrap_or_default());
+        } else {
+            pump.append_small(&mut self.client, wire, COPY_MAX);
+        }
+    }
+
+    async fn await_response(
+        &mut self,
+        transaction: &mut Transaction,
+        backend: &Arc<LiveProxy>,
+        upstream: &mut Upstream,
+        pump: &mut BodyPump,
+    ) -> HeadEnd {
+        let settings = backend.settings();
+        let server_limit = transaction.server_timeout.get().or(settings.timeouts.server);
+        let client_limit = self.side.frontend.settings().timeouts.client;
+        let limits = limits(&self.instance, settings.options.accept_invalid_http_response);
+        let shutdown_epoch = upstream.connection.server.shutdown_epoch.load(std::sync::atomic::Ordering::Relaxed);
+        let server = Arc::clone(&upstream.connection.server);
+        let handle = Rc::clone(&self.registered.handle);
+        let abort_on_close = settings.options.abortonclose;
+        let mut waiting = AwaitHead {
+            client: &mut self.client,
+            server: &mut upstream.connection.wire,
+            pump,
+            sent: false,
+            upload_failed: false,
+            parser: ResponseParser::new(),
+            limits,
+            abort_on_close,
+            progress: (0, 0),
+            since: Instant::now(),
+        };
+        let deadline = &mut self.deadline;
+        poll_fn(|context| {
+            if let Some(end) = killed(&handle, context) {
+                return Poll::Ready(end);
+            }
+            if was_shut(&server, shutdown_epoch) {
+                return Poll::Ready(HeadEnd::Killed(b'D'));
+            }
+            if let Poll::Ready(end) = waiting.poll(transaction, context) {
+                return Poll::Ready(end);
+            }
+            let on_client = !waiting.sent && waiting.server.is_flushed();
+            let limit = if on_client { client_limit } else { server_limit };
+            deadline.set(limit.map(|limit| waiting.since + limit));
+            deadline.poll(context).map(|()| if on_client { HeadEnd::ClientTimeout } else { HeadEnd::Timeout })
+        })
+        .await
+    }
+
+    fn count_response_error(&self, transaction: &Transaction, upstream: &Upstream, end: &HeadEnd) {
+        let worker = self.worker.index;
+        let server = &upstream.connection.server;
+        server.side.traffic.of(worker).response_errors.increment();
+        if let Some(backend) = &transaction.backend {
+            backend.backend.traffic.of(worker).response_errors.increment();
+            if server.config.observe.is_some() {
+                let observation = match end {
+                    HeadEnd::Timeout => Observation::ResponseTimeout,
+                    HeadEnd::Junk => Observation::ResponseHeaders,
+                    _ => Observation::BrokenResponse,
+                };
+                observe(backend, server.index, observation);
+            }
+        }
+    }
+
+    /// Tells the client that there is no response.
+    async fn answer_head_end(&mut self, transaction: &mut Transaction, end: &HeadEnd, reused: bool) -> Next {
+        match end {
+            HeadEnd::Response => Next::Close,
+            HeadEnd::Empty | HeadEnd::Broken => {
+                transaction.terminate(b'S', b'H');
+                // A client that reused its own connection knows to try again; a new one must be told.
+                if reused && !self.first && matches!(end, HeadEnd::Empty) {
+                    return Next::Close;
+                }
+                self.answer_error(transaction, 502).await
+            }
+            HeadEnd::Junk => {
+                transaction.terminate(b'P', b'H');
+                self.answer_error(transaction, 502).await
+            }
+            HeadEnd::Timeout => {
+                transaction.terminate(b's', b'H');
+                self.answer_error(transaction, 504).await
+            }
+            HeadEnd::ClientGone => {
+                transaction.terminate(b'C', b'H');
+                self.count_client_abort(transaction);
+                Next::Close
+            }
+            HeadEnd::ClientTimeout => {
+                transaction.terminate(b'c', b'H');
+                self.count_client_abort(transaction);
+                self.answer_error(transaction, 408).await
+            }
+            HeadEnd::ClientMalformed => {
+                transaction.terminate(b'P', b'H');
+                self.answer_error(transaction, 400).await
+            }
+            HeadEnd::Killed(cause) => {
+                transaction.terminate(*cause, b'H');
+                if *cause == b'D' { self.answer_error(transaction, 503).await } else { Next::Close }
+            }
+        }
+    }
+
+    /// Counts a transfer that the client gave up.
+    pub(super) fn count_client_abort(&self, transaction: &Transaction) {
+        let worker = self.worker.index;
+        self.side.frontend.frontend.traffic.of(worker).client_aborts.increment();
+        if let Some(backend) = &transaction.backend {
+            backend.backend.traffic.of(worker).client_aborts.increment();
+        }
+        if let Some(server) = &transaction.server {
+            server.side.traffic.of(worker).client_aborts.increment();
+        }
+    }
+}
+
+fn killed(handle: &Handle, context: &Context<'_>) -> Option<HeadEnd> {
+    handle.listen(context);
+    (handle.order() == Order::Abort).then_some(HeadEnd::Killed(b'K'))
+}
+
+/// The stricter of what frontend and backend say about keeping connections.
+#[must_use]
+pub(super) fn connection_mode(front: ConnectionMode, back: ConnectionMode) -> ConnectionMode {
+    match (front, back) {
+        (ConnectionMode::Close, _) | (_, ConnectionMode::Close) => ConnectionMode::Close,
+        (ConnectionMode::ServerClose, _) | (_, ConnectionMode::ServerClose) => ConnectionMode::ServerClose,
+        _ => ConnectionMode::KeepAlive,
+    }
+}
+
+/// The request going out and the response's head coming in.
+struct AwaitHead<'a> {
+    client: &'a mut Wire,
+    server: &'a mut Wire,
+    pump: &'a mut BodyPump,
+    sent: bool,
+    upload_failed: bool,
+    parser: ResponseParser,
+    limits: Limits,
+    abort_on_close: bool,
+    progress: (u64, usize),
+    since: Instant,
+}
+
+impl AwaitHead<'_> {
+    fn poll(&mut self, transaction: &mut Transaction, context: &mut Context<'_>) -> Poll<HeadEnd> {
+        if !self.sent
+            && !self.upload_failed
+            && let Poll::Ready(result) = self.pump.poll(self.client, self.server, context)
+        {
+            match result {
+                Ok(()) => {
+                    self.sent = true;
+                    self.client.rest();
+                }
+                // NOTE: the server may have answered already and then closed: its answer counts.
+                Err(PumpFailure::Send(_)) => self.upload_failed = true,
+                Err(PumpFailure::Malformed(_)) => return Poll::Ready(HeadEnd::ClientMalformed),
+                Err(PumpFailure::CutOff | PumpFailure::Receive(_)) => return Poll::Ready(HeadEnd::ClientGone),
+            }
+        }
+        if let Poll::Ready(end) = self.poll_head(transaction, context) {
+            return Poll::Ready(end);
+        }
+        if self.sent && !self.client.ended {
+            match self.client.poll_receive(context) {
+                Poll::Ready(Ok(0)) if self.abort_on_close => return Poll::Ready(HeadEnd::ClientGone),
+                Poll::Ready(Err(_)) => return Poll::Ready(HeadEnd::ClientGone),
+                // A pipelined request waits in the buffer for its turn.
+                Poll::Ready(Ok(_)) => context.waker().wake_by_ref(),
+                Poll::Pending => {}
+            }
+        }
+        let progress = (self.pump.received, self.server.unsent().len());
+        if progress != self.progress {
+            self.progress = progress;
+            self.since = Instant::now();
+        }
+        Poll::Pending
+    }
+
+    fn poll_head(&mut self, transaction: &mut Transaction, context: &mut Context<'_>) -> Poll<HeadEnd> {
+        loop {
+            if !self.server.received.is_empty() {
+                match self.parser.parse(self.server.received.bytes(), &self.limits, &mut transaction.response) {
+                    Ok(Parsed::Complete { consumed }) => {
+                        self.server.received.consume(consumed);
+                        let status = transaction.response.status();
+                        if status >= 200 || status == 101 {
+                            return Poll::Ready(HeadEnd::Response);
+                        }
+                        // RFC 9110 section 15.2: interim responses go through, but not to clients that predate them.
+                        if transaction.client_version == http::Version::Http11 {
+                            transaction.response.write_to(&mut self.client.output);
+                            if let Poll::Ready(Err(_)) = self.client.poll_flush(context) {
+                                return Poll::Ready(HeadEnd::ClientGone);
+                            }
+                        }
+                        continue;
+                    }
+                    Ok(Parsed::Incomplete) if self.server.received.is_full() => return Poll::Ready(HeadEnd::Junk),
+                    Ok(Parsed::Incomplete) => {}
+                    Err(_) => return Poll::Ready(HeadEnd::Junk),
+                }
+            }
+            match self.server.poll_receive(context) {
+                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => {
+                    let end = if self.server.received.is_empty() { HeadEnd::Empty } else { HeadEnd::Broken };
+                    return Poll::Ready(end);
+                }
+                Poll::Ready(Ok(_)) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

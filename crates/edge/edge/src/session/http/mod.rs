@@ -1,0 +1,214 @@
+//! HTTP mode: the life of a client connection, request after request.
+//!
+//! ```text
+//!  idle ──▶ receive ──▶ decide ──▶ reach ──▶ exchange ──▶ finish ──▶ idle
+//!   │          │           │          │          │           └──────▶ closed
+//!   └ closed   └ 400, 408  └ reply    └ 503      └ 502, 504, tunnel
+//! ```
+//!
+//! Between two requests a connection holds its socket, its registration and little else. Everything that a request needs
+//! comes with its [`Transaction`] and goes with it.
+
+mod decide;
+mod exchange;
+mod finish;
+mod receive;
+mod respond;
+mod service;
+
+pub use self::{decide::hash_key, exchange::InBackend};
+
+use std::{
+    future::poll_fn,
+    rc::Rc,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use http::{Limits, RequestParser};
+
+use super::{
+    transaction::{ClientSide, Transaction},
+    wire::Wire,
+};
+use crate::{
+    live::Instance,
+    net::Deadline,
+    pool::ServerConnection,
+    registry::{Order, Registered},
+    worker::Worker,
+};
+
+/// A client connection in HTTP mode.
+pub struct Session {
+    /// The worker that runs it.
+    pub worker: Rc<Worker>,
+    /// The configuration that its next request runs under.
+    pub instance: Arc<Instance>,
+    /// The client's connection.
+    pub side: Rc<ClientSide>,
+    /// Its socket and buffers.
+    pub client: Wire,
+    /// Its place among the worker's connections.
+    pub registered: Registered,
+    /// Parses its requests.
+    pub parser: RequestParser,
+    /// What a request may be.
+    pub limits: Limits,
+    /// Its timer.
+    pub deadline: Deadline,
+    /// Whether the next request is its first.
+    pub first: bool,
+    /// When the wait for the next request began.
+    pub idle_since: Instant,
+    /// A server connection that only this client may use (`http-reuse never`).
+    pub kept: Option<ServerConnection>,
+}
+
+/// What comes after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Another one may come.
+    KeepAlive,
+    /// The connection ends.
+    Close,
+    /// The connection ends after the client has read what was sent, though it is still sending.
+    Linger,
+}
+
+/// The limits on what a peer sends that follow from the configuration.
+#[must_use]
+pub fn limits(instance: &Instance, accept_invalid: bool) -> Limits {
+    let tune = &instance.config.global.tune;
+    let head = tune.bufsize.saturating_sub(tune.maxrewrite);
+    Limits {
+        head_bytes_max: head,
+        target_bytes_max: head,
+        headers_max: tune.http_maxhdr,
+        trailer_bytes_max: head,
+        accept_invalid,
+        ..Limits::default()
+    }
+}
+
+/// Serves a client until its connection ends.
+pub async fn serve(mut session: Session) {
+    loop {
+        if !session.wait_for_request().await {
+            return;
+        }
+        let next = Box::pin(session.transact()).await;
+        match next {
+            Next::KeepAlive => {}
+            Next::Close => return,
+            Next::Linger => return session.linger().await,
+        }
+        session.first = false;
+        session.idle_since = Instant::now();
+        session.client.rest();
+        session.adopt_instance();
+    }
+}
+
+impl Session {
+    /// Whether the connection should end as soon as nothing is in flight.
+    fn is_leaving(&self) -> bool {
+        self.worker.draining.get() || self.registered.handle.order() != Order::Continue
+    }
+
+    /// Goes on under the configuration that runs now, if it still has this frontend and listener.
+    fn adopt_instance(&mut self) {
+        let current = self.worker.instance();
+        if current.generation == self.instance.generation {
+            return;
+        }
+        let name = &self.side.frontend.settings().name;
+        let successor = current.proxies.iter().find(|proxy| {
+            let settings = proxy.settings();
+            settings.kind.has_frontend() && settings.name == *name && settings.mode == haproxycfg::model::Mode::Http
+        });
+        match successor {
+            Some(frontend) if frontend.listeners.get(self.side.listener).is_some() => {
+                self.limits = limits(&current, frontend.settings().options.accept_invalid_http_request);
+                self.side = Rc::new(self.side.under(Arc::clone(frontend)));
+                self.instance = current;
+            }
+            // The frontend is gone: the connection ends when it is idle next.
+            _ => self.registered.handle.finish(),
+        }
+    }
+
+    /// Waits for the first byte of a request; false when the connection is over.
+    async fn wait_for_request(&mut self) -> bool {
+        if !self.client.received.is_empty() {
+            return true;
+        }
+        if self.is_leaving() && !self.first {
+            return false;
+        }
+        let timeouts = &self.side.frontend.settings().timeouts;
+        let limit = if self.first {
+            timeouts.http_request.or(timeouts.client)
+        } else {
+            timeouts.http_keep_alive.or(timeouts.http_request).or(timeouts.client)
+        };
+        self.deadline.set(limit.map(|limit| self.idle_since + limit));
+        let handle = Rc::clone(&self.registered.handle);
+        let (client, deadline, worker) = (&self.client, &mut self.deadline, &self.worker);
+        let first = self.first;
+        let ready = poll_fn(|context| {
+            handle.listen(context);
+            if handle.order() == Order::Abort || (!first && (worker.draining.get() || handle.order() == Order::Finish)) {
+                return Poll::Ready(false);
+            }
+            if client.stream.poll_readable(context).is_ready() {
+                return Poll::Ready(true);
+            }
+            deadline.poll(context).map(|()| first)
+        });
+        // A first request that never began is answered and logged by `receive`; a later one just ends the connection.
+        ready.await
+    }
+
+    /// One request from its first byte to its log line.
+    async fn transact(&mut self) -> Next {
+        let heads = self.worker.heads.take();
+        let mut transaction = Transaction::new(
+            Arc::clone(&self.instance),
+            Rc::clone(&self.side),
+            self.worker.index,
+            heads,
+            self.worker.random(),
+        );
+        transaction.first_request = self.first;
+        transaction.timeline.idle_since = Some(self.idle_since);
+        let next = self.run(&mut transaction).await;
+        self.finish(&mut transaction);
+        self.worker.heads.give(transaction.take_heads());
+        next
+    }
+
+    /// Lets the client read what it was sent although it has not finished sending: closing with unread bytes would reset
+    /// the connection and lose the response (RFC 9112 section 9.6).
+    async fn linger(mut self) {
+        const LINGER_TIME: Duration = Duration::from_secs(2);
+        const LINGER_BYTES_MAX: usize = 4 * 1024 * 1024;
+        self.client.stream.shut_write();
+        self.deadline.set(Some(Instant::now() + LINGER_TIME));
+        let (client, deadline) = (&mut self.client, &mut self.deadline);
+        let mut drained = 0;
+        poll_fn(|context| {
+            loop {
+                let waiting = client.received.len();
+                client.received.consume(waiting);
+                match client.poll_receive(context) {
+                    Poll::Ready(Ok(count)) if count > 0 && drained < LINGER_BYTES_MAX => drained += count,
+                    Poll::Ready(_) => return Poll::Ready(()),
+                    Poll::Pending => return deadline.poll(context),
+                }
+            }
+        })
+        .await;
+    }
+}

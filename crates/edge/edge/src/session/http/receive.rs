@@ -1,0 +1,136 @@
+//! Receiving a request's head.
+
+use std::{future::poll_fn, task::Poll, time::Instant};
+
+use http::{BodyLength, Parsed, Side, request_body_length};
+
+use super::{Next, Session};
+use crate::session::transaction::Transaction;
+
+/// Why there is no request.
+enum Failure {
+    /// The client closed.
+    Closed,
+    /// The connection failed.
+    Reset,
+    /// It took too long.
+    Timeout,
+    /// It is malformed: the status to answer with.
+    Malformed(u16),
+}
+
+impl Session {
+    /// Receives the head; `Err` says what comes when there is none, everything about it having been done.
+    pub(super) async fn receive(&mut self, transaction: &mut Transaction) -> Result<BodyLength, Next> {
+        transaction.timeline.first_byte = Some(Instant::now());
+        match self.receive_head(transaction).await {
+            Ok(consumed) => {
+                self.client.received.consume(consumed);
+                transaction.bytes_in += consumed as u64;
+                self.note_request(transaction);
+                Ok(request_body_length(&transaction.request))
+            }
+            Err(failure) => Err(self.no_request(transaction, &failure).await),
+        }
+    }
+
+    async fn receive_head(&mut self, transaction: &mut Transaction) -> Result<usize, Failure> {
+        let timeouts = &self.side.frontend.settings().timeouts;
+        let began = if self.first { self.side.accepted } else { Instant::now() };
+        let limit = timeouts.http_request.or(timeouts.client);
+        self.deadline.set(limit.map(|limit| began + limit));
+        let (client, parser, limits, deadline) =
+            (&mut self.client, &mut self.parser, &self.limits, &mut self.deadline);
+        let request = &mut transaction.request;
+        poll_fn(|context| {
+            loop {
+                if !client.received.is_empty() {
+                    match parser.parse(client.received.bytes(), limits, request) {
+                        Ok(Parsed::Complete { consumed }) => return Poll::Ready(Ok(consumed)),
+                        Ok(Parsed::Incomplete) if client.received.is_full() => {
+                            return Poll::Ready(Err(Failure::Malformed(400)));
+                        }
+                        Ok(Parsed::Incomplete) => {}
+                        Err(error) => {
+                            let status = error.status(Side::Client);
+                            return Poll::Ready(Err(Failure::Malformed(if status == 505 { 505 } else { 400 })));
+                        }
+                    }
+                }
+                match client.poll_receive(context) {
+                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(Failure::Closed)),
+                    Poll::Ready(Ok(_)) => {}
+                    Poll::Ready(Err(_)) => return Poll::Ready(Err(Failure::Reset)),
+                    Poll::Pending => return deadline.poll(context).map(|()| Err(Failure::Timeout)),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Notes what logs and later steps need of a request that is complete.
+    fn note_request(&self, transaction: &mut Transaction) {
+        transaction.has_request = true;
+        transaction.timeline.request = Some(Instant::now());
+        let Transaction { request, request_line, .. } = transaction;
+        request_line.clear();
+        request_line.extend_from_slice(request.method());
+        transaction.method_len = request_line.len();
+        transaction.client_version = request.version();
+        transaction.wants_keep_alive = http::keep_alive(request.version(), &request.headers);
+        request_line.push(b' ');
+        request_line.extend_from_slice(request.target());
+        request_line.push(b' ');
+        request_line.extend_from_slice(request.version_bytes());
+        let handle = &self.registered.handle;
+        handle.requests.set(handle.requests.get() + 1);
+        self.worker.traffic().requests.increment();
+        self.side.frontend.frontend.traffic.of(self.worker.index).requests.increment();
+    }
+
+    async fn no_request(&mut self, transaction: &mut Transaction, failure: &Failure) -> Next {
+        let options = &self.side.frontend.settings().options;
+        let silent = self.client.received.is_empty();
+        let traffic = self.side.frontend.frontend.traffic.of(self.worker.index);
+        match failure {
+            // The end between two requests is how a kept connection ends.
+            Failure::Closed | Failure::Reset if silent && !self.first => {
+                transaction.log_level.set(Some(None));
+                Next::Close
+            }
+            Failure::Timeout if silent && !self.first => {
+                transaction.log_level.set(Some(None));
+                Next::Close
+            }
+            Failure::Closed | Failure::Reset => {
+                transaction.terminate(b'C', b'R');
+                if silent && (options.dontlognull || options.http_ignore_probes) {
+                    transaction.log_level.set(Some(None));
+                } else {
+                    transaction.bad_request = true;
+                    traffic.request_errors.increment();
+                    traffic.response(400).increment();
+                    transaction.status = 400;
+                }
+                Next::Close
+            }
+            Failure::Timeout if silent && options.http_ignore_probes => {
+                transaction.log_level.set(Some(None));
+                Next::Close
+            }
+            Failure::Timeout => {
+                transaction.terminate(b'c', b'R');
+                traffic.request_errors.increment();
+                transaction.bad_request = true;
+                self.answer_error(transaction, 408).await
+            }
+            Failure::Malformed(status) => {
+                transaction.terminate(b'P', b'R');
+                traffic.request_errors.increment();
+                transaction.bad_request = true;
+                let status = *status;
+                self.answer_error(transaction, status).await
+            }
+        }
+    }
+}

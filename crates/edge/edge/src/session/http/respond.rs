@@ -1,0 +1,530 @@
+//! Sending a response to the client: a server's, or one that the edge makes.
+
+use std::{
+    future::poll_fn,
+    rc::Rc,
+    sync::Arc,
+    task::Poll,
+    time::Instant,
+};
+
+use haproxycfg::model::{ConnectionMode, HttpReuse, Proxy, Redirect, Reply};
+use http::{BodyLength, Headers, Method, response_body_length};
+use sample::{Context, Direction};
+
+use super::{Next, Session, exchange::connection_mode, limits};
+use crate::{
+    live::LiveProxy,
+    registry::Order,
+    session::{
+        body::{BodyPump, PumpFailure},
+        context::wall_clock,
+        cookie, reply,
+        rules::{self, Phase, Verdict},
+        transaction::Transaction,
+        upstream::{Unreachable, Upstream, observe, was_shut},
+    },
+    tunnel::{self, TunnelEnd, TunnelSetup, TunnelTimeouts},
+};
+
+/// Bodies up to this many bytes are sent behind their head from one buffer.
+const COPY_MAX: usize = 4_096;
+
+/// How the transfer of a response ended.
+enum Transfer {
+    /// Whole.
+    Done,
+    /// The server failed.
+    Server(PumpFailure),
+    /// The client failed.
+    Client,
+    /// The server was too slow.
+    ServerTimeout,
+    /// The client was too slow.
+    ClientTimeout,
+    /// It was told to end.
+    Killed(u8),
+}
+
+impl Session {
+    /// Passes a server's response on.
+    pub(super) async fn respond(
+        &mut self,
+        transaction: &mut Transaction,
+        backend: &Arc<LiveProxy>,
+        mut upstream: Upstream,
+        mut up: BodyPump,
+        method: Method,
+    ) -> Next {
+        transaction.has_response = true;
+        transaction.timeline.response = Some(Instant::now());
+        self.side.variables.borrow_mut().start_response();
+        let status = transaction.response.status();
+        self.count_server_response(backend, &upstream, status);
+        let length = response_body_length(&transaction.response, method);
+        let server_keeps = http::keep_alive(transaction.response.version(), &transaction.response.headers);
+        let frontend = Arc::clone(&self.side.frontend);
+        capture_response(transaction, frontend.settings());
+        if let Some(next) = self.response_rules(transaction, backend).await {
+            return next;
+        }
+        give_cookie(transaction, backend.settings(), &upstream);
+        if http::begins_tunnel(status, method) {
+            return self.tunnel(transaction, backend, upstream).await;
+        }
+        let mode = connection_mode(frontend.settings().connection_mode, backend.settings().connection_mode);
+        let decode = length == BodyLength::Chunked && transaction.client_version == http::Version::Http10;
+        let client_keeps = transaction.wants_keep_alive
+            && mode != ConnectionMode::Close
+            && length != BodyLength::UntilClose
+            && !decode
+            && up.is_received()
+            && !self.is_leaving();
+        http::remove_hop_by_hop(&mut transaction.response.headers, false);
+        if decode {
+            http::enforce_framing(&mut transaction.response.headers, BodyLength::UntilClose);
+        } else {
+            http::enforce_response_framing(&mut transaction.response, method);
+        }
+        self.write_head(transaction, backend.settings(), client_keeps);
+        let server_limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
+        let mut down = BodyPump::new(length, &server_limits, decode);
+        let tune = &self.instance.config.global.tune;
+        if length != BodyLength::None {
+            down.splice_from(tune.splice_min, tune.pipesize);
+        }
+        let transfer = self.transfer(transaction, backend, &mut upstream, &mut up, &mut down).await;
+        self.worker.traffic().bytes_spliced.add(down.spliced);
+        transaction.bytes_out += down.received;
+        transaction.bytes_in += up.received;
+        match transfer {
+            Transfer::Done => {
+                let whole_request = up.is_received() && up.approved() == 0;
+                let server_keeps = server_keeps
+                    && whole_request
+                    && mode == ConnectionMode::KeepAlive
+                    && length != BodyLength::UntilClose
+                    && upstream.connection.wire.received.is_empty();
+                if server_keeps {
+                    self.keep(upstream, backend);
+                }
+                if client_keeps {
+                    Next::KeepAlive
+                } else if whole_request {
+                    self.end_of_answer()
+                } else {
+                    Next::Linger
+                }
+            }
+            failed => self.broken_transfer(transaction, backend, &upstream, &failed),
+        }
+    }
+
+    fn end_of_answer(&self) -> Next {
+        // Bytes that nobody will read would turn the close into a reset.
+        if self.client.received.is_empty() { Next::Close } else { Next::Linger }
+    }
+
+    fn count_server_response(&self, backend: &LiveProxy, upstream: &Upstream, status: u16) {
+        let worker = self.worker.index;
+        let server = &upstream.connection.server;
+        let now = backend.process.milliseconds(Instant::now());
+        server.last_session_ms.store(now, std::sync::atomic::Ordering::Relaxed);
+        backend.last_session_ms.store(now, std::sync::atomic::Ordering::Relaxed);
+        server.side.traffic.of(worker).response(status).increment();
+        if server.config.observe.is_some() {
+            let good = matches!(status, 100..=499 | 501 | 505);
+            let seen = if good { balance::Observation::ResponseOk } else { balance::Observation::ResponseStatus };
+            observe(backend, server.index, seen);
+        }
+    }
+
+    /// Runs `http-response` rules: the backend's first, then the frontend's. `Some` when they have answered.
+    async fn response_rules(&mut self, transaction: &mut Transaction, backend: &Arc<LiveProxy>) -> Option<Next> {
+        let frontend = Arc::clone(&self.side.frontend);
+        let both = [backend, &frontend];
+        let sets = if Arc::ptr_eq(backend, &frontend) { both.get(..1) } else { both.get(..) };
+        for proxy in sets.unwrap_or_default() {
+            let settings = proxy.settings();
+            if settings.http_response.is_empty() {
+                continue;
+            }
+            match rules::run(transaction, &settings.http_response, 0, Phase::Response) {
+                Verdict::Continue | Verdict::Allow | Verdict::WaitForBody { .. } | Verdict::EarlyHints { .. } => {}
+                Verdict::Deny(reply) => {
+                    let worker = self.worker.index;
+                    backend.backend.traffic.of(worker).denied_responses.increment();
+                    self.side.frontend.frontend.traffic.of(worker).denied_responses.increment();
+                    if let Some(server) = &transaction.server {
+                        server.side.traffic.of(worker).denied_responses.increment();
+                    }
+                    transaction.terminate(b'P', b'H');
+                    return Some(self.answer_reply(transaction, reply, 502).await);
+                }
+                Verdict::Return(reply) => {
+                    transaction.terminate(b'L', b'H');
+                    return Some(self.answer_reply(transaction, reply, 200).await);
+                }
+                Verdict::Redirect(redirect) => {
+                    if let Some(location) = rules::location(transaction, redirect) {
+                        transaction.terminate(b'L', b'H');
+                        return Some(self.answer_location(transaction, redirect, &location).await);
+                    }
+                }
+                Verdict::SilentDrop => {
+                    crate::session::silent_drop(&self.client.stream);
+                    transaction.terminate(b'P', b'H');
+                    return Some(Next::Close);
+                }
+                Verdict::Reject | Verdict::Tarpit(_) | Verdict::Auth(_) | Verdict::PrometheusExporter => {
+                    transaction.terminate(b'P', b'H');
+                    return Some(Next::Close);
+                }
+            }
+        }
+        None
+    }
+
+    /// Puts the response's head behind what the client is to be sent, after the `http-after-response` rules.
+    fn write_head(&mut self, transaction: &mut Transaction, backend: &Proxy, keeps: bool) {
+        let frontend = Arc::clone(&self.side.frontend);
+        for rules in [&backend.http_after_response, &frontend.settings().http_after_response] {
+            if !rules.is_empty() {
+                rules::run(transaction, rules, 0, Phase::Response);
+            }
+            if std::ptr::eq(backend, frontend.settings()) {
+                break;
+            }
+        }
+        transaction.status = transaction.response.status();
+        transaction.response.set_version(http::Version::Http11);
+        let connection: &[(&[u8], &[u8])] = match (keeps, transaction.client_version) {
+            (true, http::Version::Http10) => &[(b"connection", b"keep-alive")],
+            (true, _) => &[],
+            (false, _) => &[(b"connection", b"close")],
+        };
+        let before = self.client.output.len();
+        transaction.response.write_with(&mut self.client.output, connection);
+        transaction.bytes_out += (self.client.output.len() - before) as u64;
+    }
+
+    async fn transfer(
+        &mut self,
+        transaction: &Transaction,
+        backend: &Arc<LiveProxy>,
+        upstream: &mut Upstream,
+        up: &mut BodyPump,
+        down: &mut BodyPump,
+    ) -> Transfer {
+        let server_limit = transaction.server_timeout.get().or(backend.settings().timeouts.server);
+        let client_limit = self.side.frontend.settings().timeouts.client;
+        let server = Arc::clone(&upstream.connection.server);
+        let epoch = server.shutdown_epoch.load(std::sync::atomic::Ordering::Relaxed);
+        let handle = Rc::clone(&self.registered.handle);
+        let wire = &mut upstream.connection.wire;
+        if down.approve(wire).is_err() {
+            return Transfer::Server(PumpFailure::CutOff);
+        }
+        down.append_small(wire, &mut self.client, COPY_MAX);
+        let (client, deadline) = (&mut self.client, &mut self.deadline);
+        let mut progress = (0, 0);
+        let mut since = Instant::now();
+        let mut uploading = !(up.is_received() && up.approved() == 0);
+        poll_fn(|context| {
+            handle.listen(context);
+            if handle.order() == Order::Abort {
+                return Poll::Ready(Transfer::Killed(b'K'));
+            }
+            if was_shut(&server, epoch) {
+                return Poll::Ready(Transfer::Killed(b'D'));
+            }
+            if let Poll::Ready(result) = down.poll(wire, client, context) {
+                return Poll::Ready(match result {
+                    Ok(()) => Transfer::Done,
+                    Err(PumpFailure::Send(_)) => Transfer::Client,
+                    Err(failure) => Transfer::Server(failure),
+                });
+            }
+            if uploading && up.poll(client, wire, context).is_ready() {
+                // Whatever became of it, the response decides from here on.
+                uploading = false;
+            }
+            if progress != (down.received, up.received) {
+                progress = (down.received, up.received);
+                since = Instant::now();
+            }
+            let on_client = down.approved() > 0 || !client.is_flushed();
+            let limit = if on_client { client_limit } else { server_limit };
+            deadline.set(limit.map(|limit| since + limit));
+            deadline.poll(context).map(|()| if on_client { Transfer::ClientTimeout } else { Transfer::ServerTimeout })
+        })
+        .await
+    }
+
+    fn broken_transfer(
+        &mut self,
+        transaction: &mut Transaction,
+        backend: &LiveProxy,
+        upstream: &Upstream,
+        how: &Transfer,
+    ) -> Next {
+        let worker = self.worker.index;
+        let server_traffic = upstream.connection.server.side.traffic.of(worker);
+        match how {
+            Transfer::Done => {}
+            Transfer::Server(failure) => {
+                let cause = if matches!(failure, PumpFailure::Malformed(_)) { b'P' } else { b'S' };
+                transaction.terminate(cause, b'D');
+                server_traffic.server_aborts.increment();
+                server_traffic.response_errors.increment();
+                backend.backend.traffic.of(worker).server_aborts.increment();
+                backend.backend.traffic.of(worker).response_errors.increment();
+                self.side.frontend.frontend.traffic.of(worker).server_aborts.increment();
+            }
+            Transfer::ServerTimeout => {
+                transaction.terminate(b's', b'D');
+                server_traffic.server_aborts.increment();
+                backend.backend.traffic.of(worker).server_aborts.increment();
+            }
+            Transfer::Client => {
+                transaction.terminate(b'C', b'D');
+                self.count_client_abort(transaction);
+            }
+            Transfer::ClientTimeout => {
+                transaction.terminate(b'c', b'D');
+                self.count_client_abort(transaction);
+            }
+            Transfer::Killed(cause) => transaction.terminate(*cause, b'D'),
+        }
+        Next::Close
+    }
+
+    /// Keeps a server's connection for another request.
+    fn keep(&mut self, upstream: Upstream, backend: &LiveProxy) {
+        let Upstream { mut connection, slot, .. } = upstream;
+        drop(slot);
+        connection.wire.rest();
+        let max_reuse = connection.server.config.max_reuse;
+        if u32::try_from(max_reuse).is_ok_and(|most| connection.requests > most) {
+            return;
+        }
+        if connection.private || backend.settings().http_reuse == HttpReuse::Never {
+            self.kept = Some(connection);
+        } else {
+            self.worker.servers.borrow_mut().give(connection, Instant::now());
+        }
+    }
+
+    /// Bytes both ways after a 101 or a CONNECT.
+    async fn tunnel(&mut self, transaction: &mut Transaction, backend: &LiveProxy, upstream: Upstream) -> Next {
+        let frontend = Arc::clone(&self.side.frontend);
+        let (front, back) = (&frontend.settings().timeouts, &backend.settings().timeouts);
+        let hop = transaction.response.status() == 101;
+        if !hop {
+            http::remove_hop_by_hop(&mut transaction.response.headers, false);
+        }
+        transaction.status = transaction.response.status();
+        let before = self.client.output.len();
+        transaction.response.write_to(&mut self.client.output);
+        transaction.bytes_out += (self.client.output.len() - before) as u64;
+        if self.flush().await.is_err() {
+            transaction.terminate(b'C', b'D');
+            return Next::Close;
+        }
+        let both = transaction.tunnel_timeout.get().or(back.tunnel);
+        let setup = TunnelSetup {
+            pool: &self.worker.buffers,
+            timeouts: TunnelTimeouts {
+                client: both.or(front.client),
+                server: both.or(back.server),
+                client_fin: front.client_fin,
+                server_fin: back.server_fin,
+            },
+            splice_min: self.instance.config.global.tune.splice_min,
+            pipe_size: self.instance.config.global.tune.pipesize,
+            handle: &self.registered.handle,
+        };
+        let Upstream { mut connection, slot, .. } = upstream;
+        let from_client = std::mem::take(&mut self.client.received);
+        let from_server = std::mem::take(&mut connection.wire.received);
+        let report =
+            tunnel::run(&self.client.stream, from_client, &connection.wire.stream, from_server, setup).await;
+        drop(slot);
+        transaction.bytes_in += report.bytes_up;
+        transaction.bytes_out += report.bytes_down;
+        self.worker.traffic().bytes_spliced.add(report.bytes_spliced);
+        match report.end {
+            TunnelEnd::Closed { .. } => {}
+            TunnelEnd::ClientError(_) => transaction.terminate(b'C', b'D'),
+            TunnelEnd::ServerError(_) => transaction.terminate(b'S', b'D'),
+            TunnelEnd::ClientTimeout => transaction.terminate(b'c', b'D'),
+            TunnelEnd::ServerTimeout => transaction.terminate(b's', b'D'),
+            TunnelEnd::Killed => transaction.terminate(b'K', b'D'),
+        }
+        Next::Close
+    }
+
+    /// Sends what waits for the client, within `timeout client`.
+    async fn flush(&mut self) -> Result<(), ()> {
+        let limit = self.side.frontend.settings().timeouts.client;
+        self.deadline.set(limit.map(|limit| Instant::now() + limit));
+        let (client, deadline) = (&mut self.client, &mut self.deadline);
+        poll_fn(|context| match client.poll_flush(context) {
+            Poll::Ready(result) => Poll::Ready(result.map_err(|_| ())),
+            Poll::Pending => deadline.poll(context).map(|()| Err(())),
+        })
+        .await
+    }
+
+    /// Sends a response that the edge made, whose head stands in the transaction.
+    pub(super) async fn answer(&mut self, transaction: &mut Transaction, body: &[u8]) -> Next {
+        self.side.variables.borrow_mut().start_response();
+        transaction.has_response = true;
+        let frontend = Arc::clone(&self.side.frontend);
+        let backend = transaction.backend.clone().unwrap_or_else(|| Arc::clone(&frontend));
+        let mode = connection_mode(frontend.settings().connection_mode, backend.settings().connection_mode);
+        let request_ended = self.request_is_drained(transaction);
+        let closing = http::ConnectionOptions::of(&transaction.response.headers).close;
+        let keeps = transaction.has_request
+            && !transaction.bad_request
+            && transaction.wants_keep_alive
+            && mode != ConnectionMode::Close
+            && request_ended
+            && !closing
+            && !self.is_leaving();
+        transaction.response.headers.remove(b"connection");
+        self.write_head(transaction, backend.settings(), keeps);
+        if !transaction.is_head() {
+            self.client.output.extend_from_slice(body);
+            transaction.bytes_out += body.len() as u64;
+        }
+        if self.flush().await.is_err() {
+            transaction.terminate(b'C', b'R');
+            return Next::Close;
+        }
+        match (keeps, request_ended) {
+            (true, _) => Next::KeepAlive,
+            (false, true) => self.end_of_answer(),
+            (false, false) => Next::Linger,
+        }
+    }
+
+    /// Whether the request's body is over, those parts of it being dropped that were received.
+    fn request_is_drained(&mut self, transaction: &Transaction) -> bool {
+        if !transaction.has_request || transaction.bad_request {
+            return true;
+        }
+        let mut pump = BodyPump::new(http::request_body_length(&transaction.request), &self.limits, false);
+        // What was sent to a server already is gone from the buffer, so this only recognises bodies that wait whole.
+        let known = transaction.server.is_none() && pump.approve(&self.client).is_ok() && pump.is_received();
+        if known {
+            pump.discard(&mut self.client);
+        }
+        known || http::request_body_length(&transaction.request).is_empty()
+    }
+
+    /// Answers with the error page of a status.
+    pub(super) async fn answer_error(&mut self, transaction: &mut Transaction, status: u16) -> Next {
+        let body = reply::error_page(transaction, status);
+        self.answer(transaction, &body).await
+    }
+
+    /// Answers with a configured reply.
+    pub(super) async fn answer_reply(&mut self, transaction: &mut Transaction, reply: &Reply, status: u16) -> Next {
+        let body = reply::build(transaction, reply, status);
+        self.answer(transaction, &body).await
+    }
+
+    /// Answers with a redirect.
+    pub(super) async fn answer_location(
+        &mut self,
+        transaction: &mut Transaction,
+        redirect: &Redirect,
+        location: &[u8],
+    ) -> Next {
+        reply::redirect(transaction, redirect.code, location, redirect.set_cookie.as_deref());
+        self.answer(transaction, b"").await
+    }
+
+    /// Demands credentials.
+    pub(super) async fn answer_unauthorized(&mut self, transaction: &mut Transaction, realm: &str) -> Next {
+        let body = reply::unauthorized(transaction, realm);
+        self.answer(transaction, &body).await
+    }
+
+    /// Answers a probe of `monitor-uri`.
+    pub(super) async fn answer_monitor(&mut self, transaction: &mut Transaction) -> Next {
+        let frontend = Arc::clone(&self.side.frontend);
+        let fails =
+            frontend.settings().monitor_fail.iter().any(|condition| condition.holds(transaction, sample::Options::REQUEST));
+        transaction.terminate(b'L', b'R');
+        transaction.log_level.set(Some(None));
+        self.answer_error(transaction, if fails { 503 } else { 200 }).await
+    }
+
+    /// Says why there is no server.
+    pub(super) async fn answer_unreachable(&mut self, transaction: &mut Transaction, why: &Unreachable) -> Next {
+        let (cause, phase) = match why {
+            Unreachable::NoServer | Unreachable::Refused(_) => (b'S', b'C'),
+            Unreachable::QueueFull | Unreachable::QueueTimeout => (b's', b'Q'),
+            Unreachable::ConnectTimeout => (b's', b'C'),
+            Unreachable::ClientGone => (b'C', if transaction.timeline.dequeued.is_some() { b'C' } else { b'Q' }),
+            Unreachable::Killed => (b'K', b'C'),
+        };
+        transaction.terminate(cause, phase);
+        match why {
+            Unreachable::ClientGone => {
+                self.count_client_abort(transaction);
+                Next::Close
+            }
+            Unreachable::Killed => Next::Close,
+            _ => self.answer_error(transaction, 503).await,
+        }
+    }
+
+    /// Sends 103 with these fields to a client that understands it.
+    pub(super) async fn send_early_hints(&mut self, headers: &Headers) {
+        if headers.is_empty() {
+            return;
+        }
+        self.client.output.extend_from_slice(b"HTTP/1.1 103 Early Hints\r\n");
+        headers.write_to(&mut self.client.output);
+        self.client.output.extend_from_slice(b"\r\n");
+        let _ = self.flush().await;
+    }
+}
+
+fn capture_response(transaction: &mut Transaction, settings: &Proxy) {
+    for (slot, capture) in settings.response_captures.iter().enumerate() {
+        let Some(name) = &capture.name else { continue };
+        let value = transaction.response.headers.last(name.as_bytes()).map(<[u8]>::to_vec);
+        if let Some(value) = value {
+            transaction.set_capture(Direction::Response, slot, &value);
+        }
+    }
+    if let Some(wanted) = &settings.capture_cookie {
+        let found = transaction
+            .response
+            .headers
+            .all(b"set-cookie")
+            .filter_map(http::set_cookie)
+            .find_map(|(name, value, _)| super::decide::captured_cookie(wanted, name, value));
+        transaction.captures.borrow_mut().response_cookie = found;
+    }
+}
+
+/// Gives the client the cookie of its server.
+fn give_cookie(transaction: &mut Transaction, settings: &Proxy, upstream: &Upstream) {
+    let Some(cookie) = &settings.cookie else { return };
+    let server = &upstream.connection.server.config;
+    let value = server.cookie.as_ref().map(String::as_bytes);
+    let followed = transaction.followed_cookie.take();
+    let led_here = matches!(&followed, Some(cookie::Found::Server { value: named, .. }) if Some(&**named) == value);
+    let side = cookie::ResponseSide {
+        server_value: value,
+        followed: followed.as_ref().filter(|_| led_here),
+        is_post: transaction.request.method() == b"POST",
+        now: wall_clock().as_secs(),
+    };
+    transaction.cookie_state.response = cookie::give(&mut transaction.response.headers, cookie, side).letter();
+}

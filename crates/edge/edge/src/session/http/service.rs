@@ -1,0 +1,92 @@
+//! What the edge serves itself: the statistics page and the Prometheus endpoint.
+
+use std::{sync::Arc, time::Duration};
+
+use haproxycfg::model::Stats;
+use http::{BodyLength, Version};
+
+use super::{Next, Session};
+use crate::{
+    live::LiveProxy,
+    session::{
+        context::verify,
+        rules::{self, Phase, Verdict},
+        transaction::Transaction,
+    },
+};
+
+/// How long the body of an administrator's form may take.
+const FORM_TIME: Duration = Duration::from_secs(10);
+
+impl Session {
+    /// Serves the statistics page.
+    pub(super) async fn answer_stats(
+        &mut self,
+        transaction: &mut Transaction,
+        proxy: &Arc<LiveProxy>,
+        stats: &Stats,
+        body: BodyLength,
+    ) -> Next {
+        self.count_intercepted();
+        transaction.answered_by = Some("<STATS>");
+        transaction.terminate(b'L', b'R');
+        if !stats.rules.is_empty() {
+            match rules::run(transaction, &stats.rules, 0, Phase::Request) {
+                Verdict::Continue | Verdict::Allow => {}
+                verdict => {
+                    let owner = Arc::clone(proxy);
+                    return self.execute(transaction, owner.settings(), verdict).await;
+                }
+            }
+        }
+        if !stats.auth.is_empty() && !authorized(transaction, stats) {
+            transaction.termination = super::super::transaction::Termination::new(b'P', b'R');
+            let realm = stats.realm.clone().unwrap_or_else(|| "HAProxy Statistics".into());
+            return self.answer_unauthorized(transaction, &realm).await;
+        }
+        if transaction.request.method() == b"POST" {
+            self.buffer_body(transaction, body, FORM_TIME, 0).await;
+        }
+        let may_admin =
+            stats.admin.iter().any(|condition| rules::applies(condition.as_ref(), transaction, Phase::Request));
+        let request = crate::stats::PageRequest {
+            method: transaction.request.method(),
+            target: transaction.request.target(),
+            headers: &transaction.request.headers,
+            body: &transaction.body,
+            may_admin,
+        };
+        let reply = crate::stats::respond(&self.worker.shared, proxy, stats, &request);
+        self.answer_made(transaction, reply.status, &reply.headers, &reply.body).await
+    }
+
+    /// Serves the numbers for Prometheus.
+    pub(super) async fn answer_prometheus(&mut self, transaction: &mut Transaction) -> Next {
+        let reply = crate::stats::prometheus(&self.worker.shared, transaction.request.target());
+        self.answer_made(transaction, reply.status, &reply.headers, &reply.body).await
+    }
+
+    async fn answer_made(
+        &mut self,
+        transaction: &mut Transaction,
+        status: u16,
+        headers: &[(String, String)],
+        body: &[u8],
+    ) -> Next {
+        let response = &mut transaction.response;
+        response.start(Version::Http11, status);
+        for (name, value) in headers {
+            response.headers.add(name.as_bytes(), value.as_bytes());
+        }
+        if !response.headers.contains(b"content-length") {
+            response.headers.add(b"content-length", body.len().to_string().as_bytes());
+        }
+        self.answer(transaction, body).await
+    }
+}
+
+fn authorized(transaction: &Transaction, stats: &Stats) -> bool {
+    let Some(value) = transaction.request.headers.first(b"authorization") else { return false };
+    let Some((user, password)) = http::basic_credentials(value) else { return false };
+    stats.auth.iter().any(|(name, stored)| name.as_bytes() == user && verify(stored, &password))
+}

@@ -1,0 +1,66 @@
+//! The log line of a transaction.
+
+use std::time::SystemTime;
+
+use haproxycfg::model::Mode;
+
+use super::transaction::Transaction;
+use crate::{
+    logs::{LogLevel, LogLine},
+    worker::Worker,
+};
+
+/// Logs a transaction that is over, if anyone wants to know.
+pub fn log(worker: &Worker, transaction: &mut Transaction) {
+    worker.record(transaction);
+    let frontend = std::sync::Arc::clone(&transaction.client.frontend);
+    if frontend.log_targets.is_empty() {
+        return;
+    }
+    let settings = frontend.settings();
+    let troubled = transaction.termination.cause != b'-' && transaction.termination.cause != b'L'
+        || transaction.retries > 0
+        || transaction.redispatched
+        || transaction.status >= 500;
+    if settings.options.dontlog_normal && !troubled {
+        return;
+    }
+    let level = match transaction.log_level.get() {
+        Some(None) => return,
+        Some(Some(level)) => LogLevel::from_number(level),
+        None if settings.options.log_separate_errors && troubled => LogLevel::Error,
+        None => LogLevel::Info,
+    };
+    transaction.log_counter = frontend.next_log();
+    let format = match &settings.error_log_format {
+        Some(format) if transaction.bad_request || transaction.termination.phase == b'R' && troubled => Some(format),
+        _ => settings.log_format.as_ref(),
+    };
+    worker.with_scratch(|text| {
+        match format {
+            Some(format) => format.render(transaction, text),
+            None => short(transaction, text),
+        }
+        let mut line = LogLine::new(level, text);
+        let structured = settings.log_format_sd.as_ref().map(|format| format.to_vec(transaction));
+        line.structured_data = structured.as_deref().unwrap_or_default();
+        worker.log.send(&frontend.log_targets, &line, SystemTime::now());
+    });
+}
+
+/// What HAProxy logs without a format: who connected where.
+fn short(transaction: &Transaction, out: &mut Vec<u8>) {
+    let address = |address: Option<std::net::SocketAddr>| {
+        address.map_or_else(|| "unix:1".into(), |address| format!("{}:{}", address.ip(), address.port()))
+    };
+    let settings = transaction.frontend_settings();
+    let mode = if settings.mode == Mode::Http { "HTTP" } else { "TCP" };
+    let text = format!(
+        "Connect from {} to {} ({}/{mode})",
+        address(transaction.client.source.get()),
+        address(transaction.destination()),
+        settings.name
+    );
+    out.extend_from_slice(text.as_bytes());
+}
+

@@ -1,0 +1,174 @@
+//! A client's connection from its acceptance to its end.
+//!
+//! [`serve`] does what HTTP and TCP have in common: limits, `tcp-request connection` rules, the PROXY protocol. Then
+//! [`http`] or [`tcp`] takes over.
+
+pub mod body;
+mod context;
+mod cookie;
+mod heads;
+mod http;
+mod logging;
+mod normalize;
+mod proxy_protocol;
+mod reply;
+mod rules;
+mod tcp;
+mod transaction;
+mod upstream;
+mod wire;
+
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    net::SocketAddr,
+    os::fd::AsFd,
+    rc::Rc,
+    sync::Arc,
+    time::Instant,
+};
+
+use haproxycfg::model::Mode;
+
+pub use self::{heads::SpareHeads, transaction::Transaction, wire::Wire};
+use self::{
+    context::wall_clock,
+    tcp::TcpVerdict,
+    transaction::ClientSide,
+};
+use crate::{
+    live::{Instance, LiveProxy},
+    net::{Deadline, Stream},
+    worker::Worker,
+};
+
+/// Serves one accepted connection.
+pub async fn serve(
+    worker: Rc<Worker>,
+    instance: Arc<Instance>,
+    frontend: Arc<LiveProxy>,
+    listener: usize,
+    stream: Stream,
+    source: Option<SocketAddr>,
+) {
+    let Some(counted) = Counted::enter(&worker, &frontend, listener) else { return };
+    let settings = frontend.settings();
+    let stream = Rc::new(stream);
+    if settings.options.clitcpka {
+        let _ = socket2::SockRef::from(&*stream).set_keepalive(true);
+    }
+    let id = instance.process.next_stream_id.load(std::sync::atomic::Ordering::Relaxed);
+    let accepted = Instant::now();
+    let mut client = Wire::new(Rc::clone(&stream), worker.buffers.clone());
+    let tune = &instance.config.global.tune;
+    let limits = sample::VariableLimits::from_sizes(tune.vars_max_size);
+    let mut side = ClientSide {
+        source: Cell::new(source),
+        original_source: source,
+        changed_destination: Cell::new(None),
+        original_destination: OnceCell::new(),
+        received_proxy: false,
+        stream,
+        variables: RefCell::new(sample::StreamVariables::new(Arc::clone(&instance.process.variables), limits)),
+        frontend: Arc::clone(&frontend),
+        listener,
+        accepted,
+        accepted_at: wall_clock(),
+        id,
+    };
+    let bind = settings.binds.get(listener);
+    let mut expects_proxy = bind.is_some_and(|bind| bind.accept_proxy);
+    if !settings.tcp_request_connection.is_empty() {
+        let shared = Rc::new(side);
+        match tcp::connection_rules(&worker, &instance, &shared, &settings.tcp_request_connection) {
+            TcpVerdict::Accept => {}
+            TcpVerdict::ExpectProxy => expects_proxy = true,
+            TcpVerdict::Drop => {
+                silent_drop(&shared.stream);
+                return;
+            }
+            TcpVerdict::Reject | TcpVerdict::SwitchToHttp => {
+                frontend.frontend.traffic.of(worker.index).denied_connections.increment();
+                return;
+            }
+        }
+        let Ok(back) = Rc::try_unwrap(shared) else { return };
+        side = back;
+    }
+    if expects_proxy && proxy_protocol::receive(&mut client, &mut side).await.is_err() {
+        frontend.frontend.traffic.of(worker.index).request_errors.increment();
+        return;
+    }
+    let side = Rc::new(side);
+    if !settings.tcp_request_session.is_empty() {
+        match tcp::connection_rules(&worker, &instance, &side, &settings.tcp_request_session) {
+            TcpVerdict::Accept | TcpVerdict::ExpectProxy => {}
+            TcpVerdict::Drop => return silent_drop(&side.stream),
+            TcpVerdict::Reject | TcpVerdict::SwitchToHttp => {
+                frontend.frontend.traffic.of(worker.index).denied_sessions.increment();
+                return;
+            }
+        }
+    }
+    frontend.frontend.traffic.of(worker.index).sessions.increment();
+    let registered = worker.registry.register(id, accepted, side.source.get(), Arc::clone(&frontend));
+    let session = http::Session {
+        limits: http::limits(&instance, settings.options.accept_invalid_http_request),
+        worker,
+        instance,
+        side,
+        client,
+        registered,
+        parser: ::http::RequestParser::new(),
+        deadline: Deadline::default(),
+        first: true,
+        idle_since: Instant::now(),
+        kept: None,
+    };
+    match settings.mode {
+        Mode::Http => http::serve(session).await,
+        Mode::Tcp => tcp::serve(session).await,
+    }
+    drop(counted);
+}
+
+/// Counts a connection in the process, its frontend and its listener as long as it lives.
+struct Counted {
+    worker: Rc<Worker>,
+    frontend: Arc<LiveProxy>,
+    listener: usize,
+}
+
+impl Counted {
+    /// `None` when the frontend takes no more connections.
+    fn enter(worker: &Rc<Worker>, frontend: &Arc<LiveProxy>, listener: usize) -> Option<Self> {
+        worker.shared.process.connections.increment();
+        frontend.frontend.sessions.increment();
+        if let Some(live) = frontend.listeners.get(listener) {
+            live.side.sessions.increment();
+            live.side.traffic.of(worker.index).connections.increment();
+            live.side.traffic.of(worker.index).sessions.increment();
+        }
+        worker.traffic().connections.increment();
+        frontend.frontend.traffic.of(worker.index).connections.increment();
+        Some(Self { worker: Rc::clone(worker), frontend: Arc::clone(frontend), listener })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.worker.shared.process.connections.decrement();
+        self.frontend.frontend.sessions.decrement();
+        if let Some(live) = self.frontend.listeners.get(self.listener) {
+            live.side.sessions.decrement();
+        }
+        self.worker.connection_ended();
+    }
+}
+
+/// Leaves the client without any answer, not even a reset: the connection vanishes here and stays open there.
+fn silent_drop(stream: &Stream) {
+    // Where this is not permitted, the client gets the reset after all.
+    let repaired = rustix::net::sockopt::set_ip_ttl(stream.as_fd(), 1);
+    stream.reset_on_close();
+    let _ = repaired;
+}

@@ -1,0 +1,275 @@
+//! TCP mode, and the `tcp-request` rules that HTTP mode runs too.
+
+use std::{future::poll_fn, rc::Rc, sync::Arc, task::Poll, time::Instant};
+
+use haproxycfg::model::{Mode, Rule, TcpAction};
+use sample::{Context, Direction, Options, Outcome};
+
+use super::{
+    http::{self, Session},
+    rules::{set_address, set_variable},
+    transaction::{ClientSide, Transaction},
+    upstream::{Attempts, Unreachable, Wanted, Watch, reach, resolve_backend},
+};
+use crate::{
+    live::Instance,
+    tunnel::{self, TunnelEnd, TunnelSetup, TunnelTimeouts},
+    worker::Worker,
+};
+
+/// What a set of rules came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpVerdict {
+    /// The connection goes on.
+    Accept,
+    /// It goes on, with a PROXY protocol header first.
+    ExpectProxy,
+    /// It is closed.
+    Reject,
+    /// It vanishes.
+    Drop,
+    /// It goes on in HTTP mode.
+    SwitchToHttp,
+}
+
+/// Runs `tcp-request connection` or `session` rules.
+pub fn connection_rules(
+    worker: &Worker,
+    instance: &Arc<Instance>,
+    side: &Rc<ClientSide>,
+    rules: &[Rule<TcpAction>],
+) -> TcpVerdict {
+    let transaction = Transaction::new(
+        Arc::clone(instance),
+        Rc::clone(side),
+        worker.index,
+        worker.heads.take(),
+        worker.random(),
+    );
+    run(&transaction, rules, Options::REQUEST).unwrap_or(TcpVerdict::Accept)
+}
+
+/// Runs rules; `None` when one of them cannot be decided before more bytes come.
+fn run(transaction: &Transaction, rules: &[Rule<TcpAction>], options: Options) -> Option<TcpVerdict> {
+    for rule in rules {
+        match rule.condition.as_ref().map_or(Outcome::Pass, |condition| condition.evaluate(transaction, options)) {
+            Outcome::Pass => {}
+            Outcome::Fail => continue,
+            Outcome::Miss => return None,
+        }
+        let verdict = match &rule.action {
+            TcpAction::Accept => TcpVerdict::Accept,
+            TcpAction::Reject | TcpAction::Close => TcpVerdict::Reject,
+            TcpAction::SilentDrop => TcpVerdict::Drop,
+            TcpAction::ExpectProxy => TcpVerdict::ExpectProxy,
+            TcpAction::SwitchModeHttp => TcpVerdict::SwitchToHttp,
+            action => {
+                change(transaction, action, options);
+                continue;
+            }
+        };
+        if verdict != TcpVerdict::Accept {
+            *transaction.last_rule.borrow_mut() = Some(rule.location.clone());
+        }
+        return Some(verdict);
+    }
+    Some(TcpVerdict::Accept)
+}
+
+fn change(transaction: &Transaction, action: &TcpAction, options: Options) {
+    match action {
+        TcpAction::SetVar(set) => set_variable(transaction, set, options),
+        TcpAction::UnsetVar(name) => {
+            transaction.unset_variable(name);
+        }
+        TcpAction::Capture { expr, slot, len } => {
+            let value = expr.string(transaction, options).map(|value| value.to_vec());
+            if let Some(value) = value {
+                transaction.set_capture(Direction::Request, *slot, value.get(..*len).unwrap_or(&value));
+            }
+        }
+        TcpAction::SetAddress(part, expr) => set_address(transaction, *part, expr, options),
+        TcpAction::SetTos(tos) => {
+            let _ = socket2::SockRef::from(&*transaction.client.stream).set_tos_v4(u32::from(*tos));
+        }
+        TcpAction::SetMark(mark) => {
+            let _ = socket2::SockRef::from(&*transaction.client.stream).set_mark(*mark);
+        }
+        TcpAction::SetLogLevel(level) => transaction.log_level.set(Some(*level)),
+        TcpAction::SetPriority { class, expr } => {
+            let Some(value) = expr.integer(transaction, options) else { return };
+            let (old_class, old_offset) = transaction.priority.get();
+            transaction.priority.set(if *class { (value, old_offset) } else { (old_class, value) });
+        }
+        TcpAction::Accept
+        | TcpAction::Reject
+        | TcpAction::Close
+        | TcpAction::SilentDrop
+        | TcpAction::ExpectProxy
+        | TcpAction::SwitchModeHttp => {}
+    }
+}
+
+/// Runs `tcp-request content` rules on a request that is complete.
+pub fn content_rules(transaction: &Transaction, rules: &[Rule<TcpAction>]) -> TcpVerdict {
+    run(transaction, rules, Options::REQUEST).unwrap_or(TcpVerdict::Accept)
+}
+
+/// Serves a connection of a frontend in TCP mode.
+pub async fn serve(mut session: Session) {
+    let worker = Rc::clone(&session.worker);
+    let mut transaction = Transaction::new(
+        Arc::clone(&session.instance),
+        Rc::clone(&session.side),
+        worker.index,
+        worker.heads.take(),
+        worker.random(),
+    );
+    transaction.timeline.idle_since = Some(session.side.accepted);
+    transaction.timeline.first_byte = Some(session.side.accepted);
+    let to_http = run_session(&mut session, &mut transaction).await;
+    if to_http {
+        worker.heads.give(transaction.take_heads());
+        return http::serve(session).await;
+    }
+    session.finish(&mut transaction);
+    worker.heads.give(transaction.take_heads());
+}
+
+/// Runs the session; true when it is to go on in HTTP mode.
+async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bool {
+    let frontend = Arc::clone(&session.side.frontend);
+    let settings = frontend.settings();
+    match content_phase(session, transaction, &settings.tcp_request_content, settings.tcp_request_inspect_delay).await {
+        TcpVerdict::Accept | TcpVerdict::ExpectProxy => {}
+        TcpVerdict::SwitchToHttp => return true,
+        TcpVerdict::Reject | TcpVerdict::Drop => {
+            frontend.frontend.traffic.of(session.worker.index).denied_requests.increment();
+            transaction.terminate(b'P', b'R');
+            return false;
+        }
+    }
+    let chosen = settings
+        .use_backend
+        .iter()
+        .filter(|rule| super::rules::applies(rule.condition.as_ref(), transaction, super::rules::Phase::Request))
+        .find_map(|rule| resolve_backend(transaction, &rule.target));
+    let backend = chosen.or_else(|| match settings.default_backend {
+        Some(index) => transaction.instance.proxy(index).cloned(),
+        None if settings.kind.has_backend() => Some(Arc::clone(&frontend)),
+        None => None,
+    });
+    let Some(backend) = backend else {
+        transaction.terminate(b'S', b'C');
+        return false;
+    };
+    if backend.settings().mode == Mode::Http {
+        return true;
+    }
+    transaction.backend = Some(Arc::clone(&backend));
+    if !Arc::ptr_eq(&backend, &frontend) {
+        let rules = &backend.settings().tcp_request_content;
+        match content_phase(session, transaction, rules, backend.settings().tcp_request_inspect_delay).await {
+            TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::SwitchToHttp => {}
+            TcpVerdict::Reject | TcpVerdict::Drop => {
+                backend.backend.traffic.of(session.worker.index).denied_requests.increment();
+                transaction.terminate(b'P', b'R');
+                return false;
+            }
+        }
+    }
+    connect_and_tunnel(session, transaction, &backend).await;
+    false
+}
+
+async fn connect_and_tunnel(session: &mut Session, transaction: &mut Transaction, backend: &Arc<crate::live::LiveProxy>) {
+    let _counted = http::InBackend::enter(Arc::clone(backend));
+    backend.backend.traffic.of(session.worker.index).sessions.increment();
+    transaction.timeline.request = Some(Instant::now());
+    let key = http::hash_key(transaction, backend, transaction.client.source.get());
+    let mut wanted = Wanted { key, ..Wanted::default() };
+    let mut attempts = Attempts::default();
+    let mut watch = Watch {
+        client: &mut session.client,
+        abort_on_close: backend.settings().options.abortonclose,
+        handle: &session.registered.handle,
+    };
+    let reached = reach(&session.worker, transaction, &mut wanted, &mut attempts, &mut watch, false).await;
+    let upstream = match reached {
+        Ok(upstream) => upstream,
+        Err(why) => {
+            let (cause, phase) = match why {
+                Unreachable::NoServer | Unreachable::Refused(_) => (b'S', b'C'),
+                Unreachable::QueueFull | Unreachable::QueueTimeout => (b's', b'Q'),
+                Unreachable::ConnectTimeout => (b's', b'C'),
+                Unreachable::ClientGone => (b'C', b'C'),
+                Unreachable::Killed => (b'K', b'C'),
+            };
+            transaction.terminate(cause, phase);
+            return;
+        }
+    };
+    let (front, back) = (&session.side.frontend.settings().timeouts, &backend.settings().timeouts);
+    let setup = TunnelSetup {
+        pool: &session.worker.buffers,
+        timeouts: TunnelTimeouts {
+            client: back.tunnel.or(front.client),
+            server: back.tunnel.or(back.server),
+            client_fin: front.client_fin,
+            server_fin: back.server_fin,
+        },
+        splice_min: session.instance.config.global.tune.splice_min,
+        pipe_size: session.instance.config.global.tune.pipesize,
+        handle: &session.registered.handle,
+    };
+    let from_client = std::mem::take(&mut session.client.received);
+    let mut connection = upstream.connection;
+    let from_server = std::mem::take(&mut connection.wire.received);
+    let report = tunnel::run(&session.client.stream, from_client, &connection.wire.stream, from_server, setup).await;
+    transaction.bytes_in += report.bytes_up;
+    transaction.bytes_out += report.bytes_down;
+    session.worker.traffic().bytes_spliced.add(report.bytes_spliced);
+    transaction.timeline.response = Some(Instant::now());
+    match report.end {
+        TunnelEnd::Closed { .. } => {}
+        TunnelEnd::ClientError(_) => transaction.terminate(b'C', b'D'),
+        TunnelEnd::ServerError(_) => transaction.terminate(b'S', b'D'),
+        TunnelEnd::ClientTimeout => transaction.terminate(b'c', b'D'),
+        TunnelEnd::ServerTimeout => transaction.terminate(b's', b'D'),
+        TunnelEnd::Killed => transaction.terminate(b'K', b'D'),
+    }
+}
+
+/// Runs `tcp-request content` rules, waiting up to `inspect-delay` for bytes that they ask about.
+async fn content_phase(
+    session: &mut Session,
+    transaction: &mut Transaction,
+    rules: &[Rule<TcpAction>],
+    inspect_delay: Option<std::time::Duration>,
+) -> TcpVerdict {
+    if rules.is_empty() {
+        return TcpVerdict::Accept;
+    }
+    let until = inspect_delay.map(|delay| Instant::now() + delay);
+    session.deadline.set(until);
+    let (client, deadline) = (&mut session.client, &mut session.deadline);
+    poll_fn(|context| {
+        loop {
+            let late = until.is_none() || deadline.poll(context).is_ready();
+            let closed = client.ended || client.received.is_full() && client.received.has_block();
+            transaction.raw_request = client.received.bytes().to_vec();
+            transaction.raw_request_closed = closed;
+            let options = if late || closed { Options::REQUEST } else { Options::REQUEST_PARTIAL };
+            if let Some(verdict) = run(transaction, rules, options) {
+                transaction.raw_request = Vec::new();
+                return Poll::Ready(verdict);
+            }
+            match client.poll_receive(context) {
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(TcpVerdict::Reject),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    })
+    .await
+}
