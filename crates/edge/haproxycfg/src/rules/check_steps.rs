@@ -1,0 +1,237 @@
+//! Arguments of `http-check connect`, `http-check send` and `option httpchk`.
+
+use std::net::IpAddr;
+
+use sample::{LogFormat, LogFormatOptions};
+
+use super::{
+    checks::{PLACES, Send},
+    reply::literal,
+    words::{header_name, is_token, leading_integer, wrong},
+};
+use crate::{diagnostics::Problem, line::Line, model::CheckStep, scope::Scope};
+
+/// The argument of the word at `index`.
+pub(super) fn argument<'l>(line: &'l Line, index: usize, what: &str) -> Result<&'l str, Problem> {
+    match line.word(index + 1) {
+        "" => Err(wrong(format!("'{}' expects {what} as argument", line.word(index)), index + 1)),
+        word => Ok(word),
+    }
+}
+
+/// A log-format string of a check.
+pub(super) fn format(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<LogFormat, Problem> {
+    let text = line.word(index);
+    scope.log_format_with(line, index, text, PLACES, LogFormatOptions::PLAIN).map_err(|problem| {
+        super::words::around(problem, |error| format!("'{text}' invalid log-format string ({error})"))
+    })
+}
+
+/// `http-check connect`, and its comment.
+pub(super) fn connect(_: &mut Scope<'_>, line: &Line) -> Result<(CheckStep, Option<String>), Problem> {
+    let (mut port, mut address, mut comment) = (None, None, None);
+    let (mut send_proxy, mut linger, mut default) = (false, false, false);
+    let mut index = 2;
+    while !line.word(index).is_empty() {
+        let word = line.word(index);
+        match word {
+            "default" => default = true,
+            "send-proxy" => send_proxy = true,
+            "linger" => linger = true,
+            "port" => {
+                port = Some(check_port(line, index)?);
+                index += 1;
+            }
+            "addr" => {
+                let text = argument(line, index, "<ipv4|ipv6>")?;
+                let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+                let parsed: Result<IpAddr, _> = bare.parse();
+                address = Some(parsed.map_err(|_| {
+                    wrong(format!("'addr' : invalid address: '{text}' in '{text}'"), index + 1)
+                        .expected("an IPv4 or IPv6 address without a port")
+                })?);
+                index += 1;
+            }
+            "comment" => {
+                comment = Some(argument(line, index, "a string")?.to_owned());
+                index += 1;
+            }
+            "ssl" | "sni" | "alpn" => return Err(not_yet(word, index, "it comes with TLS")),
+            "via-socks4" => return Err(not_yet(word, index, "it comes with SOCKS4")),
+            "proto" => {
+                if argument(line, index, "a MUX protocol")? != "h1" {
+                    return Err(not_yet(line.word(index + 1), index + 1, "only 'h1' is spoken to servers"));
+                }
+                index += 1;
+            }
+            _ => {
+                let known = ["comment", "port", "addr", "send-proxy", "linger", "default"];
+                return Err(wrong(
+                    format!(
+                        "expects 'comment', 'port', 'addr', 'send-proxy', 'ssl', 'sni', 'alpn' or 'via-socks4', \
+                         'linger', 'default' but got '{word}' as argument"
+                    ),
+                    index,
+                )
+                .nearest(word, known));
+            }
+        }
+        index += 1;
+    }
+    Ok((CheckStep::Connect { port, address, send_proxy, linger, default }, comment))
+}
+
+fn not_yet(word: &str, index: usize, why: &str) -> Problem {
+    wrong(format!("'{word}' is not supported yet: {why}"), index)
+}
+
+fn check_port(line: &Line, index: usize) -> Result<u16, Problem> {
+    let word = argument(line, index, "a port number or a sample expression")?;
+    let (number, rest) = leading_integer(word, false);
+    if !rest.is_empty() {
+        return Err(not_yet(word, index + 1, "a port from a sample expression").expected("a port from 1 to 65535"));
+    }
+    u16::try_from(number).ok().filter(|port| *port > 0).ok_or_else(|| {
+        wrong(format!("expects a valid TCP port (from range 1 to 65535) or a sample expression, got {word}"), index + 1)
+            .expected("a port from 1 to 65535")
+    })
+}
+
+/// `http-check send`, and its comment.
+pub(super) fn send(scope: &mut Scope<'_>, line: &Line) -> Result<(Send, Option<String>), Problem> {
+    let mut send = Send::default();
+    let mut comment = None;
+    let mut index = 2;
+    while !line.word(index).is_empty() {
+        let word = line.word(index);
+        match word {
+            "meth" => send.method = Some(method(line, index)?),
+            "uri" => {
+                let text = uri(argument(line, index, "a string")?, index + 1)?;
+                send.uri = Some(literal(scope, line, index + 1, text, PLACES)?);
+            }
+            "uri-lf" => {
+                argument(line, index, "a string")?;
+                send.uri = Some(format(scope, line, index + 1)?);
+            }
+            "ver" => send.version = Some(version(argument(line, index, "a string")?, index + 1)?),
+            "body" => {
+                let text = argument(line, index, "a string")?;
+                send.body = Some(literal(scope, line, index + 1, text, PLACES)?);
+            }
+            "body-lf" => {
+                argument(line, index, "a string")?;
+                send.body = Some(format(scope, line, index + 1)?);
+            }
+            "comment" => comment = Some(argument(line, index, "a string")?.to_owned()),
+            "hdr" => {
+                header(scope, line, index, &mut send)?;
+                index += 1;
+            }
+            _ => {
+                let known = ["comment", "meth", "uri", "uri-lf", "ver", "hdr", "body", "body-lf"];
+                return Err(wrong(
+                    format!(
+                        "expects 'comment', 'meth', 'uri', 'uri-lf', 'ver', 'hdr', 'body' or 'body-lf' but got \
+                         '{word}' as argument"
+                    ),
+                    index,
+                )
+                .nearest(word, known));
+            }
+        }
+        index += 2;
+    }
+    Ok((send, comment))
+}
+
+fn method(line: &Line, index: usize) -> Result<String, Problem> {
+    let word = argument(line, index, "a string")?;
+    if !is_token(word) {
+        return Err(wrong(format!("'{word}' is not a method"), index + 1).expected("a method, as in GET"));
+    }
+    Ok(word.to_owned())
+}
+
+/// What would end the request line early cannot stand in it.
+fn uri(text: &str, index: usize) -> Result<&str, Problem> {
+    if text.bytes().any(|byte| byte.is_ascii_control() || byte == b' ') {
+        return Err(wrong(format!("'{}' is not a URI", text.escape_default()), index).expected("a URI, as in /health"));
+    }
+    Ok(text)
+}
+
+fn version(text: &str, index: usize) -> Result<String, Problem> {
+    if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/.".contains(&byte)) {
+        return Err(
+            wrong(format!("'{}' is not a version", text.escape_default()), index).expected("HTTP/1.0 or HTTP/1.1")
+        );
+    }
+    Ok(text.to_owned())
+}
+
+fn header(scope: &mut Scope<'_>, line: &Line, index: usize, send: &mut Send) -> Result<(), Problem> {
+    let name = line.word(index + 1);
+    if name.is_empty() || line.word(index + 2).is_empty() {
+        return Err(wrong("'hdr' expects <name> and <value> as arguments", line.len().min(index + 2)));
+    }
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    if is("host") && send.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case("host")) {
+        return Err(wrong(format!("'{name}' header already defined"), index + 1).expected("one Host header"));
+    }
+    if is("content-length") || is("transfer-encoding") {
+        // The check frames its body itself.
+        return Ok(());
+    }
+    let name = header_name(line, index + 1)?;
+    let value = format(scope, line, index + 2)?;
+    send.headers.push((name, value));
+    Ok(())
+}
+
+/// The request of `option httpchk [[<method>] <uri> [<version>]]`.
+///
+/// Headers and a body may hide behind the version, as in `HTTP/1.1\r\nHost:\ www`, which is deprecated.
+pub(super) fn request_of_option(scope: &mut Scope<'_>, line: &Line) -> Result<Send, Problem> {
+    let mut send = Send { from_option: true, ..Send::default() };
+    let (method_word, uri_word) = if line.word(3).is_empty() { (0, 2) } else { (2, 3) };
+    if method_word > 0 {
+        send.method = Some(method(line, method_word - 1)?);
+    }
+    let text = line.word(uri_word);
+    if !text.is_empty() {
+        send.uri = Some(literal(scope, line, uri_word, uri(text, uri_word)?, PLACES)?);
+    }
+    let text = line.word(4);
+    if text.is_empty() {
+        return Ok(send);
+    }
+    let (head, body) = match text.split_once("\r\n\r\n") {
+        Some((head, body)) => (head, Some(body)),
+        None => (text, None),
+    };
+    let (version_text, headers) = match head.split_once("\r\n") {
+        Some((version, headers)) => (version, Some(headers)),
+        None => (head, None),
+    };
+    if headers.is_some() || body.is_some() {
+        let message = "'option httpchk' : hiding headers or body at the end of the version string is deprecated. \
+                       Please, consider to use 'http-check send' directive instead.";
+        scope.warn(line, wrong(message, 4));
+    }
+    send.version = Some(version(version_text, 4)?);
+    for field in headers.unwrap_or_default().split("\r\n").filter(|field| !field.is_empty()) {
+        let parts = field.split_once(':').filter(|(name, _)| is_token(name));
+        let Some((name, value)) = parts else {
+            return Err(wrong(format!("unable to parse the request '{}'", field.escape_default()), 4)
+                .expected("headers as <name>: <value>, separated by \\r\\n"));
+        };
+        let value = value.trim_matches([' ', '\t']);
+        let value = scope.log_format_with(line, 4, value, PLACES, LogFormatOptions::PLAIN)?;
+        send.headers.push((name.to_owned(), value));
+    }
+    if let Some(body) = body {
+        send.body = Some(literal(scope, line, 4, body, PLACES)?);
+    }
+    Ok(send)
+}

@@ -1,0 +1,158 @@
+//! Keywords of rules that HAProxy removed, or that are not supported yet.
+
+use crate::table::{Group, Keyword, Sections};
+
+const CHAPTER: &str = "4.2";
+
+/// A keyword that HAProxy 2.1 removed.
+macro_rules! removed {
+    ($name:literal, $instead:literal) => {
+        Keyword::new(Group::Proxy, $name, "<arguments>", CHAPTER)
+            .sections(Sections::ALL)
+            .doc(concat!("Gone since HAProxy 2.1: use '", $instead, "'."), $instead)
+            .removed(concat!(
+                "The '",
+                $name,
+                "' directive is not supported anymore since HAProxy 2.1. Use '",
+                $instead,
+                "' instead."
+            ))
+    };
+}
+
+/// A keyword that is not supported yet.
+macro_rules! not_yet {
+    ($name:literal, $arguments:literal, $sections:ident, $doc:literal, $example:literal, $why:literal) => {
+        Keyword::new(Group::Proxy, $name, $arguments, CHAPTER)
+            .sections(Sections::$sections)
+            .doc($doc, $example)
+            .not_yet($why)
+    };
+}
+
+/// A kind of health check that is not supported yet.
+macro_rules! check_not_yet {
+    ($name:literal, $arguments:literal, $doc:literal) => {
+        Keyword::new(Group::Option, $name, $arguments, CHAPTER)
+            .sections(Sections::DEFAULTS_BACKEND)
+            .doc($doc, concat!("option ", $name))
+            .not_yet("checks are by connection or 'option httpchk' for now")
+    };
+}
+
+/// What is refused.
+pub(super) const KEYWORDS: &[Keyword] = &[
+    Keyword::new(Group::Proxy, "block", "{ if | unless } <condition>", CHAPTER)
+        .sections(Sections::ALL)
+        .doc("Gone since HAProxy 2.1: use 'http-request deny'.", "http-request deny if { path /private }")
+        .removed(
+            "The 'block' directive is not supported anymore since HAProxy 2.1. Use 'http-request deny' which uses the \
+             exact same syntax.",
+        ),
+    removed!("cliexp", "http-request replace-header"),
+    removed!("reqrep", "http-request replace-header"),
+    removed!("reqirep", "http-request replace-header"),
+    removed!("reqdel", "http-request del-header"),
+    removed!("reqidel", "http-request del-header"),
+    removed!("reqdeny", "http-request deny"),
+    removed!("reqideny", "http-request deny"),
+    removed!("reqpass", "http-request allow"),
+    removed!("reqipass", "http-request allow"),
+    removed!("reqallow", "http-request allow"),
+    removed!("reqiallow", "http-request allow"),
+    removed!("reqtarpit", "http-request tarpit"),
+    removed!("reqitarpit", "http-request tarpit"),
+    removed!("reqadd", "http-request add-header"),
+    removed!("srvexp", "http-response replace-header"),
+    removed!("rsprep", "http-response replace-header"),
+    removed!("rspirep", "http-response replace-header"),
+    removed!("rspdel", "http-response del-header"),
+    removed!("rspidel", "http-response del-header"),
+    removed!("rspdeny", "http-response deny"),
+    removed!("rspideny", "http-response deny"),
+    removed!("rspadd", "http-response add-header"),
+    not_yet!(
+        "compression",
+        "{ algo <algorithm>... | type <mime>... | offload }",
+        ALL,
+        "Compresses responses.",
+        "compression algo gzip",
+        "responses are passed on as they are"
+    ),
+    not_yet!(
+        "email-alert",
+        "{ from | level | mailers | myhostname | to } <value>",
+        ALL,
+        "Mails about states of servers.",
+        "email-alert to ops@example.com",
+        "it comes with 'mailers' sections"
+    ),
+    not_yet!(
+        "external-check",
+        "{ command <command> | path <path> }",
+        DEFAULTS_BACKEND,
+        "Checks servers with a program.",
+        "external-check command /bin/true",
+        "checks are by connection or 'option httpchk' for now"
+    ),
+    not_yet!(
+        "filter",
+        "<name> [arguments...]",
+        FRONTEND_BACKEND,
+        "Puts a filter into the stream.",
+        "filter trace name before",
+        "there are no filters"
+    ),
+    not_yet!(
+        "persist",
+        "rdp-cookie[(<name>)]",
+        DEFAULTS_BACKEND,
+        "Persistence by the cookie of RDP.",
+        "persist rdp-cookie",
+        "it comes with the RDP protocol; use 'cookie' for HTTP"
+    ),
+    not_yet!(
+        "stick",
+        "{ match | on | store-request | store-response } <pattern> [table <table>]",
+        BACKEND,
+        "Persistence by a table.",
+        "stick on src",
+        "it comes with stick tables; use 'cookie' or 'balance source'"
+    ),
+    not_yet!(
+        "stick-table",
+        "type <type> size <size> [arguments...]",
+        FRONTEND_BACKEND,
+        "A table of counters or of persistence.",
+        "stick-table type ip size 1m expire 10s store http_req_rate(10s)",
+        "it comes with stick tables"
+    ),
+    not_yet!(
+        "tcp-check",
+        "{ comment | connect | expect | send | send-lf | send-binary | send-binary-lf | set-var | set-var-fmt | unset-var } <arguments>",
+        DEFAULTS_BACKEND,
+        "A step of a check over TCP.",
+        "tcp-check send PING\\r\\n",
+        "checks are by connection or 'option httpchk' for now"
+    ),
+    not_yet!(
+        "use-fcgi-app",
+        "<name>",
+        BACKEND,
+        "Speaks FastCGI to servers.",
+        "use-fcgi-app php",
+        "it comes with the web server"
+    ),
+    check_not_yet!("external-check", "", "Checks servers with a program."),
+    check_not_yet!("ldap-check", "", "Checks servers over LDAP."),
+    check_not_yet!(
+        "mysql-check",
+        "[ user <username> [ { post-41 | pre-41 } ] ]",
+        "Checks servers over MySQL's protocol."
+    ),
+    check_not_yet!("pgsql-check", "user <username>", "Checks servers over PostgreSQL's protocol."),
+    check_not_yet!("redis-check", "", "Checks servers over Redis' protocol."),
+    check_not_yet!("smtpchk", "[ <hello> <domain> ]", "Checks servers over SMTP."),
+    check_not_yet!("spop-check", "", "Checks agents over SPOP."),
+    check_not_yet!("ssl-hello-chk", "", "Checks servers with a TLS hello."),
+];

@@ -1,0 +1,135 @@
+//! Words as HAProxy's rule parsers read them: numbers in C's manner, conditions, and messages around messages.
+
+use crate::{
+    diagnostics::{Prefix, Problem},
+    line::Line,
+    scope::Scope,
+};
+
+/// Whether a word begins a condition.
+pub(super) fn is_condition(word: &str) -> bool {
+    word == "if" || word == "unless"
+}
+
+/// The same problem with more said around its message.
+pub(super) fn around(mut problem: Problem, context: impl FnOnce(&str) -> String) -> Problem {
+    problem.message = context(problem.message.trim_end_matches('.'));
+    problem
+}
+
+/// A number at the start of a word as C's `strtol` reads it, and what follows it.
+///
+/// With `prefixed`, `0x` begins a hexadecimal number and `0` an octal one. A word without digits is zero and is what
+/// follows.
+pub(super) fn leading_integer(text: &str, prefixed: bool) -> (i64, &str) {
+    let trimmed = text.trim_start_matches([' ', '\t', '\r', '\n', '\x0b', '\x0c']);
+    let (negative, unsigned) = match trimmed.as_bytes().first() {
+        Some(b'-') => (true, trimmed.get(1..).unwrap_or_default()),
+        Some(b'+') => (false, trimmed.get(1..).unwrap_or_default()),
+        _ => (false, trimmed),
+    };
+    let hexadecimal = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X"));
+    let (radix, digits) = match hexadecimal {
+        Some(rest) if prefixed && rest.starts_with(|first: char| first.is_ascii_hexdigit()) => (16, rest),
+        _ if prefixed && unsigned.starts_with('0') => (8, unsigned),
+        _ => (10, unsigned),
+    };
+    let count = digits.bytes().take_while(|byte| char::from(*byte).is_digit(radix)).count();
+    if count == 0 {
+        return (0, text);
+    }
+    let mut value: i64 = 0;
+    for digit in digits.chars().take(count).filter_map(|character| character.to_digit(radix)) {
+        value = value.saturating_mul(i64::from(radix)).saturating_add(i64::from(digit));
+    }
+    (if negative { -value } else { value }, digits.get(count..).unwrap_or_default())
+}
+
+/// A number where HAProxy stops at the first character that is not a digit: what it ignores is worth a warning.
+pub(super) fn lenient_integer(scope: &mut Scope<'_>, line: &Line, index: usize) -> i64 {
+    let word = line.word(index);
+    let (value, rest) = leading_integer(word, false);
+    if !rest.is_empty() {
+        scope.warn(line, Problem::new(format!("'{word}' is read as {value}.")).at(index).expected("an integer"));
+    }
+    value
+}
+
+/// The error for a missing argument or one too many, in HAProxy's words, pointing at the word where it shows.
+pub(super) fn wrong(message: impl Into<String>, index: usize) -> Problem {
+    Problem::new(message).at(index)
+}
+
+/// `if` or `unless` or the end of the line must stand at `index`.
+pub(super) fn condition_or_end(line: &Line, index: usize, message: impl FnOnce(&str) -> String) -> Result<(), Problem> {
+    let word = line.word(index);
+    if !word.is_empty() && !is_condition(word) {
+        return Err(wrong(message(word), index).expected("'if' or 'unless' followed by a condition"));
+    }
+    Ok(())
+}
+
+/// The first character of a name that HAProxy does not allow in names of sections, ACLs and groups.
+pub(super) fn invalid_name_character(name: &str) -> Option<char> {
+    name.chars().find(|character| !(character.is_ascii_alphanumeric() || ".:_-".contains(*character)))
+}
+
+/// Whether a header may have this name (RFC 9110, 5.6.2).
+pub(super) fn is_token(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// The name of a header that the edge will send.
+pub(super) fn header_name(line: &Line, index: usize) -> Result<String, Problem> {
+    let name = line.word(index);
+    if is_token(name) {
+        return Ok(name.to_owned());
+    }
+    Err(wrong(format!("'{name}' is not a header name"), index)
+        .expected("letters, digits and any of !#$%&'*+-.^_`|~, as in X-Forwarded-Proto"))
+}
+
+/// Text that stands for itself, as a log-format string.
+pub(super) fn escape_format(text: &str) -> String {
+    text.replace('%', "%%")
+}
+
+/// A problem about the section as a whole that HAProxy reports without "parsing".
+pub(super) fn section_problem(message: impl Into<String>) -> Problem {
+    Problem::new(message).prefix(Prefix::Nothing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_end_where_c_ends_them() {
+        for (text, prefixed, value, rest) in [
+            ("12", false, 12, ""),
+            ("-7x", false, -7, "x"),
+            ("+3", false, 3, ""),
+            ("", false, 0, ""),
+            ("abc", false, 0, "abc"),
+            ("0x1f", false, 0, "x1f"),
+            ("0x1f", true, 31, ""),
+            ("0x", true, 0, "x"),
+            ("010", true, 8, ""),
+            ("010", false, 10, ""),
+            ("09", true, 0, "9"),
+            ("99999999999999999999", false, i64::MAX, ""),
+            (" 5 ", false, 5, " "),
+        ] {
+            assert_eq!(leading_integer(text, prefixed), (value, rest), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(invalid_name_character("a.b:c_d-1"), None);
+        assert_eq!(invalid_name_character("a/b"), Some('/'));
+        assert!(is_token("X-Real-IP"));
+        assert!(!is_token("X Real"));
+        assert!(!is_token(""));
+    }
+}
