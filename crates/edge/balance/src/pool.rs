@@ -16,7 +16,7 @@ impl Servers {
         self.0.len()
     }
 
-    pub(crate) fn get(&self, id: ServerId) -> Option<&Server> {
+    pub(crate) fn find(&self, id: ServerId) -> Option<&Server> {
         self.0.get(id.index())
     }
 
@@ -101,7 +101,7 @@ impl Pool {
 
     /// The weight used for choosing that a share of the divider gives: rounded up, so that only 0 gives 0.
     pub(crate) fn effective_weight(&self, user_weight: u32, share: u32) -> u32 {
-        (user_weight * share + self.weight_multiplier - 1) / self.weight_multiplier
+        (user_weight * share).div_ceil(self.weight_multiplier)
     }
 
     /// Counts again who is usable, by what the servers are going to be.

@@ -1,5 +1,13 @@
 //! The farm's choices beside those of the installed HAProxy: same servers, same requests, same sequence.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a helper does not find fails the test"
+)]
+
 mod beside;
 
 use std::collections::HashMap;
@@ -10,7 +18,7 @@ use balance::{
     ServerId, UriOptions, WeightChange,
 };
 
-use beside::{Beside, Case, haproxy_is_installed};
+use beside::{Beside, Case, haproxy_is_installed, take_messages};
 
 /// What a client sends.
 #[derive(Clone, Debug)]
@@ -230,6 +238,7 @@ fn turns_follow_changes_of_weight_and_state() {
             }
             pair.compare_stats();
         }
+        beside.compare_messages(&case.farm.name, &take_messages(&mut pair.farm));
     }
 }
 

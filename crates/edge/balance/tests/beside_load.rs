@@ -1,6 +1,14 @@
 //! The farm under load beside the installed HAProxy: requests are held at the servers, so that limits, queues,
 //! priorities, redispatching and load-dependent choices show.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a helper does not find fails the test"
+)]
+
 mod beside;
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +23,7 @@ use balance::{
     ServerId, Ticket, UriOptions, WeightChange,
 };
 
-use beside::{Arrival, Beside, Case, haproxy_is_installed};
+use beside::{Arrival, Beside, Case, haproxy_is_installed, take_messages};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -331,7 +339,7 @@ fn walk(load: &mut Load<'_>, seed: u64, walk: Walk) {
                     headers +=
                         &format!("X-Class: {}\r\nX-Offset: {}\r\n", request.priority_class, request.priority_offset);
                 }
-                if walk.forces && rng.next_u32() % 2 == 0 {
+                if walk.forces && rng.next_u32().is_multiple_of(2) {
                     request.forced = Some(Forced { server, even_if_down: false });
                     headers += &format!("X-Force: {}\r\n", load.farm.server_config(server).unwrap().name);
                 }
@@ -375,6 +383,7 @@ fn compare(test: &str, cases: Vec<(Case, Walk)>) {
         let mut load = Load::new(&beside, case);
         load.log.push(format!("{} seed {seed}", case.farm.name));
         walk(&mut load, seed as u64, plan);
+        beside.compare_messages(&case.farm.name, &take_messages(&mut load.farm));
     }
 }
 

@@ -15,20 +15,20 @@ impl<W> Farm<W> {
     /// The outside runs one loop a server: wait until then, `check_begin`, check, `check_end`. An
     /// [`Event::CheckRescheduled`] means that the time has come forward.
     pub fn check_due_ms(&self, server: ServerId) -> Option<u64> {
-        let check = &self.pool.servers.get(server)?.check;
+        let check = &self.pool.servers.find(server)?.check;
         if check.in_progress { None } else { check.due_ms }
     }
 
     /// The delay between checks in the server's present state, before it is spread.
     pub fn check_interval_ms(&self, server: ServerId) -> Option<u32> {
-        let server = self.pool.servers.get(server)?;
+        let server = self.pool.servers.find(server)?;
         server.check.config?;
         Some(server.check.interval_ms(server.next.state == OperationalState::Stopped))
     }
 
     /// Sets when the first check of a server is due; see [`health::first_check_delays_ms`].
     pub fn schedule_check(&mut self, server: ServerId, due_ms: u64) {
-        if self.pool.servers.get(server).is_some_and(|server| server.check.config.is_some()) {
+        if self.pool.servers.find(server).is_some_and(|server| server.check.config.is_some()) {
             self.pool.servers[server].check.due_ms = Some(due_ms);
         }
     }
@@ -36,7 +36,7 @@ impl<W> Farm<W> {
     /// A check is due. Returns whether to run it; it is skipped, and comes up again later, while checks are switched
     /// off or the server is in maintenance.
     pub fn check_begin(&mut self, server: ServerId, now_ms: u64) -> bool {
-        let Some(config) = self.pool.servers.get(server).and_then(|server| server.check.config) else { return false };
+        let Some(config) = self.pool.servers.find(server).and_then(|server| server.check.config) else { return false };
         let check = &mut self.pool.servers[server].check;
         if check.in_progress {
             return false;
@@ -55,9 +55,15 @@ impl<W> Farm<W> {
         true
     }
 
+    /// Whether a 404 with `http-check disable-on-404` passes conditionally. For a server that is down it is a failure
+    /// like any other wrong status, so nobody comes up just to take no visitors.
+    pub fn may_pass_conditionally(&self, server: ServerId) -> bool {
+        self.pool.servers.find(server).is_some_and(|server| server.next.state != OperationalState::Stopped)
+    }
+
     /// A check that `check_begin` allowed has ended.
     pub fn check_end(&mut self, server: ServerId, report: CheckReport, now_ms: u64) {
-        if self.pool.servers.get(server).is_none_or(|server| server.check.config.is_none()) {
+        if self.pool.servers.find(server).is_none_or(|server| server.check.config.is_none()) {
             return;
         }
         self.pool.servers[server].check.in_progress = false;
@@ -79,7 +85,7 @@ impl<W> Farm<W> {
 
     /// Switches checks of a server on or off (`enable health`, `disable health`).
     pub fn set_check_enabled(&mut self, server: ServerId, enabled: bool) -> Result<(), AdminFlagError> {
-        let Some(target) = self.pool.servers.get(server) else { return Err(AdminFlagError::UnknownServer) };
+        let Some(target) = self.pool.servers.find(server) else { return Err(AdminFlagError::UnknownServer) };
         if enabled && target.check.config.is_none() {
             return Err(AdminFlagError::NoCheck);
         }
@@ -90,7 +96,7 @@ impl<W> Farm<W> {
     /// Forces the health of a server (`set server health up|stopping|down`). Returns false if there is no such server
     /// or it is not checked.
     pub fn force_health(&mut self, server: ServerId, state: OperationalState, now_ms: u64) -> bool {
-        if self.pool.servers.get(server).is_none_or(|server| !server.check.enabled) {
+        if self.pool.servers.find(server).is_none_or(|server| !server.check.enabled) {
             return false;
         }
         let check = &mut self.pool.servers[server].check;
@@ -115,7 +121,7 @@ impl<W> Farm<W> {
     /// Counts what was seen in a server's traffic (`observe`). A run of errors of `error-limit` does what `on-error`
     /// says, and brings the next check forward to `fastinter`.
     pub fn observe(&mut self, server: ServerId, observation: Observation, now_ms: u64) {
-        let Some(target) = self.pool.servers.get(server) else { return };
+        let Some(target) = self.pool.servers.find(server) else { return };
         let (observe, on_error, limit) = (target.config.observe, target.config.on_error, target.config.error_limit);
         let Some(config) = target.check.config.filter(|_| observe != Observe::None) else { return };
         let target = &mut self.pool.servers[server];

@@ -112,7 +112,7 @@ impl<W> Farm<W> {
 
     /// The settings a server was declared with.
     pub fn server_config(&self, server: ServerId) -> Option<&ServerConfig> {
-        self.pool.servers.get(server).map(|server| &server.config)
+        self.pool.servers.find(server).map(|server| &server.config)
     }
 
     /// Computes keys as this backend's `hash-type` says. Keep a copy outside the lock.
@@ -148,7 +148,7 @@ impl<W> Farm<W> {
 
     /// Whether a wanted server may be used: it is not down, or the backend (`option persist`) or the request insists.
     pub fn accepts_forced(&self, forced: Forced) -> bool {
-        self.pool.servers.get(forced.server).is_some_and(|server| {
+        self.pool.servers.find(forced.server).is_some_and(|server| {
             server.current.state != OperationalState::Stopped || self.config.persist || forced.even_if_down
         })
     }
@@ -157,7 +157,7 @@ impl<W> Farm<W> {
     ///
     /// `waiter` is called only when the request is queued.
     pub fn pick(&mut self, request: &Request, now_ms: u64, waiter: impl FnOnce() -> W) -> Pick {
-        let mut avoid = request.avoid.filter(|&id| self.pool.servers.get(id).is_some());
+        let mut avoid = request.avoid.filter(|&id| self.pool.servers.find(id).is_some());
         if let Some(forced) = request.forced
             && self.accepts_forced(forced)
         {
@@ -211,7 +211,7 @@ impl<W> Farm<W> {
 
     /// Gives a slot back. It goes to whoever waits for it, if the limits allow.
     pub fn release(&mut self, server: ServerId, now_ms: u64) {
-        if self.pool.servers.get(server).is_none() {
+        if self.pool.servers.find(server).is_none() {
             return;
         }
         self.free_slot(server);
@@ -220,7 +220,7 @@ impl<W> Farm<W> {
 
     /// Counts another attempt on the same server (`RetryPolicy` said so).
     pub fn count_retry(&mut self, server: ServerId) {
-        if self.pool.servers.get(server).is_some() {
+        if self.pool.servers.find(server).is_some() {
             self.pool.servers[server].counters.retries += 1;
         }
         self.counters.retries += 1;

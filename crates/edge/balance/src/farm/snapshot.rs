@@ -47,7 +47,7 @@ pub struct ServerSnapshot {
 impl<W> Farm<W> {
     /// The state of a server, to be kept.
     pub fn snapshot(&self, id: ServerId, now_ms: u64) -> Option<ServerSnapshot> {
-        let server = self.pool.servers.get(id)?;
+        let server = self.pool.servers.find(id)?;
         let check = &server.check;
         let configured = server.config.maxconn.max(server.config.minconn);
         Some(ServerSnapshot {
@@ -73,7 +73,7 @@ impl<W> Farm<W> {
     /// Brings a server of a new farm into the state another one was in, by HAProxy's rules: what the configuration
     /// changed wins over what was set at run time; everything else is kept. Says nothing in the log.
     pub fn restore(&mut self, id: ServerId, snapshot: &ServerSnapshot, now_ms: u64) {
-        if self.pool.servers.get(id).is_none() {
+        if self.pool.servers.find(id).is_none() {
             return;
         }
         let events = self.events.len();

@@ -152,7 +152,7 @@ impl<W> Farm<W> {
 
     /// What those who `track` this server are to be told.
     pub fn followed(&self, server: ServerId) -> Option<Followed> {
-        let server = self.pool.servers.get(server)?;
+        let server = self.pool.servers.find(server)?;
         Some(Followed {
             state: server.next.state,
             maint: server.next.admin.is_maint(),
@@ -166,7 +166,7 @@ impl<W> Farm<W> {
 
     /// Brings a server with `track` in line with the one it follows.
     pub fn follow(&mut self, server: ServerId, followed: &Followed, now_ms: u64) {
-        if self.pool.servers.get(server).is_none() {
+        if self.pool.servers.find(server).is_none() {
             return;
         }
         let check = &mut self.pool.servers[server].check;
@@ -192,7 +192,7 @@ impl<W> Farm<W> {
 
     /// Changes a server's weight (`set weight`).
     pub fn set_weight(&mut self, server: ServerId, change: WeightChange, now_ms: u64) -> Result<(), WeightError> {
-        let Some(target) = self.pool.servers.get(server) else { return Err(WeightError::UnknownServer) };
+        let Some(target) = self.pool.servers.find(server) else { return Err(WeightError::UnknownServer) };
         let weight = match change {
             WeightChange::Percent(percent) if percent < 0 => return Err(WeightError::NegativePercent),
             WeightChange::Percent(percent) => (i64::from(target.initial_weight) * percent.min(RELATIVE_WEIGHT_MAX)
@@ -215,7 +215,7 @@ impl<W> Farm<W> {
 
     /// Changes a server's `maxconn` (`set maxconn server`). `minconn` follows it when the limit is a fixed one.
     pub fn set_maxconn(&mut self, server: ServerId, maxconn: u32, now_ms: u64) {
-        if self.pool.servers.get(server).is_none() {
+        if self.pool.servers.find(server).is_none() {
             return;
         }
         let target = &mut self.pool.servers[server];
@@ -281,7 +281,7 @@ impl<W> Farm<W> {
     }
 
     fn set_flag(&mut self, id: ServerId, flag: Flag<'_>, now_ms: u64) {
-        if self.pool.servers.get(id).is_none_or(|server| server.next.admin.contains(flag.flag)) {
+        if self.pool.servers.find(id).is_none_or(|server| server.next.admin.contains(flag.flag)) {
             return;
         }
         let server = &mut self.pool.servers[id];
@@ -290,7 +290,7 @@ impl<W> Farm<W> {
     }
 
     fn clear_flag(&mut self, id: ServerId, flag: AdminState, now_ms: u64) {
-        if self.pool.servers.get(id).is_none_or(|server| !server.next.admin.contains(flag)) {
+        if self.pool.servers.find(id).is_none_or(|server| !server.next.admin.contains(flag)) {
             return;
         }
         let server = &mut self.pool.servers[id];
@@ -520,7 +520,8 @@ impl<W> Farm<W> {
                 self.say(LogLevel::Notice, self.subject(id, &format!(" is {up} (leaving forced drain)")));
                 self.engine.changed(&mut self.pool, id);
             }
-            (true, true) if current != next => {
+            // NOTE: HAProxy repeats this at every change of such a server.
+            (true, true) => {
                 let what = if forced {
                     " remains in forced drain mode".to_owned()
                 } else {
@@ -530,7 +531,7 @@ impl<W> Farm<W> {
                 let server = &mut self.pool.servers[id];
                 server.current.admin = server.next.admin;
             }
-            _ => {}
+            (false, false) => {}
         }
     }
 

@@ -198,36 +198,36 @@ impl<W> Farm<W> {
 
     /// Streams that hold a slot of a server: `srv_conn`.
     pub fn served(&self, server: ServerId) -> u32 {
-        self.pool.servers.get(server).map_or(0, |server| server.served)
+        self.pool.servers.find(server).map_or(0, |server| server.served)
     }
 
     /// Requests in a server's queue: `srv_queue`.
     pub fn server_queued(&self, server: ServerId) -> u32 {
-        self.pool.servers.get(server).map_or(0, |server| server.queued)
+        self.pool.servers.find(server).map_or(0, |server| server.queued)
     }
 
     /// How many streams a server may hold now, dynamic limit and slow start included; `None` without a limit.
     pub fn limit(&self, server: ServerId, now_ms: u64) -> Option<u32> {
-        self.pool.servers.get(server)?;
+        self.pool.servers.find(server)?;
         Some(self.pool.limit(server, now_ms)).filter(|&limit| limit > 0)
     }
 
     /// Whether a server may be given new visitors: `srv_is_up` of one that is not draining.
     pub fn is_usable(&self, server: ServerId) -> bool {
-        self.pool.servers.get(server).is_some_and(|server| server.current.is_usable())
+        self.pool.servers.find(server).is_some_and(|server| server.current.is_usable())
     }
 
     /// Whether a server is up, as `srv_is_up` sees it: not in maintenance, and running (draining included).
     pub fn is_up(&self, server: ServerId) -> bool {
         self.pool
             .servers
-            .get(server)
+            .find(server)
             .is_some_and(|server| !server.current.admin.is_maint() && server.current.state != OperationalState::Stopped)
     }
 
     /// The state of a server.
     pub fn status(&self, server: ServerId) -> Option<ServerStatus> {
-        let server = self.pool.servers.get(server)?;
+        let server = self.pool.servers.find(server)?;
         let admin = server.current.admin;
         if admin.contains(AdminState::RESOLUTION_MAINT) {
             return Some(ServerStatus::MaintResolution);
@@ -270,7 +270,7 @@ impl<W> Farm<W> {
     /// All numbers of a server.
     pub fn server_stats(&self, id: ServerId, now_ms: u64) -> Option<ServerStats> {
         let status = self.status(id)?;
-        let server = self.pool.servers.get(id)?;
+        let server = self.pool.servers.find(id)?;
         let (multiplier, divider) = (self.pool.weight_multiplier, self.pool.weight_divider);
         let since_change_s = (now_ms / 1_000).saturating_sub(server.last_change_ms / 1_000);
         let is_down = server.current.state == OperationalState::Stopped;

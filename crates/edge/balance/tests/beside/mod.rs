@@ -5,8 +5,6 @@
 //! their name, or hold a request until they are told to answer.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test helper fails the test")]
-
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use balance::{Algorithm, FarmConfig, HashFunction, HashType, ServerConfig};
+use balance::{Algorithm, Event, Farm, FarmConfig, HashFunction, HashType, ProxyType, ServerConfig};
 
 pub const HAPROXY: &str = "/usr/sbin/haproxy";
 /// How long to wait for something that must come.
@@ -46,7 +44,13 @@ pub struct Case {
 
 impl Case {
     pub fn new(farm: FarmConfig, servers: Vec<ServerConfig>) -> Self {
-        Self { farm, servers, lines: Vec::new(), addresses: Vec::new() }
+        // Cases are written as `listen` sections.
+        Self {
+            farm: FarmConfig { proxy_type: ProxyType::Proxy, ..farm },
+            servers,
+            lines: Vec::new(),
+            addresses: Vec::new(),
+        }
     }
 }
 
@@ -153,6 +157,41 @@ fn section(case: &Case, directory: &Path) -> String {
     text
 }
 
+/// The cells of a line of comma separated values.
+fn csv(line: &str) -> Vec<String> {
+    let mut cells = vec![String::new()];
+    let mut quoted = false;
+    for character in line.chars() {
+        match character {
+            '"' => quoted = !quoted,
+            ',' if !quoted => cells.push(String::new()),
+            other => cells.last_mut().unwrap().push(other),
+        }
+    }
+    cells
+}
+
+/// Leaves out how long checks took.
+fn without_durations(line: &str) -> String {
+    match line.split_once("check duration: ") {
+        Some((before, after)) => {
+            format!("{before}check duration: N{}", after.trim_start_matches(|c: char| c.is_ascii_digit()))
+        }
+        None => line.to_owned(),
+    }
+}
+
+/// Takes what the farm has said since the last time.
+pub fn take_messages<W>(farm: &mut Farm<W>) -> Vec<String> {
+    let mut messages = Vec::new();
+    while let Some(event) = farm.poll_event() {
+        if let Event::Message(message) = event {
+            messages.push(message.console_text);
+        }
+    }
+    messages
+}
+
 /// A request that arrived at a server.
 pub struct Arrival {
     /// The name of the server.
@@ -173,11 +212,16 @@ pub struct Beside {
 
 impl Beside {
     pub fn start(test: &str, cases: &[Case]) -> Self {
+        Self::start_with(test, cases, "")
+    }
+
+    /// The same, with one more line in the global section.
+    pub fn start_with(test: &str, cases: &[Case], global: &str) -> Self {
         let directory = std::env::temp_dir().join(format!("balance-{}-{test}", std::process::id()));
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir_all(&directory).unwrap();
         let mut text = format!(
-            "global\n  nbthread 1\n  stats socket {0}/admin level admin\n  stats timeout 1h\ndefaults\n  mode http\n  \
+            "global\n  nbthread 1\n  {global}\n  stats socket {0}/admin level admin\n  stats timeout 1h\ndefaults\n  mode http\n  \
              timeout connect 10s\n  timeout client 60s\n  timeout server 60s\n  timeout queue 60s\n  option httpclose\n  \
              http-reuse never\n",
             directory.display()
@@ -226,6 +270,32 @@ impl Beside {
         self.stderr.lock().unwrap().clone()
     }
 
+    /// Compares what the farm has said about a backend with what HAProxy has printed about it.
+    pub fn compare_messages(&self, backend: &str, ours: &[String]) {
+        self.compare_messages_but(backend, ours, |line| line);
+    }
+
+    /// The same, after something that may differ was taken out of both.
+    pub fn compare_messages_but(&self, backend: &str, ours: &[String], tidy: fn(String) -> String) {
+        let (server, quoted) = (format!("{backend}/"), format!("'{backend}'"));
+        let since = Instant::now();
+        loop {
+            let theirs: Vec<String> = self
+                .stderr()
+                .lines()
+                .filter(|line| line.contains(&server) || line.contains(&quoted))
+                .map(|line| line.split_once(") : ").unwrap().1.to_owned())
+                .map(|line| tidy(without_durations(&line)))
+                .collect();
+            if theirs.len() >= ours.len() || since.elapsed() > PATIENCE {
+                let ours: Vec<String> = ours.iter().map(|line| tidy(without_durations(line))).collect();
+                assert_eq!(ours.join("\n"), theirs.join("\n"), "ours is left, HAProxy's right");
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Sends a command to the stats socket.
     pub fn command(&self, command: &str) -> String {
         let mut socket = UnixStream::connect(self.directory.join("admin")).unwrap();
@@ -244,9 +314,9 @@ impl Beside {
         lines
             .filter(|line| !line.is_empty())
             .map(|line| {
-                let cells: Vec<&str> = line.split(',').collect();
-                let fields = header.iter().zip(&cells).map(|(name, cell)| ((*name).to_owned(), (*cell).to_owned()));
-                (cells[1].to_owned(), fields.collect())
+                let cells = csv(line);
+                let fields = header.iter().zip(&cells).map(|(name, cell)| ((*name).to_owned(), cell.clone()));
+                (cells[1].clone(), fields.collect())
             })
             .collect()
     }
