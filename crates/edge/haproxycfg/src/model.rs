@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, net::SocketAddr, sync::Arc, time::Duration};
 
-use sample::{Condition, Expr, LogFormat};
+use sample::{Condition, Expression as Expr, LogFormat};
 
 /// A place in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct Config {
 pub struct Global {
     /// `nbthread`: workers; `None` means one per usable core.
     pub nbthread: Option<u32>,
-    /// `cpu-map`: cores by worker.
+    /// `cpu-map`: cores by worker, from 1; 0 stands for all workers.
     pub cpu_map: Vec<(u32, Vec<usize>)>,
     /// `maxconn`: connections of the process.
     pub maxconn: Option<u32>,
@@ -74,7 +74,7 @@ pub struct Global {
     pub logs: Vec<LogTarget>,
     /// `log-tag`.
     pub log_tag: Option<String>,
-    /// `log-send-hostname`.
+    /// `log-send-hostname`; empty text (no argument) is the name of the machine.
     pub log_send_hostname: Option<String>,
     /// `stats socket` lines.
     pub stats_sockets: Vec<StatsSocket>,
@@ -395,11 +395,28 @@ pub struct Proxy {
     pub persist_rules: Vec<PersistRule>,
     /// `load-server-state-from-file`.
     pub load_server_state: LoadServerState,
+    /// `server-state-file-name`; the backend's name otherwise.
+    pub server_state_file_name: Option<String>,
+    /// `clitcpka-cnt`, `-idle`, `-intvl`.
+    pub client_keepalive: TcpKeepalive,
+    /// `srvtcpka-cnt`, `-idle`, `-intvl`.
+    pub server_keepalive: TcpKeepalive,
     /// `email-alert` and the like are refused by the parser and so are not here.
     /// Whether `option httpclose`, `http-server-close` or keep-alive rules connections.
     pub connection_mode: ConnectionMode,
     /// The acls declared in the section, by name, for `show` commands: name and source text.
     pub acl_names: Vec<String>,
+}
+
+/// Probes of TCP keep-alive; what is not given is the system's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpKeepalive {
+    /// Probes without an answer after which the connection is closed.
+    pub count: Option<u32>,
+    /// Time without data before the first probe.
+    pub idle: Option<Duration>,
+    /// Time between probes.
+    pub interval: Option<Duration>,
 }
 
 /// How connections are kept; the last one named in the section wins.
@@ -1116,7 +1133,7 @@ pub enum HttpAction {
         expr: Expr,
         /// Slot in the captures of the frontend.
         slot: usize,
-        /// Bytes kept.
+        /// Bytes kept; `usize::MAX` when only the slot's own length limits them.
         len: usize,
     },
     /// `set-log-level`; `None` is `silent`.
@@ -1231,6 +1248,29 @@ pub struct SetVariable {
     pub name: sample::VariableName,
     /// To what.
     pub value: VariableValue,
+    /// `set-var(name,condition...)`: only when all hold.
+    pub conditions: Vec<VariableCondition>,
+}
+
+/// A condition of `set-var(name,condition...)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VariableCondition {
+    /// `ifexists`: the variable was set before, even if unset since.
+    Exists,
+    /// `ifnotexists`.
+    NotExists,
+    /// `ifempty`: the new value is empty; integers never are.
+    Empty,
+    /// `ifnotempty`.
+    NotEmpty,
+    /// `ifset`: the variable has a value.
+    Set,
+    /// `ifnotset`.
+    NotSet,
+    /// `ifgt`: the variable's value is greater than the new one; both are integers.
+    Greater,
+    /// `iflt`: the variable's value is less than the new one; both are integers.
+    Less,
 }
 
 /// What a variable is set to.
@@ -1405,7 +1445,7 @@ pub struct CaptureCookie {
     pub name: String,
     /// Bytes kept.
     pub len: usize,
-    /// Whether `name` is only the beginning (given with `*`).
+    /// Whether `name` is only the beginning; otherwise it was given with a `=` behind it, which is not part of it.
     pub prefix: bool,
 }
 
@@ -1433,8 +1473,17 @@ pub struct LogTarget {
 pub enum LogDestination {
     /// Syslog over UDP.
     Udp(SocketAddr),
+    /// Syslog over UDP to a host that is looked up at start.
+    UdpHost {
+        /// Its name.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
     /// Syslog over a unix datagram socket.
     Unix(String),
+    /// Syslog over an abstract unix datagram socket.
+    Abstract(String),
     /// `stdout`, `stderr`, `fd@N`.
     Descriptor(i32),
     /// `ring@name`.
@@ -1444,10 +1493,12 @@ pub enum LogDestination {
 /// `format` of a `log` line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogLineFormat {
+    /// No `format`: as HAProxy does, `rfc3164` with `log-send-hostname` and `local` without.
+    #[default]
+    Unspecified,
     /// `local`.
     Local,
     /// `rfc3164`.
-    #[default]
     Rfc3164,
     /// `rfc5424`.
     Rfc5424,
@@ -1489,6 +1540,8 @@ pub enum CheckStep {
         send_proxy: bool,
         /// `linger`.
         linger: bool,
+        /// `default`: with `send-proxy` of the server line.
+        default: bool,
     },
     /// `http-check send`, and the request line of `option httpchk`.
     SendHttp {

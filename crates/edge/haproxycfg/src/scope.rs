@@ -1,15 +1,20 @@
 //! What a keyword parser may see and change: the section it stands in, everything read so far, files, and diagnostics.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
-use sample::{Condition, Expr, LogFormat, Place, Regex, VariableName};
+use sample::{AclSet, PatternFiles};
 
 use crate::{
+    bridge::NamedReference,
     diagnostics::{Diagnostic, Diagnostics, Problem, Severity},
+    keywords,
     line::Line,
-    model::{Global, Location, Proxy, ProxyIndex, ProxyKind, Server, ServerIndex, Userlist},
+    model::{Global, Proxy, ProxyIndex, ProxyKind, Server, ServerIndex, Userlist},
     rules,
-    source::Files,
+    source::{Files, ReadError},
 };
 
 /// The section that is being read.
@@ -39,7 +44,9 @@ pub struct ProxyDraft {
     pub rules: rules::Pending,
     /// The line of its section.
     pub line: Option<Line>,
-    pub(crate) simple: crate::proxy::Pending,
+    pub(crate) simple: keywords::proxy::Pending,
+    /// ACLs declared in it, which no other section sees.
+    pub(crate) acls: AclSet,
 }
 
 /// A server while it is read.
@@ -47,11 +54,11 @@ pub struct ProxyDraft {
 pub struct ServerDraft {
     /// What is known for sure.
     pub server: Server,
-    pub(crate) pending: crate::server::Pending,
+    pub(crate) pending: keywords::server::Pending,
 }
 
 /// Everything read so far.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct State {
     /// The `global` sections.
     pub global: Global,
@@ -63,7 +70,11 @@ pub struct State {
     pub userlists: BTreeMap<String, Userlist>,
     /// What the rule parsers keep that belongs to no proxy (`http-errors` sections and the like).
     pub rules: rules::Shared,
-    pub(crate) simple: crate::global::Pending,
+    pub(crate) simple: keywords::global::Pending,
+    /// Proxies by name, in order.
+    pub(crate) names: HashMap<Arc<str>, Vec<u32>>,
+    pub(crate) pattern_files: PatternFiles,
+    pub(crate) references: Vec<NamedReference>,
 }
 
 /// What a keyword parser may see and change.
@@ -74,6 +85,11 @@ pub struct Scope<'a> {
     pub section: Section,
     pub(crate) diagnostics: &'a mut Diagnostics,
     pub(crate) files: &'a dyn Files,
+    /// The keyword that opened the section.
+    pub(crate) section_keyword: String,
+    /// The name of the section, or its keyword if it has none: `.SECTION`.
+    pub(crate) section_name: String,
+    /// Stands in where a proxy is asked for outside of one.
     pub(crate) outside: ProxyDraft,
 }
 
@@ -86,6 +102,12 @@ impl Scope<'_> {
             _ => None,
         };
         draft.unwrap_or(&mut self.outside)
+    }
+
+    /// Whether a proxy or `defaults` section is being read.
+    #[must_use]
+    pub fn in_proxy(&self) -> bool {
+        matches!(self.section, Section::Defaults(_) | Section::Proxy(_))
     }
 
     /// Whether a `defaults` section is being read.
@@ -109,9 +131,7 @@ impl Scope<'_> {
     #[must_use]
     pub fn has_frontend(&self) -> bool {
         match self.section {
-            Section::Proxy(index) => {
-                self.state.proxies.get(index).is_some_and(|draft| draft.proxy.kind.has_frontend())
-            }
+            Section::Proxy(index) => self.state.proxies.get(index).is_some_and(|draft| draft.proxy.kind.has_frontend()),
             _ => self.in_defaults(),
         }
     }
@@ -129,11 +149,10 @@ impl Scope<'_> {
     #[must_use]
     pub fn kind_word(&self) -> &'static str {
         match self.section {
-            Section::Proxy(index) => match self.state.proxies.get(index).map(|draft| draft.proxy.kind) {
-                Some(ProxyKind::Frontend) => "frontend",
-                Some(ProxyKind::Backend) => "backend",
-                _ => "proxy",
-            },
+            Section::Proxy(index) => {
+                let kind = self.state.proxies.get(index).map_or(ProxyKind::Listen, |draft| draft.proxy.kind);
+                crate::finish::kind_word(kind)
+            }
             _ => "defaults",
         }
     }
@@ -163,5 +182,99 @@ impl Scope<'_> {
     #[must_use]
     pub fn frontend_named(&self, name: &str) -> Option<ProxyIndex> {
         self.proxy_named(name, ProxyKind::has_frontend)
+    }
+}
+
+impl Scope<'_> {
+    /// The server of this name in a proxy. Complete only in `finish`.
+    #[must_use]
+    pub fn server_named(&self, proxy: ProxyIndex, name: &str) -> Option<ServerIndex> {
+        let draft = self.state.proxies.get(usize::try_from(proxy.0).ok()?)?;
+        let index = draft.proxy.servers.iter().position(|server| &*server.name == name)?;
+        u32::try_from(index).ok().map(ServerIndex)
+    }
+
+    fn proxy_named(&self, name: &str, has_side: fn(ProxyKind) -> bool) -> Option<ProxyIndex> {
+        let has_side = |index: &u32| {
+            let index = usize::try_from(*index).unwrap_or(usize::MAX);
+            self.state.proxies.get(index).is_some_and(|draft| has_side(draft.proxy.kind))
+        };
+        self.state.names.get(name)?.iter().copied().find(has_side).map(ProxyIndex)
+    }
+
+    /// The value of an environment variable.
+    #[must_use]
+    pub fn variable_of_environment(&self, name: &str) -> Option<&str> {
+        self.state.global.environment.get(name).map(String::as_str)
+    }
+
+    /// The path that stands for `path` under `default-path`.
+    #[must_use]
+    pub fn resolve_path(&self, path: &str) -> String {
+        join(self.state.simple.current_directory.as_deref(), path)
+    }
+
+    /// The contents of a file, `default-path` applied.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(&self, path: &str) -> Result<Arc<[u8]>, ReadError> {
+        self.files.read(&self.resolve_path(path))
+    }
+
+    /// The contents of the file that the word at `index` names.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read_file(&self, line: &Line, index: usize) -> Result<Arc<[u8]>, Problem> {
+        let path = line.word(index);
+        self.read(path).map_err(|error| Problem::new(format!("cannot open file '{path}' : {error}.")).at(index))
+    }
+
+    /// What messages call the section: `global`, `defaults`, `frontend`, `backend`, `listen`.
+    #[must_use]
+    pub fn section_word(&self) -> &str {
+        &self.section_keyword
+    }
+}
+
+impl<'a> Scope<'a> {
+    /// Before the first line of the first file.
+    pub(crate) fn new(state: &'a mut State, diagnostics: &'a mut Diagnostics, files: &'a dyn Files) -> Self {
+        Self {
+            state,
+            section: Section::None,
+            diagnostics,
+            files,
+            section_keyword: String::new(),
+            section_name: String::new(),
+            outside: ProxyDraft::default(),
+        }
+    }
+
+    /// A file begins: no section is open, and relative paths may be relative to the file.
+    pub(crate) fn enter_file(&mut self, path: &str) {
+        self.leave_section();
+        self.state.simple.current_directory = self.state.simple.default_path.directory(path);
+    }
+
+    /// A file ends, and its last section with it.
+    pub(crate) fn leave_file(&mut self) {
+        self.leave_section();
+        self.state.simple.current_directory = None;
+    }
+
+    fn leave_section(&mut self) {
+        self.section = Section::None;
+        self.section_keyword.clear();
+        self.section_name.clear();
+    }
+}
+
+/// `path` below `directory` if it is relative and there is one.
+pub(crate) fn join(directory: Option<&str>, path: &str) -> String {
+    match directory {
+        Some(directory) if !path.starts_with('/') && !directory.is_empty() => format!("{directory}/{path}"),
+        _ => path.to_owned(),
     }
 }

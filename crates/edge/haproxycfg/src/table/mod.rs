@@ -4,12 +4,21 @@
 //! a line that says what it does and an example. The parser dispatches by this table, error messages suggest from it,
 //! and `explain` and the reference are rendered from it.
 
+mod bind;
+mod global;
+mod option;
+mod other;
+mod proxy;
+mod sections;
+mod server;
+
 use std::{collections::HashMap, ops::BitOr, sync::OnceLock};
 
 use crate::{
     diagnostics::Problem,
+    keywords::bind::BindDraft,
     line::Line,
-    model::{Bind, HttpAction, TcpAction},
+    model::{HttpAction, TcpAction},
     scope::{Scope, ServerDraft},
 };
 
@@ -145,7 +154,7 @@ pub enum Support {
 /// A parser of a whole line.
 pub type LineParser = fn(&mut Scope<'_>, &Line) -> Result<(), Problem>;
 /// A parser of one word of a `bind` line and its arguments; moves the index past them.
-pub type BindParser = fn(&mut Scope<'_>, &Line, &mut usize, &mut Bind) -> Result<(), Problem>;
+pub type BindParser = fn(&mut Scope<'_>, &Line, &mut usize, &mut BindDraft) -> Result<(), Problem>;
 /// A parser of one word of a `server` line and its arguments; moves the index past them.
 pub type ServerParser = fn(&mut Scope<'_>, &Line, &mut usize, &mut ServerDraft) -> Result<(), Problem>;
 /// A parser of an action: the index stands at the action's name and is moved past its arguments, to `if` or the end.
@@ -311,5 +320,128 @@ impl Keyword {
     pub const fn strict(mut self) -> Self {
         self.strict = true;
         self
+    }
+}
+
+/// Every keyword, table by table.
+pub fn all() -> impl Iterator<Item = &'static Keyword> {
+    TABLES.iter().chain(crate::rules::TABLES).flat_map(|table| table.iter())
+}
+
+const TABLES: &[&[Keyword]] = &[
+    sections::KEYWORDS,
+    global::KEYWORDS,
+    proxy::KEYWORDS,
+    option::KEYWORDS,
+    bind::KEYWORDS,
+    server::KEYWORDS,
+    other::KEYWORDS,
+];
+
+struct Index {
+    exact: HashMap<(Group, &'static str), &'static Keyword>,
+    prefixes: Vec<&'static Keyword>,
+}
+
+fn index() -> &'static Index {
+    static INDEX: OnceLock<Index> = OnceLock::new();
+    INDEX.get_or_init(|| {
+        let mut index = Index { exact: HashMap::new(), prefixes: Vec::new() };
+        for keyword in all() {
+            if keyword.name.ends_with('*') {
+                index.prefixes.push(keyword);
+            } else {
+                index.exact.insert((keyword.group, keyword.name), keyword);
+            }
+        }
+        index
+    })
+}
+
+/// The keyword of this name.
+#[must_use]
+pub fn find(group: Group, word: &str) -> Option<&'static Keyword> {
+    let index = index();
+    if let Some(keyword) = index.exact.get(&(group, word)) {
+        return Some(keyword);
+    }
+    index.prefixes.iter().copied().find(|keyword| {
+        keyword.group == group && keyword.name.strip_suffix('*').is_some_and(|prefix| word.starts_with(prefix))
+    })
+}
+
+/// Names of a group that may be suggested: those that would be understood.
+pub fn supported_names(group: Group) -> impl Iterator<Item = &'static str> {
+    all()
+        .filter(move |keyword| keyword.group == group && !matches!(keyword.support, Support::Removed(_)))
+        .map(|keyword| keyword.name.trim_end_matches(['*', '(']))
+}
+
+/// Where else a word would be understood; continues "the word ...".
+#[must_use]
+pub fn elsewhere(group: Group, word: &str) -> Option<String> {
+    let keyword = all().find(|keyword| keyword.group != group && keyword.name == word)?;
+    Some(format!("belongs to {}", keyword.group.place()))
+}
+
+impl Group {
+    /// Where the keywords of this group stand, for people.
+    #[must_use]
+    pub fn place(self) -> &'static str {
+        match self {
+            Self::Section => "the beginning of a section",
+            Self::Directive => "any place, on a line of its own",
+            Self::Global => "the global section",
+            Self::GlobalStats => "'stats' in the global section",
+            Self::Proxy => "defaults, frontend, backend and listen sections",
+            Self::Option => "'option'",
+            Self::Timeout => "'timeout'",
+            Self::Stats => "'stats' in a proxy",
+            Self::Bind => "'bind' lines",
+            Self::Server => "'server' and 'default-server' lines",
+            Self::HttpRequest => "'http-request'",
+            Self::HttpResponse => "'http-response'",
+            Self::HttpAfterResponse => "'http-after-response'",
+            Self::TcpRequestConnection => "'tcp-request connection'",
+            Self::TcpRequestSession => "'tcp-request session'",
+            Self::TcpRequestContent => "'tcp-request content'",
+            Self::TcpResponseContent => "'tcp-response content'",
+            Self::HttpCheck => "'http-check'",
+            Self::TcpCheck => "'tcp-check'",
+            Self::Userlist => "userlist sections",
+            Self::Peers => "peers sections",
+            Self::Resolvers => "resolvers sections",
+            Self::Mailers => "mailers sections",
+            Self::Program => "program sections",
+            Self::HttpErrors => "http-errors sections",
+            Self::Ring => "ring sections",
+            Self::Cache => "cache sections",
+            Self::FcgiApp => "fcgi-app sections",
+            Self::LogForward => "log-forward sections",
+        }
+    }
+}
+
+impl Group {
+    /// The words before a keyword of this group.
+    #[must_use]
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::GlobalStats | Self::Stats => "stats",
+            Self::Option => "option",
+            Self::Timeout => "timeout",
+            Self::Bind => "bind ...",
+            Self::Server => "server ...",
+            Self::HttpRequest => "http-request",
+            Self::HttpResponse => "http-response",
+            Self::HttpAfterResponse => "http-after-response",
+            Self::TcpRequestConnection => "tcp-request connection",
+            Self::TcpRequestSession => "tcp-request session",
+            Self::TcpRequestContent => "tcp-request content",
+            Self::TcpResponseContent => "tcp-response content",
+            Self::HttpCheck => "http-check",
+            Self::TcpCheck => "tcp-check",
+            _ => "",
+        }
     }
 }

@@ -1,0 +1,154 @@
+//! What a word of the language means, for people who ask.
+
+use std::fmt::Write as _;
+
+use crate::{
+    nearest,
+    table::{self, Keyword, Sections, Support},
+};
+
+/// Most words that are suggested for an unknown one.
+const SUGGESTIONS_MAX: usize = 5;
+
+/// All that `word` means, wherever it may stand; the nearest words if it means nothing.
+///
+/// Several words are taken together where that names a keyword: `option forwardfor`, `http-request deny`.
+#[must_use]
+pub fn explain(word: &str) -> String {
+    let mut text = String::new();
+    let words: Vec<&str> = word.split_ascii_whitespace().collect();
+    let Some(last) = words.last() else { return "explain what?\n".to_owned() };
+    let matches = |keyword: &&Keyword| is_named(keyword.name, last) || keyword.path().as_str() == words.join(" ");
+    let mut found: Vec<&Keyword> = table::all().filter(matches).collect();
+    if words.len() > 1 {
+        let above = words.join(" ");
+        let exact: Vec<&Keyword> = found.iter().copied().filter(|keyword| is_named(&keyword.path(), &above)).collect();
+        if !exact.is_empty() {
+            found = exact;
+        }
+    }
+    for keyword in found {
+        explain_keyword(&mut text, keyword);
+    }
+    explain_samples(&mut text, last);
+    if text.is_empty() {
+        suggest(&mut text, word, last);
+    }
+    text
+}
+
+/// Whether `word` is the keyword `name`, which may stand for all words that begin with it.
+fn is_named(name: &str, word: &str) -> bool {
+    name == word
+        || name.strip_suffix('*').is_some_and(|prefix| word.starts_with(prefix) || prefix.trim_end_matches('(') == word)
+}
+
+fn explain_keyword(text: &mut String, keyword: &Keyword) {
+    let _ = writeln!(text, "{} {}", keyword.path(), keyword.arguments);
+    let _ = writeln!(text, "    {}", keyword.doc);
+    let _ = writeln!(text, "    in: {}", keyword.places());
+    if let Some(state) = keyword.state_text() {
+        let _ = writeln!(text, "    {state}");
+    }
+    if !keyword.example.is_empty() {
+        let _ = writeln!(text, "    example: {}", keyword.example);
+    }
+    let chapter = match keyword.chapter {
+        "" => "an addition of Tidegate".to_owned(),
+        chapter => format!("chapter {chapter} of HAProxy 2.6's manual"),
+    };
+    let _ = writeln!(text, "    see: {chapter}\n");
+}
+
+fn explain_samples(text: &mut String, word: &str) {
+    let word = word.split('(').next().unwrap_or(word);
+    for fetch in sample::fetches() {
+        if fetch.name == word || fetch.aliases.contains(&word) {
+            let _ = writeln!(text, "{} : {:?}", fetch.signature(), fetch.output);
+            let _ = writeln!(text, "    sample fetch: {}", fetch.doc);
+            sample_state(text, &fetch.state, fetch.example);
+        }
+    }
+    for converter in sample::converters() {
+        if converter.name == word {
+            let _ = writeln!(text, "{}", converter.signature());
+            let _ = writeln!(text, "    converter: {}", converter.doc);
+            sample_state(text, &converter.state, converter.example);
+        }
+    }
+}
+
+fn sample_state(text: &mut String, state: &sample::State, example: &str) {
+    if let sample::State::NotYet { comes_with } = state {
+        let _ = writeln!(text, "    not supported yet: comes with {comes_with}");
+    }
+    if !example.is_empty() {
+        let _ = writeln!(text, "    example: {example}");
+    }
+    text.push('\n');
+}
+
+fn suggest(text: &mut String, word: &str, last: &str) {
+    let _ = writeln!(text, "'{word}' is not a word of the language.");
+    let mut names: Vec<&str> = table::all().map(|keyword| keyword.name).collect();
+    names.extend(sample::fetches().map(|fetch| fetch.name));
+    names.extend(sample::converters().map(|converter| converter.name));
+    names.sort_unstable();
+    names.dedup();
+    let mut suggestions: Vec<&str> =
+        names.iter().copied().filter(|name| name.contains(last)).take(SUGGESTIONS_MAX).collect();
+    if let Some(nearest) = nearest::nearest(last, names.iter().copied()) {
+        suggestions.insert(0, nearest);
+    }
+    suggestions.dedup();
+    if !suggestions.is_empty() {
+        let _ = writeln!(text, "Nearest: {}", suggestions.join(", "));
+    }
+}
+
+impl Keyword {
+    /// The words that lead to it: `option forwardfor`, `bind ... accept-proxy`.
+    #[must_use]
+    pub fn path(&self) -> String {
+        match self.group.prefix() {
+            "" => self.name.to_owned(),
+            prefix => format!("{prefix} {}", self.name),
+        }
+    }
+
+    /// The sections or lines where it may stand.
+    #[must_use]
+    pub fn places(&self) -> String {
+        if self.sections == Sections::NONE {
+            return self.group.place().to_owned();
+        }
+        let mut places = Vec::new();
+        if self.sections.contains(Sections::DEFAULTS) {
+            places.push("defaults");
+        } else if self.sections.contains(Sections::NAMED_DEFAULTS) {
+            places.push("named defaults");
+        }
+        if self.sections.contains(Sections::FRONTEND) {
+            places.push("frontend");
+        }
+        if self.sections.contains(Sections::BACKEND) {
+            places.push("backend");
+        }
+        if self.sections.intersects(Sections::FRONTEND_BACKEND) {
+            places.push("listen");
+        }
+        places.join(", ")
+    }
+
+    /// How far it is supported, unless fully.
+    #[must_use]
+    pub fn state_text(&self) -> Option<String> {
+        match self.support {
+            Support::Supported => None,
+            Support::Harmless(why) => Some(format!("no effect (a warning): {why}")),
+            Support::NotYet(why) => Some(format!("not supported yet (an error): {why}")),
+            Support::Removed(message) => Some(format!("removed (an error): {message}")),
+            Support::Deprecated(message) => Some(format!("deprecated (a warning): {message}")),
+        }
+    }
+}

@@ -1,0 +1,451 @@
+//! What is done once all sections have been read: names are resolved, numbers given, and HAProxy's checks of the whole
+//! configuration run.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use sample::ReferenceKind;
+
+use crate::{
+    bridge::NamedReference,
+    diagnostics::{Diagnostic, Prefix, Problem, Severity},
+    keywords::option,
+    line::Line,
+    model::{Config, HttpReuse, LoadServerState, Mode, Proxy, ProxyIndex, ProxyKind, ServerIndex},
+    rules,
+    scope::{Scope, Section},
+};
+
+/// HAProxy's word for a kind of proxy in messages.
+#[must_use]
+pub fn kind_word(kind: ProxyKind) -> &'static str {
+    match kind {
+        ProxyKind::Frontend => "frontend",
+        ProxyKind::Backend => "backend",
+        ProxyKind::Listen => "proxy",
+    }
+}
+
+/// HAProxy's word for a mode in messages.
+#[must_use]
+pub fn mode_word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Tcp => "tcp",
+        Mode::Http => "http",
+    }
+}
+
+/// Resolves and checks everything.
+pub fn finish(scope: &mut Scope<'_>) {
+    number_proxies(scope);
+    rules::finish_shared(scope);
+    for index in 0..scope.state.proxies.len() {
+        scope.section = Section::Proxy(index);
+        number_servers(scope);
+        resolve_default_backend(scope, index);
+        rules::finish(scope);
+        resolve_tracks(scope, index);
+        check_proxy(scope);
+    }
+    scope.section = Section::None;
+    check_tracks(scope);
+    check_references(scope);
+}
+
+/// Gives each proxy without `id` the next free number; those that are disabled count, so that nothing is renumbered.
+fn number_proxies(scope: &mut Scope<'_>) {
+    let forced: HashSet<u32> =
+        scope.state.proxies.iter().filter(|draft| draft.simple.is_id_forced).map(|draft| draft.proxy.id).collect();
+    let mut next = 1;
+    for draft in &mut scope.state.proxies {
+        if !draft.simple.is_id_forced {
+            while forced.contains(&next) {
+                next += 1;
+            }
+            draft.proxy.id = next;
+        }
+        next += 1;
+    }
+}
+
+/// Numbers servers like proxies, and refuses two of the same name unless their numbers were given.
+fn number_servers(scope: &mut Scope<'_>) {
+    let draft = scope.proxy();
+    let pending = std::mem::take(&mut draft.simple.servers);
+    let servers = &mut draft.proxy.servers;
+    let forced: HashSet<u32> =
+        servers.iter().zip(&pending).filter(|(_, pending)| pending.is_id_forced).map(|(server, _)| server.id).collect();
+    let mut next = 1;
+    let mut names: HashMap<Arc<str>, u32> = HashMap::new();
+    let mut duplicates = Vec::new();
+    for (server, pending) in servers.iter_mut().zip(&pending) {
+        if !pending.is_id_forced {
+            if let Some(first) = names.get(&server.name) {
+                duplicates.push((pending.line.clone(), Arc::clone(&server.name), *first));
+            } else {
+                names.insert(Arc::clone(&server.name), server.location.line);
+            }
+            while forced.contains(&next) {
+                next += 1;
+            }
+            server.id = next;
+        }
+        next += 1;
+        // A ceiling below the floor is a ceiling at the floor; without a floor the limit does not move.
+        if server.minconn > server.maxconn {
+            server.maxconn = server.minconn;
+        } else if server.minconn == 0 {
+            server.minconn = server.maxconn;
+        }
+    }
+    draft.simple.servers = pending;
+    let (kind, owner) = (scope.kind_word(), Arc::clone(&scope.proxy().proxy.name));
+    for (line, name, first) in duplicates {
+        let Some(line) = line else { continue };
+        let message = format!(
+            "{kind} '{owner}', another server named '{name}' was already defined at line {first}, please use distinct \
+             names."
+        );
+        scope.alert(&line, Problem::new(message).at(1));
+    }
+}
+
+fn proxy_at<'a>(scope: &'a Scope<'_>, index: ProxyIndex) -> Option<&'a Proxy> {
+    scope.state.proxies.get(usize::try_from(index.0).ok()?).map(|draft| &draft.proxy)
+}
+
+fn resolve_default_backend(scope: &mut Scope<'_>, index: usize) {
+    let Some((name, line)) = scope.proxy().simple.default_backend.clone() else { return };
+    if scope.proxy().proxy.disabled {
+        return;
+    }
+    let own = &scope.proxy().proxy;
+    let (own_name, own_mode, own_kind, place) = (own.name.clone(), own.mode, own.kind, own.location.clone());
+    let has_servers = !own.servers.is_empty();
+    let whole = |message: String| Problem::new(message).prefix(Prefix::Nothing).at(1);
+    let Some(target) = scope.backend_named(&name) else {
+        let known: Vec<Arc<str>> = backend_names(scope);
+        let message = format!("Proxy '{own_name}': unable to find required default_backend: '{name}'");
+        let problem = whole(message).nearest(&name, known.iter().map(|name| &**name));
+        scope.alert(&line, problem);
+        return;
+    };
+    if usize::try_from(target.0) == Ok(index) {
+        let message = format!("Proxy '{own_name}': loop detected for default_backend: '{name}'.");
+        scope.alert(&line, whole(message));
+        return;
+    }
+    let Some(other) = proxy_at(scope, target) else { return };
+    if other.mode != own_mode && !(own_mode == Mode::Tcp && other.mode == Mode::Http) {
+        let message = format!(
+            "{} {} '{own_name}' ({}:{}) tries to use incompatible {} {} '{}' ({}:{}) as its default backend (see 'mode').",
+            mode_word(own_mode),
+            kind_word(own_kind),
+            place.file,
+            place.line,
+            mode_word(other.mode),
+            kind_word(other.kind),
+            other.name,
+            other.location.file,
+            other.location.line
+        );
+        scope.alert(&line, whole(message));
+        return;
+    }
+    scope.proxy().proxy.default_backend = Some(target);
+    if has_servers {
+        let message = format!(
+            "In proxy '{own_name}', the 'default_backend' rule always has precedence over the servers, which will never \
+             be used."
+        );
+        scope.warn(&line, whole(message));
+    }
+}
+
+fn backend_names(scope: &Scope<'_>) -> Vec<Arc<str>> {
+    let backends = scope.state.proxies.iter().filter(|draft| draft.proxy.kind.has_backend());
+    backends.map(|draft| Arc::clone(&draft.proxy.name)).collect()
+}
+
+/// `track` of servers, by the rules of HAProxy's `srv_apply_track`.
+fn resolve_tracks(scope: &mut Scope<'_>, index: usize) {
+    let own_name = Arc::clone(&scope.proxy().proxy.name);
+    for server in 0..scope.proxy().simple.servers.len() {
+        let pending = scope.proxy().simple.servers.get(server).cloned().unwrap_or_default();
+        let (Some(track), Some(line)) = (pending.track, pending.line) else { continue };
+        let server_name = scope.proxy().proxy.servers.get(server).map(|server| Arc::clone(&server.name));
+        let server_name = server_name.unwrap_or_default();
+        let problem = |message: String| {
+            let word = (0..line.len()).find(|word| line.word(*word) == track).unwrap_or(1);
+            Problem::new(format!("'server {own_name}/{server_name}' : {message}")).prefix(Prefix::Place).at(word)
+        };
+        let (backend, name) = match track.split_once('/') {
+            Some((backend, name)) => (scope.backend_named(backend).ok_or(backend), name),
+            None => (u32::try_from(index).map(ProxyIndex).map_err(|_| ""), &*track),
+        };
+        let backend = match backend {
+            Ok(backend) => backend,
+            Err(backend) => {
+                scope.alert(&line, problem(format!("unable to find required proxy '{backend}' for tracking.")));
+                continue;
+            }
+        };
+        let Some(target) = scope.server_named(backend, name) else {
+            scope.alert(&line, problem(format!("unable to find required server '{name}' for tracking.")));
+            continue;
+        };
+        if let Some(server) = scope.proxy().proxy.servers.get_mut(server) {
+            server.track = Some((backend, target));
+        }
+    }
+}
+
+/// A tracked server must be checked or track another one, and no chain may come back to its beginning.
+fn check_tracks(scope: &mut Scope<'_>) {
+    let mut problems = Vec::new();
+    let mut walk = TrackWalk::default();
+    for (index, draft) in scope.state.proxies.iter().enumerate() {
+        let own = ProxyIndex(u32::try_from(index).unwrap_or(u32::MAX));
+        for (position, (server, pending)) in draft.proxy.servers.iter().zip(&draft.simple.servers).enumerate() {
+            let (Some((backend, target)), Some(line)) = (server.track, &pending.line) else { continue };
+            let Some(other) = proxy_at(scope, backend) else { continue };
+            let Some(tracked) = usize::try_from(target.0).ok().and_then(|target| other.servers.get(target)) else {
+                continue;
+            };
+            let name = format!("{}/{}", other.name, tracked.name);
+            let node = (own, ServerIndex(u32::try_from(position).unwrap_or(u32::MAX)));
+            let message = if !tracked.check && tracked.track.is_none() {
+                format!("unable to use {name} for tracking as it does not have any check nor agent enabled.")
+            } else if walk.is_in_loop(scope, node) {
+                format!("unable to track {name} as it belongs to a tracking chain looping back to {name}.")
+            } else if own != backend && draft.proxy.check.disable_on_404 != other.check.disable_on_404 {
+                format!("unable to use {name} for tracking: disable-on-404 option inconsistency.")
+            } else {
+                continue;
+            };
+            problems.push((line.clone(), format!("'server {}/{}' : {message}", draft.proxy.name, server.name)));
+        }
+    }
+    for (line, message) in problems {
+        scope.alert(&line, Problem::new(message).prefix(Prefix::Place).at(1));
+    }
+}
+
+type TrackNode = (ProxyIndex, ServerIndex);
+
+/// Finds the servers that are on a loop of `track`, each server being visited once.
+#[derive(Default)]
+struct TrackWalk {
+    known: HashMap<TrackNode, bool>,
+}
+
+impl TrackWalk {
+    fn is_in_loop(&mut self, scope: &Scope<'_>, from: TrackNode) -> bool {
+        let mut path: Vec<TrackNode> = Vec::new();
+        let mut places: HashMap<TrackNode, usize> = HashMap::new();
+        let mut next = Some(from);
+        let mut loop_start = None;
+        while let Some(node) = next.filter(|node| !self.known.contains_key(node)) {
+            if let Some(place) = places.get(&node) {
+                loop_start = Some(*place);
+                break;
+            }
+            places.insert(node, path.len());
+            path.push(node);
+            let server = proxy_at(scope, node.0).zip(usize::try_from(node.1.0).ok());
+            next = server.and_then(|(proxy, index)| proxy.servers.get(index)?.track);
+        }
+        for (place, node) in path.into_iter().enumerate() {
+            self.known.insert(node, loop_start.is_some_and(|start| place >= start));
+        }
+        self.known.get(&from).copied().unwrap_or(false)
+    }
+}
+
+/// HAProxy's checks of a proxy as a whole.
+fn check_proxy(scope: &mut Scope<'_>) {
+    let draft = scope.proxy();
+    if draft.proxy.disabled {
+        return;
+    }
+    let smart_accept = draft.simple.smart_accept;
+    let is_balanced = draft.simple.is_balanced;
+    let proxy = &mut draft.proxy;
+    let (name, kind) = (Arc::clone(&proxy.name), kind_word(proxy.kind));
+    let mut warnings = Vec::new();
+    let mut alerts = Vec::new();
+    if proxy.kind.has_frontend() && proxy.binds.is_empty() {
+        warnings.push(format!(
+            "{kind} '{name}' has no 'bind' directive. Please declare it as a backend if this was intended."
+        ));
+    }
+    if proxy.kind.has_backend() && is_balanced {
+        if proxy.options.transparent {
+            alerts.push(format!("{kind} '{name}' cannot use both transparent and balance mode."));
+        } else if proxy.dispatch.take().is_some() {
+            warnings.push(format!("dispatch address of {kind} '{name}' will be ignored in balance mode."));
+        }
+    }
+    if proxy.dispatch.is_some() {
+        proxy.options.transparent = false;
+    }
+    let timeouts = &mut proxy.timeouts;
+    let lacks_server = timeouts.server.is_none() && (proxy.mode == Mode::Http || timeouts.tunnel.is_none());
+    if (proxy.kind.has_frontend() && timeouts.client.is_none())
+        || (proxy.kind.has_backend() && !proxy.servers.is_empty() && (timeouts.connect.is_none() || lacks_server))
+    {
+        warnings.push(format!(
+            "missing timeouts for {kind} '{name}'.\n   | While not properly invalid, you will certainly encounter \
+             various problems\n   | with such a configuration. To fix this, please ensure that all following\n   | \
+             timeouts are set to a non-zero value: 'client', 'connect', 'server'."
+        ));
+    }
+    // Long ago these two were the timeout of connections.
+    timeouts.tarpit = timeouts.tarpit.or(timeouts.connect);
+    if proxy.kind.has_backend() {
+        timeouts.queue = timeouts.queue.or(timeouts.connect);
+    }
+    proxy.options.tcp_smart_accept = smart_accept.unwrap_or(proxy.mode == Mode::Http);
+    if proxy.mode == Mode::Tcp {
+        check_tcp(proxy, kind, &mut warnings, &mut alerts);
+    }
+    let loads_global = proxy.load_server_state == LoadServerState::Global;
+    if loads_global && scope.state.global.server_state_file.is_none() {
+        warnings.push(format!(
+            "backend '{name}' configured to load server state file from global section 'server-state-file' directive. \
+             Unfortunately, 'server-state-file' is not set!"
+        ));
+    }
+    let line = scope.proxy().line.clone();
+    for (severity, messages) in [(Severity::Alert, alerts), (Severity::Warning, warnings)] {
+        for message in messages {
+            push_about(scope, severity, line.as_ref(), message);
+        }
+    }
+}
+
+/// A message about a section as a whole: without a place as in HAProxy, though the section's line is shown.
+fn push_about(scope: &mut Scope<'_>, severity: Severity, line: Option<&Line>, message: String) {
+    scope.diagnostics.push(match line {
+        Some(line) => Diagnostic::on_line(severity, line, Problem::new(message).prefix(Prefix::Nothing).at(1)),
+        None => Diagnostic::whole(severity, message),
+    });
+}
+
+fn check_tcp(proxy: &mut Proxy, kind: &str, warnings: &mut Vec<String>, alerts: &mut Vec<String>) {
+    let name = Arc::clone(&proxy.name);
+    for server in &mut proxy.servers {
+        if server.redir.is_some() {
+            alerts.push(format!("{kind} '{name}' : server cannot have cookie or redirect prefix in non-HTTP mode."));
+        }
+        if server.cookie.take().is_some() {
+            warnings.push(format!(
+                "{kind} '{name}' : ignoring cookie for server '{}' as HTTP mode is disabled.",
+                server.name
+            ));
+        }
+    }
+    let upgrades =
+        proxy.tcp_request_content.iter().any(|rule| matches!(rule.action, crate::model::TcpAction::SwitchModeHttp));
+    if upgrades {
+        return;
+    }
+    proxy.http_reuse = HttpReuse::Never;
+    let mut ignored = Vec::new();
+    if proxy.options.forwardfor.take().is_some() {
+        ignored.push("forwardfor");
+    }
+    if proxy.options.originalto.take().is_some() {
+        ignored.push("originalto");
+    }
+    for (option, is_on) in option::http_only(&mut proxy.options) {
+        if std::mem::take(is_on) {
+            ignored.push(option);
+        }
+    }
+    warnings.extend(
+        ignored
+            .into_iter()
+            .map(|option| format!("'option {option}' ignored for {kind} '{name}' as it requires HTTP mode.")),
+    );
+}
+
+/// Names in expressions: frontends, backends, servers and user lists that they ask about.
+fn check_references(scope: &mut Scope<'_>) {
+    for NamedReference { reference, line, section } in std::mem::take(&mut scope.state.references) {
+        scope.section = section;
+        let own = Arc::clone(&scope.proxy().proxy.name);
+        let name = if reference.name.is_empty() { &*own } else { reference.name.as_str() };
+        let (is_known, what) = match reference.kind {
+            ReferenceKind::Frontend => {
+                (scope.frontend_named(name).is_some(), format!("unable to find frontend '{name}'"))
+            }
+            ReferenceKind::Backend => (scope.backend_named(name).is_some(), format!("unable to find backend '{name}'")),
+            ReferenceKind::Server => {
+                let (backend, server) = name.split_once('/').unwrap_or((&own, name));
+                let backend_index = scope.backend_named(backend);
+                let is_known = backend_index.is_some_and(|backend| scope.server_named(backend, server).is_some());
+                let message = match backend_index {
+                    Some(_) => format!("unable to find server '{server}' in proxy '{backend}'"),
+                    None => format!("unable to find proxy '{backend}'"),
+                };
+                (is_known, message)
+            }
+            ReferenceKind::Table => (false, format!("unable to find table '{name}'")),
+            ReferenceKind::UserList => {
+                (scope.state.userlists.contains_key(name), format!("unable to find userlist '{name}'"))
+            }
+            ReferenceKind::Group => {
+                let (list, group) = name.split_once('/').unwrap_or((name, ""));
+                let is_known = scope.state.userlists.get(list).is_some_and(|list| list.groups.contains_key(group));
+                (is_known, format!("failed to resolve group '{group}' in userlist '{list}'"))
+            }
+        };
+        // An argument that was left empty in `defaults` means whatever proxy inherits it.
+        if is_known || (reference.name.is_empty() && matches!(section, Section::Defaults(_))) {
+            continue;
+        }
+        let message = format!("{what} referenced in arg {} of '{}'.", reference.position, reference.keyword);
+        let word = (0..line.len()).find(|word| line.word(*word).contains(&reference.keyword)).unwrap_or(0);
+        scope.alert(&line, Problem::new(message).at(word));
+    }
+    scope.section = Section::None;
+}
+
+impl Config {
+    /// The `fullconn` of a backend: as configured, or a tenth of the connections of the frontends that lead to it, as
+    /// HAProxy computes it. `maxconn` is that of the process, which frontends without their own have.
+    #[must_use]
+    pub fn fullconn(&self, backend: ProxyIndex, maxconn: u32) -> u32 {
+        let Some(proxy) = usize::try_from(backend.0).ok().and_then(|index| self.proxies.get(index)) else { return 1 };
+        if let Some(fullconn) = proxy.fullconn {
+            return fullconn;
+        }
+        let mut total: u64 = 0;
+        for (index, frontend) in self.proxies.iter().enumerate() {
+            if frontend.disabled || !frontend.kind.has_frontend() {
+                continue;
+            }
+            let is_own = frontend.kind == ProxyKind::Listen && u32::try_from(index) == Ok(backend.0);
+            let leads_here = match frontend.default_backend {
+                Some(target) => target == backend,
+                None => is_own,
+            } || frontend
+                .use_backend
+                .iter()
+                .any(|rule| matches!(rule.target, crate::model::BackendTarget::Static(target) if target == backend));
+            if leads_here {
+                total += u64::from(frontend.maxconn.unwrap_or(maxconn));
+            }
+        }
+        u32::try_from(total.div_ceil(10)).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// Whether anything would listen: HAProxy does not start otherwise.
+    #[must_use]
+    pub fn has_listener(&self) -> bool {
+        self.proxies.iter().any(|proxy| !proxy.disabled && !proxy.binds.is_empty())
+    }
+}

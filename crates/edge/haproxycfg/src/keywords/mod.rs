@@ -1,0 +1,11 @@
+//! Parsers of the keywords that are not rules.
+
+pub mod balance;
+pub mod bind;
+pub mod global;
+pub mod option;
+pub mod proxy;
+pub mod sections;
+pub mod server;
+pub mod source;
+pub mod tune;

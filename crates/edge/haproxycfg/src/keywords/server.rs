@@ -1,0 +1,465 @@
+//! `server` and `default-server` lines.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use crate::{
+    address::{self, Accepts, Family, Host, Port},
+    args,
+    diagnostics::{Prefix, Problem},
+    keywords::source,
+    line::Line,
+    model::{InitAddr, Location, ObserveLayer, OnError, SendProxy, Server, ServerAddress, ServerPort},
+    parser::is_name_character,
+    scope::{Scope, ServerDraft},
+    table::{Group, Parse},
+    units::Unit,
+};
+
+/// Largest weight.
+pub const WEIGHT_MAX: u32 = 256;
+
+/// Most servers of a configuration.
+pub const SERVERS_MAX: usize = 100_000;
+
+/// What is kept of a server until all names are known.
+#[derive(Clone, Debug, Default)]
+pub struct Pending {
+    /// `track`: a server, or backend and server.
+    pub track: Option<String>,
+    /// `id` was given.
+    pub is_id_forced: bool,
+    /// It is `default-server`.
+    pub is_default: bool,
+    /// The line.
+    pub line: Option<Line>,
+}
+
+impl Default for ServerDraft {
+    /// HAProxy's defaults.
+    fn default() -> Self {
+        let server = Server {
+            location: Location::default(),
+            name: Arc::default(),
+            id: 0,
+            fqdn: None,
+            address: ServerAddress::Unresolved,
+            port: ServerPort::Same,
+            weight: 1,
+            backup: false,
+            disabled: false,
+            maxconn: 0,
+            minconn: 0,
+            maxqueue: 0,
+            slowstart: Duration::ZERO,
+            cookie: None,
+            redir: None,
+            check: false,
+            inter: Duration::from_secs(2),
+            fastinter: None,
+            downinter: None,
+            rise: 2,
+            fall: 3,
+            check_port: None,
+            check_address: None,
+            check_send_proxy: false,
+            observe: None,
+            on_error: OnError::default(),
+            error_limit: 10,
+            on_marked_down_shutdown_sessions: false,
+            on_marked_up_shutdown_backup_sessions: false,
+            send_proxy: None,
+            source: None,
+            pool_max_conn: -1,
+            pool_purge_delay: Duration::from_secs(5),
+            pool_low_conn: 0,
+            max_reuse: -1,
+            init_addr: vec![InitAddr::Last, InitAddr::Libc],
+            prefer_ipv4: false,
+            tcp_user_timeout: None,
+            tfo: false,
+            track: None,
+            non_stick: false,
+        };
+        Self { server, pending: Pending::default() }
+    }
+}
+
+/// `server`. A server whose line is wrong is declared all the same, so that other lines may refer to it.
+pub fn server(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    let place = |problem: Problem| problem.prefix(Prefix::Place);
+    let (name, address) = (line.word(1), line.word(2));
+    if address.is_empty() {
+        let message = "'server' expects <name> and <addr>[:<port>] as arguments.";
+        let expected = "a name and an address, as 'server web1 192.0.2.1:80 check'";
+        return Err(place(Problem::new(message).at(line.len()).expected(expected)));
+    }
+    if let Some(character) = name.chars().find(|character| !is_name_character(*character)) {
+        let message = format!("character '{character}' is not permitted in server name '{name}'.");
+        let offset = name.find(character).unwrap_or(0);
+        return Err(place(Problem::new(message).within(line, 1, offset..offset + character.len_utf8())));
+    }
+    if scope.state.simple.servers >= SERVERS_MAX {
+        let message = format!("too many servers (maximum is {SERVERS_MAX} in all).");
+        return Err(place(Problem::new(message).at(0)));
+    }
+    scope.state.simple.servers += 1;
+    let mut draft = scope.proxy().simple.default_server.clone();
+    draft.pending.is_default = false;
+    draft.pending.line = Some(line.clone());
+    draft.server.name = name.into();
+    draft.server.location = line.location();
+    let outcome = set_address(scope, line, &mut draft).and_then(|()| words(scope, line, 3, &mut draft));
+    let outcome = outcome.and_then(|()| {
+        if draft.server.check && draft.pending.track.is_some() {
+            return Err(Problem::new("unable to enable checks and tracking at the same time!"));
+        }
+        Ok(())
+    });
+    let proxy = scope.proxy();
+    let owner = Arc::clone(&proxy.proxy.name);
+    proxy.simple.servers.push(draft.pending);
+    proxy.proxy.servers.push(draft.server);
+    outcome.map_err(|problem| named(problem, &format!("server {owner}/{name}")))
+}
+
+/// `default-server`.
+pub fn default_server(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    let mut draft = scope.proxy().simple.default_server.clone();
+    draft.pending.is_default = true;
+    let outcome = words(scope, line, 1, &mut draft);
+    scope.proxy().simple.default_server = draft;
+    outcome.map_err(|problem| problem.prefix(Prefix::Place))
+}
+
+/// The problem as one of the server.
+fn named(problem: Problem, server: &str) -> Problem {
+    let message = format!("'{server}' : {}", problem.message);
+    Problem { message, ..problem }.prefix(Prefix::Place)
+}
+
+fn words(scope: &mut Scope<'_>, line: &Line, from: usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let mut index = from;
+    while !line.word(index).is_empty() {
+        let word = index;
+        let keyword = scope.lookup(line, word, Group::Server)?;
+        match keyword.parse {
+            Parse::Server(parser) => parser(scope, line, &mut index, draft).map_err(|problem| {
+                let word = problem.word.unwrap_or(word);
+                problem.at(word)
+            })?,
+            _ => index += 1 + keyword.arguments.split_ascii_whitespace().count(),
+        }
+    }
+    Ok(())
+}
+
+fn set_address(scope: &mut Scope<'_>, line: &Line, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let parsed = address::parse(line.word(2), Accepts::SERVER, &scope.state.global.environment)
+        .map_err(|message| Problem::new(message).at(2))?;
+    draft.server.port = match parsed.port {
+        Port::None | Port::Range(0, _) => ServerPort::Same,
+        Port::Range(port, _) => ServerPort::Fixed(port),
+        Port::Offset(offset) => ServerPort::Offset(offset),
+    };
+    draft.server.address = match parsed.host {
+        Host::Ip(ip) => ServerAddress::Ip(ip),
+        Host::Unix(path) => ServerAddress::Unix(path),
+        Host::Abstract(name) => ServerAddress::Abstract(name),
+        Host::Name(name, _) if name.starts_with('_') => {
+            let message = "servers from SRV records are not supported yet: they come with resolvers.";
+            return Err(Problem::new(message).at(2));
+        }
+        Host::Name(name, family) => {
+            draft.server.fqdn = Some(name);
+            draft.server.prefer_ipv4 |= family == Some(Family::V4);
+            ServerAddress::Unresolved
+        }
+        Host::Descriptor(_) => ServerAddress::Unresolved,
+    };
+    Ok(())
+}
+
+/// The argument of the word at `index`; moves the index past both.
+fn argument<'a>(line: &'a Line, index: &mut usize, what: &str) -> Result<&'a str, Problem> {
+    let word = *index;
+    *index += 2;
+    match line.word(word + 1) {
+        "" => Err(Problem::new(format!("'{}' expects {what}", line.word(word))).at(word)),
+        value => Ok(value),
+    }
+}
+
+/// Words that are on or off.
+pub fn flag(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let server = &mut draft.server;
+    match line.word(*index) {
+        "backup" => server.backup = true,
+        "no-backup" => server.backup = false,
+        "disabled" => server.disabled = true,
+        "enabled" => server.disabled = false,
+        "check" => server.check = true,
+        "no-check" => server.check = false,
+        "check-send-proxy" => server.check_send_proxy = true,
+        "no-check-send-proxy" => server.check_send_proxy = false,
+        // With both, HAProxy writes version 2.
+        "send-proxy" => {
+            server.send_proxy = server.send_proxy.or(Some(SendProxy::V1));
+        }
+        "send-proxy-v2" => server.send_proxy = Some(SendProxy::V2),
+        "no-send-proxy" => server.send_proxy = server.send_proxy.filter(|version| *version != SendProxy::V1),
+        "no-send-proxy-v2" => server.send_proxy = server.send_proxy.filter(|version| *version != SendProxy::V2),
+        "tfo" => server.tfo = true,
+        "no-tfo" => server.tfo = false,
+        "stick" => server.non_stick = false,
+        "non-stick" => server.non_stick = true,
+        // What `no-ssl` and its like turn off is not there.
+        _ => {}
+    }
+    *index += 1;
+    Ok(())
+}
+
+/// Words with a whole number.
+pub fn number(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let word = *index;
+    argument(line, index, "an integer argument.")?;
+    let at = word + 1;
+    let keyword = line.word(word);
+    let wrong = |message: String| move |problem: Problem| Problem { message, ..problem };
+    let most = i32::MAX.unsigned_abs();
+    match keyword {
+        "weight" => {
+            let (name, value) = (&draft.server.name, line.word(at));
+            let name = if draft.pending.is_default { "default-server" } else { name };
+            let message = format!("weight of server {name} is not within 0 and {WEIGHT_MAX} ({value}).");
+            draft.server.weight = args::lenient(scope, line, at, 0..=WEIGHT_MAX).map_err(wrong(message))?;
+        }
+        "maxconn" => draft.server.maxconn = args::lenient(scope, line, at, 0..=most)?,
+        "minconn" => draft.server.minconn = args::lenient(scope, line, at, 0..=most)?,
+        "maxqueue" => draft.server.maxqueue = args::lenient(scope, line, at, 0..=most)?,
+        "rise" | "fall" | "error-limit" => {
+            let message = format!("'{keyword}' has to be > 0.");
+            let value = args::lenient(scope, line, at, 1..=most).map_err(wrong(message))?;
+            match keyword {
+                "rise" => draft.server.rise = value,
+                "fall" => draft.server.fall = value,
+                _ => draft.server.error_limit = value,
+            }
+        }
+        "port" => {
+            let port = args::lenient(scope, line, at, 0..=u16::MAX)?;
+            draft.server.check_port = Some(port).filter(|port| *port > 0);
+        }
+        "pool-max-conn" => {
+            let message = format!("'{keyword}' must be >= -1");
+            draft.server.pool_max_conn = args::lenient(scope, line, at, -1..=i32::MAX).map_err(wrong(message))?;
+        }
+        "pool-low-conn" => draft.server.pool_low_conn = args::lenient(scope, line, at, 0..=most)?,
+        _ => draft.server.max_reuse = args::lenient(scope, line, at, -1..=i32::MAX)?,
+    }
+    Ok(())
+}
+
+/// `id`.
+pub fn id(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let word = *index;
+    if draft.pending.is_default {
+        // HAProxy says so and goes on without it.
+        *index += 2;
+        let message = "'id' option is not accepted in default-server sections";
+        scope.warn(line, Problem::new(message).at(word).prefix(Prefix::Place));
+        return Ok(());
+    }
+    if line.word(word + 1).is_empty() {
+        return Err(Problem::new("'id' : expects an integer argument").at(word));
+    }
+    *index += 2;
+    let number = args::lenient(scope, line, word + 1, 1..=i32::MAX.unsigned_abs())
+        .map_err(|problem| Problem { message: "'id' : custom id has to be > 0".to_owned(), ..problem })?;
+    let proxy = scope.proxy();
+    let used = proxy.proxy.servers.iter().zip(&proxy.simple.servers);
+    if let Some((other, _)) = used.filter(|(_, pending)| pending.is_id_forced).find(|(other, _)| other.id == number) {
+        let Location { file, line: at } = &other.location;
+        let message = format!("'id' : custom id {number} already used at {file}:{at} ('server {}')", other.name);
+        return Err(Problem::new(message).at(word + 1));
+    }
+    draft.server.id = number;
+    draft.pending.is_id_forced = true;
+    Ok(())
+}
+
+/// Words with a time.
+pub fn time(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let word = *index;
+    let text = argument(line, index, "a delay as argument.")?;
+    let keyword = line.word(word);
+    let value = args::time_of(scope, line, word + 1, text, keyword, Unit::Millisecond)?;
+    let server = &mut draft.server;
+    if matches!(keyword, "inter" | "fastinter" | "downinter") && value.is_zero() {
+        let name = if draft.pending.is_default { "default-server" } else { &server.name };
+        let message = format!("invalid value 0 for argument '{keyword}' of server {name}.");
+        return Err(Problem::new(message).at(word + 1));
+    }
+    match keyword {
+        "inter" => server.inter = value,
+        "fastinter" => server.fastinter = Some(value),
+        "downinter" => server.downinter = Some(value),
+        // HAProxy keeps whole seconds, rounded up.
+        "slowstart" => server.slowstart = Duration::from_secs(value.as_millis().div_ceil(1000).try_into().unwrap_or(0)),
+        "tcp-ut" => server.tcp_user_timeout = Some(value),
+        _ => server.pool_purge_delay = value,
+    }
+    Ok(())
+}
+
+/// `cookie`, `redir`, `track`.
+pub fn text(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    match line.word(*index) {
+        "cookie" => draft.server.cookie = Some(argument(line, index, "<value> as argument.")?.to_owned()),
+        "redir" => draft.server.redir = Some(argument(line, index, "<prefix> as argument.")?.to_owned()),
+        _ => draft.pending.track = Some(argument(line, index, "[<proxy>/]<server> as argument.")?.to_owned()),
+    }
+    Ok(())
+}
+
+/// `addr`.
+pub fn addr(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let word = *index;
+    let text = argument(line, index, "<ipv4|ipv6> as argument.")?;
+    let problem = |message: String| Problem::new(format!("'addr' : {message}")).at(word + 1);
+    let parsed = address::parse(text, Accepts::SOURCE, &scope.state.global.environment).map_err(problem)?;
+    draft.server.check_address = Some(match parsed.host {
+        Host::Ip(ip) => ServerAddress::Ip(ip),
+        Host::Unix(path) => ServerAddress::Unix(path),
+        Host::Abstract(name) => ServerAddress::Abstract(name),
+        Host::Name(..) | Host::Descriptor(_) => return Err(problem(format!("invalid address: '{text}'"))),
+    });
+    Ok(())
+}
+
+/// `observe`.
+pub fn observe(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let word = *index;
+    let value = argument(line, index, "<mode> as argument.")?;
+    draft.server.observe = match value {
+        "none" => None,
+        "layer4" => Some(ObserveLayer::Layer4),
+        "layer7" if scope.proxy().proxy.mode != crate::model::Mode::Http => {
+            // HAProxy says so and goes on without it.
+            let message = "'layer7' can only be used in http proxies.";
+            scope.warn(line, Problem::new(message).at(word + 1).prefix(Prefix::Place));
+            draft.server.observe
+        }
+        "layer7" => Some(ObserveLayer::Layer7),
+        _ => {
+            let message = format!("'observe' expects one of 'none', 'layer4', 'layer7' but got '{value}'");
+            return Err(Problem::new(message).at(word + 1).nearest(value, ["none", "layer4", "layer7"]));
+        }
+    };
+    Ok(())
+}
+
+/// `on-error`, `on-marked-down`, `on-marked-up`.
+pub fn on(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let word = *index;
+    let keyword = line.word(word);
+    let value = line.word(word + 1);
+    *index += 2;
+    let wrong = |expected: &str, known: &[&'static str]| {
+        let message = format!("'{keyword}' expects {expected} but got '{value}'");
+        Err(Problem::new(message).at(word + 1).nearest(value, known.iter().copied()))
+    };
+    let server = &mut draft.server;
+    match (keyword, value) {
+        ("on-error", "fastinter") => server.on_error = OnError::Fastinter,
+        ("on-error", "fail-check") => server.on_error = OnError::FailCheck,
+        ("on-error", "sudden-death") => server.on_error = OnError::SuddenDeath,
+        ("on-error", "mark-down") => server.on_error = OnError::MarkDown,
+        ("on-error", _) => {
+            let known = ["fastinter", "fail-check", "sudden-death", "mark-down"];
+            return wrong("one of 'fastinter', 'fail-check', 'sudden-death' or 'mark-down'", &known);
+        }
+        ("on-marked-down", "shutdown-sessions") => server.on_marked_down_shutdown_sessions = true,
+        ("on-marked-down", _) => return wrong("'shutdown-sessions'", &["shutdown-sessions"]),
+        (_, "shutdown-backup-sessions") => server.on_marked_up_shutdown_backup_sessions = true,
+        _ => return wrong("'shutdown-backup-sessions'", &["shutdown-backup-sessions"]),
+    }
+    Ok(())
+}
+
+/// `init-addr`.
+pub fn init_addr(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let at = *index + 1;
+    *index += 2;
+    let mut methods: Vec<InitAddr> = Vec::new();
+    for text in line.word(at).split(',').filter(|text| !text.is_empty()) {
+        let method = match text {
+            "libc" => InitAddr::Libc,
+            "last" => InitAddr::Last,
+            "none" => InitAddr::None,
+            _ => match text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+                Ok(ip) => InitAddr::Ip(ip),
+                Err(_) => {
+                    let message = format!(
+                        "'init-addr' : unknown init-addr method '{text}', supported methods are 'libc', 'last', 'none'."
+                    );
+                    return Err(Problem::new(message).at(at).nearest(text, ["libc", "last", "none"]));
+                }
+            },
+        };
+        if matches!(method, InitAddr::Ip(_)) && methods.iter().any(|method| matches!(method, InitAddr::Ip(_))) {
+            let message = format!("'init-addr' : initial address already specified, cannot add '{text}'.");
+            return Err(Problem::new(message).at(at));
+        }
+        methods.push(method);
+    }
+    draft.server.init_addr = methods;
+    Ok(())
+}
+
+/// `proto`, `check-proto`, `ws`: HTTP/1 only.
+pub fn protocol(_: &mut Scope<'_>, line: &Line, index: &mut usize, _: &mut ServerDraft) -> Result<(), Problem> {
+    let word = *index;
+    let keyword = line.word(word);
+    match argument(line, index, "a protocol as argument.")? {
+        "h1" => Ok(()),
+        "none" if keyword != "ws" => Ok(()),
+        "auto" if keyword == "ws" => Ok(()),
+        "h2" => Err(Problem::new(format!("'{keyword} h2' is not supported yet: comes with HTTP/2.")).at(word + 1)),
+        "fcgi" if keyword != "ws" => {
+            Err(Problem::new(format!("'{keyword} fcgi' is not supported yet: comes with fcgi-app.")).at(word + 1))
+        }
+        value if keyword == "ws" => {
+            Err(Problem::new(format!("'ws' has to be 'auto', 'h1' or 'h2', got '{value}'")).at(word + 1))
+        }
+        value => Err(Problem::new(format!("'{keyword}' :  unknown MUX protocol '{value}'")).at(word + 1)),
+    }
+}
+
+/// `resolve-prefer`.
+pub fn resolve_prefer(
+    _: &mut Scope<'_>,
+    line: &Line,
+    index: &mut usize,
+    draft: &mut ServerDraft,
+) -> Result<(), Problem> {
+    let at = *index + 1;
+    *index += 2;
+    draft.server.prefer_ipv4 = match line.word(at) {
+        "ipv4" => true,
+        "ipv6" => false,
+        _ => return Err(Problem::new("'resolve-prefer' expects either ipv4 or ipv6 as argument.").at(at)),
+    };
+    Ok(())
+}
+
+/// `source`.
+pub fn source(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    draft.server.source = Some(source::parse(scope, line, index, true)?);
+    Ok(())
+}
+
+/// `usesrc` without `source` before it.
+pub fn usesrc(_: &mut Scope<'_>, _: &Line, index: &mut usize, _: &mut ServerDraft) -> Result<(), Problem> {
+    Err(Problem::new("'usesrc' only allowed after a 'source' statement.").at(*index))
+}

@@ -1,0 +1,138 @@
+//! `tune.*` keywords of the `global` section.
+
+use crate::{args, diagnostics::Problem, keywords::global::is_first, line::Line, scope::Scope, units::Unit};
+
+/// Sizes of buffers are rounded up to this, as in HAProxy.
+const BUFSIZE_STEP: usize = 16;
+
+/// HAProxy refuses larger buffers for HTTP.
+const BUFSIZE_MAX: usize = 256 << 20;
+
+/// Most that a length or size which HAProxy keeps in an `int` may be.
+const INT_MAX: usize = i32::MAX.unsigned_abs() as usize;
+
+/// The settings that are a plain number of bytes, fields or connections.
+pub fn number(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    let keyword = line.word(0);
+    let range = match keyword {
+        "tune.bufsize" => 1..=BUFSIZE_MAX - BUFSIZE_STEP,
+        "tune.http.maxhdr" => 1..=32_767,
+        _ => 0..=INT_MAX,
+    };
+    let value = args::lenient(scope, line, 1, range)?;
+    let tune = &mut scope.state.global.tune;
+    let field = match keyword {
+        "tune.bufsize" => &mut tune.bufsize,
+        "tune.maxrewrite" => &mut tune.maxrewrite,
+        "tune.http.maxhdr" => &mut tune.http_maxhdr,
+        "tune.http.logurilen" => &mut tune.http_logurilen,
+        "tune.http.cookielen" => &mut tune.http_cookielen,
+        _ => &mut tune.pipesize,
+    };
+    *field = if keyword == "tune.bufsize" { value.next_multiple_of(BUFSIZE_STEP) } else { value };
+    Ok(())
+}
+
+/// `tune.maxaccept`: -1 is no limit.
+pub fn maxaccept(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    let value = args::lenient(scope, line, 1, -1..=i32::MAX)?;
+    if is_first(scope, line, "tune.maxaccept") {
+        scope.state.global.tune.maxaccept = u32::try_from(value).unwrap_or(u32::MAX);
+    }
+    Ok(())
+}
+
+/// `tune.rcvbuf.client` and its siblings.
+pub fn socket_buffer(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    let name = match line.word(0) {
+        "tune.rcvbuf.client" => "tune.rcvbuf.client",
+        "tune.rcvbuf.server" => "tune.rcvbuf.server",
+        "tune.sndbuf.client" => "tune.sndbuf.client",
+        _ => "tune.sndbuf.server",
+    };
+    let value = args::lenient(scope, line, 1, 0..=INT_MAX)?;
+    if is_first(scope, line, name) {
+        let tune = &mut scope.state.global.tune;
+        match name {
+            "tune.rcvbuf.client" => tune.rcvbuf_client = value,
+            "tune.rcvbuf.server" => tune.rcvbuf_server = value,
+            "tune.sndbuf.client" => tune.sndbuf_client = value,
+            _ => tune.sndbuf_server = value,
+        }
+    }
+    Ok(())
+}
+
+/// `tune.idletimer`.
+pub fn idletimer(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    let value = args::time(scope, line, 1, Unit::Millisecond)?;
+    if value.as_millis() > 65_535 {
+        let message = "'tune.idletimer' expects a timer value between 0 and 65535 ms.";
+        return Err(Problem::new(message).at(1));
+    }
+    scope.state.global.tune.idletimer = value;
+    Ok(())
+}
+
+/// `tune.idle-pool.shared`.
+pub fn idle_pool_shared(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    scope.state.global.tune.idle_pool_shared = match line.word(1) {
+        "on" => true,
+        "off" => false,
+        word => {
+            let message = format!("'tune.idle-pool.shared' expects either 'on' or 'off' but got '{word}'.");
+            return Err(Problem::new(message).at(1));
+        }
+    };
+    Ok(())
+}
+
+/// `tune.pool-high-fd-ratio` and `tune.pool-low-fd-ratio`.
+pub fn pool_fd_ratio(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    let percent = args::lenient(scope, line, 1, 0..=100)?;
+    let tune = &mut scope.state.global.tune;
+    if line.word(0) == "tune.pool-high-fd-ratio" {
+        tune.pool_high_fd_ratio = percent;
+    } else {
+        tune.pool_low_fd_ratio = percent;
+    }
+    Ok(())
+}
+
+/// `tune.vars.*-max-size`.
+pub fn vars_max_size(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    let size = args::size(line, 1)?;
+    let position = match line.word(0) {
+        "tune.vars.global-max-size" => 0,
+        "tune.vars.proc-max-size" => 1,
+        "tune.vars.sess-max-size" => 2,
+        "tune.vars.txn-max-size" => 3,
+        "tune.vars.reqres-max-size" => 4,
+        // Variables of checks live for one check and are few.
+        _ => return Ok(()),
+    };
+    if let Some(limit) = scope.state.global.tune.vars_max_size.get_mut(position) {
+        *limit = usize::try_from(size).unwrap_or(usize::MAX);
+    }
+    Ok(())
+}
+
+/// Tidegate's `tune.ring.size` and `tune.splice.min`.
+pub fn size(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    let size = args::size(line, 1)?;
+    let tune = &mut scope.state.global.tune;
+    if line.word(0) == "tune.ring.size" {
+        tune.ring_size = usize::try_from(size).unwrap_or(usize::MAX);
+    } else {
+        tune.splice_min = size;
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Lines of sections that are not supported yet.
+
+use super::{Group, Keyword};
+
+const PEERS: &str = "comes with stick tables";
+const RESOLVERS: &str = "comes with resolvers";
+const MAILERS: &str = "comes with e-mail alerts";
+const PROGRAM: &str = "run programs by the system's service manager";
+const RING: &str = "comes with rings";
+const CACHE: &str = "comes with the HTTP cache";
+const FCGI: &str = "comes with FastCGI";
+
+const fn line(
+    group: Group,
+    name: &'static str,
+    arguments: &'static str,
+    chapter: &'static str,
+    why: &'static str,
+) -> Keyword {
+    Keyword::new(group, name, arguments, chapter).not_yet(why)
+}
+
+/// The table.
+pub const KEYWORDS: &[Keyword] = &[
+    line(Group::Peers, "bind", "[<address>]:<port> [<param>...]", "3.5", PEERS)
+        .doc("Where this peer listens.", "bind :10000"),
+    line(Group::Peers, "default-bind", "[<param>...]", "3.5", PEERS)
+        .doc("What the peer's address has in common.", "default-bind ssl crt peers.pem"),
+    line(Group::Peers, "default-server", "[<param>...]", "3.5", PEERS)
+        .doc("What connections to peers have in common.", "default-server ssl verify none"),
+    line(Group::Peers, "disabled", "", "3.5", PEERS).doc("The section is off.", "disabled"),
+    line(Group::Peers, "enabled", "", "3.5", PEERS).doc("The section is on.", "enabled"),
+    line(Group::Peers, "log", "<target> <facility>", "3.5", PEERS).doc("Logs of the peers.", "log /dev/log local0"),
+    line(Group::Peers, "peer", "<name> <address>:<port> [<param>...]", "3.5", PEERS)
+        .doc("A peer.", "peer front1 192.0.2.1:1024"),
+    line(Group::Peers, "server", "<name> [<address>:<port>] [<param>...]", "3.5", PEERS)
+        .doc("A peer, with words of server lines.", "server front1 192.0.2.1:1024"),
+    line(Group::Peers, "shards", "<number>", "3.5", PEERS).doc("Parts that keys are spread over.", "shards 3"),
+    line(Group::Peers, "table", "<name> type <type> size <size> [<param>...]", "3.5", PEERS)
+        .doc("A stick table.", "table clients type ip size 100k"),
+    line(Group::Resolvers, "accepted_payload_size", "<bytes>", "5.3.2", RESOLVERS)
+        .doc("Largest answer.", "accepted_payload_size 8192"),
+    line(Group::Resolvers, "hold", "<status> <time>", "5.3.2", RESOLVERS)
+        .doc("How long an answer holds.", "hold valid 10s"),
+    line(Group::Resolvers, "nameserver", "<name> <address>:<port>", "5.3.2", RESOLVERS)
+        .doc("A name server.", "nameserver ns1 192.0.2.53:53"),
+    line(Group::Resolvers, "parse-resolv-conf", "", "5.3.2", RESOLVERS)
+        .doc("Takes the system's name servers.", "parse-resolv-conf"),
+    line(Group::Resolvers, "resolve_retries", "<number>", "5.3.2", RESOLVERS)
+        .doc("How often a question is asked again.", "resolve_retries 3"),
+    line(Group::Resolvers, "timeout", "<event> <time>", "5.3.2", RESOLVERS)
+        .doc("How long a question may take.", "timeout retry 1s"),
+    line(Group::Mailers, "mailer", "<name> <address>:<port>", "3.6", MAILERS)
+        .doc("A mail server.", "mailer smtp1 192.0.2.25:25"),
+    line(Group::Mailers, "timeout", "mail <time>", "3.6", MAILERS)
+        .doc("How long sending may take.", "timeout mail 20s"),
+    line(Group::Program, "command", "<command> [<argument>...]", "3.7", PROGRAM)
+        .doc("The program.", "command /usr/bin/exporter"),
+    line(Group::Program, "group", "<name>", "3.7", PROGRAM).doc("Its group.", "group daemon"),
+    line(Group::Program, "option", "start-on-reload", "3.7", PROGRAM)
+        .doc("Starts it again at a reload.", "option start-on-reload"),
+    line(Group::Program, "user", "<name>", "3.7", PROGRAM).doc("Its user.", "user daemon"),
+    line(Group::Ring, "backing-file", "<path>", "3.9", RING)
+        .doc("File that holds the ring.", "backing-file /var/lib/haproxy/ring"),
+    line(Group::Ring, "description", "<text>", "3.9", RING).doc("Text about the ring.", "description access log"),
+    line(Group::Ring, "format", "<format>", "3.9", RING).doc("Format of its lines.", "format rfc3164"),
+    line(Group::Ring, "maxlen", "<length>", "3.9", RING).doc("Longest line.", "maxlen 1200"),
+    line(Group::Ring, "server", "<name> <address> [<param>...]", "3.9", RING)
+        .doc("Where its lines are sent.", "server log1 192.0.2.1:514"),
+    line(Group::Ring, "size", "<size>", "3.9", RING).doc("Its size.", "size 32m"),
+    line(Group::Ring, "timeout", "{ connect | server } <time>", "3.9", RING)
+        .doc("How long sending may take.", "timeout connect 5s"),
+    line(Group::Cache, "max-age", "<seconds>", "6.2.1", CACHE).doc("Longest age.", "max-age 60"),
+    line(Group::Cache, "max-object-size", "<bytes>", "6.2.1", CACHE).doc("Largest object.", "max-object-size 100000"),
+    line(Group::Cache, "max-secondary-entries", "<number>", "6.2.1", CACHE)
+        .doc("Most variants of an object.", "max-secondary-entries 10"),
+    line(Group::Cache, "process-vary", "<on|off>", "6.2.1", CACHE)
+        .doc("Stores responses with Vary.", "process-vary on"),
+    line(Group::Cache, "total-max-size", "<megabytes>", "6.2.1", CACHE).doc("Its size.", "total-max-size 4"),
+    line(Group::FcgiApp, "acl", "<name> <criterion> [<flag>...] <value>...", "10.1.1", FCGI)
+        .doc("An ACL.", "acl is_php path_end .php"),
+    line(Group::FcgiApp, "docroot", "<path>", "10.1.1", FCGI)
+        .doc("Root of the documents on the server.", "docroot /var/www"),
+    line(Group::FcgiApp, "index", "<file>", "10.1.1", FCGI)
+        .doc("File for paths that end in a slash.", "index index.php"),
+    line(Group::FcgiApp, "log-stderr", "global | <target> [<param>...]", "10.1.1", FCGI)
+        .doc("Logs of the application's errors.", "log-stderr global"),
+    line(Group::FcgiApp, "option", "<name>", "10.1.1", FCGI).doc("An option of FastCGI.", "option keep-conn"),
+    line(Group::FcgiApp, "pass-header", "<name> [ { if | unless } <condition> ]", "10.1.1", FCGI)
+        .doc("Passes a header on.", "pass-header Authorization"),
+    line(Group::FcgiApp, "path-info", "<regex>", "10.1.1", FCGI)
+        .doc("Splits script and path.", "path-info ^(/.+\\.php)(/.*)?$"),
+    line(Group::FcgiApp, "set-param", "<name> <fmt> [ { if | unless } <condition> ]", "10.1.1", FCGI)
+        .doc("Sets a parameter.", "set-param HTTPS on"),
+    line(Group::LogForward, "backlog", "<number>", "3.10", RING)
+        .doc("Connections that wait to be accepted.", "backlog 100"),
+    line(Group::LogForward, "bind", "<address> [<param>...]", "3.10", RING)
+        .doc("Listens for logs over TCP.", "bind :514"),
+    line(Group::LogForward, "dgram-bind", "<address> [<param>...]", "3.10", RING)
+        .doc("Listens for logs over UDP.", "dgram-bind :514"),
+    line(Group::LogForward, "log", "<target> <facility>", "3.10", RING)
+        .doc("Where logs are forwarded to.", "log 192.0.2.1:514 local0"),
+    line(Group::LogForward, "maxconn", "<number>", "3.10", RING).doc("Connections.", "maxconn 100"),
+    line(Group::LogForward, "timeout", "client <time>", "3.10", RING)
+        .doc("How long a client may be silent.", "timeout client 10s"),
+];
