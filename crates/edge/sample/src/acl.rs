@@ -83,11 +83,30 @@ impl Test {
 #[derive(Debug)]
 pub struct Acl {
     name: Box<str>,
-    test: Test,
+    test: Arc<Test>,
     next: OnceLock<Box<Acl>>,
 }
 
 impl Acl {
+    fn new(name: &str, test: Arc<Test>) -> Self {
+        Acl { name: name.into(), test, next: OnceLock::new() }
+    }
+
+    /// The same tests under the same name, which grow apart from now on.
+    fn fork(&self) -> Self {
+        let mut fork: Option<Acl> = None;
+        let mut next = Some(self);
+        while let Some(acl) = next {
+            let copy = Acl::new(&acl.name, Arc::clone(&acl.test));
+            match &fork {
+                None => fork = Some(copy),
+                Some(first) => first.append(copy),
+            }
+            next = acl.next.get().map(|acl| &**acl);
+        }
+        fork.unwrap_or_else(|| Acl::new(&self.name, Arc::clone(&self.test)))
+    }
+
     /// The name; empty for an anonymous one.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -99,7 +118,7 @@ impl Acl {
         std::iter::from_fn(move || {
             let acl = next?;
             next = acl.next.get().map(|acl| &**acl);
-            Some(&acl.test)
+            Some(&*acl.test)
         })
     }
 
@@ -142,10 +161,16 @@ impl Acl {
     }
 }
 
-/// The ACLs of a proxy.
-#[derive(Clone, Debug, Default)]
+/// The ACLs of a proxy. A clone is independent: what is declared in one is not in the other.
+#[derive(Debug, Default)]
 pub struct AclSet {
     acls: HashMap<Box<str>, Arc<Acl>>,
+}
+
+impl Clone for AclSet {
+    fn clone(&self) -> Self {
+        AclSet { acls: self.acls.iter().map(|(name, acl)| (name.clone(), Arc::new(acl.fork()))).collect() }
+    }
 }
 
 impl AclSet {
@@ -179,7 +204,7 @@ impl AclSet {
     fn add(&mut self, name: &str, words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<(), Error> {
         let test = parse_test(words, parser)?;
         warn_of_parenthesis(name, words, parser);
-        let acl = Acl { name: name.into(), test, next: OnceLock::new() };
+        let acl = Acl::new(name, Arc::new(test));
         match self.acls.get(name) {
             Some(first) => first.append(acl),
             None => {
@@ -210,7 +235,7 @@ impl AclSet {
     pub(crate) fn anonymous(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Arc<Acl>, Error> {
         let test = parse_test(words, parser)?;
         warn_of_parenthesis("", words, parser);
-        Ok(Arc::new(Acl { name: "".into(), test, next: OnceLock::new() }))
+        Ok(Arc::new(Acl::new("", Arc::new(test))))
     }
 
     /// Every ACL, in no particular order.

@@ -12,6 +12,7 @@ use crate::number;
 use crate::parser::{ParseContext, ReferenceKind};
 use crate::regex::Regex;
 use crate::variables::{SetCondition, VariableName};
+use http::HeaderId;
 
 /// The type that a keyword declares for an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,10 +94,15 @@ pub(crate) enum Argument {
         server: Box<str>,
     },
     Variable(VariableName),
+    /// The name of a header; its id is compared first.
+    Header(HeaderId, Box<[u8]>),
     Regex(Arc<Regex>),
     Map(Arc<Map>),
     Conditions(Vec<SetCondition>),
 }
+
+/// The arguments of one keyword, which its check may replace by what it made of them.
+pub(crate) type Arguments = Vec<Argument>;
 
 /// The most bytes that one argument may have.
 const ARGUMENT_BYTES_MAX: usize = 16_383;

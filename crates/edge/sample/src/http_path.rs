@@ -29,24 +29,6 @@ fn form(uri: &[u8]) -> Option<Form> {
     }
 }
 
-/// The authority of a target in absolute or authority form.
-pub(crate) fn authority(uri: &[u8]) -> Option<&[u8]> {
-    match form(uri)? {
-        Form::Asterisk | Form::Origin => None,
-        Form::Authority => Some(uri),
-        Form::Absolute => {
-            let start = memchr::memmem::find(uri, b"://")? + 3;
-            let rest = uri.get(start..)?;
-            let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
-            let authority = rest.get(..end)?;
-            match memchr::memrchr(b'@', authority) {
-                Some(at) => authority.get(at + 1..),
-                None => Some(authority),
-            }
-        }
-    }
-}
-
 /// The path and the query of a target.
 pub(crate) fn path_and_query(uri: &[u8]) -> Option<&[u8]> {
     match form(uri)? {

@@ -1,7 +1,7 @@
 //! How fetches and converters are declared: one entry each, from which parsing, checking, evaluation, messages and the
 //! reference come.
 
-use crate::arguments::{Argument, ArgumentType};
+use crate::arguments::{Argument, ArgumentType, Arguments};
 use crate::context::{Context, Options};
 use crate::parser::ParseContext;
 use crate::place::{Places, Sources};
@@ -115,7 +115,7 @@ pub(crate) struct Cursor {
 
 pub(crate) type FetchRun = for<'a> fn(&Call<'a>, &mut Cursor) -> Fetched<'a>;
 pub(crate) type ConverterRun = for<'a> fn(Value<'a>, &Call<'a>) -> Option<Value<'a>>;
-pub(crate) type Check = fn(&mut Vec<Argument>, &mut ParseContext<'_>) -> Result<(), String>;
+pub(crate) type Check = fn(&mut Arguments, &mut ParseContext<'_>) -> Result<(), String>;
 
 /// A sample fetch.
 #[derive(Clone, Copy)]

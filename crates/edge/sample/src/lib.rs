@@ -8,6 +8,7 @@
 mod acl;
 mod acl_keyword;
 mod arguments;
+mod base64;
 mod bytes;
 mod condition;
 mod context;

@@ -29,10 +29,8 @@ impl Map {
     ) -> Result<Self, String> {
         let path = std::str::from_utf8(path).map_err(|_| "a path must be UTF-8".to_owned())?;
         let lines = parser.load(path, true).map_err(|error| error.to_string())?;
-        let loader = parser.loader;
         let words: Vec<&[u8]> = lines.iter().map(|line| &*line.key).collect();
-        let options =
-            PatternOptions { method, ignore_case: false, ordered: true, resolve: &|name| loader.resolve(name) };
+        let options = PatternOptions { method, ignore_case: false, ordered: true, resolve: &|_| None };
         let line_of = |number: usize| lines.get(number).map_or(0, |line| line.line);
         let keys = PatternSet::compile(&words, &options)
             .map_err(|(number, reason)| format!("{reason} at line {} of file '{path}'", line_of(number)))?;

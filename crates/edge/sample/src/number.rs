@@ -149,7 +149,7 @@ pub(crate) fn parse_bits(text: &[u8], most: u32) -> Option<u32> {
 
 /// Reads pairs of hexadecimal digits, or says which message HAProxy has for what is wrong.
 pub(crate) fn parse_hexadecimal(text: &[u8]) -> Result<Vec<u8>, String> {
-    if text.len() % 2 != 0 {
+    if !text.len().is_multiple_of(2) {
         return Err("an even number of hex digit is expected".to_owned());
     }
     let mut bytes = Vec::with_capacity(text.len() / 2);
@@ -174,20 +174,4 @@ pub(crate) fn hex_digit(byte: u8) -> Option<u8> {
         b'A'..=b'F' => Some(byte - b'A' + 10),
         _ => None,
     }
-}
-
-/// Reads a time with an optional unit into milliseconds (`10s`, `3m`; no unit is milliseconds).
-pub(crate) fn parse_milliseconds(text: &[u8]) -> Option<i64> {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let value = parse_integer(text.get(..digits)?)?;
-    let factor = match text.get(digits..)? {
-        b"" | b"ms" => 1,
-        b"us" => return Some(value.div_euclid(1000)),
-        b"s" => 1000,
-        b"m" => 60_000,
-        b"h" => 3_600_000,
-        b"d" => 86_400_000,
-        _ => return None,
-    };
-    value.checked_mul(factor)
 }

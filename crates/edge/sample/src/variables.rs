@@ -412,11 +412,24 @@ impl SetCondition {
     /// Whether `new` may replace `old`.
     #[must_use]
     pub fn allows(self, old: Option<&Value<'_>>, new: &Value<'_>) -> bool {
+        self.decide(old.is_some(), old, new)
+    }
+
+    /// Whether `new` may be put into the variable `name`, which holds `old`. Variables of the process exist from the moment
+    /// the configuration names them, set or not.
+    #[must_use]
+    pub fn allows_for(self, name: &VariableName, old: Option<&Value<'_>>, new: &Value<'_>) -> bool {
+        self.decide(old.is_some() || name.scope == Scope::Process, old, new)
+    }
+
+    fn decide(self, exists: bool, old: Option<&Value<'_>>, new: &Value<'_>) -> bool {
         let is_empty = matches!(new, Value::Str(bytes) | Value::Bin(bytes) if bytes.is_empty());
         let is_text = matches!(new, Value::Str(_) | Value::Bin(_));
         match self {
-            SetCondition::IfExists | SetCondition::IfSet => old.is_some(),
-            SetCondition::IfNotExists | SetCondition::IfNotSet => old.is_none(),
+            SetCondition::IfExists => exists,
+            SetCondition::IfNotExists => !exists,
+            SetCondition::IfSet => old.is_some(),
+            SetCondition::IfNotSet => old.is_none(),
             SetCondition::IfEmpty => is_empty,
             SetCondition::IfNotEmpty => !is_text || !is_empty,
             SetCondition::IfGreater => match (old, new) {

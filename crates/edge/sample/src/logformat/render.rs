@@ -110,7 +110,7 @@ fn needs_http_encoding(byte: u8) -> bool {
 }
 
 fn needs_url_encoding(byte: u8) -> bool {
-    byte < 32 || byte >= 127 || matches!(byte, b'"' | b'#')
+    !(32..127).contains(&byte) || matches!(byte, b'"' | b'#')
 }
 
 fn needs_header_encoding(byte: u8) -> bool {
