@@ -1,5 +1,7 @@
 //! What is counted for proxies, servers and listeners: the numbers behind the statistics page, its CSV and the socket.
 
+use std::sync::OnceLock;
+
 use telemetry::{Counter, Histogram, SlidingAverage};
 
 /// Counted by each worker for each side of a proxy, each server and each listener. Names follow HAProxy's CSV columns.
@@ -60,7 +62,7 @@ pub struct Traffic {
     /// `ttime`: milliseconds of the whole session.
     pub total_time: SlidingAverage,
     /// Microseconds of whole requests, for quantiles.
-    pub latency: Option<Box<Histogram>>,
+    pub latency: OnceLock<Box<Histogram>>,
 }
 
 impl Traffic {

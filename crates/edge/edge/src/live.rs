@@ -21,6 +21,7 @@ use telemetry::{Gauge, PerWorker};
 use crate::{
     counters::{ProcessTraffic, Traffic},
     rates::RateWindow,
+    logs::LogTargets,
     stats::sampler::{ProcessRates, Sampler},
 };
 
@@ -110,6 +111,8 @@ pub struct Instance {
     pub backends: HashMap<Arc<str>, ProxyIndex>,
     /// The process it runs in.
     pub process: Arc<Process>,
+    /// The `log` lines of the `global` section.
+    pub log_targets: LogTargets,
 }
 
 /// A proxy that runs.
@@ -132,9 +135,9 @@ pub struct LiveProxy {
     /// Its listeners in the order of [`model::Proxy::binds`].
     pub listeners: Vec<LiveListener>,
     /// Client side.
-    pub frontend: Side,
+    pub frontend: Arc<Side>,
     /// Server side.
-    pub backend: Side,
+    pub backend: Arc<Side>,
     /// `set maxconn frontend`.
     pub maxconn: AtomicU32,
     /// `disable frontend`: accepts nothing.
@@ -143,6 +146,10 @@ pub struct LiveProxy {
     pub stopped: AtomicBool,
     /// `lastsess` of the backend: milliseconds since the process started, 0 for never.
     pub last_session_ms: AtomicU64,
+    /// Where its log lines go.
+    pub log_targets: LogTargets,
+    /// Log lines so far.
+    pub log_count: AtomicU64,
 }
 
 /// The numbers of one side of a proxy, or of a server or listener.
@@ -201,11 +208,11 @@ pub struct LiveServer {
     /// Counts changes of `target`, so that pooled connections to the old one are dropped.
     pub target_epoch: AtomicU64,
     /// Numbers.
-    pub side: Side,
+    pub side: Arc<Side>,
     /// Connections open to it, in use or idle.
-    pub connections: Gauge,
+    pub connections: Arc<Gauge>,
     /// Idle connections in all workers' pools.
-    pub idle: Gauge,
+    pub idle: Arc<Gauge>,
     /// `lastsess`: milliseconds since the process started, 0 for never.
     pub last_session_ms: AtomicU64,
     /// Counts the times its sessions were ordered to shut down; sessions compare.
@@ -259,6 +266,11 @@ impl LiveProxy {
             }
             farm = self.farm();
         }
+    }
+
+    /// The number of its next log line.
+    pub fn next_log(&self) -> u64 {
+        self.log_count.fetch_add(1, Relaxed)
     }
 
     /// The server at a place.

@@ -4,22 +4,26 @@ use std::{
     cell::{Cell, RefCell},
     rc::Rc,
     sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
 };
+
+use telemetry::ring::{RingWriter, Transaction as Records};
+use tokio::sync::Notify;
 
 use crate::{
     counters::ProcessTraffic,
     live::{Instance, Shared},
+    logs::WorkerLog,
     net::BufferPool,
     pool::ServerPool,
     registry::Registry,
-    session::SpareHeads,
+    session::{SpareHeads, Transaction, record},
 };
 
 /// Unused receive blocks that a worker keeps.
 const SPARE_BUFFERS_MAX: usize = 64;
 
 /// One worker's state. Everything in it belongs to its thread.
-#[derive(Debug)]
 pub struct Worker {
     /// Which worker this is, from 0.
     pub index: usize,
@@ -35,6 +39,12 @@ pub struct Worker {
     pub registry: Rc<Registry>,
     /// Whether the worker drains: no connection is kept alive any more.
     pub draining: Cell<bool>,
+    /// Sends log lines.
+    pub log: WorkerLog,
+    /// Woken when a connection has ended.
+    pub ended: Notify,
+    scratch: RefCell<Vec<u8>>,
+    ring: Option<(RingWriter, RefCell<Records>)>,
     instance: RefCell<Arc<Instance>>,
     random: Cell<u64>,
 }
@@ -42,7 +52,7 @@ pub struct Worker {
 impl Worker {
     /// The state of worker `index`, whose random numbers follow from `seed`.
     #[must_use]
-    pub fn new(index: usize, shared: Arc<Shared>, seed: u64) -> Self {
+    pub fn new(index: usize, shared: Arc<Shared>, log: WorkerLog, seed: u64) -> Self {
         let instance = shared.instance();
         Self {
             index,
@@ -51,6 +61,10 @@ impl Worker {
             heads: SpareHeads::new(SPARE_BUFFERS_MAX),
             registry: Rc::new(Registry::default()),
             draining: Cell::new(false),
+            log,
+            ended: Notify::new(),
+            scratch: RefCell::default(),
+            ring: open_ring(index, instance.config.global.tune.ring_size),
             instance: RefCell::new(instance),
             random: Cell::new(seed | 1),
             shared,
@@ -66,6 +80,28 @@ impl Worker {
     /// Runs new requests under `instance` from now on.
     pub fn adopt(&self, instance: Arc<Instance>) {
         *self.instance.borrow_mut() = instance;
+    }
+
+    /// Writes a transaction that is over into the ring.
+    pub fn record(&self, transaction: &Transaction) {
+        if let Some((ring, records)) = &self.ring {
+            record::record(ring, &mut records.borrow_mut(), transaction);
+        }
+    }
+
+    /// Lends an empty buffer for text that is needed for a moment.
+    pub fn with_scratch(&self, work: impl FnOnce(&mut Vec<u8>)) {
+        let mut scratch = self.scratch.take();
+        scratch.clear();
+        work(&mut scratch);
+        self.scratch.replace(scratch);
+    }
+
+    /// Says that a connection has ended, to whoever waits for the last one.
+    pub fn connection_ended(&self) {
+        if self.draining.get() {
+            self.ended.notify_one();
+        }
     }
 
     /// This worker's part of the process' numbers.
@@ -84,4 +120,16 @@ impl Worker {
         self.random.set(state);
         state.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
+}
+
+/// The worker's ring, unless it is turned off or there is no memory for it: logging goes on without.
+fn open_ring(index: usize, bytes: usize) -> Option<(RingWriter, RefCell<Records>)> {
+    if bytes == 0 {
+        return None;
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let worker = u32::try_from(index).unwrap_or(u32::MAX);
+    let ring = RingWriter::anonymous(worker, bytes, u64::try_from(now.as_micros()).unwrap_or(u64::MAX)).ok()?;
+    let records = RefCell::new(ring.transaction());
+    Some((ring, records))
 }

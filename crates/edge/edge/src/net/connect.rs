@@ -88,7 +88,7 @@ async fn settle(
     SockRef::from(socket).take_error()
 }
 
-fn apply(socket: &Socket, options: ConnectOptions<'_>) -> io::Result<()> {
+pub(crate) fn apply(socket: &Socket, options: ConnectOptions<'_>) -> io::Result<()> {
     if options.keepalive {
         socket.set_keepalive(true)?;
     }
@@ -110,7 +110,7 @@ fn apply(socket: &Socket, options: ConnectOptions<'_>) -> io::Result<()> {
     Ok(())
 }
 
-fn bind_source(socket: &Socket, source: &SourceAddress, client: Option<SocketAddr>) -> io::Result<()> {
+pub(crate) fn bind_source(socket: &Socket, source: &SourceAddress, client: Option<SocketAddr>) -> io::Result<()> {
     use haproxycfg::model::UseSource;
     if let Some(interface) = &source.interface {
         socket.bind_device(Some(interface.as_bytes()))?;

@@ -9,3 +9,9 @@ pub mod timer;
 pub use buffer::{Buffer, BufferPool};
 pub use stream::Stream;
 pub use timer::Deadline;
+
+/// Whether `address` belongs to this machine: the kernel lets a socket be bound to nothing else.
+#[must_use]
+pub fn is_local(address: std::net::IpAddr) -> bool {
+    std::net::UdpSocket::bind((address, 0)).is_ok()
+}

@@ -254,7 +254,7 @@ impl Context for Transaction {
             ServerMetric::Queue => i64::from(farm.server_queued(id)),
             ServerMetric::Weight => i64::from(stats.weight),
             ServerMetric::InitialWeight => i64::from(server.config.weight),
-            ServerMetric::UserWeight => i64::from(stats.uweight),
+            ServerMetric::UserWeight => i64::from(stats.user_weight),
         })
     }
 

@@ -27,7 +27,7 @@ pub fn log(worker: &Worker, transaction: &mut Transaction) {
     }
     let level = match transaction.log_level.get() {
         Some(None) => return,
-        Some(Some(level)) => LogLevel::from_number(level),
+        Some(Some(level)) => level_of(level),
         None if settings.options.log_separate_errors && troubled => LogLevel::Error,
         None => LogLevel::Info,
     };
@@ -46,6 +46,19 @@ pub fn log(worker: &Worker, transaction: &mut Transaction) {
         line.structured_data = structured.as_deref().unwrap_or_default();
         worker.log.send(&frontend.log_targets, &line, SystemTime::now());
     });
+}
+
+fn level_of(number: u8) -> LogLevel {
+    match number {
+        0 => LogLevel::Emergency,
+        1 => LogLevel::Alert,
+        2 => LogLevel::Critical,
+        3 => LogLevel::Error,
+        4 => LogLevel::Warning,
+        5 => LogLevel::Notice,
+        6 => LogLevel::Info,
+        _ => LogLevel::Debug,
+    }
 }
 
 /// What HAProxy logs without a format: who connected where.

@@ -11,6 +11,7 @@ mod http;
 mod logging;
 mod normalize;
 mod proxy_protocol;
+pub mod record;
 mod reply;
 mod rules;
 mod tcp;
@@ -60,7 +61,7 @@ pub async fn serve(
     let accepted = Instant::now();
     let mut client = Wire::new(Rc::clone(&stream), worker.buffers.clone());
     let tune = &instance.config.global.tune;
-    let limits = sample::VariableLimits::from_sizes(tune.vars_max_size);
+    let limits = variable_limits(tune.vars_max_size);
     let mut side = ClientSide {
         source: Cell::new(source),
         original_source: source,
@@ -129,6 +130,12 @@ pub async fn serve(
         Mode::Tcp => tcp::serve(session).await,
     }
     drop(counted);
+}
+
+/// `tune.vars.*-max-size`; 0 is no limit.
+fn variable_limits(sizes: [usize; 5]) -> sample::VariableLimits {
+    let [global, process, session, transaction, request_response] = sizes.map(|size| Some(size).filter(|size| *size > 0));
+    sample::VariableLimits { global, process, session, transaction, request_response }
 }
 
 /// Counts a connection in the process, its frontend and its listener as long as it lives.

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use haproxycfg::model::{
     AddressPart, HeaderMatch, HttpAction, Redirect, RedirectKind, Reply, Rule, SetVariable, TimeoutKind, TimeoutValue,
-    VariableValue,
+    VariableCondition, VariableValue,
 };
 use http::Headers;
-use sample::{Address, Condition, Context, Direction, LogFormat, Options, Type, Value, expand};
+use sample::{Address, Condition, Context, Direction, LogFormat, Options, SetCondition, Type, Value, expand};
 
 use super::{normalize, transaction::Transaction};
 
@@ -341,13 +341,26 @@ pub fn set_variable(transaction: &Transaction, set: &SetVariable, options: Optio
     match value {
         Some(value) => {
             let old = transaction.variable(&set.name);
-            if set.conditions.iter().all(|condition| condition.allows(old.as_ref(), &value)) {
+            if set.conditions.iter().all(|condition| set_condition(*condition).allows(old.as_ref(), &value)) {
                 transaction.set_variable(&set.name, value);
             }
         }
         None => {
             transaction.unset_variable(&set.name);
         }
+    }
+}
+
+fn set_condition(condition: VariableCondition) -> SetCondition {
+    match condition {
+        VariableCondition::Exists => SetCondition::IfExists,
+        VariableCondition::NotExists => SetCondition::IfNotExists,
+        VariableCondition::Empty => SetCondition::IfEmpty,
+        VariableCondition::NotEmpty => SetCondition::IfNotEmpty,
+        VariableCondition::Set => SetCondition::IfSet,
+        VariableCondition::NotSet => SetCondition::IfNotSet,
+        VariableCondition::Greater => SetCondition::IfGreater,
+        VariableCondition::Less => SetCondition::IfLess,
     }
 }
 

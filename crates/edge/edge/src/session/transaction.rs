@@ -315,6 +315,12 @@ impl Transaction {
         }
     }
 
+    /// How long after its connection was accepted the transaction began.
+    #[must_use]
+    pub fn since_accept(&self) -> Duration {
+        self.timeline.first_byte.map_or(Duration::ZERO, |begun| begun.saturating_duration_since(self.client.accepted))
+    }
+
     /// Where the client wanted to go, after any change.
     #[must_use]
     pub fn destination(&self) -> Option<SocketAddr> {

@@ -172,7 +172,7 @@ pub async fn reach(
             Err(other) => return Err(other),
         };
         let retry = after_failure(worker, &proxy, &slot, wanted, attempts.failed, failure, false);
-        server_failed(worker, &proxy, &server, &unreachable);
+        server_failed(worker, &proxy, &server);
         retry_or_give_up(worker, transaction, &proxy, retry, slot, wanted, attempts, watch, unreachable).await?;
     }
 }
@@ -243,7 +243,9 @@ pub fn after_failure(
 ) -> Retry {
     let (server_state, active_servers) = {
         let farm = proxy.farm();
-        (farm.state(slot.server), farm.active())
+        let now = proxy.process.milliseconds(Instant::now());
+        let state = farm.server_stats(slot.server, now).map_or(balance::OperationalState::Stopped, |stats| stats.state);
+        (state, farm.active())
     };
     proxy.retry.decide(&RetrySituation {
         failed_before,
@@ -256,15 +258,11 @@ pub fn after_failure(
     })
 }
 
-fn server_failed(worker: &Worker, proxy: &LiveProxy, server: &LiveServer, how: &Unreachable) {
+fn server_failed(worker: &Worker, proxy: &LiveProxy, server: &LiveServer) {
     server.side.traffic.of(worker.index).connection_errors.increment();
     proxy.backend.traffic.of(worker.index).connection_errors.increment();
     if server.config.observe.is_some() {
-        let observation = match how {
-            Unreachable::ConnectTimeout => balance::Observation::ConnectionTimeout,
-            _ => balance::Observation::ConnectionError,
-        };
-        observe(proxy, server.index, observation);
+        observe(proxy, server.index, balance::Observation::ConnectionError);
     }
 }
 

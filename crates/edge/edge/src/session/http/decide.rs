@@ -328,7 +328,9 @@ pub fn hash_key(transaction: &Transaction, backend: &LiveProxy, source: Option<S
         | Algorithm::Random { .. } => None,
         Algorithm::Source => source.map(|source| hasher.source(source.ip())),
         Algorithm::Uri { whole, len, depth, path_only } => {
-            let options = UriOptions { whole: *whole, len: *len, depth: *depth, path_only: *path_only };
+            let positive = |number: usize| u32::try_from(number).ok().filter(|number| *number > 0);
+            let options =
+                UriOptions { whole: *whole, len: positive(*len), depth: positive(*depth), path_only: *path_only };
             Some(hasher.uri(request.target(), &options))
         }
         Algorithm::UrlParam { name, check_post } => {

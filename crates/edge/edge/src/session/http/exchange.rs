@@ -283,9 +283,10 @@ impl Session {
             backend.backend.traffic.of(worker).response_errors.increment();
             if server.config.observe.is_some() {
                 let observation = match end {
-                    HeadEnd::Timeout => Observation::ResponseTimeout,
+                    HeadEnd::Timeout => Observation::ReadTimeout,
                     HeadEnd::Junk => Observation::ResponseHeaders,
-                    _ => Observation::BrokenResponse,
+                    HeadEnd::Empty => Observation::BrokenPipe,
+                    _ => Observation::ReadError,
                 };
                 observe(backend, server.index, observation);
             }

@@ -20,9 +20,7 @@ impl Session {
         }
         if transaction.has_request {
             let from = transaction.timeline.first_byte.unwrap_or(end);
-            if let Some(latency) = &front.latency {
-                latency.record(micros(from, end));
-            }
+            front.latency.get_or_init(Box::default).record(micros(from, end));
         }
         if let Some(backend) = &transaction.backend {
             self.count_backend(transaction, backend.backend.traffic.of(worker), end);
@@ -71,8 +69,8 @@ impl Session {
         if let Some(time) = between(times.first_byte, times.end) {
             traffic.total_time.record(time);
         }
-        if let (Some(latency), Some(from)) = (&traffic.latency, times.first_byte) {
-            latency.record(micros(from, end));
+        if let Some(from) = times.first_byte {
+            traffic.latency.get_or_init(Box::default).record(micros(from, end));
         }
     }
 }

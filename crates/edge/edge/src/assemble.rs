@@ -1,0 +1,335 @@
+//! Making an instance that runs from a checked configuration, keeping what the one before had learned.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use balance::{
+    Algorithm as FarmAlgorithm, CheckConfig, FarmConfig, HashConfig, HashFunction as FarmHash, HashType, Observe,
+    OnError as FarmOnError, ProxyType, RetryOn, RetryPolicy, ServerConfig, ServerId, UriOptions,
+};
+use haproxycfg::model::{
+    self, Algorithm, Config, HashFunction, ObserveLayer, OnError, Proxy, ProxyIndex, ProxyKind, ServerAddress,
+    ServerIndex, ServerPort,
+};
+
+use crate::{
+    live::{Farm, Instance, LiveListener, LiveProxy, LiveServer, Process, Side, Target},
+    logs::{Identity, LogTargets, Outputs},
+};
+
+/// What an instance is made with.
+#[derive(Debug)]
+pub struct Assembly<'a> {
+    /// The process.
+    pub process: &'a Arc<Process>,
+    /// Sockets of the logs.
+    pub outputs: &'a Outputs,
+    /// Who the logs say we are.
+    pub identity: &'a Identity,
+    /// Which load of the configuration this is.
+    pub generation: u64,
+    /// What runs now.
+    pub previous: Option<&'a Instance>,
+    /// Seed of random numbers.
+    pub seed: u64,
+}
+
+impl Assembly<'_> {
+    /// Makes the instance. States and numbers of proxies and servers that were there before are carried over by name.
+    #[must_use]
+    pub fn build(&self, config: Config) -> Arc<Instance> {
+        let config = Arc::new(config);
+        let now_ms = self.process.milliseconds(Instant::now());
+        let proxies: Vec<_> = config
+            .proxies
+            .iter()
+            .zip(0..)
+            .map(|(proxy, index)| Arc::new(self.proxy(&config, proxy, ProxyIndex(index), now_ms)))
+            .collect();
+        let backends = config
+            .proxies
+            .iter()
+            .zip(0..)
+            .filter(|(proxy, _)| proxy.kind.has_backend())
+            .map(|(proxy, index)| (Arc::clone(&proxy.name), ProxyIndex(index)))
+            .collect::<HashMap<_, _>>();
+        let log_targets = LogTargets::new(&config.global.logs, None, self.identity, self.outputs);
+        self.process.maxconn.store(config.global.maxconn.unwrap_or(0), Relaxed);
+        Arc::new(Instance {
+            config,
+            generation: self.generation,
+            proxies,
+            backends,
+            process: Arc::clone(self.process),
+            log_targets,
+        })
+    }
+
+    fn before(&self, proxy: &Proxy) -> Option<&LiveProxy> {
+        self.previous?.proxies.iter().map(|before| &**before).find(|before| {
+            let settings = before.settings();
+            settings.name == proxy.name && settings.kind == proxy.kind
+        })
+    }
+
+    fn proxy(&self, config: &Arc<Config>, proxy: &Proxy, index: ProxyIndex, now_ms: u64) -> LiveProxy {
+        let before = self.before(proxy);
+        let workers = self.process.workers;
+        let farm_config = farm_config(config, proxy, self.seed.wrapping_add(u64::from(index.0)));
+        let retry = retry_policy(proxy, &farm_config);
+        let servers: Vec<ServerConfig> = proxy.servers.iter().map(|server| server_config(config, proxy, server)).collect();
+        let mut farm = Farm::new(farm_config, servers, now_ms);
+        if let Some(before) = before {
+            carry_over(before, proxy, &mut farm, now_ms);
+        }
+        let live_servers = proxy
+            .servers
+            .iter()
+            .zip(0..)
+            .map(|(server, place)| Arc::new(self.server(before, server, index, ServerIndex(place))))
+            .collect();
+        let listeners = proxy
+            .binds
+            .iter()
+            .zip(1_u32..)
+            .map(|(bind, number)| LiveListener {
+                name: bind.name.as_deref().map_or_else(|| format!("sock-{number}").into(), Into::into),
+                id: bind.id.unwrap_or(number),
+                side: Arc::new(Side::new(workers)),
+            })
+            .collect();
+        let side = |pick: fn(&LiveProxy) -> &Arc<Side>| {
+            before.filter(|before| before.frontend.traffic.iter().count() == workers).map_or_else(|| Arc::new(Side::new(workers)), |before| Arc::clone(pick(before)))
+        };
+        LiveProxy {
+            index,
+            config: Arc::clone(config),
+            process: Arc::clone(self.process),
+            hasher: farm.hasher(),
+            farm: Mutex::new(farm),
+            retry,
+            servers: live_servers,
+            listeners,
+            frontend: side(|before| &before.frontend),
+            backend: side(|before| &before.backend),
+            maxconn: AtomicU32::new(proxy.maxconn.unwrap_or(0)),
+            paused: AtomicBool::new(false),
+            stopped: AtomicBool::new(proxy.disabled),
+            last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
+            log_targets: LogTargets::new(&proxy.logs, proxy.log_tag.as_deref(), self.identity, self.outputs),
+            log_count: AtomicU64::new(0),
+        }
+    }
+
+    fn server(
+        &self,
+        before: Option<&LiveProxy>,
+        server: &model::Server,
+        proxy: ProxyIndex,
+        index: ServerIndex,
+    ) -> LiveServer {
+        let before = before.and_then(|before| before.servers.iter().find(|live| live.config.name == server.name));
+        let configured = target(server);
+        let same_place = before.filter(|before| target(&before.config) == configured && before.config.fqdn == server.fqdn);
+        LiveServer {
+            key: same_place
+                .map_or_else(|| self.process.next_server_key.fetch_add(1, Relaxed), |before| before.key),
+            proxy,
+            index,
+            config: server.clone(),
+            target: RwLock::new(same_place.map_or(configured, |before| before.target())),
+            target_epoch: AtomicU64::new(same_place.map_or(0, |before| before.target_epoch.load(Relaxed))),
+            side: before.map_or_else(|| Arc::new(Side::new(self.process.workers)), |before| Arc::clone(&before.side)),
+            connections: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.connections)),
+            idle: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.idle)),
+            last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
+            shutdown_epoch: AtomicU64::new(0),
+        }
+    }
+}
+
+/// States of servers that are still there, unless the new configuration says otherwise.
+fn carry_over(before: &LiveProxy, proxy: &Proxy, farm: &mut Farm, now_ms: u64) {
+    let old = before.farm();
+    for (place, server) in proxy.servers.iter().enumerate() {
+        let Some((old_place, old_server)) =
+            before.servers.iter().enumerate().find(|(_, live)| live.config.name == server.name)
+        else {
+            continue;
+        };
+        let unchanged = target(&old_server.config) == target(server)
+            && old_server.config.check == server.check
+            && old_server.config.disabled == server.disabled
+            && old_server.config.weight == server.weight;
+        if unchanged && let Some(snapshot) = old.snapshot(ServerId::new(old_place), now_ms) {
+            farm.restore(ServerId::new(place), &snapshot, now_ms);
+        }
+    }
+}
+
+/// Where the configuration says that a server is.
+#[must_use]
+pub fn target(server: &model::Server) -> Target {
+    let port = match server.port {
+        ServerPort::Fixed(port) => port,
+        ServerPort::Same | ServerPort::Offset(_) => 0,
+    };
+    match &server.address {
+        ServerAddress::Unresolved => Target::Unresolved,
+        ServerAddress::Ip(ip) => Target::Inet(SocketAddr::new(*ip, port)),
+        ServerAddress::Unix(path) => Target::Unix(path.clone()),
+        ServerAddress::Abstract(name) => Target::Abstract(name.clone()),
+    }
+}
+
+fn milliseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}
+
+fn farm_config(config: &Config, proxy: &Proxy, seed: u64) -> FarmConfig {
+    let balance = &proxy.balance;
+    let positive = |number: usize| u32::try_from(number).ok().filter(|number| *number > 0);
+    let algorithm = match &balance.algorithm {
+        Algorithm::RoundRobin => FarmAlgorithm::RoundRobin,
+        Algorithm::StaticRoundRobin => FarmAlgorithm::StaticRr,
+        Algorithm::LeastConnections => FarmAlgorithm::LeastConn,
+        Algorithm::First => FarmAlgorithm::First,
+        Algorithm::Source => FarmAlgorithm::Source,
+        Algorithm::Uri { whole, len, depth, path_only } => FarmAlgorithm::Uri(UriOptions {
+            whole: *whole,
+            path_only: *path_only,
+            len: positive(*len),
+            depth: positive(*depth),
+        }),
+        Algorithm::UrlParam { name, check_post } => {
+            FarmAlgorithm::UrlParam { name: name.clone().into_bytes(), check_post: *check_post }
+        }
+        Algorithm::Header { name, use_domain_only } => {
+            FarmAlgorithm::Header { name: name.clone().into_bytes(), use_domain_only: *use_domain_only }
+        }
+        Algorithm::Random { draws } => FarmAlgorithm::Random { draws: *draws },
+    };
+    FarmConfig {
+        name: proxy.name.to_string(),
+        proxy_type: if proxy.kind == ProxyKind::Listen { ProxyType::Proxy } else { ProxyType::Backend },
+        algorithm,
+        hash: HashConfig {
+            hash_type: if balance.consistent { HashType::Consistent } else { HashType::MapBased },
+            function: match balance.function {
+                HashFunction::Sdbm => FarmHash::Sdbm,
+                HashFunction::Djb2 => FarmHash::Djb2,
+                HashFunction::Wt6 => FarmHash::Wt6,
+                HashFunction::Crc32 => FarmHash::Crc32,
+            },
+            avalanche: balance.avalanche,
+        },
+        hash_balance_factor: balance.hash_balance_factor,
+        allbackups: proxy.options.allbackups,
+        redispatch: Some(proxy.options.redispatch).filter(|interval| *interval != 0),
+        persist: proxy.options.persist,
+        fullconn: proxy.fullconn.unwrap_or_else(|| default_fullconn(config, proxy)),
+        log_health_checks: proxy.options.log_health_checks,
+        spread_checks: config.global.spread_checks,
+        seed,
+    }
+}
+
+/// A tenth of the connections of all frontends that may lead to the backend, as HAProxy computes it.
+fn default_fullconn(config: &Config, proxy: &Proxy) -> u32 {
+    let leads_here = |candidate: &Proxy| {
+        let is = |index: ProxyIndex| config.proxies.get(index.0 as usize).is_some_and(|found| found.name == proxy.name);
+        candidate.name == proxy.name
+            || candidate.default_backend.is_some_and(is)
+            || candidate.use_backend.iter().any(|rule| match &rule.target {
+                model::BackendTarget::Static(index) => is(*index),
+                model::BackendTarget::Dynamic(_) => true,
+            })
+    };
+    let default = config.global.maxconn.unwrap_or(2_000);
+    let total: u32 = config
+        .proxies
+        .iter()
+        .filter(|candidate| candidate.kind.has_frontend() && leads_here(candidate))
+        .map(|candidate| candidate.maxconn.unwrap_or(default))
+        .fold(0, u32::saturating_add);
+    (total / 10).max(1)
+}
+
+fn retry_policy(proxy: &Proxy, farm: &FarmConfig) -> RetryPolicy {
+    let retry_on = if proxy.retry_on.is_empty() {
+        RetryOn::DEFAULT
+    } else {
+        proxy.retry_on.iter().fold(RetryOn::NONE, |sum, word| {
+            let status;
+            let word = match word {
+                model::RetryOn::ConnFailure => "conn-failure",
+                model::RetryOn::EmptyResponse => "empty-response",
+                model::RetryOn::JunkResponse => "junk-response",
+                model::RetryOn::ResponseTimeout => "response-timeout",
+                model::RetryOn::ZeroRttRejected => "0rtt-rejected",
+                model::RetryOn::Status(code) => {
+                    status = code.to_string();
+                    &status
+                }
+            };
+            sum.with_word(word).unwrap_or(sum)
+        })
+    };
+    RetryPolicy {
+        retries: proxy.retries,
+        redispatch: farm.redispatch,
+        retry_on,
+        connect_timeout_ms: proxy.timeouts.connect.map(|time| u64::from(milliseconds(time))),
+        is_hash: farm.algorithm.is_hash(),
+    }
+}
+
+fn server_config(config: &Config, proxy: &Proxy, server: &model::Server) -> ServerConfig {
+    let track = server.track.and_then(|(backend, place)| {
+        let backend = config.proxies.get(backend.0 as usize)?;
+        let followed = backend.servers.get(place.0 as usize)?;
+        Some(format!("{}/{}", backend.name, followed.name))
+    });
+    let _ = proxy;
+    ServerConfig {
+        name: server.name.to_string(),
+        id: server.id,
+        weight: server.weight,
+        backup: server.backup,
+        maxconn: server.maxconn,
+        minconn: server.minconn,
+        maxqueue: server.maxqueue,
+        slowstart_ms: u64::try_from(server.slowstart.as_millis()).unwrap_or(u64::MAX),
+        disabled: server.disabled,
+        check: server.check.then(|| CheckConfig {
+            inter_ms: milliseconds(server.inter),
+            fastinter_ms: server.fastinter.map(milliseconds),
+            downinter_ms: server.downinter.map(milliseconds),
+            rise: server.rise,
+            fall: server.fall,
+        }),
+        observe: match server.observe {
+            None => Observe::None,
+            Some(ObserveLayer::Layer4) => Observe::Layer4,
+            Some(ObserveLayer::Layer7) => Observe::Layer7,
+        },
+        error_limit: server.error_limit,
+        on_error: match server.on_error {
+            OnError::Fastinter => FarmOnError::Fastinter,
+            OnError::FailCheck => FarmOnError::FailCheck,
+            OnError::SuddenDeath => FarmOnError::SuddenDeath,
+            OnError::MarkDown => FarmOnError::MarkDown,
+        },
+        shutdown_sessions_on_marked_down: server.on_marked_down_shutdown_sessions,
+        shutdown_backup_sessions_on_marked_up: server.on_marked_up_shutdown_backup_sessions,
+        hostname: server.fqdn.clone(),
+        track,
+    }
+}
