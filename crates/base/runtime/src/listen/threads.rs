@@ -367,6 +367,10 @@ impl AcceptorLoop {
                 }
                 Order::Remove { id, sink } => {
                     let Some(job) = self.jobs.get_mut(&id) else { continue };
+                    if let Some(sink) = job.sinks.get_mut(sink) {
+                        // Whoever stops takes what is left, paused or not.
+                        sink.paused = false;
+                    }
                     job.accept_last();
                     if let Some(sink) = job.sinks.get_mut(sink) {
                         sink.sender = None;

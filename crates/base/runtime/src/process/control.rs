@@ -94,7 +94,9 @@ fn address(pid: u32) -> io::Result<SocketAddr> {
 
 /// The socket that is found by this process' number.
 pub(crate) fn listen_by_pid() -> io::Result<OwnedFd> {
-    Ok(UnixListener::bind_addr(&address(std::process::id())?)?.into())
+    let socket = UnixListener::bind_addr(&address(std::process::id())?)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
 }
 
 /// A line that someone sent, and where to answer.
