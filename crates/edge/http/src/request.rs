@@ -137,12 +137,12 @@ impl RequestHead {
     /// Gives the target another path, keeping what stands before and after it. A target without path (`*`, CONNECT) is
     /// replaced as a whole.
     pub fn set_path(&mut self, path: &[u8]) {
-        self.replace(self.path_span(false), &[Part::New(path)]);
+        self.replace(self.path_span(false), b"", path);
     }
 
     /// Gives the target another path and query.
     pub fn set_path_and_query(&mut self, path_and_query: &[u8]) {
-        self.replace(self.path_span(true), &[Part::New(path_and_query)]);
+        self.replace(self.path_span(true), b"", path_and_query);
     }
 
     /// Gives the target another query. As in HAProxy, an empty one leaves a question mark that is there, and adds none.
@@ -153,12 +153,12 @@ impl RequestHead {
             Some(old) => {
                 let old_len = u32::try_from(old.len()).unwrap_or(0);
                 let old = Span { start: whole.start + whole.len - old_len, len: old_len };
-                self.replace(old, &[Part::New(query)]);
+                self.replace(old, b"", query);
             }
             None if query.is_empty() => {}
             None => {
                 let end = Span { start: whole.start + whole.len, len: 0 };
-                self.replace(end, &[Part::New(b"?"), Part::New(query)]);
+                self.replace(end, b"?", query);
             }
         }
     }
@@ -198,18 +198,15 @@ impl RequestHead {
         Span::between(end - query - parts.path.len(), path_end)
     }
 
-    /// Puts `new` in the place of `old`, which lies in the target.
-    fn replace(&mut self, old: Span, new: &[Part<'_>]) {
+    /// Puts `mark` and `new` in the place of `old`, which lies in the target.
+    fn replace(&mut self, old: Span, mark: &[u8], new: &[u8]) {
         let whole = self.target;
         let parts = self.target_parts();
         let is_whole = parts.path.is_empty() && parts.query.is_none() && parts.scheme.is_empty();
         let before = Span { start: whole.start, len: if is_whole { 0 } else { old.start - whole.start } };
         let after_start = old.start + old.len;
         let after = Span { start: after_start, len: whole.start + whole.len - after_start };
-        let mut all = vec![Part::Kept(before)];
-        all.extend(new.iter().copied());
-        all.push(Part::Kept(after));
-        self.target = self.intern_encoded(&all);
+        self.target = self.intern_encoded(&[Part::Kept(before), Part::New(mark), Part::New(new), Part::Kept(after)]);
     }
 
     /// Lays the parts down, percent-encoding what would end a target.
