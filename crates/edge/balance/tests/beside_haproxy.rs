@@ -339,3 +339,55 @@ fn hashes_choose_the_same_servers() {
         Pair::new(&beside, case).compare(stimuli[group]);
     }
 }
+
+#[test]
+fn hashes_follow_changes_of_weight_and_state() {
+    if !haproxy_is_installed() {
+        return;
+    }
+    let mut cases = Vec::new();
+    for hash_type in [HashType::MapBased, HashType::Consistent] {
+        for backups in [0, 2] {
+            for allbackups in [false, true] {
+                let name = format!("changing-{hash_type:?}-{backups}-{allbackups}");
+                let mut servers = servers(&[3, 7, 1, 20, 5, 2]);
+                for server in servers.iter_mut().skip(6 - backups) {
+                    server.backup = true;
+                }
+                let algorithm = Algorithm::Header { name: b"x-key".to_vec(), use_domain_only: false };
+                let hash = HashConfig { hash_type, function: HashFunction::Sdbm, avalanche: true };
+                let farm = FarmConfig { allbackups, hash, ..farm_config(&name, algorithm) };
+                cases.push(Case::new(farm, servers));
+            }
+        }
+    }
+    let beside = Beside::start("hashchanges", &cases);
+    for (seed, case) in cases.iter().enumerate() {
+        let mut rng = Rng::new(100 + seed as u64);
+        let mut pair = Pair::new(&beside, case);
+        for _ in 0..80 {
+            let server = rng.next_u32() as usize % case.servers.len();
+            match rng.next_u32() % 8 {
+                0 => pair.set_weight(server, &(rng.next_u32() % 30).to_string()),
+                1 => pair.set_weight(server, ["0%", "50%", "100%", "250%"][rng.next_u32() as usize % 4]),
+                2 => pair.set_state(server, "maint"),
+                3 => pair.set_state(server, "drain"),
+                _ => pair.set_state(server, "ready"),
+            }
+            // Backup servers in turn for active ones, without keys: HAProxy goes on where it was on the ring of the
+            // others, and so sends requests to backup servers while there are active ones. The farm does not.
+            let may_lack_keys = case.farm.hash.hash_type == HashType::MapBased || !case.servers[5].backup;
+            if pair.farm.usable() > 0 {
+                let stimuli: Vec<Stimulus> = (0..rng.next_u32() % 12)
+                    .map(|_| match rng.next_u32() % 3 {
+                        0 if may_lack_keys => Stimulus::plain(),
+                        _ => Stimulus::header(format!("key{}", rng.next_u32() % 1000)),
+                    })
+                    .collect();
+                pair.compare(&stimuli);
+            }
+            pair.compare_stats();
+        }
+        beside.compare_messages(&case.farm.name, &take_messages(&mut pair.farm));
+    }
+}

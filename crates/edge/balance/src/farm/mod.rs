@@ -8,7 +8,7 @@ mod stats;
 
 use std::collections::VecDeque;
 
-use crate::config::{FarmConfig, Forced, ServerConfig};
+use crate::config::{Algorithm, FarmConfig, Forced, ServerConfig};
 use crate::event::Event;
 use crate::hash::Hasher;
 use crate::lb::Engine;
@@ -182,10 +182,13 @@ impl<W> Farm<W> {
             self.count_redispatch(avoid, None);
             return Pick::NoServer;
         }
+        // With one server HAProxy does not look for the header at all, so nobody's turn is used up.
+        let needs_no_key =
+            self.pool.used == 1 && matches!(self.config.algorithm, Algorithm::Header { .. } | Algorithm::Expression);
+        let key = request.key.or(needs_no_key.then_some(0));
         // A waiting ticket means that the servers are full, but only a server in use will ever take it.
         let in_vain = self.engine.queue_means_full() && self.queues.backend_len() > 0 && self.pool.served > 0;
-        let chosen =
-            if in_vain { None } else { self.engine.choose(&mut self.pool, &mut self.rng, request.key, avoid, now_ms) };
+        let chosen = if in_vain { None } else { self.engine.choose(&mut self.pool, &mut self.rng, key, avoid, now_ms) };
         self.count_redispatch(avoid, chosen);
         let Some(id) = chosen else {
             return Pick::Queued(self.enqueue(None, request, false, now_ms, waiter));
