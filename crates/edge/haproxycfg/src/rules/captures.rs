@@ -77,7 +77,7 @@ fn capture(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 }
 
 fn capture_cookie(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    args::no_more_after(line, 4, 1)?;
+    args::no_more_after(line, 3, 1)?;
     if line.word(4).is_empty() || line.word(3) != "len" {
         let at = if line.word(2).is_empty() || line.word(3) == "len" { line.len() } else { 3 };
         return Err(wrong("'capture' expects 'cookie' <cookie_name> 'len' <len>.", at)

@@ -246,6 +246,9 @@ fn destination(line: &Line, index: usize) -> Result<LogDestination, Problem> {
     match word {
         "stdout" => return Ok(LogDestination::Descriptor(1)),
         "stderr" => return Ok(LogDestination::Descriptor(2)),
+        "global" => {
+            return Err(wrong("'global' stands for a whole target", index + 1).expected("'log global' alone"));
+        }
         _ => {}
     }
     if let Some(name) = word.strip_prefix("ring@") {

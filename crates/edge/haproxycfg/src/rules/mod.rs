@@ -43,7 +43,7 @@ use words::{section_problem, wrong};
 
 use crate::{
     line::Line,
-    model::ProxyKind,
+    model::{Mode, ProxyKind, TcpAction},
     scope::{ProxyDraft, Scope},
     table::{Group, Keyword},
 };
@@ -197,6 +197,10 @@ pub(crate) fn finish_shared(scope: &mut Scope<'_>) {
 
 /// Resolves what a proxy still waits for; the scope's section is that proxy.
 pub(crate) fn finish(scope: &mut Scope<'_>) {
+    // As in HAProxy, a section that is switched off is not looked at.
+    if scope.proxy().proxy.disabled {
+        return;
+    }
     switching::finish(scope);
     errors::finish(scope);
     formats::finish(scope);
@@ -204,6 +208,38 @@ pub(crate) fn finish(scope: &mut Scope<'_>) {
     cookie::finish(scope);
     stats::finish(scope);
     finish_captures(scope);
+    finish_mode(scope);
+}
+
+/// Drops what the section cannot use, with a warning where HAProxy has one.
+fn finish_mode(scope: &mut Scope<'_>) {
+    let kind = scope.kind_word();
+    let draft = scope.proxy();
+    let proxy = &mut draft.proxy;
+    if !proxy.kind.has_frontend() {
+        proxy.monitor_uri = None;
+    }
+    if !proxy.kind.has_backend() {
+        proxy.cookie = None;
+    }
+    let upgrades = proxy.tcp_request_content.iter().any(|rule| matches!(rule.action, TcpAction::SwitchModeHttp));
+    if proxy.mode == Mode::Http || upgrades {
+        return;
+    }
+    let name = proxy.name.clone();
+    let ignored = [
+        ("'stats' statement", "it requires", proxy.stats.take().is_some()),
+        ("'capture' statement", "it requires", proxy.capture_cookie.take().is_some()),
+        ("'http-request' rules", "they require", !proxy.http_request.is_empty()),
+        ("'http-response' rules", "they require", !proxy.http_response.is_empty()),
+        ("'http-after-response' rules", "they require", !proxy.http_after_response.is_empty()),
+        ("'redirect' rules", "they require", !proxy.redirects.is_empty()),
+    ];
+    let Some(line) = draft.line.clone() else { return };
+    for (what, requires, _) in ignored.into_iter().filter(|(.., present)| *present) {
+        let message = format!("{what} ignored for {kind} '{name}' as {requires} HTTP mode.");
+        scope.warn(&line, section_problem(message).at(1).expected("'mode http' in this section or its defaults"));
+    }
 }
 
 /// Slots of captures must exist where that can be known, which is in frontends.
