@@ -140,6 +140,7 @@ where
     T: TryFrom<i64> + PartialOrd + std::fmt::Display,
 {
     let word = required(line, index, "an integer argument.")?;
+    let keyword = line.word(index.saturating_sub(1));
     let unsigned = word.strip_prefix(['-', '+']).unwrap_or(word);
     let digits = unsigned.bytes().take_while(u8::is_ascii_digit).count();
     let length = word.len() - unsigned.len() + digits;
@@ -147,12 +148,12 @@ where
     let number = word.get(..length).map(|number| number.strip_prefix('+').unwrap_or(number));
     let number = number.and_then(|number| number.parse::<i64>().ok()).and_then(|number| T::try_from(number).ok());
     let Some(number) = number.filter(|number| range.contains(number)) else {
-        return Err(Problem::new(format!("'{}' expects an integer argument, got '{word}'.", line.word(0)))
+        return Err(Problem::new(format!("'{keyword}' expects an integer argument, got '{word}'."))
             .at(index)
             .expected(format!("an integer between {least} and {most}")));
     };
     if length < word.len() {
-        let message = format!("'{}' : '{word}' is read as {number}, what follows the number is ignored.", line.word(0));
+        let message = format!("'{keyword}' : '{word}' is read as {number}, what follows the number is ignored.");
         scope.warn(line, Problem::new(message).within(line, index, length..word.len()));
     }
     Ok(number)

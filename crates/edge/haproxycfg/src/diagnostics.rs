@@ -87,11 +87,9 @@ impl Problem {
     #[must_use]
     pub fn within(mut self, line: &Line, word: usize, range: Range<usize>) -> Self {
         let columns = line.columns(word);
-        let to_column = |offset: usize| {
-            columns.start.saturating_add(u32::try_from(offset).unwrap_or(u32::MAX)).min(columns.end.saturating_sub(1))
-        };
-        let start = to_column(range.start);
-        let end = to_column(range.end).max(start.saturating_add(1));
+        let to_column = |offset: usize| columns.start.saturating_add(u32::try_from(offset).unwrap_or(u32::MAX));
+        let start = to_column(range.start).min(columns.end.saturating_sub(1));
+        let end = to_column(range.end).min(columns.end).max(start.saturating_add(1));
         self.word = Some(word);
         self.columns = Some(start..end);
         self

@@ -113,6 +113,7 @@ impl Scope<'_> {
                 let section = self.section_word();
                 format!("'{first} {}' in section '{section}' : unknown keyword '{word}'", line.word(1))
             }
+            Group::Server => format!("unknown keyword '{word}'"),
             Group::Directive => format!("unknown directive '{word}'"),
             _ if index > 0 => {
                 let above = line.texts_from(0).take(index).collect::<Vec<_>>().join(" ");

@@ -140,7 +140,8 @@ fn resolve_default_backend(scope: &mut Scope<'_>, index: usize) {
     let Some(other) = proxy_at(scope, target) else { return };
     if other.mode != own_mode && !(own_mode == Mode::Tcp && other.mode == Mode::Http) {
         let message = format!(
-            "{} {} '{own_name}' ({}:{}) tries to use incompatible {} {} '{}' ({}:{}) as its default backend (see 'mode').",
+            "{} {} '{own_name}' ({}:{}) tries to use incompatible {} {} '{}' ({}:{}) as its default backend (see \
+             'mode').",
             mode_word(own_mode),
             kind_word(own_kind),
             place.file,
@@ -157,8 +158,8 @@ fn resolve_default_backend(scope: &mut Scope<'_>, index: usize) {
     scope.proxy().proxy.default_backend = Some(target);
     if has_servers {
         let message = format!(
-            "In proxy '{own_name}', the 'default_backend' rule always has precedence over the servers, which will never \
-             be used."
+            "In proxy '{own_name}', the 'default_backend' rule always has precedence over the servers, which will \
+             never be used."
         );
         scope.warn(&line, whole(message));
     }
@@ -443,9 +444,10 @@ impl Config {
         u32::try_from(total.div_ceil(10)).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Whether anything would listen: HAProxy does not start otherwise.
+    /// Whether anything would listen: HAProxy does not start otherwise. The statistics socket counts.
     #[must_use]
     pub fn has_listener(&self) -> bool {
-        self.proxies.iter().any(|proxy| !proxy.disabled && !proxy.binds.is_empty())
+        !self.global.stats_sockets.is_empty()
+            || self.proxies.iter().any(|proxy| !proxy.disabled && !proxy.binds.is_empty())
     }
 }

@@ -30,6 +30,9 @@ pub mod source;
 pub mod table;
 pub mod units;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use crate::{

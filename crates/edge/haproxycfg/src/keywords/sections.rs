@@ -241,7 +241,8 @@ fn referenced_defaults(
     let ambiguous = second.map(|(_, second)| {
         let other = &second.proxy.location;
         format!(
-            "ambiguous defaults section name '{wanted}' referenced by {kind} '{name}' exists at least at {}:{} and {}:{}.",
+            "ambiguous defaults section name '{wanted}' referenced by {kind} '{name}' exists at least at {}:{} and \
+             {}:{}.",
             place.file, place.line, other.file, other.line
         )
     });

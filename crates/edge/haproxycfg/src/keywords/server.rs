@@ -115,6 +115,10 @@ pub fn server(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         }
         Ok(())
     });
+    if outcome.is_err() {
+        // What it tracks is not worth a further message.
+        draft.pending.track = None;
+    }
     let proxy = scope.proxy();
     let owner = Arc::clone(&proxy.proxy.name);
     proxy.simple.servers.push(draft.pending);

@@ -134,7 +134,7 @@ macro_rules! messages {
                 "redirect",
                 "{ location | prefix | scheme } <fmt> [code <code>] [drop-query] [append-slash] [ignore-empty] [{ set-cookie | clear-cookie } <name[=value]>]",
                 "Answers with a redirection.",
-                "redirect location https://example.com%[path] code 301"
+                "redirect location https://example.com/login code 301"
             )
             .http(parse::redirect),
             action!(

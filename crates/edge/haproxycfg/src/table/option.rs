@@ -17,43 +17,113 @@ const fn switch(name: &'static str, sections: Sections) -> Keyword {
 
 /// The table.
 pub const KEYWORDS: &[Keyword] = &[
-    switch("abortonclose", BACKEND).doc("A request that waits for a server is dropped when its client closes.", "option abortonclose"),
-    switch("accept-invalid-http-request", FRONTEND).doc("Lets some malformed requests pass. Those that could be used for smuggling are refused all the same.", "option accept-invalid-http-request"),
-    switch("accept-invalid-http-response", BACKEND).doc("Lets some malformed responses pass. Those that could be used for smuggling are refused all the same.", "option accept-invalid-http-response"),
-    switch("allbackups", BACKEND).doc("All backup servers share the load rather than the first one.", "option allbackups"),
+    switch("abortonclose", BACKEND)
+        .doc("A request that waits for a server is dropped when its client closes.", "option abortonclose"),
+    switch("accept-invalid-http-request", FRONTEND).doc(
+        "Lets some malformed requests pass. Those that could be used for smuggling are refused all \
+             the same.",
+        "option accept-invalid-http-request",
+    ),
+    switch("accept-invalid-http-response", BACKEND).doc(
+        "Lets some malformed responses pass. Those that could be used for smuggling are refused all \
+             the same.",
+        "option accept-invalid-http-response",
+    ),
+    switch("allbackups", BACKEND)
+        .doc("All backup servers share the load rather than the first one.", "option allbackups"),
     switch("checkcache", BACKEND).doc("Blocks responses that set a cookie and could be cached.", "option checkcache"),
     switch("clitcpka", FRONTEND).doc("TCP keep-alive toward clients.", "option clitcpka"),
     switch("contstats", FRONTEND).doc("Counts bytes while they pass rather than at the end.", "option contstats"),
-    switch("disable-h2-upgrade", FRONTEND).doc("A connection that begins with HTTP/2's preface stays HTTP/1.", "option disable-h2-upgrade"),
-    word("forwardfor", "[ except <network> ] [ header <name> ] [ if-none ]", ALL).doc("Adds the client's address to requests in X-Forwarded-For.", "option forwardfor except 127.0.0.0/8").line(option::forwarded),
-    switch("h1-case-adjust-bogus-client", FRONTEND).doc("Writes header names of responses in the case that h1-case-adjust gives.", "option h1-case-adjust-bogus-client"),
-    switch("h1-case-adjust-bogus-server", BACKEND).doc("Writes header names of requests in the case that h1-case-adjust gives.", "option h1-case-adjust-bogus-server"),
-    switch("http-buffer-request", ALL).doc("Waits for the request's body, up to a buffer, before going on.", "option http-buffer-request"),
-    switch("http-ignore-probes", FRONTEND).doc("Connections without a request are neither logged nor answered.", "option http-ignore-probes"),
-    word("http-keep-alive", "", ALL).doc("Keeps connections of both sides open; the default.", "option http-keep-alive").negatable().line(option::connection_mode),
+    switch("disable-h2-upgrade", FRONTEND)
+        .doc("A connection that begins with HTTP/2's preface stays HTTP/1.", "option disable-h2-upgrade"),
+    word("forwardfor", "[ except <network> ] [ header <name> ] [ if-none ]", ALL)
+        .doc("Adds the client's address to requests in X-Forwarded-For.", "option forwardfor except 127.0.0.0/8")
+        .line(option::forwarded),
+    switch("h1-case-adjust-bogus-client", FRONTEND).doc(
+        "Writes header names of responses in the case that h1-case-adjust gives.",
+        "option h1-case-adjust-bogus-client",
+    ),
+    switch("h1-case-adjust-bogus-server", BACKEND).doc(
+        "Writes header names of requests in the case that h1-case-adjust gives.",
+        "option h1-case-adjust-bogus-server",
+    ),
+    switch("http-buffer-request", ALL)
+        .doc("Waits for the request's body, up to a buffer, before going on.", "option http-buffer-request"),
+    switch("http-ignore-probes", FRONTEND)
+        .doc("Connections without a request are neither logged nor answered.", "option http-ignore-probes"),
+    word("http-keep-alive", "", ALL)
+        .doc("Keeps connections of both sides open; the default.", "option http-keep-alive")
+        .negatable()
+        .line(option::connection_mode),
     switch("http-no-delay", ALL).doc("Sends each piece of a body at once.", "option http-no-delay"),
-    switch("http-pretend-keepalive", BACKEND).doc("With 'httpclose', servers are not told that the connection will be closed.", "option http-pretend-keepalive"),
-    word("http-restrict-req-hdr-names", "{ preserve | delete | reject }", ALL).doc("What becomes of request headers whose names have other characters than letters, digits and '-'.", "option http-restrict-req-hdr-names delete").line(option::restrict_names),
-    word("http-server-close", "", ALL).doc("Keeps connections of clients open and closes those of servers.", "option http-server-close").negatable().line(option::connection_mode),
-    word("http-tunnel", "", ALL).doc("Removed from HAProxy.", "").removed("option 'http-tunnel' is not supported any more since HAProxy 2.1, please just remove it, it shouldn't be needed."),
-    switch("http-use-proxy-header", FRONTEND).doc("Proxy-Connection stands for Connection in requests with an absolute URI.", "option http-use-proxy-header"),
-    word("http_proxy", "", ALL).doc("Removed from HAProxy.", "").removed("option 'http_proxy' is not supported any more since HAProxy 2.5. This option stopped working in HAProxy 1.9 and usually had nasty side effects. It can be more reliably implemented with combinations of 'http-request set-dst' and 'http-request set-uri', and even 'http-request do-resolve' if DNS resolution is desired."),
-    word("forceclose", "", ALL).doc("Removed from HAProxy.", "").removed("option 'forceclose' is not supported any more since HAProxy 2.0, please just remove it, or use 'option httpclose' if absolutely needed."),
-    word("httpclose", "", ALL).doc("Closes connections of both sides after each response.", "option httpclose").negatable().line(option::connection_mode),
-    switch("idle-close-on-response", FRONTEND).doc("At a soft stop, idle connections are closed only with their next response.", "option idle-close-on-response"),
-    switch("independent-streams", ALL).doc("Data in one direction does not renew the other direction's timeout.", "option independent-streams"),
+    switch("http-pretend-keepalive", BACKEND).doc(
+        "With 'httpclose', servers are not told that the connection will be closed.",
+        "option http-pretend-keepalive",
+    ),
+    word("http-restrict-req-hdr-names", "{ preserve | delete | reject }", ALL)
+        .doc(
+            "What becomes of request headers whose names have other characters than letters, digits and \
+             '-'.",
+            "option http-restrict-req-hdr-names delete",
+        )
+        .line(option::restrict_names),
+    word("http-server-close", "", ALL)
+        .doc("Keeps connections of clients open and closes those of servers.", "option http-server-close")
+        .negatable()
+        .line(option::connection_mode),
+    word("http-tunnel", "", ALL).doc("Removed from HAProxy.", "").removed(
+        "option 'http-tunnel' is not supported any more since HAProxy 2.1, please just remove it, it \
+             shouldn't be needed.",
+    ),
+    switch("http-use-proxy-header", FRONTEND).doc(
+        "Proxy-Connection stands for Connection in requests with an absolute URI.",
+        "option http-use-proxy-header",
+    ),
+    word("http_proxy", "", ALL).doc("Removed from HAProxy.", "").removed(
+        "option 'http_proxy' is not supported any more since HAProxy 2.5. This option stopped working \
+             in HAProxy 1.9 and usually had nasty side effects. It can be more reliably implemented with \
+             combinations of 'http-request set-dst' and 'http-request set-uri', and even 'http-request \
+             do-resolve' if DNS resolution is desired.",
+    ),
+    word("forceclose", "", ALL).doc("Removed from HAProxy.", "").removed(
+        "option 'forceclose' is not supported any more since HAProxy 2.0, please just remove it, or \
+             use 'option httpclose' if absolutely needed.",
+    ),
+    word("httpclose", "", ALL)
+        .doc("Closes connections of both sides after each response.", "option httpclose")
+        .negatable()
+        .line(option::connection_mode),
+    switch("idle-close-on-response", FRONTEND).doc(
+        "At a soft stop, idle connections are closed only with their next response.",
+        "option idle-close-on-response",
+    ),
+    switch("independent-streams", ALL)
+        .doc("Data in one direction does not renew the other direction's timeout.", "option independent-streams"),
     switch("nolinger", ALL).doc("Closes with a reset, so that no data is waited for.", "option nolinger"),
-    word("originalto", "[ except <network> ] [ header <name> ]", ALL).doc("Adds the address that the client connected to, in X-Original-To.", "option originalto").line(option::forwarded),
+    word("originalto", "[ except <network> ] [ header <name> ]", ALL)
+        .doc("Adds the address that the client connected to, in X-Original-To.", "option originalto")
+        .line(option::forwarded),
     switch("persist", BACKEND).doc("A cookie's server is tried even while it is down.", "option persist"),
-    switch("prefer-last-server", BACKEND).doc("A client's next request goes to the same server if it is usable.", "option prefer-last-server"),
-    word("redispatch", "[<interval>]", BACKEND).doc("A failed connection is tried with another server: the last time, or every so many times.", "option redispatch").negatable().line(option::redispatch),
+    switch("prefer-last-server", BACKEND)
+        .doc("A client's next request goes to the same server if it is usable.", "option prefer-last-server"),
+    word("redispatch", "[<interval>]", BACKEND)
+        .doc(
+            "A failed connection is tried with another server: the last time, or every so many times.",
+            "option redispatch",
+        )
+        .negatable()
+        .line(option::redispatch),
     switch("socket-stats", FRONTEND).doc("Statistics for each listening socket.", "option socket-stats"),
     switch("splice-auto", ALL).doc("Splices where it is likely to help.", "option splice-auto"),
     switch("splice-request", ALL).doc("Splices requests.", "option splice-request"),
     switch("splice-response", ALL).doc("Splices responses.", "option splice-response"),
     switch("srvtcpka", BACKEND).doc("TCP keep-alive toward servers.", "option srvtcpka"),
-    word("tcp-smart-accept", "", FRONTEND).doc("Sends no empty acknowledgement of a request; the default in HTTP mode.", "option tcp-smart-accept").negatable().line(option::smart_accept),
-    switch("tcp-smart-connect", BACKEND).doc("Sends the first data with the acknowledgement of a server's connection.", "option tcp-smart-connect"),
+    word("tcp-smart-accept", "", FRONTEND)
+        .doc("Sends no empty acknowledgement of a request; the default in HTTP mode.", "option tcp-smart-accept")
+        .negatable()
+        .line(option::smart_accept),
+    switch("tcp-smart-connect", BACKEND)
+        .doc("Sends the first data with the acknowledgement of a server's connection.", "option tcp-smart-connect"),
     word("tcpka", "", ALL).doc("TCP keep-alive on both sides.", "option tcpka").line(option::tcpka),
     switch("transparent", BACKEND).doc("Connects to the address that the client connected to.", "option transparent"),
 ];

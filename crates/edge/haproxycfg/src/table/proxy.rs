@@ -20,82 +20,184 @@ const fn timeout(name: &'static str, sections: Sections) -> Keyword {
 
 /// The table.
 pub const KEYWORDS: &[Keyword] = &[
-    line("backlog", "<number>", Sections::DEFAULTS_FRONTEND).doc("Connections that wait to be accepted.", "backlog 10000").line(proxy::connections),
-    line("balance", "<algorithm> [<argument>...]", Sections::DEFAULTS_BACKEND).doc("How a server is chosen: roundrobin, static-rr, leastconn, first, source, uri, url_param, hdr(<name>), random[(<draws>)].", "balance leastconn").line(balance::balance),
-    line("bind", "[<address>]:<port>[-<port>] [, ...] [<param>...]", Sections::FRONTEND).doc("Listens on an address.", "bind :80").line(bind::bind),
-    line("bind-process", "[ all | odd | even | <process> ]...", DEFAULTS_BOTH).doc("Processes that run the proxy; there is one.", "bind-process all").line(proxy::bind_process).deprecated("'bind-process' has no effect, is deprecated, and will be removed in version 2.7."),
-    line("clitcpka-cnt", "<number>", Sections::DEFAULTS_FRONTEND).doc("TCP keep-alive probes without an answer after which a client is gone.", "clitcpka-cnt 3").line(proxy::keepalive),
-    line("clitcpka-idle", "<time>", Sections::DEFAULTS_FRONTEND).doc("Time without data after which a client is probed.", "clitcpka-idle 60s").line(proxy::keepalive),
-    line("clitcpka-intvl", "<time>", Sections::DEFAULTS_FRONTEND).doc("Time between TCP keep-alive probes of a client.", "clitcpka-intvl 10s").line(proxy::keepalive),
-    line("clitimeout", "<time>", DEFAULTS_BOTH).doc("Old word for 'timeout client'; HAProxy removed it in 2.1.", "clitimeout 50000").line(proxy::old_timeout).deprecated("the 'clitimeout' directive is now deprecated in favor of 'timeout client', and will not be supported in future versions."),
-    line("contimeout", "<time>", DEFAULTS_BOTH).doc("Old word for 'timeout connect'; HAProxy removed it in 2.1.", "contimeout 5000").line(proxy::old_timeout).deprecated("the 'contimeout' directive is now deprecated in favor of 'timeout connect', and will not be supported in future versions."),
-    line("default-server", "[<param>...]", Sections::DEFAULTS_BACKEND).doc("What 'server' lines after it have unless they say otherwise.", "default-server check inter 5s").strict().line(server::default_server),
-    line("default_backend", "<backend>", Sections::DEFAULTS_FRONTEND).doc("The backend when no 'use_backend' holds.", "default_backend app").line(proxy::default_backend),
-    line("description", "<text>", BOTH).doc("Text about the proxy for the statistics page.", "description the shop").line(proxy::description),
+    line("backlog", "<number>", Sections::DEFAULTS_FRONTEND)
+        .doc("Connections that wait to be accepted.", "backlog 10000")
+        .line(proxy::connections),
+    line("balance", "<algorithm> [<argument>...]", Sections::DEFAULTS_BACKEND)
+        .doc(
+            "How a server is chosen: roundrobin, static-rr, leastconn, first, source, uri, url_param, \
+             hdr(<name>), random[(<draws>)].",
+            "balance leastconn",
+        )
+        .line(balance::balance),
+    line("bind", "[<address>]:<port>[-<port>] [, ...] [<param>...]", Sections::FRONTEND)
+        .doc("Listens on an address.", "bind :80")
+        .line(bind::bind),
+    line("bind-process", "[ all | odd | even | <process> ]...", DEFAULTS_BOTH)
+        .doc("Processes that run the proxy; there is one.", "bind-process all")
+        .line(proxy::bind_process)
+        .deprecated("'bind-process' has no effect, is deprecated, and will be removed in version 2.7."),
+    line("clitcpka-cnt", "<number>", Sections::DEFAULTS_FRONTEND)
+        .doc("TCP keep-alive probes without an answer after which a client is gone.", "clitcpka-cnt 3")
+        .line(proxy::keepalive),
+    line("clitcpka-idle", "<time>", Sections::DEFAULTS_FRONTEND)
+        .doc("Time without data after which a client is probed.", "clitcpka-idle 60s")
+        .line(proxy::keepalive),
+    line("clitcpka-intvl", "<time>", Sections::DEFAULTS_FRONTEND)
+        .doc("Time between TCP keep-alive probes of a client.", "clitcpka-intvl 10s")
+        .line(proxy::keepalive),
+    line("clitimeout", "<time>", DEFAULTS_BOTH)
+        .doc("Old word for 'timeout client'; HAProxy removed it in 2.1.", "clitimeout 50000")
+        .line(proxy::old_timeout)
+        .deprecated(
+            "the 'clitimeout' directive is now deprecated in favor of 'timeout client', and will not be \
+             supported in future versions.",
+        ),
+    line("contimeout", "<time>", DEFAULTS_BOTH)
+        .doc("Old word for 'timeout connect'; HAProxy removed it in 2.1.", "contimeout 5000")
+        .line(proxy::old_timeout)
+        .deprecated(
+            "the 'contimeout' directive is now deprecated in favor of 'timeout connect', and will not be \
+             supported in future versions.",
+        ),
+    line("default-server", "[<param>...]", Sections::DEFAULTS_BACKEND)
+        .doc("What 'server' lines after it have unless they say otherwise.", "default-server check inter 5s")
+        .strict()
+        .line(server::default_server),
+    line("default_backend", "<backend>", Sections::DEFAULTS_FRONTEND)
+        .doc("The backend when no 'use_backend' holds.", "default_backend app")
+        .line(proxy::default_backend),
+    line("description", "<text>", BOTH)
+        .doc("Text about the proxy for the statistics page.", "description the shop")
+        .line(proxy::description),
     line("disabled", "", DEFAULTS_BOTH).doc("The proxy is not started.", "disabled").line(proxy::disabled),
-    line("dispatch", "<address>:<port>", Sections::BACKEND).doc("Everything goes to this address, without balancing.", "dispatch 192.0.2.1:80").line(proxy::dispatch),
-    line("enabled", "", DEFAULTS_BOTH).doc("The proxy is started, whatever defaults says.", "enabled").line(proxy::disabled),
-    line("fullconn", "<number>", Sections::DEFAULTS_BACKEND).doc("Connections to the backend at which servers reach their maxconn.", "fullconn 10000").line(proxy::connections),
-    line("hash-balance-factor", "<percent>", Sections::DEFAULTS_BACKEND).doc("Most load that consistent hashing gives a server, in percent of the average; 0 is no limit.", "hash-balance-factor 150").line(balance::hash_balance_factor),
-    line("hash-type", "<method> [<function> [avalanche]]", Sections::DEFAULTS_BACKEND).doc("How hashes are mapped to servers: map-based or consistent; by sdbm, djb2, wt6 or crc32.", "hash-type consistent").line(balance::hash_type),
-    line("http-reuse", "{ never | safe | aggressive | always }", Sections::DEFAULTS_BACKEND).doc("Which requests may use another client's idle connection to a server.", "http-reuse always").line(proxy::http_reuse),
+    line("dispatch", "<address>:<port>", Sections::BACKEND)
+        .doc("Everything goes to this address, without balancing.", "dispatch 192.0.2.1:80")
+        .line(proxy::dispatch),
+    line("enabled", "", DEFAULTS_BOTH)
+        .doc("The proxy is started, whatever defaults says.", "enabled")
+        .line(proxy::disabled),
+    line("fullconn", "<number>", Sections::DEFAULTS_BACKEND)
+        .doc("Connections to the backend at which servers reach their maxconn.", "fullconn 10000")
+        .line(proxy::connections),
+    line("hash-balance-factor", "<percent>", Sections::DEFAULTS_BACKEND)
+        .doc(
+            "Most load that consistent hashing gives a server, in percent of the average; 0 is no limit.",
+            "hash-balance-factor 150",
+        )
+        .line(balance::hash_balance_factor),
+    line("hash-type", "<method> [<function> [avalanche]]", Sections::DEFAULTS_BACKEND)
+        .doc(
+            "How hashes are mapped to servers: map-based or consistent; by sdbm, djb2, wt6 or crc32.",
+            "hash-type consistent",
+        )
+        .line(balance::hash_type),
+    line("http-reuse", "{ never | safe | aggressive | always }", Sections::DEFAULTS_BACKEND)
+        .doc("Which requests may use another client's idle connection to a server.", "http-reuse always")
+        .line(proxy::http_reuse),
     line("id", "<number>", BOTH).doc("Number of the proxy in statistics.", "id 100").line(proxy::id),
-    line("load-server-state-from-file", "{ global | local | none }", Sections::DEFAULTS_BACKEND).doc("Which file states of servers are loaded from.", "load-server-state-from-file global").line(proxy::load_server_state),
-    line("max-keep-alive-queue", "<number>", Sections::DEFAULTS_BACKEND).doc("Requests in a server's queue at which a kept connection no longer ties its client to it; -1 is no limit.", "max-keep-alive-queue 10").line(proxy::max_keep_alive_queue),
-    line("max-session-srv-conns", "<number>", Sections::DEFAULTS_FRONTEND).doc("Connections to servers that a client's connection may keep.", "max-session-srv-conns 5").line(proxy::max_session_srv_conns),
-    line("maxconn", "<number>", Sections::DEFAULTS_FRONTEND).doc("Connections of the frontend; more wait to be accepted.", "maxconn 5000").line(proxy::connections),
-    line("mode", "{ tcp | http }", DEFAULTS_BOTH).doc("Whether bytes or requests are forwarded.", "mode http").line(proxy::mode),
-    line("option", "<name> [<argument>...]", DEFAULTS_BOTH).doc("Turns an option on; 'no option' off, 'default option' to its default.", "option forwardfor").negatable().line(option::option),
-    line("rate-limit", "sessions <number>", Sections::DEFAULTS_FRONTEND).doc("New sessions a second; more wait to be accepted.", "rate-limit sessions 100").line(proxy::rate_limit),
-    line("retries", "<number>", Sections::DEFAULTS_BACKEND).doc("How often a failed connection to a server is tried again.", "retries 3").line(proxy::retries),
-    line("retry-on", "<word>...", Sections::DEFAULTS_BACKEND).doc("Which failures are tried again: conn-failure, empty-response, junk-response, response-timeout, 0rtt-rejected, a status, all-retryable-errors, none.", "retry-on conn-failure empty-response 503").line(proxy::retry_on),
-    line("server", "<name> <address>[:<port>] [<param>...]", Sections::BACKEND).doc("A server.", "server web1 192.0.2.1:80 check").strict().line(server::server),
-    line("server-state-file-name", "[ use-backend-name | <file> ]", Sections::DEFAULTS_BACKEND).doc("File of the states of this backend's servers.", "server-state-file-name app").line(proxy::server_state_file_name),
-    line("server-template", "<prefix> <number | range> <name>[:<port>] [<param>...]", Sections::BACKEND).doc("Several servers from one name.", "server-template web 1-3 web.example.com:80 check").not_yet("comes with resolvers"),
-    line("source", "<address>[:<port>] [usesrc { <address> | client | clientip }] [interface <name>]", Sections::DEFAULTS_BACKEND).doc("Address that connections to servers come from.", "source 192.0.2.200").line(source::proxy),
-    line("srvtcpka-cnt", "<number>", Sections::DEFAULTS_BACKEND).doc("TCP keep-alive probes without an answer after which a server is gone.", "srvtcpka-cnt 3").line(proxy::keepalive),
-    line("srvtcpka-idle", "<time>", Sections::DEFAULTS_BACKEND).doc("Time without data after which a server is probed.", "srvtcpka-idle 60s").line(proxy::keepalive),
-    line("srvtcpka-intvl", "<time>", Sections::DEFAULTS_BACKEND).doc("Time between TCP keep-alive probes of a server.", "srvtcpka-intvl 10s").line(proxy::keepalive),
-    line("srvtimeout", "<time>", DEFAULTS_BOTH).doc("Old word for 'timeout server'; HAProxy removed it in 2.1.", "srvtimeout 50000").line(proxy::old_timeout).deprecated("the 'srvtimeout' directive is now deprecated in favor of 'timeout server', and will not be supported in future versions."),
-    line("timeout", "<event> <time>", DEFAULTS_BOTH).doc("How long something may take.", "timeout client 30s").line(proxy::timeout),
-    line("transparent", "", Sections::DEFAULTS_BACKEND).doc("Old word for 'option transparent'.", "transparent").line(proxy::transparent),
-    line("use-fcgi-app", "<name>", Sections::BACKEND).doc("Servers of the backend speak FastCGI.", "use-fcgi-app php").not_yet("comes with FastCGI"),
-    line("usesrc", "", DEFAULTS_BOTH).doc("Belongs to 'source'.", "source 0.0.0.0 usesrc clientip").line(source::usesrc),
-    line("filter", "<name> [<param>...]", BOTH).doc("Passes data through a filter.", "filter compression").not_yet("filters come with compression and caching"),
+    line("load-server-state-from-file", "{ global | local | none }", Sections::DEFAULTS_BACKEND)
+        .doc("Which file states of servers are loaded from.", "load-server-state-from-file global")
+        .line(proxy::load_server_state),
+    line("max-keep-alive-queue", "<number>", Sections::DEFAULTS_BACKEND)
+        .doc(
+            "Requests in a server's queue at which a kept connection no longer ties its client to it; -1 \
+             is no limit.",
+            "max-keep-alive-queue 10",
+        )
+        .line(proxy::max_keep_alive_queue),
+    line("max-session-srv-conns", "<number>", Sections::DEFAULTS_FRONTEND)
+        .doc("Connections to servers that a client's connection may keep.", "max-session-srv-conns 5")
+        .line(proxy::max_session_srv_conns),
+    line("maxconn", "<number>", Sections::DEFAULTS_FRONTEND)
+        .doc("Connections of the frontend; more wait to be accepted.", "maxconn 5000")
+        .line(proxy::connections),
+    line("mode", "{ tcp | http }", DEFAULTS_BOTH)
+        .doc("Whether bytes or requests are forwarded.", "mode http")
+        .line(proxy::mode),
+    line("option", "<name> [<argument>...]", DEFAULTS_BOTH)
+        .doc("Turns an option on; 'no option' off, 'default option' to its default.", "option forwardfor")
+        .negatable()
+        .line(option::option),
+    line("rate-limit", "sessions <number>", Sections::DEFAULTS_FRONTEND)
+        .doc("New sessions a second; more wait to be accepted.", "rate-limit sessions 100")
+        .line(proxy::rate_limit),
+    line("retries", "<number>", Sections::DEFAULTS_BACKEND)
+        .doc("How often a failed connection to a server is tried again.", "retries 3")
+        .line(proxy::retries),
+    line("retry-on", "<word>...", Sections::DEFAULTS_BACKEND)
+        .doc(
+            "Which failures are tried again: conn-failure, empty-response, junk-response, \
+             response-timeout, 0rtt-rejected, a status, all-retryable-errors, none.",
+            "retry-on conn-failure empty-response 503",
+        )
+        .line(proxy::retry_on),
+    line("server", "<name> <address>[:<port>] [<param>...]", Sections::BACKEND)
+        .doc("A server.", "server web1 192.0.2.1:80 check")
+        .strict()
+        .line(server::server),
+    line("server-state-file-name", "[ use-backend-name | <file> ]", Sections::DEFAULTS_BACKEND)
+        .doc("File of the states of this backend's servers.", "server-state-file-name app")
+        .line(proxy::server_state_file_name),
+    line("server-template", "<prefix> <number | range> <name>[:<port>] [<param>...]", Sections::BACKEND)
+        .doc("Several servers from one name.", "server-template web 1-3 web.example.com:80 check")
+        .not_yet("comes with resolvers"),
+    line(
+        "source",
+        "<address>[:<port>] [usesrc { <address> | client | clientip }] [interface <name>]",
+        Sections::DEFAULTS_BACKEND,
+    )
+    .doc("Address that connections to servers come from.", "source 192.0.2.200")
+    .line(source::proxy),
+    line("srvtcpka-cnt", "<number>", Sections::DEFAULTS_BACKEND)
+        .doc("TCP keep-alive probes without an answer after which a server is gone.", "srvtcpka-cnt 3")
+        .line(proxy::keepalive),
+    line("srvtcpka-idle", "<time>", Sections::DEFAULTS_BACKEND)
+        .doc("Time without data after which a server is probed.", "srvtcpka-idle 60s")
+        .line(proxy::keepalive),
+    line("srvtcpka-intvl", "<time>", Sections::DEFAULTS_BACKEND)
+        .doc("Time between TCP keep-alive probes of a server.", "srvtcpka-intvl 10s")
+        .line(proxy::keepalive),
+    line("srvtimeout", "<time>", DEFAULTS_BOTH)
+        .doc("Old word for 'timeout server'; HAProxy removed it in 2.1.", "srvtimeout 50000")
+        .line(proxy::old_timeout)
+        .deprecated(
+            "the 'srvtimeout' directive is now deprecated in favor of 'timeout server', and will not be \
+             supported in future versions.",
+        ),
+    line("timeout", "<event> <time>", DEFAULTS_BOTH)
+        .doc("How long something may take.", "timeout client 30s")
+        .line(proxy::timeout),
+    line("transparent", "", Sections::DEFAULTS_BACKEND)
+        .doc("Old word for 'option transparent'.", "transparent")
+        .line(proxy::transparent),
+    line("usesrc", "", DEFAULTS_BOTH)
+        .doc("Belongs to 'source'.", "source 0.0.0.0 usesrc clientip")
+        .line(source::usesrc),
     removed("grace", "the 'grace' keyword is not supported any more since HAProxy version 2.5."),
-    removed("redisp", "keyword 'redisp' directive is not supported anymore since HAProxy 2.1. Use 'option redispatch'."),
-    removed("redispatch", "keyword 'redispatch' directive is not supported anymore since HAProxy 2.1. Use 'option redispatch'."),
-    removed("cliexp", "The 'cliexp' directive is not supported anymore since HAProxy 2.1. Use 'http-request replace-path', 'http-request replace-uri' or 'http-request replace-header' instead."),
-    removed("reqadd", "The 'reqadd' directive is not supported anymore since HAProxy 2.1. Use 'http-request add-header' instead."),
-    removed("reqallow", "The 'reqallow' directive is not supported anymore since HAProxy 2.1. Use 'http-request allow' instead."),
-    removed("reqdel", "The 'reqdel' directive is not supported anymore since HAProxy 2.1. Use 'http-request del-header' instead."),
-    removed("reqdeny", "The 'reqdeny' not supported anymore since HAProxy 2.1. Use 'http-request deny' instead."),
-    removed("reqiallow", "The 'reqiallow' directive is not supported anymore since HAProxy 2.1. Use 'http-request allow' instead."),
-    removed("reqidel", "The 'reqidel' directive is not supported anymore since HAProxy 2.1. Use 'http-request del-header' instead."),
-    removed("reqideny", "The 'reqideny' directive is not supported anymore since HAProxy 2.1. Use 'http-request deny' instead."),
-    removed("reqipass", "The 'reqipass' directive is not supported anymore since HAProxy 2.1."),
-    removed("reqirep", "The 'reqirep' directive is not supported anymore since HAProxy 2.1. Use 'http-request replace-header' instead."),
-    removed("reqitarpit", "The 'reqitarpit' directive is not supported anymore since HAProxy 2.1. Use 'http-request tarpit' instead."),
-    removed("reqpass", "The 'reqpass' not supported anymore since HAProxy 2.1."),
-    removed("reqrep", "The 'reqrep' directive is not supported anymore since HAProxy 2.1. Use 'http-request replace-path', 'http-request replace-uri' or 'http-request replace-header' instead."),
-    removed("reqtarpit", "The 'reqtarpit' directive is not supported anymore since HAProxy 2.1. Use 'http-request tarpit' instead."),
-    removed("rspadd", "The 'rspadd' directive is not supported anymore since HAProxy 2.1. Use 'http-response add-header' instead."),
-    removed("rspdel", "The 'rspdel' directive is not supported anymore since HAProxy 2.1. Use 'http-response del-header' ."),
-    removed("rspdeny", "The 'rspdeny' directive is not supported anymore since HAProxy 2.1. Use 'http-response deny' instead."),
-    removed("rspidel", "The 'rspidel' directive is not supported anymore since HAProxy 2.1. Use 'http-response del-header' instead."),
-    removed("rspideny", "The 'rspideny' directive is not supported anymore since HAProxy 2.1. Use 'http-response deny' instead."),
-    removed("rspirep", "The 'rspirep' directive is not supported anymore since HAProxy 2.1. Use 'http-response replace-header' instead."),
-    removed("rsprep", "The 'rsprep' directive is not supported anymore since HAProxy 2.1. Use 'http-response replace-header' instead."),
-    removed("srvexp", "The 'srvexp' directive is not supported anymore since HAProxy 2.1. Use 'http-response replace-header' instead."),
+    removed(
+        "redisp",
+        "keyword 'redisp' directive is not supported anymore since HAProxy 2.1. Use 'option \
+             redispatch'.",
+    ),
+    removed(
+        "redispatch",
+        "keyword 'redispatch' directive is not supported anymore since HAProxy 2.1. Use 'option \
+             redispatch'.",
+    ),
     timeout("check", Sections::DEFAULTS_BACKEND).doc("A check's answer, once it is connected.", "timeout check 2s"),
     timeout("client", Sections::DEFAULTS_FRONTEND).doc("A client that should send or take data.", "timeout client 30s"),
-    timeout("client-fin", Sections::DEFAULTS_FRONTEND).doc("A client after one direction was closed.", "timeout client-fin 10s"),
+    timeout("client-fin", Sections::DEFAULTS_FRONTEND)
+        .doc("A client after one direction was closed.", "timeout client-fin 10s"),
     timeout("connect", Sections::DEFAULTS_BACKEND).doc("A connection to a server.", "timeout connect 5s"),
-    timeout("http-keep-alive", DEFAULTS_BOTH).doc("The next request on a kept connection.", "timeout http-keep-alive 10s"),
+    timeout("http-keep-alive", DEFAULTS_BOTH)
+        .doc("The next request on a kept connection.", "timeout http-keep-alive 10s"),
     timeout("http-request", DEFAULTS_BOTH).doc("A whole request head.", "timeout http-request 10s"),
     timeout("queue", Sections::DEFAULTS_BACKEND).doc("A request in a queue.", "timeout queue 30s"),
     timeout("server", Sections::DEFAULTS_BACKEND).doc("A server that should send or take data.", "timeout server 30s"),
-    timeout("server-fin", Sections::DEFAULTS_BACKEND).doc("A server after one direction was closed.", "timeout server-fin 10s"),
+    timeout("server-fin", Sections::DEFAULTS_BACKEND)
+        .doc("A server after one direction was closed.", "timeout server-fin 10s"),
     timeout("tarpit", DEFAULTS_BOTH).doc("How long a tarpitted request is held.", "timeout tarpit 60s"),
-    timeout("tunnel", Sections::DEFAULTS_BACKEND).doc("Both directions of a tunnel: CONNECT, WebSocket, TCP.", "timeout tunnel 1h"),
+    timeout("tunnel", Sections::DEFAULTS_BACKEND)
+        .doc("Both directions of a tunnel: CONNECT, WebSocket, TCP.", "timeout tunnel 1h"),
 ];

@@ -13,28 +13,63 @@ const fn directive(name: &'static str, arguments: &'static str) -> Keyword {
 
 /// The table.
 pub const KEYWORDS: &[Keyword] = &[
-    section("backend", "<name> [from <defaults>]", "4").doc("Servers and how requests are given to them.", "backend app").line(sections::proxy),
-    section("cache", "<name>", "6").doc("A small cache of responses.", "cache static").not_yet("comes with the HTTP cache"),
-    section("defaults", "[<name>] [from <defaults>]", "4").doc("What the sections after it have unless they say otherwise.", "defaults http-services").line(sections::defaults),
-    section("fcgi-app", "<name>", "10").doc("An application that speaks FastCGI.", "fcgi-app php").not_yet("comes with FastCGI"),
-    section("frontend", "<name> [from <defaults>]", "4").doc("Where clients connect, and what becomes of their requests.", "frontend www").line(sections::proxy),
+    section("backend", "<name> [from <defaults>]", "4")
+        .doc("Servers and how requests are given to them.", "backend app")
+        .line(sections::proxy),
+    section("cache", "<name>", "6")
+        .doc("A small cache of responses.", "cache static")
+        .not_yet("comes with the HTTP cache"),
+    section("defaults", "[<name>] [from <defaults>]", "4")
+        .doc("What the sections after it have unless they say otherwise.", "defaults http-services")
+        .line(sections::defaults),
+    section("fcgi-app", "<name>", "10")
+        .doc("An application that speaks FastCGI.", "fcgi-app php")
+        .not_yet("comes with FastCGI"),
+    section("frontend", "<name> [from <defaults>]", "4")
+        .doc("Where clients connect, and what becomes of their requests.", "frontend www")
+        .line(sections::proxy),
     section("global", "", "3").doc("Settings of the whole process.", "global").line(sections::global),
-    section("http-errors", "<name>", "3.8").doc("Error pages that proxies refer to.", "http-errors site").line(sections::http_errors),
-    section("listen", "<name> [from <defaults>]", "4").doc("A frontend and its backend in one.", "listen db").line(sections::proxy),
-    section("log-forward", "<name>", "3.10").doc("Receives and forwards logs.", "log-forward syslog").not_yet("comes with rings"),
-    section("mailers", "<name>", "3.6").doc("Where alerts are mailed to.", "mailers ops").not_yet("comes with e-mail alerts"),
-    section("peers", "<name>", "3.5").doc("Instances that share stick tables.", "peers cluster").not_yet("comes with stick tables"),
-    section("program", "<name>", "3.7").doc("A program that the master process runs.", "program exporter").not_yet("run programs by the system's service manager"),
-    section("resolvers", "<name>", "5.3.2").doc("Name servers that resolve the names of servers.", "resolvers dns").not_yet("names are resolved by the system at start and again when they change; a choice of name servers comes with resolvers"),
+    section("http-errors", "<name>", "3.8")
+        .doc("Error pages that proxies refer to.", "http-errors site")
+        .line(sections::http_errors),
+    section("listen", "<name> [from <defaults>]", "4")
+        .doc("A frontend and its backend in one.", "listen db")
+        .line(sections::proxy),
+    section("log-forward", "<name>", "3.10")
+        .doc("Receives and forwards logs.", "log-forward syslog")
+        .not_yet("comes with rings"),
+    section("mailers", "<name>", "3.6")
+        .doc("Where alerts are mailed to.", "mailers ops")
+        .not_yet("comes with e-mail alerts"),
+    section("peers", "<name>", "3.5")
+        .doc("Instances that share stick tables.", "peers cluster")
+        .not_yet("comes with stick tables"),
+    section("program", "<name>", "3.7")
+        .doc("A program that the master process runs.", "program exporter")
+        .not_yet("run programs by the system's service manager"),
+    section("resolvers", "<name>", "5.3.2")
+        .doc("Name servers that resolve the names of servers.", "resolvers dns")
+        .not_yet(
+            "names are resolved by the system at start and again when they change; a choice of name \
+             servers comes with resolvers",
+        ),
     section("ring", "<name>", "3.9").doc("A ring of log lines in memory.", "ring lines").not_yet("comes with rings"),
-    section("spoe-agent", "<name>", "9.3").doc("An agent of the SPOE protocol, in its own file.", "spoe-agent ip-reputation").not_yet("comes with SPOE"),
-    section("userlist", "<name>", "3.4").doc("Users, groups and their passwords.", "userlist staff").line(sections::userlist),
-    directive(".alert", "\"<message>\"").doc("Refuses the configuration with a message.", ".alert \"TLS is needed here\""),
+    section("spoe-agent", "<name>", "9.3")
+        .doc("An agent of the SPOE protocol, in its own file.", "spoe-agent ip-reputation")
+        .not_yet("comes with SPOE"),
+    section("userlist", "<name>", "3.4")
+        .doc("Users, groups and their passwords.", "userlist staff")
+        .line(sections::userlist),
+    directive(".alert", "\"<message>\"")
+        .doc("Refuses the configuration with a message.", ".alert \"TLS is needed here\""),
     directive(".diag", "\"<message>\"").doc("A message that is shown with -dD.", ".diag \"to be replaced\""),
     directive(".elif", "<condition>").doc("Begins another branch of '.if'.", ".elif defined(STAGING)"),
     directive(".else", "").doc("Begins the last branch of '.if'.", ".else"),
     directive(".endif", "").doc("Ends '.if'.", ".endif"),
-    directive(".if", "<condition>").doc("The lines up to the next branch count only if the condition holds.", ".if feature(THREAD) && !defined(SINGLE)"),
+    directive(".if", "<condition>").doc(
+        "The lines up to the next branch count only if the condition holds.",
+        ".if feature(THREAD) && !defined(SINGLE)",
+    ),
     directive(".notice", "\"<message>\"").doc("Shows a message.", ".notice \"production\""),
     directive(".warning", "\"<message>\"").doc("Shows a warning.", ".warning \"port 8080 is for tests\""),
 ];

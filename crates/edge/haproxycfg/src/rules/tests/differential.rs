@@ -101,9 +101,10 @@ fn wrongly_accepted(directory: &Directory, cases: &[Case]) -> Vec<String> {
     // Errors in these end the reading.
     let stops = |case: &Case| case.text.starts_with("http-") && !case.text.starts_with("http-check");
     loop {
-        let reads_on = left.iter().copied().filter(|case| {
-            !stops(case) && matches!(case.context, "frontend" | "tcp frontend" | "backend" | "listen")
-        });
+        let reads_on = left
+            .iter()
+            .copied()
+            .filter(|case| !stops(case) && matches!(case.context, "frontend" | "tcp frontend" | "backend" | "listen"));
         let batch = Batch::new(directory, reads_on);
         let (_, said) = check(&batch.text);
         let found: Vec<usize> =

@@ -1,0 +1,1 @@
+//! How errors look.

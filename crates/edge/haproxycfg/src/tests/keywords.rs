@@ -1,0 +1,172 @@
+//! The table itself: complete, without contradictions, and its examples work.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use crate::table::{self, Group, Keyword, Parse, Sections, Support};
+
+#[test]
+fn every_keyword_is_declared_once() {
+    let mut seen = BTreeSet::new();
+    let repeated: Vec<String> =
+        table::all().filter(|keyword| !seen.insert((keyword.group, keyword.name))).map(Keyword::path).collect();
+    assert_eq!(repeated, Vec::<String>::new());
+}
+
+#[test]
+fn every_keyword_is_documented() {
+    for keyword in table::all() {
+        let path = keyword.path();
+        assert!(keyword.doc.ends_with(['.', '`', ')']), "{path}: {:?}", keyword.doc);
+        let is_removed = matches!(keyword.support, Support::Removed(_));
+        assert!(is_removed || !keyword.example.is_empty(), "{path} has no example");
+        let needs_sections = matches!(keyword.group, Group::Proxy | Group::Option | Group::Timeout);
+        assert!(!needs_sections || keyword.sections != Sections::NONE, "{path}");
+    }
+}
+
+#[test]
+fn a_keyword_without_parser_is_not_supported() {
+    for keyword in table::all() {
+        let is_refused = matches!(keyword.support, Support::NotYet(_) | Support::Removed(_) | Support::Harmless(_));
+        assert_eq!(is_refused, matches!(keyword.parse, Parse::Nothing), "{}", keyword.path());
+    }
+}
+
+/// A configuration around the example of a keyword.
+fn around(keyword: &Keyword) -> Option<String> {
+    let example = keyword.example;
+    let backend = "backend b\n  timeout connect 1s\n  timeout server 1s\n";
+    let text = match keyword.group {
+        Group::Section if example.starts_with("global") => "global\n".to_owned(),
+        Group::Section => format!("{example}\n"),
+        Group::Directive => match keyword.name {
+            ".if" => format!("{example}\n.endif\n"),
+            ".elif" | ".else" => format!(".if 0\n{example}\n.endif\n"),
+            ".endif" => format!(".if 0\n{example}\n"),
+            _ => format!("{example}\n"),
+        },
+        Group::Global | Group::GlobalStats => format!("global\n  {example}\n"),
+        Group::Bind if example.starts_with("stats socket") => format!("global\n  {example}\n"),
+        Group::Bind => format!("listen l\n  timeout client 1s\n  {example}\n"),
+        Group::Server => format!("{backend}  mode http\n  {example}\nbackend web\n  server web1 192.0.2.1:80 check\n"),
+        Group::Userlist => format!("userlist u\n  {example}\n"),
+        Group::HttpErrors => format!("http-errors e\n  {example}\n"),
+        Group::Proxy
+        | Group::Option
+        | Group::Timeout
+        | Group::Stats
+        | Group::HttpCheck
+        | Group::TcpCheck
+        | Group::HttpRequest
+        | Group::HttpResponse
+        | Group::HttpAfterResponse
+        | Group::TcpRequestConnection
+        | Group::TcpRequestSession
+        | Group::TcpRequestContent
+        | Group::TcpResponseContent => {
+            let (kind, server) = if keyword.sections == Sections::BACKEND {
+                ("backend", "  server blue 192.0.2.1:80\n")
+            } else {
+                ("listen", "  declare capture request len 8\n  declare capture response len 8\n")
+            };
+            format!("{kind} l\n  mode http\n{server}  {example}\n")
+        }
+        // Lines of sections that are not supported.
+        _ => return None,
+    };
+    Some(text)
+}
+
+/// Files and names that examples mention.
+fn surroundings(text: &str) -> (String, Bundle) {
+    let mut files = Bundle::default();
+    for path in text.split_ascii_whitespace().filter(|word| word.contains('/')) {
+        let path = path.trim_matches(['\'', '"', '}', '{']);
+        let contents: &[u8] =
+            if path.ends_with(".http") { b"HTTP/1.0 503 x\r\n\r\nx" } else { b"content-type Content-Type\n" };
+        files = files.with(path, contents);
+    }
+    if text.starts_with("backend app") || text.starts_with("http-errors") {
+        return (text.to_owned(), files);
+    }
+    let named = "userlist staff\n  user ann insecure-password x\n  user bob insecure-password x\nhttp-errors site\n  \
+                 errorfile 503 /etc/503.http\nbackend app\n  mode http\nbackend static\n  mode http\n";
+    let text = text.replace(
+        "userlist u\n  group",
+        "userlist u\n  user ann insecure-password x\n  user bob insecure-password x\n  group",
+    );
+    (format!("{text}{named}"), files.with("/etc/503.http", b"HTTP/1.0 503 x\r\n\r\nx"))
+}
+
+#[test]
+fn examples_are_accepted_as_their_state_says() {
+    let mut wrong = BTreeMap::new();
+    for keyword in table::all() {
+        let Some(text) = around(keyword) else { continue };
+        let (text, files) = surroundings(&text);
+        let parsed = read_with(&text, files, &[]);
+        let alerts = messages(&parsed, Severity::Alert);
+        let name = keyword.name.trim_end_matches(['*', '(']);
+        let is_as_said = match keyword.support {
+            _ if keyword.name == ".alert" => alerts.len() == 1,
+            Support::Supported | Support::Deprecated(_) | Support::Harmless(_) => alerts.is_empty(),
+            Support::NotYet(_) => {
+                alerts.iter().any(|alert| alert.contains("not supported") || alert.contains("is not there"))
+            }
+            Support::Removed(_) => true,
+        };
+        let warns = match keyword.support {
+            Support::Harmless(_) | Support::Deprecated(_) => {
+                messages(&parsed, Severity::Warning).iter().any(|warning| warning.contains(name))
+            }
+            _ => true,
+        };
+        if !is_as_said || !warns {
+            wrong.insert(keyword.path(), (text, alerts, messages(&parsed, Severity::Warning)));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn explanations() {
+    let text = crate::explain("maxconn");
+    for expected in
+        ["maxconn <number>", "bind ... maxconn", "server ... maxconn", "in: the global section", "example: "]
+    {
+        assert!(text.contains(expected), "{expected} in\n{text}");
+    }
+    let text = crate::explain("option forwardfor");
+    assert!(text.starts_with("option forwardfor "), "{text}");
+    assert!(crate::explain("stick-table").contains("not supported yet"));
+    assert!(crate::explain("reqadd").contains("http-request add-header"));
+    assert!(crate::explain("maxcnon").contains("Nearest: maxconn"));
+    assert!(crate::explain("").contains("what"));
+    // A prefix of keywords that take a name in parentheses.
+    assert!(crate::explain("set-var").contains("http-request set-var"));
+    assert!(crate::explain("tune.ring.size").contains("an addition of Tidegate"));
+}
+
+#[test]
+fn the_reference_is_up_to_date() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference");
+    for (file, contents) in crate::reference() {
+        let written = std::fs::read_to_string(folder.join(&file)).unwrap_or_default();
+        assert!(
+            written == contents,
+            "docs/reference/{file} is not what the tables say: `tidegate reference` writes it"
+        );
+    }
+}
+
+/// Writes the reference: `cargo test -p haproxycfg write_the_reference -- --ignored`.
+#[test]
+#[ignore = "writes files"]
+fn write_the_reference() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference");
+    std::fs::create_dir_all(&folder).unwrap();
+    for (file, contents) in crate::reference() {
+        std::fs::write(folder.join(file), contents).unwrap();
+    }
+}
