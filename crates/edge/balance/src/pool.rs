@@ -20,7 +20,7 @@ impl Servers {
         self.0.get(id.index())
     }
 
-    pub(crate) fn ids(&self) -> impl DoubleEndedIterator<Item = ServerId> + use<> {
+    pub(crate) fn ids(&self) -> impl DoubleEndedIterator<Item = ServerId> + ExactSizeIterator + use<> {
         (0..self.0.len()).map(ServerId::new)
     }
 

@@ -121,7 +121,7 @@ impl<W> Farm<W> {
     }
 
     /// All servers, in order of declaration.
-    pub fn servers(&self) -> impl DoubleEndedIterator<Item = ServerId> + use<W> {
+    pub fn servers(&self) -> impl DoubleEndedIterator<Item = ServerId> + ExactSizeIterator + use<W> {
         self.pool.servers.ids()
     }
 

@@ -78,11 +78,27 @@ impl<W> Farm<W> {
         }
         let events = self.events.len();
         let went_down = (self.counters.went_down, self.pool.servers[id].counters.went_down);
+        let last_change_ms = now_ms.saturating_sub(snapshot.last_change_s.saturating_mul(1_000));
+        // A server that was taken out of its configured maintenance leaves it before anything else can be said about it.
+        let server = &self.pool.servers[id];
+        if server.config.disabled
+            && snapshot.admin.contains(AdminState::CONFIG_MAINT)
+            && !snapshot.admin.contains(AdminState::FORCED_MAINT)
+        {
+            self.set_ready(id, now_ms);
+        }
         self.restore_health(id, snapshot, now_ms);
+        if snapshot.initial_weight == self.pool.servers[id].initial_weight {
+            // A weight that the new algorithm cannot follow is left as configured.
+            let _ = self.set_weight(id, WeightChange::Absolute(i64::from(snapshot.user_weight)), now_ms);
+        }
         self.restore_admin(id, snapshot, now_ms);
         let server = &mut self.pool.servers[id];
-        server.last_change_ms = now_ms.saturating_sub(snapshot.last_change_s.saturating_mul(1_000));
-        server.down_time_s = snapshot.down_time_s;
+        server.last_change_ms = last_change_ms;
+        if snapshot.state == OperationalState::Running && server.next.state == OperationalState::Starting {
+            // It came up long ago, and only left the maintenance of its configuration just now.
+            server.next.state = OperationalState::Running;
+        }
         let check = &mut server.check;
         check.status = snapshot.check_status;
         check.result = snapshot.check_result;
@@ -92,14 +108,12 @@ impl<W> Farm<W> {
         if check.config.is_some() && snapshot.check_enabled == Some(false) {
             check.enabled = false;
         }
-        if snapshot.initial_weight == server.initial_weight {
-            let weight = WeightChange::Absolute(i64::from(snapshot.user_weight));
-            // A weight that the new algorithm cannot follow is left as configured.
-            let _ = self.set_weight(id, weight, now_ms);
-        } else {
-            self.recalculate_weight(id, now_ms);
-            self.apply(id, Cause::None, "", now_ms);
-        }
+        self.recalculate_weight(id, now_ms);
+        self.apply(id, Cause::None, "", now_ms);
+        // None of this was news.
+        let server = &mut self.pool.servers[id];
+        server.last_change_ms = last_change_ms;
+        server.down_time_s = snapshot.down_time_s;
         self.events.truncate(events);
         self.counters.went_down = went_down.0;
         self.pool.servers[id].counters.went_down = went_down.1;
@@ -143,13 +157,9 @@ impl<W> Farm<W> {
         let is_disabled = self.pool.servers[id].config.disabled;
         let was_disabled = snapshot.admin.contains(AdminState::CONFIG_MAINT);
         let was_forced = snapshot.admin.contains(AdminState::FORCED_MAINT);
-        if is_disabled == was_disabled {
-            // The configuration is the same: what was done at run time holds.
-            if was_forced && !is_disabled {
-                self.set_maint(id, now_ms);
-            } else if !was_forced && is_disabled {
-                self.set_ready(id, now_ms);
-            }
+        // What was done at run time holds unless the configuration changed.
+        if was_forced && !is_disabled && !was_disabled {
+            self.set_maint(id, now_ms);
         }
         let server = &self.pool.servers[id];
         let was_drained = snapshot.admin.contains(AdminState::FORCED_DRAIN);
