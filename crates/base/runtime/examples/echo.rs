@@ -19,12 +19,12 @@
 //! one that sends `panic` the connection.
 
 use runtime::process::{
-    CheckReason, DrainReason, EndOldProcesses, Load, Mode, OldProcesses, Options, Plan, ProcessSettings, Role,
-    Service, run, transfer,
+    CheckReason, DrainReason, EndOldProcesses, Load, Mode, OldProcesses, Options, Plan, ProcessSettings, Role, Service,
+    run, transfer, user_group_id, user_id,
 };
 use runtime::{
-    AcceptMode, Accepted, Acceptor, AcceptorHandle, AcceptorSeed, Address, ListenSpec, Listener, Stream,
-    WorkerContext, WorkerOptions, Workers,
+    AcceptMode, Accepted, Acceptor, AcceptorHandle, AcceptorSeed, Address, ListenSpec, Listener, Stream, WorkerContext,
+    WorkerOptions, Workers,
 };
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -45,6 +45,7 @@ struct Configuration {
     workers: usize,
     listeners: Vec<ListenSpec>,
     greeting: String,
+    user: Option<String>,
     settings: ProcessSettings,
     sockets: Option<PathBuf>,
     fail_check: Option<String>,
@@ -61,12 +62,7 @@ fn parse(text: &str) -> Result<Configuration, String> {
             "workers" => configuration.workers = rest.parse().map_err(|_| format!("bad number: {rest}"))?,
             "listen" => configuration.listeners.push(parse_listener(rest)?),
             "greeting" => configuration.greeting = rest.to_owned(),
-            "user" => {
-                let unknown = || format!("unknown user: {rest}");
-                configuration.settings.uid =
-                    Some(runtime::process::user_id(rest).map_err(|error| error.to_string())?.ok_or_else(unknown)?);
-                configuration.settings.gid = runtime::process::user_group_id(rest).map_err(|error| error.to_string())?;
-            }
+            "user" => configuration.user = Some(rest.to_owned()),
             "chroot" => configuration.settings.chroot = Some(rest.into()),
             "hard-stop-after" => {
                 let ms = rest.parse().map_err(|_| format!("bad number: {rest}"))?;
@@ -115,9 +111,17 @@ impl Role for Echo {
     fn check(&mut self, _reason: CheckReason) -> Result<Plan, String> {
         let text = std::fs::read_to_string(&self.configuration)
             .map_err(|error| format!("{}: {error}", self.configuration.display()))?;
-        let configuration = parse(&text)?;
+        let mut configuration = parse(&text)?;
         if let Some(text) = configuration.fail_check {
             return Err(text);
+        }
+        if let Some(name) = &configuration.user {
+            // NOTE: here and not in the worker, which may not see /etc/passwd any more.
+            let find = |result: std::io::Result<Option<u32>>| {
+                result.map_err(|error| error.to_string())?.ok_or(format!("unknown user: {name}"))
+            };
+            configuration.settings.uid = Some(find(user_id(name))?);
+            configuration.settings.gid = Some(find(user_group_id(name))?);
         }
         Ok(Plan {
             blob: text.into_bytes(),

@@ -107,8 +107,7 @@ pub fn unblock_signals(signals: &[i32]) -> io::Result<()> {
 pub fn exec(program: &Path, arguments: &[OsString], environment: &[(OsString, OsString)]) -> io::Error {
     let strings = || -> io::Result<(CString, Vec<CString>, Vec<CString>)> {
         let program = CString::new(program.as_os_str().as_bytes())?;
-        let arguments =
-            arguments.iter().map(|argument| CString::new(argument.as_bytes())).collect::<Result<_, _>>()?;
+        let arguments = arguments.iter().map(|argument| CString::new(argument.as_bytes())).collect::<Result<_, _>>()?;
         let environment = environment
             .iter()
             .map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()))

@@ -3,9 +3,9 @@
 //! Tasks are spawned with `tokio::task::spawn_local` and never leave their thread, so nothing on the path of a
 //! request takes a lock. The control thread talks to the workers by commands of the role's own type.
 
+use crate::listen::Count;
 use crate::listen::{AcceptMode, AcceptorSeed, AcceptorThreads, ConnectionCounts, Listener, SeedSource};
 use crate::log;
-use crate::listen::Count;
 use std::any::Any;
 use std::future::Future;
 use std::io;
@@ -172,6 +172,11 @@ impl<C: Send + 'static> Workers<C> {
         self.senders.get(index).is_some_and(|sender| sender.send(command).is_ok())
     }
 
+    /// Ways to the workers that do not keep them from finishing.
+    pub fn weak_senders(&self) -> Vec<mpsc::WeakUnboundedSender<C>> {
+        self.senders.iter().map(mpsc::UnboundedSender::downgrade).collect()
+    }
+
     /// Sends each worker the command that `make` gives for its index.
     pub fn broadcast(&self, mut make: impl FnMut(usize) -> C) {
         for (index, sender) in self.senders.iter().enumerate() {
@@ -194,7 +199,8 @@ impl<C: Send + 'static> Workers<C> {
         let max_accept = self.options.max_accept.max(1);
         for listener in listeners {
             let spec = Arc::new(listener.spec.clone());
-            let seed = |source| AcceptorSeed { spec: Arc::clone(&spec), max_accept, source };
+            let in_use = &listener.in_use;
+            let seed = |source| AcceptorSeed { spec: Arc::clone(&spec), max_accept, source, in_use: in_use.clone() };
             match spec.effective_mode() {
                 AcceptMode::ReusePort => {
                     for (index, (share, count)) in shares.iter_mut().zip(counts).enumerate() {
@@ -215,7 +221,7 @@ impl<C: Send + 'static> Workers<C> {
                         let thread = self.threads.shared(index)?;
                         let counts = std::slice::from_ref(count);
                         for (connections, registration) in
-                            thread.register(&spec, &listener.sockets, counts, max_accept)?
+                            thread.register(&spec, &listener.sockets, counts, max_accept, in_use)?
                         {
                             share.push(seed(SeedSource::Handed { connections, registration }));
                         }
@@ -223,7 +229,7 @@ impl<C: Send + 'static> Workers<C> {
                 }
                 AcceptMode::Dispatch => {
                     let thread = self.threads.dispatch()?;
-                    let ends = thread.register(&spec, &listener.sockets, counts, max_accept)?;
+                    let ends = thread.register(&spec, &listener.sockets, counts, max_accept, in_use)?;
                     for (share, (connections, registration)) in shares.iter_mut().zip(ends) {
                         share.push(seed(SeedSource::Handed { connections, registration }));
                     }

@@ -1,5 +1,7 @@
 //! A master and its worker as real processes: death, reload, upgrade, and their ends.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
 mod support;
 
 use support::*;
@@ -412,7 +414,7 @@ fn two_hundred_reloads_leave_nothing_behind() {
     let extra = free_port();
     let change = |round: usize| {
         let mode = ["", " shared", " dispatch"][round % 3];
-        let more = if round % 2 == 0 { format!("listen 127.0.0.1:{extra}{mode}\n") } else { String::new() };
+        let more = if round.is_multiple_of(2) { format!("listen 127.0.0.1:{extra}{mode}\n") } else { String::new() };
         service.configure(&format!("{configuration}{more}"));
         service.reload();
         service.echo("x").unwrap();

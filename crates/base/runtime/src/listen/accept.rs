@@ -4,7 +4,7 @@
 //! called until it says that nothing waits, at most `max_accept` times before other tasks get their turn. In the
 //! other modes an acceptor thread accepts (see [`super::threads`]) and the worker takes connections from a channel.
 
-use super::guard::{ConnectionGuard, Count};
+use super::guard::{ConnectionGuard, Count, InUse};
 use super::spec::ListenSpec;
 use super::table::Socket;
 use super::threads::Registration;
@@ -99,9 +99,8 @@ pub(crate) enum NoConnection {
 pub(crate) fn accept_one(socket: impl AsFd) -> Result<(Stream, Peer), NoConnection> {
     match rustix::net::acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok((stream, address)) => {
-            let address = address.filter(|address| {
-                matches!(address.address_family(), AddressFamily::INET | AddressFamily::INET6)
-            });
+            let address = address
+                .filter(|address| matches!(address.address_family(), AddressFamily::INET | AddressFamily::INET6));
             match address.and_then(|address| SocketAddr::try_from(address).ok()) {
                 Some(address) => Ok((Stream::Tcp(stream.into()), Peer::Ip(address))),
                 None => Ok((Stream::Unix(stream.into()), Peer::Unix)),
@@ -137,6 +136,7 @@ pub struct AcceptorSeed {
     pub(crate) spec: Arc<ListenSpec>,
     pub(crate) max_accept: usize,
     pub(crate) source: SeedSource,
+    pub(crate) in_use: InUse,
 }
 
 #[derive(Debug)]
@@ -170,14 +170,14 @@ impl AcceptorSeed {
             SeedSource::Handed { connections, registration } => Source::Handed { connections, registration },
         };
         let control = Rc::new(Control { state: Cell::new(State::Running), waker: RefCell::new(None) });
-        Ok(Acceptor { spec: self.spec, max_accept: self.max_accept, control, source })
+        Ok(Acceptor { spec: self.spec, max_accept: self.max_accept, control, source, _in_use: self.in_use })
     }
 }
 
 /// Accepts connections for one worker from one listener.
 ///
 /// Ask [`Self::accept`] again and again until it gives `None`, which it does some time after
-/// [`AcceptorHandle::stop`]. Dropping an acceptor that was not stopped may drop connections that were already
+/// [`AcceptorHandle::stop`], and then drop it: a reload is done when all former acceptors are gone. Dropping an acceptor that was not stopped may drop connections that were already
 /// accepted for it; a stopped one gives them out first.
 #[derive(Debug)]
 pub struct Acceptor {
@@ -185,6 +185,7 @@ pub struct Acceptor {
     max_accept: usize,
     control: Rc<Control>,
     source: Source,
+    _in_use: InUse,
 }
 
 #[derive(Debug)]

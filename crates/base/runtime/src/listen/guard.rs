@@ -1,7 +1,9 @@
-//! How many connections each worker holds: what `dispatch` chooses by.
+//! Counting what is alive: the connections of each worker, which `dispatch` chooses by, and acceptors, whose end a
+//! reload waits for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::Notify;
 
 /// One counter alone on its cache line, so that workers do not slow each other down.
 #[derive(Debug, Default)]
@@ -50,5 +52,39 @@ impl ConnectionGuard {
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Held by all that accepts for one load, in every thread.
+#[derive(Debug, Clone)]
+pub(crate) struct InUse {
+    _bell: Arc<Bell>,
+}
+
+/// Rings when the last [`InUse`] goes.
+#[derive(Debug)]
+struct Bell(Arc<Notify>);
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+/// Waits for the end of what accepts for one load.
+#[derive(Debug)]
+pub(crate) struct LastUse(Arc<Notify>);
+
+impl InUse {
+    pub(crate) fn new() -> (Self, LastUse) {
+        let notify = Arc::new(Notify::new());
+        (Self { _bell: Arc::new(Bell(Arc::clone(&notify))) }, LastUse(notify))
+    }
+}
+
+impl LastUse {
+    /// Returns when nothing accepts any more. To be awaited to its end once.
+    pub(crate) async fn wait(&self) {
+        self.0.notified().await;
     }
 }

@@ -8,12 +8,12 @@ mod table;
 mod threads;
 
 pub use accept::{Accepted, Acceptor, AcceptorHandle, AcceptorSeed, Peer, Stream};
+pub(crate) use accept::{NoConnection, SeedSource, accept_one};
 pub use bind::BindError;
+pub(crate) use bind::plain;
 pub use guard::{ConnectionCounts, ConnectionGuard};
+pub(crate) use guard::{Count, InUse, LastUse};
 pub use spec::{AcceptMode, Address, ListenSpec, UnixPermissions};
 pub use table::Listener;
-pub(crate) use accept::{NoConnection, SeedSource, accept_one};
-pub(crate) use guard::Count;
-pub(crate) use bind::plain;
 pub(crate) use table::{Prepared, SocketKey, SocketTable};
 pub(crate) use threads::AcceptorThreads;

@@ -7,6 +7,7 @@
 //! after what waits there has been accepted.
 
 use super::bind::{BindError, StagedSocket, stage, update};
+use super::guard::InUse;
 use super::spec::{Address, ListenSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -61,6 +62,7 @@ pub struct Listener {
     /// What was asked for.
     pub spec: ListenSpec,
     pub(crate) sockets: Vec<Arc<Socket>>,
+    pub(crate) in_use: InUse,
 }
 
 impl Listener {
@@ -191,13 +193,13 @@ impl SocketTable {
         }
     }
 
-    /// The bound listeners of `specs`.
-    pub(crate) fn listeners(&self, specs: &[ListenSpec]) -> Vec<Listener> {
+    /// The bound listeners of `specs`, for one load.
+    pub(crate) fn listeners(&self, specs: &[ListenSpec], in_use: &InUse) -> Vec<Listener> {
         group_keys(specs)
             .into_iter()
             .map(|(group, spec)| {
                 let sockets = self.group(&group).map(|(_, socket)| Arc::clone(socket)).collect();
-                Listener { spec, sockets }
+                Listener { spec, sockets, in_use: in_use.clone() }
             })
             .collect()
     }

@@ -10,7 +10,7 @@
 //! one that holds the fewest.
 
 use super::accept::{Accepted, EXHAUSTED_PAUSE, LAST_ACCEPTS_MAX, NoConnection, accept_one, after, log_exhausted};
-use super::guard::{ConnectionGuard, Count};
+use super::guard::{ConnectionGuard, Count, InUse};
 use super::spec::ListenSpec;
 use super::table::Socket;
 use rustix::buffer::spare_capacity;
@@ -128,6 +128,7 @@ impl Thread {
         sockets: &[Arc<Socket>],
         counts: &[Arc<Count>],
         max_accept: usize,
+        in_use: &InUse,
     ) -> io::Result<Vec<(mpsc::Receiver<Accepted>, Registration)>> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let mut sinks = Vec::new();
@@ -142,7 +143,7 @@ impl Thread {
             .iter()
             .map(|socket| Ok(JobSocket { own: socket.try_clone()?, socket: Arc::clone(socket), waiting: false }))
             .collect::<io::Result<Vec<_>>>()?;
-        let job = Job { spec: Arc::clone(spec), sockets, sinks, max_accept, rest_until: None };
+        let job = Job { spec: Arc::clone(spec), sockets, sinks, max_accept, rest_until: None, _in_use: in_use.clone() };
         self.orders.give(Order::Add { id, job });
         Ok(ends)
     }
@@ -197,6 +198,7 @@ struct Job {
     max_accept: usize,
     /// Waiting for nothing until then.
     rest_until: Option<Instant>,
+    _in_use: InUse,
 }
 
 #[derive(Debug)]

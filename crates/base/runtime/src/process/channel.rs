@@ -98,7 +98,10 @@ pub(crate) struct Channel {
 impl Channel {
     /// Must be called inside a runtime.
     pub(crate) fn new(socket: OwnedFd) -> io::Result<Self> {
-        Ok(Self { socket: register(socket, Interest::READABLE | Interest::WRITABLE)?, queue: std::cell::RefCell::default() })
+        Ok(Self {
+            socket: register(socket, Interest::READABLE | Interest::WRITABLE)?,
+            queue: std::cell::RefCell::default(),
+        })
     }
 
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {

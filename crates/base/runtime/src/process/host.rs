@@ -3,9 +3,12 @@
 
 use super::message::PlanHeader;
 use super::role::{DrainReason, Load, Service};
-use crate::listen::{ListenSpec, SocketTable};
+use crate::listen::{InUse, LastUse, ListenSpec, SocketTable};
 use crate::log;
 use std::time::Duration;
+
+/// How long former acceptors may take to stop before a load is called done without that.
+const STOP_MAX: Duration = Duration::from_secs(2);
 
 /// A service with the sockets of its process.
 pub(crate) struct Host<S> {
@@ -14,22 +17,26 @@ pub(crate) struct Host<S> {
     /// What the service listens on.
     listeners: Vec<ListenSpec>,
     hard_stop_after: Option<Duration>,
+    /// The end of what accepts for the configuration that is served.
+    last_use: Option<LastUse>,
 }
 
 /// Puts a load together from the sockets that are held.
-pub(crate) fn make_load(table: &SocketTable, header: &PlanHeader, blob: Vec<u8>) -> Load {
-    Load {
+pub(crate) fn make_load(table: &SocketTable, header: &PlanHeader, blob: Vec<u8>) -> (Load, LastUse) {
+    let (in_use, last_use) = InUse::new();
+    let load = Load {
         generation: header.generation,
         blob,
-        listeners: table.listeners(&header.listeners),
+        listeners: table.listeners(&header.listeners, &in_use),
         workers: header.workers,
         settings: header.settings.clone(),
-    }
+    };
+    (load, last_use)
 }
 
 impl<S: Service> Host<S> {
     pub(crate) fn new(service: S, table: SocketTable) -> Self {
-        Self { service, table, listeners: Vec::new(), hard_stop_after: None }
+        Self { service, table, listeners: Vec::new(), hard_stop_after: None, last_use: None }
     }
 
     pub(crate) fn table(&mut self) -> &mut SocketTable {
@@ -40,9 +47,10 @@ impl<S: Service> Host<S> {
         &mut self.service
     }
 
-    /// Gives the service a configuration. Whatever comes of it, sockets that are not used then are closed here.
+    /// Gives the service a configuration. When this returns `Ok`, nothing accepts for the former one any more.
+    /// Whatever comes of it, sockets that are not used then are closed here.
     pub(crate) async fn load(&mut self, header: PlanHeader, blob: Vec<u8>) -> Result<(), String> {
-        let load = make_load(&self.table, &header, blob);
+        let (load, last_use) = make_load(&self.table, &header, blob);
         // NOTE: before the service stops its acceptors, which look at the mark.
         let unused = self.table.unused(&header.listeners);
         self.table.set_retired(&unused, true);
@@ -50,6 +58,11 @@ impl<S: Service> Host<S> {
         if result.is_ok() {
             self.listeners = header.listeners;
             self.hard_stop_after = header.settings.hard_stop_after;
+            if let Some(former) = self.last_use.replace(last_use)
+                && tokio::time::timeout(STOP_MAX, former.wait()).await.is_err()
+            {
+                log::warning!("acceptors of the former configuration take their time to stop");
+            }
         } else {
             self.table.set_retired(&unused, false);
         }
@@ -58,8 +71,9 @@ impl<S: Service> Host<S> {
         result
     }
 
-    /// Lets the service finish, but not longer than `hard-stop-after`. Returns the exit code.
-    pub(crate) async fn drain(&mut self, reason: DrainReason) -> i32 {
+    /// Lets the service finish, but not longer than `hard-stop-after`. Calls `closed` when nothing is accepted any
+    /// more. Returns the exit code.
+    pub(crate) async fn drain(&mut self, reason: DrainReason, closed: impl FnOnce()) -> i32 {
         if reason != DrainReason::Replaced {
             let all = self.table.keys();
             self.table.set_retired(&all, true);
@@ -74,8 +88,17 @@ impl<S: Service> Host<S> {
                 None => std::future::pending().await,
             }
         };
+        let last_use = self.last_use.take();
+        let watch = async {
+            if let Some(last_use) = last_use {
+                last_use.wait().await;
+            }
+            closed();
+            std::future::pending::<()>().await
+        };
         tokio::select! {
             () = self.service.drain(reason) => {}
+            () = watch => {}
             () = end => log::warning!("hard-stop-after: ending with connections still open"),
         }
         0

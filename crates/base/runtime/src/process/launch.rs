@@ -133,8 +133,7 @@ pub(crate) fn is_other_program(path: &Path) -> bool {
 /// failure.
 pub(crate) fn replace_by(path: &Path, state: i32) -> io::Error {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let mut environment: Vec<(OsString, OsString)> =
-        std::env::vars_os().filter(|(name, _)| name != VARIABLE).collect();
+    let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().filter(|(name, _)| name != VARIABLE).collect();
     environment.push((VARIABLE.into(), format!("successor:{}:{state}", std::process::id()).into()));
     system::exec(path, &arguments, &environment)
 }

@@ -28,6 +28,8 @@ pub(crate) enum FromWorker {
     Ready { generation: Generation },
     /// It cannot, and goes on as before.
     Refused { generation: Generation, text: String },
+    /// It drains, and accepts nothing any more.
+    Closed,
     /// It was told to drain by a signal of its own.
     Drains,
 }
@@ -53,12 +55,8 @@ pub(crate) struct PlanHeader {
 
 impl PlanFile {
     pub(crate) fn new(generation: Generation, plan: Plan) -> io::Result<Self> {
-        let header = PlanHeader {
-            generation,
-            listeners: plan.listeners,
-            workers: plan.workers.max(1),
-            settings: plan.settings,
-        };
+        let header =
+            PlanHeader { generation, listeners: plan.listeners, workers: plan.workers.max(1), settings: plan.settings };
         let mut content = serde_json::to_vec(&header)?;
         content.push(b'\n');
         content.extend_from_slice(&plan.blob);

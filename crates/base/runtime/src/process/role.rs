@@ -104,7 +104,8 @@ pub struct Load {
     /// [`Plan::blob`].
     pub blob: Vec<u8>,
     /// [`Plan::listeners`], bound, in the same order. All of them at every load: open acceptors for these, then stop
-    /// the acceptors of the previous load.
+    /// the acceptors of the previous load. Keep none of them longer than the load: an address that is to be closed
+    /// stays open until its [`Listener`] is dropped.
     pub listeners: Vec<Listener>,
     /// [`Plan::workers`].
     pub workers: usize,

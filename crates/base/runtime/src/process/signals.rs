@@ -40,8 +40,7 @@ pub(crate) const MASTER: &[Caught] = &[
 ];
 
 /// What a process that serves listens to.
-pub(crate) const SERVING: &[Caught] =
-    &[Caught::HangUp, Caught::User1, Caught::User2, Caught::Pause, Caught::Resume];
+pub(crate) const SERVING: &[Caught] = &[Caught::HangUp, Caught::User1, Caught::User2, Caught::Pause, Caught::Resume];
 
 /// The signals that would end a process without handlers, and news of children: held back while programs change.
 const HELD_BACK: &[i32] = &[

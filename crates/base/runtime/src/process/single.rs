@@ -75,7 +75,7 @@ pub(crate) async fn serve<R: Role>(mut role: R, mut options: Options, mut starte
     }
     log::warning!("Ending when all connections have");
     notifier.stopping();
-    Ok(host.drain(DrainReason::Stop).await)
+    Ok(host.drain(DrainReason::Stop, || {}).await)
 }
 
 async fn begin<R: Role>(role: &mut R, options: &Options, started: &mut Started) -> Result<Host<R::Service>, String> {
@@ -90,7 +90,7 @@ async fn begin<R: Role>(role: &mut R, options: &Options, started: &mut Started) 
     drop(inherited);
     table.commit(checked.prepared).map_err(|error| error.to_string())?;
     started.write_pidfile()?;
-    let load = make_load(&table, &checked.header, checked.blob);
+    let (load, _) = make_load(&table, &checked.header, checked.blob);
     let service = role.open(&load)?;
     privileges::apply(&checked.header.settings)?;
     let mut host = Host::new(service, table);

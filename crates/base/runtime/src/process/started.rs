@@ -33,10 +33,12 @@ impl Started {
     /// The process serves.
     pub(crate) fn serving(&mut self) {
         let Some(caller) = self.caller.take() else { return };
-        let told = Channel::new(caller).and_then(|channel| channel.post(Outgoing::new(&"serving", Vec::new())?));
-        if let Err(error) = told.and_then(|()| launch::close_output()) {
-            log::warning!("cannot detach: {error}");
+        // NOTE: in this order, so that nothing is left of the caller's terminal when it goes on.
+        if let Err(error) = launch::close_output() {
+            log::warning!("cannot let go of the terminal: {error}");
         }
+        // A caller that has gone does not wait.
+        let _ = Channel::new(caller).and_then(|channel| channel.post(Outgoing::new(&"serving", Vec::new())?));
     }
 }
 

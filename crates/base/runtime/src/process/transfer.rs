@@ -60,8 +60,7 @@ pub fn receive(path: &Path) -> io::Result<Vec<ReceivedSocket>> {
         let mut part = vec![0; DESCRIPTORS_MAX * (2 + 255 + 255 + INT)];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX + 1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received =
-            recvmsg(&stream, &mut [IoSliceMut::new(&mut part)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        let received = recvmsg(&stream, &mut [IoSliceMut::new(&mut part)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
         if received.bytes == 0 {
             return Err(invalid("the old process ended in the middle"));
         }

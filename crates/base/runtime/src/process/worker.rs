@@ -51,7 +51,11 @@ pub(crate) async fn serve<R: Role>(role: R, socket: OwnedFd) -> io::Result<i32> 
             },
         }
     };
-    Ok(host.drain(reason).await)
+    let closed = || {
+        // A master that is gone need not know; one that reads slowly finds out by a timer.
+        let _ = Outgoing::new(&FromWorker::Closed, Vec::new()).and_then(|message| channel.post(message));
+    };
+    Ok(host.drain(reason, closed).await)
 }
 
 /// Takes the first configuration, makes the service and gives privileges up.
@@ -70,7 +74,7 @@ async fn begin<R: Role>(mut role: R, channel: &Channel) -> io::Result<Option<(Ho
             Some((ToWorker::Drain { .. }, _)) | None => return Ok(None),
         }
     };
-    let load = make_load(&table, &header, blob);
+    let (load, _) = make_load(&table, &header, blob);
     let made = role.open(&load).and_then(|service| privileges::apply(&header.settings).map(|()| service));
     match made {
         Ok(service) => Ok(Some((Host::new(service, table), header, load.blob))),

@@ -126,9 +126,11 @@ impl Setup {
 
     /// Starts and waits until it serves.
     pub fn start(self) -> Service {
-        let service = self.start_without_waiting();
-        wait_until("the service serves", || TcpStream::connect(service.address()).is_ok());
-        wait_until("the service says so", || service.log().contains("serves") || service.is_single());
+        let mut service = self.start_without_waiting();
+        wait_until("the service serves", || {
+            assert!(service.is_running(), "it ended: {}", service.log());
+            TcpStream::connect(service.address()).is_ok() && (service.log().contains("serves") || service.is_single())
+        });
         service
     }
 
@@ -244,10 +246,8 @@ impl Drop for Service {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             let log = self.log();
-            let _ = rustix::process::kill_process(
-                rustix::process::Pid::from_child(&child),
-                rustix::process::Signal::TERM,
-            );
+            let _ =
+                rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM);
             let end = Instant::now() + PATIENCE;
             while matches!(child.try_wait(), Ok(None)) && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(5));
@@ -291,6 +291,15 @@ impl Connection<TcpStream> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    /// Whether an answer is there already.
+    pub fn is_answered(&mut self) -> bool {
+        let stream = self.stream.get_mut();
+        stream.set_nonblocking(true).unwrap();
+        let answered = matches!(stream.peek(&mut [0]), Ok(1));
+        stream.set_nonblocking(false).unwrap();
+        answered
     }
 }
 

@@ -15,11 +15,15 @@
 //! Besides the job there is the *current* worker, which may die at any time and is then started again, and there are
 //! former ones that drain. Whatever fails, the current worker and its generation stay as they were.
 
+mod event;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use event::{Action, Event, Generation, Notice, RequestId, SIGTERM, Status, Timer, WorkerId};
+
 use super::role::{DrainReason, MasterStatus, WorkerState, WorkerStatus};
 use crate::log::Level;
+use event::SIGKILL;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -31,122 +35,12 @@ const BACK_OFF_LEAST: Duration = Duration::from_millis(100);
 const BACK_OFF_MOST: Duration = Duration::from_secs(10);
 /// How long a new worker may take until it serves.
 const START_MAX: Duration = Duration::from_secs(120);
+/// How long a former worker may take to stop accepting before the reload is called done without that.
+const SWITCH_MAX: Duration = Duration::from_secs(2);
 /// How long workers get after `hard-stop-after`, or after the signal to stop, before they are killed.
 const KILL_AFTER: Duration = Duration::from_secs(5);
 /// Reloads and upgrades that may wait for the one that is on.
 const WAITING_MAX: usize = 64;
-
-/// Numbers the workers of a master, upgrades included.
-pub(crate) type WorkerId = u32;
-/// Numbers those who wait for an answer.
-pub(crate) type RequestId = u64;
-/// Numbers accepted configurations.
-pub(crate) type Generation = u64;
-
-/// What happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Event {
-    /// Begin: the first configuration has yet to be prepared, or the one of a new program after an upgrade.
-    Start,
-    /// The configuration is good and its sockets are bound. `replace`: it cannot be swapped inside the worker.
-    Prepared { generation: Generation, replace: bool },
-    /// The configuration is bad, or a socket could not be bound; nothing has changed.
-    PrepareFailed { text: String },
-    /// A worker process exists.
-    Spawned { worker: WorkerId, pid: u32 },
-    /// It could not be made.
-    SpawnFailed { worker: WorkerId, text: String },
-    /// A worker serves the generation.
-    Ready { worker: WorkerId, generation: Generation },
-    /// A worker cannot serve the generation, and goes on with what it had.
-    Refused { worker: WorkerId, generation: Generation, text: String },
-    /// A worker was told by someone else to drain.
-    DrainsAlready { worker: WorkerId },
-    /// A worker process ended.
-    Exited { worker: WorkerId, status: Status },
-    /// Someone wants the configuration read again.
-    Reload { request: Option<RequestId> },
-    /// Someone wants the program replaced.
-    Upgrade { request: Option<RequestId> },
-    /// The new program says that it can take over.
-    ProbePassed,
-    /// It cannot.
-    ProbeFailed { text: String },
-    /// The new program could not be started in place of this one.
-    ExecFailed { text: String },
-    /// End when all connections have.
-    Drain,
-    /// End now; the number of the signal that says so.
-    Stop { signal: i32 },
-    /// A timer set by [`Action::SetTimer`] has run out.
-    Timer(Timer),
-}
-
-/// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// With this code.
-    Code(i32),
-    /// By this signal.
-    Signal(i32),
-}
-
-/// What a timer is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Timer {
-    /// Start the worker again.
-    Restart,
-    /// The worker should serve by now.
-    Started(WorkerId),
-    /// Everything should be gone by now.
-    Kill,
-}
-
-/// What to tell the service manager.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Notice {
-    /// Serving.
-    Ready,
-    /// A reload or upgrade is on.
-    Reloading,
-    /// Ending.
-    Stopping,
-}
-
-/// What to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Check the configuration and bind what it needs; answer with [`Event::Prepared`] or [`Event::PrepareFailed`].
-    Prepare,
-    /// Start a worker with the prepared or adopted generation.
-    Spawn { worker: WorkerId, generation: Generation },
-    /// Give a running worker the prepared generation.
-    Load { worker: WorkerId, generation: Generation },
-    /// The prepared generation is the one to serve: close what it does not use.
-    Adopt { generation: Generation },
-    /// The prepared generation is dropped: close what only it needs.
-    Discard { generation: Generation },
-    /// Tell a worker to drain.
-    TellDrain { worker: WorkerId, reason: DrainReason },
-    /// Send a signal to a worker process.
-    Kill { pid: u32, signal: i32 },
-    /// Try whether the new program can take over.
-    Probe,
-    /// Become the new program; those waiting for an answer get it from there.
-    Exec { requests: Vec<RequestId> },
-    /// Answer those who asked.
-    Answer { requests: Vec<RequestId>, result: Result<String, String> },
-    /// Close all listening sockets of the master.
-    CloseSockets,
-    /// Tell the service manager.
-    Notify(Notice),
-    /// Have [`Event::Timer`] come after a while. A timer that is set again starts anew.
-    SetTimer { timer: Timer, after: Duration },
-    /// Write a message.
-    Log(Level, String),
-    /// End with this code.
-    Exit { code: i32 },
-}
 
 /// A worker process, as the machine knows it. Handed on at an upgrade.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -168,9 +62,21 @@ enum Job {
     /// The configuration is being checked.
     Preparing,
     /// A running worker swaps its configuration.
-    Loading { worker: WorkerId, generation: Generation },
+    Loading {
+        worker: WorkerId,
+        generation: Generation,
+    },
     /// A worker starts that will be the current one.
-    Starting { worker: WorkerId, generation: Generation },
+    Starting {
+        worker: WorkerId,
+        generation: Generation,
+    },
+    /// The new worker serves; the former one has yet to stop accepting. Only then does every new connection see the
+    /// new configuration, which is what those who asked are told.
+    Switching {
+        former: WorkerId,
+        text: String,
+    },
     /// The new program is being tried.
     Probing,
     /// This program is about to be replaced.
@@ -184,7 +90,9 @@ enum Phase {
     First,
     Serving,
     Draining,
-    Stopping { code: i32 },
+    Stopping {
+        code: i32,
+    },
 }
 
 /// What outlives an upgrade.
@@ -306,6 +214,7 @@ impl Machine {
             Event::Ready { worker, generation } => self.ready(worker, generation),
             Event::Refused { worker, generation, text } => self.refused(worker, generation, text),
             Event::DrainsAlready { worker } => self.drains_already(worker),
+            Event::Closed { worker } => self.switched(worker),
             Event::Exited { worker, status } => self.gone(worker, Ok(status)),
             Event::Reload { request } => self.asked(Waiting { request, upgrade: false }),
             Event::Upgrade { request } => self.asked(Waiting { request, upgrade: true }),
@@ -403,21 +312,34 @@ impl Machine {
             }
             Job::Starting { worker, .. } if worker == id => {
                 self.adopt(generation);
-                let former = self.memory.current.replace(id);
-                if let Some(former) = former.filter(|former| *former != id) {
-                    self.tell_drain(former, DrainReason::Replaced);
-                }
-                let first = self.phase == Phase::First;
-                self.phase = Phase::Serving;
-                if first {
+                let former = self.memory.current.replace(id).filter(|former| *former != id);
+                if self.phase == Phase::First {
+                    self.phase = Phase::Serving;
                     self.job = Job::Idle;
                     self.log(Level::Notice, format!("Worker ({pid}) serves"));
-                    self.act(Action::Notify(Notice::Ready));
-                } else {
-                    self.job_done(format!("Worker ({pid}) serves in the place of the former one"));
+                    return self.act(Action::Notify(Notice::Ready));
+                }
+                let text = format!("Worker ({pid}) serves in the place of the former one");
+                match former {
+                    Some(former) => {
+                        self.job = Job::Switching { former, text };
+                        self.tell_drain(former, DrainReason::Replaced);
+                        self.act(Action::SetTimer { timer: Timer::Switched(former), after: SWITCH_MAX });
+                    }
+                    None => self.job_done(text),
                 }
             }
             _ => self.log(Level::Notice, format!("Worker ({pid}) serves again")),
+        }
+    }
+
+    /// A former worker accepts nothing any more.
+    fn switched(&mut self, id: WorkerId) {
+        if let Job::Switching { former, text } = &self.job
+            && *former == id
+        {
+            let text = text.clone();
+            self.job_done(text);
         }
     }
 
@@ -491,9 +413,11 @@ impl Machine {
         if self.now.saturating_sub(worker.started) >= STABLE {
             self.deaths_in_a_row = 0;
         }
+        self.switched(id);
         self.abandon_job_of(id, &text);
-        // A job that failed may have begun to start one already.
-        if was_current && self.memory.current.is_none() && self.job == Job::Idle && !self.restarting {
+        // One may be about to start anyway, or begun to when its job failed.
+        let starting = matches!(self.job, Job::Starting { .. });
+        if was_current && self.memory.current.is_none() && !starting && !self.restarting {
             self.restart_later();
         }
     }
@@ -710,13 +634,8 @@ impl Machine {
                     self.act(Action::Kill { pid, signal: SIGKILL });
                 }
             }
+            Timer::Switched(id) => self.switched(id),
             Timer::Kill => self.kill_all(SIGKILL),
         }
     }
 }
-
-/// Numbers of signals, the same on every Linux.
-#[cfg(test)]
-pub(crate) const SIGINT: i32 = 2;
-pub(crate) const SIGKILL: i32 = 9;
-pub(crate) const SIGTERM: i32 = 15;

@@ -1,5 +1,6 @@
 //! The master's decisions, as tables: what happens on the left, what is done about it on the right.
 
+use super::event::SIGINT;
 use super::*;
 
 /// One action as a short text.
@@ -19,7 +20,7 @@ fn short(action: &Action) -> Option<String> {
         Action::Answer { requests, result: Err(text) } => format!("refuse {requests:?} {text}"),
         Action::CloseSockets => "close sockets".into(),
         Action::Notify(notice) => format!("{notice:?}"),
-        Action::SetTimer { timer: Timer::Started(_), .. } => return None,
+        Action::SetTimer { timer: Timer::Started(_) | Timer::Switched(_), .. } => return None,
         Action::SetTimer { timer, after } => format!("{timer:?} in {}", after.as_millis()),
         Action::Log(..) => return None,
         Action::Exit { code } => format!("exit {code}"),
@@ -130,8 +131,35 @@ fn a_reload_that_cannot_be_swapped_in_replaces_the_worker() {
         .on(reload(7), &["Reloading", "prepare"])
         .on(Event::Prepared { generation: 2, replace: true }, &["spawn 2 g2"])
         .on(spawned(2), &[])
-        .on(ready(2, 2), &["adopt g2", "drain 1 Replaced", "ok [7]", "Ready"])
+        .on(ready(2, 2), &["adopt g2", "drain 1 Replaced"])
+        .on(reload(8), &[])
+        .on(Event::Closed { worker: 1 }, &["ok [7]", "Ready", "Reloading", "prepare"])
         .on(ended(1), &[]);
+}
+
+#[test]
+fn a_reload_does_not_wait_for_a_former_worker_for_ever() {
+    for event in [Event::Closed { worker: 1 }, ended(1), died(1), Event::Timer(Timer::Switched(1))] {
+        let mut table = Table::serving();
+        table
+            .on(reload(7), &["Reloading", "prepare"])
+            .on(Event::Prepared { generation: 2, replace: true }, &["spawn 2 g2"])
+            .on(ready(2, 2), &["adopt g2", "drain 1 Replaced"])
+            .on(Event::Closed { worker: 2 }, &[])
+            .on(event, &["ok [7]", "Ready"])
+            .on(Event::Timer(Timer::Switched(1)), &[]);
+    }
+}
+
+#[test]
+fn a_new_worker_that_dies_before_the_former_one_stops_is_started_again() {
+    Table::serving()
+        .on(reload(7), &["Reloading", "prepare"])
+        .on(Event::Prepared { generation: 2, replace: true }, &["spawn 2 g2"])
+        .on(ready(2, 2), &["adopt g2", "drain 1 Replaced"])
+        .on(died(2), &["spawn 3 g2"])
+        .on(Event::Closed { worker: 1 }, &["ok [7]", "Ready"])
+        .on(ready(3, 2), &[]);
 }
 
 #[test]
@@ -269,10 +297,7 @@ fn a_current_worker_that_dies_while_its_successor_starts_is_not_started_again() 
 
 #[test]
 fn a_worker_told_to_drain_by_someone_else_is_replaced() {
-    Table::serving()
-        .on(Event::DrainsAlready { worker: 1 }, &["spawn 2 g1"])
-        .on(ready(2, 1), &[])
-        .on(ended(1), &[]);
+    Table::serving().on(Event::DrainsAlready { worker: 1 }, &["spawn 2 g1"]).on(ready(2, 1), &[]).on(ended(1), &[]);
 }
 
 #[test]
@@ -284,7 +309,8 @@ fn upgrades() {
     new.on(Event::Start, &["prepare"])
         .on(prepared(2), &["spawn 2 g2"])
         .on(spawned(2), &[])
-        .on(ready(2, 2), &["adopt g2", "drain 1 Replaced", "ok [5]", "Ready"])
+        .on(ready(2, 2), &["adopt g2", "drain 1 Replaced"])
+        .on(Event::Closed { worker: 1 }, &["ok [5]", "Ready"])
         .on(ended(1), &[])
         .on(died(2), &["spawn 3 g2"]);
 }
@@ -335,10 +361,7 @@ fn drains() {
 fn stops_with_the_exit_codes_of_haproxy() {
     for (signal, code) in [(SIGTERM, "exit 0"), (SIGINT, "exit 130")] {
         Table::serving()
-            .on(
-                Event::Stop { signal },
-                &["Stopping", &format!("kill 101 {signal}"), "close sockets", "Kill in 5000"],
-            )
+            .on(Event::Stop { signal }, &["Stopping", &format!("kill 101 {signal}"), "close sockets", "Kill in 5000"])
             .on(Event::Stop { signal }, &[])
             .on(died(1), &[code]);
     }

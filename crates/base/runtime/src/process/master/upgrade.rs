@@ -145,8 +145,12 @@ async fn probe(program: PathBuf, state: io::Result<OwnedFd>) -> io::Result<Verdi
     let state: Arc<dyn Descriptor> = Arc::new(state?);
     let (mut child, socket) = launch::start(&program, "probe")?;
     let channel = Channel::new(socket)?;
-    channel.post(Outgoing::new(&Question, vec![state])?)?;
-    let verdict = tokio::time::timeout(PROBE_TIME_MAX, channel.receive::<Verdict>()).await;
+    let asked = channel.post(Outgoing::new(&Question, vec![state])?);
+    let verdict = match asked {
+        // A program that has ended already has not listened, which the end of its stream says as well.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Ok(Err(error)),
+        _ => tokio::time::timeout(PROBE_TIME_MAX, channel.receive::<Verdict>()).await,
+    };
     // Whatever it says: it has no more to say.
     let _ = child.kill();
     match verdict {

@@ -1,0 +1,127 @@
+//! What may happen to a master, and what it may do.
+
+use crate::log::Level;
+use crate::process::role::DrainReason;
+use std::time::Duration;
+
+/// Numbers the workers of a master, upgrades included.
+pub(crate) type WorkerId = u32;
+/// Numbers those who wait for an answer.
+pub(crate) type RequestId = u64;
+/// Numbers accepted configurations.
+pub(crate) type Generation = u64;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Begin: the first configuration has yet to be prepared, or the one of a new program after an upgrade.
+    Start,
+    /// The configuration is good and its sockets are bound. `replace`: it cannot be swapped inside the worker.
+    Prepared { generation: Generation, replace: bool },
+    /// The configuration is bad, or a socket could not be bound; nothing has changed.
+    PrepareFailed { text: String },
+    /// A worker process exists.
+    Spawned { worker: WorkerId, pid: u32 },
+    /// It could not be made.
+    SpawnFailed { worker: WorkerId, text: String },
+    /// A worker serves the generation.
+    Ready { worker: WorkerId, generation: Generation },
+    /// A worker cannot serve the generation, and goes on with what it had.
+    Refused { worker: WorkerId, generation: Generation, text: String },
+    /// A worker was told by someone else to drain.
+    DrainsAlready { worker: WorkerId },
+    /// A worker that was told to drain accepts nothing any more.
+    Closed { worker: WorkerId },
+    /// A worker process ended.
+    Exited { worker: WorkerId, status: Status },
+    /// Someone wants the configuration read again.
+    Reload { request: Option<RequestId> },
+    /// Someone wants the program replaced.
+    Upgrade { request: Option<RequestId> },
+    /// The new program says that it can take over.
+    ProbePassed,
+    /// It cannot.
+    ProbeFailed { text: String },
+    /// The new program could not be started in place of this one.
+    ExecFailed { text: String },
+    /// End when all connections have.
+    Drain,
+    /// End now; the number of the signal that says so.
+    Stop { signal: i32 },
+    /// A timer set by [`Action::SetTimer`] has run out.
+    Timer(Timer),
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// With this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// What a timer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Timer {
+    /// Start the worker again.
+    Restart,
+    /// The worker should serve by now.
+    Started(WorkerId),
+    /// The former worker should have stopped accepting by now.
+    Switched(WorkerId),
+    /// Everything should be gone by now.
+    Kill,
+}
+
+/// What to tell the service manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// Serving.
+    Ready,
+    /// A reload or upgrade is on.
+    Reloading,
+    /// Ending.
+    Stopping,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Check the configuration and bind what it needs; answer with [`Event::Prepared`] or [`Event::PrepareFailed`].
+    Prepare,
+    /// Start a worker with the prepared or adopted generation.
+    Spawn { worker: WorkerId, generation: Generation },
+    /// Give a running worker the prepared generation.
+    Load { worker: WorkerId, generation: Generation },
+    /// The prepared generation is the one to serve: close what it does not use.
+    Adopt { generation: Generation },
+    /// The prepared generation is dropped: close what only it needs.
+    Discard { generation: Generation },
+    /// Tell a worker to drain.
+    TellDrain { worker: WorkerId, reason: DrainReason },
+    /// Send a signal to a worker process.
+    Kill { pid: u32, signal: i32 },
+    /// Try whether the new program can take over.
+    Probe,
+    /// Become the new program; those waiting for an answer get it from there.
+    Exec { requests: Vec<RequestId> },
+    /// Answer those who asked.
+    Answer { requests: Vec<RequestId>, result: Result<String, String> },
+    /// Close all listening sockets of the master.
+    CloseSockets,
+    /// Tell the service manager.
+    Notify(Notice),
+    /// Have [`Event::Timer`] come after a while. A timer that is set again starts anew.
+    SetTimer { timer: Timer, after: Duration },
+    /// Write a message.
+    Log(Level, String),
+    /// End with this code.
+    Exit { code: i32 },
+}
+
+/// Numbers of signals, the same on every Linux.
+#[cfg(test)]
+pub(crate) const SIGINT: i32 = 2;
+pub(crate) const SIGKILL: i32 = 9;
+pub(crate) const SIGTERM: i32 = 15;
