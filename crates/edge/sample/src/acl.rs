@@ -7,10 +7,10 @@ use crate::acl_keyword;
 use crate::arguments::Argument;
 use crate::context::{Context, Options};
 use crate::error::{Error, ErrorKind};
-use crate::expression::{self, Conversion, Expression, name_length};
+use crate::expression::{self, Conversion, Expression, Refused, name_length};
 use crate::fetch;
 use crate::keyword::{Cursor, Fetched, State};
-use crate::parser::ParseContext;
+use crate::parser::{ParseContext, ReferenceKind};
 use crate::pattern::{MatchMethod, Matcher, Operator, PatternOptions, PatternSet, integer_pattern};
 use crate::place::{Places, Sources};
 use crate::value::Type;
@@ -292,9 +292,12 @@ fn parse_subject(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Subje
     if let State::NotYet { comes_with } = found.state {
         return Err(expression::unsupported("ACL keyword", &name, comes_with));
     }
+    let rest = first.get(length..).unwrap_or_default();
     let (arguments, mut used) =
-        expression::parse_arguments(first.get(length..).unwrap_or_default(), &name, found, parser)
-            .map_err(in_keyword)?;
+        expression::parse_arguments(rest, &name, found, parser).map_err(|refused| match refused {
+            Refused::List(error) => in_keyword(error),
+            Refused::Check(error) => error.context(|message| format!("in argument to '{name}', {message}")),
+        })?;
     used += length;
     let mut conversions: Vec<Conversion> = Vec::new();
     let mut output = found.output;
@@ -410,6 +413,12 @@ fn parse_test(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Test, Er
         (MatchMethod::Group, Some(Argument::Name(list))) => Some(list.clone()),
         _ => None,
     };
+    if let Some(list) = &user_list {
+        for group in sets.iter().flat_map(PatternSet::words) {
+            let name = format!("{list}/{}", String::from_utf8_lossy(group));
+            parser.refer(ReferenceKind::Group, name, &keyword, 0);
+        }
+    }
     Ok(Test { expression, keyword, matcher: Matcher { method, sets, user_list } })
 }
 

@@ -33,8 +33,8 @@ const MONTHS: [&str; 12] = [
 ];
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// Years beyond which a date is not computed: they keep every step below within 64 bits.
-const SECONDS_MAX: i64 = 253_402_300_799 * 1000;
+/// Seconds beyond which a date is not computed: they keep every step below within 64 bits.
+const SECONDS_MAX: i64 = 1 << 56;
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "each value is in the range of its field")]
 impl Civil {

@@ -66,8 +66,11 @@ fn parse_fetch(text: &[u8], parser: &mut ParseContext<'_>) -> Result<(&'static F
     if let State::NotYet { comes_with } = found.state {
         return Err(unsupported("fetch method", &shown, comes_with));
     }
-    let (arguments, used) = parse_arguments(text.get(length..).unwrap_or_default(), &shown, found, parser)
-        .map_err(|error| error.context(|message| format!("fetch method '{shown}' : {message}")))?;
+    let rest = text.get(length..).unwrap_or_default();
+    let (arguments, used) = parse_arguments(rest, &shown, found, parser).map_err(|refused| match refused {
+        Refused::List(error) => error.context(|message| format!("fetch method '{shown}' : {message}")),
+        Refused::Check(error) => error.context(|message| format!("invalid args in fetch method '{shown}' : {message}")),
+    })?;
     Ok((found, arguments, length + used))
 }
 
@@ -76,20 +79,25 @@ pub(crate) fn unsupported(kind: &str, name: &str, comes_with: &str) -> Error {
         .word(name.as_bytes())
 }
 
+/// Why arguments were refused: as a list, or for what they say.
+pub(crate) enum Refused {
+    List(Error),
+    Check(Error),
+}
+
 /// Reads and checks the arguments of `fetch`.
 pub(crate) fn parse_arguments(
     text: &[u8],
     name: &str,
     fetch: &'static Fetch,
     parser: &mut ParseContext<'_>,
-) -> Result<(Vec<Argument>, usize), Error> {
-    let (mut arguments, used) =
-        arguments::parse(text, name, fetch.arguments, fetch.required, parser).map_err(|(error, _)| error)?;
+) -> Result<(Vec<Argument>, usize), Refused> {
+    let (mut arguments, used) = arguments::parse(text, name, fetch.arguments, fetch.required, parser)
+        .map_err(|(error, _)| Refused::List(error))?;
     if let Some(check) = fetch.check
         && !arguments.is_empty()
     {
-        check(&mut arguments, parser)
-            .map_err(|reason| Error::new(ErrorKind::Argument, format!("invalid args : {reason}")))?;
+        check(&mut arguments, parser).map_err(|reason| Refused::Check(Error::new(ErrorKind::Argument, reason)))?;
     }
     Ok((arguments, used))
 }

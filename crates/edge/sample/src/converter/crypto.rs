@@ -209,7 +209,7 @@ fn check_hmac(arguments: &mut Arguments, parser: &mut ParseContext<'_>) -> Resul
             Ok(name) => Argument::Variable(name),
             Err(_) => {
                 let decoded = base64::decode(text, Alphabet::Standard);
-                let decoded = decoded.ok_or("failed to parse key : invalid base64 string")?;
+                let decoded = decoded.ok_or("failed to parse key : argument needs to be base64 encoded, and can either be a string or a variable")?;
                 Argument::Str(decoded.into_boxed_slice())
             }
         };

@@ -44,9 +44,9 @@ pub(super) const CONVERTERS: &[Converter] = &[
     Converter::new("host_only", Type::Str, Type::Str, |value, _| {
         let text = bytes(value)?;
         let end = port_start(&text).map_or(text.len(), |start| start - 1);
-        Some(Value::Str(text.slice(0, end)))
+        lower(Value::Str(text.slice(0, end)))
     })
-    .doc("A Host without its port.", "use_backend %[req.hdr(host),host_only,lower]"),
+    .doc("A Host without its port, in lower case.", "use_backend %[req.hdr(host),host_only]"),
     Converter::new("port_only", Type::Str, Type::Sint, |value, _| {
         let text = bytes(value)?;
         let port = port_start(&text).and_then(|start| text.get(start..)).unwrap_or_default();
@@ -57,12 +57,10 @@ pub(super) const CONVERTERS: &[Converter] = &[
         Some(Value::Sint(i64::try_from(bytes(value)?.len()).unwrap_or(i64::MAX)))
     })
     .doc("The length in bytes.", "http-request deny if { path,length gt 200 }"),
-    Converter::new("lower", Type::Str, Type::Str, |value, _| {
-        change_case(value, |byte| byte.is_ascii_uppercase(), <[u8]>::make_ascii_lowercase)
-    })
+    Converter::new("lower", Type::Str, Type::Str, |value, _| lower(value))
     .doc("ASCII letters in lower case.", "use_backend %[req.hdr(host),lower]"),
     Converter::new("upper", Type::Str, Type::Str, |value, _| {
-        change_case(value, |byte| byte.is_ascii_lowercase(), <[u8]>::make_ascii_uppercase)
+        change_case(value, u8::is_ascii_lowercase, <[u8]>::make_ascii_uppercase)
     })
     .doc("ASCII letters in upper case.", "http-request set-header X-Name %[hdr(name),upper]"),
     Converter::new("ltrim", Type::Str, Type::Str, |value, call| {
@@ -116,6 +114,10 @@ fn cut<'a>(value: Value<'a>, call: &Call<'a>) -> Option<Value<'a>> {
     let start = usize::try_from(call.integer(0)?).unwrap_or(usize::MAX);
     let length = call.integer(1).and_then(|length| usize::try_from(length).ok()).unwrap_or(usize::MAX);
     Some(Value::Bin(block.slice(start, start.saturating_add(length))))
+}
+
+fn lower(value: Value<'_>) -> Option<Value<'_>> {
+    change_case(value, u8::is_ascii_uppercase, <[u8]>::make_ascii_lowercase)
 }
 
 fn change_case<'a>(value: Value<'a>, needs: fn(&u8) -> bool, change: fn(&mut [u8])) -> Option<Value<'a>> {

@@ -311,6 +311,11 @@ fn address<'a>(call: &Call<'a>, cursor: &mut Cursor, side: Direction) -> Fetched
     }
 }
 
+/// Adds a name in lower case, as HAProxy shows names however they were written.
+fn push_name(name: &[u8], bytes: &mut Vec<u8>) {
+    bytes.extend(name.iter().map(u8::to_ascii_lowercase));
+}
+
 fn names<'a>(call: &Call<'a>, side: Direction) -> Fetched<'a> {
     let delimiter = call.text(0).and_then(|text| text.first().copied()).unwrap_or(b',');
     match head(call, side) {
@@ -320,7 +325,7 @@ fn names<'a>(call: &Call<'a>, side: Direction) -> Fetched<'a> {
                 if !names.is_empty() {
                     names.push(delimiter);
                 }
-                names.extend_from_slice(name);
+                push_name(name, &mut names);
             }
             Fetched::Value(Value::str(names))
         }
@@ -333,7 +338,7 @@ fn raw<'a>(call: &Call<'a>, side: Direction) -> Fetched<'a> {
         Head::Here(headers) => {
             let mut bytes = Vec::new();
             for (name, value) in headers.iter() {
-                bytes.extend_from_slice(name);
+                push_name(name, &mut bytes);
                 bytes.extend_from_slice(b": ");
                 bytes.extend_from_slice(value);
                 bytes.extend_from_slice(b"\r\n");
@@ -351,7 +356,7 @@ fn encoded<'a>(call: &Call<'a>, side: Direction) -> Fetched<'a> {
             let mut bytes = Vec::new();
             for (name, value) in headers.iter() {
                 push_length(name.len(), &mut bytes);
-                bytes.extend_from_slice(name);
+                push_name(name, &mut bytes);
                 push_length(value.len(), &mut bytes);
                 bytes.extend_from_slice(value);
             }

@@ -71,10 +71,10 @@ const OTHERS: [Fetch; 77] = [
     .doc("Whether the server's connection is encrypted.", "http-response set-header X-Secure yes if { ssl_bc }"),
     Fetch::new("ssl_fc_has_crt", Type::Bool, CLIENT, |_, _| Fetched::Missing)
         .doc("Whether the client showed a certificate; nothing without TLS.", "acl known ssl_fc_has_crt"),
-    Fetch::new("ssl_fc_has_sni", Type::Bool, CLIENT, |_, _| Fetched::Missing)
-        .doc("Whether the client asked for a server name; nothing without TLS.", "acl named ssl_fc_has_sni"),
-    Fetch::new("ssl_fc_is_resumed", Type::Bool, CLIENT, |_, _| Fetched::Missing)
-        .doc("Whether the client resumed a session; nothing without TLS.", "log-format %[ssl_fc_is_resumed]"),
+    Fetch::new("ssl_fc_has_sni", Type::Bool, CLIENT, |_, _| Fetched::Value(Value::Bool(false)))
+        .doc("Whether the client asked for a server name; false without TLS.", "acl named ssl_fc_has_sni"),
+    Fetch::new("ssl_fc_is_resumed", Type::Bool, CLIENT, |_, _| Fetched::Value(Value::Bool(false)))
+        .doc("Whether the client resumed a session; false without TLS.", "log-format %[ssl_fc_is_resumed]"),
     Fetch::new("ssl_fc_sni", Type::Str, CLIENT, |_, _| Fetched::Missing).doc(
         "The server name that the client asked for; nothing without TLS.",
         "use_backend b if { ssl_fc_sni b.example.com }",

@@ -169,6 +169,8 @@ impl PatternSet {
             MatchMethod::End => {
                 bytes.len().checked_sub(word.len()).and_then(|start| bytes.get(start..)).is_some_and(equal)
             }
+            // Letter case is never ignored in methods that everyone knows.
+            MatchMethod::Method => bytes == word || (!is_known_method(bytes) && equal(bytes)),
             MatchMethod::Dir => has_part(bytes, word, b"/?", self.ignore_case),
             MatchMethod::Dom => has_part(bytes, word, b"/?.:", self.ignore_case),
             _ => equal(bytes),
@@ -189,6 +191,10 @@ impl PatternSet {
             masked.iter().find(|(network, mask, _)| embedded & mask == *network).map(|(_, _, number)| *number)
         })
     }
+}
+
+fn is_known_method(method: &[u8]) -> bool {
+    matches!(method, b"OPTIONS" | b"GET" | b"HEAD" | b"POST" | b"PUT" | b"DELETE" | b"TRACE" | b"CONNECT")
 }
 
 /// The IPv4 address in an IPv4-mapped, IPv4-compatible or 6to4 address.
