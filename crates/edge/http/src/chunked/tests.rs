@@ -140,6 +140,7 @@ fn extension_limit_starts_again() {
 fn tells_parts() {
     let mut decoder = ChunkedDecoder::new(&limits());
     assert_eq!(decoder.next_part(b""), Ok(ChunkPart::Framing(0)));
+    assert_eq!(decoder.account(5), 0);
     assert_eq!(decoder.next_part(b"5\r\nhello"), Ok(ChunkPart::Framing(3)));
     assert_eq!(decoder.data_ahead(), 5);
     assert_eq!(decoder.next_part(b"he"), Ok(ChunkPart::Data(2)));

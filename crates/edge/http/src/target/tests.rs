@@ -57,6 +57,7 @@ fn compares_hosts() {
         (Absolute, "https", "a.b:443", "a.b", true),
         (Absolute, "https", "a.b:80", "a.b", false),
         (Absolute, "ftp", "a.b:80", "a.b", false),
+        (Absolute, "ftp", "a.b", "A.B", true),
         (Absolute, "http", "a.b:8080", "a.b", false),
         (Absolute, "http", "a.b", "a.bc", false),
         (Absolute, "http", "a.b", "", false),
