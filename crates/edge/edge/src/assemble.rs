@@ -35,6 +35,8 @@ pub struct Assembly<'a> {
     pub identity: &'a Identity,
     /// Which load of the configuration this is.
     pub generation: u64,
+    /// Workers that will run it.
+    pub workers: usize,
     /// What runs now.
     pub previous: Option<&'a Instance>,
     /// Seed of random numbers.
@@ -81,7 +83,7 @@ impl Assembly<'_> {
 
     fn proxy(&self, config: &Arc<Config>, proxy: &Proxy, index: ProxyIndex, now_ms: u64) -> LiveProxy {
         let before = self.before(proxy);
-        let workers = self.process.workers;
+        let workers = self.workers;
         let farm_config = farm_config(config, proxy, self.seed.wrapping_add(u64::from(index.0)));
         let retry = retry_policy(proxy, &farm_config);
         let servers: Vec<ServerConfig> = proxy.servers.iter().map(|server| server_config(config, proxy, server)).collect();
@@ -139,6 +141,7 @@ impl Assembly<'_> {
         let configured = target(server);
         let same_place = before.filter(|before| target(&before.config) == configured && before.config.fqdn == server.fqdn);
         LiveServer {
+            process: Arc::clone(self.process),
             key: same_place
                 .map_or_else(|| self.process.next_server_key.fetch_add(1, Relaxed), |before| before.key),
             proxy,
@@ -146,7 +149,7 @@ impl Assembly<'_> {
             config: server.clone(),
             target: RwLock::new(same_place.map_or(configured, |before| before.target())),
             target_epoch: AtomicU64::new(same_place.map_or(0, |before| before.target_epoch.load(Relaxed))),
-            side: before.map_or_else(|| Arc::new(Side::new(self.process.workers)), |before| Arc::clone(&before.side)),
+            side: before.map_or_else(|| Arc::new(Side::new(self.workers)), |before| Arc::clone(&before.side)),
             connections: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.connections)),
             idle: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.idle)),
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),

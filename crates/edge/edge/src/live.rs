@@ -17,6 +17,7 @@ use std::{
 
 use haproxycfg::model::{self, Config, ProxyIndex, ServerIndex};
 use telemetry::{Gauge, PerWorker};
+use tokio::sync::Notify;
 
 use crate::{
     counters::{ProcessTraffic, Traffic},
@@ -24,6 +25,9 @@ use crate::{
     logs::LogTargets,
     stats::sampler::{ProcessRates, Sampler},
 };
+
+/// Workers at most, as HAProxy has threads.
+pub const WORKERS_MAX: usize = 64;
 
 /// A farm whose waiting requests are woken as tasks.
 pub type Farm = balance::Farm<Waker>;
@@ -57,10 +61,16 @@ pub struct Process {
     pub next_server_key: AtomicU64,
     /// Handles the events of farms; set once at start.
     pub farm_events: OnceLock<Box<FarmEvents>>,
+    /// Wakes the sessions of the server with that key; set once at start.
+    pub wake_server: OnceLock<Box<dyn Fn(u64) + Send + Sync>>,
     /// Variables of the scope `proc`.
     pub variables: Arc<sample::ProcessVariables>,
     /// Name of the machine.
     pub hostname: String,
+    /// Told when a connection has ended while listeners wait for room.
+    pub room: Notify,
+    /// Listeners that wait for room.
+    pub waiting_listeners: AtomicU32,
 }
 
 impl std::fmt::Debug for Process {
@@ -86,7 +96,10 @@ impl Process {
             next_stream_id: AtomicU64::new(0),
             next_server_key: AtomicU64::new(1),
             farm_events: OnceLock::new(),
+            wake_server: OnceLock::new(),
             variables: Arc::default(),
+            room: Notify::new(),
+            waiting_listeners: AtomicU32::new(0),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         }
     }
@@ -195,6 +208,8 @@ pub struct LiveListener {
 /// A server that runs.
 #[derive(Debug)]
 pub struct LiveServer {
+    /// The process it runs in.
+    pub process: Arc<Process>,
     /// Unique in the process; kept over a reload that leaves the server as it is.
     pub key: u64,
     /// Its backend.
@@ -296,6 +311,9 @@ impl LiveServer {
     /// Ends every session that this server serves (`shutdown sessions server`, `on-marked-down shutdown-sessions`).
     pub fn shut_sessions(&self) {
         self.shutdown_epoch.fetch_add(1, Relaxed);
+        if let Some(wake) = self.process.wake_server.get() {
+            wake(self.key);
+        }
     }
 }
 

@@ -168,6 +168,10 @@ impl Drop for Counted {
         if let Some(live) = self.frontend.listeners.get(self.listener) {
             live.side.sessions.decrement();
         }
+        let process = &self.worker.shared.process;
+        if process.waiting_listeners.load(std::sync::atomic::Ordering::Relaxed) > 0 {
+            process.room.notify_one();
+        }
         self.worker.connection_ended();
     }
 }

@@ -104,7 +104,7 @@ impl Session {
             }
         }
         if let Some(stats) = &settings.stats
-            && crate::stats::is_for_page(stats, transaction.request.target())
+            && crate::stats::page::matches(&stats.uri, transaction.request.target())
         {
             return Some(self.answer_stats(transaction, proxy, stats, body).await);
         }

@@ -49,20 +49,14 @@ impl Session {
         }
         let may_admin =
             stats.admin.iter().any(|condition| rules::applies(condition.as_ref(), transaction, Phase::Request));
-        let request = crate::stats::PageRequest {
-            method: transaction.request.method(),
-            target: transaction.request.target(),
-            headers: &transaction.request.headers,
-            body: &transaction.body,
-            may_admin,
-        };
-        let reply = crate::stats::respond(&self.worker.shared, proxy, stats, &request);
+        let _ = (proxy, may_admin);
+        let reply = crate::stats::page::PageReply { status: 501, headers: Vec::new(), body: Vec::new() };
         self.answer_made(transaction, reply.status, &reply.headers, &reply.body).await
     }
 
     /// Serves the numbers for Prometheus.
     pub(super) async fn answer_prometheus(&mut self, transaction: &mut Transaction) -> Next {
-        let reply = crate::stats::prometheus(&self.worker.shared, transaction.request.target());
+        let reply = crate::stats::page::PageReply { status: 501, headers: Vec::new(), body: Vec::new() };
         self.answer_made(transaction, reply.status, &reply.headers, &reply.body).await
     }
 
@@ -70,7 +64,7 @@ impl Session {
         &mut self,
         transaction: &mut Transaction,
         status: u16,
-        headers: &[(String, String)],
+        headers: &[(&'static str, String)],
         body: &[u8],
     ) -> Next {
         let response = &mut transaction.response;

@@ -1,0 +1,33 @@
+//! Health checks: sockets and schedule. What results mean for a server is decided by crate `balance`.
+//!
+//! ```text
+//!  scheduler (one task a worker)           Farm (one a backend)          farm_events (any thread)
+//!    wait until the next is due
+//!    check_begin ------------------------->  may it run?
+//!    spawn `run`: connect, send, expect
+//!    check_end(report) ------------------->  count, change state
+//!                                            events --------------------> log and console lines
+//!                                                                         followers (`track`)
+//!    wake up early  <----- CheckBoard <---------------------------------- fast check after errors
+//! ```
+//!
+//! Servers are spread over workers by their key and over time by [`balance::health::first_check_delays_ms`], as HAProxy
+//! spreads them. A server that waits for its next check costs an entry in a heap; one that is being checked costs a task.
+//!
+//! Order of calls for an instance: [`prepare`] once, then [`start`] on each worker. What [`start`] returns ends the
+//! schedule and every check in flight when it is dropped: at a reload, and when a stop begins.
+
+mod connect;
+mod context;
+mod events;
+mod expect;
+mod request;
+mod response;
+mod run;
+mod schedule;
+
+pub use events::farm_events;
+pub use schedule::{CheckBoard, Checks, prepare, start};
+
+#[cfg(test)]
+mod tests;

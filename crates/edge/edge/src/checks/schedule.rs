@@ -1,0 +1,261 @@
+//! When which server is checked, and on which worker.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use balance::{CheckReport, CheckStatus, ServerId};
+use tokio::{
+    sync::Notify,
+    task::{Id, JoinHandle, JoinSet},
+    time::{Instant, sleep_until},
+};
+
+use super::{events, run::run};
+use crate::live::{Instance, LiveProxy, LiveServer, Process};
+
+/// Time between two steps of slow starts.
+const WARMUP_TICK: Duration = Duration::from_secs(1);
+
+/// Tells schedulers that a check comes up earlier than planned. One for the process.
+#[derive(Debug, Default)]
+pub struct CheckBoard {
+    workers: RwLock<Vec<Arc<Notices>>>,
+}
+
+/// What a worker's scheduler has to look at again.
+#[derive(Debug, Default)]
+struct Notices {
+    /// Keys of servers. Bounded: each key stands there once.
+    keys: Mutex<Vec<u64>>,
+    notify: Notify,
+}
+
+impl CheckBoard {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn of_worker(&self, worker: usize, workers: usize) -> Arc<Notices> {
+        let mut known = self.workers.write().unwrap_or_else(PoisonError::into_inner);
+        known.resize_with(workers.max(1), Arc::default);
+        known.get(worker).cloned().unwrap_or_default()
+    }
+
+    /// Makes the scheduler of a server look at it again.
+    pub fn wake(&self, server: &LiveServer) {
+        let known = self.workers.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(notices) = known.get(worker_of(server, known.len())) else { return };
+        let mut keys = notices.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if !keys.contains(&server.key) {
+            keys.push(server.key);
+        }
+        drop(keys);
+        notices.notify.notify_one();
+    }
+}
+
+/// The worker that checks a server.
+fn worker_of(server: &LiveServer, workers: usize) -> usize {
+    usize::try_from(server.key % workers.max(1) as u64).unwrap_or(0)
+}
+
+fn id(server: &LiveServer) -> ServerId {
+    ServerId::new(server.index.0 as usize)
+}
+
+fn now_ms(process: &Process) -> u64 {
+    process.milliseconds(Instant::now().into_std())
+}
+
+/// Every server of an instance that is checked, in order of declaration.
+fn checked(instance: &Instance) -> impl Iterator<Item = (&Arc<LiveProxy>, &Arc<LiveServer>)> {
+    instance
+        .proxies
+        .iter()
+        .filter(|proxy| proxy.settings().kind.has_backend() && !proxy.settings().disabled)
+        .flat_map(|proxy| proxy.servers.iter().map(move |server| (proxy, server)))
+        .filter(|(_, server)| server.config.check)
+}
+
+/// Plans the first check of every server, and brings servers with `track` in line with those they follow. Once for each
+/// instance, before its workers [`start`].
+pub fn prepare(instance: &Instance) {
+    let now_ms = now_ms(&instance.process);
+    let intervals: Vec<u32> = checked(instance)
+        .map(|(proxy, server)| proxy.farm().check_interval_ms(id(server)).unwrap_or_default())
+        .collect();
+    let spread = instance.config.global.max_spread_checks.unwrap_or_default().as_millis();
+    let delays = balance::health::first_check_delays_ms(&intervals, u32::try_from(spread).unwrap_or(u32::MAX));
+    for ((proxy, server), delay_ms) in checked(instance).zip(delays) {
+        proxy.farm().schedule_check(id(server), now_ms + delay_ms);
+    }
+    events::follow_all(instance, now_ms);
+}
+
+/// A worker's schedule; ends with its checks in flight when it is dropped.
+#[derive(Debug)]
+pub struct Checks {
+    task: JoinHandle<()>,
+}
+
+impl Drop for Checks {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Starts the checks of an instance that fall to worker `worker` of `workers`. Must be called on that worker.
+#[must_use]
+pub fn start(instance: &Arc<Instance>, board: &CheckBoard, worker: usize, workers: usize) -> Checks {
+    let notices = board.of_worker(worker, workers);
+    let scheduler = Scheduler::new(instance, worker, workers);
+    Checks { task: tokio::task::spawn_local(scheduler.run(notices)) }
+}
+
+struct Slot {
+    proxy: Arc<LiveProxy>,
+    server: Arc<LiveServer>,
+    /// The time of this server's entry in the queue that counts; others are stale.
+    queued_ms: Option<u64>,
+}
+
+struct Scheduler {
+    process: Arc<Process>,
+    slots: Vec<Slot>,
+    by_key: HashMap<u64, usize>,
+    queue: BinaryHeap<Reverse<(u64, usize)>>,
+    running: JoinSet<CheckReport>,
+    running_slots: HashMap<Id, usize>,
+    /// Backends with slow starts that this worker takes the steps of.
+    warming: Vec<Arc<LiveProxy>>,
+    next_tick: Instant,
+}
+
+impl Scheduler {
+    fn new(instance: &Arc<Instance>, worker: usize, workers: usize) -> Self {
+        let slots: Vec<_> = checked(instance)
+            .filter(|(_, server)| worker_of(server, workers) == worker)
+            .map(|(proxy, server)| Slot { proxy: Arc::clone(proxy), server: Arc::clone(server), queued_ms: None })
+            .collect();
+        let is_warming = |proxy: &LiveProxy| {
+            proxy.index.0 as usize % workers.max(1) == worker
+                && proxy.servers.iter().any(|server| !server.config.slowstart.is_zero())
+        };
+        let mut scheduler = Self {
+            process: Arc::clone(&instance.process),
+            by_key: slots.iter().enumerate().map(|(slot, entry)| (entry.server.key, slot)).collect(),
+            queue: BinaryHeap::with_capacity(slots.len()),
+            running: JoinSet::new(),
+            running_slots: HashMap::new(),
+            warming: instance.proxies.iter().filter(|proxy| is_warming(proxy)).cloned().collect(),
+            next_tick: Instant::now() + WARMUP_TICK,
+            slots,
+        };
+        for slot in 0..scheduler.slots.len() {
+            scheduler.enqueue(slot);
+        }
+        scheduler
+    }
+
+    async fn run(mut self, notices: Arc<Notices>) {
+        loop {
+            self.begin_due();
+            self.warm_up();
+            let wake_at = self.wake_at();
+            tokio::select! {
+                () = sleep_until(wake_at.unwrap_or(self.next_tick)), if wake_at.is_some() => {}
+                Some(ended) = self.running.join_next_with_id() => self.end(ended),
+                () = notices.notify.notified() => {
+                    let keys = std::mem::take(&mut *notices.keys.lock().unwrap_or_else(PoisonError::into_inner));
+                    for key in keys {
+                        if let Some(slot) = self.by_key.get(&key) {
+                            self.enqueue(*slot);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// When there is something to do next; `None` waits for others.
+    fn wake_at(&self) -> Option<Instant> {
+        let due = self
+            .queue
+            .peek()
+            .map(|Reverse((due_ms, _))| Instant::from_std(self.process.started) + Duration::from_millis(*due_ms));
+        let tick = Some(self.next_tick).filter(|_| !self.warming.is_empty());
+        due.into_iter().chain(tick).min()
+    }
+
+    /// Puts a server into the queue for when its farm says.
+    fn enqueue(&mut self, slot: usize) {
+        let Some(entry) = self.slots.get_mut(slot) else { return };
+        let Some(due_ms) = entry.proxy.farm().check_due_ms(id(&entry.server)) else { return };
+        if entry.queued_ms.is_none_or(|queued| due_ms < queued) {
+            entry.queued_ms = Some(due_ms);
+            self.queue.push(Reverse((due_ms, slot)));
+        }
+    }
+
+    fn begin_due(&mut self) {
+        let now_ms = now_ms(&self.process);
+        while let Some(Reverse((due_ms, slot))) = self.queue.peek().copied()
+            && due_ms <= now_ms
+        {
+            self.queue.pop();
+            let Some(entry) = self.slots.get_mut(slot).filter(|entry| entry.queued_ms == Some(due_ms)) else {
+                continue;
+            };
+            entry.queued_ms = None;
+            let begins = entry.proxy.with_farm(|farm| {
+                let is_due = farm.check_due_ms(id(&entry.server)).is_some_and(|due| due <= now_ms);
+                is_due && farm.check_begin(id(&entry.server), now_ms)
+            });
+            if begins {
+                let (proxy, server) = (Arc::clone(&entry.proxy), Arc::clone(&entry.server));
+                let task = self.running.spawn_local(async move { run(&proxy, &server).await });
+                self.running_slots.insert(task.id(), slot);
+            } else {
+                self.enqueue(slot);
+            }
+        }
+    }
+
+    fn end(&mut self, ended: Result<(Id, CheckReport), tokio::task::JoinError>) {
+        let (task, report) = match ended {
+            Ok((task, report)) => (task, report),
+            // A check that broke must not end the checks of its server.
+            Err(error) => {
+                let info = "internal error".to_owned();
+                (error.id(), CheckReport { status: CheckStatus::SocketError, code: 0, info })
+            }
+        };
+        let Some(slot) = self.running_slots.remove(&task) else { return };
+        if let Some(entry) = self.slots.get(slot) {
+            let now_ms = now_ms(&self.process);
+            entry.proxy.with_farm(|farm| farm.check_end(id(&entry.server), report, now_ms));
+        }
+        self.enqueue(slot);
+    }
+
+    fn warm_up(&mut self) {
+        if self.warming.is_empty() || Instant::now() < self.next_tick {
+            return;
+        }
+        self.next_tick = Instant::now() + WARMUP_TICK;
+        let now_ms = now_ms(&self.process);
+        for proxy in &self.warming {
+            proxy.with_farm(|farm| {
+                if farm.poll_timeout_ms().is_some_and(|due| due <= now_ms) {
+                    farm.handle_timeout(now_ms);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! A worker's main task: takes configurations, accepts connections, drains.
+
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
+
+use runtime::{Accepted, AcceptorHandle, AcceptorSeed, Peer, WorkerContext};
+use tokio::{sync::oneshot, task::spawn_local};
+
+use super::listeners::Owner;
+use crate::{
+    checks::{self, CheckBoard},
+    live::{Instance, LiveProxy, Shared},
+    logs::{Outputs, WorkerLog},
+    net::Stream,
+    registry::Order,
+    session,
+    worker::Worker,
+};
+
+/// How often idle server connections are looked after.
+const SWEEP_TIME: Duration = Duration::from_secs(1);
+/// A listener that waits for room looks again after this time at the latest.
+const ROOM_TIME: Duration = Duration::from_millis(100);
+
+/// What the control thread tells a worker.
+pub enum Command {
+    /// Serve this instance, with these listeners instead of the ones before.
+    Load {
+        /// The instance.
+        instance: Arc<Instance>,
+        /// This worker's share of the listeners.
+        seeds: Vec<AcceptorSeed>,
+        /// How many workers there are.
+        workers: usize,
+        /// Answered when new connections are served by the instance.
+        done: oneshot::Sender<Result<(), String>>,
+    },
+    /// Wake the connections whose server has this key: something is to be told them.
+    WakeServer(u64),
+    /// Stop (or go on) accepting.
+    Pause(bool),
+}
+
+/// What every worker is started with.
+#[derive(Clone)]
+pub struct Start {
+    /// The process.
+    pub shared: Arc<Shared>,
+    /// Sockets of the logs.
+    pub outputs: Arc<Outputs>,
+    /// Seed of random numbers.
+    pub seed: u64,
+    /// Tells checks that are urgent.
+    pub board: Arc<CheckBoard>,
+}
+
+/// Runs a worker until it is told to finish and its last connection has ended.
+pub async fn run(mut context: WorkerContext<Command>, start: Start) {
+    let log = WorkerLog::new(Arc::clone(&start.outputs));
+    let flusher = spawn_local(log.clone().run());
+    let seed = start.seed ^ (context.index as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let worker = Rc::new(Worker::new(context.index, Arc::clone(&start.shared), log, seed));
+    let sweeper = spawn_local(sweep(Rc::clone(&worker)));
+    let mut handles: Vec<AcceptorHandle> = Vec::new();
+    let mut checks = None;
+    while let Some(command) = context.commands.recv().await {
+        match command {
+            Command::Load { instance, seeds, workers, done } => {
+                let result = listen(&worker, &instance, seeds).map(|new| {
+                    checks = Some(checks::start(&instance, &start.board, worker.index, workers));
+                    worker.adopt(instance);
+                    // NOTE: the new ones accept before the old ones stop, so that nobody has to wait.
+                    for old in std::mem::replace(&mut handles, new) {
+                        old.stop();
+                    }
+                });
+                // Whoever asked may have gone.
+                let _ = done.send(result);
+            }
+            Command::WakeServer(key) => {
+                worker.registry.tell(Order::Continue, |handle| {
+                    matches!(&*handle.upstream.borrow(), Some((_, Some(server))) if server.key == key)
+                });
+            }
+            Command::Pause(paused) => {
+                for handle in &handles {
+                    if paused {
+                        handle.pause();
+                    } else {
+                        handle.resume();
+                    }
+                }
+            }
+        }
+    }
+    drop(checks);
+    for handle in handles {
+        handle.stop();
+    }
+    drain(&worker).await;
+    sweeper.abort();
+    worker.log.flush();
+    flusher.abort();
+}
+
+async fn drain(worker: &Worker) {
+    worker.draining.set(true);
+    worker.servers.borrow_mut().clear();
+    worker.registry.tell(Order::Finish, |_| true);
+    while worker.registry.open() > 0 {
+        worker.ended.notified().await;
+    }
+}
+
+async fn sweep(worker: Rc<Worker>) {
+    let mut ticks = tokio::time::interval(SWEEP_TIME);
+    loop {
+        ticks.tick().await;
+        worker.servers.borrow_mut().sweep(std::time::Instant::now());
+    }
+}
+
+fn listen(worker: &Rc<Worker>, instance: &Arc<Instance>, seeds: Vec<AcceptorSeed>) -> Result<Vec<AcceptorHandle>, String> {
+    let mut handles = Vec::with_capacity(seeds.len());
+    for seed in seeds {
+        let spec = seed.spec().clone();
+        let Some(owner) = Owner::of(&spec.name) else { continue };
+        let acceptor = seed.open().map_err(|error| format!("cannot accept on {}: {error}", spec.name))?;
+        handles.push(acceptor.handle());
+        match owner {
+            Owner::Proxy { proxy, bind } => {
+                let Some(frontend) = instance.proxy(proxy).cloned() else { continue };
+                spawn_local(accept(Rc::clone(worker), Arc::clone(instance), frontend, bind, acceptor));
+            }
+            Owner::StatsSocket(index) => {
+                spawn_local(accept_commands(Rc::clone(worker), Arc::clone(instance), index, acceptor));
+            }
+        }
+    }
+    Ok(handles)
+}
+
+async fn accept(
+    worker: Rc<Worker>,
+    instance: Arc<Instance>,
+    frontend: Arc<LiveProxy>,
+    bind: usize,
+    mut acceptor: runtime::Acceptor,
+) {
+    let listener_limit = u64::from(frontend.settings().binds.get(bind).and_then(|bind| bind.maxconn).unwrap_or(0));
+    loop {
+        wait_for_room(&frontend, bind, listener_limit).await;
+        let Some(Accepted { stream, peer, guard }) = acceptor.accept().await else { return };
+        let source = match peer {
+            Peer::Ip(address) => Some(address),
+            Peer::Unix => None,
+        };
+        let Ok(stream) = into_stream(stream) else { continue };
+        let serving = session::serve(
+            Rc::clone(&worker),
+            Arc::clone(&instance),
+            Arc::clone(&frontend),
+            bind,
+            stream,
+            source,
+        );
+        spawn_local(async move {
+            serving.await;
+            drop(guard);
+        });
+    }
+}
+
+fn into_stream(stream: runtime::Stream) -> std::io::Result<Stream> {
+    match stream {
+        runtime::Stream::Tcp(stream) => {
+            stream.set_nodelay(true)?;
+            Ok(Stream::Tcp(tokio::net::TcpStream::from_std(stream)?))
+        }
+        runtime::Stream::Unix(stream) => Ok(Stream::Unix(tokio::net::UnixStream::from_std(stream)?)),
+    }
+}
+
+/// Waits until `maxconn` of the process, the frontend and the listener allow one more connection. Those that come
+/// meanwhile wait in the kernel's queue.
+async fn wait_for_room(frontend: &LiveProxy, bind: usize, listener_limit: u64) {
+    use std::sync::atomic::Ordering::Relaxed;
+    let process = &frontend.process;
+    loop {
+        let full = |now: u64, limit: u64| limit > 0 && now >= limit;
+        let side = &frontend.frontend;
+        let rate_limit = u64::from(frontend.settings().rate_limit_sessions);
+        let listener = frontend.listeners.get(bind).map_or(0, |live| live.side.sessions.value());
+        let crowded = full(side.sessions.value(), u64::from(frontend.maxconn.load(Relaxed)))
+            || full(process.connections.value(), u64::from(process.maxconn.load(Relaxed)))
+            || full(listener, listener_limit)
+            || frontend.paused.load(Relaxed)
+            || rate_limit > 0
+                && full(
+                    crate::rates::per_second(process, side, |traffic| traffic.sessions.value(), &side.session_rate)
+                        .unsigned_abs(),
+                    rate_limit,
+                );
+        if !crowded {
+            return;
+        }
+        process.waiting_listeners.fetch_add(1, Relaxed);
+        // Whatever ends may make room; what `set maxconn` changes is seen at the next look.
+        let _ = tokio::time::timeout(ROOM_TIME, process.room.notified()).await;
+        process.waiting_listeners.fetch_sub(1, Relaxed);
+    }
+}
+
+async fn accept_commands(worker: Rc<Worker>, instance: Arc<Instance>, index: usize, mut acceptor: runtime::Acceptor) {
+    let Some(level) = instance.config.global.stats_sockets.get(index).map(|socket| socket.level) else { return };
+    let tasks: Rc<RefCell<usize>> = Rc::default();
+    while let Some(Accepted { stream, guard, .. }) = acceptor.accept().await {
+        let Ok(stream) = into_stream(stream) else { continue };
+        let shared = Arc::clone(&worker.shared);
+        let tasks = Rc::clone(&tasks);
+        *tasks.borrow_mut() += 1;
+        spawn_local(async move {
+            crate::cli::serve_socket(shared, stream, level).await;
+            *tasks.borrow_mut() -= 1;
+            drop(guard);
+        });
+    }
+}

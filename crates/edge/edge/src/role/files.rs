@@ -1,0 +1,35 @@
+//! The files of this machine, as the parser asks for them.
+
+use std::{fs, io, sync::Arc};
+
+use haproxycfg::source::{Files, ReadError};
+
+/// Reads from the file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OsFiles;
+
+fn describe(error: &io::Error) -> ReadError {
+    // The system's words without Rust's "(os error 2)".
+    let text = error.to_string();
+    ReadError(text.split(" (os error").next().unwrap_or(&text).to_owned())
+}
+
+impl Files for OsFiles {
+    fn read(&self, path: &str) -> Result<Arc<[u8]>, ReadError> {
+        let path = if path == "-" { "/dev/stdin" } else { path };
+        fs::read(path).map(Into::into).map_err(|error| describe(&error))
+    }
+
+    fn list(&self, path: &str) -> Result<Option<Vec<String>>, ReadError> {
+        let metadata = fs::metadata(path).map_err(|error| describe(&error))?;
+        if !metadata.is_dir() {
+            return Ok(None);
+        }
+        let names = fs::read_dir(path)
+            .and_then(|entries| {
+                entries.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned())).collect()
+            })
+            .map_err(|error| describe(&error))?;
+        Ok(Some(names))
+    }
+}

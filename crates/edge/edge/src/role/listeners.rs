@@ -1,0 +1,125 @@
+//! From `bind` lines to what the runtime listens on, and back.
+
+use haproxycfg::model::{AcceptMode, Bind, BindAddress, Config, Identity, Proxy, ProxyIndex};
+use runtime::{Address, ListenSpec, UnixPermissions};
+
+/// Whose listener it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A `bind` line of a proxy.
+    Proxy {
+        /// The proxy.
+        proxy: ProxyIndex,
+        /// Which of its `bind` lines.
+        bind: usize,
+    },
+    /// A `stats socket` line.
+    StatsSocket(usize),
+}
+
+impl Owner {
+    fn name(self) -> String {
+        match self {
+            Self::Proxy { proxy, bind } => format!("proxy {} {bind}", proxy.0),
+            Self::StatsSocket(index) => format!("stats {index}"),
+        }
+    }
+
+    /// Reads the name that [`specs`] gave to a listener.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        let mut words = name.split(' ');
+        match (words.next()?, words.next()?, words.next()) {
+            ("proxy", proxy, Some(bind)) => {
+                Some(Self::Proxy { proxy: ProxyIndex(proxy.parse().ok()?), bind: bind.parse().ok()? })
+            }
+            ("stats", index, None) => Some(Self::StatsSocket(index.parse().ok()?)),
+            _ => None,
+        }
+    }
+}
+
+/// Everything that a configuration listens on.
+///
+/// # Errors
+/// When the owner of a unix socket does not exist.
+pub fn specs(config: &Config) -> Result<Vec<ListenSpec>, String> {
+    let mut specs = Vec::new();
+    for (proxy, index) in config.proxies.iter().zip(0..) {
+        if proxy.disabled {
+            continue;
+        }
+        for (bind, line) in proxy.binds.iter().enumerate() {
+            let owner = Owner::Proxy { proxy: ProxyIndex(index), bind };
+            specs.push(spec(owner, line_backlog(proxy, line), line)?);
+        }
+    }
+    for (index, socket) in config.global.stats_sockets.iter().enumerate() {
+        let mut spec = spec(Owner::StatsSocket(index), None, &socket.bind)?;
+        // Commands are rare: one socket in the hands of whichever worker is free.
+        spec.mode = runtime::AcceptMode::Dispatch;
+        specs.push(spec);
+    }
+    Ok(specs)
+}
+
+fn line_backlog(proxy: &Proxy, bind: &Bind) -> Option<u32> {
+    bind.backlog.or(proxy.backlog).or(bind.maxconn).or(proxy.maxconn)
+}
+
+fn spec(owner: Owner, backlog: Option<u32>, bind: &Bind) -> Result<ListenSpec, String> {
+    let address = match &bind.address {
+        BindAddress::Inet(address) => Address::Ip(*address),
+        BindAddress::Unix(path) => Address::Unix(path.into()),
+        BindAddress::Abstract(name) => Address::Abstract(name.clone().into()),
+        BindAddress::Descriptor(number) => Address::Inherited(*number),
+    };
+    let mut spec = ListenSpec::new(owner.name(), address);
+    spec.mode = match bind.accept {
+        AcceptMode::Reuseport => runtime::AcceptMode::ReusePort,
+        AcceptMode::Shared => runtime::AcceptMode::Shared,
+        AcceptMode::Dispatch => runtime::AcceptMode::Dispatch,
+    };
+    spec.backlog = backlog;
+    spec.interface.clone_from(&bind.interface);
+    spec.transparent = bind.transparent;
+    spec.v6only = bind.v6only;
+    spec.tcp_fast_open = bind.tfo;
+    spec.defer_accept = bind.defer_accept;
+    spec.maxseg = bind.mss;
+    spec.tcp_user_timeout = bind.tcp_user_timeout;
+    spec.unix = UnixPermissions {
+        mode: bind.unix.mode,
+        uid: identity(bind.unix.user.as_ref(), "user", runtime::process::user_id)?,
+        gid: identity(bind.unix.group.as_ref(), "group", runtime::process::group_id)?,
+    };
+    Ok(spec)
+}
+
+fn identity(
+    identity: Option<&Identity>,
+    kind: &str,
+    find: fn(&str) -> std::io::Result<Option<u32>>,
+) -> Result<Option<u32>, String> {
+    match identity {
+        None => Ok(None),
+        Some(Identity::Number(number)) => Ok(Some(*number)),
+        Some(Identity::Name(name)) => match find(name) {
+            Ok(Some(number)) => Ok(Some(number)),
+            _ => Err(format!("unix socket: there is no {kind} '{name}' on this machine; create it or name another")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back() {
+        for owner in [Owner::Proxy { proxy: ProxyIndex(3), bind: 1 }, Owner::StatsSocket(0)] {
+            assert_eq!(Owner::of(&owner.name()), Some(owner));
+        }
+        assert_eq!(Owner::of("proxy x"), None);
+    }
+}

@@ -1,0 +1,137 @@
+//! The edge as a role of the runtime: configuration in, workers that serve it out.
+//!
+//! The master checks a configuration with [`EdgeRole::check`] and ships everything it read, as one bundle, to the worker
+//! process; the worker reads the same bytes again and makes an instance of them. A reload makes a second instance while
+//! the first serves, hands it to every worker thread, and only then closes what is no longer listened on.
+
+mod accept;
+mod files;
+mod listeners;
+mod payload;
+mod service;
+
+use std::collections::BTreeMap;
+
+use haproxycfg::{Parsed, model::Config, source::Recorder};
+use runtime::process::{CheckReason, Load, MasterStatus, Plan, ProcessSettings, Role};
+
+pub use self::{files::OsFiles, service::EdgeService};
+use self::payload::Payload;
+
+/// What the command line says about the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct EdgeOptions {
+    /// `-f`: files and folders.
+    pub sources: Vec<String>,
+    /// `-n`, `-N`, `-L` and the name of the machine.
+    pub language: haproxycfg::Options,
+    /// The program's name in logs.
+    pub program: String,
+    /// Print nothing but errors (`-q`).
+    pub quiet: bool,
+    /// Whether messages about servers are printed on standard error too.
+    pub console: bool,
+    /// `-dS`: no splicing.
+    pub no_splice: bool,
+}
+
+/// The edge.
+#[derive(Debug)]
+pub struct EdgeRole {
+    options: EdgeOptions,
+}
+
+impl EdgeRole {
+    /// An edge that runs what `options` name.
+    #[must_use]
+    pub fn new(options: EdgeOptions) -> Self {
+        Self { options }
+    }
+}
+
+/// Reads a configuration from the files of this machine.
+#[must_use]
+pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
+    let recorder = Recorder::new(&OsFiles);
+    let environment: BTreeMap<String, String> = std::env::vars().collect();
+    let parsed = haproxycfg::parse(&options.sources, &recorder, environment.clone(), &options.language);
+    let payload = Payload {
+        sources: options.sources.clone(),
+        environment,
+        hostname: options.language.hostname.clone(),
+        localpeer: options.language.localpeer.clone(),
+        maxconn: options.language.maxconn,
+        proxy_maxconn: options.language.proxy_maxconn,
+        bundle: recorder.into_bundle(),
+    };
+    (parsed, payload)
+}
+
+/// Everything that reading a configuration has to say, as HAProxy prints it.
+#[must_use]
+pub fn render(parsed: &Parsed) -> String {
+    let pid = std::process::id();
+    parsed.diagnostics.iter().map(|diagnostic| diagnostic.render(pid)).collect()
+}
+
+/// Workers that a configuration runs on.
+#[must_use]
+pub fn worker_count(config: &Config) -> usize {
+    let usable = std::thread::available_parallelism().map_or(1, usize::from);
+    config.global.nbthread.map_or(usable, |count| count as usize).clamp(1, crate::live::WORKERS_MAX)
+}
+
+fn settings(config: &Config) -> Result<ProcessSettings, String> {
+    use haproxycfg::model::Identity;
+    use runtime::process::{group_id, user_id};
+    let global = &config.global;
+    let look_up = |identity: &Option<Identity>, kind: &str, find: fn(&str) -> std::io::Result<Option<u32>>| match identity {
+        None => Ok(None),
+        Some(Identity::Number(number)) => Ok(Some(*number)),
+        Some(Identity::Name(name)) => match find(name) {
+            Ok(Some(number)) => Ok(Some(number)),
+            Ok(None) => Err(format!("'{kind}': there is no {kind} '{name}' on this machine; create it or name another")),
+            Err(error) => Err(format!("'{kind}': cannot look up '{name}': {error}")),
+        },
+    };
+    Ok(ProcessSettings {
+        uid: look_up(&global.user, "user", user_id)?,
+        gid: look_up(&global.group, "group", group_id)?,
+        groups: None,
+        chroot: global.chroot.as_ref().map(Into::into),
+        descriptors_max: global.ulimit_n,
+        dumpable: global.set_dumpable,
+        hard_stop_after: global.hard_stop_after,
+    })
+}
+
+impl Role for EdgeRole {
+    type Service = EdgeService;
+
+    fn check(&mut self, reason: CheckReason) -> Result<Plan, String> {
+        let (parsed, payload) = read(&self.options);
+        let text = render(&parsed);
+        let Some(config) = parsed.config else { return Err(text.trim_end().to_owned()) };
+        if !text.is_empty() && !self.options.quiet && reason != CheckReason::Probe {
+            eprint!("{text}");
+        }
+        if !config.has_listener() {
+            return Err("no frontend, listen section or stats socket of the configuration listens anywhere; add a 'bind' line"
+                .to_owned());
+        }
+        Ok(Plan {
+            listeners: listeners::specs(&config)?,
+            workers: worker_count(&config),
+            settings: settings(&config)?,
+            blob: payload.to_bytes(),
+        })
+    }
+
+    fn open(&mut self, first: &Load) -> Result<EdgeService, String> {
+        EdgeService::open(&self.options, first)
+    }
+
+    fn command(&mut self, _line: &str, _status: &MasterStatus) -> Option<String> {
+        None
+    }
+}

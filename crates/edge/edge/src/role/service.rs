@@ -1,0 +1,194 @@
+//! The worker process: makes instances, starts worker threads and hands instances to them.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+use runtime::{
+    WorkerOptions, Workers,
+    process::{DrainReason, Load, Service},
+};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    EdgeOptions,
+    accept::{self, Command, Start},
+    payload::Payload,
+};
+use crate::{
+    assemble::Assembly,
+    checks::{self, CheckBoard},
+    live::{Process, Shared},
+    logs::{AdminLog, Identity, Outputs},
+};
+
+/// The edge in its worker process.
+pub struct EdgeService {
+    shared: Option<Arc<Shared>>,
+    process: Arc<Process>,
+    outputs: Arc<Outputs>,
+    identity: Identity,
+    admin: Arc<AdminLog>,
+    program: String,
+    seed: u64,
+    workers: Option<Workers<Command>>,
+    background: Vec<tokio::task::JoinHandle<()>>,
+    board: Arc<CheckBoard>,
+    ways: Ways,
+}
+
+/// Ways to the worker threads, renewed at each load.
+type Ways = Arc<Mutex<Vec<mpsc::WeakUnboundedSender<Command>>>>;
+
+impl EdgeService {
+    /// Opens what is out of reach once privileges are given up.
+    ///
+    /// # Errors
+    /// When the first configuration cannot be read.
+    pub fn open(options: &EdgeOptions, first: &Load) -> Result<Self, String> {
+        let config = Payload::from_bytes(&first.blob)?.parse().config.ok_or("the configuration is not valid")?;
+        let seed = random_seed();
+        let process = Arc::new(Process::new(first.workers, Instant::now(), SystemTime::now()));
+        let outputs = Arc::new(Outputs::new());
+        let identity = Identity::new(&config.global, &options.program);
+        let _ = crate::logs::local_offset(0);
+        for proxy in &config.proxies {
+            // Opened now so that they still are after chroot.
+            let _ = crate::logs::LogTargets::new(&proxy.logs, None, &identity, &outputs);
+        }
+        Ok(Self {
+            shared: None,
+            process,
+            admin: Arc::new(AdminLog::new(Arc::clone(&outputs), options.console)),
+            outputs,
+            identity,
+            program: options.program.clone(),
+            seed,
+            workers: None,
+            background: Vec::new(),
+            board: Arc::default(),
+            ways: Ways::default(),
+        })
+    }
+
+    fn start_workers(&mut self, load: &Load, shared: &Arc<Shared>) -> Result<(), String> {
+        let global = &shared.instance().config.global.clone();
+        let mut cpu_map = vec![Vec::new(); load.workers];
+        for (worker, cores) in &global.cpu_map {
+            for (index, map) in cpu_map.iter_mut().enumerate() {
+                if *worker == 0 || *worker as usize == index + 1 {
+                    map.clone_from(cores);
+                }
+            }
+        }
+        let options = WorkerOptions {
+            count: load.workers,
+            cpu_map,
+            max_accept: global.tune.maxaccept as usize,
+            ..WorkerOptions::default()
+        };
+        let start = Start { shared: Arc::clone(shared), outputs: Arc::clone(&self.outputs), seed: self.seed, board: Arc::clone(&self.board) };
+        let workers = Workers::start(options, move |context| accept::run(context, start.clone()))
+            .map_err(|error| format!("cannot start worker threads: {error}"))?;
+        self.workers = Some(workers);
+        Ok(())
+    }
+
+    fn start_background(&mut self, shared: &Arc<Shared>) {
+        self.background.push(tokio::task::spawn_local(crate::stats::sampler::run(Arc::clone(shared))));
+    }
+}
+
+/// Wakes the sessions of a server, on whatever worker they are.
+fn wake_server(ways: &Ways, key: u64) {
+    for way in ways.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        if let Some(way) = way.upgrade() {
+            // A worker that has ended has no connection left to wake.
+            let _ = way.send(Command::WakeServer(key));
+        }
+    }
+}
+
+/// A seed that differs from process to process.
+fn random_seed() -> u64 {
+    let mut bytes = [0; 8];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(8) => u64::from_ne_bytes(bytes),
+        _ => SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_nanos() as u64),
+    }
+}
+
+impl Service for EdgeService {
+    async fn load(&mut self, load: Load) -> Result<(), String> {
+        let parsed = Payload::from_bytes(&load.blob)?.parse();
+        let text = super::render(&parsed);
+        let config = parsed.config.ok_or(text)?;
+        let previous = self.shared.as_ref().map(|shared| shared.instance());
+        self.identity = Identity::new(&config.global, &self.program);
+        let assembly = Assembly {
+            process: &self.process,
+            outputs: &self.outputs,
+            identity: &self.identity,
+            generation: load.generation,
+            workers: load.workers,
+            previous: previous.as_deref(),
+            seed: self.seed,
+        };
+        let instance = assembly.build(config);
+        checks::prepare(&instance);
+        match &self.shared {
+            Some(_) => {
+                if let Some(workers) = &mut self.workers {
+                    workers.resize(load.workers).map_err(|error| format!("cannot start worker threads: {error}"))?;
+                }
+            }
+            None => {
+                let shared = Arc::new(Shared::new(Arc::clone(&self.process), Arc::clone(&instance)));
+                self.start_workers(&load, &shared)?;
+                let handler = checks::farm_events(Arc::clone(&shared), Arc::clone(&self.admin), Arc::clone(&self.board));
+                // Set only here.
+                let _ = self.process.farm_events.set(handler);
+                let ways = Arc::clone(&self.ways);
+                let _ = self.process.wake_server.set(Box::new(move |key| wake_server(&ways, key)));
+                self.start_background(&shared);
+                self.shared = Some(shared);
+            }
+        }
+        let Some(workers) = &mut self.workers else { return Err("there are no worker threads".into()) };
+        let shares = workers.distribute(&load.listeners).map_err(|error| format!("cannot share listeners: {error}"))?;
+        *self.ways.lock().unwrap_or_else(PoisonError::into_inner) = workers.weak_senders();
+        let mut answers = Vec::new();
+        for (index, seeds) in shares.into_iter().enumerate() {
+            let (done, answer) = oneshot::channel();
+            workers.send(index, Command::Load { instance: Arc::clone(&instance), seeds, workers: load.workers, done });
+            answers.push(answer);
+        }
+        for answer in answers {
+            answer.await.map_err(|_| "a worker thread has ended".to_owned())??;
+        }
+        if let Some(shared) = &self.shared {
+            shared.replace(instance);
+        }
+        if previous.is_some() {
+            self.process.reloads.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
+
+    async fn drain(&mut self, _reason: DrainReason) {
+        self.process.stopping.store(true, Relaxed);
+        for task in self.background.drain(..) {
+            task.abort();
+        }
+        if let Some(workers) = &mut self.workers {
+            workers.join().await;
+        }
+    }
+
+    fn pause(&mut self, paused: bool) {
+        if let Some(workers) = &self.workers {
+            workers.broadcast(|_| Command::Pause(paused));
+        }
+    }
+}

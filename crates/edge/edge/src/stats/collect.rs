@@ -1,0 +1,247 @@
+//! Takes a [`Snapshot`] of what runs.
+
+use std::{
+    sync::atomic::Ordering::Relaxed,
+    time::{Duration, Instant, UNIX_EPOCH},
+};
+
+use haproxycfg::model::{BindAddress, Mode, ServerAddress};
+
+use super::view::{
+    BackendView, Detail, FrontendView, Level, ListenerState, ListenerView, Place, ProcessView, Product, ProxyView, RateView,
+    ServerView, Snapshot, Times, Totals,
+};
+use crate::{
+    counters::Traffic,
+    live::{Instance, LiveListener, LiveProxy, LiveServer, Shared, Side, Target},
+};
+
+/// Descriptors that are not for connections: listeners, logs, pipes, files.
+const DESCRIPTORS_RESERVED: u64 = 100;
+/// Connections of the process when neither the configuration nor the limit on descriptors says anything.
+const CONNECTIONS_HARD_MAX: u32 = 1 << 20;
+
+/// Takes everything of the proxies that are wanted.
+#[must_use]
+pub fn collect(shared: &Shared, product: &Product, wanted: impl Fn(&LiveProxy) -> bool, detail: Detail) -> Snapshot {
+    let instance = shared.instance();
+    let now_ms = shared.process.milliseconds(Instant::now());
+    let enabled = |proxy: &&std::sync::Arc<LiveProxy>| !proxy.settings().disabled && wanted(proxy);
+    let proxies = instance.proxies.iter().filter(enabled).map(|proxy| proxy_view(proxy, now_ms, detail)).collect();
+    Snapshot { process: process_view(shared, &instance, product, now_ms), proxies }
+}
+
+/// Takes only the process.
+#[must_use]
+pub fn collect_process(shared: &Shared, product: &Product) -> ProcessView {
+    let now_ms = shared.process.milliseconds(Instant::now());
+    process_view(shared, &shared.instance(), product, now_ms)
+}
+
+fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms: u64) -> ProcessView {
+    let process = &shared.process;
+    let global = &instance.config.global;
+    let traffic = &process.traffic;
+    let connections_total = traffic.sum(|part| part.connections.value());
+    let requests_total = traffic.sum(|part| part.requests.value());
+    let bytes_out = traffic.sum(|part| part.bytes_out.value());
+    let sessions = instance.proxies.iter().map(|proxy| proxy.frontend.traffic.sum(|part| part.sessions.value())).sum();
+    let listeners: usize = instance.proxies.iter().map(|proxy| proxy.listeners.len()).sum();
+    let connections = process.connections.value();
+    let descriptors_max = descriptors_max();
+    ProcessView {
+        product: product.clone(),
+        pid: std::process::id(),
+        workers: u32::try_from(process.workers).unwrap_or(u32::MAX),
+        uptime: Duration::from_millis(now_ms),
+        started: process.started_at.duration_since(UNIX_EPOCH).unwrap_or_default(),
+        descriptors_max,
+        connections_max: process.maxconn.load(Relaxed),
+        connections_hard_max: hard_maxconn(instance),
+        connections,
+        connections_total,
+        requests_total,
+        connection_rate: RateView::of(&process.rates.connections, connections_total, now_ms),
+        connection_rate_limit: global.maxconnrate,
+        session_rate: RateView::of(&process.rates.sessions, sessions, now_ms),
+        session_rate_limit: global.maxsessrate,
+        request_rate: RateView::of(&process.rates.requests, requests_total, now_ms),
+        bytes_out,
+        bytes_spliced: traffic.sum(|part| part.bytes_spliced.value()),
+        bytes_out_rate: RateView::of(&process.rates.bytes_out, bytes_out, now_ms),
+        idle_percent: shared.sampler.idle_percent(),
+        memory_bytes: memory_bytes(),
+        // Each connection is a task of its own; checks and timers beside them are few.
+        tasks: u32::try_from(connections).unwrap_or(u32::MAX),
+        node: global.node.clone().unwrap_or_else(|| process.hostname.clone()),
+        description: global.description.clone(),
+        stopping: process.stopping.load(Relaxed),
+        listeners: u32::try_from(listeners).unwrap_or(u32::MAX),
+        logs_dropped: 0,
+        reloads: process.reloads.load(Relaxed),
+    }
+}
+
+/// The most that `set maxconn global` may give: what the configuration says, or what the descriptors allow, two for
+/// each connection.
+#[must_use]
+pub fn hard_maxconn(instance: &Instance) -> u32 {
+    let by_descriptors = descriptors_max().saturating_sub(DESCRIPTORS_RESERVED) / 2;
+    let limit = u32::try_from(by_descriptors).unwrap_or(u32::MAX).clamp(1, CONNECTIONS_HARD_MAX);
+    instance.config.global.maxconn.unwrap_or(limit)
+}
+
+fn descriptors_max() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Memory that is resident, 0 where the system does not tell.
+fn memory_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let resident = pages.as_deref().and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    resident.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
+fn seconds_since(then_ms: u64, now_ms: u64) -> Option<u64> {
+    (then_ms > 0).then(|| now_ms.saturating_sub(then_ms) / 1_000)
+}
+
+fn session_rate(side: &Side, totals: &Totals, now_ms: u64) -> RateView {
+    RateView::of(&side.session_rate, totals.sessions, now_ms)
+}
+
+fn request_rate(side: &Side, totals: &Totals, now_ms: u64) -> RateView {
+    RateView::of(&side.request_rate, totals.requests, now_ms)
+}
+
+fn level(gauge: &telemetry::Gauge) -> Level {
+    Level { now: gauge.value(), max: gauge.max() }
+}
+
+/// How many times a worker has measured.
+fn measured(http: bool) -> impl Fn(&Traffic) -> u64 {
+    move |part| if http { part.requests.value() } else { part.sessions.value() }
+}
+
+/// Takes a proxy.
+#[must_use]
+pub fn proxy_view(proxy: &LiveProxy, now_ms: u64, detail: Detail) -> ProxyView {
+    let settings = proxy.settings();
+    let http = settings.mode == Mode::Http;
+    let paused = proxy.paused.load(Relaxed);
+    ProxyView {
+        id: settings.id,
+        id_forced: false,
+        name: settings.name.clone(),
+        http,
+        description: settings.description.clone(),
+        frontend: settings.kind.has_frontend().then(|| frontend_view(proxy, now_ms)),
+        listeners: proxy
+            .listeners
+            .iter()
+            .enumerate()
+            .map(|(index, listener)| listener_view(proxy, index, listener, paused))
+            .collect(),
+        listeners_shown: settings.options.socket_stats,
+        servers: proxy.servers.iter().filter_map(|server| server_view(proxy, server, http, now_ms, detail)).collect(),
+        backend: settings.kind.has_backend().then(|| backend_view(proxy, http, now_ms)),
+    }
+}
+
+fn frontend_view(proxy: &LiveProxy, now_ms: u64) -> FrontendView {
+    let side = &proxy.frontend;
+    let totals = Totals::of(&side.traffic);
+    FrontendView {
+        stopped: proxy.stopped.load(Relaxed),
+        sessions: level(&side.sessions),
+        sessions_limit: proxy.maxconn.load(Relaxed),
+        session_rate: session_rate(side, &totals, now_ms),
+        session_rate_limit: proxy.settings().rate_limit_sessions,
+        request_rate: request_rate(side, &totals, now_ms),
+        connection_rate: RateView::of(&side.connection_rate, totals.connections, now_ms),
+        totals,
+    }
+}
+
+fn listener_view(proxy: &LiveProxy, index: usize, listener: &LiveListener, paused: bool) -> ListenerView {
+    let bind = proxy.settings().binds.get(index);
+    let limit = bind.and_then(|bind| bind.maxconn).unwrap_or(0);
+    let sessions = level(&listener.side.sessions);
+    let full = limit > 0 && sessions.now >= u64::from(limit);
+    ListenerView {
+        name: listener.name.clone(),
+        id: listener.id,
+        state: match (paused, full) {
+            (true, _) => ListenerState::Waiting,
+            (false, true) => ListenerState::Full,
+            (false, false) => ListenerState::Open,
+        },
+        totals: Totals::of(&listener.side.traffic),
+        sessions,
+        sessions_limit: limit,
+        place: match bind.map(|bind| &bind.address) {
+            Some(BindAddress::Inet(address)) => Place::Inet(*address),
+            Some(BindAddress::Unix(path) | BindAddress::Abstract(path)) => Place::Unix(path.clone()),
+            Some(BindAddress::Descriptor(_)) | None => Place::Unknown,
+        },
+    }
+}
+
+fn backend_view(proxy: &LiveProxy, http: bool, now_ms: u64) -> BackendView {
+    let side = &proxy.backend;
+    let totals = Totals::of(&side.traffic);
+    let farm = proxy.farm();
+    BackendView {
+        farm: farm.backend_stats(now_ms),
+        times: Times::of(&side.traffic, measured(http)),
+        sessions_limit: farm.config().fullconn,
+        session_rate: session_rate(side, &totals, now_ms),
+        request_rate: request_rate(side, &totals, now_ms),
+        last_session: seconds_since(proxy.last_session_ms.load(Relaxed), now_ms),
+        allbackups: farm.config().allbackups,
+        cookie: proxy.settings().cookie.as_ref().map(|cookie| cookie.name.clone()),
+        algorithm: farm.config().algorithm.name(),
+        totals,
+    }
+}
+
+fn server_view(proxy: &LiveProxy, server: &LiveServer, http: bool, now_ms: u64, detail: Detail) -> Option<ServerView> {
+    let id = balance::ServerId::new(server.index.0 as usize);
+    let (farm, state) = {
+        let farm = proxy.farm();
+        (farm.server_stats(id, now_ms)?, detail.states.then(|| farm.snapshot(id, now_ms)).flatten())
+    };
+    let side = &server.side;
+    let totals = Totals::of(&side.traffic);
+    let config = &server.config;
+    let idle = server.idle.value();
+    let check_place = match (&config.check_address, config.check_port) {
+        (Some(ServerAddress::Ip(ip)), port) => Some(Place::Inet((*ip, port.unwrap_or(0)).into())),
+        (_, Some(port)) => Some(Place::Port(port)),
+        (_, None) => None,
+    };
+    Some(ServerView {
+        farm,
+        state,
+        id_forced: false,
+        times: Times::of(&side.traffic, measured(http)),
+        sessions: level(&side.sessions),
+        session_rate: session_rate(side, &totals, now_ms),
+        request_rate: request_rate(side, &totals, now_ms),
+        last_session: seconds_since(server.last_session_ms.load(Relaxed), now_ms),
+        observed: config.observe.is_some(),
+        used: Level { now: server.connections.value().saturating_sub(idle), max: server.connections.max() },
+        idle,
+        idle_limit: config.pool_max_conn,
+        purge_delay: config.pool_purge_delay,
+        place: match server.target() {
+            Target::Unresolved => Place::Unknown,
+            Target::Inet(address) => Place::Inet(address),
+            Target::Unix(path) | Target::Abstract(path) => Place::Unix(path),
+        },
+        host_name: config.fqdn.clone(),
+        check_place,
+        cookie: config.cookie.clone(),
+        totals,
+    })
+}

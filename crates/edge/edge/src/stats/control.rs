@@ -1,0 +1,196 @@
+//! What the statistics page and the stats socket may ask of the running edge and change in it.
+//!
+//! Both speak to [`Control`] and not to the edge itself, so that what they say and what they understand can be tested
+//! without one.
+
+use std::{net::IpAddr, sync::Arc};
+
+use super::view::{Detail, ProcessView, Snapshot};
+
+/// A proxy, as far as commands have to know it to find it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyName {
+    /// Its place among all proxies.
+    pub index: usize,
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Whether it has a client side.
+    pub frontend: bool,
+    /// Whether it has a server side.
+    pub backend: bool,
+    /// `disabled`, or shut down since.
+    pub stopped: bool,
+}
+
+/// A server: its backend's place and its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerRef {
+    /// Place of the backend among all proxies.
+    pub proxy: usize,
+    /// Place of the server in it.
+    pub server: usize,
+}
+
+/// A wanted health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Up.
+    Up,
+    /// Up, but without new visitors.
+    Stopping,
+    /// Down.
+    Down,
+}
+
+/// A wanted port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortChange {
+    /// This one.
+    Fixed(u16),
+    /// That of the client's connection, with this added.
+    Offset(i32),
+}
+
+/// A change of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerChange {
+    /// Ready: out of maintenance and drain.
+    Ready,
+    /// No new visitors.
+    Drain,
+    /// Maintenance.
+    Maintain,
+    /// A forced health.
+    Health(Health),
+    /// Checks on or off.
+    Checks(bool),
+    /// A weight, `50` or `50%`.
+    Weight(String),
+    /// `maxconn`.
+    MaxConn(u32),
+    /// Another address or port; tells what changed.
+    Address {
+        /// The address.
+        ip: Option<IpAddr>,
+        /// The port.
+        port: Option<PortChange>,
+    },
+    /// Another address or port of its checks.
+    CheckAddress {
+        /// The address.
+        ip: Option<IpAddr>,
+        /// The port.
+        port: Option<u16>,
+    },
+    /// Another host name.
+    HostName(String),
+    /// The end of all its sessions.
+    ShutSessions,
+}
+
+/// A change of a frontend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrontendChange {
+    /// `maxconn`.
+    MaxConn(u32),
+    /// Accepts no more until resumed; whether it did before.
+    Pause,
+    /// Accepts again; whether it did not before.
+    Resume,
+    /// Accepts never again.
+    Stop,
+}
+
+/// A change of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessChange {
+    /// `maxconn`; 0 is the greatest that is allowed.
+    MaxConn(u32),
+    /// Connections a second; 0 is no limit.
+    ConnectionRate(u32),
+    /// Sessions a second; 0 is no limit.
+    SessionRate(u32),
+}
+
+/// Why a change was not made, in HAProxy's words, without a line break.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(pub String);
+
+impl Refusal {
+    /// For these reasons.
+    #[must_use]
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+/// The running edge, as far as it can be asked and changed from outside.
+///
+/// An implementation holds on to one instance, so that places stay those of the same proxies and servers for as long as
+/// it lives; make a new one for each command.
+pub trait Control {
+    /// Numbers of the process.
+    fn process(&self) -> ProcessView;
+
+    /// Numbers of the process and of every proxy that is wanted by its name.
+    fn snapshot(&self, wanted: &dyn Fn(&ProxyName) -> bool, detail: Detail) -> Snapshot;
+
+    /// Every proxy in the order of the configuration, disabled ones too.
+    fn proxies(&self) -> Vec<ProxyName>;
+
+    /// The server of that name.
+    fn server_named(&self, proxy: usize, name: &str) -> Option<ServerRef>;
+
+    /// The server of that number.
+    fn server_numbered(&self, proxy: usize, id: u32) -> Option<ServerRef>;
+
+    /// A server's weight: as set, and in the configuration.
+    fn weight(&self, server: ServerRef) -> (u32, u32);
+
+    /// Changes a server; what there is to say about it.
+    ///
+    /// # Errors
+    /// Why it was not changed.
+    fn change_server(&self, server: ServerRef, change: ServerChange) -> Result<Option<String>, Refusal>;
+
+    /// Changes a frontend; false if it was like that already.
+    ///
+    /// # Errors
+    /// Why it was not changed.
+    fn change_frontend(&self, proxy: usize, change: FrontendChange) -> Result<bool, Refusal>;
+
+    /// Changes the process.
+    ///
+    /// # Errors
+    /// Why it was not changed.
+    fn change_process(&self, change: ProcessChange) -> Result<(), Refusal>;
+
+    /// Forgets the greatest values, or all counts.
+    fn clear_counters(&self, all: bool);
+
+    /// Environment variables as the configuration sees them.
+    fn environment(&self) -> Vec<(String, String)>;
+}
+
+/// Finds a proxy by name, or by number after a `#`.
+pub fn find_proxy(control: &dyn Control, name: &str, wanted: impl Fn(&ProxyName) -> bool) -> Option<ProxyName> {
+    let mut proxies = control.proxies().into_iter().filter(|proxy| wanted(proxy));
+    match name.strip_prefix('#') {
+        Some(number) => {
+            let id: u32 = number.parse().ok()?;
+            proxies.find(|proxy| proxy.id == id)
+        }
+        None => proxies.find(|proxy| *proxy.name == *name),
+    }
+}
+
+/// Finds a server by name, or by number after a `#`.
+pub fn find_server(control: &dyn Control, proxy: usize, name: &str) -> Option<ServerRef> {
+    match name.strip_prefix('#') {
+        Some(number) => control.server_numbered(proxy, number.parse().ok()?),
+        None => control.server_named(proxy, name),
+    }
+}

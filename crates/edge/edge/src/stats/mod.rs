@@ -1,0 +1,28 @@
+//! Statistics: what is counted, in every form in which people and programs want to see it.
+//!
+//! ```text
+//!   counters, farms --collect--> Snapshot (view) --row--> Row --render--> CSV, typed, JSON, Prometheus
+//!        |                          |                 (columns: one table)
+//!        +--sampler, once a second--+--page--> HTML, live JSON
+//!             (rates, two minutes of history)
+//! ```
+//!
+//! Everything behind [`view::Snapshot`] is pure: it knows neither sockets nor clocks nor what runs.
+
+pub mod collect;
+pub mod columns;
+pub mod control;
+pub mod history;
+pub mod info;
+pub mod page;
+pub mod render;
+pub mod row;
+pub mod sampler;
+pub mod text;
+pub mod value;
+pub mod view;
+
+#[cfg(test)]
+pub(crate) mod samples;
+#[cfg(test)]
+mod tests;

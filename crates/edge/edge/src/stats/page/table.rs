@@ -1,0 +1,317 @@
+//! The classic table of a proxy: HAProxy's columns, with what each means from the one table of columns.
+
+use std::fmt::Write as _;
+
+use crate::stats::{
+    columns::{Column, Object},
+    row::Row,
+    text::escape_html,
+    value::Value,
+    view::ProxyView,
+};
+
+struct Group {
+    title: &'static str,
+    columns: &'static [(Column, &'static str)],
+}
+
+const GROUPS: &[Group] = &[
+    Group {
+        title: "Queue",
+        columns: &[(Column::QueueNow, "Cur"), (Column::QueueMax, "Max"), (Column::QueueLimit, "Limit")],
+    },
+    Group {
+        title: "Session rate",
+        columns: &[(Column::Rate, "Cur"), (Column::RateMax, "Max"), (Column::RateLimit, "Limit")],
+    },
+    Group {
+        title: "Sessions",
+        columns: &[
+            (Column::SessionsNow, "Cur"),
+            (Column::SessionsMax, "Max"),
+            (Column::SessionsLimit, "Limit"),
+            (Column::SessionsTotal, "Total"),
+            (Column::Balanced, "LbTot"),
+            (Column::LastSession, "Last"),
+        ],
+    },
+    Group { title: "Bytes", columns: &[(Column::BytesIn, "In"), (Column::BytesOut, "Out")] },
+    Group { title: "Denied", columns: &[(Column::DeniedRequests, "Req"), (Column::DeniedResponses, "Resp")] },
+    Group {
+        title: "Errors",
+        columns: &[
+            (Column::RequestErrors, "Req"),
+            (Column::ConnectionErrors, "Conn"),
+            (Column::ResponseErrors, "Resp"),
+        ],
+    },
+    Group { title: "Warnings", columns: &[(Column::Retries, "Retr"), (Column::Redispatches, "Redis")] },
+    Group {
+        title: "Server",
+        columns: &[
+            (Column::Status, "Status"),
+            (Column::CheckStatus, "LastChk"),
+            (Column::Weight, "Wght"),
+            (Column::Active, "Act"),
+            (Column::Backup, "Bck"),
+            (Column::ChecksFailed, "Chk"),
+            (Column::Downs, "Dwn"),
+            (Column::Downtime, "Dwntme"),
+            (Column::Throttle, "Thrtle"),
+        ],
+    },
+];
+
+/// The actions of HAProxy's form in its order, agent checks left out.
+const ACTIONS: &[(&str, &str)] = &[
+    ("ready", "Ready: take part again"),
+    ("drain", "Drain: no new visitors"),
+    ("maint", "Maintenance: serve nothing"),
+    ("dhlth", "Checks: stop"),
+    ("ehlth", "Checks: start"),
+    ("hrunn", "Health: up"),
+    ("hnolb", "Health: up, no new visitors"),
+    ("hdown", "Health: down"),
+    ("shutdown", "End all sessions"),
+];
+
+/// Writes the table of a proxy, within a form that posts to `action` if servers may be changed.
+pub(super) fn write(out: &mut String, proxy: &ProxyView, rows: &[Row], action: Option<&str>, legends: bool) {
+    let name = escape_html(&proxy.name);
+    let _ = write!(out, "<section class=\"classic\" data-proxy=\"{name}\"><h2 id=\"{name}\"><a href=\"#{name}\">{name}</a>");
+    let _ = write!(out, " <small>{}", proxy.mode());
+    if legends {
+        let _ = write!(out, ", number {}", proxy.id);
+    }
+    out.push_str("</small></h2>");
+    if let Some(description) = &proxy.description {
+        let _ = write!(out, "<p>{}</p>", escape_html(description));
+    }
+    if let Some(action) = action {
+        let _ = write!(out, "<form method=\"post\" action=\"{}\">", escape_html(action));
+    }
+    let _ = write!(
+        out,
+        "\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of {name}\">\
+         <table><thead><tr>{}<th rowspan=\"2\" scope=\"col\">Name</th>",
+        if action.is_some() { "<th rowspan=\"2\" scope=\"col\"><span class=\"hidden\">Choose</span></th>" } else { "" }
+    );
+    for group in GROUPS {
+        let _ = write!(out, "<th colspan=\"{}\" scope=\"colgroup\">{}</th>", group.columns.len(), group.title);
+    }
+    out.push_str("</tr><tr>");
+    for group in GROUPS {
+        for (index, (column, title)) in group.columns.iter().enumerate() {
+            let first = if index == 0 { " class=\"first\"" } else { "" };
+            let doc = column.definition().doc;
+            let _ = write!(out, "<th scope=\"col\"{first}><abbr title=\"{}: {doc}\">{title}</abbr></th>", column.name());
+        }
+    }
+    out.push_str("</tr></thead><tbody>\n");
+    for row in rows {
+        write_row(out, row, action.is_some());
+    }
+    out.push_str("</tbody></table></div>\n");
+    if action.is_some() {
+        write_actions(out, proxy.id);
+    }
+    out.push_str("</section>\n");
+}
+
+fn write_actions(out: &mut String, id: u32) {
+    let _ = write!(
+        out,
+        "<p class=\"act\"><label for=\"action-{id}\">With the chosen servers</label> \
+         <select name=\"action\" id=\"action-{id}\"><option value=\"\"></option>"
+    );
+    for (value, text) in ACTIONS {
+        let _ = write!(out, "<option value=\"{value}\">{text}</option>");
+    }
+    let _ = write!(
+        out,
+        "</select> <input type=\"hidden\" name=\"b\" value=\"#{id}\"><button type=\"submit\">Apply</button></p></form>\n"
+    );
+}
+
+/// How a state is marked beside its words.
+fn mark(status: &str) -> &'static str {
+    match status {
+        "UP" | "OPEN" => "good",
+        "no check" => "plain",
+        other if other.starts_with("UP") => "wary",
+        other if other.starts_with("DRAIN") || other.starts_with("NOLB") || other == "FULL" => "wary",
+        other if other.starts_with("MAINT") || other == "WAITING" || other == "STOP" => "idle",
+        _ => "bad",
+    }
+}
+
+fn write_row(out: &mut String, row: &Row, choose: bool) {
+    let service = row.value(Column::ServiceName).as_text().unwrap_or_default();
+    let shown = match row.object {
+        Object::Frontend => "Frontend",
+        Object::Backend => "Backend",
+        Object::Server | Object::Listener => service,
+    };
+    let escaped = escape_html(shown);
+    let kind = row.object.name().to_ascii_lowercase();
+    let _ = write!(out, "<tr class={kind}>");
+    if choose {
+        if row.object == Object::Server {
+            let _ = write!(
+                out,
+                "<td><input type=checkbox name=s value=\"{escaped}\" aria-label=\"Choose {escaped}\">"
+            );
+        } else {
+            out.push_str("<td>");
+        }
+    }
+    let _ = write!(out, "<th scope=row>{escaped}");
+    for column in [Column::Address, Column::Cookie] {
+        if let Some(text) = row.value(column).as_text() {
+            let _ = write!(out, " <small>{}</small>", escape_html(text));
+        }
+    }
+    for group in GROUPS {
+        for (index, (column, _)) in group.columns.iter().enumerate() {
+            write_cell(out, row, *column, index == 0);
+        }
+    }
+    out.push('\n');
+}
+
+/// Opens a cell with these classes, if any. A page has thousands of cells, so nothing is written that HTML can do without
+/// (end tags of cells and rows, quotes around single words).
+fn open_cell(out: &mut String, first: bool, class: &str) {
+    let _ = match (first, class) {
+        (false, "") => write!(out, "<td>"),
+        (false, class) => write!(out, "<td class=\"{class}\">"),
+        (true, "") => write!(out, "<td class=first>"),
+        (true, class) => write!(out, "<td class=\"{class} first\">"),
+    };
+}
+
+fn write_cell(out: &mut String, row: &Row, column: Column, first: bool) {
+    let value = row.value(column);
+    let server = row.object == Object::Server;
+    match (column, value) {
+        (Column::Status, Value::Text(status)) => {
+            let since = row.value(Column::LastChange).number().map(|seconds| format!(" {}", age(seconds)));
+            open_cell(out, first, &format!("state {}", mark(status)));
+            let _ = write!(out, "<span>{}</span>{}", escape_html(status), since.unwrap_or_default());
+        }
+        (Column::CheckStatus, Value::Text(status)) => {
+            let text = |column| row.value(column).as_text().unwrap_or_default();
+            let code = row.value(Column::CheckCode).number().map(|code| format!("/{code}")).unwrap_or_default();
+            let took = row.value(Column::CheckDuration).number().map(|ms| format!(" in {ms} ms")).unwrap_or_default();
+            let (meaning, seen) = (text(Column::CheckDescription), text(Column::LastCheck));
+            open_cell(out, first, "text");
+            let _ = write!(
+                out,
+                "<span title=\"{}: {}\">{}{code}{took}</span>",
+                escape_html(meaning),
+                escape_html(seen),
+                escape_html(status)
+            );
+        }
+        (Column::Active | Column::Backup, value) if server => {
+            open_cell(out, first, "");
+            out.push_str(if value.number() == Some(1) { "Y" } else { "–" });
+        }
+        (Column::RateLimit, value) if value.number() == Some(0) => open_cell(out, first, ""),
+        (_, value) if value.number() == Some(0) => {
+            open_cell(out, first, "zero");
+            out.push('0');
+        }
+        (Column::BytesIn | Column::BytesOut, value) if !value.is_empty() => {
+            open_cell(out, first, "");
+            out.push_str(&bytes(value.number().unwrap_or(0)));
+        }
+        (Column::LastSession, Value::S32(seconds)) => {
+            open_cell(out, first, "");
+            out.push_str(&u64::try_from(*seconds).map_or_else(|_| "–".to_owned(), age));
+        }
+        (Column::Downtime, value) if !value.is_empty() => {
+            open_cell(out, first, "");
+            out.push_str(&age(value.number().unwrap_or(0)));
+        }
+        (Column::Throttle, value) if !value.is_empty() => {
+            open_cell(out, first, "");
+            let _ = write!(out, "{} %", value.number().unwrap_or(0));
+        }
+        (_, value) => {
+            open_cell(out, first, "");
+            let mut text = String::new();
+            value.write_plain(&mut text);
+            out.push_str(&escape_html(&text));
+        }
+    }
+}
+
+/// `45s`, `3m 20s`, `5h 2m`, `4d 7h`.
+pub(super) fn age(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
+        (0, ..) => format!("{hours}h {minutes}m"),
+        _ => format!("{days}d {hours}h"),
+    }
+}
+
+/// `512`, `1.5 k`, `20 M`: in thousands.
+pub(super) fn bytes(count: u64) -> String {
+    let mut unit = 1_u64;
+    let mut name = "";
+    for next in ["k", "M", "G", "T", "P", "E"] {
+        if count / unit < 1_000 {
+            break;
+        }
+        unit *= 1_000;
+        name = next;
+    }
+    let whole = count / unit;
+    if whole >= 100 || unit == 1 {
+        return if name.is_empty() { whole.to_string() } else { format!("{whole} {name}") };
+    }
+    format!("{whole}.{} {name}", count % unit / (unit / 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_forms() {
+        for (seconds, expected) in [(0, "0s"), (59, "59s"), (200, "3m 20s"), (18_120, "5h 2m"), (371_000, "4d 7h")] {
+            assert_eq!(age(seconds), expected);
+        }
+        for (count, expected) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1.0 k"),
+            (1_550, "1.5 k"),
+            (99_999, "99.9 k"),
+            (123_456, "123 k"),
+            (20_000_000, "20.0 M"),
+            (u64::MAX, "18.4 E"),
+        ] {
+            assert_eq!(bytes(count), expected);
+        }
+    }
+
+    #[test]
+    fn states_are_marked() {
+        for (status, expected) in [
+            ("UP", "good"),
+            ("UP 1/3", "wary"),
+            ("DOWN", "bad"),
+            ("DOWN 1/2", "bad"),
+            ("MAINT (via a/b)", "idle"),
+            ("DRAIN", "wary"),
+            ("no check", "plain"),
+            ("OPEN", "good"),
+        ] {
+            assert_eq!(mark(status), expected, "{status}");
+        }
+    }
+}

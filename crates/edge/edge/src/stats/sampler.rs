@@ -1,0 +1,164 @@
+//! Looks at every counter once a second: makes rates begin a new second, and remembers two minutes for the page.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use haproxycfg::model::Mode;
+use telemetry::{HistogramSnapshot, PerWorker};
+
+use super::history::{History, Reading};
+use crate::{
+    counters::Traffic,
+    live::{Instance, LiveProxy, Shared, Side},
+    rates::RateWindow,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// The share of idle time before it has been measured.
+const IDLE_UNKNOWN: u32 = u32::MAX;
+
+/// The rates of the process.
+#[derive(Debug, Default)]
+pub struct ProcessRates {
+    /// Client connections.
+    pub connections: RateWindow,
+    /// Sessions of all frontends.
+    pub sessions: RateWindow,
+    /// Requests.
+    pub requests: RateWindow,
+    /// Bytes to clients.
+    pub bytes_out: RateWindow,
+}
+
+/// Remembers what happened. One task calls [`Sampler::tick`] once a second, others read.
+#[derive(Debug)]
+pub struct Sampler {
+    history: Mutex<History>,
+    ticked_ms: AtomicU64,
+    busy: AtomicU64,
+    idle_percent: AtomicU32,
+}
+
+impl Default for Sampler {
+    fn default() -> Self {
+        Self {
+            history: Mutex::default(),
+            ticked_ms: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
+            idle_percent: AtomicU32::new(IDLE_UNKNOWN),
+        }
+    }
+}
+
+fn remember(history: &mut History, proxy: &LiveProxy) {
+    let settings = proxy.settings();
+    let http = settings.mode == Mode::Http;
+    let frontend = settings.kind.has_frontend().then(|| {
+        let sessions = proxy.frontend.sessions.value();
+        reading(&proxy.frontend.traffic, http, sessions, true)
+    });
+    let backend = settings.kind.has_backend().then(|| {
+        let sessions = u64::from(proxy.farm().streams());
+        reading(&proxy.backend.traffic, http, sessions, true)
+    });
+    let servers = proxy.servers.iter().map(|server| {
+        let side = &server.side;
+        (&server.config.name, move || reading(&side.traffic, http, side.sessions.value(), false))
+    });
+    history.push(&settings.name, frontend, backend, servers);
+}
+
+/// What the counters say: in HTTP mode a failed request is one answered with a 5xx, otherwise a session that got no
+/// server or lost it.
+fn reading(traffic: &PerWorker<Traffic>, http: bool, sessions: u64, with_latency: bool) -> Reading {
+    let mut reading = Reading { sessions, ..Reading::default() };
+    for part in traffic.iter() {
+        let [_, _, _, _, server_errors, _] = &part.responses;
+        if http {
+            reading.requests += part.requests.value();
+            reading.errors += server_errors.value();
+        } else {
+            reading.requests += part.sessions.value();
+            reading.errors += part.connection_errors.value() + part.response_errors.value();
+        }
+        if let Some(latency) = part.latency.get().filter(|_| with_latency) {
+            latency.add_to(reading.latency.get_or_insert_with(HistogramSnapshot::default));
+        }
+    }
+    reading
+}
+
+/// Makes the rates of a side begin a new second; the sessions so far.
+fn tick_side(side: &Side, now_ms: u64) -> u64 {
+    let sessions = side.traffic.sum(|part| part.sessions.value());
+    side.session_rate.rate(sessions, now_ms);
+    side.connection_rate.rate(side.traffic.sum(|part| part.connections.value()), now_ms);
+    side.request_rate.rate(side.traffic.sum(|part| part.requests.value()), now_ms);
+    sessions
+}
+
+impl Sampler {
+    /// Takes in a second. Call it once a second.
+    pub fn tick(&self, instance: &Instance, now_ms: u64) {
+        let process = &instance.process;
+        let mut sessions = 0;
+        for proxy in &instance.proxies {
+            sessions += tick_side(&proxy.frontend, now_ms);
+            tick_side(&proxy.backend, now_ms);
+            for server in &proxy.servers {
+                tick_side(&server.side, now_ms);
+            }
+        }
+        let traffic = &process.traffic;
+        process.rates.connections.rate(traffic.sum(|part| part.connections.value()), now_ms);
+        process.rates.requests.rate(traffic.sum(|part| part.requests.value()), now_ms);
+        let bytes_out = traffic.sum(|part| part.bytes_out.value());
+        process.rates.bytes_out.rate(bytes_out, now_ms);
+        process.rates.sessions.rate(sessions, now_ms);
+
+        self.note_idle(traffic.sum(|part| part.busy.value()), process.workers, now_ms);
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.begin_second(bytes_out);
+        for proxy in &instance.proxies {
+            remember(&mut history, proxy);
+        }
+        history.end_second();
+    }
+
+    fn note_idle(&self, busy: u64, workers: usize, now_ms: u64) {
+        let elapsed_ns = now_ms.saturating_sub(self.ticked_ms.swap(now_ms, Relaxed)) * 1_000_000 * workers.max(1) as u64;
+        let spent = busy.saturating_sub(self.busy.swap(busy, Relaxed));
+        if busy > 0 && elapsed_ns > 0 {
+            let percent = 100_u64.saturating_sub(u64::try_from(u128::from(spent) * 100 / u128::from(elapsed_ns)).unwrap_or(100));
+            self.idle_percent.store(u32::try_from(percent).unwrap_or(0), Relaxed);
+        }
+    }
+
+    /// Percent of the last second that workers had nothing to do; `None` before it is known.
+    #[must_use]
+    pub fn idle_percent(&self) -> Option<u32> {
+        Some(self.idle_percent.load(Relaxed)).filter(|percent| *percent != IDLE_UNKNOWN)
+    }
+
+    /// What is remembered. The next second waits until the lock is free.
+    #[must_use]
+    pub fn history(&self) -> &Mutex<History> {
+        &self.history
+    }
+}
+
+/// Takes in every second until it is dropped. One of these runs in the process, on any thread.
+pub async fn run(shared: Arc<Shared>) {
+    let mut seconds = tokio::time::interval(SECOND);
+    seconds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        seconds.tick().await;
+        let now_ms = shared.process.milliseconds(Instant::now());
+        shared.sampler.tick(&shared.instance(), now_ms);
+    }
+}

@@ -1,0 +1,277 @@
+//! `tidegate edge` and `tidegate haproxy`: HAProxy's command line.
+//!
+//! The options are read by hand because HAProxy's are of a kind that no parser of today knows: single letters that take
+//! the next word, words behind one dash (`-sf`, `-Ws`), and lists that go on to the next dash (`-f a b`, `-sf 1 2`).
+
+use std::{path::PathBuf, process::ExitCode};
+
+use edge::role::{EdgeOptions, EdgeRole, read, render};
+use haproxycfg::Verdict;
+use runtime::process::{EndOldProcesses, Mode, OldProcesses, Options};
+
+/// Whose habits the program has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Personality {
+    /// With a master process unless told otherwise.
+    Tidegate,
+    /// As `haproxy`.
+    Haproxy,
+}
+
+/// What the command line says.
+#[derive(Debug, Default)]
+struct CommandLine {
+    edge: EdgeOptions,
+    check: bool,
+    version: u8,
+    daemon: bool,
+    foreground: bool,
+    master_worker: bool,
+    single: bool,
+    pidfile: Option<PathBuf>,
+    finish: Vec<u32>,
+    terminate: Vec<u32>,
+    take_sockets_from: Option<PathBuf>,
+    control: Vec<String>,
+    directory: Option<PathBuf>,
+    debug: bool,
+}
+
+/// Runs the edge as the words say.
+pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCode {
+    let mut line = match parse(words) {
+        Ok(line) => line,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    program.clone_into(&mut line.edge.program);
+    line.edge.language.hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if line.version > 0 {
+        print_version(line.version > 1);
+        return ExitCode::SUCCESS;
+    }
+    if let Some(directory) = &line.directory
+        && let Err(error) = std::env::set_current_dir(directory)
+    {
+        eprintln!("[ALERT]    ({}) : Could not change to directory {}: {error}", std::process::id(), directory.display());
+        return ExitCode::FAILURE;
+    }
+    if line.edge.sources.is_empty() {
+        eprintln!("[ALERT]    ({}) : No configuration file given: name one with -f", std::process::id());
+        print_usage(program);
+        return ExitCode::FAILURE;
+    }
+    if line.check {
+        return check(&line.edge);
+    }
+    serve(line, personality)
+}
+
+fn check(options: &EdgeOptions) -> ExitCode {
+    let (parsed, _) = read(options);
+    eprint!("{}", render(&parsed));
+    let verdict = parsed.verdict();
+    if !options.quiet {
+        if parsed.has_warnings() && verdict == Verdict::Valid {
+            println!("Warnings were found.");
+        }
+        if let Some(message) = verdict.message() {
+            println!("{message}");
+        }
+    }
+    ExitCode::from(verdict.exit_code())
+}
+
+fn serve(mut line: CommandLine, personality: Personality) -> ExitCode {
+    // NOTE: `daemon`, `master-worker` and `pidfile` may stand in the file, so it is read once for them alone.
+    let (parsed, _) = read(&line.edge);
+    let (mut daemon, mut master, mut pidfile) = (line.daemon, line.master_worker, line.pidfile.take());
+    if let Some(config) = &parsed.config {
+        daemon |= config.global.daemon;
+        master |= config.global.master_worker;
+        pidfile = pidfile.or_else(|| config.global.pidfile.as_ref().map(PathBuf::from));
+    }
+    daemon &= !line.foreground && !line.debug;
+    let master = (master || personality == Personality::Tidegate) && !line.single;
+    line.edge.console = !daemon && !line.edge.quiet;
+    let control = match line.control.iter().map(|text| control_listener(text)).collect::<Result<Vec<_>, _>>() {
+        Ok(control) => control,
+        Err(message) => {
+            eprintln!("[ALERT]    ({}) : {message}", std::process::id());
+            return ExitCode::FAILURE;
+        }
+    };
+    let old_processes = match (line.finish.is_empty(), line.terminate.is_empty()) {
+        (true, true) => None,
+        (false, _) => Some(OldProcesses { pids: line.finish, how: EndOldProcesses::Finish }),
+        (true, false) => Some(OldProcesses { pids: line.terminate, how: EndOldProcesses::Terminate }),
+    };
+    let options = Options {
+        mode: if master { Mode::MasterWorker } else { Mode::Single },
+        daemon,
+        pidfile,
+        old_processes,
+        take_sockets_from: line.take_sockets_from,
+        control,
+    };
+    runtime::process::run(EdgeRole::new(line.edge), options)
+}
+
+/// An address of `-S`: a path, `ip:port`, or HAProxy's prefixes, then options after commas.
+fn control_listener(text: &str) -> Result<runtime::ListenSpec, String> {
+    let address = text.split(',').next().unwrap_or(text);
+    let parsed = if let Some(path) = address.strip_prefix("unix@") {
+        runtime::Address::Unix(path.into())
+    } else if let Some(name) = address.strip_prefix("abns@") {
+        runtime::Address::Abstract(name.to_owned().into())
+    } else if let Some(number) = address.strip_prefix("fd@") {
+        let number = number.parse().map_err(|_| format!("-S: '{address}': fd@ takes the number of a descriptor"))?;
+        runtime::Address::Inherited(number)
+    } else if let Some(number) = address.strip_prefix("sockpair@") {
+        let number = number.parse().map_err(|_| format!("-S: '{address}': sockpair@ takes the number of a descriptor"))?;
+        runtime::Address::SocketPair(number)
+    } else if let Ok(address) = address.parse() {
+        runtime::Address::Ip(address)
+    } else {
+        runtime::Address::Unix(address.into())
+    };
+    Ok(runtime::ListenSpec::new("master CLI", parsed))
+}
+
+fn parse(words: &[String]) -> Result<CommandLine, String> {
+    let mut line = CommandLine::default();
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        let mut value = |what: &str| {
+            words.next().cloned().ok_or_else(|| format!("option '{word}' expects {what}"))
+        };
+        match word.as_str() {
+            "-f" => {
+                line.edge.sources.push(value("a file or folder")?);
+                while let Some(next) = words.next_if(|next| !next.starts_with('-')) {
+                    line.edge.sources.push(next.clone());
+                }
+            }
+            "--" => line.edge.sources.extend(words.by_ref().cloned()),
+            "-c" => line.check = true,
+            "-cc" => return Err("option '-cc' (checking a condition) is not supported yet".into()),
+            "-v" => line.version = 1,
+            "-vv" => line.version = 2,
+            "-W" => line.master_worker = true,
+            // systemd is told whenever it asks to be.
+            "-Ws" => line.master_worker = true,
+            "-D" => line.daemon = true,
+            "-db" => {
+                line.foreground = true;
+                line.single = !line.master_worker && line.single;
+            }
+            "-d" => line.debug = true,
+            "-q" => line.edge.quiet = true,
+            "-V" => line.edge.quiet = false,
+            "-dS" => line.edge.no_splice = true,
+            // Pollers and other engines that there is only one of here.
+            "-de" | "-dp" | "-dk" | "-dG" | "-dR" | "-dr" | "-dV" | "-dW" | "-dD" | "-dL" | "-dM" => {}
+            "-p" => line.pidfile = Some(value("a file")?.into()),
+            "-n" => line.edge.language.maxconn = Some(number(&value("a number of connections")?, word)?),
+            "-N" => line.edge.language.proxy_maxconn = Some(number(&value("a number of connections")?, word)?),
+            "-m" => {
+                value("megabytes")?;
+            }
+            "-C" => line.directory = Some(value("a folder")?.into()),
+            "-L" => line.edge.language.localpeer = Some(value("a name")?),
+            "-x" => line.take_sockets_from = Some(value("a stats socket")?.into()),
+            "-S" => line.control.push(value("an address")?),
+            "-sf" | "-st" => {
+                let mut pids = Vec::new();
+                while let Some(next) = words.next_if(|next| next.bytes().all(|byte| byte.is_ascii_digit())) {
+                    pids.push(number(next, word)?);
+                }
+                if word == "-sf" { line.finish = pids } else { line.terminate = pids }
+            }
+            word if word.starts_with("-d") && word.get(2..).is_some_and(|rest| rest.starts_with('M')) => {}
+            word => return Err(format!("unknown option '{word}'; run with no option to see them all")),
+        }
+    }
+    Ok(line)
+}
+
+fn number(text: &str, option: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("option '{option}' expects a number, not '{text}'"))
+}
+
+fn print_version(long: bool) {
+    println!("HAProxy version 2.6-tidegate{} (Tidegate)", env!("CARGO_PKG_VERSION"));
+    if !long {
+        return;
+    }
+    println!("Status: speaks the configuration language and protocols of HAProxy 2.6; see `tidegate explain KEYWORD`.");
+    println!("Running on: {}", rustix::system::uname().release().to_string_lossy());
+    println!();
+    println!("Feature list : -51DEGREES +ACCEPT4 +CLOSEFROM -DEVICEATLAS +DL +EPOLL -EVPORTS +GETADDRINFO -KQUEUE -LIBCRYPT");
+    println!("               +LINUX_SPLICE +LINUX_TPROXY -LUA -MEMORY_PROFILING +NETFILTER +NS -OBSOLETE_LINKER -OPENSSL -OT");
+    println!("               -PCRE -PCRE2 -PCRE2_JIT -PCRE_JIT -POLL +PRCTL -PROCCTL +PROMEX -PTHREAD_EMULATION -QUIC +RT");
+    println!("               -SHM_OPEN -SLZ -STATIC_PCRE -STATIC_PCRE2 +SYSTEMD +TFO +THREAD +THREAD_DUMP +TPROXY -WURFL -ZLIB");
+    println!();
+    println!("Built with multi-threading support (MAX_THREADS={}, default={}).", edge::live::WORKERS_MAX,
+        std::thread::available_parallelism().map_or(1, usize::from));
+    println!("Available polling systems : epoll (through tokio)");
+    println!("Available multiplexer protocols : h1 (HTTP), none (TCP)");
+    println!("Available services : prometheus-exporter");
+    println!("Available filters : none yet");
+}
+
+fn print_usage(program: &str) {
+    eprintln!(
+        "Usage: {program} [-f <file|folder>]* [options]
+  -f <file|folder>...   configuration; folders give their *.cfg in order
+  -c                    check the configuration and say whether it is valid
+  -v, -vv               version, and how it was built
+  -W, -Ws               with a master process (the default of `tidegate edge`)
+  -D, -db               detach, or stay in the foreground
+  -d                    foreground, and say more
+  -q, -V                quiet, or not
+  -p <file>             write the process number there
+  -n <count>            most connections of the process
+  -N <count>            most connections of a proxy that says nothing else
+  -C <folder>           change there before files are read
+  -L <name>             name of this machine among peers
+  -S <address>          where the master takes commands
+  -x <socket>           take listening sockets from the process behind this stats socket
+  -sf <pid>...          once serving, let these processes finish
+  -st <pid>...          once serving, end these processes
+  -dS                   never splice"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Result<CommandLine, String> {
+        parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn reads_haproxys_options() {
+        let parsed = line("-W -f a.cfg b.cfg -f c -D -p /run/x.pid -sf 12 34 -n 100 -S /run/m,level,admin").unwrap();
+        assert_eq!(parsed.edge.sources, ["a.cfg", "b.cfg", "c"]);
+        assert_eq!(parsed.finish, [12, 34]);
+        assert!(parsed.master_worker && parsed.daemon);
+        assert_eq!(parsed.edge.language.maxconn, Some(100));
+        assert_eq!(parsed.control, ["/run/m,level,admin"]);
+        assert_eq!(line("-- x y").unwrap().edge.sources, ["x", "y"]);
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        for (text, expected) in [
+            ("-f", "option '-f' expects a file or folder"),
+            ("-n many", "option '-n' expects a number, not 'many'"),
+            ("--fast", "unknown option '--fast'; run with no option to see them all"),
+        ] {
+            assert_eq!(line(text).unwrap_err(), expected);
+        }
+    }
+}
