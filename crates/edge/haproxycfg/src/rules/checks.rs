@@ -98,7 +98,7 @@ pub(super) struct Send {
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Comment(String),
-    Connect(CheckStep),
+    Connect(Box<CheckStep>),
     Send(Box<Send>),
     Expect(Box<CheckExpect>),
     SetVar(SetVariable),
@@ -238,7 +238,7 @@ fn connect(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         }
     }
     let (step, comment) = check_steps::connect(scope, line)?;
-    add(scope, line, Step::Connect(step), comment)
+    add(scope, line, Step::Connect(Box::new(step)), comment)
 }
 
 fn send(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
@@ -295,12 +295,14 @@ fn add_implicit(steps: &mut Vec<Commented>, step: Commented) {
     }
 }
 
-/// What of a request another one says differently. Headers are replaced as a whole.
+/// What of a request another one says differently. Headers are replaced as a whole, by any.
 fn overwrite(known: &mut Send, new: Send) {
     known.method = new.method.or(known.method.take());
     known.uri = new.uri.or(known.uri.take());
     known.version = new.version.or(known.version.take());
-    known.headers = new.headers;
+    if !new.headers.is_empty() {
+        known.headers = new.headers;
+    }
     known.body = new.body.or(known.body.take());
 }
 
@@ -457,7 +459,7 @@ fn assemble(scope: &mut Scope<'_>, line: &Line, mut steps: Vec<Commented>) -> Re
                 continue;
             }
             Step::Connect(connect) => {
-                done.push(connect);
+                done.push(*connect);
                 let before = pending.take();
                 comment.or(before)
             }
