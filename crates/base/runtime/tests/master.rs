@@ -188,6 +188,8 @@ fn what_fails_leaves_the_service_as_it_was() {
         ("nonsense\n".to_owned(), "unknown word: nonsense"),
         (format!("{PLAIN}fail-check not today\n"), "not today"),
         (format!("{PLAIN}listen 127.0.0.1:{free}\nfail-load cannot\n"), "cannot"),
+        // More sockets for a port that is served: the kernel must not give them connections that nobody accepts.
+        (format!("{PLAIN}workers 9\nfail-load cannot\n"), "cannot"),
         // An address of documentation, which is not ours: the error names it, and the good one is not kept.
         (
             format!("{PLAIN}listen 127.0.0.1:{free}\nlisten 192.0.2.1:80\n"),
@@ -201,10 +203,11 @@ fn what_fails_leaves_the_service_as_it_was() {
         assert!(!reply.success && reply.text.contains(reason), "{reason}: {}", reply.text);
         assert_eq!(service.echo("x").unwrap().greeting, "one");
         assert!(std::net::TcpStream::connect(("127.0.0.1", free)).is_err());
+        clients.go_on_for(50);
     }
     assert_eq!(listeners(&service), before);
     let status = service.status();
-    assert_eq!((status.failed_reloads, status.reloads, status.generation), (6, 0, 1));
+    assert_eq!((status.failed_reloads, status.reloads, status.generation), (7, 0, 1));
     service.configure(&PLAIN.replace("one", "two"));
     service.reload();
     let answer = service.echo("x").unwrap();

@@ -4,6 +4,7 @@
 //! called until it says that nothing waits, at most `max_accept` times before other tasks get their turn. In the
 //! other modes an acceptor thread accepts (see [`super::threads`]) and the worker takes connections from a channel.
 
+use super::bind::begin;
 use super::guard::{ConnectionGuard, Count, InUse};
 use super::spec::ListenSpec;
 use super::table::Socket;
@@ -158,6 +159,7 @@ impl AcceptorSeed {
                 let sockets = sockets
                     .into_iter()
                     .map(|socket| {
+                        begin(&self.spec, &socket)?;
                         // A descriptor of its own: epoll knows a socket by descriptor, and the acceptor of the
                         // previous configuration may still wait for the same one.
                         let descriptor = socket.try_clone()?;

@@ -1,4 +1,8 @@
 //! Making listening sockets: all that one configuration needs, or none.
+//!
+//! A TCP socket is bound when its configuration is prepared, but begins to listen only when an acceptor opens it
+//! ([`begin`]). Otherwise the kernel would give it connections, as a member of a group that shares a port, that nobody
+//! accepts yet, and would reset them should the configuration fail.
 
 use super::spec::{Address, ListenSpec};
 use crate::system;
@@ -43,7 +47,7 @@ pub(crate) fn plain(error: &io::Error) -> String {
     }
 }
 
-/// A socket that is bound and listens, but whose file (if it has one) does not stand at its place yet.
+/// A socket that is bound, but whose file (if it has one) does not stand at its place yet.
 #[derive(Debug)]
 pub(crate) struct StagedSocket {
     pub(crate) socket: OwnedFd,
@@ -83,7 +87,7 @@ impl StagedSocket {
     }
 }
 
-/// Makes one socket for `spec`, listening. Nothing that another process can see is replaced until it is committed.
+/// Makes one socket for `spec`. Nothing that another process can see is replaced until it is committed.
 pub(crate) fn stage(spec: &ListenSpec) -> Result<StagedSocket, BindError> {
     match &spec.address {
         Address::Ip(address) => Ok(StagedSocket { socket: stage_tcp(spec, *address)?, file: None }),
@@ -124,12 +128,21 @@ fn stage_tcp(spec: &ListenSpec, address: SocketAddr) -> Result<OwnedFd, BindErro
         socket.set_tcp_mss(maxseg).map_err(fail("cannot set MSS"))?;
     }
     socket.bind(&SockAddr::from(address)).map_err(fail("cannot bind socket"))?;
-    listen(spec, &socket)?;
+    set_options(spec, &socket)?;
     Ok(socket.into())
 }
 
-/// Sets what may change while the socket lives, and listens. On a socket that listens already this sets the backlog.
-fn listen(spec: &ListenSpec, socket: &Socket) -> Result<(), BindError> {
+/// Has a socket listen, if it does not yet.
+pub(crate) fn begin(spec: &ListenSpec, socket: impl AsFd) -> io::Result<()> {
+    let socket = socket.as_fd();
+    if !sockopt::socket_acceptconn(socket)? {
+        rustix::net::listen(socket, backlog(spec))?;
+    }
+    Ok(())
+}
+
+/// Sets what may change while the socket lives.
+fn set_options(spec: &ListenSpec, socket: &Socket) -> Result<(), BindError> {
     let fail = |what| move |error| BindError::new(spec, what, error);
     if matches!(spec.address, Address::Ip(_)) {
         if spec.tcp_user_timeout.is_some() {
@@ -143,7 +156,12 @@ fn listen(spec: &ListenSpec, socket: &Socket) -> Result<(), BindError> {
             system::set_tcp_defer_accept(socket.as_fd(), 1).map_err(fail("cannot enable DEFER_ACCEPT"))?;
         }
     }
-    socket.listen(backlog(spec)).map_err(fail("cannot listen to socket"))
+    Ok(())
+}
+
+/// Listens. On a socket that listens already this sets the backlog.
+fn listen(spec: &ListenSpec, socket: &Socket) -> Result<(), BindError> {
+    socket.listen(backlog(spec)).map_err(|error| BindError::new(spec, "cannot listen to socket", error))
 }
 
 /// Sets on a kept socket what differs between its old spec and its new one.
@@ -167,7 +185,8 @@ pub(crate) fn update(socket: &OwnedFd, old: &ListenSpec, new: &ListenSpec) -> Re
     if let (true, Address::Unix(path)) = (old.unix != new.unix, &new.address) {
         set_permissions(new, path)?;
     }
-    listen(new, &socket)
+    set_options(new, &socket)?;
+    if old.backlog != new.backlog { listen(new, &socket) } else { Ok(()) }
 }
 
 fn backlog(spec: &ListenSpec) -> i32 {

@@ -10,6 +10,7 @@
 //! one that holds the fewest.
 
 use super::accept::{Accepted, EXHAUSTED_PAUSE, LAST_ACCEPTS_MAX, NoConnection, accept_one, after, log_exhausted};
+use super::bind::begin;
 use super::guard::{ConnectionGuard, Count, InUse};
 use super::spec::ListenSpec;
 use super::table::Socket;
@@ -141,7 +142,10 @@ impl Thread {
         }
         let sockets = sockets
             .iter()
-            .map(|socket| Ok(JobSocket { own: socket.try_clone()?, socket: Arc::clone(socket), waiting: false }))
+            .map(|socket| {
+                begin(spec, socket)?;
+                Ok(JobSocket { own: socket.try_clone()?, socket: Arc::clone(socket), waiting: false })
+            })
             .collect::<io::Result<Vec<_>>>()?;
         let job = Job { spec: Arc::clone(spec), sockets, sinks, max_accept, rest_until: None, _in_use: in_use.clone() };
         self.orders.give(Order::Add { id, job });

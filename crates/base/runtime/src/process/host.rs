@@ -3,8 +3,9 @@
 
 use super::message::PlanHeader;
 use super::role::{DrainReason, Load, Service};
-use crate::listen::{InUse, LastUse, ListenSpec, SocketTable};
+use crate::listen::{BindError, InUse, LastUse, ListenSpec, Prepared, SocketKey, SocketTable};
 use crate::log;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// How long former acceptors may take to stop before a load is called done without that.
@@ -17,6 +18,8 @@ pub(crate) struct Host<S> {
     /// What the service listens on.
     listeners: Vec<ListenSpec>,
     hard_stop_after: Option<Duration>,
+    /// Sockets that came since the last load.
+    received: Vec<SocketKey>,
     /// The end of what accepts for the configuration that is served.
     last_use: Option<LastUse>,
 }
@@ -36,11 +39,23 @@ pub(crate) fn make_load(table: &SocketTable, header: &PlanHeader, blob: Vec<u8>)
 
 impl<S: Service> Host<S> {
     pub(crate) fn new(service: S, table: SocketTable) -> Self {
-        Self { service, table, listeners: Vec::new(), hard_stop_after: None, last_use: None }
+        Self { service, table, listeners: Vec::new(), hard_stop_after: None, received: Vec::new(), last_use: None }
     }
 
-    pub(crate) fn table(&mut self) -> &mut SocketTable {
-        &mut self.table
+    pub(crate) fn table(&self) -> &SocketTable {
+        &self.table
+    }
+
+    /// Takes a socket that the next load may use.
+    pub(crate) fn receive(&mut self, key: SocketKey, descriptor: OwnedFd) {
+        self.table.insert(key.clone(), descriptor);
+        self.received.push(key);
+    }
+
+    /// Takes the sockets that were made for the next load.
+    pub(crate) fn commit(&mut self, prepared: Prepared) -> Result<(), BindError> {
+        self.received = self.table.commit(prepared)?;
+        Ok(())
     }
 
     pub(crate) fn service(&mut self) -> &mut S {
@@ -55,6 +70,7 @@ impl<S: Service> Host<S> {
         let unused = self.table.unused(&header.listeners);
         self.table.set_retired(&unused, true);
         let result = self.service.load(load).await;
+        let received = std::mem::take(&mut self.received);
         if result.is_ok() {
             self.listeners = header.listeners;
             self.hard_stop_after = header.settings.hard_stop_after;
@@ -65,6 +81,7 @@ impl<S: Service> Host<S> {
             }
         } else {
             self.table.set_retired(&unused, false);
+            self.table.remove(&received);
         }
         let unused = self.table.unused(&self.listeners);
         self.table.remove(&unused);

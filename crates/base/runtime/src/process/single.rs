@@ -101,6 +101,6 @@ async fn begin<R: Role>(role: &mut R, options: &Options, started: &mut Started) 
 async fn reload<R: Role>(role: &mut R, host: &mut Host<R::Service>, generation: u64) -> Result<(), String> {
     let mut nothing = Inherited::default();
     let checked = check(role, CheckReason::Reload, generation, host.table(), None, &mut nothing)?;
-    host.table().commit(checked.prepared).map_err(|error| error.to_string())?;
+    host.commit(checked.prepared).map_err(|error| error.to_string())?;
     host.load(checked.header, checked.blob).await
 }

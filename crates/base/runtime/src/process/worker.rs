@@ -28,7 +28,7 @@ pub(crate) async fn serve<R: Role>(role: R, socket: OwnedFd) -> io::Result<i32> 
                 }
                 Some((ToWorker::Sockets { keys }, descriptors)) => {
                     for (key, descriptor) in keys.into_iter().zip(descriptors) {
-                        host.table().insert(key, descriptor);
+                        host.receive(key, descriptor);
                     }
                 }
                 Some((ToWorker::Load { .. }, descriptors)) => {
