@@ -8,8 +8,8 @@ use std::{
 use haproxycfg::model::{BindAddress, Mode, ServerAddress};
 
 use super::view::{
-    BackendView, Detail, FrontendView, Level, ListenerState, ListenerView, Place, ProcessView, Product, ProxyView, RateView,
-    ServerView, Snapshot, Times, Totals,
+    BackendView, Detail, FrontendView, Level, ListenerState, ListenerView, Place, ProcessView, Product, ProxyView,
+    RateView, ServerView, Snapshot, Times, Totals,
 };
 use crate::{
     counters::Traffic,

@@ -63,7 +63,10 @@ impl Objects {
         let mut bits = 0;
         let mut index = 0;
         while index < letters.len() {
-            #[expect(clippy::indexing_slicing, reason = "index is below the length, and the function runs at compile time")]
+            #[expect(
+                clippy::indexing_slicing,
+                reason = "index is below the length, and the function runs at compile time"
+            )]
             let object = match letters[index] {
                 b'F' => Object::Frontend,
                 b'B' => Object::Backend,

@@ -83,7 +83,8 @@ impl Series {
         }
         if let Some(latency) = &reading.latency {
             if let Some(of_second) = self.last.latency.as_ref().map(|before| latency.since(before)) {
-                let microseconds = |per_mille| of_second.quantile(per_mille).unwrap_or(0).try_into().unwrap_or(u32::MAX);
+                let microseconds =
+                    |per_mille| of_second.quantile(per_mille).unwrap_or(0).try_into().unwrap_or(u32::MAX);
                 (point.p50, point.p99) = (microseconds(500), microseconds(990));
             }
             self.mark(latency);
@@ -99,9 +100,8 @@ impl Series {
         let [before, newest] = &mut self.marks;
         let since = before.as_ref().or(newest.as_ref());
         let recent = since.map(|since| latency.since(since));
-        self.latency = recent.and_then(|recent| {
-            Some(Latency { p50: recent.quantile(500)?, p99: recent.quantile(990)? })
-        });
+        self.latency =
+            recent.and_then(|recent| Some(Latency { p50: recent.quantile(500)?, p99: recent.quantile(990)? }));
         if newest.is_none() || self.seconds % LATENCY_MARK_SECONDS == 0 {
             *before = newest.replace(latency.clone());
         }
@@ -243,7 +243,12 @@ mod tests {
         let mut series = Series::default();
         series.push(Reading { requests: 1_000_000, errors: 7, ..Reading::default() });
         for second in 1..=200_u64 {
-            series.push(Reading { requests: 1_000_000 + second * 10, errors: 7 + second, sessions: second, latency: None });
+            series.push(Reading {
+                requests: 1_000_000 + second * 10,
+                errors: 7 + second,
+                sessions: second,
+                latency: None,
+            });
         }
         let points: Vec<_> = series.points_after(0).collect();
         assert_eq!(points.len(), HISTORY_SECONDS);

@@ -233,7 +233,8 @@ mod tests {
 
     #[test]
     fn forms() {
-        let process = ProcessView { workers: 4, uptime: std::time::Duration::from_millis(93_784_500), ..Default::default() };
+        let process =
+            ProcessView { workers: 4, uptime: std::time::Duration::from_millis(93_784_500), ..Default::default() };
         let plain = show_info(&process, InfoForm::Plain, false, false);
         assert!(plain.contains("\nNbthread: 4\n") && plain.contains("\nUptime: 1d 2h03m04s\n"), "{plain}");
         assert!(!plain.contains("description"), "an empty field is left out");

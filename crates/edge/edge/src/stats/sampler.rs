@@ -131,10 +131,12 @@ impl Sampler {
     }
 
     fn note_idle(&self, busy: u64, workers: usize, now_ms: u64) {
-        let elapsed_ns = now_ms.saturating_sub(self.ticked_ms.swap(now_ms, Relaxed)) * 1_000_000 * workers.max(1) as u64;
+        let elapsed_ns =
+            now_ms.saturating_sub(self.ticked_ms.swap(now_ms, Relaxed)) * 1_000_000 * workers.max(1) as u64;
         let spent = busy.saturating_sub(self.busy.swap(busy, Relaxed));
         if busy > 0 && elapsed_ns > 0 {
-            let percent = 100_u64.saturating_sub(u64::try_from(u128::from(spent) * 100 / u128::from(elapsed_ns)).unwrap_or(100));
+            let percent =
+                100_u64.saturating_sub(u64::try_from(u128::from(spent) * 100 / u128::from(elapsed_ns)).unwrap_or(100));
             self.idle_percent.store(u32::try_from(percent).unwrap_or(0), Relaxed);
         }
     }

@@ -33,31 +33,72 @@ fn csv_rows() {
     let csv = render::csv(&snapshot().proxies, LEGENDS);
     let names: Vec<_> = csv.lines().skip(1).map(|line| line.split(',').take(2).collect::<Vec<_>>().join("/")).collect();
     let expected = [
-        "web/FRONTEND", "web/main", "web/sock-2", "app/s1", "app/s2", "app/s3", "app/s4", "app/s5", "app/BACKEND",
-        "tcp/FRONTEND", "tcp/BACKEND",
+        "web/FRONTEND",
+        "web/main",
+        "web/sock-2",
+        "app/s1",
+        "app/s2",
+        "app/s3",
+        "app/s4",
+        "app/s5",
+        "app/BACKEND",
+        "tcp/FRONTEND",
+        "tcp/BACKEND",
     ];
     assert_eq!(names, expected);
 
     let s1 = cells(&csv, "app", "s1");
     for (column, value) in [
-        ("scur", "3"), ("smax", "8"), ("slim", "20"), ("stot", "10"), ("status", "UP"), ("weight", "10"), ("act", "1"),
-        ("bck", "0"), ("chkfail", "0"), ("type", "2"), ("iid", "3"), ("sid", "1"), ("rate", "4"), ("rate_max", "9"),
-        ("check_status", "L7OK"), ("check_code", "200"), ("last_chk", "OK"), ("check_desc", "Layer7 check passed"),
-        ("check_rise", "2"), ("check_fall", "3"), ("check_health", "4"), ("hrsp_2xx", "19"), ("hrsp_5xx", "1"),
-        ("addr", "127.0.0.1:8080"), ("cookie", "a"), ("qtime", "1"), ("ttime_max", "105"), ("hanafail", "0"),
-        ("lastsess", "2"), ("src_ilim", ""), ("throttle", ""), ("tracked", ""), ("req_rate", ""), ("-", "-"),
+        ("scur", "3"),
+        ("smax", "8"),
+        ("slim", "20"),
+        ("stot", "10"),
+        ("status", "UP"),
+        ("weight", "10"),
+        ("act", "1"),
+        ("bck", "0"),
+        ("chkfail", "0"),
+        ("type", "2"),
+        ("iid", "3"),
+        ("sid", "1"),
+        ("rate", "4"),
+        ("rate_max", "9"),
+        ("check_status", "L7OK"),
+        ("check_code", "200"),
+        ("last_chk", "OK"),
+        ("check_desc", "Layer7 check passed"),
+        ("check_rise", "2"),
+        ("check_fall", "3"),
+        ("check_health", "4"),
+        ("hrsp_2xx", "19"),
+        ("hrsp_5xx", "1"),
+        ("addr", "127.0.0.1:8080"),
+        ("cookie", "a"),
+        ("qtime", "1"),
+        ("ttime_max", "105"),
+        ("hanafail", "0"),
+        ("lastsess", "2"),
+        ("src_ilim", ""),
+        ("throttle", ""),
+        ("tracked", ""),
+        ("req_rate", ""),
+        ("-", "-"),
     ] {
         assert_eq!(s1.get(column), Some(&value), "{column}");
     }
     let s4 = cells(&csv, "app", "s4");
-    for (column, value) in [("status", "MAINT"), ("chkfail", ""), ("downtime", ""), ("check_status", ""), ("lastsess", "-1")] {
+    for (column, value) in
+        [("status", "MAINT"), ("chkfail", ""), ("downtime", ""), ("check_status", ""), ("lastsess", "-1")]
+    {
         assert_eq!(s4.get(column), Some(&value), "{column}");
     }
     assert_eq!(cells(&csv, "app", "s2").get("status"), Some(&"UP 2/3"));
     assert_eq!(cells(&csv, "app", "s5").get("status"), Some(&"no check"));
     assert!(csv.contains("\"Service \"\"Unavailable\"\", sorry\""));
     let backend = cells(&csv, "app", "BACKEND");
-    for (column, value) in [("act", "2"), ("bck", "1"), ("weight", "11"), ("uweight", "11"), ("algo", "roundrobin"), ("slim", "100")] {
+    for (column, value) in
+        [("act", "2"), ("bck", "1"), ("weight", "11"), ("uweight", "11"), ("algo", "roundrobin"), ("slim", "100")]
+    {
         assert_eq!(backend.get(column), Some(&value), "{column}");
     }
     let tcp = cells(&csv, "tcp", "BACKEND");
@@ -297,7 +338,8 @@ fn info_fields_are_haproxys() {
     process.description = Some("a description".to_owned());
     let ours = info::show_info(&process, info::InfoForm::Typed, false, false);
     assert_eq!(typed_kinds(&ours), typed_kinds(&peer.command("show info typed")));
-    let names = |plain: &str| plain.lines().filter_map(|line| Some(line.split_once(": ")?.0.to_owned())).collect::<Vec<_>>();
+    let names =
+        |plain: &str| plain.lines().filter_map(|line| Some(line.split_once(": ")?.0.to_owned())).collect::<Vec<_>>();
     let plain = info::show_info(&process, info::InfoForm::Plain, false, false);
     assert_eq!(names(&plain), names(&peer.command("show info")));
 }

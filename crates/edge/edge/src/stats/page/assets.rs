@@ -52,6 +52,7 @@ pub fn find(name: &str) -> Option<Asset> {
 #[must_use]
 pub fn version() -> String {
     let bytes = ASSETS.iter().flat_map(|asset| asset.body.bytes());
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let hash =
+        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     format!("{hash:016x}")
 }

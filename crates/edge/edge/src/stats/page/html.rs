@@ -2,12 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{
-    assets,
-    options::PageOptions,
-    respond::PageSettings,
-    table,
-};
+use super::{assets, options::PageOptions, respond::PageSettings, table};
 use crate::stats::{
     info::uptime,
     row::{Selection, proxy_rows},
@@ -66,7 +61,9 @@ pub(super) fn page(
     toolbar(&mut out, settings, options);
     out.push_str("<main id=\"main\" tabindex=\"-1\">\n");
     notice(&mut out, options);
-    out.push_str("<section id=\"live\" aria-label=\"Live view\"></section>\n<section id=\"table\" aria-label=\"Tables\">\n");
+    out.push_str(
+        "<section id=\"live\" aria-label=\"Live view\"></section>\n<section id=\"table\" aria-label=\"Tables\">\n",
+    );
     out.push_str(&tables(snapshot, settings, options, selection));
     out.push_str("</section>\n</main>\n");
     footer(&mut out, snapshot, settings);

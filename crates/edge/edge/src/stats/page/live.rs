@@ -220,7 +220,7 @@ fn proxy_of<'a>(proxy: &'a ProxyView, history: &History, missing: u64, selection
         description: proxy.description.as_deref(),
         front: proxy.frontend.as_ref().map(|frontend| {
             let series = past.and_then(|past| past.frontend.as_ref());
-            front_of(proxy, frontend, series, missing)
+            front_of(proxy, frontend, series, missing, selection)
         }),
         back: proxy.backend.as_ref().map(|backend| {
             let series = past.and_then(|past| past.backend.as_ref());
@@ -230,7 +230,13 @@ fn proxy_of<'a>(proxy: &'a ProxyView, history: &History, missing: u64, selection
     }
 }
 
-fn front_of(proxy: &ProxyView, frontend: &FrontendView, series: Option<&Series>, missing: u64) -> Front {
+fn front_of(
+    proxy: &ProxyView,
+    frontend: &FrontendView,
+    series: Option<&Series>,
+    missing: u64,
+    selection: Selection,
+) -> Front {
     let totals = &frontend.totals;
     let rate = if proxy.http { frontend.request_rate } else { frontend.session_rate };
     Front {
@@ -244,7 +250,12 @@ fn front_of(proxy: &ProxyView, frontend: &FrontendView, series: Option<&Series>,
         errors: totals.request_errors,
         bytes_in: totals.bytes_in,
         bytes_out: totals.bytes_out,
-        listeners: proxy.listeners.iter().filter_map(|listener| listener.place.shown()).collect(),
+        listeners: proxy
+            .listeners
+            .iter()
+            .filter(|_| selection.legends)
+            .filter_map(|listener| listener.place.shown())
+            .collect(),
         latency: series.and_then(Series::latency).into(),
         points: Points::of(series, missing, true),
     }

@@ -11,6 +11,8 @@ mod options;
 mod post;
 mod respond;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use options::{Form, PageOptions};
 pub use post::Outcome;

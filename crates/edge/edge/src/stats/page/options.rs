@@ -86,11 +86,9 @@ impl PageOptions {
     #[must_use]
     pub fn carried(&self) -> String {
         let mut out = String::new();
-        for (set, option) in [
-            (self.hide_down, ";up"),
-            (self.hide_maintenance, ";no-maint"),
-            (self.no_refresh, ";norefresh"),
-        ] {
+        for (set, option) in
+            [(self.hide_down, ";up"), (self.hide_maintenance, ";no-maint"), (self.no_refresh, ";norefresh")]
+        {
             out.push_str(if set { option } else { "" });
         }
         if let Some(scope) = &self.scope {

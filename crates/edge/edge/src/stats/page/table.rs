@@ -78,7 +78,10 @@ const ACTIONS: &[(&str, &str)] = &[
 /// Writes the table of a proxy, within a form that posts to `action` if servers may be changed.
 pub(super) fn write(out: &mut String, proxy: &ProxyView, rows: &[Row], action: Option<&str>, legends: bool) {
     let name = escape_html(&proxy.name);
-    let _ = write!(out, "<section class=\"classic\" data-proxy=\"{name}\"><h2 id=\"{name}\"><a href=\"#{name}\">{name}</a>");
+    let _ = write!(
+        out,
+        "<section class=\"classic\" data-proxy=\"{name}\"><h2 id=\"{name}\"><a href=\"#{name}\">{name}</a>"
+    );
     let _ = write!(out, " <small>{}", proxy.mode());
     if legends {
         let _ = write!(out, ", number {}", proxy.id);
@@ -104,7 +107,8 @@ pub(super) fn write(out: &mut String, proxy: &ProxyView, rows: &[Row], action: O
         for (index, (column, title)) in group.columns.iter().enumerate() {
             let first = if index == 0 { " class=\"first\"" } else { "" };
             let doc = column.definition().doc;
-            let _ = write!(out, "<th scope=\"col\"{first}><abbr title=\"{}: {doc}\">{title}</abbr></th>", column.name());
+            let _ =
+                write!(out, "<th scope=\"col\"{first}><abbr title=\"{}: {doc}\">{title}</abbr></th>", column.name());
         }
     }
     out.push_str("</tr></thead><tbody>\n");
@@ -157,10 +161,7 @@ fn write_row(out: &mut String, row: &Row, choose: bool) {
     let _ = write!(out, "<tr class={kind}>");
     if choose {
         if row.object == Object::Server {
-            let _ = write!(
-                out,
-                "<td><input type=checkbox name=s value=\"{escaped}\" aria-label=\"Choose {escaped}\">"
-            );
+            let _ = write!(out, "<td><input type=checkbox name=s value=\"{escaped}\" aria-label=\"Choose {escaped}\">");
         } else {
             out.push_str("<td>");
         }

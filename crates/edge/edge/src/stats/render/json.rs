@@ -38,7 +38,10 @@ fn write_row(out: &mut String, row: &Row) {
             out.push(',');
         }
         let (object, position) = (row.object.name(), column.position());
-        let _ = write!(out, r#"{{"objType":"{object}","proxyId":{proxy},"id":{service},"field":{{"pos":{position},"name":"#);
+        let _ = write!(
+            out,
+            r#"{{"objType":"{object}","proxyId":{proxy},"id":{service},"field":{{"pos":{position},"name":"#
+        );
         write_json_string(out, column.name());
         out.push_str(r#"},"processNum":1,"tags":"#);
         column.tags(row.object).write_json(out);

@@ -252,7 +252,11 @@ fn object(out: &mut String, prefix: &str, object: Object, entries: &[Entry<'_>])
             continue;
         }
         if headed != metric.name {
-            let doc = if response_class(column).is_some() { "HTTP responses so far by class of status" } else { definition.doc };
+            let doc = if response_class(column).is_some() {
+                "HTTP responses so far by class of status"
+            } else {
+                definition.doc
+            };
             header(out, prefix, metric.name, doc, definition.tags.nature == Nature::Counter);
             headed = metric.name;
         }

@@ -1,0 +1,233 @@
+//! Requests for the page and what they are answered with.
+
+use std::{sync::Mutex, time::Duration};
+
+use super::*;
+use crate::stats::{
+    history::{History, Reading},
+    samples::FakeControl,
+};
+
+fn settings() -> PageSettings<'static> {
+    PageSettings { uri: "/stats", proxy: "web", may_admin: true, ..PageSettings::default() }
+}
+
+fn ask_for(settings: &PageSettings<'_>, request: &PageRequest<'_>) -> (PageReply, String) {
+    let control = FakeControl::default();
+    let reply = respond(&control, &Mutex::new(History::default()), settings, request);
+    (reply, control.changes())
+}
+
+fn get(settings: &PageSettings<'_>, target: &str) -> (PageReply, String) {
+    let request = PageRequest { method: b"GET", target: target.as_bytes(), ..PageRequest::default() };
+    let (reply, _) = ask_for(settings, &request);
+    let body = String::from_utf8(reply.body.clone()).unwrap();
+    (reply, body)
+}
+
+fn header<'a>(reply: &'a PageReply, name: &str) -> Option<&'a str> {
+    reply.headers.iter().find(|(found, _)| *found == name).map(|(_, value)| value.as_str())
+}
+
+#[test]
+fn which_requests_are_for_the_page() {
+    for (uri, target, expected) in [
+        ("/stats", "/stats", true),
+        ("/stats", "/stats;csv", true),
+        ("/stats", "/stats2", true),
+        ("/stats", "/stat", false),
+        ("/stats", "http://example.org/stats;csv", true),
+        ("/stats", "http://example.org", false),
+        ("/", "http://example.org", true),
+        ("/haproxy?stats", "/haproxy?stats;up", true),
+        ("/stats", "*", false),
+        ("/stats", "", false),
+    ] {
+        assert_eq!(matches(uri, target.as_bytes()), expected, "{uri} {target}");
+    }
+}
+
+#[test]
+fn forms_and_their_types() {
+    for (rest, content_type, start) in [
+        ("", "text/html; charset=utf-8", "<!doctype html>"),
+        (";csv", "text/plain", "# pxname,svname,"),
+        (";typed", "text/plain", "F.2.0.0.pxname.1:KNS:str:web\n"),
+        (";json", "application/json", "[[{\"objType\":\"Frontend\""),
+        (";json-schema", "application/json", "{\"$schema\""),
+        (";json;live", "application/json", "{\"now\":0,"),
+        (";rows", "text/html; charset=utf-8", "<section class=\"classic\""),
+        (";asset=page.css;v=1", "text/css; charset=utf-8", "/*"),
+    ] {
+        let (reply, body) = get(&settings(), &format!("/stats{rest}"));
+        assert_eq!((reply.status, header(&reply, "content-type")), (200, Some(content_type)), "{rest}");
+        assert!(body.starts_with(start), "{rest}: {}", &body[..60]);
+    }
+    assert_eq!(get(&settings(), "/stats;asset=../../etc/passwd").0.status, 404);
+    let (absolute, body) = get(&settings(), "http://example.org/stats;csv");
+    assert_eq!(absolute.status, 200);
+    assert!(body.starts_with("# pxname"));
+}
+
+#[test]
+fn refresh() {
+    let with = PageSettings { refresh: Some(Duration::from_secs(7)), ..settings() };
+    assert_eq!(header(&get(&with, "/stats;csv").0, "refresh"), Some("7"));
+    assert_eq!(header(&get(&with, "/stats;csv;norefresh").0, "refresh"), None);
+    assert_eq!(header(&get(&settings(), "/stats;csv").0, "refresh"), None);
+    let (page, body) = get(&with, "/stats");
+    assert_eq!(header(&page, "refresh"), None, "scripts refresh in place");
+    assert!(body.contains("<meta http-equiv=\"refresh\" content=\"7\"></noscript>"));
+    assert!(!get(&with, "/stats;norefresh").1.contains("http-equiv=\"refresh\""));
+}
+
+#[test]
+fn only_users_see_it() {
+    let with =
+        PageSettings { users: vec![("admin", "secret"), ("ann", "a:b")], realm: Some("The \"Edge\""), ..settings() };
+    for (given, status) in [
+        (None, 401),
+        (Some("Basic YWRtaW46c2VjcmV0"), 200),   // admin:secret
+        (Some("basic  YWRtaW46c2VjcmV0 "), 200), // blanks are allowed
+        (Some("Basic YW5uOmE6Yg=="), 200),       // ann:a:b
+        (Some("Basic YWRtaW46d3Jvbmc="), 401),   // admin:wrong
+        (Some("Basic YW5uOnNlY3JldA=="), 401),   // ann:secret
+        (Some("Bearer YWRtaW46c2VjcmV0"), 401),
+        (Some("Basic"), 401),
+        (Some("Basic !!!"), 401),
+    ] {
+        for target in ["/stats", "/stats;csv", "/stats;asset=page.js"] {
+            let authorization = given.map(str::as_bytes);
+            let request =
+                PageRequest { method: b"GET", target: target.as_bytes(), authorization, ..PageRequest::default() };
+            let (reply, _) = ask_for(&with, &request);
+            assert_eq!(reply.status, status, "{given:?} {target}");
+            let challenge = (status == 401).then_some("Basic realm=\"The 'Edge'\"");
+            assert_eq!(header(&reply, "www-authenticate"), challenge);
+        }
+    }
+    let request = PageRequest {
+        method: b"POST",
+        target: b"/stats",
+        body: Some(b"s=s1&b=app&action=maint"),
+        ..PageRequest::default()
+    };
+    assert_eq!(ask_for(&with, &request), (ask_for(&with, &request).0, String::new()), "nothing is done for strangers");
+}
+
+#[test]
+fn actions_redirect() {
+    let body: &[u8] = b"s=s1&action=maint&b=%233";
+    let post =
+        PageRequest { method: b"POST", target: b"/stats;up;norefresh", body: Some(body), ..PageRequest::default() };
+    let elsewhere = PageRequest { fetch_site: Some(b"cross-site"), ..post };
+    let own = PageRequest { fetch_site: Some(b"same-origin"), ..post };
+    let too_long = PageRequest { body: None, ..post };
+    let put = PageRequest { method: b"PUT", ..post };
+    let guest = PageSettings { may_admin: false, ..settings() };
+    for (settings, request, code, changes) in [
+        (settings(), post, "DONE", "app/s1 Maintain"),
+        (settings(), own, "DONE", "app/s1 Maintain"),
+        (settings(), elsewhere, "DENY", ""),
+        (settings(), too_long, "EXCD", ""),
+        (settings(), put, "IVAL", ""),
+        (guest, post, "DENY", ""),
+    ] {
+        let (reply, told) = ask_for(&settings, &request);
+        assert_eq!(reply.status, 303);
+        assert_eq!(header(&reply, "location"), Some(format!("/stats;st={code};up;norefresh").as_str()));
+        assert_eq!(told, changes);
+        assert!(reply.body.is_empty());
+    }
+}
+
+#[test]
+fn scopes() {
+    let names = |settings: &PageSettings<'_>, target: &str| {
+        let mut names: Vec<_> =
+            get(settings, target).1.lines().skip(1).map(|line| line.split(',').next().unwrap().to_owned()).collect();
+        names.dedup();
+        names.join(" ")
+    };
+    assert_eq!(names(&settings(), "/stats;csv"), "web app tcp");
+    assert_eq!(names(&PageSettings { scope: vec![".", "tcp"], ..settings() }, "/stats;csv"), "web tcp");
+    assert_eq!(names(&settings(), "/stats;csv?scope=AP"), "app");
+    assert_eq!(names(&PageSettings { scope: vec!["web"], ..settings() }, "/stats;csv?scope=app"), "");
+    assert!(get(&settings(), "/stats?scope=nothing").1.contains("There is nothing to show"));
+}
+
+#[test]
+fn the_page_says_what_it_may() {
+    let (reply, body) = get(&settings(), "/stats;st=PART");
+    assert!(header(&reply, "content-security-policy").unwrap().starts_with("default-src 'none'"));
+    assert!(body.contains("Done for some of the servers only"));
+    assert!(body.contains("What &lt;everyone&gt; sees") && !body.contains("<everyone>"));
+    assert!(
+        body.contains("<td class=\"state bad first\"><span>DOWN</span>")
+            && body.contains("<input type=checkbox name=s value=\"s1\"")
+    );
+    assert!(body.contains("name=\"b\" value=\"#3\""));
+    assert!(!body.contains("edge-1") && !body.contains("127.0.0.1"), "neither the node's name nor addresses unasked");
+    assert!(body.contains("id=\"fact-version\""));
+
+    let shown = PageSettings { hide_version: true, node: Some(""), legends: true, may_admin: false, ..settings() };
+    let (_, body) = get(&shown, "/stats");
+    assert!(body.contains("on edge-1") && body.contains("127.0.0.1:8080"));
+    assert!(
+        !body.contains("fact-version") && !body.contains("type=checkbox") && !body.contains("<form method=\"post\"")
+    );
+    let named = PageSettings { node: Some("west"), description: Some("the <west> side"), ..settings() };
+    let (_, body) = get(&named, "/stats");
+    assert!(body.contains("on west") && body.contains("the &lt;west&gt; side"));
+}
+
+#[test]
+fn live_numbers_and_points() {
+    let mut history = History::default();
+    for second in 0..10_u64 {
+        history.begin_second(second * 1_000);
+        let reading = || Reading { requests: second * 7, errors: second, ..Reading::default() };
+        let servers = [("s1".into(), reading)];
+        history.push(&"app".into(), None, Some(reading()), servers.iter().map(|(name, read)| (name, read)));
+        history.end_second();
+    }
+    let history = Mutex::new(history);
+    let live = |rest: &str| -> serde_json::Value {
+        let target = format!("/stats;json;live{rest}");
+        let request = PageRequest { method: b"GET", target: target.as_bytes(), ..PageRequest::default() };
+        serde_json::from_slice(&respond(&FakeControl::default(), &history, &settings(), &request).body).unwrap()
+    };
+    let all = live("");
+    assert_eq!((&all["now"], &all["process"]["bytesOut"][9]), (&10.into(), &1_000.into()));
+    let app = &all["proxies"][1];
+    assert_eq!((&app["name"], &app["back"]["rate"], &app["back"]["up"]), (&"app".into(), &40.into(), &true.into()));
+    assert_eq!(app["back"]["points"]["r"], serde_json::json!([0, 7, 7, 7, 7, 7, 7, 7, 7, 7]));
+    let s3 = &app["servers"][2];
+    assert_eq!((&s3["status"], &s3["condition"]), (&"DOWN".into(), &"DOWN".into()));
+    assert_eq!(s3["check"]["code"], "L7STS 503 in 3 ms");
+    assert!(s3.get("address").is_none(), "without legends");
+    assert_eq!(app["servers"].as_array().unwrap().len(), 5);
+    assert_eq!(all["proxies"][0]["front"]["listeners"], serde_json::json!([]), "no addresses without legends");
+
+    let some = live(";since=8");
+    assert_eq!(some["proxies"][1]["servers"][0]["points"]["e"], serde_json::json!([1, 1]));
+    assert_eq!(live(";since=10")["proxies"][1]["back"]["points"]["r"], serde_json::json!([]));
+    assert_eq!(
+        live(";since=9999")["proxies"][1]["back"]["points"]["r"].as_array().unwrap().len(),
+        10,
+        "another process' count"
+    );
+    assert_eq!(live(";up")["proxies"][1]["servers"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn assets_fit() {
+    let weight: usize = super::assets::ASSETS.iter().map(|asset| asset.body.len()).sum();
+    assert!(weight < 100_000, "{weight} bytes before the page itself");
+    for asset in super::assets::ASSETS {
+        for outside in ["http://", "https://", "//cdn"] {
+            let body = asset.body.replace("http://www.w3.org/2000/svg", "");
+            assert!(!body.contains(outside), "{} loads {outside}", asset.name);
+        }
+    }
+}
