@@ -174,14 +174,17 @@ impl<W> Farm<W> {
             Some(crate::CheckConfig { rise: followed.rise, fall: followed.fall, ..check.config.unwrap_or_default() });
         check.health = followed.health;
         self.pool.servers[server].followed_check = followed.enabled;
-        for (wanted, flag) in
-            [(followed.maint, AdminState::INHERITED_MAINT), (followed.drain, AdminState::INHERITED_DRAIN)]
-        {
-            if wanted {
-                self.set_flag(server, Flag { flag, cause: "" }, now_ms);
-            } else {
-                self.clear_flag(server, flag, now_ms);
-            }
+        // What is new comes before what ends, or the server would be ready for a moment in between.
+        if followed.maint {
+            self.set_flag(server, Flag { flag: AdminState::INHERITED_MAINT, cause: "" }, now_ms);
+        }
+        if followed.drain {
+            self.set_flag(server, Flag { flag: AdminState::INHERITED_DRAIN, cause: "" }, now_ms);
+        } else {
+            self.clear_flag(server, AdminState::INHERITED_DRAIN, now_ms);
+        }
+        if !followed.maint {
+            self.clear_flag(server, AdminState::INHERITED_MAINT, now_ms);
         }
         match followed.state {
             OperationalState::Stopped => self.mark_stopped(server, Cause::None, now_ms),

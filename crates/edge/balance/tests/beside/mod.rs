@@ -143,6 +143,9 @@ fn section(case: &Case, directory: &Path) -> String {
         if server.slowstart_ms > 0 {
             write!(text, " slowstart {}ms", server.slowstart_ms).unwrap();
         }
+        if let Some(track) = &server.track {
+            write!(text, " track {track}").unwrap();
+        }
         if let Some(check) = &server.check {
             write!(text, " check inter {} rise {} fall {}", check.inter_ms, check.rise, check.fall).unwrap();
             if let Some(fastinter) = check.fastinter_ms {
