@@ -299,3 +299,82 @@ pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
         "no message".to_owned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    }
+
+    fn options(count: usize) -> WorkerOptions {
+        WorkerOptions { count, on_panic: OnPanic::Report, ..WorkerOptions::default() }
+    }
+
+    #[test]
+    fn workers_get_commands_and_end_when_there_are_no_more() {
+        let sum = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&sum);
+        let mut workers = Workers::start(options(3), move |mut context: WorkerContext<usize>| {
+            let seen = Arc::clone(&seen);
+            async move {
+                assert_eq!(std::thread::current().name(), Some(format!("worker-{}", context.index + 1).as_str()));
+                while let Some(number) = context.commands.recv().await {
+                    seen.fetch_add(number, Ordering::Relaxed);
+                }
+            }
+        })
+        .unwrap();
+        workers.broadcast(|index| index + 1);
+        assert!(workers.send(1, 10));
+        assert!(!workers.send(3, 100));
+        workers.resize(1).unwrap();
+        assert!(!workers.send(1, 100));
+        workers.resize(2).unwrap();
+        assert!(workers.send(1, 1000));
+        let mut ends = block_on(workers.join());
+        ends.sort_by_key(|end| end.index);
+        let indexes: Vec<usize> = ends.iter().map(|end| end.index).collect();
+        assert_eq!(indexes, [0, 1, 1, 2]);
+        assert!(ends.iter().all(|end| end.panic.is_none()));
+        assert_eq!(sum.load(Ordering::Relaxed), 1 + 2 + 3 + 10 + 1000);
+    }
+
+    #[test]
+    fn a_panic_is_reported_and_one_in_a_task_is_not_the_workers() {
+        let mut workers = Workers::start(options(2), |mut context: WorkerContext<()>| async move {
+            let task = tokio::task::spawn_local(async { panic!("in a task") });
+            assert!(task.await.is_err());
+            if context.index == 1 {
+                panic!("number {}", context.index);
+            }
+            while context.commands.recv().await.is_some() {}
+        })
+        .unwrap();
+        let mut ends = block_on(workers.join());
+        ends.sort_by_key(|end| end.index);
+        let panics: Vec<Option<&str>> = ends.iter().map(|end| end.panic.as_deref()).collect();
+        assert_eq!(panics, [None, Some("number 1")]);
+    }
+
+    #[test]
+    fn workers_are_bound_to_processors() {
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        let options = WorkerOptions { cpu_map: vec![vec![0]], ..options(2) };
+        let mut workers = Workers::start(options, move |context: WorkerContext<()>| {
+            let set = rustix::thread::sched_getaffinity(None).unwrap();
+            let _ = sender.send((context.index, set.count()));
+            async {}
+        })
+        .unwrap();
+        block_on(workers.join());
+        let all = rustix::thread::sched_getaffinity(None).unwrap().count();
+        let mut seen: Vec<(usize, u32)> = std::iter::from_fn(|| receiver.try_recv().ok()).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, [(0, 1), (1, all)]);
+        let impossible = WorkerOptions { cpu_map: vec![vec![usize::MAX]], ..WorkerOptions::default() };
+        assert!(Workers::<()>::start(impossible, |_| async {}).is_err());
+    }
+}

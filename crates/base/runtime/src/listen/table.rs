@@ -240,3 +240,123 @@ impl SocketTable {
         self.specs.retain(|group, _| held.contains(group));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::guard::InUse;
+    use super::super::spec::AcceptMode;
+    use super::*;
+    use std::net::SocketAddr;
+
+    fn tcp(port: u16) -> ListenSpec {
+        ListenSpec::new("test", Address::Ip(SocketAddr::from(([127, 0, 0, 1], port))))
+    }
+
+    fn free_port() -> u16 {
+        std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    }
+
+    fn add(table: &mut SocketTable, specs: &[ListenSpec], workers: usize) -> Result<usize, BindError> {
+        let prepared = table.prepare(specs, workers, &mut |_| None)?;
+        Ok(table.commit(prepared)?.len())
+    }
+
+    fn served(table: &SocketTable, spec: &ListenSpec, workers: usize) -> Vec<usize> {
+        let listeners = table.listeners(std::slice::from_ref(spec), &InUse::new().0);
+        (0..workers).map(|index| listeners[0].sockets_of(index, workers).len()).collect()
+    }
+
+    #[test]
+    fn sockets_are_kept_when_there_are_fewer_workers_and_served_by_those() {
+        let mut table = SocketTable::default();
+        let spec = tcp(free_port());
+        assert_eq!(add(&mut table, std::slice::from_ref(&spec), 4).unwrap(), 4);
+        assert_eq!(served(&table, &spec, 4), [1, 1, 1, 1]);
+        assert_eq!(add(&mut table, std::slice::from_ref(&spec), 3).unwrap(), 0);
+        assert_eq!(served(&table, &spec, 3), [2, 1, 1]);
+        assert_eq!(served(&table, &spec, 1), [4]);
+        assert_eq!(add(&mut table, std::slice::from_ref(&spec), 6).unwrap(), 2);
+        assert_eq!(served(&table, &spec, 6), [1; 6]);
+        assert!(table.unused(std::slice::from_ref(&spec)).is_empty());
+        assert_eq!(table.unused(&[]).len(), 6);
+    }
+
+    #[test]
+    fn the_same_address_twice_is_two_groups() {
+        let mut table = SocketTable::default();
+        let port = free_port();
+        let specs = [tcp(port), tcp(port)];
+        assert_eq!(add(&mut table, &specs, 2).unwrap(), 4);
+        assert_eq!(table.unused(&specs[..1]).len(), 2);
+        // What cannot be bound twice is refused.
+        let name = Address::Abstract(format!("tidegate-table-{port}"));
+        let twice = [ListenSpec::new("a", name.clone()), ListenSpec::new("b", name)];
+        assert!(add(&mut table, &twice, 2).unwrap_err().is_in_use());
+    }
+
+    #[test]
+    fn it_is_all_or_nothing() {
+        let mut table = SocketTable::default();
+        let port = free_port();
+        let error = add(&mut table, &[tcp(port), ListenSpec::new("x", Address::SocketPair(3))], 2).unwrap_err();
+        assert!(error.to_string().contains("'sockpair@' is not supported") && error.address == "sockpair@3");
+        assert!(table.keys().is_empty());
+        // The port is free: without SO_REUSEPORT a socket that is left would be in the way.
+        std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_change_makes_another_socket_and_what_can_does_not() {
+        let port = free_port();
+        let plain = tcp(port);
+        for change in [
+            (|spec| spec.backlog = Some(7)) as fn(&mut ListenSpec),
+            |spec| spec.mode = AcceptMode::Shared,
+            |spec| spec.defer_accept = true,
+            |spec| spec.tcp_fast_open = true,
+            |spec| spec.maxseg = Some(1000),
+            |spec| spec.tcp_user_timeout = Some(std::time::Duration::from_secs(1)),
+        ] {
+            let mut changed = plain.clone();
+            change(&mut changed);
+            assert_ne!(changed, plain);
+            assert_eq!(changed.identity(), plain.identity());
+            let mut table = SocketTable::default();
+            add(&mut table, std::slice::from_ref(&plain), 1).unwrap();
+            assert_eq!(add(&mut table, std::slice::from_ref(&changed), 1).unwrap(), 0);
+            assert_eq!(add(&mut table, std::slice::from_ref(&plain), 1).unwrap(), 0);
+        }
+        for change in [
+            (|spec| spec.interface = Some("lo".into())) as fn(&mut ListenSpec),
+            |spec| spec.transparent = true,
+            |spec| spec.v6only = Some(true),
+        ] {
+            let mut changed = plain.clone();
+            change(&mut changed);
+            assert_ne!(changed.identity(), plain.identity());
+        }
+    }
+
+    #[test]
+    fn sockets_listen_only_when_begun() {
+        let mut table = SocketTable::default();
+        let port = free_port();
+        let spec = tcp(port);
+        add(&mut table, std::slice::from_ref(&spec), 1).unwrap();
+        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
+        for (_, socket) in table.iter() {
+            super::super::bind::begin(&spec, socket).unwrap();
+        }
+        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    }
+
+    #[test]
+    fn only_tcp_sockets_share_ports() {
+        for address in [Address::Unix("/x".into()), Address::Abstract("x".into()), Address::Inherited(3)] {
+            let spec = ListenSpec::new("x", address);
+            assert_eq!((spec.effective_mode(), spec.socket_count(8)), (AcceptMode::Shared, 1));
+        }
+        assert_eq!(tcp(1).socket_count(8), 8);
+        assert_eq!(tcp(1).socket_count(0), 1);
+    }
+}

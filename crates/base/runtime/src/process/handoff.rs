@@ -82,3 +82,52 @@ impl Drop for KeptOpen<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(version: u32) -> State {
+        State {
+            version,
+            memory: Memory::default(),
+            next_generation: 7,
+            next_request: 3,
+            plan: Some(10),
+            sockets: Vec::new(),
+            workers: vec![WorkerHandoff { id: 1, pid: 2, channel: 11, keys: Vec::new() }],
+            control: vec![(12, true)],
+            requests: vec![(2, 13)],
+        }
+    }
+
+    #[test]
+    fn a_state_is_read_as_written() {
+        let file = state(VERSION).write().unwrap();
+        let read = State::read(&file).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{:?}", state(VERSION)));
+        // It is sealed: nobody can change it between the probe and the successor.
+        assert!(rustix::io::pwrite(&file, b"x", 0).is_err());
+    }
+
+    #[test]
+    fn a_state_of_another_version_is_refused_by_name() {
+        let file = state(VERSION + 1).write().unwrap();
+        let text = State::read(&file).unwrap_err().to_string();
+        assert!(text.contains(&format!("version {}", VERSION + 1)), "{text}");
+        let other = memory_file("test", format!("{{\"version\":{},\"else\":1}}", VERSION + 1).as_bytes()).unwrap();
+        assert!(State::read(&other).unwrap_err().to_string().contains("version"));
+        assert!(State::read(memory_file("test", b"nonsense").unwrap()).is_err());
+    }
+
+    #[test]
+    fn descriptors_are_closed_on_exec_again_when_it_fails() {
+        let file = memory_file("test", b"").unwrap();
+        let flags = || rustix::io::fcntl_getfd(&file).unwrap();
+        assert!(flags().contains(rustix::io::FdFlags::CLOEXEC));
+        let kept = KeptOpen::new(vec![file.as_fd()]).unwrap();
+        assert!(!flags().contains(rustix::io::FdFlags::CLOEXEC));
+        drop(kept);
+        assert!(flags().contains(rustix::io::FdFlags::CLOEXEC));
+    }
+}
