@@ -223,3 +223,114 @@ pub fn full_hash(hash: u32) -> u32 {
     // A large number near 3/4 of the range spreads neighbouring values over a ring.
     mixed.wrapping_mul(3_221_225_473)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_give_known_values() {
+        let data: &[(HashFunction, &[u8], u32)] = &[
+            (HashFunction::Crc32, b"", 0),
+            (HashFunction::Crc32, b"123456789", 0xcbf4_3926),
+            (HashFunction::Djb2, b"", 5381),
+            (HashFunction::Djb2, b"a", 177_670),
+            (HashFunction::Sdbm, b"", 0),
+            (HashFunction::Sdbm, b"a", 97),
+            (HashFunction::Sdbm, b"ab", 97 * 65_599 + 98),
+            (HashFunction::Wt6, b"", 0xa53c_965a ^ 0x5ca6_953a),
+            (HashFunction::None, b"1234x", 1234),
+            (HashFunction::None, b"-1", u32::MAX),
+            (HashFunction::None, b"x", 0),
+        ];
+        for (function, key, expected) in data {
+            assert_eq!(hash_bytes(*function, key), *expected, "{function:?} {key:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_fold_into_words() {
+        let hasher = Hasher::default();
+        assert_eq!(hasher.source("1.2.3.4".parse().unwrap()), 0x0102_0304);
+        assert_eq!(
+            hasher.source("1:2:3:4:5:6:7:8".parse().unwrap()),
+            0x0001_0002 ^ 0x0003_0004 ^ 0x0005_0006 ^ 0x0007_0008
+        );
+        let avalanche = Hasher::new(HashConfig { avalanche: true, ..HashConfig::default() });
+        assert_eq!(avalanche.source("1.2.3.4".parse().unwrap()), full_hash(0x0102_0304));
+    }
+
+    #[test]
+    fn uris_are_cut_as_told() {
+        let none = UriOptions::default();
+        let whole = UriOptions { whole: true, ..none };
+        let path_only = UriOptions { path_only: true, ..none };
+        let depth = |depth| UriOptions { depth: Some(depth), ..none };
+        let len = |len| UriOptions { len: Some(len), ..none };
+        let data: &[(&str, UriOptions, &str)] = &[
+            ("/a/b?c", none, "/a/b"),
+            ("/a/b?c", whole, "/a/b?c"),
+            ("/a/b/c/d", depth(1), "/a"),
+            ("/a/b/c/d", depth(2), "/a/b"),
+            ("/a", depth(2), "/a"),
+            ("/a/b", depth(u32::MAX), "/a/b"),
+            ("/abcdef", len(3), "/ab"),
+            ("/a", len(3), "/a"),
+            ("http://h/a?b", none, "http://h/a"),
+            ("http://h/a?b", path_only, "/a"),
+            ("http://h", path_only, ""),
+            ("h:80", path_only, ""),
+            ("*", path_only, ""),
+            ("1http://h/a", path_only, ""),
+            ("", none, ""),
+        ];
+        for (uri, options, expected) in data {
+            assert_eq!(uri_part(uri.as_bytes(), options), expected.as_bytes(), "{uri} {options:?}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_found() {
+        let data: &[(&str, Option<&str>)] = &[
+            ("/?id=7", Some("7")),
+            ("/?a=1&id=7&b=2", Some("7")),
+            ("/?id=&b", Some("")),
+            ("/?xid=1", None),
+            ("/?id", None),
+            ("/id=1", None),
+            ("/?a?id=1", None),
+            ("/?a=b&&id=3", Some("3")),
+        ];
+        for (uri, expected) in data {
+            assert_eq!(url_param(uri.as_bytes(), b"id"), expected.map(str::as_bytes), "{uri}");
+        }
+        let data: &[(&str, Option<&str>)] = &[
+            ("id=7", Some("7")),
+            ("a=1&id=7&b=2", Some("7")),
+            ("id=", Some("")),
+            ("id= x", Some("")),
+            ("id=(x", None),
+            ("a=b", None),
+        ];
+        for (body, expected) in data {
+            assert_eq!(body_param(body.as_bytes(), b"id"), expected.map(str::as_bytes), "{body}");
+        }
+    }
+
+    #[test]
+    fn domains_lose_host_and_top() {
+        let data = [
+            ("www.example.com", "example"),
+            ("example.com", "example"),
+            ("example", "example"),
+            ("a.b.c.d:80", "c"),
+            (".a", ".a"),
+            ("a.", "a"),
+            ("a..b", "a."),
+            ("", ""),
+        ];
+        for (host, expected) in data {
+            assert_eq!(domain_part(host.as_bytes()), expected.as_bytes(), "{host}");
+        }
+    }
+}

@@ -348,3 +348,44 @@ pub fn first_check_delays_ms(inter_ms: &[u32], max_spread_checks_ms: u32) -> Vec
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_checks_are_spread() {
+        let data: &[(&[u32], u32, &[u64])] = &[
+            (&[], 0, &[]),
+            (&[2_000], 0, &[0]),
+            (&[2_000, 2_000, 2_000, 2_000], 0, &[0, 500, 1_000, 1_500]),
+            // The longer interval of one server spreads only that one.
+            (&[2_000, 10_000], 0, &[0, 5_000]),
+            // Tiny intervals do not press the others together.
+            (&[100, 2_000], 0, &[0, 1_000]),
+            (&[2_000, 2_000], 100, &[0, 50]),
+        ];
+        for (inter_ms, most, expected) in data {
+            assert_eq!(first_check_delays_ms(inter_ms, *most), *expected, "{inter_ms:?} {most}");
+        }
+    }
+
+    #[test]
+    fn spreading_stays_within_its_percent() {
+        let mut rng = Rng::new(5);
+        let delays: Vec<u64> = (0..1_000).map(|_| spread_ms(1_000, 20, &mut rng)).collect();
+        assert!(delays.iter().all(|delay| (800..=1_200).contains(delay)));
+        assert!(delays.iter().any(|&delay| delay < 830) && delays.iter().any(|&delay| delay > 1_170));
+        assert_eq!(spread_ms(1_000, 0, &mut rng), 1_000);
+    }
+
+    #[test]
+    fn statuses_have_distinct_numbers_and_come_back() {
+        for status in CheckStatus::ALL {
+            assert_eq!(CheckStatus::from_code(status.code()), Some(status));
+        }
+        assert_eq!(CheckStatus::from_code(14), None);
+        assert_eq!(CheckStatus::Layer7Conditional.result(), CheckResult::ConditionallyPassed);
+        assert!(CheckStatus::Layer7Ok.has_code() && !CheckStatus::Layer7Timeout.has_code());
+    }
+}

@@ -176,8 +176,6 @@ pub(crate) struct Server {
     pub(crate) rest_weight: u32,
     /// `roundrobin`: the next saturated server in the list that one choice builds.
     pub(crate) next_full: Option<u32>,
-    /// `static-rr` and map-based hashes: score while the table is filled.
-    pub(crate) score: i64,
     /// Consistent hashes: weight of all servers before this one when the farm was built.
     pub(crate) cumulative_weight: u32,
     /// Consistent hashes: points on the ring, and points that the server had at most.
@@ -220,7 +218,6 @@ impl Server {
             last_position: 0,
             rest_weight: 0,
             next_full: None,
-            score: 0,
             cumulative_weight: 0,
             points: 0,
             points_max: 0,

@@ -5,6 +5,8 @@ mod queue;
 mod snapshot;
 mod state;
 mod stats;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
