@@ -13,7 +13,10 @@ use crate::{
     diagnostics::{Diagnostic, Prefix, Problem, Severity},
     keywords::option,
     line::Line,
-    model::{Config, HttpReuse, LoadServerState, Mode, Proxy, ProxyIndex, ProxyKind, ServerIndex},
+    model::{
+        CheckStep, Config, HttpReuse, LoadServerState, Mode, Proxy, ProxyIndex, ProxyKind, ServerAddress, ServerIndex,
+        ServerPort,
+    },
     rules,
     scope::{Scope, Section},
 };
@@ -47,6 +50,7 @@ pub fn finish(scope: &mut Scope<'_>) {
         resolve_default_backend(scope, index);
         rules::finish(scope);
         resolve_tracks(scope, index);
+        check_ports(scope);
         check_proxy(scope);
     }
     scope.section = Section::None;
@@ -262,6 +266,37 @@ impl TrackWalk {
             self.known.insert(node, loop_start.is_some_and(|start| place >= start));
         }
         self.known.get(&from).copied().unwrap_or(false)
+    }
+}
+
+/// A server that is checked needs a port for it: its own, `port`, or that of the first step.
+fn check_ports(scope: &mut Scope<'_>) {
+    let kind = scope.kind_word();
+    let draft = scope.proxy();
+    let proxy = &draft.proxy;
+    if proxy.disabled || !proxy.kind.has_backend() {
+        return;
+    }
+    let first = proxy.check.steps.iter().find(|step| !matches!(step, CheckStep::Comment(_)));
+    if matches!(first, Some(CheckStep::Connect { port: Some(_), .. })) {
+        return;
+    }
+    let mut problems = Vec::new();
+    for (server, pending) in proxy.servers.iter().zip(&draft.simple.servers) {
+        let has_port = matches!(server.port, ServerPort::Fixed(_)) || server.check_port.is_some();
+        let is_inet = matches!(server.check_address.as_ref().unwrap_or(&server.address), ServerAddress::Ip(_));
+        if let (true, false, true, Some(line)) = (server.check, has_port, is_inet, &pending.line) {
+            let message = format!(
+                "config: {kind} '{}': server '{}' has neither service port nor check port nor tcp_check rule 'connect' \
+                 with port information.",
+                proxy.name, server.name
+            );
+            problems.push((line.clone(), message));
+        }
+    }
+    for (line, message) in problems {
+        let problem = Problem::new(message).prefix(Prefix::Nothing).at(2);
+        scope.alert(&line, problem.expected("a port in the address, or 'port <port>'"));
     }
 }
 

@@ -332,6 +332,10 @@ pub fn addr(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut S
     let text = argument(line, index, "<ipv4|ipv6> as argument.")?;
     let problem = |message: String| Problem::new(format!("'addr' : {message}")).at(word + 1);
     let parsed = address::parse(text, Accepts::SOURCE, &scope.state.global.environment).map_err(problem)?;
+    if let Port::Range(port @ 1.., _) = parsed.port {
+        // `port` says more.
+        draft.server.check_port.get_or_insert(port);
+    }
     draft.server.check_address = Some(match parsed.host {
         Host::Ip(ip) => ServerAddress::Ip(ip),
         Host::Unix(path) => ServerAddress::Unix(path),

@@ -108,7 +108,7 @@ pub fn pool_fd_ratio(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> 
 /// `tune.vars.*-max-size`.
 pub fn vars_max_size(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;
-    let size = args::size(line, 1)?;
+    let size = args::integer(line, 1, 0..=INT_MAX)?;
     let position = match line.word(0) {
         "tune.vars.global-max-size" => 0,
         "tune.vars.proc-max-size" => 1,
@@ -119,7 +119,7 @@ pub fn vars_max_size(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> 
         _ => return Ok(()),
     };
     if let Some(limit) = scope.state.global.tune.vars_max_size.get_mut(position) {
-        *limit = usize::try_from(size).unwrap_or(usize::MAX);
+        *limit = size;
     }
     Ok(())
 }

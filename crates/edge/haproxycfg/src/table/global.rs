@@ -380,6 +380,9 @@ pub const KEYWORDS: &[Keyword] = &[
     tune("tune.pattern.cache-size", "<number>")
         .doc("Entries of the cache of pattern lookups.", "tune.pattern.cache-size 10000")
         .harmless("patterns are looked up without a cache"),
+    tune("tune.peers.max-updates-at-once", "<number>")
+        .doc("Updates sent to a peer in a row.", "tune.peers.max-updates-at-once 200")
+        .harmless("there are no peers yet"),
     tune("tune.pipesize", "<bytes>")
         .doc("Size of pipes for splicing; 0 is the system's.", "tune.pipesize 0")
         .line(tune::number),
