@@ -9,6 +9,7 @@ use crate::{
     args,
     diagnostics::Problem,
     line::Line,
+    model::Mode,
     scope::Scope,
     table::{Group, Keyword, Sections},
 };
@@ -185,6 +186,22 @@ fn compile(
     }
 }
 
+/// Connections have no requests to say much of: the detailed format of requests becomes that of connections.
+fn without_requests(scope: &mut Scope<'_>, log: Option<Source>) -> Option<Source> {
+    let mut log = log?;
+    let is_of_requests = log.preset.is_some_and(|preset| preset != sample::TCP_LOG_FORMAT);
+    if is_of_requests && scope.proxy().proxy.mode == Mode::Tcp {
+        let kind = scope.kind_word();
+        let name = scope.proxy().proxy.name.clone();
+        let message = format!(
+            "'option httplog' not usable with {kind} '{name}' (needs 'mode http'). Falling back to 'option tcplog'."
+        );
+        scope.warn(&log.line, wrong(message, log.word));
+        log.preset = Some(sample::TCP_LOG_FORMAT);
+    }
+    Some(log)
+}
+
 /// Reads the formats of a proxy that is complete.
 pub(super) fn finish(scope: &mut Scope<'_>) {
     let Sources { log, structured, error, unique_id } = std::mem::take(&mut scope.proxy().rules.formats);
@@ -197,6 +214,7 @@ pub(super) fn finish(scope: &mut Scope<'_>) {
     }
     let places = Places::only(Place::Log);
     let has_format = log.is_some() || structured.is_some();
+    let log = without_requests(scope, log);
     let log = compile(scope, log, places, LogFormatOptions::LOG);
     let structured = compile(scope, structured, places, LogFormatOptions::LOG);
     let error = compile(scope, error, places, LogFormatOptions::LOG);

@@ -18,6 +18,7 @@ mod http;
 mod http_actions;
 mod http_table;
 mod logs;
+mod mode;
 mod monitor;
 mod options;
 mod order;
@@ -43,7 +44,7 @@ use words::{section_problem, wrong};
 
 use crate::{
     line::Line,
-    model::{Mode, ProxyKind, TcpAction},
+    model::ProxyKind,
     scope::{ProxyDraft, Scope},
     table::{Group, Keyword},
 };
@@ -208,38 +209,7 @@ pub(crate) fn finish(scope: &mut Scope<'_>) {
     cookie::finish(scope);
     stats::finish(scope);
     finish_captures(scope);
-    finish_mode(scope);
-}
-
-/// Drops what the section cannot use, with a warning where HAProxy has one.
-fn finish_mode(scope: &mut Scope<'_>) {
-    let kind = scope.kind_word();
-    let draft = scope.proxy();
-    let proxy = &mut draft.proxy;
-    if !proxy.kind.has_frontend() {
-        proxy.monitor_uri = None;
-    }
-    if !proxy.kind.has_backend() {
-        proxy.cookie = None;
-    }
-    let upgrades = proxy.tcp_request_content.iter().any(|rule| matches!(rule.action, TcpAction::SwitchModeHttp));
-    if proxy.mode == Mode::Http || upgrades {
-        return;
-    }
-    let name = proxy.name.clone();
-    let ignored = [
-        ("'stats' statement", "it requires", proxy.stats.take().is_some()),
-        ("'capture' statement", "it requires", proxy.capture_cookie.take().is_some()),
-        ("'http-request' rules", "they require", !proxy.http_request.is_empty()),
-        ("'http-response' rules", "they require", !proxy.http_response.is_empty()),
-        ("'http-after-response' rules", "they require", !proxy.http_after_response.is_empty()),
-        ("'redirect' rules", "they require", !proxy.redirects.is_empty()),
-    ];
-    let Some(line) = draft.line.clone() else { return };
-    for (what, requires, _) in ignored.into_iter().filter(|(.., present)| *present) {
-        let message = format!("{what} ignored for {kind} '{name}' as {requires} HTTP mode.");
-        scope.warn(&line, section_problem(message).at(1).expected("'mode http' in this section or its defaults"));
-    }
+    mode::finish(scope);
 }
 
 /// Slots of captures must exist where that can be known, which is in frontends.

@@ -1,5 +1,7 @@
 //! `monitor-uri` and `monitor fail`: answers for whoever watches the edge.
 
+use sample::Places;
+
 use super::{order, switching::required_condition, words::wrong};
 use crate::{
     args,
@@ -42,8 +44,8 @@ fn monitor(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     if line.word(1) != "fail" {
         return Err(wrong("'monitor' only supports 'fail'.", 1).expected("fail { if | unless } <condition>"));
     }
-    let places = scope.request_places();
-    let condition = required_condition(scope, line, 2, places, |error| {
+    // As HAProxy, without a warning about what such a condition may look at.
+    let condition = required_condition(scope, line, 2, Places::NONE, |error| {
         format!("error detected while parsing a 'monitor fail' condition : {error}.")
     })?;
     order::warn_monitor(scope, line);

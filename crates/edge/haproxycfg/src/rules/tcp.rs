@@ -1,5 +1,7 @@
 //! `tcp-request` and `tcp-response`.
 
+use sample::{Condition, Places};
+
 use super::{
     common, order,
     ruleset::Ruleset,
@@ -172,14 +174,27 @@ fn rule(scope: &mut Scope<'_>, line: &Line, ruleset: Ruleset) -> Result<Option<R
         let message = format!("'{name} {word}' only accepts 'if' or 'unless', in {section} (got '{found}')");
         return Err(wrong(message, end).expected("'if' or 'unless' followed by a condition"));
     }
-    let places = ruleset.places(scope);
     let section = section(scope);
-    let condition = scope.condition(line, end, places).map_err(|problem| {
+    let condition = scope.condition(line, end, Places::NONE).map_err(|problem| {
         around(problem, |error| {
             format!("'{name} {word}' : error detected in {section} while parsing '{found}' condition : {error}")
         })
     })?;
+    if let Some(condition) = &condition {
+        warn_of_conflict(scope, line, end, ruleset, condition);
+    }
     Ok(action.map(|action| Rule { action, condition, location: line.location() }))
+}
+
+/// Warns of a condition that looks at what is not there; unlike elsewhere, HAProxy names the set of rules.
+fn warn_of_conflict(scope: &mut Scope<'_>, line: &Line, index: usize, ruleset: Ruleset, condition: &Condition) {
+    let places = ruleset.places(scope);
+    // What is there at one of the places is good enough.
+    let conflicts: Option<Vec<String>> = places.iter().map(|place| condition.conflict(place)).collect();
+    if let Some(message) = conflicts.and_then(|conflicts| conflicts.into_iter().next()) {
+        let message = message.replacen("never match", &format!("never match in '{}'", ruleset.name()), 1);
+        scope.warn(line, wrong(message, index));
+    }
 }
 
 /// `tcp-request inspect-delay` and `tcp-response inspect-delay`.
