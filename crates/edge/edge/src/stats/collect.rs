@@ -21,21 +21,27 @@ const DESCRIPTORS_RESERVED: u64 = 100;
 /// Connections of the process when neither the configuration nor the limit on descriptors says anything.
 const CONNECTIONS_HARD_MAX: u32 = 1 << 20;
 
-/// Takes everything of the proxies that are wanted.
+/// Takes everything of the proxies that are wanted, disabled ones left out.
 #[must_use]
-pub fn collect(shared: &Shared, product: &Product, wanted: impl Fn(&LiveProxy) -> bool, detail: Detail) -> Snapshot {
-    let instance = shared.instance();
+pub fn collect(
+    shared: &Shared,
+    instance: &Instance,
+    product: &Product,
+    wanted: impl Fn(usize, &LiveProxy) -> bool,
+    detail: Detail,
+) -> Snapshot {
     let now_ms = shared.process.milliseconds(Instant::now());
-    let enabled = |proxy: &&std::sync::Arc<LiveProxy>| !proxy.settings().disabled && wanted(proxy);
-    let proxies = instance.proxies.iter().filter(enabled).map(|proxy| proxy_view(proxy, now_ms, detail)).collect();
-    Snapshot { process: process_view(shared, &instance, product, now_ms), proxies }
+    let proxies = instance.proxies.iter().enumerate();
+    let taken = proxies.filter(|(index, proxy)| !proxy.settings().disabled && wanted(*index, proxy));
+    let process = process_view(shared, instance, product, now_ms);
+    let limit = process.connections_max;
+    Snapshot { process, proxies: taken.map(|(_, proxy)| proxy_view(proxy, now_ms, limit, detail)).collect() }
 }
 
 /// Takes only the process.
 #[must_use]
-pub fn collect_process(shared: &Shared, product: &Product) -> ProcessView {
-    let now_ms = shared.process.milliseconds(Instant::now());
-    process_view(shared, &shared.instance(), product, now_ms)
+pub fn collect_process(shared: &Shared, instance: &Instance, product: &Product) -> ProcessView {
+    process_view(shared, instance, product, shared.process.milliseconds(Instant::now()))
 }
 
 fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms: u64) -> ProcessView {
@@ -49,6 +55,7 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
     let listeners: usize = instance.proxies.iter().map(|proxy| proxy.listeners.len()).sum();
     let connections = process.connections.value();
     let descriptors_max = descriptors_max();
+    let hard_maxconn = hard_maxconn(instance);
     ProcessView {
         product: product.clone(),
         pid: std::process::id(),
@@ -56,8 +63,12 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
         uptime: Duration::from_millis(now_ms),
         started: process.started_at.duration_since(UNIX_EPOCH).unwrap_or_default(),
         descriptors_max,
-        connections_max: process.maxconn.load(Relaxed),
-        connections_hard_max: hard_maxconn(instance),
+        // 0 is no limit of its own.
+        connections_max: match process.maxconn.load(Relaxed) {
+            0 => hard_maxconn,
+            limit => limit,
+        },
+        connections_hard_max: hard_maxconn,
         connections,
         connections_total,
         requests_total,
@@ -123,9 +134,8 @@ fn measured(http: bool) -> impl Fn(&Traffic) -> u64 {
     move |part| if http { part.requests.value() } else { part.sessions.value() }
 }
 
-/// Takes a proxy.
-#[must_use]
-pub fn proxy_view(proxy: &LiveProxy, now_ms: u64, detail: Detail) -> ProxyView {
+/// Takes a proxy; a frontend without a limit of its own has that of the process.
+fn proxy_view(proxy: &LiveProxy, now_ms: u64, limit: u32, detail: Detail) -> ProxyView {
     let settings = proxy.settings();
     let http = settings.mode == Mode::Http;
     let paused = proxy.paused.load(Relaxed);
@@ -135,7 +145,7 @@ pub fn proxy_view(proxy: &LiveProxy, now_ms: u64, detail: Detail) -> ProxyView {
         name: settings.name.clone(),
         http,
         description: settings.description.clone(),
-        frontend: settings.kind.has_frontend().then(|| frontend_view(proxy, now_ms)),
+        frontend: settings.kind.has_frontend().then(|| frontend_view(proxy, now_ms, limit)),
         listeners: proxy
             .listeners
             .iter()
@@ -148,13 +158,16 @@ pub fn proxy_view(proxy: &LiveProxy, now_ms: u64, detail: Detail) -> ProxyView {
     }
 }
 
-fn frontend_view(proxy: &LiveProxy, now_ms: u64) -> FrontendView {
+fn frontend_view(proxy: &LiveProxy, now_ms: u64, limit: u32) -> FrontendView {
     let side = &proxy.frontend;
     let totals = Totals::of(&side.traffic);
     FrontendView {
         stopped: proxy.stopped.load(Relaxed),
         sessions: level(&side.sessions),
-        sessions_limit: proxy.maxconn.load(Relaxed),
+        sessions_limit: match proxy.maxconn.load(Relaxed) {
+            0 => limit,
+            own => own,
+        },
         session_rate: session_rate(side, &totals, now_ms),
         session_rate_limit: proxy.settings().rate_limit_sessions,
         request_rate: request_rate(side, &totals, now_ms),

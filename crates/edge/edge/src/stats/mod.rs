@@ -9,15 +9,18 @@
 //!
 //! Everything behind [`view::Snapshot`] is pure: it knows neither sockets nor clocks nor what runs.
 
+mod clear;
 pub mod collect;
 pub mod columns;
 pub mod control;
 pub mod history;
 pub mod info;
+pub mod live_control;
 pub mod page;
 pub mod render;
 pub mod row;
 pub mod sampler;
+pub mod serve;
 pub mod text;
 pub mod value;
 pub mod view;

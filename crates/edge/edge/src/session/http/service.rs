@@ -13,6 +13,7 @@ use crate::{
         rules::{self, Phase, Verdict},
         transaction::Transaction,
     },
+    stats::{page::PageRequest, serve},
 };
 
 /// How long the body of an administrator's form may take.
@@ -49,14 +50,20 @@ impl Session {
         }
         let may_admin =
             stats.admin.iter().any(|condition| rules::applies(condition.as_ref(), transaction, Phase::Request));
-        let _ = (proxy, may_admin);
-        let reply = crate::stats::page::PageReply { status: 501, headers: Vec::new(), body: Vec::new() };
+        let request = PageRequest {
+            method: transaction.request.method(),
+            target: transaction.request.target(),
+            authorization: None,
+            fetch_site: transaction.request.headers.first(b"sec-fetch-site"),
+            body: transaction.body_complete.then_some(transaction.body.as_slice()),
+        };
+        let reply = serve::page(&self.worker.shared, proxy, stats, &request, may_admin);
         self.answer_made(transaction, reply.status, &reply.headers, &reply.body).await
     }
 
     /// Serves the numbers for Prometheus.
     pub(super) async fn answer_prometheus(&mut self, transaction: &mut Transaction) -> Next {
-        let reply = crate::stats::page::PageReply { status: 501, headers: Vec::new(), body: Vec::new() };
+        let reply = serve::metrics(&self.worker.shared, transaction.request.target());
         self.answer_made(transaction, reply.status, &reply.headers, &reply.body).await
     }
 

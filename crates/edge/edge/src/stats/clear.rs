@@ -1,0 +1,108 @@
+//! `clear counters`: forgets the greatest values, or all that was counted.
+//!
+//! A worker that counts at the same moment may bring its count back as if nothing had happened; then it is cleared the
+//! next time.
+
+use crate::{
+    counters::{ProcessTraffic, Traffic},
+    live::{Instance, Side},
+};
+
+/// Clears everything of an instance, as far as HAProxy does: what the process counted in all stays.
+pub fn clear(instance: &Instance, all: bool) {
+    for proxy in &instance.proxies {
+        proxy.with_farm(|farm| farm.clear_counters(all));
+        let listeners = proxy.listeners.iter().map(|listener| &listener.side);
+        let servers = proxy.servers.iter().map(|server| &server.side);
+        for side in [&proxy.frontend, &proxy.backend].into_iter().chain(listeners).chain(servers) {
+            clear_side(side, all);
+        }
+        for server in &proxy.servers {
+            server.connections.reset_max();
+        }
+    }
+    let rates = &instance.process.rates;
+    for rate in [&rates.connections, &rates.sessions, &rates.requests, &rates.bytes_out] {
+        rate.reset_most();
+    }
+    for part in instance.process.traffic.iter() {
+        // Named one by one, so that a new counter does not go unnoticed.
+        let ProcessTraffic { connections: _, requests: _, bytes_out: _, bytes_spliced: _, open: _, busy: _ } = part;
+    }
+}
+
+fn clear_side(side: &Side, all: bool) {
+    side.sessions.reset_max();
+    for rate in [&side.session_rate, &side.request_rate, &side.connection_rate] {
+        rate.reset_most();
+    }
+    for part in side.traffic.iter() {
+        clear_traffic(part, all);
+    }
+}
+
+fn clear_traffic(traffic: &Traffic, all: bool) {
+    let Traffic {
+        connections,
+        sessions,
+        balanced,
+        bytes_in,
+        bytes_out,
+        denied_requests,
+        denied_responses,
+        denied_connections,
+        denied_sessions,
+        request_errors,
+        connection_errors,
+        response_errors,
+        retries,
+        redispatches,
+        failed_rewrites,
+        internal_errors,
+        client_aborts,
+        server_aborts,
+        requests,
+        responses,
+        connects,
+        reuses,
+        intercepted,
+        queue_time,
+        connect_time,
+        response_time,
+        total_time,
+        latency: _,
+    } = traffic;
+    let times = [queue_time, connect_time, response_time, total_time];
+    if !all {
+        times.into_iter().for_each(telemetry::SlidingAverage::reset_max);
+        return;
+    }
+    times.into_iter().for_each(telemetry::SlidingAverage::reset);
+    let counters = [
+        connections,
+        sessions,
+        balanced,
+        bytes_in,
+        bytes_out,
+        denied_requests,
+        denied_responses,
+        denied_connections,
+        denied_sessions,
+        request_errors,
+        connection_errors,
+        response_errors,
+        retries,
+        redispatches,
+        failed_rewrites,
+        internal_errors,
+        client_aborts,
+        server_aborts,
+        requests,
+        connects,
+        reuses,
+        intercepted,
+    ];
+    for counter in counters.into_iter().chain(responses) {
+        counter.reset();
+    }
+}

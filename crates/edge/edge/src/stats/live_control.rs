@@ -1,0 +1,212 @@
+//! [`Control`] of the edge that runs.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Instant,
+};
+
+use balance::{OperationalState, ServerId, WeightChange};
+
+use super::{
+    clear,
+    collect::{self, hard_maxconn},
+    control::{
+        Control, FrontendChange, Health, PortChange, ProcessChange, ProxyName, Refusal, ServerChange, ServerRef,
+    },
+    view::{Detail, ProcessView, Product, Snapshot},
+};
+use crate::live::{Instance, LiveProxy, LiveServer, Shared, Target};
+
+/// The running edge, held on to in the instance of the moment.
+#[derive(Debug)]
+pub struct LiveControl<'a> {
+    shared: &'a Shared,
+    instance: Arc<Instance>,
+    product: Product,
+}
+
+impl<'a> LiveControl<'a> {
+    /// Holds on to what runs now.
+    #[must_use]
+    pub fn new(shared: &'a Shared) -> Self {
+        Self { shared, instance: shared.instance(), product: Product::default() }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.shared.process.milliseconds(Instant::now())
+    }
+
+    fn server(&self, server: ServerRef) -> Result<(&Arc<LiveProxy>, &Arc<LiveServer>, ServerId), Refusal> {
+        let proxy = self.instance.proxies.get(server.proxy).ok_or_else(|| Refusal::new("No such backend."))?;
+        let live = proxy.servers.get(server.server).ok_or_else(|| Refusal::new("No such server."))?;
+        Ok((proxy, live, ServerId::new(server.server)))
+    }
+
+    fn place_of(&self, proxy: usize, wanted: impl Fn(&LiveServer) -> bool) -> Option<ServerRef> {
+        let servers = &self.instance.proxies.get(proxy)?.servers;
+        servers.iter().position(|server| wanted(server)).map(|server| ServerRef { proxy, server })
+    }
+}
+
+fn name(index: usize, proxy: &LiveProxy) -> ProxyName {
+    let settings = proxy.settings();
+    ProxyName {
+        index,
+        id: settings.id,
+        name: Arc::clone(&settings.name),
+        frontend: settings.kind.has_frontend(),
+        backend: settings.kind.has_backend(),
+        stopped: settings.disabled || proxy.stopped.load(Relaxed),
+    }
+}
+
+impl Control for LiveControl<'_> {
+    fn process(&self) -> ProcessView {
+        collect::collect_process(self.shared, &self.instance, &self.product)
+    }
+
+    fn snapshot(&self, wanted: &dyn Fn(&ProxyName) -> bool, detail: Detail) -> Snapshot {
+        collect::collect(self.shared, &self.instance, &self.product, |index, proxy| wanted(&name(index, proxy)), detail)
+    }
+
+    fn proxies(&self) -> Vec<ProxyName> {
+        self.instance.proxies.iter().enumerate().map(|(index, proxy)| name(index, proxy)).collect()
+    }
+
+    fn server_named(&self, proxy: usize, name: &str) -> Option<ServerRef> {
+        self.place_of(proxy, |server| *server.config.name == *name)
+    }
+
+    fn server_numbered(&self, proxy: usize, id: u32) -> Option<ServerRef> {
+        self.place_of(proxy, |server| server.config.id == id)
+    }
+
+    fn weight(&self, server: ServerRef) -> (u32, u32) {
+        let Ok((proxy, _, id)) = self.server(server) else { return (0, 0) };
+        let stats = proxy.farm().server_stats(id, self.now_ms());
+        stats.map_or((0, 0), |stats| (stats.user_weight, stats.initial_weight))
+    }
+
+    fn change_server(&self, server: ServerRef, change: ServerChange) -> Result<Option<String>, Refusal> {
+        let (proxy, live, id) = self.server(server)?;
+        let now_ms = self.now_ms();
+        match change {
+            ServerChange::Ready => proxy.with_farm(|farm| farm.set_ready(id, now_ms)),
+            ServerChange::Drain => proxy.with_farm(|farm| farm.set_drain(id, now_ms)),
+            ServerChange::Maintain => proxy.with_farm(|farm| farm.set_maint(id, now_ms)),
+            ServerChange::Health(health) => force_health(proxy, live, id, health, now_ms)?,
+            ServerChange::Checks(enabled) => proxy
+                .with_farm(|farm| farm.set_check_enabled(id, enabled))
+                .map_err(|error| Refusal::new(error.to_string()))?,
+            ServerChange::Weight(weight) => WeightChange::parse(&weight)
+                .and_then(|weight| proxy.with_farm(|farm| farm.set_weight(id, weight, now_ms)))
+                .map_err(|error| Refusal::new(error.to_string()))?,
+            ServerChange::MaxConn(limit) => proxy.with_farm(|farm| farm.set_maxconn(id, limit, now_ms)),
+            ServerChange::Address { ip, port } => {
+                let said = change_address(live, ip, port);
+                proxy.with_farm(|farm| farm.set_resolved(id, now_ms));
+                return Ok(Some(format!("{said} by 'stats socket command'")));
+            }
+            ServerChange::CheckAddress { .. } => {
+                return Err(Refusal::new("changing the address or port of checks at run time is not supported yet"));
+            }
+            ServerChange::HostName(_) => {
+                return Err(Refusal::new(
+                    "set server <b>/<s> fqdn failed because no resolution is configured.",
+                ));
+            }
+            ServerChange::ShutSessions => live.shut_sessions(),
+        }
+        Ok(None)
+    }
+
+    fn change_frontend(&self, proxy: usize, change: FrontendChange) -> Result<bool, Refusal> {
+        let proxy = self.instance.proxies.get(proxy).ok_or_else(|| Refusal::new("No such frontend."))?;
+        let changed = match change {
+            FrontendChange::MaxConn(limit) => proxy.maxconn.swap(limit, Relaxed) != limit,
+            FrontendChange::Pause => !proxy.paused.swap(true, Relaxed),
+            FrontendChange::Resume => proxy.paused.swap(false, Relaxed),
+            FrontendChange::Stop => !proxy.stopped.swap(true, Relaxed),
+        };
+        self.shared.process.room.notify_waiters();
+        Ok(changed)
+    }
+
+    fn change_process(&self, change: ProcessChange) -> Result<(), Refusal> {
+        match change {
+            ProcessChange::MaxConn(limit) => {
+                let hard = hard_maxconn(&self.instance);
+                if limit > hard {
+                    return Err(Refusal::new("Value out of range."));
+                }
+                self.shared.process.maxconn.store(if limit == 0 { hard } else { limit }, Relaxed);
+                self.shared.process.room.notify_waiters();
+                Ok(())
+            }
+            ProcessChange::ConnectionRate(_) | ProcessChange::SessionRate(_) => {
+                Err(Refusal::new("Rate limits of the process cannot be changed at run time yet."))
+            }
+        }
+    }
+
+    fn clear_counters(&self, all: bool) {
+        clear::clear(&self.instance, all);
+    }
+
+    fn environment(&self) -> Vec<(String, String)> {
+        self.instance.config.global.environment.clone().into_iter().collect()
+    }
+}
+
+fn force_health(
+    proxy: &LiveProxy,
+    live: &LiveServer,
+    id: ServerId,
+    health: Health,
+    now_ms: u64,
+) -> Result<(), Refusal> {
+    if live.config.track.is_some() {
+        return Err(Refusal::new("cannot change health on a tracking server."));
+    }
+    let state = match health {
+        Health::Up => OperationalState::Running,
+        Health::Stopping => OperationalState::Stopping,
+        Health::Down => OperationalState::Stopped,
+    };
+    if proxy.with_farm(|farm| farm.force_health(id, state, now_ms)) {
+        Ok(())
+    } else {
+        Err(Refusal::new("health checks are not enabled on this server."))
+    }
+}
+
+/// Moves a server; what HAProxy says about it, without who did it.
+fn change_address(server: &LiveServer, ip: Option<IpAddr>, port: Option<PortChange>) -> String {
+    let Target::Inet(current) = server.target() else {
+        return "Update for the current server address family is only supported through configuration file".to_owned();
+    };
+    let mut said = Vec::new();
+    let mut wanted = current;
+    match ip {
+        Some(ip) if ip == current.ip() => said.push("no need to change the addr".to_owned()),
+        Some(ip) => {
+            said.push(format!("IP changed from '{}' to '{ip}'", current.ip()));
+            wanted = SocketAddr::new(ip, current.port());
+        }
+        None => {}
+    }
+    match port {
+        Some(PortChange::Fixed(port)) if port == current.port() => said.push("no need to change the port".to_owned()),
+        Some(PortChange::Fixed(port)) => {
+            said.push(format!("port changed from '{}' to '{port}'", current.port()));
+            wanted.set_port(port);
+        }
+        Some(PortChange::Offset(_)) => said.push("changing to a relative port is not supported yet".to_owned()),
+        None => {}
+    }
+    if wanted != current {
+        server.retarget(Target::Inet(wanted));
+    }
+    said.join(", ")
+}
