@@ -1,5 +1,7 @@
 //! Expressions evaluated by the real HAProxy and by us, on the same request.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that fails may panic")]
+
 mod support;
 
 use sample::*;

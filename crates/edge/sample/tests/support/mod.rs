@@ -366,7 +366,12 @@ impl HaProxy {
 
     /// Sends bytes and reads everything that comes back until the end.
     pub fn exchange(&self, request: &[u8]) -> Vec<u8> {
-        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        Self::exchange_with(self.port, request)
+    }
+
+    /// The same with another port that it listens on.
+    pub fn exchange_with(port: u16, request: &[u8]) -> Vec<u8> {
+        let mut socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         socket.write_all(request).unwrap();
         let mut answer = Vec::new();

@@ -4,7 +4,8 @@
 //! backtrack by what a client sends. The others (look-around, back-references, possessive groups) go to `fancy-regex`,
 //! whose backtracking is bounded; a match that passes the bound is no match.
 
-use std::borrow::Cow;
+mod dialect;
+
 use std::fmt;
 use std::ops::Range;
 
@@ -37,8 +38,8 @@ impl Regex {
     /// # Errors
     /// What is wrong with the pattern, in words.
     pub fn new(pattern: &[u8], ignore_case: bool) -> Result<Self, String> {
-        let escaped = escape_high_bytes(pattern);
-        let linear = regex::bytes::RegexBuilder::new(&escaped)
+        let translated = dialect::translate(pattern);
+        let linear = regex::bytes::RegexBuilder::new(&translated)
             .case_insensitive(ignore_case)
             .unicode(false)
             .size_limit(COMPILED_BYTES_MAX)
@@ -46,7 +47,7 @@ impl Regex {
         let engine = match linear {
             Ok(regex) => Engine::Linear(regex),
             Err(first) => {
-                let backtracking = fancy_regex::RegexBuilder::new(&escaped)
+                let backtracking = fancy_regex::RegexBuilder::new(&translated)
                     .bytes_mode(fancy_regex::BytesMode::Ascii)
                     .case_insensitive(ignore_case)
                     .backtrack_limit(BACKTRACK_LIMIT)
@@ -145,23 +146,5 @@ fn reason(error: &regex::Error) -> String {
     match text.rsplit_once("error: ") {
         Some((_, reason)) => reason.to_owned(),
         None => text,
-    }
-}
-
-/// The pattern as text in which bytes above 127 are written `\xNN`: patterns need not be UTF-8.
-fn escape_high_bytes(pattern: &[u8]) -> Cow<'_, str> {
-    match std::str::from_utf8(pattern) {
-        Ok(text) if text.is_ascii() => Cow::Borrowed(text),
-        _ => {
-            let mut text = String::with_capacity(pattern.len() * 2);
-            for byte in pattern {
-                if byte.is_ascii() {
-                    text.push(char::from(*byte));
-                } else {
-                    text.push_str(&format!("\\x{byte:02x}"));
-                }
-            }
-            Cow::Owned(text)
-        }
     }
 }
