@@ -69,9 +69,9 @@ fn capture(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         }
         (word, _) => {
             let at = if matches!(word, "request" | "response") { 2 } else { 1 };
-            Err(wrong("'capture' expects 'cookie' or 'request header' or 'response header'.", at)
-                .expected("cookie, request header or response header")
-                .nearest(word, ["cookie", "request", "response"]))
+            let problem = wrong("'capture' expects 'cookie' or 'request header' or 'response header'.", at)
+                .expected("cookie, request header or response header");
+            Err(if at == 1 { problem.nearest(word, ["cookie", "request", "response"]) } else { problem })
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{
     check_steps::{argument, format},
     checks::PLACES,
     reply::literal,
-    words::{around, lenient_integer, wrong},
+    words::{around, lenient_integer, regex, wrong},
 };
 use crate::{
     diagnostics::Problem,
@@ -167,9 +167,9 @@ impl Parser {
         }
         self.what = Some(match name {
             "status" => CheckExpectation::Status(status_ranges(line, value)?),
-            "rstatus" => CheckExpectation::StatusRegex(scope.regex(line, value, false)?),
+            "rstatus" => CheckExpectation::StatusRegex(regex(scope, line, value, false)?),
             "string" => CheckExpectation::Body(line.bytes(value).to_vec()),
-            "rstring" => CheckExpectation::BodyRegex(scope.regex(line, value, false)?),
+            "rstring" => CheckExpectation::BodyRegex(regex(scope, line, value, false)?),
             _ => CheckExpectation::BodyFormat(format(scope, line, value)?),
         });
         Ok(index + 2)
@@ -264,7 +264,7 @@ fn text_match(
         return Err(wrong(message, at).expected("a pattern"));
     }
     let pattern = match method {
-        "reg" => StringMatch::Regex(scope.regex(line, at, ignore_case)?),
+        "reg" => StringMatch::Regex(regex(scope, line, at, ignore_case)?),
         _ => {
             let format = if is_format { format(scope, line, at)? } else { literal(scope, line, at, text, PLACES)? };
             match method {

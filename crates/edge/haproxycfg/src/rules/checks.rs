@@ -195,9 +195,12 @@ fn http_check(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         )
         .nearest(word, crate::table::supported_names(Group::HttpCheck)));
     }
-    scope
-        .dispatch(line, 1, Group::HttpCheck)
-        .map_err(|problem| around(problem, |error| format!("'http-check {word}' : {error}.")))
+    scope.dispatch(line, 1, Group::HttpCheck).map_err(|problem| {
+        around(problem, |error| {
+            let whole = error.starts_with("'http-check");
+            if whole { format!("{error}.") } else { format!("'http-check {word}' : {error}.") }
+        })
+    })
 }
 
 fn disable_on_404(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {

@@ -16,7 +16,7 @@ fn check(response: &[u8]) -> Result<(), String> {
     if response.is_empty() {
         return Ok(());
     }
-    let unparsable = |offset: usize| format!("unabled to parse headers (error offset: {offset})");
+    let unparsable = |offset: usize| format!("unable to parse headers (error offset: {offset})");
     let start = response.iter().position(|byte| !b"\r\n".contains(byte)).ok_or_else(|| unparsable(0))?;
     let mut offset = start;
     let mut lines = Vec::new();
@@ -157,10 +157,10 @@ mod tests {
             ),
             ("HTTP/1.1 103 Early\r\n\r\n", Err("invalid http status code for an error message (103)")),
             ("HTTP/2 200 OK\r\n\r\n", Err("invalid http version (HTTP/2)")),
-            ("HTTP/1.1 200 OK\r\nno colon\r\n\r\n", Err("unabled to parse headers (error offset: 17)")),
-            ("HTTP/1.1 200 OK\r\nA: b\r\n", Err("unabled to parse headers (error offset: 23)")),
-            ("<html>hello</html>\n\n", Err("unabled to parse headers (error offset: 0)")),
-            ("\r\n\r\n", Err("unabled to parse headers (error offset: 0)")),
+            ("HTTP/1.1 200 OK\r\nno colon\r\n\r\n", Err("unable to parse headers (error offset: 17)")),
+            ("HTTP/1.1 200 OK\r\nA: b\r\n", Err("unable to parse headers (error offset: 23)")),
+            ("<html>hello</html>\n\n", Err("unable to parse headers (error offset: 0)")),
+            ("\r\n\r\n", Err("unable to parse headers (error offset: 0)")),
         ] {
             assert_eq!(check(response.as_bytes()), expected.map_err(str::to_owned), "{response:?}");
         }

@@ -28,6 +28,13 @@ pub(super) fn is_final(action: &HttpAction) -> bool {
     }
 }
 
+/// What is wrong with a rule's action.
+fn in_rule(scope: &mut Scope<'_>, problem: Problem, name: &str, word: &str) -> Problem {
+    let kind = scope.kind_word();
+    let proxy = scope.proxy().proxy.name.clone();
+    around(problem, |error| format!("error detected in {kind} '{proxy}' while parsing '{name} {word}' rule : {error}."))
+}
+
 /// The rule whose action stands at `index`; none when the action has no effect here.
 pub(super) fn rule(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<Option<Rule<HttpAction>>, Problem> {
     let ruleset = Ruleset::of(line, index);
@@ -35,7 +42,7 @@ pub(super) fn rule(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<O
     let word = line.word(index);
     if table::find(ruleset.group(), word).is_none() {
         if let Some(problem) = variables::incomplete_action(word, index) {
-            return Err(problem);
+            return Err(in_rule(scope, problem, name, word));
         }
         let known: Vec<&str> = table::supported_names(ruleset.group()).collect();
         let listed = known.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
@@ -49,13 +56,7 @@ pub(super) fn rule(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<O
     let action = match keyword.parse {
         Parse::HttpAction(parse) => match parse(scope, line, &mut end) {
             Ok(action) => Some(action),
-            Err(problem) => {
-                let kind = scope.kind_word();
-                let proxy = scope.proxy().proxy.name.clone();
-                return Err(around(problem, |error| {
-                    format!("error detected in {kind} '{proxy}' while parsing '{name} {word}' rule : {error}.")
-                }));
-            }
+            Err(problem) => return Err(in_rule(scope, problem, name, word)),
         },
         _ => {
             // Known and without effect: its arguments are skipped, its condition is still checked.

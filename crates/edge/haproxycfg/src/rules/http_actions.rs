@@ -6,7 +6,7 @@ use super::{
     common, redirect, reply,
     ruleset::Ruleset,
     variables,
-    words::{header_name, is_condition, leading_integer, wrong},
+    words::{around, header_name, is_condition, leading_integer, regex, wrong},
 };
 use crate::{
     args,
@@ -141,7 +141,7 @@ pub(super) fn delete_header(scope: &mut Scope<'_>, line: &Line, index: &mut usiz
         "beg" => HeaderMatch::Prefix(name),
         "end" => HeaderMatch::Suffix(name),
         "sub" => HeaderMatch::Contains(name),
-        "reg" => HeaderMatch::Regex(scope.regex(line, at, false)?),
+        "reg" => HeaderMatch::Regex(regex(scope, line, at, false)?),
         _ => {
             let message = format!("-m with unsupported matching method '{method}'");
             return Err(wrong(message, *index).expected(expected));
@@ -157,7 +157,7 @@ pub(super) fn replace_header(scope: &mut Scope<'_>, line: &Line, index: &mut usi
     let whole = line.word(*index) == "replace-header";
     let at = arguments(line, index, 3, "expects exactly 3 arguments", "<name> <match-regex> <replace-fmt>")?;
     let name = line.word(at).to_owned();
-    let regex = scope.regex(line, at + 1, false)?;
+    let regex = regex(scope, line, at + 1, false)?;
     let places = ruleset.places(scope);
     let format = scope.log_format(line, at + 2, places)?;
     *index += 3;
@@ -177,7 +177,7 @@ pub(super) fn replace_uri(scope: &mut Scope<'_>, line: &Line, index: &mut usize)
     exactly(line, at + 2, message, expected)?;
     let regex = scope
         .regex(line, at, false)
-        .map_err(|problem| super::words::around(problem, |error| format!("failed to parse the regex : {error}")))?;
+        .map_err(|problem| around(problem, |error| format!("failed to parse the regex : {error}")))?;
     let places = scope.request_places();
     let format = scope.log_format(line, at + 1, places)?;
     *index += 2;
@@ -320,7 +320,10 @@ pub(super) fn wait_for_body(scope: &mut Scope<'_>, line: &Line, index: &mut usiz
         if keyword == "time" {
             time = Some(args::time(scope, line, *index + 1, Unit::Millisecond)?);
         } else {
-            at_least = usize::try_from(args::size(line, *index + 1)?).unwrap_or(usize::MAX);
+            let size = args::size(line, *index + 1).map_err(|problem| {
+                around(problem, |error| error.replace(&format!("<{}>", line.word(0)), "<at-least>"))
+            })?;
+            at_least = usize::try_from(size).unwrap_or(usize::MAX);
         }
         *index += 2;
     }

@@ -7,9 +7,12 @@ const CHAPTER: &str = "4.2";
 /// A keyword that HAProxy 2.1 removed.
 macro_rules! removed {
     ($name:literal, $instead:literal) => {
+        removed!($name, $instead, $instead)
+    };
+    ($name:literal, $instead:literal, $example:literal) => {
         Keyword::new(Group::Proxy, $name, "<arguments>", CHAPTER)
             .sections(Sections::ALL)
-            .doc(concat!("Gone since HAProxy 2.1: use '", $instead, "'."), $instead)
+            .doc(concat!("Gone since HAProxy 2.1: use '", $instead, "'."), $example)
             .removed(concat!(
                 "The '",
                 $name,
@@ -49,8 +52,16 @@ pub(super) const KEYWORDS: &[Keyword] = &[
             "The 'block' directive is not supported anymore since HAProxy 2.1. Use 'http-request deny' which uses the \
              exact same syntax.",
         ),
-    removed!("cliexp", "http-request replace-header"),
-    removed!("reqrep", "http-request replace-header"),
+    removed!(
+        "cliexp",
+        "http-request replace-path', 'http-request replace-uri' or 'http-request replace-header",
+        "http-request replace-path /old/(.*) /new/\\1"
+    ),
+    removed!(
+        "reqrep",
+        "http-request replace-path', 'http-request replace-uri' or 'http-request replace-header",
+        "http-request replace-path /old/(.*) /new/\\1"
+    ),
     removed!("reqirep", "http-request replace-header"),
     removed!("reqdel", "http-request del-header"),
     removed!("reqidel", "http-request del-header"),

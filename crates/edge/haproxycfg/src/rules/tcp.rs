@@ -106,7 +106,7 @@ pub(super) fn set_priority(scope: &mut Scope<'_>, line: &Line, index: &mut usize
 pub(super) fn switch_mode(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
     *index += 1;
     let word = line.word(*index);
-    let name = "'content switch-mode'";
+    let name = "'tcp-request switch-mode'";
     if word.is_empty() {
         return Err(wrong(format!("{name} expects a mode as argument."), *index).expected("http"));
     }

@@ -14,7 +14,24 @@ pub(super) fn is_condition(word: &str) -> bool {
 /// The same problem with more said around its message.
 pub(super) fn around(mut problem: Problem, context: impl FnOnce(&str) -> String) -> Problem {
     problem.message = context(problem.message.trim_end_matches('.'));
+    if problem.nearest.is_some() {
+        // The nearest word continues the sentence.
+        problem.message.truncate(problem.message.trim_end_matches('.').len());
+    }
     problem
+}
+
+/// The word at `index` as a regular expression.
+pub(super) fn regex(
+    scope: &mut Scope<'_>,
+    line: &Line,
+    index: usize,
+    ignore_case: bool,
+) -> Result<sample::Regex, Problem> {
+    let word = line.word(index);
+    scope
+        .regex(line, index, ignore_case)
+        .map_err(|problem| around(problem, |error| format!("regex '{word}' is invalid (error={error})")))
 }
 
 /// A number at the start of a word as C's `strtol` reads it, and what follows it.

@@ -247,6 +247,36 @@ fn hostile_lines_end_in_errors() {
     }
 }
 
+/// Words of right and wrong lines in any order: reading comes back, and says why it refuses.
+#[test]
+fn shuffled_words_come_back() {
+    let cases = super::cases();
+    let words: Vec<&str> = cases.iter().flat_map(|case| case.text.split(' ')).filter(|word| *word != "##").collect();
+    let firsts: Vec<&str> = cases.iter().filter_map(|case| case.text.split(' ').next()).collect();
+    let seed = 0x9e37_79b9_7f4a_7c15_u64;
+    println!("seed {seed:#x}");
+    let mut state = seed;
+    let mut draw = |most: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state % most as u64).unwrap()
+    };
+    let mut accepted = 0;
+    for _ in 0..4_000 {
+        let mut line = firsts[draw(firsts.len())].to_owned();
+        for _ in 0..draw(7) {
+            line.push(' ');
+            line.push_str(words[draw(words.len())]);
+        }
+        let parsed = read(&frontend(&line));
+        let refused = parsed.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Alert);
+        assert_eq!(parsed.config.is_none(), refused, "{line}");
+        accepted += usize::from(!refused);
+    }
+    assert!(accepted > 10, "{accepted}");
+}
+
 /// Every keyword says what it does, and the example of a supported one is right.
 #[test]
 fn examples_are_right() {
