@@ -1,6 +1,6 @@
 //! A service that echoes lines: the smallest role, and the one that the tests of this crate drive.
 //!
-//! `echo CONFIGURATION [--single] [--daemon] [--pidfile FILE] [--control PATH] [--sf PID] [--st PID] [-x SOCKET]`
+//! `echo CONFIGURATION [--single] [--daemon] [--pidfile FILE] [--control PATH|ADDRESS] [--sf PID] [--st PID] [-x SOCKET]`
 //!
 //! The configuration is a file of lines:
 //!
@@ -343,7 +343,11 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<(Echo, Options), S
             "--single" => options.mode = Mode::Single,
             "--daemon" => options.daemon = true,
             "--pidfile" => options.pidfile = Some(next()?.into()),
-            "--control" => options.control.push(ListenSpec::new("control", Address::Unix(next()?.into()))),
+            "--control" => {
+                let word = next()?;
+                let address = word.parse().map_or_else(|_| Address::Unix(word.into()), Address::Ip);
+                options.control.push(ListenSpec::new("control", address));
+            }
             "-x" => options.take_sockets_from = Some(next()?.into()),
             "--sf" | "--st" => {
                 let how = if word == "--sf" { EndOldProcesses::Finish } else { EndOldProcesses::Terminate };

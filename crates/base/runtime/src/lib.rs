@@ -23,6 +23,6 @@ pub mod workers;
 
 pub use listen::{
     AcceptMode, Accepted, Acceptor, AcceptorHandle, AcceptorSeed, Address, ConnectionGuard, ListenSpec, Listener, Peer,
-    Stream, UnixPermissions,
+    Stream, UnixPermissions, abstract_address,
 };
 pub use workers::{WorkerContext, WorkerOptions, Workers};

@@ -5,9 +5,8 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::UnixStream;
 use support::*;
 
 /// How many connections each worker got of `count` that are open at the same time.
@@ -111,7 +110,7 @@ fn unix_sockets_of_both_kinds() {
     // What stands in the way from a former run is replaced.
     std::fs::write(&path, "").unwrap();
     let mut service = setup.start();
-    let abstract_address = SocketAddr::from_abstract_name(name).unwrap();
+    let abstract_address = runtime::abstract_address(&name).unwrap();
     let through_file = |service: &Service| {
         let stream = UnixStream::connect(service.folder.0.join("socket")).unwrap();
         Connection::over(stream).echo("x").unwrap()

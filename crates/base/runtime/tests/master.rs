@@ -453,13 +453,19 @@ fn two_hundred_reloads_leave_nothing_behind() {
 #[test]
 fn the_control_socket_answers() {
     use runtime::process::control::{Target, request};
-    let service = Setup::new(PLAIN).arguments(&["--control", "DIR/control"]).start();
+    let address = format!("127.0.0.1:{}", free_port());
+    let service = Setup::new(PLAIN).arguments(&["--control", "DIR/control", "--control", &address]).start();
     let path = Target::Path(service.folder.0.join("control"));
     let table = request(&path, "show proc").unwrap().text;
     assert!(table.contains(&format!("{:<15} master", service.pid)), "{table}");
     assert!(table.contains(&format!("# workers\n{:<15} worker", service.worker())), "{table}");
     assert!(request(&path, "reload").unwrap().success);
     assert!(request(&path, "what").unwrap().text.contains("reload"));
+    let mut stream = std::net::TcpStream::connect(&address).unwrap();
+    std::io::Write::write_all(&mut stream, b"show proc\n").unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut text).unwrap();
+    assert!(text.contains("master"), "{text}");
     // Clients that say nothing, too much, or go away do no harm.
     use std::io::Write as _;
     let connect = || std::os::unix::net::UnixStream::connect(service.folder.0.join("control")).unwrap();

@@ -112,7 +112,7 @@ fn sockets_are_taken_from_an_old_process() {
         let held = inode(new.pid);
         assert!(before.iter().filter(|link| held.contains(link)).count() >= 4, "{before:?} {held:?}");
         let name = format!("tidegate-x-{}", new.port);
-        let address = SocketAddr::from_abstract_name(name).unwrap();
+        let address = runtime::abstract_address(&name).unwrap();
         let stream = std::os::unix::net::UnixStream::connect_addr(&address).unwrap();
         assert_eq!(Connection::over(stream).echo("x").unwrap().greeting, "new");
         let stream = std::os::unix::net::UnixStream::connect(format!("{folder}/echo")).unwrap();

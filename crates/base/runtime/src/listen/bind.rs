@@ -4,13 +4,15 @@
 //! ([`begin`]). Otherwise the kernel would give it connections, as a member of a group that shares a port, that nobody
 //! accepts yet, and would reset them should the configuration fail.
 
-use super::spec::{Address, ListenSpec};
+use super::spec::{Address, ListenSpec, abstract_name};
 use crate::system;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::ffi::OsStr;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -232,7 +234,9 @@ fn stage_abstract(spec: &ListenSpec, name: &str) -> Result<OwnedFd, BindError> {
     let fail = |what| move |error| BindError::new(spec, what, error);
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(fail("cannot create a socket"))?;
     socket.set_nonblocking(true).map_err(fail("cannot create a socket"))?;
-    let address = SockAddr::unix(format!("\0{name}")).map_err(fail("cannot bind socket"))?;
+    let name = abstract_name(name).map_err(fail("cannot bind socket"))?;
+    let address = SockAddr::unix(OsStr::from_bytes(&[b"\0", name.as_slice()].concat()));
+    let address = address.map_err(fail("cannot bind socket"))?;
     socket.bind(&address).map_err(fail("cannot bind socket"))?;
     listen(spec, &socket)?;
     Ok(socket.into())

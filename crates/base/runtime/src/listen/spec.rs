@@ -2,8 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -98,7 +101,8 @@ pub enum Address {
     Ip(SocketAddr),
     /// A unix socket with a file.
     Unix(PathBuf),
-    /// A unix socket in the abstract name space (`abns@`); the name without its leading zero byte.
+    /// A unix socket in the abstract name space (`abns@`); the name without its leading zero byte. Clients connect to
+    /// [`abstract_address`].
     Abstract(String),
     /// A listening socket that was inherited under this number (`fd@`).
     Inherited(RawFd),
@@ -116,6 +120,24 @@ impl fmt::Display for Address {
             Self::SocketPair(number) => write!(formatter, "sockpair@{number}"),
         }
     }
+}
+
+/// The bytes of an abstract socket's name after the leading zero.
+const ABSTRACT_NAME: usize = 107;
+
+/// The address of `abns@NAME`: as HAProxy's, the name is filled up with zero bytes to the longest possible one, which
+/// makes it another name than the short one.
+pub fn abstract_address(name: &str) -> io::Result<net::SocketAddr> {
+    net::SocketAddr::from_abstract_name(abstract_name(name)?)
+}
+
+pub(crate) fn abstract_name(name: &str) -> io::Result<[u8; ABSTRACT_NAME]> {
+    let mut bytes = [0; ABSTRACT_NAME];
+    match bytes.get_mut(..name.len()) {
+        Some(start) => start.copy_from_slice(name.as_bytes()),
+        None => return Err(io::Error::new(io::ErrorKind::InvalidInput, "the name is too long")),
+    }
+    Ok(bytes)
 }
 
 /// How connections get to the workers.

@@ -5,6 +5,8 @@
 //! tokio's does not stay exclusive, as the kernel passes a wake-up of a nested epoll on to every outer one. So each
 //! worker has a small thread that does nothing but wait in an epoll of its own, accept, and pass the connection on.
 //! A thread that blocks in `accept` itself would be woken exclusively too, but could be neither paused nor stopped.
+//! Measured on two cores with two clients, context switches a connection: 2.1 with two workers, 2.2 with 16 and 2.4
+//! with 48; with the socket in every worker's own epoll 1.1, 16.6 and 43.5.
 //!
 //! `dispatch` is the same thread, once for the process, with all workers as its sinks: each connection goes to the
 //! one that holds the fewest.

@@ -119,5 +119,5 @@ fn key_of(socket: &OwnedFd) -> Option<String> {
         return Some(format!("unix@{place}"));
     }
     let name = address.as_abstract_namespace()?;
-    Some(format!("abns@{}", std::str::from_utf8(name).ok()?))
+    Some(format!("abns@{}", std::str::from_utf8(name).ok()?.trim_end_matches('\0')))
 }

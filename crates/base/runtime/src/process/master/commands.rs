@@ -1,7 +1,7 @@
 //! What a master's control sockets are asked, and its answers.
 
 use super::{Control, Input, Master};
-use crate::listen::SocketTable;
+use crate::listen::{SocketTable, begin};
 use crate::log;
 use crate::process::control::{self, Asked, Reply};
 use crate::process::machine::{Event, RequestId, SIGTERM};
@@ -24,6 +24,7 @@ impl<R: Role> Master<R> {
                 .and_then(|prepared| table.commit(prepared))
                 .map_err(io::Error::other)?;
             for (_, socket) in table.iter().filter(|(key, _)| added.contains(key)) {
+                begin(spec, socket)?;
                 self.control.push(Control { socket: socket.try_clone()?, open_to_all: true });
             }
         }
