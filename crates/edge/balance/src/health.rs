@@ -178,8 +178,7 @@ pub enum Observation {
     ConnectionError,
     /// A response that was fine.
     ResponseOk,
-    /// A response with a status that tells of a broken server (HAProxy: 100 to 599 are fine except 5xx other than 501
-    /// and 505).
+    /// A response with a status that tells of a broken server; see `Observation::of_status`.
     ResponseStatus,
     /// Headers of a response that were not valid.
     ResponseHeaders,
@@ -194,6 +193,14 @@ pub enum Observation {
 }
 
 impl Observation {
+    /// What the status of a response tells: those from 500 on are errors, except 501 and 505, which a client can cause.
+    pub fn of_status(status: u16) -> Self {
+        match status {
+            100..=499 | 501 | 505 => Self::ResponseOk,
+            _ => Self::ResponseStatus,
+        }
+    }
+
     /// The description in messages.
     pub fn description(self) -> &'static str {
         match self {

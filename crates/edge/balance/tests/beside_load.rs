@@ -110,6 +110,8 @@ impl<'a> Load<'a> {
 
     fn open(&mut self, uri: &str, request: Request, headers: &str) {
         self.now_ms += 1;
+        // No two requests in the same millisecond: between a server's queue and the backend's, that would be a draw.
+        thread::sleep(Duration::from_millis(2));
         let client = self.next;
         self.next += 1;
         let key = match &self.farm.config().algorithm {

@@ -7,7 +7,8 @@ use crate::server::OperationalState;
 use crate::{AdminFlagError, ServerId};
 
 use super::Farm;
-use super::state::{Cause, append_check};
+use super::state::Cause;
+use super::words::append_check;
 
 impl<W> Farm<W> {
     /// When the next check of a server is due; `None` if it is not checked or a check is running.

@@ -1,5 +1,6 @@
 //! The farm: choosing, slots, and what goes in and out.
 
+mod admin;
 mod check;
 mod queue;
 mod snapshot;
@@ -7,6 +8,7 @@ mod state;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::collections::VecDeque;
 
@@ -21,9 +23,10 @@ use crate::{ServerId, Ticket};
 
 use self::queue::Queues;
 
+pub use self::admin::{AdminFlagError, Followed, WeightChange, WeightError};
 pub use self::queue::{Claim, QueuePosition};
 pub use self::snapshot::ServerSnapshot;
-pub use self::state::{AdminFlagError, Followed, WeightChange, WeightError};
+
 pub use self::stats::{BackendStats, CheckView, ServerStats, ServerStatus};
 
 /// What is known about a request when a server is chosen for it.

@@ -11,96 +11,15 @@
 //!   +--> NOLB (404) ----check failed----------+      UP <-- drain, ready --> DRAIN
 //! ```
 
-use thiserror::Error;
-
 use crate::ServerId;
-use crate::event::{ConsoleLevel, Event, LogLevel, Message, ShutdownReason};
+use crate::event::{Event, LogLevel, ShutdownReason};
 use crate::server::{AdminState, OperationalState};
 
 use super::Farm;
+use super::words::append_flag_cause;
 
 /// Delay between two steps of a slow start, in milliseconds.
 const WARMUP_STEP_MS: u64 = 1_000;
-/// Relative weights above this many percent all count as this many.
-const RELATIVE_WEIGHT_MAX: i64 = 25_600;
-
-/// A wanted weight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WeightChange {
-    /// This weight, 0 to 256. 0 drains.
-    Absolute(i64),
-    /// This many percent of the weight in the configuration.
-    Percent(i64),
-}
-
-impl WeightChange {
-    /// Reads `50` or `50%`, as `set weight` and agents write it.
-    pub fn parse(text: &str) -> Result<Self, WeightError> {
-        if text.is_empty() {
-            return Err(WeightError::Missing);
-        }
-        let number = text.strip_suffix('%').unwrap_or(text);
-        let digits = number.bytes().skip(usize::from(number.starts_with(['-', '+']))).take_while(u8::is_ascii_digit);
-        let len = digits.count();
-        if len == 0 {
-            return Err(WeightError::NotANumber);
-        }
-        let Ok(value) = number.parse::<i64>() else {
-            let all_digits = len == number.len() - usize::from(number.starts_with(['-', '+']));
-            return Err(if all_digits { WeightError::OutOfRange } else { WeightError::TrailingGarbage });
-        };
-        Ok(if number.len() == text.len() { Self::Absolute(value) } else { Self::Percent(value) })
-    }
-}
-
-/// Why a weight was refused; worded as HAProxy's answers on its socket.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum WeightError {
-    /// Nothing was given.
-    #[error("Require <weight> or <weight%>.")]
-    Missing,
-    /// It does not start with a number.
-    #[error("Empty weight string empty or preceded by garbage")]
-    NotANumber,
-    /// Something follows the number.
-    #[error("Trailing garbage in weight string")]
-    TrailingGarbage,
-    /// A negative percentage.
-    #[error("Relative weight must be positive.")]
-    NegativePercent,
-    /// An absolute weight above 256 or below 0.
-    #[error("Absolute weight can only be between 0 and 256 inclusive.")]
-    OutOfRange,
-    /// The algorithm cannot follow changes of weight.
-    #[error("Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.")]
-    StaticAlgorithm,
-    /// There is no such server.
-    #[error("No such server.")]
-    UnknownServer,
-}
-
-/// Why a change was refused.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum AdminFlagError {
-    /// There is no such server.
-    #[error("No such server.")]
-    UnknownServer,
-    /// Checks cannot be switched on for a server that has none.
-    #[error("Health check was not configured on this server, cannot enable.")]
-    NoCheck,
-}
-
-/// What a server that others `track` passes on to them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Followed {
-    pub(super) state: OperationalState,
-    pub(super) maint: bool,
-    pub(super) drain: bool,
-    pub(super) enabled: bool,
-    pub(super) health: u32,
-    pub(super) rise: u32,
-    pub(super) fall: u32,
-}
 
 /// Why an operational state changes, for the message.
 #[derive(Clone, Debug, Default)]
@@ -114,121 +33,7 @@ pub(super) enum Cause {
     Text(String),
 }
 
-/// An administrative flag, and why.
-#[derive(Clone, Copy, Debug)]
-struct Flag<'a> {
-    flag: AdminState,
-    cause: &'a str,
-}
-
 impl<W> Farm<W> {
-    /// Puts a server into maintenance (`set server state maint`, `disable server`): no traffic, no checks.
-    pub fn set_maint(&mut self, server: ServerId, now_ms: u64) {
-        self.set_flag(server, Flag { flag: AdminState::FORCED_MAINT, cause: "" }, now_ms);
-        self.clear_flag(server, AdminState::FORCED_DRAIN, now_ms);
-    }
-
-    /// Puts a server into drain (`set server state drain`): no new visitors, those who are bound to it may stay.
-    pub fn set_drain(&mut self, server: ServerId, now_ms: u64) {
-        self.set_flag(server, Flag { flag: AdminState::FORCED_DRAIN, cause: "" }, now_ms);
-        self.clear_flag(server, AdminState::FORCED_MAINT, now_ms);
-    }
-
-    /// Ends maintenance and drain (`set server state ready`, `enable server`).
-    pub fn set_ready(&mut self, server: ServerId, now_ms: u64) {
-        self.clear_flag(server, AdminState::FORCED_DRAIN, now_ms);
-        self.clear_flag(server, AdminState::FORCED_MAINT, now_ms);
-    }
-
-    /// Puts a server into maintenance because its name no longer resolves; `cause` goes into the message.
-    pub fn set_unresolved(&mut self, server: ServerId, cause: &str, now_ms: u64) {
-        self.set_flag(server, Flag { flag: AdminState::RESOLUTION_MAINT, cause }, now_ms);
-    }
-
-    /// Ends maintenance for lack of an address.
-    pub fn set_resolved(&mut self, server: ServerId, now_ms: u64) {
-        self.clear_flag(server, AdminState::RESOLUTION_MAINT, now_ms);
-    }
-
-    /// What those who `track` this server are to be told.
-    pub fn followed(&self, server: ServerId) -> Option<Followed> {
-        let server = self.pool.servers.find(server)?;
-        Some(Followed {
-            state: server.next.state,
-            maint: server.next.admin.is_maint(),
-            drain: server.next.admin.is_drain(),
-            enabled: server.check.enabled,
-            health: server.check.health,
-            rise: server.check.rise(),
-            fall: server.check.fall(),
-        })
-    }
-
-    /// Brings a server with `track` in line with the one it follows.
-    pub fn follow(&mut self, server: ServerId, followed: &Followed, now_ms: u64) {
-        if self.pool.servers.find(server).is_none() {
-            return;
-        }
-        let check = &mut self.pool.servers[server].check;
-        check.config =
-            Some(crate::CheckConfig { rise: followed.rise, fall: followed.fall, ..check.config.unwrap_or_default() });
-        check.health = followed.health;
-        self.pool.servers[server].followed_check = followed.enabled;
-        // What is new comes before what ends, or the server would be ready for a moment in between.
-        if followed.maint {
-            self.set_flag(server, Flag { flag: AdminState::INHERITED_MAINT, cause: "" }, now_ms);
-        }
-        if followed.drain {
-            self.set_flag(server, Flag { flag: AdminState::INHERITED_DRAIN, cause: "" }, now_ms);
-        } else {
-            self.clear_flag(server, AdminState::INHERITED_DRAIN, now_ms);
-        }
-        if !followed.maint {
-            self.clear_flag(server, AdminState::INHERITED_MAINT, now_ms);
-        }
-        match followed.state {
-            OperationalState::Stopped => self.mark_stopped(server, Cause::None, now_ms),
-            OperationalState::Stopping => self.mark_stopping(server, Cause::None, now_ms),
-            OperationalState::Starting | OperationalState::Running => self.mark_running(server, Cause::None, now_ms),
-        }
-    }
-
-    /// Changes a server's weight (`set weight`).
-    pub fn set_weight(&mut self, server: ServerId, change: WeightChange, now_ms: u64) -> Result<(), WeightError> {
-        let Some(target) = self.pool.servers.find(server) else { return Err(WeightError::UnknownServer) };
-        let weight = match change {
-            WeightChange::Percent(percent) if percent < 0 => return Err(WeightError::NegativePercent),
-            WeightChange::Percent(percent) => (i64::from(target.initial_weight) * percent.min(RELATIVE_WEIGHT_MAX)
-                / 100)
-                .min(i64::from(crate::config::WEIGHT_MAX)),
-            WeightChange::Absolute(weight) => weight,
-        };
-        let Ok(weight) = u32::try_from(weight) else { return Err(WeightError::OutOfRange) };
-        if weight > crate::config::WEIGHT_MAX {
-            return Err(WeightError::OutOfRange);
-        }
-        if weight != 0 && weight != target.initial_weight && !self.engine.is_dynamic() {
-            return Err(WeightError::StaticAlgorithm);
-        }
-        self.pool.servers[server].user_weight = weight;
-        self.recalculate_weight(server, now_ms);
-        self.apply(server, Cause::None, "", now_ms);
-        Ok(())
-    }
-
-    /// Changes a server's `maxconn` (`set maxconn server`). `minconn` follows it when the limit is a fixed one.
-    pub fn set_maxconn(&mut self, server: ServerId, maxconn: u32, now_ms: u64) {
-        if self.pool.servers.find(server).is_none() {
-            return;
-        }
-        let target = &mut self.pool.servers[server];
-        if target.maxconn == target.minconn {
-            target.minconn = maxconn;
-        }
-        target.maxconn = maxconn;
-        self.serve_queues(server, now_ms);
-    }
-
     /// When `handle_timeout` is to be called next: a step of someone's slow start.
     pub fn poll_timeout_ms(&self) -> Option<u64> {
         self.pool.servers.iter().filter_map(|server| server.warmup_due_ms).min()
@@ -281,24 +86,6 @@ impl<W> Farm<W> {
         }
         server.next.state = OperationalState::Stopping;
         self.apply(id, cause, "", now_ms);
-    }
-
-    fn set_flag(&mut self, id: ServerId, flag: Flag<'_>, now_ms: u64) {
-        if self.pool.servers.find(id).is_none_or(|server| server.next.admin.contains(flag.flag)) {
-            return;
-        }
-        let server = &mut self.pool.servers[id];
-        server.next.admin = server.next.admin.with(flag.flag);
-        self.apply(id, Cause::None, flag.cause, now_ms);
-    }
-
-    fn clear_flag(&mut self, id: ServerId, flag: AdminState, now_ms: u64) {
-        if self.pool.servers.find(id).is_none_or(|server| !server.next.admin.contains(flag)) {
-            return;
-        }
-        let server = &mut self.pool.servers[id];
-        server.next.admin = server.next.admin.without(flag);
-        self.apply(id, Cause::None, "", now_ms);
     }
 
     /// Computes the next weight from the user's weight and the progress of a slow start, which ends here in time.
@@ -563,105 +350,11 @@ impl<W> Farm<W> {
         }
     }
 
-    fn backend_went_down(&mut self, now_ms: u64) {
-        self.last_change_ms = now_ms;
-        self.counters.went_down += 1;
-        let (kind, name) = (self.config.proxy_type.name(), &self.config.name);
-        self.events.push_back(Event::Message(Message {
-            level: LogLevel::Emergency,
-            console_level: ConsoleLevel::Alert,
-            text: format!("{kind} {name} has no server available!"),
-            console_text: format!("{kind} '{name}' has no server available!"),
-        }));
-    }
-
     /// Accounts for the time without servers, if there is none now.
     fn backend_comes_up(&mut self, now_ms: u64) {
         if self.pool.active + self.pool.backup == 0 {
             self.down_time_s += (now_ms / 1_000).saturating_sub(self.last_change_ms / 1_000);
             self.last_change_ms = now_ms;
         }
-    }
-
-    /// The start of every message about a server.
-    pub(super) fn subject(&self, id: ServerId, what: &str) -> String {
-        let server = &self.pool.servers[id];
-        let backup = if server.config.backup { "Backup " } else { "" };
-        format!("{backup}Server {}/{}{what}", self.config.name, server.config.name)
-    }
-
-    pub(super) fn say(&mut self, level: LogLevel, mut text: String) {
-        text.push('.');
-        self.events.push_back(Event::Message(Message {
-            level,
-            console_level: ConsoleLevel::Warning,
-            console_text: text.clone(),
-            text,
-        }));
-    }
-
-    /// Adds the cause of a change, and where it leaves the backend.
-    pub(super) fn append_status(
-        &self,
-        text: &mut String,
-        id: ServerId,
-        cause: &Cause,
-        moved: Option<u32>,
-        is_forced: bool,
-    ) {
-        let server = &self.pool.servers[id];
-        match cause {
-            Cause::Check => append_check(text, &server.check),
-            Cause::Text(words) if !words.is_empty() => *text += &format!(", {words}"),
-            Cause::Text(_) | Cause::None => {
-                if let Some(track) = server.config.track.as_ref().filter(|_| !is_forced) {
-                    *text += &format!(" via {track}");
-                }
-            }
-        }
-        let Some(moved) = moved else { return };
-        let (active, backup) = (self.pool.active, self.pool.backup);
-        let on_backup = if active == 0 && backup > 0 { " Running on backup." } else { "" };
-        let queued = server.queued;
-        *text += &if server.next.state == OperationalState::Stopped {
-            format!(
-                ". {active} active and {backup} backup servers left.{on_backup} {} sessions active, {moved} requeued, \
-                 {queued} remaining in queue",
-                server.served
-            )
-        } else {
-            format!(
-                ". {active} active and {backup} backup servers online.{on_backup} {moved} sessions requeued, {queued} \
-                 total in queue"
-            )
-        };
-    }
-}
-
-/// Adds what a check came to.
-pub(super) fn append_check(text: &mut String, check: &crate::health::Check) {
-    *text += &format!(", reason: {}", check.status.description());
-    if check.status.has_code() {
-        *text += &format!(", code: {}", check.code);
-    }
-    if !check.info.is_empty() {
-        *text += ", info: \"";
-        for byte in check.info.bytes() {
-            match byte {
-                b'"' | b'<' | b'>' => *text += &format!("<{byte:02X}>"),
-                b' '..=b'~' => text.push(char::from(byte)),
-                _ => *text += &format!("<{byte:02X}>"),
-            }
-        }
-        text.push('"');
-    }
-    if let Some(duration) = check.duration_ms {
-        *text += &format!(", check duration: {duration}ms");
-    }
-}
-
-fn append_flag_cause(text: &mut String, cause: &str) {
-    if !cause.is_empty() {
-        *text += &format!(" ({cause})");
     }
 }

@@ -520,3 +520,39 @@ fn a_restored_server_that_was_down_stays_down() {
     check(&mut new, FIRST, CheckStatus::Layer4Ok, 102_000);
     assert_eq!(new.status(FIRST).unwrap().to_string(), "UP");
 }
+
+#[test]
+fn changes_raise_events() {
+    let active = |name| ServerConfig {
+        check: checked(1, 1),
+        shutdown_sessions_on_marked_down: true,
+        shutdown_backup_sessions_on_marked_up: true,
+        ..server(name)
+    };
+    let mut farm = farm(FarmConfig::default(), vec![active("s1"), ServerConfig { backup: true, ..server("s2") }]);
+    let events = |farm: &mut Farm<u32>| -> Vec<Event> {
+        std::iter::from_fn(|| farm.poll_event()).filter(|event| !matches!(event, Event::Message(_))).collect()
+    };
+    let changed = |server, state| Event::StateChanged { server, state };
+    let down = Event::ShutdownSessions { server: FIRST, reason: ShutdownReason::Down };
+    let up = Event::ShutdownSessions { server: SECOND, reason: ShutdownReason::Up };
+    check(&mut farm, FIRST, CheckStatus::Layer4Timeout, 0);
+    assert_eq!(events(&mut farm), [down.clone(), changed(FIRST, OperationalState::Stopped)]);
+    check(&mut farm, FIRST, CheckStatus::Layer4Timeout, 0);
+    assert_eq!(events(&mut farm), [], "nothing new");
+    check(&mut farm, FIRST, CheckStatus::Layer4Ok, 0);
+    assert_eq!(events(&mut farm), [up.clone(), changed(FIRST, OperationalState::Running)]);
+    farm.set_maint(FIRST, 0);
+    assert_eq!(
+        events(&mut farm),
+        [down, Event::CloseIdle { server: FIRST }, changed(FIRST, OperationalState::Stopped)]
+    );
+    farm.set_ready(FIRST, 0);
+    assert_eq!(events(&mut farm), [up, changed(FIRST, OperationalState::Running)]);
+    farm.set_maint(SECOND, 0);
+    assert_eq!(
+        events(&mut farm),
+        [Event::CloseIdle { server: SECOND }, changed(SECOND, OperationalState::Stopped)],
+        "its sessions may end by themselves"
+    );
+}
