@@ -2,7 +2,7 @@
 //! captures, logs, health checks and accounts.
 //!
 //! A parser fills the proxy's model as far as one line says all. What waits for other lines or sections (names of
-//! backends, formats, error pages) is kept in [`Pending`] until everything has been read; then [`finish`] resolves it.
+//! backends, formats, error pages) is kept in [`Pending`] until everything has been read; then `finish` resolves it.
 
 mod acl;
 mod captures;
