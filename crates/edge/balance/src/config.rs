@@ -184,7 +184,8 @@ pub struct FarmConfig {
     pub redispatch: Option<i32>,
     /// `option persist`: keep to the server of a cookie even when it is down.
     pub persist: bool,
-    /// `fullconn`: connections at which a server with `minconn` may use all of its `maxconn`.
+    /// `fullconn`: connections at which a server with `minconn` may use all of its `maxconn`; with 0 it always may.
+    /// HAProxy's default, a tenth of the `maxconn` of all frontends that lead here, is for the caller to compute.
     pub fullconn: u32,
     /// `option log-health-checks`.
     pub log_health_checks: bool,

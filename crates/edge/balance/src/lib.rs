@@ -7,6 +7,14 @@
 //!
 //! Where HAProxy 2.6's choice is deterministic, the farm's equals it: same servers, same requests, same sequence.
 //!
+//! It parts from HAProxy only where HAProxy breaks its own rules:
+//! - a server that comes up takes requests from the backend's queue up to its `maxconn` and no further;
+//! - whoever can serve the backend's queue after a change does so at once, be it another server than the one that
+//!   changed, such as a backup; in HAProxy such requests may wait until their time is over;
+//! - on a ring, turns without a key never go to backup servers while there are active ones, and a full first server
+//!   does not hide the others;
+//! - an `option redispatch` interval that HAProxy would divide by zero for never redispatches.
+//!
 //! - [`Farm::pick`] chooses for a request, or queues it; [`Farm::release`] gives the slot back; [`Farm::claim`] and
 //!   [`Farm::cancel`] end the wait in a queue.
 //! - [`Farm::check_begin`] and [`Farm::check_end`] bracket a health check; [`Farm::observe`] counts what traffic tells.
