@@ -1,7 +1,7 @@
 //! Starting this program again in another part, and knowing which part this process plays.
 //!
 //! A worker, a probe and a daemon are the same program with the same arguments. The variable [`VARIABLE`] says which
-//! part it is, and standard input is one end of a [`channel`](super::channel): a descriptor that any program may have
+//! part it is, and standard input is one end of a [`channel`]: a descriptor that any program may have
 //! open, so it gets there without the help of unsafe code, and nothing else is left open by accident. A new master
 //! after an upgrade is the old process, so it finds its state under a number instead.
 

@@ -8,6 +8,7 @@
 //! | SIGTERM | end now, exit with 0 | end now |
 //! | SIGINT | end now, exit with 130 | end now |
 //! | SIGTTOU, SIGTTIN | passed on to the workers | [`Service::pause`] |
+//! | SIGQUIT | tells its memory | tells its memory |
 //! | SIGPIPE | ignored | ignored |
 
 mod channel;

@@ -129,6 +129,8 @@ pub enum DrainReason {
 pub struct MasterStatus {
     /// The master's process number.
     pub pid: u32,
+    /// Seconds since it was started, the programs that it replaced included.
+    pub uptime_s: u64,
     /// The generation that is served.
     pub generation: u64,
     /// Reloads that were accepted.

@@ -21,6 +21,8 @@ pub(crate) enum Caught {
     End(i32),
     /// SIGCHLD.
     Child,
+    /// SIGQUIT: HAProxy shows its memory then, and goes on.
+    Quit,
     /// SIGTTOU: stop accepting.
     Pause,
     /// SIGTTIN: go on.
@@ -35,6 +37,7 @@ pub(crate) const MASTER: &[Caught] = &[
     Caught::End(libc::SIGTERM),
     Caught::End(libc::SIGINT),
     Caught::Child,
+    Caught::Quit,
     Caught::Pause,
     Caught::Resume,
 ];
@@ -50,6 +53,7 @@ const HELD_BACK: &[i32] = &[
     libc::SIGTERM,
     libc::SIGINT,
     libc::SIGCHLD,
+    libc::SIGQUIT,
     libc::SIGTTOU,
     libc::SIGTTIN,
 ];
@@ -61,6 +65,7 @@ fn number(caught: Caught) -> i32 {
         Caught::User2 => libc::SIGUSR2,
         Caught::End(number) => number,
         Caught::Child => libc::SIGCHLD,
+        Caught::Quit => libc::SIGQUIT,
         Caught::Pause => libc::SIGTTOU,
         Caught::Resume => libc::SIGTTIN,
     }
@@ -69,6 +74,13 @@ fn number(caught: Caught) -> i32 {
 /// Holds signals back until [`listen`] is called, in this program or in the one that replaces it.
 pub(crate) fn hold_back() -> io::Result<()> {
     system::block_signals(HELD_BACK)
+}
+
+/// Says how much memory the process has, for SIGQUIT.
+pub(crate) fn log_memory() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default().trim();
+    crate::log::notice!("SIGQUIT: {resident} resident");
 }
 
 /// Lets signals through that were held back.

@@ -69,6 +69,7 @@ pub(crate) async fn serve<R: Role>(mut role: R, mut options: Options, mut starte
             }
             Caught::Pause => host.service().pause(true),
             Caught::Resume => host.service().pause(false),
+            Caught::Quit => signals::log_memory(),
             Caught::End(number) => return Ok(128 + number),
             Caught::Child => {}
         }

@@ -68,6 +68,8 @@ pub(crate) enum Timer {
     Restart,
     /// The worker should serve by now.
     Started(WorkerId),
+    /// The worker should have swapped its configuration by now.
+    Loaded(WorkerId),
     /// The former worker should have stopped accepting by now.
     Switched(WorkerId),
     /// Everything should be gone by now.

@@ -35,10 +35,13 @@ const BACK_OFF_LEAST: Duration = Duration::from_millis(100);
 const BACK_OFF_MOST: Duration = Duration::from_secs(10);
 /// How long a new worker may take until it serves.
 const START_MAX: Duration = Duration::from_secs(120);
+/// How long a worker may take to swap its configuration before those who asked are told that it has not.
+const LOAD_MAX: Duration = Duration::from_secs(60);
 /// How long a former worker may take to stop accepting before the reload is called done without that.
 const SWITCH_MAX: Duration = Duration::from_secs(2);
 /// How long workers get after `hard-stop-after`, or after the signal to stop, before they are killed.
 const KILL_AFTER: Duration = Duration::from_secs(5);
+const STILL_LOADING: &str = "the worker has not taken the new configuration yet: it may still do so";
 /// Reloads and upgrades that may wait for the one that is on.
 const WAITING_MAX: usize = 64;
 
@@ -98,6 +101,7 @@ enum Phase {
 /// What outlives an upgrade.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Memory {
+    pub(crate) started: Duration,
     pub(crate) workers: Vec<Worker>,
     pub(crate) current: Option<WorkerId>,
     pub(crate) next_worker: WorkerId,
@@ -118,6 +122,8 @@ pub(crate) struct Machine {
     /// Those waiting for the job's end.
     requests: Vec<RequestId>,
     waiting: Vec<Waiting>,
+    /// The worker that swaps its configuration takes too long: nobody is made to wait for it any more.
+    overdue: bool,
     /// Deaths in a row, each soon after the start.
     deaths_in_a_row: u32,
     /// The timer for the next start is running.
@@ -154,6 +160,7 @@ impl Machine {
             upgrading: false,
             requests,
             waiting: Vec::new(),
+            overdue: false,
             deaths_in_a_row: 0,
             restarting: false,
             hard_stop_after: None,
@@ -179,6 +186,7 @@ impl Machine {
         workers.sort_by_key(|worker| (Some(worker.id) != memory.current, std::cmp::Reverse(worker.id)));
         MasterStatus {
             pid,
+            uptime_s: now.saturating_sub(memory.started).as_secs(),
             generation: memory.generation,
             reloads: memory.reloads,
             failed_reloads: memory.failed_reloads,
@@ -201,6 +209,9 @@ impl Machine {
         self.now = now;
         match event {
             Event::Start => {
+                if self.memory.started.is_zero() {
+                    self.memory.started = now;
+                }
                 self.job = Job::Preparing;
                 self.act(Action::Prepare);
             }
@@ -272,6 +283,8 @@ impl Machine {
         self.job = match self.memory.current {
             Some(worker) if swappable => {
                 self.act(Action::Load { worker, generation });
+                self.act(Action::SetTimer { timer: Timer::Loaded(worker), after: LOAD_MAX });
+                self.overdue = false;
                 Job::Loading { worker, generation }
             }
             _ => Job::Starting { worker: self.spawn(generation), generation },
@@ -459,6 +472,7 @@ impl Machine {
     fn asked(&mut self, waiting: Waiting) {
         let refusal = match self.phase {
             Phase::Draining | Phase::Stopping { .. } => "the service is ending",
+            Phase::First | Phase::Serving if self.overdue => STILL_LOADING,
             Phase::First | Phase::Serving if self.waiting.len() >= WAITING_MAX => "too many requests are waiting",
             Phase::First | Phase::Serving => return self.waiting.push(waiting),
         };
@@ -537,6 +551,7 @@ impl Machine {
     fn end_job(&mut self, result: Result<String, String>) {
         let requests = std::mem::take(&mut self.requests);
         self.upgrading = false;
+        self.overdue = false;
         self.act(Action::Answer { requests, result });
         if self.phase == Phase::Serving {
             self.act(Action::Notify(Notice::Ready));
@@ -632,6 +647,15 @@ impl Machine {
                 if let Some(pid) = worker.pid {
                     self.log(Level::Alert, format!("Worker ({pid}) does not get ready: killed"));
                     self.act(Action::Kill { pid, signal: SIGKILL });
+                }
+            }
+            Timer::Loaded(id) => {
+                if matches!(self.job, Job::Loading { worker, .. } if worker == id) {
+                    self.overdue = true;
+                    self.log(Level::Alert, STILL_LOADING.to_owned());
+                    let mut requests = std::mem::take(&mut self.requests);
+                    requests.extend(self.waiting.drain(..).filter_map(|waiting| waiting.request));
+                    self.act(Action::Answer { requests, result: Err(STILL_LOADING.to_owned()) });
                 }
             }
             Timer::Switched(id) => self.switched(id),

@@ -20,7 +20,7 @@ fn short(action: &Action) -> Option<String> {
         Action::Answer { requests, result: Err(text) } => format!("refuse {requests:?} {text}"),
         Action::CloseSockets => "close sockets".into(),
         Action::Notify(notice) => format!("{notice:?}"),
-        Action::SetTimer { timer: Timer::Started(_) | Timer::Switched(_), .. } => return None,
+        Action::SetTimer { timer: Timer::Started(_) | Timer::Loaded(_) | Timer::Switched(_), .. } => return None,
         Action::SetTimer { timer, after } => format!("{timer:?} in {}", after.as_millis()),
         Action::Log(..) => return None,
         Action::Exit { code } => format!("exit {code}"),
@@ -174,6 +174,22 @@ fn a_failed_reload_changes_nothing() {
     let status = table.machine.status(1, table.now);
     assert_eq!((status.generation, status.reloads, status.failed_reloads), (1, 0, 2));
     assert_eq!(status.workers.first().map(|worker| worker.pid), Some(101));
+}
+
+#[test]
+fn nobody_waits_for_ever_for_a_worker_that_hangs() {
+    const STILL: &str = "the worker has not taken the new configuration yet: it may still do so";
+    Table::serving()
+        .on(reload(7), &["Reloading", "prepare"])
+        .on(prepared(2), &["load 1 g2"])
+        .on(reload(8), &[])
+        .on(Event::Timer(Timer::Loaded(1)), &[&format!("refuse [7, 8] {STILL}")])
+        .on(reload(9), &[&format!("refuse [9] {STILL}")])
+        .on(ready(1, 2), &["adopt g2", "Ready"])
+        .on(reload(10), &["Reloading", "prepare"])
+        .on(prepared(3), &["load 1 g3"])
+        .on(ready(1, 3), &["adopt g3", "ok [10]", "Ready"])
+        .on(Event::Timer(Timer::Loaded(1)), &[]);
 }
 
 #[test]

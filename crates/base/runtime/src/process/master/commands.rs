@@ -113,7 +113,7 @@ fn show_processes(status: &MasterStatus) -> String {
     let mut line = |pid: &dyn std::fmt::Display, kind: &str, reloads: u64, time: String| {
         let _ = writeln!(text, "{pid:<15} {kind:<15} {reloads:<15} {time:<15}");
     };
-    line(&status.pid, "master", status.reloads, String::new());
+    line(&status.pid, "master", status.reloads, uptime(status.uptime_s));
     let mut workers = status.workers.iter();
     let mut rows = Vec::new();
     if let Some(worker) = workers.next() {

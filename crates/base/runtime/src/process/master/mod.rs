@@ -169,7 +169,12 @@ impl<R: Role> Master<R> {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Event(event) => self.tell(event),
+            Input::Event(event) => {
+                if let Event::Timer(timer) = &event {
+                    self.timers.remove(timer);
+                }
+                self.tell(event);
+            }
             Input::Signal(signal) => self.signal(signal),
             Input::Asked(asked) => self.asked(asked),
             Input::Said(worker, said) => self.said(worker, said),
@@ -469,6 +474,7 @@ impl<R: Role> Master<R> {
             Caught::User1 => self.tell(Event::Drain),
             Caught::End(signal) => self.tell(Event::Stop { signal }),
             Caught::Child => self.reap(),
+            Caught::Quit => signals::log_memory(),
             Caught::Pause => self.kill_all(Signal::TTOU),
             Caught::Resume => self.kill_all(Signal::TTIN),
         }

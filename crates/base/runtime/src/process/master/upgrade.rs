@@ -151,13 +151,15 @@ async fn probe(program: PathBuf, state: io::Result<OwnedFd>) -> io::Result<Verdi
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Ok(Err(error)),
         _ => tokio::time::timeout(PROBE_TIME_MAX, channel.receive::<Verdict>()).await,
     };
-    // Whatever it says: it has no more to say.
-    let _ = child.kill();
     match verdict {
         Ok(Ok(Some((verdict, _)))) => Ok(verdict),
         Ok(Ok(None)) => Err(io::Error::other("it ended without an answer")),
         Ok(Err(error)) => Err(error),
-        Err(_) => Err(io::Error::other("it did not answer in time")),
+        Err(_) => {
+            // It is alive, so its number is still its own.
+            let _ = child.kill();
+            Err(io::Error::other("it did not answer in time"))
+        }
     }
 }
 
