@@ -112,7 +112,7 @@ impl Problem {
     /// The known word nearest to the one that stands there, if any is near.
     #[must_use]
     pub fn nearest<'a>(mut self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        self.nearest = crate::nearest::nearest(word, known).map(str::to_owned);
+        self.nearest = sample::nearest(word, known.into_iter()).map(str::to_owned);
         self
     }
 
@@ -199,7 +199,14 @@ impl Diagnostic {
                 Prefix::Nothing => {}
             }
         }
-        text.push_str(&self.message);
+        for character in self.message.chars() {
+            // What a terminal would obey is shown as the configuration could write it.
+            if character.is_control() && character != '\n' {
+                let _ = write!(text, "\\x{:02x}", u32::from(character));
+            } else {
+                text.push(character);
+            }
+        }
         if let Some(nearest) = &self.nearest {
             let _ = write!(text, "; did you mean '{nearest}' maybe ?");
         }

@@ -2,10 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{
-    nearest,
-    table::{self, Keyword, Sections, Support},
-};
+use crate::table::{self, Keyword, Sections, Support};
 
 /// Most words that are suggested for an unknown one.
 const SUGGESTIONS_MAX: usize = 5;
@@ -97,7 +94,7 @@ fn suggest(text: &mut String, word: &str, last: &str) {
     names.dedup();
     let mut suggestions: Vec<&str> =
         names.iter().copied().filter(|name| name.contains(last)).take(SUGGESTIONS_MAX).collect();
-    if let Some(nearest) = nearest::nearest(last, names.iter().copied()) {
+    if let Some(nearest) = sample::nearest(last, names.iter().copied()) {
         suggestions.insert(0, nearest);
     }
     suggestions.dedup();

@@ -439,8 +439,8 @@ fn check_references(scope: &mut Scope<'_>) {
                 (is_known, format!("failed to resolve group '{group}' in userlist '{list}'"))
             }
         };
-        // An argument that was left empty in `defaults` means whatever proxy inherits it.
-        if is_known || (reference.name.is_empty() && matches!(section, Section::Defaults(_))) {
+        // In `defaults` an argument that was left empty means the section itself, which is no proxy and counts nothing.
+        if is_known || (name == &*own && matches!(section, Section::Defaults(_))) {
             continue;
         }
         let message = format!("{what} referenced in arg {} of '{}'.", reference.position, reference.keyword);

@@ -8,7 +8,6 @@
 //! the whole are done ([`finish`]). The table is also what `explain` and the reference are made of.
 
 mod bytes;
-mod nearest;
 
 pub mod address;
 pub mod args;

@@ -238,11 +238,10 @@ pub fn id(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut Bin
     let Some(number) = u32::try_from(number).ok().filter(|number| *number > 0) else {
         return Err(Problem::new("'id' : custom id has to be > 0").at(word + 1));
     };
-    let others = &scope.proxy().proxy.binds;
-    if let Some(other) = others.iter().find(|other| other.id == Some(number)) {
-        let Location { file, line: at } = &other.location;
+    if let Some(Location { file, line: at }) = scope.proxy().simple.bind_ids.get(&number) {
         return Err(Problem::new(format!("'id' : custom id {number} already used at {file}:{at}")).at(word + 1));
     }
+    scope.proxy().simple.bind_ids.insert(number, line.location());
     draft.bind.id = Some(number);
     Ok(())
 }

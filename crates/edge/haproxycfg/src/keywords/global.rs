@@ -1,5 +1,7 @@
 //! Keywords of the `global` section.
 
+use std::collections::HashMap;
+
 use crate::{
     args,
     diagnostics::Problem,
@@ -61,6 +63,8 @@ pub struct Pending {
     pub proxy_maxconn: Option<u32>,
     /// How each `defaults` section has been used.
     pub usage: Vec<crate::keywords::sections::Usage>,
+    /// Numbers that were given to proxies, and their places.
+    pub proxy_ids: HashMap<u32, usize>,
     /// Listening sockets so far, of all sections.
     pub listeners: usize,
     /// Servers so far, of all sections.

@@ -1,6 +1,6 @@
 //! Keywords of `defaults`, `frontend`, `backend` and `listen` that are not rules.
 
-use std::time::Duration;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
     address::{self, Accepts},
@@ -8,8 +8,8 @@ use crate::{
     diagnostics::Problem,
     keywords::server,
     line::Line,
-    model::{HttpReuse, LoadServerState, Mode, RetryOn, TcpKeepalive, Timeouts},
-    scope::{Scope, ServerDraft},
+    model::{HttpReuse, LoadServerState, Location, Mode, RetryOn, TcpKeepalive, Timeouts},
+    scope::{Scope, Section, ServerDraft},
     table::Group,
     units::Unit,
 };
@@ -33,6 +33,10 @@ pub struct Pending {
     pub is_balanced: bool,
     /// `id` was given.
     pub is_id_forced: bool,
+    /// Numbers that were given to listening sockets, and where.
+    pub bind_ids: HashMap<u32, Location>,
+    /// Numbers that were given to servers, where, and their names.
+    pub server_ids: HashMap<u32, (Location, Arc<str>)>,
     /// `option tcp-smart-accept`, or `no` before it.
     pub smart_accept: Option<bool>,
     /// The timeouts as the section got them from its defaults.
@@ -66,8 +70,8 @@ pub fn id(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         let message = if line.word(1).is_empty() { problem.message } else { "custom id has to be > 0.".to_owned() };
         Problem::new(message).at(1)
     })?;
-    let others = &scope.state.proxies;
-    if let Some(other) = others.iter().find(|other| other.simple.is_id_forced && other.proxy.id == number) {
+    let other = scope.state.simple.proxy_ids.get(&number).and_then(|index| scope.state.proxies.get(*index));
+    if let Some(other) = other {
         let (name, place) = (other.proxy.name.clone(), other.proxy.location.clone());
         let kind = crate::finish::kind_word(other.proxy.kind);
         let own = scope.kind_word();
@@ -77,6 +81,9 @@ pub fn id(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
             place.file, place.line
         );
         return Err(Problem::new(message).at(1));
+    }
+    if let Section::Proxy(index) = scope.section {
+        scope.state.simple.proxy_ids.insert(number, index);
     }
     let draft = scope.proxy();
     draft.proxy.id = number;

@@ -280,13 +280,12 @@ pub fn id(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut Ser
     *index += 2;
     let number = args::lenient(scope, line, word + 1, 1..=i32::MAX.unsigned_abs())
         .map_err(|problem| Problem { message: "'id' : custom id has to be > 0".to_owned(), ..problem })?;
-    let proxy = scope.proxy();
-    let used = proxy.proxy.servers.iter().zip(&proxy.simple.servers);
-    if let Some((other, _)) = used.filter(|(_, pending)| pending.is_id_forced).find(|(other, _)| other.id == number) {
-        let Location { file, line: at } = &other.location;
-        let message = format!("'id' : custom id {number} already used at {file}:{at} ('server {}')", other.name);
+    let used = &mut scope.proxy().simple.server_ids;
+    if let Some((Location { file, line: at }, name)) = used.get(&number) {
+        let message = format!("'id' : custom id {number} already used at {file}:{at} ('server {name}')");
         return Err(Problem::new(message).at(word + 1));
     }
+    used.insert(number, (line.location(), Arc::clone(&draft.server.name)));
     draft.server.id = number;
     draft.pending.is_id_forced = true;
     Ok(())

@@ -471,23 +471,23 @@ pub const KEYWORDS: &[Keyword] = &[
     tune("tune.ssl.ssl-ctx-cache-size", "<number>")
         .doc("Entries of the cache of generated certificates.", "tune.ssl.ssl-ctx-cache-size 1000")
         .harmless(TLS),
-    tune("tune.vars.check-max-size", "<size>")
-        .doc("Memory of the variables of a check.", "tune.vars.check-max-size 1k")
+    tune("tune.vars.check-max-size", "<bytes>")
+        .doc("Memory of the variables of a check.", "tune.vars.check-max-size 1024")
         .line(tune::vars_max_size),
-    tune("tune.vars.global-max-size", "<size>")
-        .doc("Memory of all variables.", "tune.vars.global-max-size 10m")
+    tune("tune.vars.global-max-size", "<bytes>")
+        .doc("Memory of all variables.", "tune.vars.global-max-size 10485760")
         .line(tune::vars_max_size),
-    tune("tune.vars.proc-max-size", "<size>")
-        .doc("Memory of the variables of the process.", "tune.vars.proc-max-size 1m")
+    tune("tune.vars.proc-max-size", "<bytes>")
+        .doc("Memory of the variables of the process.", "tune.vars.proc-max-size 1048576")
         .line(tune::vars_max_size),
-    tune("tune.vars.reqres-max-size", "<size>")
-        .doc("Memory of the variables of a request or response.", "tune.vars.reqres-max-size 1k")
+    tune("tune.vars.reqres-max-size", "<bytes>")
+        .doc("Memory of the variables of a request or response.", "tune.vars.reqres-max-size 1024")
         .line(tune::vars_max_size),
-    tune("tune.vars.sess-max-size", "<size>")
-        .doc("Memory of the variables of a session.", "tune.vars.sess-max-size 1k")
+    tune("tune.vars.sess-max-size", "<bytes>")
+        .doc("Memory of the variables of a session.", "tune.vars.sess-max-size 1024")
         .line(tune::vars_max_size),
-    tune("tune.vars.txn-max-size", "<size>")
-        .doc("Memory of the variables of a transaction.", "tune.vars.txn-max-size 1k")
+    tune("tune.vars.txn-max-size", "<bytes>")
+        .doc("Memory of the variables of a transaction.", "tune.vars.txn-max-size 1024")
         .line(tune::vars_max_size),
     tune("tune.zlib.memlevel", "<1..9>").doc("Memory of zlib.", "tune.zlib.memlevel 8").harmless(COMPRESSION),
     tune("tune.zlib.windowsize", "<8..15>").doc("Window of zlib.", "tune.zlib.windowsize 15").harmless(COMPRESSION),

@@ -1,1 +1,259 @@
-//! How errors look.
+//! Whole configurations of the kinds that people have.
+
+use super::*;
+use crate::model::{
+    Algorithm, BackendTarget, BindAddress, ConnectionMode, Identity, LogDestination, Mode, ServerAddress, ServerPort,
+};
+
+/// What a distribution installs: everything loads, and what has no effect is said.
+const DISTRIBUTION: &str = "\
+global
+\tlog /dev/log\tlocal0
+\tlog /dev/log\tlocal1 notice
+\tchroot /var/lib/haproxy
+\tstats socket /run/haproxy/admin.sock mode 660 level admin
+\tstats timeout 30s
+\tuser haproxy
+\tgroup haproxy
+\tdaemon
+
+\t# where certificates are
+\tca-base /etc/ssl/certs
+\tcrt-base /etc/ssl/private
+        ssl-default-bind-ciphers ECDHE-RSA-AES128-GCM-SHA256
+        ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256
+        ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets
+
+defaults
+\tlog\tglobal
+\tmode\thttp
+\toption\thttplog
+\toption\tdontlognull
+        timeout connect 5000
+        timeout client  50000
+        timeout server  50000
+\terrorfile 503 /etc/haproxy/errors/503.http
+";
+
+fn with_pages() -> Bundle {
+    Bundle::default()
+        .with("/etc/haproxy/errors/503.http", b"HTTP/1.0 503 Service Unavailable\r\n\r\n<h1>back soon</h1>\n")
+}
+
+#[test]
+fn what_a_distribution_installs_loads() {
+    let parsed = read_with(DISTRIBUTION, with_pages(), &[]);
+    assert_eq!(messages(&parsed, Severity::Alert), Vec::<String>::new());
+    let warnings = messages(&parsed, Severity::Warning);
+    let keywords = [
+        "ca-base",
+        "crt-base",
+        "ssl-default-bind-ciphers",
+        "ssl-default-bind-ciphersuites",
+        "ssl-default-bind-options",
+    ];
+    assert_eq!(warnings.len(), keywords.len(), "{warnings:#?}");
+    for (warning, keyword) in warnings.iter().zip(keywords) {
+        assert!(warning.contains(&format!("'{keyword}' has no effect: TLS is not there yet.")), "{warning}");
+    }
+    // The statistics socket is something to listen on.
+    assert_eq!(parsed.verdict(), Verdict::Valid);
+    let global = parsed.config.unwrap().global;
+    assert!(global.daemon);
+    assert_eq!(global.user, Some(Identity::Name("haproxy".to_owned())));
+    assert_eq!(global.logs.len(), 2);
+    assert_eq!(global.logs[0].destination, LogDestination::Unix("/dev/log".to_owned()));
+    assert_eq!(global.stats_sockets[0].bind.unix.mode, Some(0o660));
+    assert_eq!(global.stats_sockets[0].level, crate::model::CliLevel::Admin);
+    assert_eq!(global.stats_timeout, Some(std::time::Duration::from_secs(30)));
+}
+
+#[test]
+fn the_installed_file_itself_loads() {
+    let path = std::path::Path::new("/etc/haproxy/haproxy.cfg");
+    let Ok(text) = std::fs::read_to_string(path) else {
+        println!("skipped: {} is not there", path.display());
+        return;
+    };
+    let mut files = Bundle::default();
+    for status in [400, 403, 408, 500, 502, 503, 504] {
+        let page = format!("/etc/haproxy/errors/{status}.http");
+        files = files.with(&page, &std::fs::read(&page).unwrap_or_default());
+    }
+    let parsed = read_with(&text, files, &[]);
+    assert_eq!(messages(&parsed, Severity::Alert), Vec::<String>::new());
+}
+
+#[test]
+fn tls_where_it_matters_is_refused() {
+    let text = format!("{DISTRIBUTION}frontend www\n\tbind :443 ssl crt site.pem\n");
+    let parsed = read_with(&text, with_pages(), &[]);
+    let alerts = messages(&parsed, Severity::Alert);
+    assert_eq!(alerts, ["parsing [t.cfg:28] : 'ssl' is not supported yet: comes with TLS."]);
+}
+
+/// A farm of web servers with its statistics, in spellings of long ago.
+const FARM: &str = "\
+global
+    log /dev/log local0
+    log 127.0.0.1 local1 notice
+    maxconn 4096
+    user haproxy
+    group haproxy
+    daemon
+
+defaults
+    log global
+    mode http
+    option httplog
+    option dontlognull
+    retries 3
+    option redispatch
+    maxconn 2000
+    contimeout 5000
+    clitimeout 50000
+    srvtimeout 50000
+
+listen farm 0.0.0.0:80
+    mode http
+    stats enable
+    stats uri /haproxy?stats
+    balance roundrobin
+    option httpclose
+    option forwardfor
+    cookie SERVERNAME insert indirect nocache
+    server web01 192.0.2.1:80 cookie w1 check
+    server web02 192.0.2.2:80 cookie w2 check
+";
+
+#[test]
+fn a_farm_in_old_spellings() {
+    let parsed = read(FARM);
+    assert_eq!(messages(&parsed, Severity::Alert), Vec::<String>::new());
+    assert_eq!(
+        messages(&parsed, Severity::Warning),
+        [
+            "parsing [t.cfg:17] : the 'contimeout' directive is now deprecated in favor of 'timeout connect', and will \
+             not be supported in future versions.",
+            "parsing [t.cfg:18] : the 'clitimeout' directive is now deprecated in favor of 'timeout client', and will \
+             not be supported in future versions.",
+            "parsing [t.cfg:19] : the 'srvtimeout' directive is now deprecated in favor of 'timeout server', and will \
+             not be supported in future versions.",
+            "parsing [t.cfg:21] : an address on this line is deprecated: please use the 'bind' keyword for listening \
+             addresses.",
+        ]
+    );
+    let config = parsed.config.unwrap();
+    assert_eq!(config.global.maxconn, Some(4096));
+    let farm = proxy(&config, "farm");
+    assert_eq!(farm.binds[0].address, BindAddress::Inet("0.0.0.0:80".parse().unwrap()));
+    assert_eq!(farm.maxconn, Some(2000));
+    assert_eq!(farm.mode, Mode::Http);
+    assert_eq!(farm.connection_mode, ConnectionMode::Close);
+    assert_eq!(farm.options.redispatch, -1);
+    assert_eq!(farm.retries, 3);
+    assert!(farm.options.dontlognull);
+    assert_eq!(farm.options.forwardfor.as_ref().unwrap().header, "X-Forwarded-For");
+    assert_eq!(farm.timeouts.connect, Some(std::time::Duration::from_secs(5)));
+    assert_eq!(farm.timeouts.client, Some(std::time::Duration::from_secs(50)));
+    assert_eq!(farm.timeouts.queue, farm.timeouts.connect);
+    assert_eq!(farm.stats.as_ref().unwrap().uri, "/haproxy?stats");
+    assert_eq!(farm.cookie.as_ref().unwrap().name, "SERVERNAME");
+    assert_eq!(farm.logs.len(), 2);
+    assert!(farm.log_format.is_some());
+    let web02 = server(&config, "farm", "web02");
+    assert_eq!((web02.id, web02.check, web02.cookie.as_deref()), (2, true, Some("w2")));
+    assert_eq!(web02.port, ServerPort::Fixed(80));
+    assert_eq!(web02.address, ServerAddress::Ip("192.0.2.2".parse().unwrap()));
+}
+
+/// A database whose writes go to one node and whose reads go to all the others, by method.
+const READS_AND_WRITES: &str = "\
+global
+    maxconn 4096
+    nbproc 2
+
+defaults
+    mode http
+    clitimeout 150000
+    srvtimeout 30000
+    contimeout 4000
+    balance roundrobin
+    stats enable
+    stats uri /haproxy?stats
+
+frontend documents
+    bind localhost:8080
+    acl writes method POST DELETE PUT
+    use_backend primary if writes
+    default_backend replicas
+
+backend primary
+    server node1 node1:5984 weight 1 maxconn 512 check
+
+backend replicas
+    server node2 node2:5984 weight 1 maxconn 512 check
+    server node3 node3:5984 weight 1 maxconn 512 check
+";
+
+#[test]
+fn reads_and_writes_by_method() {
+    let parsed = read(READS_AND_WRITES);
+    assert_eq!(messages(&parsed, Severity::Alert), Vec::<String>::new());
+    let warnings = messages(&parsed, Severity::Warning);
+    assert_eq!(warnings.len(), 4, "{warnings:#?}");
+    assert!(warnings[0].contains("'nbproc'"));
+    let config = parsed.config.unwrap();
+    assert_eq!(config.global.nbthread, Some(2));
+    let documents = proxy(&config, "documents");
+    assert_eq!(documents.binds[0].address, BindAddress::Inet("127.0.0.1:8080".parse().unwrap()));
+    assert_eq!(documents.default_backend.map(|index| index.0), Some(2));
+    assert!(matches!(documents.use_backend[0].target, BackendTarget::Static(index) if index.0 == 1));
+    assert!(documents.use_backend[0].condition.is_some());
+    assert_eq!(documents.stats.as_ref().unwrap().uri, "/haproxy?stats");
+    let replicas = proxy(&config, "replicas");
+    assert_eq!(replicas.balance.algorithm, Algorithm::RoundRobin);
+    let node3 = server(&config, "replicas", "node3");
+    assert_eq!(node3.fqdn.as_deref(), Some("node3"));
+    assert_eq!(node3.address, ServerAddress::Unresolved);
+    assert_eq!((node3.maxconn, node3.minconn), (512, 512));
+    assert_eq!(proxy(&config, "documents").id, 1);
+    assert_eq!(replicas.id, 3);
+}
+
+#[test]
+fn folders_environment_and_conditions_steer_what_is_read() {
+    let files = Bundle::default()
+        .with("conf.d/10-global.cfg", b"global\n  default-path config\n  presetenv PORT 8080\n")
+        .with("conf.d/20-web.cfg", b"defaults\n  mode http\n  timeout client 1s\nfrontend web\n  bind \"127.0.0.1:${PORT}\"\n  acl blocked src -f blocked.lst\n  .if defined(MAINTENANCE)\n  http-request deny\n  .else\n  http-request deny if blocked\n  .endif\n")
+        .with("conf.d/blocked.lst", b"192.0.2.0/24\n")
+        .with_directory("conf.d", &["20-web.cfg", "10-global.cfg", "blocked.lst"]);
+    let read = |environment: &[(&str, &str)]| {
+        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let parsed = parse(&["conf.d".to_owned()], &files, environment, &options());
+        assert_eq!(messages(&parsed, Severity::Alert), Vec::<String>::new());
+        parsed.config.unwrap()
+    };
+    let config = read(&[]);
+    let web = proxy(&config, "web");
+    assert_eq!(web.binds[0].address, BindAddress::Inet("127.0.0.1:8080".parse().unwrap()));
+    assert!(web.http_request[0].condition.is_some());
+    assert_eq!(config.global.environment["HAPROXY_CFGFILES"], "conf.d/10-global.cfg;conf.d/20-web.cfg");
+    let config = read(&[("PORT", "9090"), ("MAINTENANCE", "1")]);
+    let web = proxy(&config, "web");
+    assert_eq!(web.binds[0].address, BindAddress::Inet("127.0.0.1:9090".parse().unwrap()));
+    assert!(web.http_request[0].condition.is_none());
+}
+
+#[test]
+fn the_worker_reads_what_the_master_recorded() {
+    let files = with_pages().with("t.cfg", format!("{DISTRIBUTION}frontend www\n  bind :80\n").as_bytes());
+    let recorder = crate::source::Recorder::new(&files);
+    let sources = ["t.cfg".to_owned()];
+    let first = parse(&sources, &recorder, BTreeMap::new(), &options());
+    let bundle = Bundle::from_bytes(&recorder.into_bundle().to_bytes()).unwrap();
+    assert_eq!(bundle.paths().collect::<Vec<_>>(), ["/etc/haproxy/errors/503.http", "t.cfg"]);
+    let second = parse(&sources, &bundle, BTreeMap::new(), &options());
+    assert_eq!(format!("{:?}", first.config), format!("{:?}", second.config));
+    assert_eq!(first.verdict(), Verdict::Valid);
+}

@@ -5,8 +5,9 @@ mod facts;
 mod fuzz;
 mod keywords;
 mod rendering;
+mod settings;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use crate::{
     Options, Parsed, Verdict,
