@@ -7,7 +7,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::net::{TcpStream, UnixStream};
+use tokio::{
+    io::Interest,
+    net::{TcpStream, UnixStream},
+};
 
 use super::buffer::Buffer;
 
@@ -57,8 +60,15 @@ impl Stream {
         if room.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
+        let most = room.len();
         let count = each!(self, stream => stream.try_read(room))?;
         buffer.fill(count);
+        if 0 < count && count < most {
+            // NOTE: a read that leaves room has emptied the socket, so the next one would only be told to wait. Saying so to
+            // the runtime saves that call. What comes from now on raises a new event (edge-triggered), and the end of the
+            // stream is remembered apart.
+            let _ = self.try_io(Interest::READABLE, || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into()));
+        }
         Ok(count)
     }
 
@@ -97,7 +107,7 @@ impl Stream {
     ///
     /// # Errors
     /// The call's.
-    pub fn try_io<R>(&self, interest: tokio::io::Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+    pub fn try_io<R>(&self, interest: Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         each!(self, stream => stream.try_io(interest, call))
     }
 
