@@ -154,6 +154,7 @@ impl AcceptorSeed {
 
     /// Starts accepting. Must be called on the worker's thread, inside its runtime.
     pub fn open(self) -> io::Result<Acceptor> {
+        let mut registration = None;
         let source = match self.source {
             SeedSource::Direct { sockets, count } => {
                 let sockets = sockets
@@ -169,17 +170,25 @@ impl AcceptorSeed {
                     .collect::<io::Result<Vec<_>>>()?;
                 Source::Direct(Direct { sockets, count, next: 0, in_a_row: 0, rest: None, last_accepts: 0 })
             }
-            SeedSource::Handed { connections, registration } => Source::Handed { connections, registration },
+            SeedSource::Handed { connections, registration: handed } => {
+                registration = Some(handed);
+                Source::Handed(connections)
+            }
         };
-        let control = Rc::new(Control { state: Cell::new(State::Running), waker: RefCell::new(None) });
-        Ok(Acceptor { spec: self.spec, max_accept: self.max_accept, control, source, _in_use: self.in_use })
+        let control = Rc::new(Control {
+            state: Cell::new(State::Running),
+            waker: RefCell::new(None),
+            registration: RefCell::new(registration),
+            in_use: RefCell::new(Some(self.in_use)),
+        });
+        Ok(Acceptor { spec: self.spec, max_accept: self.max_accept, control, source })
     }
 }
 
 /// Accepts connections for one worker from one listener.
 ///
 /// Ask [`Self::accept`] again and again until it gives `None`, which it does some time after
-/// [`AcceptorHandle::stop`], and then drop it: a reload is done when all former acceptors are gone. Dropping an acceptor that was not stopped may drop connections that were already
+/// [`AcceptorHandle::stop`]. Dropping an acceptor that was not stopped may drop connections that were already
 /// accepted for it; a stopped one gives them out first.
 #[derive(Debug)]
 pub struct Acceptor {
@@ -187,13 +196,12 @@ pub struct Acceptor {
     max_accept: usize,
     control: Rc<Control>,
     source: Source,
-    _in_use: InUse,
 }
 
 #[derive(Debug)]
 enum Source {
     Direct(Direct),
-    Handed { connections: mpsc::Receiver<Accepted>, registration: Registration },
+    Handed(mpsc::Receiver<Accepted>),
 }
 
 #[derive(Debug)]
@@ -228,11 +236,26 @@ enum State {
 struct Control {
     state: Cell<State>,
     waker: RefCell<Option<Waker>>,
+    /// With the acceptor thread, if one accepts.
+    registration: RefCell<Option<Registration>>,
+    /// Given up once this acceptor takes nothing any more that a later load could serve.
+    in_use: RefCell<Option<InUse>>,
 }
 
 impl Control {
     fn set(&self, state: State) {
         self.state.set(state);
+        // NOTE: here and not when the acceptor is asked next: its task may be waiting for something else.
+        if let Some(registration) = self.registration.borrow_mut().as_mut() {
+            match state {
+                State::Running => registration.set_paused(false),
+                State::Paused => registration.set_paused(true),
+                State::Stopping | State::Stopped => registration.stop(),
+            }
+        }
+        if matches!(state, State::Stopping | State::Stopped) {
+            self.in_use.replace(None);
+        }
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
         }
@@ -303,22 +326,20 @@ impl Acceptor {
                 ready!(direct.poll_accept(context, &self.spec, self.max_accept))
             }
             (Source::Direct(direct), State::Stopping) => direct.accept_last(),
-            (Source::Handed { connections, registration }, state) => {
-                match state {
-                    State::Paused => {
-                        registration.set_paused(true);
-                        return Poll::Pending;
-                    }
-                    State::Running => registration.set_paused(false),
-                    State::Stopping | State::Stopped => registration.stop(),
-                }
-                ready!(connections.poll_recv(context))
-            }
+            (Source::Handed(_), State::Paused) => return Poll::Pending,
+            (Source::Handed(connections), _) => ready!(connections.poll_recv(context)),
         };
         if result.is_none() {
-            self.control.state.set(State::Stopped);
+            self.control.set(State::Stopped);
         }
         Poll::Ready(result)
+    }
+}
+
+impl Drop for Acceptor {
+    fn drop(&mut self) {
+        // Handles may live longer.
+        self.control.set(State::Stopped);
     }
 }
 

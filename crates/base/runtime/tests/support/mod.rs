@@ -99,7 +99,7 @@ impl Setup {
     /// Runs a copy of the program, which can be replaced.
     pub fn own_program(mut self) -> Self {
         let path = self.folder.0.join("echo");
-        std::fs::copy(&self.program, &path).unwrap();
+        copy_program(&self.program, &path);
         self.program = path;
         self
     }
@@ -143,6 +143,12 @@ impl Setup {
         let pid = child.id();
         Service { folder: self.folder, port: self.port, child: Some(child), pid }
     }
+}
+
+/// Copies a program by another process: a descriptor of ours that is open for writing might be inherited by a process
+/// that another test starts just then, and the program could not be run until that process has closed it.
+fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
 }
 
 fn configure(folder: &Path, port: u16, configuration: &str) {
@@ -205,8 +211,12 @@ impl Service {
         use std::os::unix::fs::PermissionsExt as _;
         let new = self.folder.0.join("echo.new");
         match content {
-            Some(content) => std::fs::write(&new, content).unwrap(),
-            None => drop(std::fs::copy(example(), &new).unwrap()),
+            Some(content) => {
+                let file = self.folder.0.join("content");
+                std::fs::write(&file, content).unwrap();
+                copy_program(&file, &new);
+            }
+            None => copy_program(&example(), &new),
         }
         std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755)).unwrap();
         std::fs::rename(new, self.folder.0.join("echo")).unwrap();
