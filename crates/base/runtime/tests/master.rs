@@ -4,6 +4,7 @@
 
 mod support;
 
+use runtime::process::control::{Target, request};
 use support::*;
 
 const PLAIN: &str = "workers 2\nlisten 127.0.0.1:PORT\ngreeting one\n";
@@ -249,6 +250,18 @@ fn a_bad_first_configuration_ends_with_code_1() {
 fn five_upgrades_under_load_fail_nobody() {
     let service = Setup::new(PLAIN).own_program().start();
     let clients = Clients::start(service.address(), 4);
+    // Those who command the master notice nothing either.
+    let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let commanders: Vec<_> = (0..3)
+        .map(|_| {
+            let (over, target) = (std::sync::Arc::clone(&over), Target::Pid(service.pid));
+            std::thread::spawn(move || {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    request(&target, "status").unwrap();
+                }
+            })
+        })
+        .collect();
     let mut kept = Vec::new();
     let mut workers = Vec::new();
     for round in 0..5 {
@@ -271,6 +284,8 @@ fn five_upgrades_under_load_fail_nobody() {
         assert!(program(&service).ends_with("echo"), "the old program runs on");
     }
     assert_flawless(&clients.stop());
+    over.store(true, std::sync::atomic::Ordering::Relaxed);
+    commanders.into_iter().for_each(|commander| commander.join().unwrap());
     // Every former worker still serves the connection that it has, and ends when that does.
     assert_eq!(service.status().workers.len(), 6);
     for (connection, worker) in kept.iter_mut().zip(&workers) {
@@ -452,7 +467,6 @@ fn two_hundred_reloads_leave_nothing_behind() {
 
 #[test]
 fn the_control_socket_answers() {
-    use runtime::process::control::{Target, request};
     let address = format!("127.0.0.1:{}", free_port());
     let service = Setup::new(PLAIN).arguments(&["--control", "DIR/control", "--control", &address]).start();
     let path = Target::Path(service.folder.0.join("control"));

@@ -7,15 +7,17 @@
 use crate::listen::{NoConnection, Stream, accept_one};
 use crate::log;
 use crate::system::register;
+use std::cell::Cell;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::Interest;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 
 /// The longest line that is taken.
 const LINE_MAX: usize = 4096;
@@ -106,14 +108,66 @@ pub(crate) struct Asked {
     pub(crate) client: OwnedFd,
 }
 
+/// Lets no new clients in while the program is being replaced: they wait in the kernel for the new one.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    closed: Cell<bool>,
+    /// Clients that have been let in and have not sent their line yet.
+    inside: Cell<usize>,
+    opened: Notify,
+}
+
+impl Gate {
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+    }
+
+    pub(crate) fn open(&self) {
+        self.closed.set(false);
+        self.opened.notify_waiters();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inside.get() == 0
+    }
+
+    async fn wait(&self) {
+        while self.closed.get() {
+            self.opened.notified().await;
+        }
+    }
+}
+
+/// A client between its arrival and its line.
+struct Inside(Rc<Gate>);
+
+impl Inside {
+    fn new(gate: &Rc<Gate>) -> Self {
+        gate.inside.set(gate.inside.get() + 1);
+        Self(Rc::clone(gate))
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.inside.set(self.0.inside.get() - 1);
+    }
+}
+
 /// Takes clients of a control socket for as long as the process lives. `open_to_all`: the file's permissions, or
 /// whoever gave us the socket, decide who may connect; otherwise it must be our user or root.
-pub(crate) async fn serve(socket: OwnedFd, open_to_all: bool, asked: mpsc::UnboundedSender<Asked>) -> io::Result<()> {
+pub(crate) async fn serve(
+    socket: OwnedFd,
+    open_to_all: bool,
+    gate: Rc<Gate>,
+    asked: mpsc::UnboundedSender<Asked>,
+) -> io::Result<()> {
     let socket = register(socket, Interest::READABLE)?;
     let places = Arc::new(Semaphore::new(CLIENTS_MAX));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return Ok(()) };
         let mut ready = socket.readable().await?;
+        gate.wait().await;
         let client = match accept_one(&socket) {
             Ok((Stream::Unix(stream), _)) if open_to_all || is_friend(&stream) => OwnedFd::from(stream),
             Ok((Stream::Tcp(stream), _)) if open_to_all => OwnedFd::from(stream),
@@ -128,8 +182,9 @@ pub(crate) async fn serve(socket: OwnedFd, open_to_all: bool, asked: mpsc::Unbou
             }
         };
         let asked = asked.clone();
+        let inside = Inside::new(&gate);
         tokio::task::spawn_local(async move {
-            let _place = place;
+            let _held = (place, inside);
             if let Ok(Ok((line, client))) = tokio::time::timeout(LINE_TIME_MAX, read_line(client)).await {
                 let _ = asked.send(Asked { line, client });
             }

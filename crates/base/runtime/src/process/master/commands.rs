@@ -8,6 +8,7 @@ use crate::process::machine::{Event, RequestId, SIGTERM};
 use crate::process::role::{MasterStatus, Role};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use tokio::sync::mpsc;
 
 impl<R: Role> Master<R> {
@@ -34,9 +35,10 @@ impl<R: Role> Master<R> {
     pub(super) fn serve_control(&mut self) -> io::Result<()> {
         let (sender, mut asked) = mpsc::unbounded_channel();
         for control in &self.control {
-            let (socket, open_to_all, sender) = (control.socket.try_clone()?, control.open_to_all, sender.clone());
+            let (socket, open_to_all) = (control.socket.try_clone()?, control.open_to_all);
+            let (gate, sender) = (Rc::clone(&self.gate), sender.clone());
             tokio::task::spawn_local(async move {
-                if let Err(error) = control::serve(socket, open_to_all, sender).await {
+                if let Err(error) = control::serve(socket, open_to_all, gate, sender).await {
                     log::alert!("the control socket cannot be served: {error}");
                 }
             });

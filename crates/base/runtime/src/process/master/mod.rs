@@ -8,7 +8,7 @@ mod commands;
 pub(super) mod upgrade;
 
 use super::channel::{Channel, Descriptor, Outgoing};
-use super::control::{self, Asked, Reply};
+use super::control::{self, Asked, Gate, Reply};
 use super::handoff::State;
 use super::launch;
 use super::machine::{Action, Event, Generation, Machine, Notice, RequestId, Status, Timer, WorkerId};
@@ -85,6 +85,7 @@ pub(crate) struct Master<R> {
     requests: HashMap<RequestId, OwnedFd>,
     next_request: RequestId,
     control: Vec<Control>,
+    gate: Rc<Gate>,
     timers: HashMap<Timer, AbortHandle>,
     notifier: Notifier,
     /// What the machine has yet to be told of what was just done.
@@ -115,6 +116,7 @@ impl<R: Role> Master<R> {
             requests: HashMap::new(),
             next_request: 1,
             control: Vec::new(),
+            gate: Rc::default(),
             timers: HashMap::new(),
             notifier: Notifier::from_environment(),
             news: Vec::new(),
@@ -241,6 +243,7 @@ impl<R: Role> Master<R> {
             Action::Notify(Notice::Reloading) => self.notifier.reloading(),
             Action::Notify(Notice::Stopping) => {
                 self.exec = None;
+                self.gate.open();
                 self.notifier.stopping();
             }
             Action::SetTimer { timer, after } => {

@@ -7,6 +7,7 @@ use crate::process::handoff::{KeptOpen, State, VERSION, WorkerHandoff};
 use crate::process::launch;
 use crate::process::machine::{Event, Machine, RequestId};
 use crate::process::message::PlanFile;
+use crate::process::now;
 use crate::process::role::Role;
 use crate::process::signals;
 use crate::system::take_inherited;
@@ -19,6 +20,9 @@ use std::time::Duration;
 
 /// How long a probe may think.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// How long a replacement waits for clients of the control sockets that have not said what they want.
+const CLIENTS_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What a master asks a probe: here is my state, could you go on from it?
 #[derive(Debug, Serialize, Deserialize)]
@@ -74,6 +78,12 @@ impl<R: Role> Master<R> {
 
     /// Becomes the new program. Returns only if that does not come to pass, with what is to be handled then.
     pub(super) async fn execute(&mut self, requests: Vec<RequestId>) -> Option<Input> {
+        // Who has been let in is heard; who comes now waits for the successor.
+        self.gate.close();
+        let end = now() + CLIENTS_TIME_MAX;
+        while !self.gate.is_empty() && now() < end {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         // From here to the successor's own handlers signals wait in the kernel. Those that came before are handled
         // first: the pause lets the runtime see them.
         let held = signals::hold_back();
@@ -85,6 +95,7 @@ impl<R: Role> Master<R> {
             let error = match held.and_then(|()| self.replace(&requests)) {
                 Ok(error) | Err(error) => error,
             };
+            self.gate.open();
             let text = format!("cannot start {}: {error}", self.program.display());
             Input::Event(Event::ExecFailed { text })
         };
