@@ -11,7 +11,7 @@
 //!
 //! # After `chroot`
 //!
-//! Unix sockets are connected and descriptors are copied when the targets are compiled, so compile those of the first
+//! Unix sockets are connected and descriptors are copied when the targets are first compiled, so compile those of the first
 //! configuration before `chroot` (`Role::open` of crate `runtime` is the place): they go on working inside. A syslog daemon
 //! that is restarted has to be connected to again by its path, which is then looked up inside the new root, as HAProxy
 //! does for every line; while that fails, lines are counted as failed and it is tried again each second. UDP needs no path.

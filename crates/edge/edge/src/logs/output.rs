@@ -4,7 +4,7 @@ use std::{
     io,
     net::{SocketAddr, ToSocketAddrs as _},
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
@@ -37,7 +37,7 @@ impl Counters {
 /// Everything that is open for logs.
 #[derive(Debug, Default)]
 pub struct Outputs {
-    known: Mutex<Vec<(LogDestination, Weak<Output>)>>,
+    known: Mutex<Vec<(LogDestination, Arc<Output>)>>,
     counters: Counters,
     /// Whether the first failure was reported; more are only counted.
     failure_reported: AtomicBool,
@@ -93,11 +93,8 @@ impl Outputs {
     /// name is looked up, which may take a while.
     pub(super) fn open(&self, destination: &LogDestination) -> Arc<Output> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(_, output)| output.strong_count() > 0);
-        if let Some(output) =
-            known.iter().find(|(known, _)| known == destination).and_then(|(_, known)| known.upgrade())
-        {
-            return output;
+        if let Some((_, output)) = known.iter().find(|(known, _)| known == destination) {
+            return Arc::clone(output);
         }
         let output = Arc::new(match destination {
             LogDestination::Udp(address) => Output::Udp(*address),
@@ -110,8 +107,20 @@ impl Outputs {
             LogDestination::Descriptor(number) => Output::Descriptor(Descriptor::copy(*number)),
             LogDestination::Ring(_) => Output::Nowhere,
         });
-        known.push((destination.clone(), Arc::downgrade(&output)));
+        known.push((destination.clone(), Arc::clone(&output)));
         output
+    }
+
+    /// Closes what no targets use any more: after a reload, once the old configuration is gone. What targets have opened
+    /// stays open until then, even when they are dropped and compiled anew.
+    pub fn close_unused(&self) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(_, output)| Arc::strong_count(output) > 1);
+    }
+
+    #[cfg(test)]
+    pub(super) fn count_open(&self) -> usize {
+        self.known.lock().unwrap().len()
     }
 
     /// Counts what was lost, and reports the first failure.

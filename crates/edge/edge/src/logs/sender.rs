@@ -7,7 +7,7 @@ use std::{
     net::SocketAddr,
     os::fd::OwnedFd,
     rc::Rc,
-    sync::Arc,
+    sync::{Arc, Weak},
     task::{Poll, Waker},
     time::SystemTime,
 };
@@ -41,7 +41,8 @@ pub struct LogSender {
 /// Lines that wait for one output.
 #[derive(Debug)]
 struct Batch {
-    output: Arc<Output>,
+    /// Gone when the configuration that named it is.
+    output: Weak<Output>,
     bytes: Vec<u8>,
     /// Where each line ends.
     ends: Vec<usize>,
@@ -62,9 +63,13 @@ impl LogSender {
         }
         self.dates.set(now);
         for (target, level) in targets.for_level(line.level as u8) {
-            let place = self.batches.iter().position(|batch| Arc::ptr_eq(&batch.output, &target.output));
+            let place = self.batches.iter().position(|batch| batch.output.as_ptr() == Arc::as_ptr(&target.output));
             let index = place.unwrap_or_else(|| {
-                self.batches.push(Batch { output: Arc::clone(&target.output), bytes: Vec::new(), ends: Vec::new() });
+                self.batches.push(Batch {
+                    output: Arc::downgrade(&target.output),
+                    bytes: Vec::new(),
+                    ends: Vec::new(),
+                });
                 self.batches.len() - 1
             });
             let Some(batch) = self.batches.get_mut(index) else { continue };
@@ -87,8 +92,7 @@ impl LogSender {
         for batch in &mut self.batches {
             batch.send(&mut self.sockets, &self.outputs);
         }
-        // Outputs that only this sender still knows belong to a configuration that is gone.
-        self.batches.retain(|batch| Arc::strong_count(&batch.output) > 1);
+        self.batches.retain(|batch| batch.output.strong_count() > 0);
     }
 }
 
@@ -108,11 +112,12 @@ impl Batch {
         if self.ends.is_empty() {
             return;
         }
-        let loss = match &*self.output {
-            Output::Udp(address) => sockets.send(*address, self.lines()),
-            Output::Unix(socket) => socket.send(self.lines()),
-            Output::Descriptor(descriptor) => descriptor.write(&self.bytes, &self.ends),
-            Output::Nowhere => {
+        let output = self.output.upgrade();
+        let loss = match output.as_deref() {
+            Some(Output::Udp(address)) => sockets.send(*address, self.lines()),
+            Some(Output::Unix(socket)) => socket.send(self.lines()),
+            Some(Output::Descriptor(descriptor)) => descriptor.write(&self.bytes, &self.ends),
+            Some(Output::Nowhere) | None => {
                 let mut loss = Loss::default();
                 loss.fail(self.ends.len() as u64, Errno::NODEV.into());
                 loss

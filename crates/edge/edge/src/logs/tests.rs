@@ -434,10 +434,15 @@ fn outputs_of_an_old_configuration_are_closed() {
         sender.flush();
         assert_eq!(receive(&socket), "x\n");
     }
+    let open = || outputs.count_open();
+    outputs.close_unused();
+    assert_eq!(open(), 1, "in use");
     drop(targets);
+    assert_eq!(open(), 1, "until it is certain that nobody wants it");
+    outputs.close_unused();
+    assert_eq!(open(), 0);
     sender.flush();
-    let replaced = LogTargets::new(&[], None, &identity(None, 1), &outputs);
-    assert!(replaced.is_empty());
+    assert!(!sender.is_waiting());
 }
 
 #[test]
