@@ -24,18 +24,29 @@ impl ConnectionOptions {
     #[must_use]
     pub fn of(headers: &Headers) -> Self {
         let mut options = ConnectionOptions::default();
-        for option in headers.all_known(HeaderId::Connection).flat_map(elements) {
-            if option.eq_ignore_ascii_case(b"close") {
-                options.close = true;
-            } else if option.eq_ignore_ascii_case(b"keep-alive") {
-                options.keep_alive = true;
-            } else if option.eq_ignore_ascii_case(b"upgrade") {
-                options.upgrade = true;
-            } else {
-                options.other = true;
+        for value in headers.all_known(HeaderId::Connection) {
+            // One option alone, as nearly always, needs no taking apart.
+            match value {
+                b"close" => options.close = true,
+                b"keep-alive" | b"Keep-Alive" => options.keep_alive = true,
+                _ => options.add(value),
             }
         }
         options
+    }
+
+    fn add(&mut self, value: &[u8]) {
+        for option in elements(value) {
+            if option.eq_ignore_ascii_case(b"close") {
+                self.close = true;
+            } else if option.eq_ignore_ascii_case(b"keep-alive") {
+                self.keep_alive = true;
+            } else if option.eq_ignore_ascii_case(b"upgrade") {
+                self.upgrade = true;
+            } else {
+                self.other = true;
+            }
+        }
     }
 
     /// Whether the sender keeps the connection after this message: close wins, 1.0 needs keep-alive.
@@ -108,6 +119,15 @@ pub fn remove_hop_by_hop(headers: &mut Headers, keep_upgrade: bool) {
         headers.retain_known(|id, name, _| {
             is_protected(id, name) || !named.iter().any(|named| name.eq_ignore_ascii_case(named))
         });
+    }
+    let for_next_hop = |id| {
+        matches!(
+            id,
+            HeaderId::Connection | HeaderId::KeepAlive | HeaderId::ProxyConnection | HeaderId::Te | HeaderId::Upgrade
+        )
+    };
+    if !headers.iter_known().any(|(id, _, _)| for_next_hop(id)) {
+        return;
     }
     headers.retain_known(|id, _, _| match id {
         HeaderId::Connection | HeaderId::KeepAlive | HeaderId::ProxyConnection | HeaderId::Te => false,

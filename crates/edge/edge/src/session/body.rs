@@ -110,12 +110,7 @@ impl BodyPump {
     }
 
     /// Moves what can be moved; ready once the whole message has been sent.
-    pub fn poll(
-        &mut self,
-        from: &mut Wire,
-        to: &mut Wire,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), PumpFailure>> {
+    pub fn poll(&mut self, from: &mut Wire, to: &mut Wire, context: &mut Context<'_>) -> Poll<Result<(), PumpFailure>> {
         loop {
             self.approve(from).map_err(PumpFailure::Malformed)?;
             if self.approved > 0 || !to.is_flushed() {

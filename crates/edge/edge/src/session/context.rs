@@ -188,12 +188,18 @@ impl Context for Transaction {
         };
         Some(match metric {
             FrontendMetric::Connections => proxy.frontend.sessions.value().cast_signed(),
-            FrontendMetric::RequestRate => {
-                per_second(&self.instance.process, &proxy.frontend, |traffic| traffic.requests.value(), &proxy.frontend.request_rate)
-            }
-            FrontendMetric::SessionRate => {
-                per_second(&self.instance.process, &proxy.frontend, |traffic| traffic.sessions.value(), &proxy.frontend.session_rate)
-            }
+            FrontendMetric::RequestRate => per_second(
+                &self.instance.process,
+                &proxy.frontend,
+                |traffic| traffic.requests.value(),
+                &proxy.frontend.request_rate,
+            ),
+            FrontendMetric::SessionRate => per_second(
+                &self.instance.process,
+                &proxy.frontend,
+                |traffic| traffic.sessions.value(),
+                &proxy.frontend.session_rate,
+            ),
         })
     }
 
@@ -206,7 +212,12 @@ impl Context for Transaction {
             BackendMetric::SessionRate => {
                 drop(farm);
                 let side = &proxy.backend;
-                return Some(per_second(&self.instance.process, side, |traffic| traffic.sessions.value(), &side.session_rate));
+                return Some(per_second(
+                    &self.instance.process,
+                    side,
+                    |traffic| traffic.sessions.value(),
+                    &side.session_rate,
+                ));
             }
             BackendMetric::UsableServers => i64::from(farm.usable()),
             BackendMetric::Queue => i64::from(farm.queued_total()),
@@ -239,7 +250,12 @@ impl Context for Transaction {
         let (proxy, server) = self.find_server(backend, server)?;
         if metric == ServerMetric::SessionRate {
             let side = &server.side;
-            return Some(per_second(&self.instance.process, side, |traffic| traffic.sessions.value(), &side.session_rate));
+            return Some(per_second(
+                &self.instance.process,
+                side,
+                |traffic| traffic.sessions.value(),
+                &side.session_rate,
+            ));
         }
         let farm = proxy.farm();
         let id = ServerId::new(server.index.0 as usize);
@@ -352,7 +368,11 @@ impl Context for Transaction {
         let idle_from = times.idle_since.unwrap_or(self.client.accepted);
         LogFields {
             accept_date: self.client.accepted_at
-                + if self.first_request { Duration::ZERO } else { idle_from.saturating_duration_since(self.client.accepted) },
+                + if self.first_request {
+                    Duration::ZERO
+                } else {
+                    idle_from.saturating_duration_since(self.client.accepted)
+                },
             handshake_ms: if self.first_request {
                 Self::milliseconds(Some(self.client.accepted), Some(idle_from)).max(0)
             } else {

@@ -204,8 +204,8 @@ pub fn give(headers: &mut Headers, cookie: &Cookie, side: ResponseSide<'_>) -> G
     }
     let (first_given, update) = match side.followed {
         Some(Found::Server { last_seen, given, .. }) => {
-            let moved = cookie.maxidle.is_some()
-                && last_seen.is_none_or(|last| side.now / DATE_STEP != last / DATE_STEP);
+            let moved =
+                cookie.maxidle.is_some() && last_seen.is_none_or(|last| side.now / DATE_STEP != last / DATE_STEP);
             (*given, Some(moved))
         }
         _ => (None, None),
@@ -350,6 +350,9 @@ mod tests {
             "dates survive the trip"
         );
         assert_eq!(find(&request(&value), &insert, NOW + 700), Found::Expired);
-        assert_eq!(give(&mut Headers::new(), &insert, ResponseSide { now: NOW + 500, ..side(Some(&soon)) }), Given::Updated);
+        assert_eq!(
+            give(&mut Headers::new(), &insert, ResponseSide { now: NOW + 500, ..side(Some(&soon)) }),
+            Given::Updated
+        );
     }
 }

@@ -76,4 +76,3 @@ fn short(transaction: &Transaction, out: &mut Vec<u8>) {
     );
     out.extend_from_slice(text.as_bytes());
 }
-

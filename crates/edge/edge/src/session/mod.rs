@@ -30,12 +30,8 @@ use std::{
 
 use haproxycfg::model::Mode;
 
+use self::{context::wall_clock, tcp::TcpVerdict, transaction::ClientSide};
 pub use self::{heads::SpareHeads, transaction::Transaction, wire::Wire};
-use self::{
-    context::wall_clock,
-    tcp::TcpVerdict,
-    transaction::ClientSide,
-};
 use crate::{
     live::{Instance, LiveProxy},
     net::{Deadline, Stream},
@@ -134,7 +130,8 @@ pub async fn serve(
 
 /// `tune.vars.*-max-size`; 0 is no limit.
 fn variable_limits(sizes: [usize; 5]) -> sample::VariableLimits {
-    let [global, process, session, transaction, request_response] = sizes.map(|size| Some(size).filter(|size| *size > 0));
+    let [global, process, session, transaction, request_response] =
+        sizes.map(|size| Some(size).filter(|size| *size > 0));
     sample::VariableLimits { global, process, session, transaction, request_response }
 }
 

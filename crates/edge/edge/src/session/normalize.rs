@@ -80,11 +80,7 @@ fn strip_parents(path: &[u8], full: bool) -> Vec<u8> {
     kept.join(&b'/')
 }
 
-fn rewrite_escapes(
-    text: &[u8],
-    strict: bool,
-    change: impl Fn(u8, &[u8]) -> Option<Vec<u8>>,
-) -> Option<Vec<u8>> {
+fn rewrite_escapes(text: &[u8], strict: bool, change: impl Fn(u8, &[u8]) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((first, tail)) = rest.split_first() {
@@ -94,7 +90,8 @@ fn rewrite_escapes(
             continue;
         }
         let digits = tail.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let value = digits.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|d| u8::from_str_radix(d, 16).ok());
+        let value =
+            digits.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|d| u8::from_str_radix(d, 16).ok());
         match (digits, value) {
             (Some(digits), Some(value)) => {
                 match change(value, digits) {

@@ -1,23 +1,97 @@
 //! A transaction as records of the ring: what `tidegate log` shows.
 
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
 use telemetry::ring::{RingWriter, Tag, Transaction as Records};
 
 use super::transaction::Transaction;
 
+/// Longest text made here: two addresses' worth.
+const TEXT_MAX: usize = 96;
+
+/// A short text made of numbers. The formatting machinery costs more than all the rest of a record.
+struct Text {
+    bytes: [u8; TEXT_MAX],
+    len: usize,
+}
+
+impl Text {
+    fn new() -> Self {
+        Self { bytes: [0; TEXT_MAX], len: 0 }
+    }
+
+    fn push(&mut self, byte: u8) -> &mut Self {
+        if let Some(place) = self.bytes.get_mut(self.len) {
+            *place = byte;
+            self.len += 1;
+        }
+        self
+    }
+
+    fn number(&mut self, number: u64, digits_least: usize) -> &mut Self {
+        let mut digits = [b'0'; 20];
+        let mut at = digits.len();
+        let mut rest = number;
+        while rest > 0 || digits.len() - at < digits_least.max(1) {
+            at -= 1;
+            if let Some(digit) = digits.get_mut(at) {
+                *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+            }
+            rest /= 10;
+        }
+        for digit in digits.get(at..).unwrap_or_default() {
+            self.push(*digit);
+        }
+        self
+    }
+
+    fn seconds(&mut self, time: Duration) -> &mut Self {
+        self.number(time.as_secs(), 1).push(b'.').number(u64::from(time.subsec_micros()), 6)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+fn client(text: &mut Text, source: SocketAddr) {
+    match source.ip() {
+        IpAddr::V4(ip) => {
+            for (index, octet) in ip.octets().into_iter().enumerate() {
+                if index > 0 {
+                    text.push(b'.');
+                }
+                text.number(u64::from(octet), 1);
+            }
+        }
+        IpAddr::V6(ip) => {
+            for byte in ip.to_string().bytes() {
+                text.push(byte);
+            }
+        }
+    }
+    text.push(b' ').number(u64::from(source.port()), 1);
+}
+
 /// Writes a transaction that is over.
 pub fn record(ring: &RingWriter, records: &mut Records, transaction: &Transaction) {
     let begun = transaction.client.accepted_at + transaction.since_accept();
-    records.begin(transaction.number, u64::try_from(begun.as_micros()).unwrap_or(u64::MAX));
+    records.begin(transaction.number, begun.as_secs() * 1_000_000 + u64::from(begun.subsec_micros()));
     records.record(Tag::Frontend, transaction.frontend_settings().name.as_bytes());
     if let Some(source) = transaction.client.source.get() {
-        records.record_fmt(Tag::ReqStart, format_args!("{} {}", source.ip(), source.port()));
+        let mut text = Text::new();
+        client(&mut text, source);
+        records.record(Tag::ReqStart, text.bytes());
     }
     let (method, rest) =
         transaction.request_line.split_at_checked(transaction.method_len).unwrap_or((&transaction.request_line, b""));
     if !method.is_empty() {
         records.record(Tag::ReqMethod, method);
         let target = rest.strip_prefix(b" ").unwrap_or(rest);
-        let end = target.iter().rposition(|byte| *byte == b' ').unwrap_or(target.len());
+        let end = memchr::memrchr(b' ', target).unwrap_or(target.len());
         records.record(Tag::ReqURL, target.get(..end).unwrap_or(target));
         records.record(Tag::ReqProtocol, target.get(end + 1..).unwrap_or_default());
     }
@@ -26,15 +100,13 @@ pub fn record(ring: &RingWriter, records: &mut Records, transaction: &Transactio
         records.record_parts(Tag::Backend, &[backend.settings().name.as_bytes(), b" ", server.as_bytes()]);
     }
     if transaction.status > 0 {
-        records.record_fmt(Tag::RespStatus, format_args!("{}", transaction.status));
+        records.record(Tag::RespStatus, Text::new().number(u64::from(transaction.status), 1).bytes());
     }
     let times = &transaction.timeline;
     if let Some(took) = times.end.zip(times.first_byte).map(|(end, from)| end.saturating_duration_since(from)) {
-        let unix = begun + took;
-        records.record_fmt(
-            Tag::Timestamp,
-            format_args!("Resp {}.{:06} {}.{:06}", unix.as_secs(), unix.subsec_micros(), took.as_secs(), took.subsec_micros()),
-        );
+        let mut text = Text::new();
+        text.seconds(begun + took).push(b' ').seconds(took);
+        records.record_parts(Tag::Timestamp, &[b"Resp ", text.bytes()]);
     }
     records.record(
         Tag::Termination,
@@ -45,7 +117,31 @@ pub fn record(ring: &RingWriter, records: &mut Records, transaction: &Transactio
             transaction.cookie_state.response,
         ],
     );
-    records.record_fmt(Tag::ReqAcct, format_args!("0 0 {} 0 0 {}", transaction.bytes_in, transaction.bytes_out));
+    let mut text = Text::new();
+    text.number(transaction.bytes_in, 1).push(b' ').push(b'0').push(b' ').push(b'0').push(b' ');
+    text.number(transaction.bytes_out, 1);
+    records.record_parts(Tag::ReqAcct, &[b"0 0 ", text.bytes()]);
     records.record(Tag::End, b"");
     ring.commit(records);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_text() {
+        for (number, least, expected) in [(0, 1, "0"), (7, 6, "000007"), (u64::MAX, 1, "18446744073709551615")] {
+            assert_eq!(Text::new().number(number, least).bytes(), expected.as_bytes());
+        }
+        let mut text = Text::new();
+        client(&mut text, "10.0.200.1:80".parse().unwrap());
+        text.push(b' ').seconds(Duration::from_micros(1_000_042));
+        assert_eq!(text.bytes(), b"10.0.200.1 80 1.000042");
+        let mut text = Text::new();
+        for _ in 0..TEXT_MAX + 9 {
+            text.push(b'x');
+        }
+        assert_eq!(text.bytes().len(), TEXT_MAX, "what is too long is cut");
+    }
 }

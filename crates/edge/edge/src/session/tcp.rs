@@ -39,13 +39,8 @@ pub fn connection_rules(
     side: &Rc<ClientSide>,
     rules: &[Rule<TcpAction>],
 ) -> TcpVerdict {
-    let transaction = Transaction::new(
-        Arc::clone(instance),
-        Rc::clone(side),
-        worker.index,
-        worker.heads.take(),
-        worker.random(),
-    );
+    let transaction =
+        Transaction::new(Arc::clone(instance), Rc::clone(side), worker.index, worker.heads.take(), worker.random());
     run(&transaction, rules, Options::REQUEST).unwrap_or(TcpVerdict::Accept)
 }
 
@@ -182,7 +177,11 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
     false
 }
 
-async fn connect_and_tunnel(session: &mut Session, transaction: &mut Transaction, backend: &Arc<crate::live::LiveProxy>) {
+async fn connect_and_tunnel(
+    session: &mut Session,
+    transaction: &mut Transaction,
+    backend: &Arc<crate::live::LiveProxy>,
+) {
     let _counted = http::InBackend::enter(Arc::clone(backend));
     backend.backend.traffic.of(session.worker.index).sessions.increment();
     transaction.timeline.request = Some(Instant::now());

@@ -133,12 +133,10 @@ impl Session {
                 transaction.terminate(b'L', b'R');
                 self.answer_reply(transaction, reply, 200).await
             }
-            Verdict::Redirect(redirect) => {
-                match self.answer_redirect(transaction, redirect).await {
-                    Some(next) => next,
-                    None => Next::Close,
-                }
-            }
+            Verdict::Redirect(redirect) => match self.answer_redirect(transaction, redirect).await {
+                Some(next) => next,
+                None => Next::Close,
+            },
             Verdict::Auth(realm) => {
                 transaction.terminate(b'P', b'R');
                 let realm = realm.unwrap_or(&proxy.name);
@@ -159,7 +157,9 @@ impl Session {
                 transaction.terminate(b'L', b'R');
                 self.answer_prometheus(transaction).await
             }
-            Verdict::Continue | Verdict::Allow | Verdict::WaitForBody { .. } | Verdict::EarlyHints { .. } => Next::Close,
+            Verdict::Continue | Verdict::Allow | Verdict::WaitForBody { .. } | Verdict::EarlyHints { .. } => {
+                Next::Close
+            }
         }
     }
 
@@ -278,19 +278,18 @@ fn capture_request(transaction: &mut Transaction, settings: &Proxy) {
         }
     }
     if let Some(wanted) = &settings.capture_cookie {
-        let found = transaction.request.headers.all(b"cookie").flat_map(http::cookies).find_map(|(name, value)| {
-            captured_cookie(wanted, name, value)
-        });
+        let found = transaction
+            .request
+            .headers
+            .all(b"cookie")
+            .flat_map(http::cookies)
+            .find_map(|(name, value)| captured_cookie(wanted, name, value));
         transaction.captures.borrow_mut().request_cookie = found;
     }
 }
 
 /// `name=value` as `capture cookie` keeps it, if it is the cookie that is wanted.
-pub(super) fn captured_cookie(
-    wanted: &haproxycfg::model::CaptureCookie,
-    name: &[u8],
-    value: &[u8],
-) -> Option<Vec<u8>> {
+pub(super) fn captured_cookie(wanted: &haproxycfg::model::CaptureCookie, name: &[u8], value: &[u8]) -> Option<Vec<u8>> {
     let matches = if wanted.prefix { name.starts_with(wanted.name.as_bytes()) } else { name == wanted.name.as_bytes() };
     matches.then(|| {
         let mut text = [name, b"=", value].concat();
@@ -401,4 +400,3 @@ fn use_server(transaction: &Transaction, backend: &LiveProxy) -> Option<ServerIn
         }
     }
 }
-

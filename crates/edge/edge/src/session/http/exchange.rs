@@ -19,7 +19,9 @@ use crate::{
     session::{
         body::{BodyPump, PumpFailure},
         transaction::Transaction,
-        upstream::{Attempts, Unreachable, Upstream, Wanted, Watch, after_failure, observe, reach, retry_or_give_up, was_shut},
+        upstream::{
+            Attempts, Unreachable, Upstream, Wanted, Watch, after_failure, observe, reach, retry_or_give_up, was_shut,
+        },
         wire::Wire,
     },
 };
@@ -96,8 +98,9 @@ impl Session {
         self.prepare(transaction, &backend);
         let mut attempts = Attempts { kept: self.kept.take(), ..Attempts::default() };
         // What must be sent again with the head if this attempt fails; `None` once that is impossible.
-        let replay =
-            pump.is_received().then(|| self.client.received.bytes().get(..pump.approved()).unwrap_or_default().to_vec());
+        let replay = pump
+            .is_received()
+            .then(|| self.client.received.bytes().get(..pump.approved()).unwrap_or_default().to_vec());
         loop {
             let mut watch = Watch {
                 client: &mut self.client,

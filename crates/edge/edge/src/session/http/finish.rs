@@ -3,7 +3,10 @@
 use std::time::Instant;
 
 use super::Session;
-use crate::session::{logging, transaction::Transaction};
+use crate::{
+    counters::Traffic,
+    session::{logging, transaction::Transaction},
+};
 
 impl Session {
     /// Counts the transaction and logs it.
@@ -18,18 +21,26 @@ impl Session {
         if transaction.status > 0 {
             front.response(transaction.status).increment();
         }
+        let times = Times::of(transaction, end);
         if transaction.has_request {
-            let from = transaction.timeline.first_byte.unwrap_or(end);
-            front.latency.get_or_init(Box::default).record(micros(from, end));
+            front.latency.get_or_init(Box::default).record(times.latency_us);
         }
         if let Some(backend) = &transaction.backend {
-            self.count_backend(transaction, backend.backend.traffic.of(worker), end);
+            let traffic = backend.backend.traffic.of(worker);
+            if transaction.status > 0 {
+                traffic.response(transaction.status).increment();
+            }
+            traffic.requests.increment();
+            if transaction.server.is_some() {
+                traffic.balanced.increment();
+            }
+            times.count(transaction, traffic);
             if let Some(server) = &transaction.server {
                 let traffic = server.side.traffic.of(worker);
                 traffic.sessions.increment();
                 traffic.balanced.increment();
                 traffic.requests.increment();
-                self.count_times(transaction, traffic, end);
+                times.count(transaction, traffic);
             }
         }
         logging::log(&self.worker, transaction);
@@ -38,43 +49,54 @@ impl Session {
             *handle.upstream.borrow_mut() = None;
         }
     }
-
-    fn count_backend(&self, transaction: &Transaction, traffic: &crate::counters::Traffic, end: Instant) {
-        if transaction.status > 0 {
-            traffic.response(transaction.status).increment();
-        }
-        traffic.requests.increment();
-        if transaction.server.is_some() {
-            traffic.balanced.increment();
-        }
-        self.count_times(transaction, traffic, end);
-    }
-
-    fn count_times(&self, transaction: &Transaction, traffic: &crate::counters::Traffic, end: Instant) {
-        traffic.bytes_in.add(transaction.bytes_in);
-        traffic.bytes_out.add(transaction.bytes_out);
-        let times = &transaction.timeline;
-        let between = |from: Option<Instant>, to: Option<Instant>| {
-            u64::try_from(Transaction::milliseconds(from, to)).ok()
-        };
-        if let Some(time) = between(times.request, times.dequeued) {
-            traffic.queue_time.record(time);
-        }
-        if let Some(time) = between(times.dequeued, times.connected) {
-            traffic.connect_time.record(time);
-        }
-        if let Some(time) = between(times.connected, times.response) {
-            traffic.response_time.record(time);
-        }
-        if let Some(time) = between(times.first_byte, times.end) {
-            traffic.total_time.record(time);
-        }
-        if let Some(from) = times.first_byte {
-            traffic.latency.get_or_init(Box::default).record(micros(from, end));
-        }
-    }
 }
 
-fn micros(from: Instant, to: Instant) -> u64 {
-    u64::try_from(to.saturating_duration_since(from).as_micros()).unwrap_or(u64::MAX)
+/// How long each stage took: milliseconds, `None` for one that never came.
+struct Times {
+    queue: Option<u64>,
+    connect: Option<u64>,
+    response: Option<u64>,
+    total: Option<u64>,
+    latency_us: u64,
+}
+
+impl Times {
+    fn of(transaction: &Transaction, end: Instant) -> Self {
+        let times = &transaction.timeline;
+        let between = |from: Option<Instant>, to: Option<Instant>| {
+            let took = to?.saturating_duration_since(from?);
+            Some(took.as_secs() * 1_000 + u64::from(took.subsec_millis()))
+        };
+        let took = end.saturating_duration_since(times.first_byte.unwrap_or(end));
+        Self {
+            queue: between(times.request, times.dequeued),
+            // A kept connection stood before it was asked for.
+            connect: if times.connected == times.dequeued {
+                times.connected.map(|_| 0)
+            } else {
+                between(times.dequeued, times.connected)
+            },
+            response: between(times.connected, times.response),
+            total: times.first_byte.map(|_| took.as_secs() * 1_000 + u64::from(took.subsec_millis())),
+            latency_us: took.as_secs() * 1_000_000 + u64::from(took.subsec_micros()),
+        }
+    }
+
+    fn count(&self, transaction: &Transaction, traffic: &Traffic) {
+        traffic.bytes_in.add(transaction.bytes_in);
+        traffic.bytes_out.add(transaction.bytes_out);
+        for (average, time) in [
+            (&traffic.queue_time, self.queue),
+            (&traffic.connect_time, self.connect),
+            (&traffic.response_time, self.response),
+            (&traffic.total_time, self.total),
+        ] {
+            if let Some(time) = time {
+                average.record(time);
+            }
+        }
+        if self.total.is_some() {
+            traffic.latency.get_or_init(Box::default).record(self.latency_us);
+        }
+    }
 }

@@ -159,7 +159,8 @@ impl Session {
         let first = self.first;
         let ready = poll_fn(|context| {
             handle.listen(context);
-            if handle.order() == Order::Abort || (!first && (worker.draining.get() || handle.order() == Order::Finish)) {
+            if handle.order() == Order::Abort || (!first && (worker.draining.get() || handle.order() == Order::Finish))
+            {
                 return Poll::Ready(false);
             }
             if client.stream.poll_readable(context).is_ready() {

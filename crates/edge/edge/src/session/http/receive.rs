@@ -39,8 +39,7 @@ impl Session {
         let began = if self.first { self.side.accepted } else { Instant::now() };
         let limit = timeouts.http_request.or(timeouts.client);
         self.deadline.set(limit.map(|limit| began + limit));
-        let (client, parser, limits, deadline) =
-            (&mut self.client, &mut self.parser, &self.limits, &mut self.deadline);
+        let (client, parser, limits, deadline) = (&mut self.client, &mut self.parser, &self.limits, &mut self.deadline);
         let request = &mut transaction.request;
         poll_fn(|context| {
             loop {

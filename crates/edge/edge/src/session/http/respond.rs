@@ -1,12 +1,6 @@
 //! Sending a response to the client: a server's, or one that the edge makes.
 
-use std::{
-    future::poll_fn,
-    rc::Rc,
-    sync::Arc,
-    task::Poll,
-    time::Instant,
-};
+use std::{future::poll_fn, rc::Rc, sync::Arc, task::Poll, time::Instant};
 
 use haproxycfg::model::{ConnectionMode, HttpReuse, Proxy, Redirect, Reply};
 use http::{BodyLength, Headers, Method, response_body_length};
@@ -347,8 +341,7 @@ impl Session {
         let Upstream { mut connection, slot, .. } = upstream;
         let from_client = std::mem::take(&mut self.client.received);
         let from_server = std::mem::take(&mut connection.wire.received);
-        let report =
-            tunnel::run(&self.client.stream, from_client, &connection.wire.stream, from_server, setup).await;
+        let report = tunnel::run(&self.client.stream, from_client, &connection.wire.stream, from_server, setup).await;
         drop(slot);
         transaction.bytes_in += report.bytes_up;
         transaction.bytes_out += report.bytes_down;
@@ -455,8 +448,11 @@ impl Session {
     /// Answers a probe of `monitor-uri`.
     pub(super) async fn answer_monitor(&mut self, transaction: &mut Transaction) -> Next {
         let frontend = Arc::clone(&self.side.frontend);
-        let fails =
-            frontend.settings().monitor_fail.iter().any(|condition| condition.holds(transaction, sample::Options::REQUEST));
+        let fails = frontend
+            .settings()
+            .monitor_fail
+            .iter()
+            .any(|condition| condition.holds(transaction, sample::Options::REQUEST));
         transaction.terminate(b'L', b'R');
         transaction.log_level.set(Some(None));
         self.answer_error(transaction, if fails { 503 } else { 200 }).await
