@@ -1,0 +1,407 @@
+#!/usr/bin/env python3
+"""Benchmarks of Tidegate's edge beside its peers: ratios from one run on one machine.
+
+Each case starts one server at a time, pinned to one core, with the load and the origin on the other, takes turns between
+the peers, and prints medians and ratios. CPU time is that of all of the server's processes and threads, from /proc.
+Run `bench/run.py --list` for the cases.
+"""
+
+import argparse
+import json
+import os
+import re
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TICK = os.sysconf("SC_CLK_TCK")
+SERVER_CPU, LOAD_CPU = "0", "1"
+ORIGIN_PORT = 19080
+PORTS = {"tidegate": 19000, "haproxy": 19001, "nginx": 19002}
+
+
+def tree(pid):
+    """A process and everything below it."""
+    found, todo = [], [pid]
+    while todo:
+        pid = todo.pop()
+        found.append(pid)
+        try:
+            for task in os.listdir(f"/proc/{pid}/task"):
+                todo += [int(child) for child in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
+        except OSError:
+            pass
+    return found
+
+
+def cpu_seconds(pid):
+    total = 0
+    for one in tree(pid):
+        try:
+            fields = Path(f"/proc/{one}/stat").read_text().rsplit(")", 1)[1].split()
+            total += int(fields[11]) + int(fields[12])
+        except OSError:
+            pass
+    return total / TICK
+
+
+def memory_kib(pid, field):
+    total = 0
+    for one in tree(pid):
+        try:
+            text = Path(f"/proc/{one}/status").read_text()
+            total += int(re.search(rf"{field}:\s+(\d+)", text).group(1))
+        except (OSError, AttributeError):
+            pass
+    return total
+
+
+class Server:
+    """A server under test, or the origin."""
+
+    def __init__(self, command, cpu, port, folder):
+        self.log = open(Path(folder) / f"log-{port}", "ab")
+        self.process = subprocess.Popen(
+            ["taskset", "-c", cpu, *command], stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL
+        )
+        self.pid = self.process.pid
+        wait_for(port, self.process, self.log.name)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            for pid in tree(self.pid):
+                os.kill(pid, signal.SIGKILL)
+            self.process.wait()
+        self.log.close()
+
+
+def wait_for(port, process, log):
+    import socket
+
+    for _ in range(200):
+        if process.poll() is not None:
+            sys.exit(f"a server ended at once: {Path(log).read_text()[-2000:]}")
+        try:
+            socket.create_connection(("127.0.0.1", port), 0.2).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    sys.exit(f"nothing listens on port {port}: {Path(log).read_text()[-2000:]}")
+
+
+def haproxy_cfg(port, case):
+    text = ["global", "    nbthread " + str(case.get("threads", 1)), "    maxconn 40000"]
+    if case.get("log"):
+        text.append("    log 127.0.0.1:19514 local0")
+    text += [
+        "defaults",
+        f"    mode {case.get('mode', 'http')}",
+        "    timeout connect 5s",
+        "    timeout client 50s",
+        "    timeout server 50s",
+        "    timeout http-keep-alive 50s",
+        "    maxconn 30000",
+    ]
+    if case.get("log"):
+        text += ["    log global", "    option httplog"]
+    text += ["listen web", f"    bind 127.0.0.1:{port}" + case.get("bind", "")]
+    for number in range(case.get("acls", 0)):
+        text.append(f"    acl a{number} path_beg /section{number}/")
+        text.append(f"    http-request deny if a{number}")
+    text += ["    " + line for line in case.get("lines", [])]
+    if not case.get("local"):
+        text += [f"    server s1 127.0.0.1:{ORIGIN_PORT}", f"    server s2 127.0.0.1:{ORIGIN_PORT + 1}"]
+    return "\n".join(text) + "\n"
+
+
+def nginx_cfg(port, case, folder):
+    stream = case.get("mode") == "tcp"
+    upstream = f"upstream web {{ server 127.0.0.1:{ORIGIN_PORT}; server 127.0.0.1:{ORIGIN_PORT + 1};" + (
+        " }" if stream else " keepalive 512; }"
+    )
+    if case.get("local"):
+        where = 'return 200 "hello from the edge\\n";'
+    else:
+        where = 'proxy_pass http://web; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;'
+    body = (
+        f"stream {{ {upstream} server {{ listen 127.0.0.1:{port}; proxy_pass web; }} }}"
+        if stream
+        else f"http {{ access_log off; keepalive_requests 1000000000; {upstream} "
+        f"server {{ listen 127.0.0.1:{port}; location / {{ {where} }} }} }}"
+    )
+    modules = "load_module modules/ngx_stream_module.so;" if stream else ""
+    return (
+        f"{modules} daemon off; worker_processes 1; pid {folder}/nginx-{port}.pid; error_log {folder}/nginx.err;"
+        f" worker_rlimit_nofile 60000; events {{ worker_connections 40000; }} {body}\n"
+    )
+
+
+def origin_cfg(folder):
+    servers = "".join(
+        f'server {{ listen 127.0.0.1:{ORIGIN_PORT + number} backlog=4096; location / {{ return 200 "hello from {number}\\n"; }}'
+        f" location /files/ {{ alias {folder}/files/; }} }} "
+        for number in range(2)
+    )
+    return (
+        f"daemon off; worker_processes 1; pid {folder}/origin.pid; error_log {folder}/origin.err; "
+        "worker_rlimit_nofile 60000; events { worker_connections 40000; } "
+        f"http {{ access_log off; sendfile on; keepalive_requests 1000000000; {servers} }}\n"
+    )
+
+
+CASES = {
+    "keepalive64": {"doc": "small responses over keep-alive, 64 connections", "connections": 64},
+    "keepalive1": {"doc": "the same with 1 connection", "connections": 1},
+    "keepalive512": {"doc": "the same with 512 connections", "connections": 512},
+    "conns10000": {"doc": "the same with 10,000 connections", "connections": 10_000},
+    "newconn": {"doc": "a new connection for each request", "connections": 64, "close": True},
+    "body100k": {"doc": "bodies of 100 kB", "connections": 64, "path": "/files/100k"},
+    "body100m": {"doc": "bodies of 100 MB", "connections": 4, "path": "/files/100m"},
+    "tcp": {"doc": "TCP mode", "connections": 64, "mode": "tcp"},
+    "acl200": {"doc": "200 ACLs evaluated for each request", "connections": 64, "acls": 200, "peers": ["haproxy"]},
+    "logs": {"doc": "httplog to a UDP sink", "connections": 64, "log": True, "peers": ["haproxy"]},
+    "local": {
+        "doc": "a response that the edge makes itself",
+        "connections": 64,
+        "local": True,
+        "lines": ['http-request return status 200 content-type text/plain string "hello from the edge"'],
+    },
+}
+
+
+def command(peer, case, folder, options):
+    port = PORTS[peer]
+    if peer == "nginx":
+        path = Path(folder) / "nginx-peer.conf"
+        path.write_text(nginx_cfg(port, case, folder))
+        return ["nginx", "-c", str(path)]
+    path = Path(folder) / f"{peer}.cfg"
+    path.write_text(haproxy_cfg(port, case))
+    if peer == "haproxy":
+        return ["haproxy", "-db", "-f", str(path)]
+    return [options.ours, "haproxy", "-db", "-f", str(path)]
+
+
+def load(case, port, seconds, connections):
+    words = ["taskset", "-c", LOAD_CPU, "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "--timeout", "20s"]
+    if case.get("close"):
+        words += ["-H", "Connection: close"]
+    out = subprocess.run([*words, f"http://127.0.0.1:{port}{case.get('path', '/')}"], capture_output=True, text=True).stdout
+    requests = int(re.search(r"(\d+) requests in", out).group(1))
+    errors = re.search(r"Socket errors: (.*)|Non-2xx or 3xx responses: (\d+)", out)
+    unit = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
+
+    def latency(percent):
+        number, suffix = re.search(rf"\s{percent}%\s+([\d.]+)(us|ms|s|m)", out).groups()
+        return float(number) * unit[suffix]
+
+    return {
+        "requests": requests,
+        "throughput": float(re.search(r"Requests/sec:\s+([\d.]+)", out).group(1)),
+        "p50": latency(50),
+        "p99": latency(99),
+        "errors": errors.group(0) if errors else None,
+    }
+
+
+def turn(peer, case, folder, options):
+    server = Server(command(peer, case, folder, options), SERVER_CPU, PORTS[peer], folder)
+    try:
+        connections = case["connections"]
+        load(case, PORTS[peer], 1, connections)
+        before = cpu_seconds(server.pid)
+        result = load(case, PORTS[peer], options.seconds, connections)
+        result["cpu_us"] = (cpu_seconds(server.pid) - before) * 1e6 / max(1, result["requests"])
+        result["rss_kib"] = memory_kib(server.pid, "VmHWM")
+        return result
+    finally:
+        server.stop()
+
+
+def run_case(name, options, folder):
+    case = CASES[name]
+    peers = ["tidegate", *case.get("peers", ["haproxy", "nginx"])]
+    results = {peer: [] for peer in peers}
+    for number in range(options.turns):
+        for peer in peers if number % 2 == 0 else reversed(peers):
+            results[peer].append(turn(peer, case, folder, options))
+    print(f"\n{name}: {case['doc']}")
+    print(f"  {'':10}{'req/s':>10}{'p50 ms':>9}{'p99 ms':>9}{'CPU us/req':>12}{'spread':>8}{'RSS MB':>8}")
+    medians = {}
+    for peer in peers:
+        rows = results[peer]
+        medians[peer] = {key: statistics.median(row[key] for row in rows) for key in rows[0] if key != "errors"}
+        m = medians[peer]
+        cpu = [row["cpu_us"] for row in rows]
+        spread = (max(cpu) - min(cpu)) / m["cpu_us"] if m["cpu_us"] else 0
+        print(
+            f"  {peer:10}{m['throughput']:10.0f}{m['p50'] * 1e3:9.2f}{m['p99'] * 1e3:9.2f}{m['cpu_us']:12.2f}"
+            f"{spread:8.0%}{m['rss_kib'] / 1024:8.1f}"
+        )
+        for row in rows:
+            if row["errors"]:
+                print(f"    {peer}: {row['errors']}")
+    for peer in peers[1:]:
+        ours, theirs = medians["tidegate"], medians[peer]
+        ratio = {key: ours[key] / theirs[key] if theirs[key] else 0 for key in ("cpu_us", "throughput", "p99", "rss_kib")}
+        print(
+            f"  ours / {peer}: CPU {ratio['cpu_us']:.2f}, throughput {ratio['throughput']:.2f}, "
+            f"p99 {ratio['p99']:.2f}, RSS {ratio['rss_kib']:.2f}"
+        )
+    return results
+
+
+def idle(options, folder):
+    """Bytes of memory for each of many idle keep-alive connections."""
+    import socket
+
+    count = options.idle
+    print(f"\nidle: {count} idle keep-alive connections")
+    medians = {}
+    for peer in ("tidegate", "haproxy"):
+        server = Server(command(peer, CASES["keepalive64"], folder, options), SERVER_CPU, PORTS[peer], folder)
+        try:
+            load(CASES["keepalive64"], PORTS[peer], 1, 64)
+            time.sleep(0.5)
+            before = memory_kib(server.pid, "VmRSS")
+            sockets = []
+            for number in range(count):
+                one = socket.socket()
+                one.bind((f"127.0.{1 + number // 20_000}.{1 + number % 200}", 0))
+                one.connect(("127.0.0.1", PORTS[peer]))
+                one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                sockets.append(one)
+            for one in sockets:
+                one.recv(4096)
+            time.sleep(3)
+            after = memory_kib(server.pid, "VmRSS")
+            medians[peer] = (after - before) * 1024 / count
+            print(f"  {peer:10}{medians[peer]:10.0f} bytes a connection (RSS {before} -> {after} KiB)")
+            for one in sockets:
+                one.close()
+        finally:
+            server.stop()
+    print(f"  ours / haproxy: {medians['tidegate'] / medians['haproxy']:.2f}")
+    return medians
+
+
+def rss(options, folder):
+    """Memory after start, of all processes."""
+    results = {}
+    print("\nrss: memory after start, all processes")
+    for peer, extra in (("tidegate", []), ("tidegate", ["-W"]), ("haproxy", []), ("haproxy", ["-W"])):
+        server = Server([*command(peer, CASES["keepalive64"], folder, options), *extra], SERVER_CPU, PORTS[peer], folder)
+        try:
+            time.sleep(1)
+            results[f"{peer} {' '.join(extra)}"] = memory_kib(server.pid, "VmRSS")
+            print(f"  {peer} {' '.join(extra):4}{results[f'{peer} ' + ' '.join(extra)] / 1024:8.1f} MB in {len(tree(server.pid))} processes")
+        finally:
+            server.stop()
+    return results
+
+
+def reloads(options, folder):
+    """Memory over many reloads."""
+    print(f"\nreloads: memory over {options.reloads} reloads")
+    words = [*command("tidegate", CASES["keepalive64"], folder, options), "-W"]
+    server = Server(words, SERVER_CPU, PORTS["tidegate"], folder)
+    marks = []
+    try:
+        for number in range(options.reloads + 1):
+            if number % max(1, options.reloads // 10) == 0:
+                time.sleep(0.3)
+                marks.append(memory_kib(server.pid, "VmRSS"))
+            os.kill(server.pid, signal.SIGUSR2)
+            time.sleep(0.05)
+        print("  RSS in KiB: " + ", ".join(map(str, marks)))
+    finally:
+        server.stop()
+    return marks
+
+
+def sharding(options, folder):
+    """The table of the nginx article: latency and its spread for each way of accepting."""
+    print("\nsharding: two workers on two cores, 64 connections, a new one for each request")
+    results = {}
+    for mode in ("reuseport", "shared", "dispatch"):
+        case = {**CASES["local"], "threads": 2, "bind": f" accept {mode}"}
+        path = Path(folder) / "tidegate.cfg"
+        path.write_text(haproxy_cfg(PORTS["tidegate"], case))
+        server = Server([options.ours, "haproxy", "-db", "-f", str(path)], "0,1", PORTS["tidegate"], folder)
+        try:
+            words = ["wrk", "-t1", "-c64", f"-d{options.seconds}s", "-H", "Connection: close"]
+            out = subprocess.run([*words, f"http://127.0.0.1:{PORTS['tidegate']}/"], capture_output=True, text=True).stdout
+            mean, deviation = re.search(r"Latency\s+(\S+)\s+(\S+)", out).groups()
+            requests = int(re.search(r"(\d+) requests in", out).group(1))
+            cpu = cpu_seconds(server.pid) * 1e6 / requests
+            threads = []
+            for task in os.listdir(f"/proc/{server.pid}/task"):
+                name = Path(f"/proc/{server.pid}/task/{task}/comm").read_text().strip()
+                fields = Path(f"/proc/{server.pid}/task/{task}/stat").read_text().rsplit(")", 1)[1].split()
+                if name.startswith("worker-"):
+                    threads.append((int(fields[11]) + int(fields[12])) / TICK)
+            share = "/".join(f"{100 * one / max(0.01, sum(threads)):.0f}%" for one in threads)
+            print(f"  {mode:10} mean {mean:>9} stdev {deviation:>9} CPU {cpu:6.1f} us/req, workers' CPU {share}")
+            results[mode] = {"mean": mean, "stdev": deviation, "cpu_us": cpu, "share": threads}
+        finally:
+            server.stop()
+    return results
+
+
+SPECIAL = {"idle": idle, "rss": rss, "reloads": reloads, "sharding": sharding}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", help="cases to run; all without any")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--idle", type=int, default=10_000)
+    parser.add_argument("--reloads", type=int, default=1_000)
+    parser.add_argument("--ours", default=str(HERE.parent / "target/release/tidegate"))
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    if options.list:
+        for name, case in CASES.items():
+            print(f"{name:14}{case['doc']}")
+        for name, function in SPECIAL.items():
+            print(f"{name:14}{function.__doc__}")
+        return
+    for name in options.cases:
+        if name not in CASES and name not in SPECIAL:
+            sys.exit(f"there is no case '{name}'; see --list")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65_536), hard))
+    results = {"date": time.strftime("%Y-%m-%dT%H:%M:%S"), "turns": options.turns, "seconds": options.seconds}
+    with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
+        os.chmod(folder, 0o755)
+        files = Path(folder) / "files"
+        files.mkdir()
+        (files / "100k").write_bytes(os.urandom(100_000))
+        with open(files / "100m", "wb") as file:
+            file.truncate(100_000_000)
+        path = Path(folder) / "origin.conf"
+        path.write_text(origin_cfg(folder))
+        origin = Server(["nginx", "-c", str(path)], LOAD_CPU, ORIGIN_PORT, folder)
+        try:
+            for name in options.cases or [*CASES, *SPECIAL]:
+                function = SPECIAL.get(name)
+                results[name] = function(options, folder) if function else run_case(name, options, folder)
+        finally:
+            origin.stop()
+    target = HERE / "results"
+    target.mkdir(exist_ok=True)
+    (target / f"{time.strftime('%Y%m%d-%H%M%S')}.json").write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
