@@ -18,10 +18,14 @@ pub struct Heads {
     pub request_line: Vec<u8>,
 }
 
+/// Spare output buffers above this many bytes are not kept.
+const OUTPUT_BYTES_MAX: usize = 32_768;
+
 /// A worker's spare heads.
 #[derive(Debug)]
 pub struct SpareHeads {
     spare: RefCell<Vec<Heads>>,
+    outputs: RefCell<Vec<Vec<u8>>>,
     most: usize,
 }
 
@@ -29,13 +33,34 @@ impl SpareHeads {
     /// Keeps at most `most`.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self { spare: RefCell::new(Vec::new()), most }
+        Self { spare: RefCell::default(), outputs: RefCell::default(), most }
     }
 
     /// Empty heads.
     #[must_use]
     pub fn take(&self) -> Heads {
         self.spare.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Gives `output` memory to grow in, if it has none.
+    pub fn lend_output(&self, output: &mut Vec<u8>) {
+        if output.capacity() == 0
+            && let Some(spare) = self.outputs.borrow_mut().pop()
+        {
+            *output = spare;
+        }
+    }
+
+    /// Takes the memory of an output buffer that is empty.
+    pub fn reclaim_output(&self, output: &mut Vec<u8>) {
+        if output.capacity() == 0 || !output.is_empty() {
+            return;
+        }
+        let output = std::mem::take(output);
+        let mut outputs = self.outputs.borrow_mut();
+        if outputs.len() < self.most && output.capacity() <= OUTPUT_BYTES_MAX {
+            outputs.push(output);
+        }
     }
 
     /// Keeps heads for later.

@@ -284,6 +284,7 @@ async fn choose(
     let mut deadline = Deadline::default();
     let timeouts = &proxy.settings().timeouts;
     deadline.set(timeouts.queue.or(timeouts.connect).map(|limit| began + limit));
+    let mut looked_again = false;
     loop {
         let (class, offset) = transaction.priority.get();
         let request = balance::Request {
@@ -293,7 +294,8 @@ async fn choose(
             priority_class: i32::try_from(class).unwrap_or(0),
             priority_offset: i32::try_from(offset).unwrap_or(0),
         };
-        let now = process.milliseconds(Instant::now());
+        let asked = if looked_again { Instant::now() } else { began };
+        let now = process.milliseconds(asked);
         let pick = poll_fn(|context| {
             let waker = || context.waker().clone();
             Poll::Ready(proxy.with_farm(|farm| farm.pick(&request, now, waker)))
@@ -301,13 +303,14 @@ async fn choose(
         .await;
         let ticket = match pick {
             Pick::Assigned(server) => {
-                transaction.timeline.dequeued = Some(Instant::now());
+                transaction.timeline.dequeued = Some(asked);
                 return Ok(take(proxy, server));
             }
             Pick::NoServer => return Err(Unreachable::NoServer),
             Pick::QueueFull(_) => return Err(Unreachable::QueueFull),
             Pick::Queued(ticket) => ticket,
         };
+        looked_again = true;
         let mut waiting = Waiting { proxy, ticket: Some(ticket) };
         let claim = poll_fn(|context| {
             match proxy.with_farm(|farm| farm.claim(ticket)) {

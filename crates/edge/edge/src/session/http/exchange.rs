@@ -222,6 +222,7 @@ impl Session {
             && !transaction.wants_upgrade;
         let close: &[(&[u8], &[u8])] = &[(b"connection", b"close")];
         let wire = &mut upstream.connection.wire;
+        self.worker.heads.lend_output(&mut wire.output);
         transaction.request.write_with(&mut wire.output, if closes { close } else { &[] });
         upstream.connection.requests += 1;
         if transaction.resent {
@@ -256,8 +257,8 @@ impl Session {
             parser: ResponseParser::new(),
             limits,
             abort_on_close,
-            progress: (0, 0),
-            since: Instant::now(),
+            progress: None,
+            since: transaction.timeline.connected.unwrap_or_else(Instant::now),
         };
         let deadline = &mut self.deadline;
         poll_fn(|context| {
@@ -375,7 +376,7 @@ struct AwaitHead<'a> {
     parser: ResponseParser,
     limits: Limits,
     abort_on_close: bool,
-    progress: (u64, usize),
+    progress: Option<(u64, usize)>,
     since: Instant,
 }
 
@@ -409,9 +410,11 @@ impl AwaitHead<'_> {
             }
         }
         let progress = (self.pump.received, self.server.unsent().len());
-        if progress != self.progress {
-            self.progress = progress;
-            self.since = Instant::now();
+        if self.progress != Some(progress) {
+            // NOTE: the first look only notes where it stands: nothing has been waited for yet.
+            if self.progress.replace(progress).is_some() {
+                self.since = Instant::now();
+            }
         }
         Poll::Pending
     }

@@ -98,6 +98,7 @@ pub async fn serve(mut session: Session) {
         if !session.wait_for_request().await {
             return;
         }
+        session.adopt_instance();
         let next = Box::pin(session.transact()).await;
         match next {
             Next::KeepAlive => {}
@@ -107,7 +108,6 @@ pub async fn serve(mut session: Session) {
         session.first = false;
         session.idle_since = Instant::now();
         session.client.rest();
-        session.adopt_instance();
     }
 }
 
@@ -183,10 +183,12 @@ impl Session {
             self.worker.random(),
         );
         transaction.first_request = self.first;
+        self.worker.heads.lend_output(&mut self.client.output);
         transaction.timeline.idle_since = Some(self.idle_since);
         let next = self.run(&mut transaction).await;
         self.finish(&mut transaction);
         self.worker.heads.give(transaction.take_heads());
+        self.worker.heads.reclaim_output(&mut self.client.output);
         next
     }
 

@@ -36,7 +36,8 @@ impl Session {
 
     async fn receive_head(&mut self, transaction: &mut Transaction) -> Result<usize, Failure> {
         let timeouts = &self.side.frontend.settings().timeouts;
-        let began = if self.first { self.side.accepted } else { Instant::now() };
+        let first_byte = transaction.timeline.first_byte.unwrap_or(self.idle_since);
+        let began = if self.first { self.side.accepted } else { first_byte };
         let limit = timeouts.http_request.or(timeouts.client);
         self.deadline.set(limit.map(|limit| began + limit));
         let (client, parser, limits, deadline) = (&mut self.client, &mut self.parser, &self.limits, &mut self.deadline);

@@ -51,10 +51,11 @@ impl Session {
         method: Method,
     ) -> Next {
         transaction.has_response = true;
-        transaction.timeline.response = Some(Instant::now());
+        let received = Instant::now();
+        transaction.timeline.response = Some(received);
         self.side.variables.borrow_mut().start_response();
         let status = transaction.response.status();
-        self.count_server_response(backend, &upstream, status);
+        self.count_server_response(backend, &upstream, status, received);
         let length = response_body_length(&transaction.response, method);
         let server_keeps = http::keep_alive(transaction.response.version(), &transaction.response.headers);
         let frontend = Arc::clone(&self.side.frontend);
@@ -119,10 +120,10 @@ impl Session {
         if self.client.received.is_empty() { Next::Close } else { Next::Linger }
     }
 
-    fn count_server_response(&self, backend: &LiveProxy, upstream: &Upstream, status: u16) {
+    fn count_server_response(&self, backend: &LiveProxy, upstream: &Upstream, status: u16, at: Instant) {
         let worker = self.worker.index;
         let server = &upstream.connection.server;
-        let now = backend.process.milliseconds(Instant::now());
+        let now = backend.process.milliseconds(at);
         server.last_session_ms.store(now, std::sync::atomic::Ordering::Relaxed);
         backend.last_session_ms.store(now, std::sync::atomic::Ordering::Relaxed);
         server.side.traffic.of(worker).response(status).increment();
@@ -221,8 +222,8 @@ impl Session {
         }
         down.append_small(wire, &mut self.client, COPY_MAX);
         let (client, deadline) = (&mut self.client, &mut self.deadline);
-        let mut progress = (0, 0);
-        let mut since = Instant::now();
+        let mut progress = None;
+        let mut since = transaction.timeline.response.unwrap_or_else(Instant::now);
         let mut uploading = !(up.is_received() && up.approved() == 0);
         poll_fn(|context| {
             handle.listen(context);
@@ -243,8 +244,8 @@ impl Session {
                 // Whatever became of it, the response decides from here on.
                 uploading = false;
             }
-            if progress != (down.received, up.received) {
-                progress = (down.received, up.received);
+            let moved = (down.received, up.received);
+            if progress != Some(moved) && progress.replace(moved).is_some() {
                 since = Instant::now();
             }
             let on_client = down.approved() > 0 || !client.is_flushed();
@@ -298,6 +299,7 @@ impl Session {
         let Upstream { mut connection, slot, .. } = upstream;
         drop(slot);
         connection.wire.rest();
+        self.worker.heads.reclaim_output(&mut connection.wire.output);
         let max_reuse = connection.server.config.max_reuse;
         if u32::try_from(max_reuse).is_ok_and(|most| connection.requests > most) {
             return;
