@@ -4,4 +4,5 @@
 //! libFuzzer; the crate's own tests include the module by path and give it a small seeded corpus, so `cargo test`
 //! exercises every target without nightly.
 
+pub mod configuration;
 pub mod http_codec;

@@ -148,9 +148,12 @@ where
     let number = word.get(..length).map(|number| number.strip_prefix('+').unwrap_or(number));
     let number = number.and_then(|number| number.parse::<i64>().ok()).and_then(|number| T::try_from(number).ok());
     let Some(number) = number.filter(|number| range.contains(number)) else {
-        return Err(Problem::new(format!("'{keyword}' expects an integer argument, got '{word}'."))
-            .at(index)
-            .expected(format!("an integer between {least} and {most}")));
+        let message = if digits == 0 {
+            format!("'{keyword}' expects an integer argument, got '{word}'.")
+        } else {
+            format!("'{keyword}' expects an integer argument between {least} and {most}.")
+        };
+        return Err(Problem::new(message).at(index).expected(format!("an integer between {least} and {most}")));
     };
     if length < word.len() {
         let message = format!("'{keyword}' : '{word}' is read as {number}, what follows the number is ignored.");

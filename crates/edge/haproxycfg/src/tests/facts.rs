@@ -1,6 +1,6 @@
 //! What the model says for what the text says.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use super::*;
 use crate::model::{
@@ -259,4 +259,26 @@ fn too_much_is_refused() {
     let text = "global\n  description \"$V$V$V$V$V$V$V$V\"\n";
     let parsed = read_with(text, Bundle::default(), &[("V", &value)]);
     assert!(messages(&parsed, Severity::Alert)[0].contains("line too long after expansion"));
+}
+
+#[test]
+fn large_configurations_are_read_in_one_go() {
+    let mut text =
+        String::from("defaults\n  mode http\n  timeout client 1s\n  timeout connect 1s\n  timeout server 1s\n");
+    for number in 0..3000 {
+        let _ = write!(
+            text,
+            "frontend f{number}\n  bind 127.0.0.1:{}\n  acl a path_beg /x{number}\n  use_backend b{number} if a\n  \
+             default_backend b{number}\nbackend b{number}\n  server s1 192.0.2.1:80 check\n  server s2 192.0.2.2:80 track \
+             s1\n",
+            number + 1
+        );
+    }
+    let _ = writeln!(text, "backend many");
+    for number in 0..5000 {
+        let _ = writeln!(text, "  server s{number} 192.0.2.1:80");
+    }
+    let config = config(&text);
+    assert_eq!(config.proxies.len(), 6001);
+    assert_eq!(config.proxies[6000].servers.len(), 5000);
 }

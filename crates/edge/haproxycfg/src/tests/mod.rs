@@ -2,7 +2,6 @@
 
 mod configurations;
 mod facts;
-mod fuzz;
 mod keywords;
 mod rendering;
 mod settings;

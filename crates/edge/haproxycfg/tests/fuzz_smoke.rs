@@ -1,6 +1,11 @@
-//! Broken configurations: whatever the text, there is an answer and it is always the same.
+//! A short run of the fuzz targets of this crate: the lines of its tests, and seeded mutations of them.
 
-use super::*;
+#![expect(clippy::indexing_slicing, reason = "a test")]
+
+#[path = "../../../../fuzz/src/configuration.rs"]
+mod configuration;
+
+use haproxycfg::source::Bundle;
 
 /// A generator of numbers that always gives the same (splitmix64).
 struct Random(u64);
@@ -23,7 +28,9 @@ impl Random {
 fn corpus() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     let mut context = "";
-    for line in include_str!("settings.txt").lines().chain(include_str!("../rules/tests/lines.txt").lines()) {
+    for line in
+        include_str!("../src/tests/settings.txt").lines().chain(include_str!("../src/rules/tests/lines.txt").lines())
+    {
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             context = match name {
                 "global" => "global",
@@ -74,11 +81,15 @@ fn mutate(random: &mut Random, text: &mut Vec<u8>, other: &[u8]) {
     }
 }
 
+/// How many texts are tried; `FUZZ_ROUNDS` in the environment asks for more.
+const ROUNDS: usize = 3000;
+
 #[test]
 fn broken_text_never_breaks_the_parser() {
     let seeds = corpus();
     let mut random = Random(0x5eed_cafe);
-    for round in 0..6000 {
+    let rounds = std::env::var("FUZZ_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(ROUNDS);
+    for round in 0..rounds {
         let seed = random.0;
         let mut text = seeds[random.below(seeds.len())].clone();
         for _ in 0..random.below(3) {
@@ -86,39 +97,20 @@ fn broken_text_never_breaks_the_parser() {
         }
         let other = &seeds[random.below(seeds.len())];
         mutate(&mut random, &mut text, other);
-        let files = Bundle::default().with("t.cfg", &text);
-        let outcome = std::panic::catch_unwind(|| {
-            let parsed = parse(&["t.cfg".to_owned()], &files, BTreeMap::new(), &options());
-            let rendered: String = parsed.diagnostics.iter().map(|diagnostic| diagnostic.render(1)).collect();
-            (parsed.config.is_some(), rendered)
-        });
-        let Ok((is_accepted, rendered)) = outcome else {
-            panic!("round {round}, seed {seed:#x}: panic on {:?}", String::from_utf8_lossy(&text));
-        };
-        let has_alert = rendered.lines().any(|line| line.starts_with("[ALERT]"));
-        assert_eq!(is_accepted, !has_alert, "round {round}, seed {seed:#x}: {:?}", String::from_utf8_lossy(&text));
+        if std::panic::catch_unwind(|| configuration::configuration(&text)).is_err() {
+            panic!("round {round}, seed {seed:#x}: {:?}", String::from_utf8_lossy(&text));
+        }
     }
 }
 
 #[test]
-fn large_configurations_are_read_in_one_go() {
-    use std::fmt::Write as _;
-    let mut text =
-        String::from("defaults\n  mode http\n  timeout client 1s\n  timeout connect 1s\n  timeout server 1s\n");
-    for number in 0..3000 {
-        let _ = write!(
-            text,
-            "frontend f{number}\n  bind 127.0.0.1:{}\n  acl a path_beg /x{number}\n  use_backend b{number} if a\n  \
-             default_backend b{number}\nbackend b{number}\n  server s1 192.0.2.1:80 check\n  server s2 192.0.2.2:80 track \
-             s1\n",
-            number + 1
-        );
+fn broken_bundles_are_refused() {
+    let bundle = Bundle::default().with("a", b"one").with("b", b"").with_directory("c", &["x.cfg", "y.cfg"]);
+    let bytes = bundle.to_bytes();
+    let mut random = Random(0xb0_d1e5);
+    for _ in 0..ROUNDS {
+        let mut text = bytes.clone();
+        mutate(&mut random, &mut text, &bytes);
+        configuration::bundle(&text);
     }
-    let _ = writeln!(text, "backend many");
-    for number in 0..5000 {
-        let _ = writeln!(text, "  server s{number} 192.0.2.1:80");
-    }
-    let config = config(&text);
-    assert_eq!(config.proxies.len(), 6001);
-    assert_eq!(config.proxies[6000].servers.len(), 5000);
 }
