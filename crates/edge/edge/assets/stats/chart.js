@@ -37,6 +37,19 @@ function curve(xs, ys) {
   return path;
 }
 
+// Where values stand without a gap between them: [first, behind the last].
+function runs(values, gaps) {
+  if (!gaps) return values.length ? [[0, values.length]] : [];
+  const found = [];
+  values.forEach((value, index) => {
+    if (!value) return;
+    const last = found.at(-1);
+    if (last && last[1] === index) last[1]++;
+    else found.push([index, index + 1]);
+  });
+  return found;
+}
+
 function round(value) {
   return Math.round(value * 100) / 100;
 }
@@ -47,7 +60,7 @@ readout.className = "readout";
 readout.hidden = true;
 
 class Chart {
-  // `lines`: name -> { kind: "area" | "line" | "bars", tell: value -> text }. `least`: the smallest value that fills the
+  // `lines`: name -> { kind: "area" | "line" | "bars", gaps, tell: value -> text }; with `gaps` a zero is no value. `least`: the smallest value that fills the
   // whole height, so that a single request does not look like a storm.
   constructor(label, lines, { height = 40, least = 5, flow = true } = {}) {
     this.label = label;
@@ -72,6 +85,7 @@ class Chart {
     this.element.addEventListener("pointermove", (event) => this.show(event));
     this.element.addEventListener("pointerleave", () => this.hide());
     this.dirty = false;
+    this.describe();
   }
 
   // Adds points of the seconds that have passed: name -> values. Lines without values stay where they are.
@@ -104,7 +118,7 @@ class Chart {
     this.dirty = false;
     const top = Math.max(this.least, this.max * 1.08);
     const y = (value) => this.height - 1 - (value / top) * (this.height - 3);
-    for (const [name, { kind }] of Object.entries(this.lines)) {
+    for (const [name, { kind, gaps }] of Object.entries(this.lines)) {
       const values = this.points[name];
       const start = SECONDS - values.length;
       const marks = this.marks[name];
@@ -116,9 +130,13 @@ class Chart {
         marks[0].setAttribute("d", path);
         continue;
       }
-      const path = curve(values.map((_, index) => start + index), values.map(y));
-      marks[marks.length - 1].setAttribute("d", path);
-      if (kind === "area") marks[0].setAttribute("d", path && `${path}L${SECONDS - 1},${this.height}L${start},${this.height}Z`);
+      const pieces = runs(values, gaps).map(([from, to]) => {
+        const xs = Array.from({ length: to - from }, (_, index) => start + from + index);
+        const path = curve(xs, values.slice(from, to).map(y));
+        return [path, `${path}L${xs.at(-1)},${this.height}L${xs[0]},${this.height}Z`];
+      });
+      marks[marks.length - 1].setAttribute("d", pieces.map(([path]) => path).join(""));
+      if (kind === "area") marks[0].setAttribute("d", pieces.map(([, area]) => area).join(""));
     }
     if (this.flow && !calm.matches && this.added === 1 && !document.hidden) {
       this.moving.animate([{ transform: "translateX(1px)" }, { transform: "none" }], { duration: 1000, easing: "linear" });
@@ -130,7 +148,7 @@ class Chart {
     const parts = Object.entries(this.lines).map(([name, { tell }]) => {
       const values = this.points[name];
       const last = values.at(-1) ?? 0;
-      return `now ${tell(last)}, at most ${tell(Math.max(0, ...values))}`;
+      return `now ${tell(last) || "none"}, at most ${tell(Math.max(0, ...values)) || "none"}`;
     });
     this.element.setAttribute("aria-label", `${this.label}, last two minutes: ${parts.join("; ")}`);
   }

@@ -127,8 +127,8 @@ const requestsLines = (http) => ({
   errors: { kind: "bars", tell: (value) => (value ? plural(value, "error", "errors") : "") },
 });
 const latencyLines = {
-  slow: { kind: "area", tell: (value) => `99 of 100 within ${time(value)}` },
-  median: { kind: "line", tell: (value) => `half within ${time(value)}` },
+  slow: { kind: "area", gaps: true, tell: (value) => (value ? `99 of 100 within ${time(value)}` : "nothing was served") },
+  median: { kind: "line", gaps: true, tell: (value) => (value ? `half within ${time(value)}` : "") },
 };
 
 class ServerRow {
@@ -152,7 +152,7 @@ class ServerRow {
       {},
       h("th", { scope: "row" }, h("span", {}, server.name), this.details),
       h("td", { className: "state" }, h("div", {}, this.mark, this.state, " ", this.since), this.check),
-      h("td", { className: "traffic" }, this.spark.element, h("span", {}, this.rate, "/s")),
+      h("td", { className: "traffic" }, h("div", {}, this.spark.element, h("span", {}, this.rate, "/s"))),
       cell("time", "Response"),
       cell("sessions", "Sessions"),
       cell("errors", "Errors"),
@@ -179,8 +179,10 @@ class ServerRow {
     this.mark.className = `mark ${kind}`;
     setText(this.state, server.throttle ? `${server.status}, starting ${server.throttle} %` : server.status);
     setText(this.since, span(server.change));
+    this.state.parentElement.title = server.status;
     const about = [server.backup ? "backup" : null, server.weight === 1 ? null : `weight ${server.weight}`, server.address].filter(Boolean).join(" · ");
     setText(this.details, about);
+    this.details.title = about;
     setText(this.rate, short(server.rate));
     setText(this.cells.time, server.total ? `${short(server.time)} ms` : "–");
     setText(this.cells.sessions, (server.limit ? `${server.sessions} of ${server.limit}` : String(server.sessions)) + (server.queue ? ` + ${server.queue} waiting` : ""));
@@ -219,9 +221,9 @@ class Card {
   }
 
   addServers() {
-    const titles = ["Server", "State", this.http ? "Requests" : "Sessions", "Response", "Sessions", "Errors"];
+    const titles = ["Server", "State", this.http ? "Requests" : "Sessions", "Time", "Sessions", "Errors"];
     if (MAY_ADMIN) titles.push("");
-    const head = titles.map((title) => h("th", { scope: "col" }, title || h("span", { className: "hidden" }, "Manage")));
+    const head = titles.map((title) => h("th", { scope: "col" }, title ? h("span", {}, title) : h("span", { className: "hidden" }, "Manage")));
     this.list = h("tbody");
     this.more = h("button", { type: "button", className: "more", hidden: true, onclick: () => this.toggleAll() });
     const caption = h("caption", { className: "hidden" }, `Servers of ${this.name}`);

@@ -3,7 +3,10 @@
 //! Both speak to [`Control`] and not to the edge itself, so that what they say and what they understand can be tested
 //! without one.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use super::view::{Detail, ProcessView, Snapshot};
 
@@ -45,12 +48,14 @@ pub enum Health {
 }
 
 /// A wanted port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortChange {
     /// This one.
     Fixed(u16),
     /// That of the client's connection, with this added.
     Offset(i32),
+    /// Text that is none.
+    Unreadable(String),
 }
 
 /// A change of a server.
@@ -173,6 +178,32 @@ pub trait Control {
 
     /// Environment variables as the configuration sees them.
     fn environment(&self) -> Vec<(String, String)>;
+}
+
+/// Where a server is after its address or port was changed, and what HAProxy says about that.
+#[must_use]
+pub fn moved(current: SocketAddr, ip: Option<IpAddr>, port: Option<PortChange>) -> (SocketAddr, String) {
+    let mut wanted = current;
+    let mut said = Vec::new();
+    match ip {
+        Some(ip) if ip == current.ip() => said.push("no need to change the addr".to_owned()),
+        Some(ip) => {
+            said.push(format!("IP changed from '{}' to '{ip}'", current.ip()));
+            wanted.set_ip(ip);
+        }
+        None => {}
+    }
+    match port {
+        Some(PortChange::Fixed(port)) if port == current.port() => said.push("no need to change the port".to_owned()),
+        Some(PortChange::Fixed(port)) => {
+            said.push(format!("port changed from '{}' to '{port}'", current.port()));
+            wanted.set_port(port);
+        }
+        Some(PortChange::Offset(_)) => said.push("changing to a relative port is not supported yet".to_owned()),
+        Some(PortChange::Unreadable(text)) => said.push(format!("problem converting port '{text}' to an int")),
+        None => {}
+    }
+    (wanted, said.join(", "))
 }
 
 /// Finds a proxy by name, or by number after a `#`.

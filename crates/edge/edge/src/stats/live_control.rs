@@ -1,7 +1,7 @@
 //! [`Control`] of the edge that runs.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::IpAddr,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
 };
@@ -12,7 +12,7 @@ use super::{
     clear,
     collect::{self, hard_maxconn},
     control::{
-        Control, FrontendChange, Health, PortChange, ProcessChange, ProxyName, Refusal, ServerChange, ServerRef,
+        Control, FrontendChange, Health, PortChange, ProcessChange, ProxyName, Refusal, ServerChange, ServerRef, moved,
     },
     view::{Detail, ProcessView, Product, Snapshot},
 };
@@ -106,15 +106,13 @@ impl Control for LiveControl<'_> {
             ServerChange::Address { ip, port } => {
                 let said = change_address(live, ip, port);
                 proxy.with_farm(|farm| farm.set_resolved(id, now_ms));
-                return Ok(Some(format!("{said} by 'stats socket command'")));
+                return Ok(Some(said));
             }
             ServerChange::CheckAddress { .. } => {
                 return Err(Refusal::new("changing the address or port of checks at run time is not supported yet"));
             }
             ServerChange::HostName(_) => {
-                return Err(Refusal::new(
-                    "set server <b>/<s> fqdn failed because no resolution is configured.",
-                ));
+                return Err(Refusal::new("set server <b>/<s> fqdn failed because no resolution is configured."));
             }
             ServerChange::ShutSessions => live.shut_sessions(),
         }
@@ -181,32 +179,14 @@ fn force_health(
     }
 }
 
-/// Moves a server; what HAProxy says about it, without who did it.
+/// Moves a server; what there is to say about it.
 fn change_address(server: &LiveServer, ip: Option<IpAddr>, port: Option<PortChange>) -> String {
     let Target::Inet(current) = server.target() else {
         return "Update for the current server address family is only supported through configuration file".to_owned();
     };
-    let mut said = Vec::new();
-    let mut wanted = current;
-    match ip {
-        Some(ip) if ip == current.ip() => said.push("no need to change the addr".to_owned()),
-        Some(ip) => {
-            said.push(format!("IP changed from '{}' to '{ip}'", current.ip()));
-            wanted = SocketAddr::new(ip, current.port());
-        }
-        None => {}
-    }
-    match port {
-        Some(PortChange::Fixed(port)) if port == current.port() => said.push("no need to change the port".to_owned()),
-        Some(PortChange::Fixed(port)) => {
-            said.push(format!("port changed from '{}' to '{port}'", current.port()));
-            wanted.set_port(port);
-        }
-        Some(PortChange::Offset(_)) => said.push("changing to a relative port is not supported yet".to_owned()),
-        None => {}
-    }
+    let (wanted, said) = moved(current, ip, port);
     if wanted != current {
         server.retarget(Target::Inet(wanted));
     }
-    said.join(", ")
+    said
 }

@@ -228,10 +228,16 @@ impl Control for FakeControl {
     fn change_server(&self, server: ServerRef, change: ServerChange) -> Result<Option<String>, Refusal> {
         let told = format!("{} {change:?}", self.name(server));
         let answer = match &change {
-            ServerChange::Weight(weight) if weight == "300" => {
-                return Err(Refusal::new("Absolute weight can only be between 0 and 256 inclusive."));
+            ServerChange::Weight(weight) => {
+                let id = ServerId::new(server.server);
+                let change = balance::WeightChange::parse(weight);
+                let done = change.and_then(|weight| farm().set_weight(id, weight, NOW_MS));
+                done.map(|()| None).map_err(|error| Refusal::new(error.to_string()))?
             }
-            ServerChange::Address { .. } => Some("no need to change the addr".to_owned()),
+            ServerChange::Address { ip, port } => {
+                let current = SocketAddr::from(([127, 0, 0, 1], 8_080));
+                Some(super::control::moved(current, *ip, port.clone()).1)
+            }
             _ => None,
         };
         self.note(told);

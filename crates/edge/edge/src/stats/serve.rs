@@ -14,7 +14,13 @@ use crate::live::{LiveProxy, Shared};
 /// Answers a request for the statistics page of `proxy`, from someone who has been let in ([`Stats::auth`] and
 /// [`Stats::rules`] are the caller's) and who may or may not change things ([`Stats::admin`]).
 #[must_use]
-pub fn page(shared: &Shared, proxy: &LiveProxy, stats: &Stats, request: &PageRequest<'_>, may_admin: bool) -> PageReply {
+pub fn page(
+    shared: &Shared,
+    proxy: &LiveProxy,
+    stats: &Stats,
+    request: &PageRequest<'_>,
+    may_admin: bool,
+) -> PageReply {
     let settings = PageSettings {
         uri: &stats.uri,
         users: Vec::new(),
@@ -42,10 +48,7 @@ pub fn metrics(shared: &Shared, target: &[u8]) -> PageReply {
     let snapshot = LiveControl::new(shared).snapshot(&|_| true, Detail::default());
     PageReply {
         status: 200,
-        headers: vec![
-            ("cache-control", "no-cache".to_owned()),
-            ("content-type", prometheus::CONTENT_TYPE.to_owned()),
-        ],
+        headers: vec![("cache-control", "no-cache".to_owned()), ("content-type", prometheus::CONTENT_TYPE.to_owned())],
         body: prometheus::prometheus(&snapshot, filter).into_bytes(),
     }
 }

@@ -1,0 +1,31 @@
+//! The stats socket: HAProxy's runtime API.
+//!
+//! ```text
+//!   bytes --line--> Line (words, payload) --table--> command --session--> Reply --serve--> bytes
+//! ```
+//!
+//! Everything but [`serve`] is pure: lines in, texts out, with [`Control`](crate::stats::control::Control) as the only way
+//! to the edge that runs.
+
+mod admin;
+mod help;
+mod line;
+pub mod master;
+mod reply;
+mod serve;
+mod server_state;
+mod session;
+mod sessions;
+mod show;
+mod socket;
+mod table;
+
+pub use reply::{Reply, Severity};
+pub use serve::{End, Host, Options, serve};
+pub use session::{Context, Session};
+pub use sessions::{SessionView, Sessions};
+pub use socket::serve_socket;
+pub use table::{COMMANDS, Command};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! The commands: one table for finding them, for who may give them, and for the help.
+
+use haproxycfg::model::CliLevel;
+
+use super::{
+    admin, help,
+    line::Line,
+    reply::Reply,
+    server_state,
+    session::{self, Context, Session},
+    sessions, show,
+};
+
+/// A command.
+pub struct Command {
+    /// The words that it begins with.
+    pub words: &'static [&'static str],
+    /// How it is written; nothing for those that the help does not list.
+    pub usage: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+    /// Who may give it.
+    pub level: CliLevel,
+    pub(super) run: Run,
+}
+
+pub(super) type Runner = fn(&mut Session, &Context<'_>, &Line) -> Reply;
+
+/// What a command does.
+pub(super) enum Run {
+    /// This.
+    With(Runner),
+    /// Nothing yet.
+    NotYet,
+}
+
+impl std::fmt::Debug for Command {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Command").field("words", &self.words).finish_non_exhaustive()
+    }
+}
+
+impl Command {
+    /// Whether it does anything yet.
+    #[must_use]
+    pub fn supported(&self) -> bool {
+        matches!(self.run, Run::With(_))
+    }
+}
+
+const fn with(
+    words: &'static [&'static str],
+    level: CliLevel,
+    usage: &'static str,
+    doc: &'static str,
+    run: Runner,
+) -> Command {
+    Command { words, usage, doc, level, run: Run::With(run) }
+}
+
+const fn not_yet(words: &'static [&'static str]) -> Command {
+    Command { words, usage: "", doc: "", level: CliLevel::User, run: Run::NotYet }
+}
+
+const USER: CliLevel = CliLevel::User;
+const OPERATOR: CliLevel = CliLevel::Operator;
+const ADMIN: CliLevel = CliLevel::Admin;
+
+/// Every command of HAProxy 2.6.
+pub const COMMANDS: &[Command] = &[
+    with(&["_getsocks"], USER, "", "", |_, _, _| Reply::SendSockets),
+    with(
+        &["clear", "counters"],
+        OPERATOR,
+        "clear counters [all]",
+        "forget the greatest values, or all counts",
+        admin::clear_counters,
+    ),
+    with(
+        &["disable", "agent"],
+        ADMIN,
+        "disable agent <bk>/<srv>",
+        "stop agent checks of a server",
+        admin::disable_agent,
+    ),
+    with(
+        &["disable", "frontend"],
+        ADMIN,
+        "disable frontend <frontend>",
+        "accept nothing for the time being",
+        admin::disable_frontend,
+    ),
+    with(&["disable", "health"], ADMIN, "disable health <bk>/<srv>", "stop checks of a server", admin::disable_health),
+    with(
+        &["disable", "server"],
+        ADMIN,
+        "disable server <bk>/<srv>",
+        "put a server into maintenance (better: set server)",
+        admin::disable_server,
+    ),
+    with(&["enable", "agent"], ADMIN, "enable agent <bk>/<srv>", "start agent checks of a server", admin::enable_agent),
+    with(&["enable", "frontend"], ADMIN, "enable frontend <frontend>", "accept again", admin::enable_frontend),
+    with(&["enable", "health"], ADMIN, "enable health <bk>/<srv>", "start checks of a server", admin::enable_health),
+    with(
+        &["enable", "server"],
+        ADMIN,
+        "enable server <bk>/<srv>",
+        "take a server out of maintenance (better: set server)",
+        admin::enable_server,
+    ),
+    with(&["experimental-mode"], ADMIN, "", "", session::mode),
+    with(&["expert-mode"], ADMIN, "", "", session::mode),
+    with(&["get", "weight"], USER, "get weight <bk>/<srv>", "tell the weight of a server", admin::get_weight),
+    with(&["help"], USER, "", "", help::help),
+    with(&["operator"], OPERATOR, "operator", "go down to the level operator", session::lower),
+    with(&["prompt"], USER, "", "", session::prompt),
+    with(&["quit"], USER, "", "", |_, _, _| Reply::Quit),
+    with(
+        &["set", "maxconn", "frontend"],
+        ADMIN,
+        "set maxconn frontend <frontend> <value>",
+        "change the connections that a frontend takes",
+        admin::set_maxconn_frontend,
+    ),
+    with(
+        &["set", "maxconn", "global"],
+        ADMIN,
+        "set maxconn global <value>",
+        "change the connections that the process takes",
+        admin::set_maxconn_global,
+    ),
+    with(
+        &["set", "maxconn", "server"],
+        ADMIN,
+        "set maxconn server <bk>/<srv> <value>",
+        "change the sessions that a server gets",
+        admin::set_maxconn_server,
+    ),
+    with(
+        &["set", "rate-limit"],
+        ADMIN,
+        "set rate-limit <setting> <value>",
+        "change a limit on rates",
+        admin::set_rate_limit,
+    ),
+    with(
+        &["set", "server"],
+        ADMIN,
+        "set server <bk>/<srv> [opts]",
+        "change the state, weight, health or address of a server",
+        admin::set_server,
+    ),
+    with(
+        &["set", "severity-output"],
+        USER,
+        "set severity-output [none|number|string]",
+        "say how important each answer is",
+        session::set_severity,
+    ),
+    with(
+        &["set", "timeout"],
+        USER,
+        "set timeout cli <delay>",
+        "change the time to the next command",
+        session::set_timeout,
+    ),
+    with(
+        &["set", "weight"],
+        ADMIN,
+        "set weight <bk>/<srv> <weight>",
+        "change the weight of a server (better: set server)",
+        admin::set_weight,
+    ),
+    with(&["show", "activity"], USER, "show activity", "what the threads do", show::activity),
+    with(&["show", "backend"], USER, "show backend", "list the backends", show::backends),
+    with(&["show", "cli", "level"], USER, "show cli level", "tell your level", session::show_level),
+    with(&["show", "cli", "sockets"], USER, "show cli sockets", "list the stats sockets", show::sockets),
+    with(&["show", "env"], OPERATOR, "show env [var]", "list environment variables, or tell one", show::environment),
+    with(
+        &["show", "errors"],
+        OPERATOR,
+        "show errors [<px>] [request|response]",
+        "show the last invalid messages",
+        show::errors,
+    ),
+    with(&["show", "info"], USER, "show info [desc|json|typed|float]*", "tell about the process", show::info),
+    with(&["show", "pools"], USER, "show pools", "tell about memory", show::pools),
+    with(&["show", "schema", "json"], USER, "show schema json", "tell the schema of the JSON forms", show::schema),
+    with(
+        &["show", "servers", "conn"],
+        USER,
+        "show servers conn [<backend>]",
+        "list the connections of servers",
+        server_state::connections,
+    ),
+    with(
+        &["show", "servers", "state"],
+        USER,
+        "show servers state [<backend>]",
+        "list what changes of servers at run time",
+        server_state::states,
+    ),
+    with(&["show", "sess"], OPERATOR, "show sess [id|all]", "list the sessions, or show one", sessions::show),
+    with(&["show", "startup-logs"], USER, "show startup-logs", "repeat what was said at the start", show::startup_logs),
+    with(
+        &["show", "stat"],
+        USER,
+        "show stat [desc|json|no-maint|typed|up]*",
+        "tell about frontends, backends and servers",
+        show::statistics,
+    ),
+    with(&["show", "version"], USER, "show version", "tell the version", show::version),
+    with(
+        &["shutdown", "frontend"],
+        ADMIN,
+        "shutdown frontend <frontend>",
+        "stop a frontend for good",
+        admin::shutdown_frontend,
+    ),
+    with(&["shutdown", "session"], ADMIN, "shutdown session <id>", "end a session", sessions::shut),
+    with(
+        &["shutdown", "sessions", "server"],
+        ADMIN,
+        "shutdown sessions server <bk>/<srv>",
+        "end the sessions of a server",
+        admin::shutdown_sessions,
+    ),
+    with(&["user"], USER, "user", "go down to the level user", session::lower),
+    not_yet(&["abort", "ssl"]),
+    not_yet(&["add", "acl"]),
+    not_yet(&["add", "map"]),
+    not_yet(&["add", "server"]),
+    not_yet(&["add", "ssl", "crt-list"]),
+    not_yet(&["clear", "acl"]),
+    not_yet(&["clear", "map"]),
+    not_yet(&["clear", "table"]),
+    not_yet(&["commit", "acl"]),
+    not_yet(&["commit", "map"]),
+    not_yet(&["commit", "ssl"]),
+    not_yet(&["debug", "dev"]),
+    not_yet(&["del", "acl"]),
+    not_yet(&["del", "map"]),
+    not_yet(&["del", "server"]),
+    not_yet(&["del", "ssl"]),
+    not_yet(&["disable", "dynamic-cookie", "backend"]),
+    not_yet(&["enable", "dynamic-cookie", "backend"]),
+    not_yet(&["get", "acl"]),
+    not_yet(&["get", "map"]),
+    not_yet(&["get", "var"]),
+    not_yet(&["httpclient"]),
+    not_yet(&["new", "ssl"]),
+    not_yet(&["prepare", "acl"]),
+    not_yet(&["prepare", "map"]),
+    not_yet(&["set", "dynamic-cookie-key", "backend"]),
+    not_yet(&["set", "map"]),
+    not_yet(&["set", "profiling"]),
+    not_yet(&["set", "ssl"]),
+    not_yet(&["set", "table"]),
+    not_yet(&["set", "var"]),
+    not_yet(&["show", "acl"]),
+    not_yet(&["show", "cache"]),
+    not_yet(&["show", "events"]),
+    not_yet(&["show", "fd"]),
+    not_yet(&["show", "libs"]),
+    not_yet(&["show", "map"]),
+    not_yet(&["show", "peers"]),
+    not_yet(&["show", "profiling"]),
+    not_yet(&["show", "resolvers"]),
+    not_yet(&["show", "ssl"]),
+    not_yet(&["show", "table"]),
+    not_yet(&["show", "tasks"]),
+    not_yet(&["show", "threads"]),
+    not_yet(&["show", "tls-keys"]),
+    not_yet(&["show", "trace"]),
+    not_yet(&["trace"]),
+];
+
+/// The command that a line gives.
+pub(super) fn find(line: &Line) -> Option<&'static Command> {
+    let given = |command: &&Command| command.words.iter().enumerate().all(|(index, word)| line.word(index) == *word);
+    COMMANDS.iter().filter(given).max_by_key(|command| command.words.len())
+}
