@@ -218,6 +218,9 @@ impl Diagnostic {
     pub fn render(&self, pid: u32) -> String {
         let mut text = format!("{} ({pid}) : {}\n", self.severity.tag(), self.one_line());
         if let (Some(line), Some(columns)) = (&self.line, &self.columns) {
+            if self.prefix == Prefix::Nothing {
+                let _ = writeln!(text, "  at {}:{}", line.file(), line.number());
+            }
             let (shown, caret_column, caret_width) = window(line.text(), columns);
             let number = line.number().to_string();
             let _ = writeln!(text, "  {number} | {shown}");

@@ -47,6 +47,10 @@ pub fn finish(scope: &mut Scope<'_>) {
     for index in 0..scope.state.proxies.len() {
         scope.section = Section::Proxy(index);
         number_servers(scope);
+        // A proxy that is not started may refer to what is not there.
+        if scope.proxy().proxy.disabled {
+            continue;
+        }
         resolve_default_backend(scope, index);
         rules::finish(scope);
         resolve_tracks(scope, index);
@@ -106,6 +110,9 @@ fn number_servers(scope: &mut Scope<'_>) {
     }
     draft.simple.servers = pending;
     let (kind, owner) = (scope.kind_word(), Arc::clone(&scope.proxy().proxy.name));
+    if scope.proxy().proxy.disabled {
+        return;
+    }
     for (line, name, first) in duplicates {
         let Some(line) = line else { continue };
         let message = format!(
@@ -122,9 +129,6 @@ fn proxy_at<'a>(scope: &'a Scope<'_>, index: ProxyIndex) -> Option<&'a Proxy> {
 
 fn resolve_default_backend(scope: &mut Scope<'_>, index: usize) {
     let Some((name, line)) = scope.proxy().simple.default_backend.clone() else { return };
-    if scope.proxy().proxy.disabled {
-        return;
-    }
     let own = &scope.proxy().proxy;
     let (own_name, own_mode, own_kind, place) = (own.name.clone(), own.mode, own.kind, own.location.clone());
     let has_servers = !own.servers.is_empty();
@@ -274,7 +278,7 @@ fn check_ports(scope: &mut Scope<'_>) {
     let kind = scope.kind_word();
     let draft = scope.proxy();
     let proxy = &draft.proxy;
-    if proxy.disabled || !proxy.kind.has_backend() {
+    if !proxy.kind.has_backend() {
         return;
     }
     let first = proxy.check.steps.iter().find(|step| !matches!(step, CheckStep::Comment(_)));
@@ -303,9 +307,6 @@ fn check_ports(scope: &mut Scope<'_>) {
 /// HAProxy's checks of a proxy as a whole.
 fn check_proxy(scope: &mut Scope<'_>) {
     let draft = scope.proxy();
-    if draft.proxy.disabled {
-        return;
-    }
     let smart_accept = draft.simple.smart_accept;
     let is_balanced = draft.simple.is_balanced;
     let proxy = &mut draft.proxy;
@@ -412,6 +413,15 @@ fn check_tcp(proxy: &mut Proxy, kind: &str, warnings: &mut Vec<String>, alerts: 
 fn check_references(scope: &mut Scope<'_>) {
     for NamedReference { reference, line, section } in std::mem::take(&mut scope.state.references) {
         scope.section = section;
+        let is_used = match section {
+            Section::Defaults(index) => {
+                scope.state.simple.usage.get(index).is_some_and(|usage| usage.by_name || usage.by_place)
+            }
+            _ => !scope.proxy().proxy.disabled,
+        };
+        if !is_used {
+            continue;
+        }
         let own = Arc::clone(&scope.proxy().proxy.name);
         let name = if reference.name.is_empty() { &*own } else { reference.name.as_str() };
         let (is_known, what) = match reference.kind {

@@ -52,6 +52,20 @@ fn a_word_of_another_place_is_told_apart() {
 }
 
 #[test]
+fn a_message_without_place_shows_it_below() {
+    assert_eq!(
+        render("frontend a\n  bind :80\n  timeout client 1s\n  default_backend lots\nbackend lost\n"),
+        "\
+[ALERT]    (42) : config : Proxy 'a': unable to find required default_backend: 'lots'; did you mean 'lost' maybe ?
+  at t.cfg:4
+  4 | default_backend lots
+    |                 ^^^^
+[ALERT]    (42) : config : Fatal errors found in configuration.
+"
+    );
+}
+
+#[test]
 fn all_errors_are_collected() {
     let text = "\
 global
