@@ -17,6 +17,8 @@ use tokio::{
 use super::{events, run::run};
 use crate::live::{Instance, LiveProxy, LiveServer, Process};
 
+/// Checks begun in one turn of the event loop, so that many that fall due together leave room for requests in between.
+const BEGIN_MAX: usize = 32;
 /// Time between two steps of slow starts.
 const WARMUP_TICK: Duration = Duration::from_secs(1);
 
@@ -165,7 +167,10 @@ impl Scheduler {
 
     async fn run(mut self, notices: Arc<Notices>) {
         loop {
-            self.begin_due();
+            if self.begin_due() {
+                tokio::task::yield_now().await;
+                continue;
+            }
             self.warm_up();
             let wake_at = self.wake_at();
             tokio::select! {
@@ -203,11 +208,17 @@ impl Scheduler {
         }
     }
 
-    fn begin_due(&mut self) {
+    /// Begins checks that are due; whether there are more.
+    fn begin_due(&mut self) -> bool {
         let now_ms = now_ms(&self.process);
+        let mut left = BEGIN_MAX;
         while let Some(Reverse((due_ms, slot))) = self.queue.peek().copied()
             && due_ms <= now_ms
         {
+            if left == 0 {
+                return true;
+            }
+            left -= 1;
             self.queue.pop();
             let Some(entry) = self.slots.get_mut(slot).filter(|entry| entry.queued_ms == Some(due_ms)) else {
                 continue;
@@ -225,6 +236,7 @@ impl Scheduler {
                 self.enqueue(slot);
             }
         }
+        false
     }
 
     fn end(&mut self, ended: Result<(Id, CheckReport), tokio::task::JoinError>) {

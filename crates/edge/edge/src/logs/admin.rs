@@ -67,7 +67,7 @@ impl AdminLog {
     /// Prints a message as HAProxy does in the foreground: `[WARNING]  (123) : text`.
     pub fn console(&self, severity: Severity, text: &str) {
         if let Some(Output::Descriptor(descriptor)) = self.console.as_deref() {
-            let line = format!("{:<10} ({}) : {text}\n", severity.label(), std::process::id());
+            let line = console_line(severity, text);
             self.outputs.count(descriptor.write(line.as_bytes(), &[line.len()]));
         }
     }
@@ -120,10 +120,32 @@ impl AdminLog {
     }
 }
 
+fn console_line(severity: Severity, text: &str) -> String {
+    format!("{:<10} ({}) : {text}\n", severity.label(), std::process::id())
+}
+
 fn kind_word(kind: ProxyKind) -> &'static str {
     match kind {
         ProxyKind::Frontend => "frontend",
         ProxyKind::Backend => "backend",
         ProxyKind::Listen => "proxy",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn console_lines_stand_in_columns() {
+        let pid = std::process::id();
+        for (severity, head) in
+            [(Severity::Notice, "[NOTICE]  "), (Severity::Warning, "[WARNING] "), (Severity::Alert, "[ALERT]   ")]
+        {
+            assert_eq!(
+                console_line(severity, "Server b/s is DOWN."),
+                format!("{head} ({pid}) : Server b/s is DOWN.\n")
+            );
+        }
     }
 }
