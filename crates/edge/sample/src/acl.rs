@@ -45,7 +45,7 @@ impl Outcome {
 }
 
 /// One test: an expression and what its value must match.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Test {
     expression: Expression,
     /// The word that was written, for messages.
@@ -60,14 +60,18 @@ impl Test {
             cursor.more = false;
             let fetched = self.expression.next(context, options, true, &mut cursor);
             let may_change = fetched.may_change() && !options.is_final;
-            let value = match fetched {
-                Fetched::Value(value) | Fetched::Changing(value) => value,
+            let matches = match &fetched {
+                // The value stays where it is: it is looked at 200 times as often as it is moved.
+                Fetched::Value(value) | Fetched::Changing(value) => match self.matcher.matches_as_is(value) {
+                    Some(matches) => matches,
+                    None => fetched.value().is_some_and(|value| self.matcher.matches(value, context)),
+                },
+                // Without a value there is no next occurrence either.
                 Fetched::Missing | Fetched::NotYet => {
-                    // Without a value there is no next occurrence either.
                     return if may_change { Outcome::Miss } else { Outcome::Fail };
                 }
             };
-            if self.matcher.matches(value, context) {
+            if matches {
                 return Outcome::Pass;
             }
             if cursor.more {
@@ -83,28 +87,22 @@ impl Test {
 #[derive(Debug)]
 pub struct Acl {
     name: Box<str>,
-    test: Arc<Test>,
+    test: Test,
     next: OnceLock<Box<Acl>>,
 }
 
 impl Acl {
-    fn new(name: &str, test: Arc<Test>) -> Self {
+    fn new(name: &str, test: Test) -> Self {
         Acl { name: name.into(), test, next: OnceLock::new() }
     }
 
     /// The same tests under the same name, which grow apart from now on.
     fn fork(&self) -> Self {
-        let mut fork: Option<Acl> = None;
-        let mut next = Some(self);
-        while let Some(acl) = next {
-            let copy = Acl::new(&acl.name, Arc::clone(&acl.test));
-            match &fork {
-                None => fork = Some(copy),
-                Some(first) => first.append(copy),
-            }
-            next = acl.next.get().map(|acl| &**acl);
+        let fork = Acl::new(&self.name, self.test.clone());
+        for test in self.tests().skip(1) {
+            fork.append(Acl::new(&self.name, test.clone()));
         }
-        fork.unwrap_or_else(|| Acl::new(&self.name, Arc::clone(&self.test)))
+        fork
     }
 
     /// The name; empty for an anonymous one.
@@ -118,7 +116,7 @@ impl Acl {
         std::iter::from_fn(move || {
             let acl = next?;
             next = acl.next.get().map(|acl| &**acl);
-            Some(&*acl.test)
+            Some(&acl.test)
         })
     }
 
@@ -133,12 +131,13 @@ impl Acl {
 
     /// Evaluates it.
     pub fn evaluate(&self, context: &dyn Context, options: Options) -> Outcome {
-        let mut outcome = Outcome::Fail;
-        for test in self.tests() {
-            outcome = outcome.or(test.evaluate(context, options));
-            if outcome == Outcome::Pass {
-                break;
-            }
+        let mut outcome = self.test.evaluate(context, options);
+        let mut next = self.next.get();
+        while let Some(acl) = next
+            && outcome != Outcome::Pass
+        {
+            outcome = outcome.or(acl.test.evaluate(context, options));
+            next = acl.next.get();
         }
         outcome
     }
@@ -204,7 +203,7 @@ impl AclSet {
     fn add(&mut self, name: &str, words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<(), Error> {
         let test = parse_test(words, parser)?;
         warn_of_parenthesis(name, words, parser);
-        let acl = Acl::new(name, Arc::new(test));
+        let acl = Acl::new(name, test);
         match self.acls.get(name) {
             Some(first) => first.append(acl),
             None => {
@@ -235,7 +234,7 @@ impl AclSet {
     pub(crate) fn anonymous(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Arc<Acl>, Error> {
         let test = parse_test(words, parser)?;
         warn_of_parenthesis("", words, parser);
-        Ok(Arc::new(Acl::new("", Arc::new(test))))
+        Ok(Arc::new(Acl::new("", test)))
     }
 
     /// Every ACL, in no particular order.
@@ -419,7 +418,7 @@ fn parse_test(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Test, Er
             parser.refer(ReferenceKind::Group, name, &keyword, 0);
         }
     }
-    Ok(Test { expression, keyword, matcher: Matcher { method, sets, user_list } })
+    Ok(Test { expression, keyword, matcher: Matcher::new(method, sets, user_list) })
 }
 
 fn inline_patterns(

@@ -12,17 +12,17 @@ use crate::place::{Place, Places, Sources};
 #[derive(Clone, Debug)]
 pub struct Condition {
     unless: bool,
-    suites: Box<[Suite]>,
+    /// The conjunctions one after the other. A condition without any term does not hold.
+    terms: Box<[Term]>,
     text: Box<str>,
 }
 
-/// Terms that must all hold. A condition without any term does not hold.
-type Suite = Box<[Term]>;
-
 #[derive(Clone, Debug)]
 struct Term {
-    negated: bool,
     acl: Arc<Acl>,
+    negated: bool,
+    /// Whether it is the last of its conjunction.
+    last: bool,
 }
 
 impl Condition {
@@ -40,9 +40,9 @@ impl Condition {
                 return Err(Error::new(ErrorKind::Syntax, message).word(other.copied().unwrap_or_default()));
             }
         };
-        let suites = parse_suites(words.get(1..).unwrap_or_default(), acls, parser)?;
+        let terms = parse_terms(words.get(1..).unwrap_or_default(), acls, parser)?;
         let text: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
-        Ok(Condition { unless, suites, text: text.join(" ").into() })
+        Ok(Condition { unless, terms, text: text.join(" ").into() })
     }
 
     /// The condition as written.
@@ -53,7 +53,7 @@ impl Condition {
 
     /// Evaluates it, `unless` being applied. With final options the answer is never [`Outcome::Miss`].
     pub fn evaluate(&self, context: &dyn Context, options: Options) -> Outcome {
-        let outcome = self.suites_hold(context, options);
+        let outcome = self.terms_hold(context, options);
         if self.unless { outcome.negated() } else { outcome }
     }
 
@@ -63,21 +63,21 @@ impl Condition {
         self.evaluate(context, Options { is_final: true, ..options }) == Outcome::Pass
     }
 
-    fn suites_hold(&self, context: &dyn Context, options: Options) -> Outcome {
+    fn terms_hold(&self, context: &dyn Context, options: Options) -> Outcome {
         let mut outcome = Outcome::Fail;
-        for suite in &self.suites {
-            let mut all = Outcome::Pass;
-            for term in suite {
+        // What the conjunction has come to so far; once it is not Pass, its other terms do not matter.
+        let mut all = Outcome::Pass;
+        for term in &self.terms {
+            if all == Outcome::Pass {
                 let one = term.acl.evaluate(context, options);
                 all = if term.negated { one.negated() } else { one };
-                if all != Outcome::Pass {
-                    break;
-                }
             }
-            match all {
-                Outcome::Pass => return Outcome::Pass,
-                Outcome::Miss => outcome = Outcome::Miss,
-                Outcome::Fail => {}
+            if term.last {
+                match std::mem::replace(&mut all, Outcome::Pass) {
+                    Outcome::Pass => return Outcome::Pass,
+                    Outcome::Miss => outcome = Outcome::Miss,
+                    Outcome::Fail => {}
+                }
             }
         }
         outcome
@@ -86,7 +86,7 @@ impl Condition {
     /// Where it can hold.
     #[must_use]
     pub fn places(&self) -> Places {
-        self.suites.iter().fold(Places::NONE, |places, suite| {
+        self.terms.split_inclusive(|term| term.last).fold(Places::NONE, |places, suite| {
             places.union(suite.iter().fold(Places::ALL, |all, term| all.intersection(term.acl.places())))
         })
     }
@@ -94,14 +94,14 @@ impl Condition {
     /// What it reads.
     #[must_use]
     pub fn sources(&self) -> Sources {
-        self.suites.iter().flatten().fold(Sources::NONE, |sources, term| sources.union(term.acl.sources()))
+        self.terms.iter().fold(Sources::NONE, |sources, term| sources.union(term.acl.sources()))
     }
 
     /// The warning that HAProxy gives when the condition stands at `place` and something in it cannot hold there.
     #[must_use]
     pub fn conflict(&self, place: Place) -> Option<String> {
         let here = Places::only(place);
-        let terms = || self.suites.iter().flatten().map(|term| &term.acl);
+        let terms = || self.terms.iter().map(|term| &term.acl);
         let place = place.name();
         if let Some(acl) = terms().find(|acl| !acl.places().intersects(here)) {
             let name = acl.name();
@@ -123,9 +123,8 @@ impl Condition {
 }
 
 /// Reads terms up to the end; `or` and `||` separate conjunctions.
-fn parse_suites(words: &[&[u8]], acls: &mut AclSet, parser: &mut ParseContext<'_>) -> Result<Box<[Suite]>, Error> {
-    let mut suites: Vec<Suite> = Vec::new();
-    let mut suite: Vec<Term> = Vec::new();
+fn parse_terms(words: &[&[u8]], acls: &mut AclSet, parser: &mut ParseContext<'_>) -> Result<Box<[Term]>, Error> {
+    let mut terms: Vec<Term> = Vec::new();
     let mut negated = false;
     let mut rest = words;
     while let Some((word, tail)) = rest.split_first() {
@@ -138,8 +137,8 @@ fn parse_suites(words: &[&[u8]], acls: &mut AclSet, parser: &mut ParseContext<'_
             continue;
         }
         if word.eq_ignore_ascii_case(b"or") || word == b"||" {
-            if !suite.is_empty() {
-                suites.push(std::mem::take(&mut suite).into_boxed_slice());
+            if let Some(term) = terms.last_mut() {
+                term.last = true;
             }
             negated = false;
             continue;
@@ -154,10 +153,10 @@ fn parse_suites(words: &[&[u8]], acls: &mut AclSet, parser: &mut ParseContext<'_
         } else {
             acls.find(&String::from_utf8_lossy(word), parser)?
         };
-        suite.push(Term { negated: std::mem::take(&mut negated), acl });
+        terms.push(Term { acl, negated: std::mem::take(&mut negated), last: false });
     }
-    if !suite.is_empty() {
-        suites.push(suite.into_boxed_slice());
+    if let Some(term) = terms.last_mut() {
+        term.last = true;
     }
-    Ok(suites.into_boxed_slice())
+    Ok(terms.into_boxed_slice())
 }

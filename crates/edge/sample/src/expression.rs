@@ -333,11 +333,11 @@ impl Expression {
         cursor: &mut Cursor,
     ) -> Fetched<'a> {
         let call = Call { arguments: &self.arguments, context, options, iterate };
-        let fetched = (self.fetch.run)(&call, cursor);
         if self.conversions.is_empty() {
-            return fetched;
+            // What is found goes straight to the caller: copying it costs more than most fetches.
+            return (self.fetch.run)(&call, cursor);
         }
-        let (value, changing) = match fetched {
+        let (value, changing) = match (self.fetch.run)(&call, cursor) {
             Fetched::Value(value) => (value, false),
             Fetched::Changing(value) => (value, true),
             other => return other,

@@ -175,3 +175,31 @@ pub(crate) fn hex_digit(byte: u8) -> Option<u8> {
         _ => None,
     }
 }
+
+/// Appends an integer in decimal, with zeros before it up to `width` digits.
+pub(crate) fn push_decimal(value: i64, width: usize, output: &mut Vec<u8>) {
+    let mut digits = [b'0'; 20];
+    let mut start = digits.len();
+    let mut rest = value.unsigned_abs();
+    while rest > 0 || digits.len() - start < width.max(1) {
+        let Some(digit) = start.checked_sub(1).and_then(|at| digits.get_mut(at)) else { break };
+        let [last, ..] = (rest % 10).to_le_bytes();
+        *digit = b'0' + last;
+        rest /= 10;
+        start -= 1;
+    }
+    if value < 0 {
+        output.push(b'-');
+    }
+    output.extend_from_slice(digits.get(start..).unwrap_or_default());
+}
+
+/// Appends an IPv4 address.
+pub(crate) fn push_ipv4(address: Ipv4Addr, output: &mut Vec<u8>) {
+    for (position, octet) in address.octets().into_iter().enumerate() {
+        if position > 0 {
+            output.push(b'.');
+        }
+        push_decimal(i64::from(octet), 1, output);
+    }
+}

@@ -1,6 +1,6 @@
 //! Every fetch on a context made by hand: what it finds, and what it says while it cannot tell.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that fails may panic")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that fails may panic")]
 
 mod support;
 

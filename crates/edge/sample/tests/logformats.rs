@@ -1,6 +1,6 @@
 //! Log formats: as HAProxy writes them, and field by field.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that fails may panic")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that fails may panic")]
 
 mod support;
 

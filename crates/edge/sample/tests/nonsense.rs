@@ -1,6 +1,6 @@
 //! Random text is refused or works, and never more.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that fails may panic")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that fails may panic")]
 
 mod support;
 

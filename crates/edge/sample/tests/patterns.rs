@@ -1,6 +1,6 @@
 //! ACLs, conditions, files of patterns, maps, variables and regular expressions.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that fails may panic")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that fails may panic")]
 
 mod support;
 

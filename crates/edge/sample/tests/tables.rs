@@ -1,5 +1,7 @@
 //! The tables against what the real HAProxy says of itself (`-dK`), and against our own rules for entries.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that fails may panic")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 

@@ -73,15 +73,13 @@ fn next_cookie(field: &[u8], from: usize, many: bool) -> Option<Found> {
     let mut start = from;
     while start < field.len() {
         start = skip_blanks(start);
-        let (mut equal, mut name_end) = (start, start);
-        while let Some(found) = byte(equal) {
-            if found == b'=' || found == b';' || (many && found == b',') {
-                break;
-            }
-            equal += 1;
-            if !is_blank(found) {
-                name_end = equal;
-            }
+        // A comma separates cookies of a request only.
+        let rest = field.get(start..).unwrap_or_default();
+        let delimiter = if many { memchr::memchr3(b'=', b';', b',', rest) } else { memchr::memchr2(b'=', b';', rest) };
+        let equal = delimiter.map_or(field.len(), |delimiter| start + delimiter);
+        let mut name_end = equal;
+        while name_end > start && byte(name_end - 1).is_some_and(is_blank) {
+            name_end -= 1;
         }
         let has_value = byte(equal) == Some(b'=');
         let (mut value_start, mut value_end, mut next) = (equal, equal, equal);
@@ -103,8 +101,11 @@ fn next_cookie(field: &[u8], from: usize, many: bool) -> Option<Found> {
 
 /// Where a value ends: at the next comma or semicolon outside of quotes.
 fn value_end_of(field: &[u8], start: usize) -> usize {
+    let Some(first) = memchr::memchr3(b',', b';', b'"', field.get(start..).unwrap_or_default()) else {
+        return field.len();
+    };
     let (mut quoted, mut escaped) = (false, false);
-    for (position, byte) in field.iter().enumerate().skip(start) {
+    for (position, byte) in field.iter().enumerate().skip(start + first) {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,

@@ -156,24 +156,23 @@ fn name<'a>(call: &Call<'a>) -> Option<(HeaderId, &'a [u8])> {
     }
 }
 
-/// The values of the fields called `name` with their positions from `from` on; those of all fields if the name is empty.
-fn fields<'a>(
-    headers: &'a Headers,
-    (id, name): (HeaderId, &'a [u8]),
-    from: usize,
-) -> impl Iterator<Item = (usize, &'a [u8])> {
-    headers
-        .iter_known()
-        .enumerate()
-        .skip(from)
-        .filter(move |(_, (found, spelling, _))| {
-            if id == HeaderId::Other {
-                name.is_empty() || (*found == HeaderId::Other && spelling.eq_ignore_ascii_case(name))
-            } else {
-                *found == id
-            }
-        })
-        .map(|(position, (_, _, value))| (position, value))
+/// Whether a field is one of those called `name`; every one is if the name is empty.
+fn is_called((id, name): (HeaderId, &[u8]), found: HeaderId, spelling: &[u8]) -> bool {
+    if id == HeaderId::Other {
+        name.is_empty() || (found == HeaderId::Other && spelling.eq_ignore_ascii_case(name))
+    } else {
+        found == id
+    }
+}
+
+/// The first field called `name` from position `from` on.
+fn next_field<'a>(headers: &'a Headers, name: (HeaderId, &'a [u8]), from: usize) -> Option<(usize, &'a [u8])> {
+    for (position, (found, spelling, value)) in headers.iter_known().enumerate() {
+        if position >= from && is_called(name, found, spelling) {
+            return Some((position, value));
+        }
+    }
+    None
 }
 
 /// Where the first element of a list ends; commas in quotes separate nothing.
@@ -213,7 +212,8 @@ pub(super) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// The elements of all fields called `name`, or the fields whole.
 fn occurrences<'a>(headers: &'a Headers, name: (HeaderId, &'a [u8]), full: bool) -> impl Iterator<Item = &'a [u8]> {
-    fields(headers, name, 0).flat_map(move |(_, value)| {
+    let fields = headers.iter_known().filter(move |(found, spelling, _)| is_called(name, *found, spelling));
+    fields.flat_map(move |(_, _, value)| {
         let whole = full.then(|| trim(value));
         let parts = if full { None } else { Some(elements(value)) };
         whole.into_iter().chain(parts.into_iter().flatten())
@@ -243,25 +243,22 @@ fn value<'a>(call: &Call<'a>, cursor: &mut Cursor, side: Direction, full: bool) 
 }
 
 fn last<'a>(headers: &'a Headers, name: (HeaderId, &'a [u8]), full: bool) -> Option<&'a [u8]> {
-    let (_, value) = fields(headers, name, 0).last()?;
+    let (_, _, value) = headers.iter_known().rev().find(|(found, spelling, _)| is_called(name, *found, spelling))?;
     if full { Some(trim(value)) } else { elements(value).last() }
 }
 
 /// The occurrence after the one that the cursor is at.
 fn next<'a>(headers: &'a Headers, name: (HeaderId, &'a [u8]), full: bool, cursor: &mut Cursor) -> Option<&'a [u8]> {
-    let (position, value) = fields(headers, name, cursor.field).next()?;
-    cursor.more = true;
-    if full {
-        cursor.field = position + 1;
-        return Some(trim(value));
-    }
-    let start = if position == cursor.field { cursor.offset } else { 0 };
+    let (position, value) = next_field(headers, name, cursor.field)?;
+    let start = if !full && position == cursor.field { cursor.offset } else { 0 };
     let list = value.get(start..).unwrap_or_default();
-    let end = element_end(list);
+    let end = if full { list.len() } else { element_end(list) };
     if end < list.len() {
         (cursor.field, cursor.offset) = (position, start + end + 1);
+        cursor.more = true;
     } else {
         (cursor.field, cursor.offset) = (position + 1, 0);
+        cursor.more = next_field(headers, name, position + 1).is_some();
     }
     Some(trim(list.get(..end).unwrap_or_default()))
 }

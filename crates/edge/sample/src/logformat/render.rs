@@ -8,7 +8,7 @@ use crate::bytes::Bytes;
 use crate::context::{Address, Context, Direction, Options};
 use crate::date::{Civil, offset_text};
 use crate::http_path;
-use crate::number::ipv6_text;
+use crate::number::{ipv6_text, push_decimal, push_ipv4};
 
 /// What stands for a request whose first line is not known.
 const BAD_REQUEST: &[u8] = b"<BADREQ>";
@@ -146,8 +146,8 @@ impl<'a> Writer<'a, '_> {
         let fields = self.fields;
         match variable {
             LogVariable::Options => {}
-            LogVariable::BytesOut => self.totalled(i128::from(fields.bytes_out)),
-            LogVariable::BytesIn => self.integer(i128::from(fields.bytes_in)),
+            LogVariable::BytesOut => self.totalled(signed(fields.bytes_out)),
+            LogVariable::BytesIn => self.integer(signed(fields.bytes_in)),
             LogVariable::ClientCookie => self.text(fields.client_cookie.unwrap_or_default()),
             LogVariable::ServerCookie => self.text(fields.server_cookie.unwrap_or_default()),
             LogVariable::Hostname => self.text(self.context.process().hostname.as_bytes()),
@@ -155,21 +155,21 @@ impl<'a> Writer<'a, '_> {
                 let id = self.context.unique_id();
                 self.text(id.as_deref().unwrap_or_default());
             }
-            LogVariable::Status => self.integer(i128::from(fields.status)),
+            LogVariable::Status => self.integer(i64::from(fields.status)),
             LogVariable::Termination => self.raw(fields.termination.get(..2).unwrap_or_default()),
             LogVariable::TerminationCookie => self.raw(&fields.termination),
-            LogVariable::ActiveConnections => self.integer(i128::from(fields.active_connections)),
-            LogVariable::FrontendConnections => self.integer(i128::from(fields.frontend_connections)),
-            LogVariable::BackendConnections => self.integer(i128::from(fields.backend_connections)),
-            LogVariable::ServerConnections => self.integer(i128::from(fields.server_connections)),
+            LogVariable::ActiveConnections => self.integer(i64::from(fields.active_connections)),
+            LogVariable::FrontendConnections => self.integer(i64::from(fields.frontend_connections)),
+            LogVariable::BackendConnections => self.integer(i64::from(fields.backend_connections)),
+            LogVariable::ServerConnections => self.integer(i64::from(fields.server_connections)),
             LogVariable::Retries => {
                 if fields.redispatched {
                     self.output.push(b'+');
                 }
-                self.integer(i128::from(fields.retries));
+                self.integer(i64::from(fields.retries));
             }
-            LogVariable::ServerQueue => self.integer(i128::from(fields.server_queue)),
-            LogVariable::BackendQueue => self.integer(i128::from(fields.backend_queue)),
+            LogVariable::ServerQueue => self.integer(i64::from(fields.server_queue)),
+            LogVariable::BackendQueue => self.integer(i64::from(fields.backend_queue)),
             LogVariable::RequestCounter => self.counter(fields.request_counter),
             LogVariable::LogCounter => self.counter(fields.log_counter),
             LogVariable::Pid => self.counter(u64::from(self.context.process().pid)),
@@ -234,12 +234,12 @@ impl<'a> Writer<'a, '_> {
         text(value, self.flags, self.output);
     }
 
-    fn integer(&mut self, value: i128) {
-        self.raw(value.to_string().as_bytes());
+    fn integer(&mut self, value: i64) {
+        push_decimal(value, 1, self.output);
     }
 
     /// A number that is final only at the end: with a plus sign before it when the line is written earlier.
-    fn totalled(&mut self, value: i128) {
+    fn totalled(&mut self, value: i64) {
         if self.fields.partial {
             self.output.push(b'+');
         }
@@ -250,7 +250,7 @@ impl<'a> Writer<'a, '_> {
         if self.flags.hexadecimal {
             self.raw(format!("{:04X}", value & 0xffff_ffff).as_bytes());
         } else {
-            self.integer(i128::from(value));
+            self.integer(signed(value));
         }
     }
 
@@ -348,13 +348,13 @@ impl<'a> Writer<'a, '_> {
             // A unix socket has no port: the number of its listener stands for it.
             Some(Address::Unix) if is_port => {
                 let id = context.listener().map_or(0, |listener| listener.id);
-                self.integer(i128::from(id));
+                self.integer(i64::from(id));
             }
             Some(Address::Unix) => self.text(b"unix"),
             Some(Address::Inet(address)) if is_port && self.flags.hexadecimal => {
                 self.raw(format!("{:04X}", address.port()).as_bytes());
             }
-            Some(Address::Inet(address)) if is_port => self.integer(i128::from(address.port())),
+            Some(Address::Inet(address)) if is_port => self.integer(i64::from(address.port())),
             Some(Address::Inet(address)) => self.ip(address.ip()),
         }
     }
@@ -363,6 +363,7 @@ impl<'a> Writer<'a, '_> {
         match (address, self.flags.hexadecimal) {
             (IpAddr::V4(address), true) => self.raw(format!("{:08X}", u32::from(address)).as_bytes()),
             (IpAddr::V6(address), true) => self.raw(format!("{:032X}", u128::from(address)).as_bytes()),
+            (IpAddr::V4(address), false) if !self.flags.quote => push_ipv4(address, self.output),
             (IpAddr::V4(address), false) => self.text(address.to_string().as_bytes()),
             (IpAddr::V6(address), false) => self.text(ipv6_text(address).as_bytes()),
         }
@@ -377,24 +378,32 @@ impl<'a> Writer<'a, '_> {
             let later = u64::try_from(fields.idle_ms + fields.handshake_ms).unwrap_or(0);
             date += Duration::from_millis(later);
         }
-        let seconds = i64::try_from(date.as_secs()).unwrap_or(i64::MAX);
-        let milliseconds = date.subsec_millis();
-        let local = || i64::from(self.context.local_offset(seconds));
-        let written = match variable {
+        let seconds = signed(date.as_secs());
+        let milliseconds = i64::from(date.subsec_millis());
+        match variable {
             LogVariable::Date | LogVariable::RequestDate => {
-                format!("{}.{milliseconds:03}", calendar(seconds.saturating_add(local())))
+                let offset = self.context.local_offset(seconds);
+                calendar(seconds.saturating_add(i64::from(offset)), self.output);
+                self.output.push(b'.');
+                push_decimal(milliseconds, 3, self.output);
             }
-            LogVariable::DateUtc | LogVariable::RequestDateUtc => format!("{} +0000", calendar(seconds)),
+            LogVariable::DateUtc | LogVariable::RequestDateUtc => {
+                calendar(seconds, self.output);
+                self.raw(b" +0000");
+            }
             LogVariable::DateLocal | LogVariable::RequestDateLocal => {
                 let offset = self.context.local_offset(seconds);
-                format!("{} {}", calendar(seconds.saturating_add(i64::from(offset))), offset_text(offset))
+                calendar(seconds.saturating_add(i64::from(offset)), self.output);
+                self.output.push(b' ');
+                self.raw(offset_text(offset).as_bytes());
             }
-            LogVariable::Timestamp if self.flags.hexadecimal => format!("{:04X}", seconds & 0xffff_ffff),
-            LogVariable::Timestamp => seconds.to_string(),
-            _ if self.flags.hexadecimal => format!("{milliseconds:02X}"),
-            _ => format!("{milliseconds:03}"),
-        };
-        self.raw(written.as_bytes());
+            LogVariable::Timestamp if self.flags.hexadecimal => {
+                self.raw(format!("{:04X}", seconds & 0xffff_ffff).as_bytes());
+            }
+            LogVariable::Timestamp => self.integer(seconds),
+            _ if self.flags.hexadecimal => self.raw(format!("{milliseconds:02X}").as_bytes()),
+            _ => push_decimal(milliseconds, 3, self.output),
+        }
     }
 
     fn timer(&mut self, variable: LogVariable) {
@@ -415,26 +424,31 @@ impl<'a> Writer<'a, '_> {
             }
             LogVariable::DataTime if fields.connect_ms >= 0 => fields.close_ms - fields.connect_ms,
             LogVariable::DataTime => -1,
-            LogVariable::ActiveTime => return self.totalled(i128::from(fields.close_ms - before_request)),
-            LogVariable::UserTime => return self.totalled(i128::from(fields.close_ms - idle)),
-            _ => return self.totalled(i128::from(fields.close_ms)),
+            LogVariable::ActiveTime => return self.totalled(fields.close_ms - before_request),
+            LogVariable::UserTime => return self.totalled(fields.close_ms - idle),
+            _ => return self.totalled(fields.close_ms),
         };
-        self.integer(i128::from(value));
+        self.integer(value);
     }
 }
 
+/// A counter as an integer that has a sign.
+fn signed(counter: u64) -> i64 {
+    i64::try_from(counter).unwrap_or(i64::MAX)
+}
+
 /// `14/Nov/2023:22:13:20`
-fn calendar(seconds: i64) -> String {
+fn calendar(seconds: i64, output: &mut Vec<u8>) {
     let civil = Civil::at(seconds);
-    format!(
-        "{:02}/{}/{:04}:{:02}:{:02}:{:02}",
-        civil.day,
-        civil.month_short(),
-        civil.year,
-        civil.hour,
-        civil.minute,
-        civil.second
-    )
+    push_decimal(i64::from(civil.day), 2, output);
+    output.push(b'/');
+    output.extend_from_slice(civil.month_short().as_bytes());
+    output.push(b'/');
+    push_decimal(civil.year, 4, output);
+    for part in [civil.hour, civil.minute, civil.second] {
+        output.push(b':');
+        push_decimal(i64::from(part), 2, output);
+    }
 }
 
 /// A part of a request line such as `GET /path?query HTTP/1.1`, which may be malformed.

@@ -41,7 +41,7 @@ impl Prefix for Bits {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry<P> {
     prefix: P,
     pattern: u32,
@@ -50,7 +50,7 @@ struct Entry<P> {
 }
 
 /// An index of prefixes, each with the number of its pattern.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PrefixIndex<P> {
     entries: Vec<Entry<P>>,
 }

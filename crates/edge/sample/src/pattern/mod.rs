@@ -143,15 +143,41 @@ impl MatchMethod {
 }
 
 /// A matching method with its patterns: those of each file and those given in place, which may differ in `-i`.
-#[derive(Debug)]
+///
+/// Nearly always there is one set, which is kept here rather than behind a pointer: with hundreds of ACLs, what costs is
+/// fetching them from memory.
+#[derive(Clone, Debug)]
 pub(crate) struct Matcher {
-    pub(crate) method: MatchMethod,
-    pub(crate) sets: Vec<PatternSet>,
+    method: MatchMethod,
+    first: Option<PatternSet>,
+    others: Vec<PatternSet>,
     /// The user list whose groups the patterns are.
-    pub(crate) user_list: Option<Box<str>>,
+    user_list: Option<Box<str>>,
 }
 
 impl Matcher {
+    pub(crate) fn new(method: MatchMethod, sets: Vec<PatternSet>, user_list: Option<Box<str>>) -> Self {
+        let mut sets = sets.into_iter();
+        Matcher { method, first: sets.next(), others: sets.collect(), user_list }
+    }
+
+    /// Whether `value` matches one of the patterns, if it is of a type that needs no cast.
+    #[inline]
+    pub(crate) fn matches_as_is(&self, value: &Value<'_>) -> Option<bool> {
+        match (self.method.input(), value) {
+            (Type::Str, Value::Str(bytes)) if self.method != MatchMethod::Group => {
+                Some(self.any(|set| set.find_bytes(bytes).is_some()))
+            }
+            (Type::Meth, Value::Meth(bytes)) => Some(self.any(|set| set.find_bytes(bytes).is_some())),
+            (Type::Addr, Value::Ipv4(_) | Value::Ipv6(_)) => Some(self.any(|set| set.find(value).is_some())),
+            (Type::Sint, Value::Bool(value)) if self.method == MatchMethod::Bool => Some(*value),
+            (Type::Sint, Value::Sint(number)) if self.method != MatchMethod::Bool => {
+                Some(self.any(|set| set.find_integer(*number).is_some()))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether `value` matches one of the patterns.
     pub(crate) fn matches(&self, value: Value<'_>, context: &dyn Context) -> bool {
         match self.method {
@@ -159,12 +185,16 @@ impl Matcher {
             MatchMethod::Bool => matches!(value.cast(Type::Sint), Some(Value::Sint(value)) if value != 0),
             MatchMethod::Group => {
                 let (Some(list), Some(user)) = (&self.user_list, value.into_text()) else { return false };
-                self.sets.iter().any(|set| set.words().any(|group| context.in_group(list, &user, group)))
+                self.any(|set| set.words().any(|group| context.in_group(list, &user, group)))
             }
             method => {
                 let Some(value) = value.cast(method.input()) else { return false };
-                self.sets.iter().any(|set| set.find(&value).is_some())
+                self.any(|set| set.find(&value).is_some())
             }
         }
+    }
+
+    fn any(&self, test: impl Fn(&PatternSet) -> bool) -> bool {
+        self.first.as_ref().is_some_and(&test) || self.others.iter().any(test)
     }
 }

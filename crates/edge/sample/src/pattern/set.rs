@@ -20,15 +20,17 @@ const STACK_KEY_BYTES: usize = 256;
 
 /// A compiled list of patterns. [`PatternSet::find`] answers with the number of the pattern that decides: the first in the
 /// list, or the longest prefix or network.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PatternSet {
     ignore_case: bool,
     method: MatchMethod,
     patterns: Patterns,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Patterns {
+    /// One string.
+    Word(Box<[u8]>),
     /// Strings compared one by one; lower case if case is ignored.
     Words(Vec<Box<[u8]>>),
     /// Whole strings by hash.
@@ -95,6 +97,7 @@ impl PatternSet {
     /// The patterns as they are compared, if they are kept as words.
     pub(crate) fn words(&self) -> impl Iterator<Item = &[u8]> {
         match &self.patterns {
+            Patterns::Word(word) => std::slice::from_ref(word),
             Patterns::Words(words) => words.as_slice(),
             _ => &[],
         }
@@ -119,13 +122,16 @@ impl PatternSet {
         (0u32..).zip(expressions).find_map(|(number, regex)| Some((number, regex.groups(subject)?)))
     }
 
-    fn find_integer(&self, value: i64) -> Option<u32> {
+    /// The number of the pattern that `value` is in.
+    pub(crate) fn find_integer(&self, value: i64) -> Option<u32> {
         let Patterns::Integers(ranges) = &self.patterns else { return None };
         (0u32..).zip(ranges).find(|(_, range)| range.contains(value)).map(|(number, _)| number)
     }
 
-    fn find_bytes(&self, bytes: &[u8]) -> Option<u32> {
+    /// The number of the pattern that `bytes` match.
+    pub(crate) fn find_bytes(&self, bytes: &[u8]) -> Option<u32> {
         match &self.patterns {
+            Patterns::Word(word) => self.word_matches(word, bytes).then_some(0),
             Patterns::Words(words) => {
                 (0u32..).zip(words).find(|(_, word)| self.word_matches(word, bytes)).map(|(number, _)| number)
             }
@@ -163,7 +169,14 @@ impl PatternSet {
     }
 
     fn word_matches(&self, word: &[u8], bytes: &[u8]) -> bool {
-        let equal = |part: &[u8]| if self.ignore_case { part.eq_ignore_ascii_case(word) } else { part == word };
+        let equal = |part: &[u8]| {
+            if self.ignore_case {
+                part.eq_ignore_ascii_case(word)
+            } else {
+                // Strings that differ mostly differ in their last byte, even where they start alike.
+                part.last() == word.last() && part == word
+            }
+        };
         match self.method {
             MatchMethod::Beg => bytes.get(..word.len()).is_some_and(equal),
             MatchMethod::End => {
@@ -242,9 +255,20 @@ fn strings(words: Vec<Vec<u8>>, options: &PatternOptions<'_>) -> Patterns {
         MatchMethod::Sub => {
             Patterns::Substrings(folded().map(|(word, _)| memmem::Finder::new(&word).into_owned()).collect())
         }
-        MatchMethod::Dir => Patterns::Words(words.iter().map(|word| trim(word, b"/?")).collect()),
-        MatchMethod::Dom => Patterns::Words(words.iter().map(|word| trim(word, b"/?.:")).collect()),
-        _ => Patterns::Words(words.into_iter().map(Vec::into_boxed_slice).collect()),
+        MatchMethod::Dir => listed(words.iter().map(|word| trim(word, b"/?")).collect()),
+        MatchMethod::Dom => listed(words.iter().map(|word| trim(word, b"/?.:")).collect()),
+        _ => listed(words.into_iter().map(Vec::into_boxed_slice).collect()),
+    }
+}
+
+fn listed(mut words: Vec<Box<[u8]>>) -> Patterns {
+    match words.pop() {
+        Some(word) if words.is_empty() => Patterns::Word(word),
+        Some(word) => {
+            words.push(word);
+            Patterns::Words(words)
+        }
+        None => Patterns::None,
     }
 }
 
