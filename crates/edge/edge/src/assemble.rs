@@ -86,7 +86,8 @@ impl Assembly<'_> {
         let workers = self.workers;
         let farm_config = farm_config(config, proxy, self.seed.wrapping_add(u64::from(index.0)));
         let retry = retry_policy(proxy, &farm_config);
-        let servers: Vec<ServerConfig> = proxy.servers.iter().map(|server| server_config(config, proxy, server)).collect();
+        let servers: Vec<ServerConfig> =
+            proxy.servers.iter().map(|server| server_config(config, proxy, server)).collect();
         let mut farm = Farm::new(farm_config, servers, now_ms);
         if let Some(before) = before {
             carry_over(before, proxy, &mut farm, now_ms);
@@ -108,7 +109,9 @@ impl Assembly<'_> {
             })
             .collect();
         let side = |pick: fn(&LiveProxy) -> &Arc<Side>| {
-            before.filter(|before| before.frontend.traffic.iter().count() == workers).map_or_else(|| Arc::new(Side::new(workers)), |before| Arc::clone(pick(before)))
+            before
+                .filter(|before| before.frontend.traffic.iter().count() == workers)
+                .map_or_else(|| Arc::new(Side::new(workers)), |before| Arc::clone(pick(before)))
         };
         LiveProxy {
             index,
@@ -139,11 +142,11 @@ impl Assembly<'_> {
     ) -> LiveServer {
         let before = before.and_then(|before| before.servers.iter().find(|live| live.config.name == server.name));
         let configured = target(server);
-        let same_place = before.filter(|before| target(&before.config) == configured && before.config.fqdn == server.fqdn);
+        let same_place =
+            before.filter(|before| target(&before.config) == configured && before.config.fqdn == server.fqdn);
         LiveServer {
             process: Arc::clone(self.process),
-            key: same_place
-                .map_or_else(|| self.process.next_server_key.fetch_add(1, Relaxed), |before| before.key),
+            key: same_place.map_or_else(|| self.process.next_server_key.fetch_add(1, Relaxed), |before| before.key),
             proxy,
             index,
             config: server.clone(),

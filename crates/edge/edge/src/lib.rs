@@ -2,11 +2,7 @@
 
 pub mod assemble;
 pub mod checks;
-pub mod cli {
-    //! Stand-in until the commands are there.
-    /// Closes.
-    pub async fn serve_socket(_: std::sync::Arc<crate::live::Shared>, _: crate::net::Stream, _: haproxycfg::model::CliLevel) {}
-}
+pub mod cli;
 pub mod counters;
 pub mod crypt;
 pub mod live;
@@ -15,6 +11,7 @@ pub mod net;
 pub mod pool;
 pub mod rates;
 pub mod registry;
+pub mod resolve;
 pub mod role;
 pub mod session;
 pub mod stats;

@@ -21,8 +21,8 @@ use tokio::sync::Notify;
 
 use crate::{
     counters::{ProcessTraffic, Traffic},
-    rates::RateWindow,
     logs::LogTargets,
+    rates::RateWindow,
     stats::sampler::{ProcessRates, Sampler},
 };
 

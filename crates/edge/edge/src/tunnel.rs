@@ -218,7 +218,11 @@ pub async fn run(
         // A side that still has bytes to take is to blame before one that has none to give.
         let client_late = client_at.is_some_and(|at| server_at.is_none_or(|server| at <= server));
         let blame_client = if down.buffer.is_empty() { client_late && !up.ended } else { true };
-        Poll::Ready(if blame_client && up.buffer.is_empty() { TunnelEnd::ClientTimeout } else { TunnelEnd::ServerTimeout })
+        Poll::Ready(if blame_client && up.buffer.is_empty() {
+            TunnelEnd::ClientTimeout
+        } else {
+            TunnelEnd::ServerTimeout
+        })
     })
     .await;
     setup.pool.discard(&mut up.buffer);

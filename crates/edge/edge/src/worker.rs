@@ -41,7 +41,9 @@ pub struct Worker {
     pub draining: Cell<bool>,
     /// Sends log lines.
     pub log: WorkerLog,
-    /// Woken when a connection has ended.
+    /// Client connections and loops that accept them: a drain waits for the last of both.
+    pub running: Cell<usize>,
+    /// Woken when one of them has ended.
     pub ended: Notify,
     scratch: RefCell<Vec<u8>>,
     ring: Option<(RingWriter, RefCell<Records>)>,
@@ -62,6 +64,7 @@ impl Worker {
             registry: Rc::new(Registry::default()),
             draining: Cell::new(false),
             log,
+            running: Cell::new(0),
             ended: Notify::new(),
             scratch: RefCell::default(),
             ring: open_ring(index, instance.config.global.tune.ring_size),
@@ -97,11 +100,11 @@ impl Worker {
         self.scratch.replace(scratch);
     }
 
-    /// Says that a connection has ended, to whoever waits for the last one.
-    pub fn connection_ended(&self) {
-        if self.draining.get() {
-            self.ended.notify_one();
-        }
+    /// Counts a connection, or a loop that accepts them, as long as the result lives.
+    #[must_use]
+    pub fn count_running(self: &Rc<Self>) -> Running {
+        self.running.set(self.running.get() + 1);
+        Running(Rc::clone(self))
     }
 
     /// This worker's part of the process' numbers.
@@ -119,6 +122,19 @@ impl Worker {
         state ^= state >> 27;
         self.random.set(state);
         state.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+}
+
+/// One connection, or one loop that accepts them.
+pub struct Running(Rc<Worker>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let worker = &self.0;
+        worker.running.set(worker.running.get().saturating_sub(1));
+        if worker.draining.get() {
+            worker.ended.notify_one();
+        }
     }
 }
 

@@ -26,11 +26,6 @@ impl Line {
         self.words.get(index).map_or("", String::as_str)
     }
 
-    /// Every word.
-    pub fn words(&self) -> &[String] {
-        &self.words
-    }
-
     /// The words from a place on.
     pub fn rest(&self, index: usize) -> impl Iterator<Item = &str> {
         self.words.iter().skip(index).map(String::as_str)
@@ -225,6 +220,6 @@ mod tests {
         assert_eq!(all(&payload).last(), Some(&Input::TooLong));
         let many = "w ".repeat(1_000) + "\n";
         let [Input::Command(line)] = &all(many.as_bytes())[..] else { panic!("one command") };
-        assert_eq!(line.words().len(), WORDS_MAX);
+        assert_eq!(line.words.len(), WORDS_MAX);
     }
 }

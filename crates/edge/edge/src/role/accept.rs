@@ -77,9 +77,10 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
                 let _ = done.send(result);
             }
             Command::WakeServer(key) => {
-                worker.registry.tell(Order::Continue, |handle| {
-                    matches!(&*handle.upstream.borrow(), Some((_, Some(server))) if server.key == key)
-                });
+                worker.registry.tell(
+                    Order::Continue,
+                    |handle| matches!(&*handle.upstream.borrow(), Some((_, Some(server))) if server.key == key),
+                );
             }
             Command::Pause(paused) => {
                 for handle in &handles {
@@ -106,7 +107,7 @@ async fn drain(worker: &Worker) {
     worker.draining.set(true);
     worker.servers.borrow_mut().clear();
     worker.registry.tell(Order::Finish, |_| true);
-    while worker.registry.open() > 0 {
+    while worker.running.get() > 0 {
         worker.ended.notified().await;
     }
 }
@@ -119,7 +120,11 @@ async fn sweep(worker: Rc<Worker>) {
     }
 }
 
-fn listen(worker: &Rc<Worker>, instance: &Arc<Instance>, seeds: Vec<AcceptorSeed>) -> Result<Vec<AcceptorHandle>, String> {
+fn listen(
+    worker: &Rc<Worker>,
+    instance: &Arc<Instance>,
+    seeds: Vec<AcceptorSeed>,
+) -> Result<Vec<AcceptorHandle>, String> {
     let mut handles = Vec::with_capacity(seeds.len());
     for seed in seeds {
         let spec = seed.spec().clone();
@@ -146,6 +151,7 @@ async fn accept(
     bind: usize,
     mut acceptor: runtime::Acceptor,
 ) {
+    let _accepting = worker.count_running();
     let listener_limit = u64::from(frontend.settings().binds.get(bind).and_then(|bind| bind.maxconn).unwrap_or(0));
     loop {
         wait_for_room(&frontend, bind, listener_limit).await;
@@ -155,17 +161,12 @@ async fn accept(
             Peer::Unix => None,
         };
         let Ok(stream) = into_stream(stream) else { continue };
-        let serving = session::serve(
-            Rc::clone(&worker),
-            Arc::clone(&instance),
-            Arc::clone(&frontend),
-            bind,
-            stream,
-            source,
-        );
+        let serving =
+            session::serve(Rc::clone(&worker), Arc::clone(&instance), Arc::clone(&frontend), bind, stream, source);
+        let running = worker.count_running();
         spawn_local(async move {
             serving.await;
-            drop(guard);
+            drop((guard, running));
         });
     }
 }

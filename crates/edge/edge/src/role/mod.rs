@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use haproxycfg::{Parsed, model::Config, source::Recorder};
 use runtime::process::{CheckReason, Load, MasterStatus, Plan, ProcessSettings, Role};
 
-pub use self::{files::OsFiles, service::EdgeService};
 use self::payload::Payload;
+pub use self::{files::OsFiles, service::EdgeService};
 
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default)]
@@ -85,15 +85,18 @@ fn settings(config: &Config) -> Result<ProcessSettings, String> {
     use haproxycfg::model::Identity;
     use runtime::process::{group_id, user_id};
     let global = &config.global;
-    let look_up = |identity: &Option<Identity>, kind: &str, find: fn(&str) -> std::io::Result<Option<u32>>| match identity {
-        None => Ok(None),
-        Some(Identity::Number(number)) => Ok(Some(*number)),
-        Some(Identity::Name(name)) => match find(name) {
-            Ok(Some(number)) => Ok(Some(number)),
-            Ok(None) => Err(format!("'{kind}': there is no {kind} '{name}' on this machine; create it or name another")),
-            Err(error) => Err(format!("'{kind}': cannot look up '{name}': {error}")),
-        },
-    };
+    let look_up =
+        |identity: &Option<Identity>, kind: &str, find: fn(&str) -> std::io::Result<Option<u32>>| match identity {
+            None => Ok(None),
+            Some(Identity::Number(number)) => Ok(Some(*number)),
+            Some(Identity::Name(name)) => match find(name) {
+                Ok(Some(number)) => Ok(Some(number)),
+                Ok(None) => {
+                    Err(format!("'{kind}': there is no {kind} '{name}' on this machine; create it or name another"))
+                }
+                Err(error) => Err(format!("'{kind}': cannot look up '{name}': {error}")),
+            },
+        };
     Ok(ProcessSettings {
         uid: look_up(&global.user, "user", user_id)?,
         gid: look_up(&global.group, "group", group_id)?,
@@ -116,8 +119,10 @@ impl Role for EdgeRole {
             eprint!("{text}");
         }
         if !config.has_listener() {
-            return Err("no frontend, listen section or stats socket of the configuration listens anywhere; add a 'bind' line"
-                .to_owned());
+            return Err(
+                "no frontend, listen section or stats socket of the configuration listens anywhere; add a 'bind' line"
+                    .to_owned(),
+            );
         }
         Ok(Plan {
             listeners: listeners::specs(&config)?,

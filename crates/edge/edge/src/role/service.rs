@@ -88,7 +88,12 @@ impl EdgeService {
             max_accept: global.tune.maxaccept as usize,
             ..WorkerOptions::default()
         };
-        let start = Start { shared: Arc::clone(shared), outputs: Arc::clone(&self.outputs), seed: self.seed, board: Arc::clone(&self.board) };
+        let start = Start {
+            shared: Arc::clone(shared),
+            outputs: Arc::clone(&self.outputs),
+            seed: self.seed,
+            board: Arc::clone(&self.board),
+        };
         let workers = Workers::start(options, move |context| accept::run(context, start.clone()))
             .map_err(|error| format!("cannot start worker threads: {error}"))?;
         self.workers = Some(workers);
@@ -146,7 +151,8 @@ impl Service for EdgeService {
             None => {
                 let shared = Arc::new(Shared::new(Arc::clone(&self.process), Arc::clone(&instance)));
                 self.start_workers(&load, &shared)?;
-                let handler = checks::farm_events(Arc::clone(&shared), Arc::clone(&self.admin), Arc::clone(&self.board));
+                let handler =
+                    checks::farm_events(Arc::clone(&shared), Arc::clone(&self.admin), Arc::clone(&self.board));
                 // Set only here.
                 let _ = self.process.farm_events.set(handler);
                 let ways = Arc::clone(&self.ways);

@@ -111,7 +111,7 @@ pub fn content_rules(transaction: &Transaction, rules: &[Rule<TcpAction>]) -> Tc
 }
 
 /// Serves a connection of a frontend in TCP mode.
-pub async fn serve(mut session: Session) {
+pub async fn serve(mut session: Box<Session>) {
     let worker = Rc::clone(&session.worker);
     let mut transaction = Transaction::new(
         Arc::clone(&session.instance),
@@ -125,7 +125,7 @@ pub async fn serve(mut session: Session) {
     let to_http = run_session(&mut session, &mut transaction).await;
     if to_http {
         worker.heads.give(transaction.take_heads());
-        return http::serve(session).await;
+        return Box::pin(http::serve(session)).await;
     }
     session.finish(&mut transaction);
     worker.heads.give(transaction.take_heads());

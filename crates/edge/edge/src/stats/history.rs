@@ -102,7 +102,7 @@ impl Series {
         let recent = since.map(|since| latency.since(since));
         self.latency =
             recent.and_then(|recent| Some(Latency { p50: recent.quantile(500)?, p99: recent.quantile(990)? }));
-        if newest.is_none() || self.seconds % LATENCY_MARK_SECONDS == 0 {
+        if newest.is_none() || self.seconds.is_multiple_of(LATENCY_MARK_SECONDS) {
             *before = newest.replace(latency.clone());
         }
     }

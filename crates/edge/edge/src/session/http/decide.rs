@@ -44,11 +44,11 @@ impl Session {
         let settings = frontend.settings();
         capture_request(transaction, settings);
         if settings.monitor_uri.as_deref().is_some_and(|uri| uri.as_bytes() == transaction.request.target()) {
-            return Decision::Done(self.answer_monitor(transaction).await);
+            return Decision::Done(Box::pin(self.answer_monitor(transaction)).await);
         }
         if settings.options.http_buffer_request {
             let time = settings.timeouts.http_request.or(settings.timeouts.client).unwrap_or(Duration::MAX);
-            self.buffer_body(transaction, body, time, 0).await;
+            Box::pin(self.buffer_body(transaction, body, time, 0)).await;
         }
         if !settings.tcp_request_content.is_empty()
             && tcp::content_rules(transaction, &settings.tcp_request_content) != TcpVerdict::Accept
@@ -75,7 +75,7 @@ impl Session {
         let settings = backend.settings();
         if settings.options.http_buffer_request && !transaction.body_complete {
             let time = settings.timeouts.http_request.or(settings.timeouts.client).unwrap_or(Duration::MAX);
-            self.buffer_body(transaction, body, time, 0).await;
+            Box::pin(self.buffer_body(transaction, body, time, 0)).await;
         }
         let wanted = self.wanted(transaction, &backend, body).await;
         Decision::Forward(wanted)
@@ -90,23 +90,23 @@ impl Session {
             match verdict {
                 Verdict::Continue | Verdict::Allow => break,
                 Verdict::WaitForBody { time, at_least, resume } => {
-                    if !self.buffer_body(transaction, body, time, at_least).await {
+                    if !Box::pin(self.buffer_body(transaction, body, time, at_least)).await {
                         transaction.terminate(b'c', b'D');
                         return Some(self.answer_error(transaction, 408).await);
                     }
                     start = resume;
                 }
                 Verdict::EarlyHints { headers, resume } => {
-                    self.send_early_hints(&headers).await;
+                    Box::pin(self.send_early_hints(&headers)).await;
                     start = resume;
                 }
-                verdict => return Some(self.execute(transaction, settings, verdict).await),
+                verdict => return Some(Box::pin(self.execute(transaction, settings, verdict)).await),
             }
         }
         if let Some(stats) = &settings.stats
             && crate::stats::page::matches(&stats.uri, transaction.request.target())
         {
-            return Some(self.answer_stats(transaction, proxy, stats, body).await);
+            return Some(Box::pin(self.answer_stats(transaction, proxy, stats, body)).await);
         }
         if let Some(redirect) = rules::redirect(transaction, &settings.redirects) {
             return self.answer_redirect(transaction, redirect).await;
@@ -245,7 +245,7 @@ impl Session {
             && transaction.body.is_empty()
         {
             let time = settings.timeouts.http_request.or(settings.timeouts.client).unwrap_or(Duration::MAX);
-            self.buffer_body(transaction, body, time, 0).await;
+            Box::pin(self.buffer_body(transaction, body, time, 0)).await;
         }
         let key = hash_key(transaction, backend, transaction.client.source.get());
         let forced = forced_server(transaction, backend);

@@ -110,7 +110,7 @@ impl Session {
             let reached = reach(&self.worker, transaction, &mut wanted, &mut attempts, &mut watch, true).await;
             let mut upstream = match reached {
                 Ok(upstream) => upstream,
-                Err(unreachable) => return self.answer_unreachable(transaction, &unreachable).await,
+                Err(unreachable) => return Box::pin(self.answer_unreachable(transaction, &unreachable)).await,
             };
             self.write_request(transaction, &backend, &mut upstream, &mut pump, replay.as_deref());
             let end = self.await_response(transaction, &backend, &mut upstream, &mut pump).await;
@@ -121,7 +121,7 @@ impl Session {
                 HeadEnd::Junk => Failure::JunkResponse,
                 HeadEnd::Timeout => Failure::ResponseTimeout,
                 HeadEnd::ClientGone | HeadEnd::ClientTimeout | HeadEnd::ClientMalformed | HeadEnd::Killed(_) => {
-                    return self.answer_head_end(transaction, &end, false).await;
+                    return Box::pin(self.answer_head_end(transaction, &end, false)).await;
                 }
             };
             self.count_response_error(transaction, &upstream, &end);
@@ -129,7 +129,7 @@ impl Session {
             let stale = upstream.reused && matches!(end, HeadEnd::Empty) && method.is_idempotent();
             let Upstream { connection, slot, reused } = upstream;
             drop(connection);
-            let Some(slot) = slot else { return self.answer_head_end(transaction, &end, reused).await };
+            let Some(slot) = slot else { return Box::pin(self.answer_head_end(transaction, &end, reused)).await };
             if may_resend && stale && attempts.failed == 0 {
                 // A kept connection that its server closed at the same moment: nobody's fault (RFC 9110 section 9.2.2).
                 attempts.slot = Some(slot);
@@ -138,7 +138,7 @@ impl Session {
             } else {
                 if !may_resend || !backend.retry.retry_on.contains(failure) {
                     drop(slot);
-                    return self.answer_head_end(transaction, &end, reused).await;
+                    return Box::pin(self.answer_head_end(transaction, &end, reused)).await;
                 }
                 let retry = after_failure(&self.worker, &backend, &slot, &wanted, attempts.failed, failure, reused);
                 let mut watch = Watch {
@@ -160,8 +160,10 @@ impl Session {
                 .await;
                 match given_up {
                     Ok(()) => {}
-                    Err(Unreachable::NoServer) => return self.answer_head_end(transaction, &end, reused).await,
-                    Err(other) => return self.answer_unreachable(transaction, &other).await,
+                    Err(Unreachable::NoServer) => {
+                        return Box::pin(self.answer_head_end(transaction, &end, reused)).await;
+                    }
+                    Err(other) => return Box::pin(self.answer_unreachable(transaction, &other)).await,
                 }
             }
             transaction.resent = true;

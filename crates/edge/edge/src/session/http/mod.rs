@@ -93,7 +93,7 @@ pub fn limits(instance: &Instance, accept_invalid: bool) -> Limits {
 }
 
 /// Serves a client until its connection ends.
-pub async fn serve(mut session: Session) {
+pub async fn serve(mut session: Box<Session>) {
     loop {
         if !session.wait_for_request().await {
             return;
@@ -103,7 +103,7 @@ pub async fn serve(mut session: Session) {
         match next {
             Next::KeepAlive => {}
             Next::Close => return,
-            Next::Linger => return session.linger().await,
+            Next::Linger => return Box::pin(session.linger()).await,
         }
         session.first = false;
         session.idle_since = Instant::now();
@@ -173,7 +173,7 @@ impl Session {
     }
 
     /// One request from its first byte to its log line.
-    async fn transact(&mut self) -> Next {
+    pub(super) async fn transact(&mut self) -> Next {
         let heads = self.worker.heads.take();
         let mut transaction = Transaction::new(
             Arc::clone(&self.instance),
@@ -194,7 +194,7 @@ impl Session {
 
     /// Lets the client read what it was sent although it has not finished sending: closing with unread bytes would reset
     /// the connection and lose the response (RFC 9112 section 9.6).
-    async fn linger(mut self) {
+    async fn linger(mut self: Box<Self>) {
         const LINGER_TIME: Duration = Duration::from_secs(2);
         const LINGER_BYTES_MAX: usize = 4 * 1024 * 1024;
         self.client.stream.shut_write();

@@ -60,12 +60,15 @@ impl Session {
         let server_keeps = http::keep_alive(transaction.response.version(), &transaction.response.headers);
         let frontend = Arc::clone(&self.side.frontend);
         capture_response(transaction, frontend.settings());
-        if let Some(next) = self.response_rules(transaction, backend).await {
+        // NOTE: what is rare is boxed, here and elsewhere, so that every request need not have room for it.
+        if !(backend.settings().http_response.is_empty() && frontend.settings().http_response.is_empty())
+            && let Some(next) = Box::pin(self.response_rules(transaction, backend)).await
+        {
             return next;
         }
         give_cookie(transaction, backend.settings(), &upstream);
         if http::begins_tunnel(status, method) {
-            return self.tunnel(transaction, backend, upstream).await;
+            return Box::pin(self.tunnel(transaction, backend, upstream)).await;
         }
         let mode = connection_mode(frontend.settings().connection_mode, backend.settings().connection_mode);
         let decode = length == BodyLength::Chunked && transaction.client_version == http::Version::Http10;

@@ -36,7 +36,7 @@ impl Session {
                 Verdict::Continue | Verdict::Allow => {}
                 verdict => {
                     let owner = Arc::clone(proxy);
-                    return self.execute(transaction, owner.settings(), verdict).await;
+                    return Box::pin(self.execute(transaction, owner.settings(), verdict)).await;
                 }
             }
         }
@@ -46,7 +46,7 @@ impl Session {
             return self.answer_unauthorized(transaction, &realm).await;
         }
         if transaction.request.method() == b"POST" {
-            self.buffer_body(transaction, body, FORM_TIME, 0).await;
+            Box::pin(self.buffer_body(transaction, body, FORM_TIME, 0)).await;
         }
         let may_admin =
             stats.admin.iter().any(|condition| rules::applies(condition.as_ref(), transaction, Phase::Request));

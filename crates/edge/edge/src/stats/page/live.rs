@@ -306,7 +306,7 @@ fn server_of(server: &ServerView, http: bool, points: Points, selection: Selecti
         time: server.times.response.mean,
         change: farm.last_change_s,
         throttle: farm.throttle,
-        check: farm.check.as_ref().map(|check| check_of(check)),
+        check: farm.check.as_ref().map(check_of),
         address: selection.legends.then(|| server.place.shown()).flatten(),
         points,
     }

@@ -23,7 +23,6 @@ use crate::stats::{
 
 /// What the page is, from the `stats` lines.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an independent `stats` keyword")]
 pub struct PageSettings<'a> {
     /// `stats uri`.
     pub uri: &'a str,
@@ -180,8 +179,8 @@ fn show(
         return PageReply::new(200, "application/json", render::SCHEMA);
     }
     let in_scope = |name: &str| {
-        let allowed = |scope: &&str| **scope == *name || (**scope == *"." && *settings.proxy == *name);
-        (settings.scope.is_empty() || settings.scope.iter().any(|scope| allowed(&scope))) && options.in_scope(name)
+        let allowed = |scope: &&str| *scope == name || (*scope == "." && settings.proxy == name);
+        (settings.scope.is_empty() || settings.scope.iter().any(allowed)) && options.in_scope(name)
     };
     let snapshot = control.snapshot(&|proxy| in_scope(&proxy.name), Detail::default());
     let selection = Selection {

@@ -131,9 +131,9 @@ fn write_actions(out: &mut String, id: u32) {
     for (value, text) in ACTIONS {
         let _ = write!(out, "<option value=\"{value}\">{text}</option>");
     }
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "</select> <input type=\"hidden\" name=\"b\" value=\"#{id}\"><button type=\"submit\">Apply</button></p></form>\n"
+        "</select> <input type=\"hidden\" name=\"b\" value=\"#{id}\"><button type=\"submit\">Apply</button></p></form>"
     );
 }
 
