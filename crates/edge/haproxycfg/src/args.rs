@@ -130,8 +130,8 @@ pub fn size(line: &Line, index: usize) -> Result<u64, Problem> {
     })
 }
 
-/// The whole number at `index`, within `range`. HAProxy reads such numbers up to the first character that is not a digit
-/// and ignores the rest; here it is ignored with a warning.
+/// The whole number at `index`, within `range`. HAProxy reads such numbers up to the first character that is not a
+/// digit and ignores the rest; here it is ignored with a warning.
 ///
 /// # Errors
 /// When it is missing, has no digit or is out of range.

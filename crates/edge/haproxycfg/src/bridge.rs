@@ -70,8 +70,8 @@ impl Scope<'_> {
         places
     }
 
-    /// The condition that begins with `if` or `unless` at `index` and ends with the line; `None` at the end of the line.
-    /// Warns when it looks at what is not there at any of `places`.
+    /// The condition that begins with `if` or `unless` at `index` and ends with the line; `None` at the end of the
+    /// line. Warns when it looks at what is not there at any of `places`.
     ///
     /// # Errors
     /// When it is malformed or refers to an unknown ACL.

@@ -28,6 +28,7 @@ pub fn explain(word: &str) -> String {
         explain_keyword(&mut text, keyword);
     }
     explain_samples(&mut text, last);
+    explain_acls_and_logs(&mut text, last);
     if text.is_empty() {
         suggest(&mut text, word, last);
     }
@@ -75,6 +76,23 @@ fn explain_samples(text: &mut String, word: &str) {
     }
 }
 
+/// Words of ACLs and log formats.
+fn explain_acls_and_logs(text: &mut String, word: &str) {
+    for keyword in sample::acl_keywords().filter(|keyword| keyword.name == word) {
+        let (fetch, method) = (keyword.fetch, keyword.method.name());
+        let _ = writeln!(text, "{word}\n    ACL keyword: the sample fetch '{fetch}' matched by '-m {method}'");
+        let _ = writeln!(text, "    example: acl name {word} value\n");
+    }
+    for acl in sample::PREDEFINED_ACLS.iter().filter(|acl| acl.name == word) {
+        let _ = writeln!(text, "{word}\n    predefined ACL: acl {word} {}\n", acl.words.join(" "));
+    }
+    let variable = word.strip_prefix('%').unwrap_or(word);
+    for entry in sample::LOG_VARIABLES.iter().filter(|entry| entry.name == variable) {
+        let _ = writeln!(text, "%{variable}\n    log variable: {}", entry.doc);
+        sample_state(text, &entry.state, "");
+    }
+}
+
 fn sample_state(text: &mut String, state: &sample::State, example: &str) {
     if let sample::State::NotYet { comes_with } = state {
         let _ = writeln!(text, "    not supported yet: comes with {comes_with}");
@@ -90,6 +108,7 @@ fn suggest(text: &mut String, word: &str, last: &str) {
     let mut names: Vec<&str> = table::all().map(|keyword| keyword.name).collect();
     names.extend(sample::fetches().map(|fetch| fetch.name));
     names.extend(sample::converters().map(|converter| converter.name));
+    names.extend(sample::acl_keywords().map(|keyword| keyword.name));
     names.sort_unstable();
     names.dedup();
     let mut suggestions: Vec<&str> =

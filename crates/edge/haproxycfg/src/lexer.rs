@@ -2,9 +2,9 @@
 //!
 //! The rules are HAProxy's (chapter 2.2 and 2.3 of its manual). Outside of quotes a blank separates words, `#` begins a
 //! comment and a backslash takes the special meaning from the character after it; `"..."` protects blanks, `#` and `'`,
-//! and is the only place where `$NAME`, `${NAME}`, `${NAME-default}` and `${NAME[*]}` stand for the environment; `'...'`
-//! protects everything. A backslash before any other character stands for itself, so that `\1` and `\.` reach regular
-//! expressions as they are. There is no continuation of lines: a statement is a line.
+//! and is the only place where `$NAME`, `${NAME}`, `${NAME-default}` and `${NAME[*]}` stand for the environment;
+//! `'...'` protects everything. A backslash before any other character stands for itself, so that `\1` and `\.` reach
+//! regular expressions as they are. There is no continuation of lines: a statement is a line.
 
 use std::collections::BTreeMap;
 

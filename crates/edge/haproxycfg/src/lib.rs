@@ -1,11 +1,12 @@
 //! The haproxy.cfg language: HAProxy 2.6's, read into a typed [`model::Config`], and what is wrong with it.
 //!
-//! This crate is pure: files come from a [`source::Files`], the environment is an argument, names of hosts stay names. The
-//! same files and environment always give the same configuration.
+//! This crate is pure: files come from a [`source::Files`], the environment is an argument, names of hosts stay
+//! names. The same files and environment always give the same configuration.
 //!
-//! A line is cut into words ([`lexer`]), its first word is looked up in the one [`table`] of keywords, and the parser found
-//! there changes what the [`scope::Scope`] holds. When everything has been read, names are resolved and HAProxy's checks of
-//! the whole are done ([`finish`]). The table is also what `explain` and the reference are made of.
+//! A line is cut into words ([`lexer`]), its first word is looked up in the one [`table`] of keywords, and the parser
+//! found there changes what the [`scope::Scope`] holds. When everything has been read, names are resolved and
+//! HAProxy's checks of the whole are done ([`finish`]). The table is also what `explain` and the reference are made
+//! of.
 
 mod bytes;
 

@@ -1,7 +1,7 @@
 //! What a checked configuration says: the typed result that the edge runs.
 //!
-//! Nothing here is raw text any more. Names have become indexes, defaults have been applied, expressions are compiled. A
-//! `listen` section is one [`Proxy`] with both sides, as in HAProxy.
+//! Nothing here is raw text any more. Names have become indexes, defaults have been applied, expressions are
+//! compiled. A `listen` section is one [`Proxy`] with both sides, as in HAProxy.
 
 use std::{collections::BTreeMap, net::IpAddr, net::SocketAddr, sync::Arc, time::Duration};
 

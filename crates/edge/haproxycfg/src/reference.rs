@@ -13,8 +13,9 @@ pub fn reference() -> Vec<(String, String)> {
     }
     let mut pages = Vec::new();
     let mut index = String::from(
-        "# Reference of haproxy.cfg\n\nEvery keyword of HAProxy 2.6, and what Tidegate adds to them. These pages are made of the \
-         tables that the parser works by; `tidegate explain KEYWORD` shows the same.\n\n| Page | Keywords | Supported |\n|---|---|---|\n",
+        "# Reference of haproxy.cfg\n\nEvery keyword of HAProxy 2.6, and what Tidegate adds to them. These pages \
+         are made of the tables that the parser works by; `tidegate explain KEYWORD` shows the same.\n\n| Page | \
+         Keywords | Supported |\n|---|---|---|\n",
     );
     for (title, file, members) in PAGES {
         let mut page = format!("# {title}\n\n");
@@ -33,11 +34,12 @@ pub fn reference() -> Vec<(String, String)> {
         let _ = writeln!(index, "| [{title}]({file}) | {total} | {supported} |");
         pages.push(((*file).to_owned(), page));
     }
-    let fetches = sample_fetches();
-    let converters = sample_converters();
-    for (title, file, (page, total, supported)) in
-        [("Sample fetches", "fetches.md", fetches), ("Converters", "converters.md", converters)]
-    {
+    for (title, file, (page, total, supported)) in [
+        ("Sample fetches", "fetches.md", sample_fetches()),
+        ("Converters", "converters.md", sample_converters()),
+        ("ACLs", "acls.md", acls()),
+        ("Log variables", "log-variables.md", log_variables()),
+    ] {
         let _ = writeln!(index, "| [{title}]({file}) | {total} | {supported} |");
         pages.push((file.to_owned(), page));
     }
@@ -139,6 +141,44 @@ fn sample_converters() -> (String, usize, usize) {
         supported += sample_state(&mut page, &converter.state, converter.example);
     }
     (page, total, supported)
+}
+
+fn acls() -> (String, usize, usize) {
+    let mut page = String::from(
+        "# ACLs\n\n## Keywords\n\nEach stands for a sample fetch and a matching method; any other fetch takes \
+                                 `-m <method>`.\n\n| Keyword | Fetch | Method |\n|---|---|---|\n",
+    );
+    let mut keywords: Vec<_> = sample::acl_keywords().collect();
+    keywords.sort_by_key(|keyword| keyword.name);
+    for keyword in &keywords {
+        let _ = writeln!(page, "| `{}` | `{}` | `{}` |", keyword.name, keyword.fetch, keyword.method.name());
+    }
+    page.push_str("\n## Matching methods\n\n");
+    let methods: Vec<String> = sample::MATCH_METHODS.iter().map(|method| format!("`{}`", method.name())).collect();
+    let _ = writeln!(page, "{}.", methods.join(", "));
+    page.push_str("\n## Predefined\n\n| Name | Declaration |\n|---|---|\n");
+    for acl in sample::PREDEFINED_ACLS {
+        let _ = writeln!(page, "| `{}` | `{}` |", acl.name, acl.words.join(" "));
+    }
+    let total = keywords.len() + sample::PREDEFINED_ACLS.len();
+    (page, total, total)
+}
+
+fn log_variables() -> (String, usize, usize) {
+    let mut page = String::from("# Log variables\n\n| Variable | Meaning | HTTP only | State |\n|---|---|---|---|\n");
+    let mut supported = 0;
+    for entry in sample::LOG_VARIABLES {
+        let state = match entry.state {
+            sample::State::Supported => {
+                supported += 1;
+                "supported".to_owned()
+            }
+            sample::State::NotYet { comes_with } => format!("not yet: comes with {comes_with}"),
+        };
+        let http = if entry.http { "yes" } else { "" };
+        let _ = writeln!(page, "| `%{}` | {} | {http} | {state} |", entry.name, entry.doc);
+    }
+    (page, sample::LOG_VARIABLES.len(), supported)
 }
 
 /// Writes state and example; 1 if it is supported.

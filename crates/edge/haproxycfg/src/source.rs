@@ -1,8 +1,8 @@
 //! Where the configuration's files come from.
 //!
-//! This crate opens no file: whoever uses it gives a [`Files`]. The master process gives one that reads the file system,
-//! wrapped in a [`Recorder`], and sends what was read as a [`Bundle`] to the worker, which parses the very same bytes
-//! without access to the file system (it may be in a chroot, or without rights).
+//! This crate opens no file: whoever uses it gives a [`Files`]. The master process gives one that reads the file
+//! system, wrapped in a [`Recorder`], and sends what was read as a [`Bundle`] to the worker, which parses the very
+//! same bytes without access to the file system (it may be in a chroot, or without rights).
 
 use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
@@ -47,8 +47,8 @@ impl Files for NoFiles {
 /// Everything that was read for a configuration: the same answers to the same questions.
 ///
 /// As bytes: the magic `TGB1`; the number of files, and for each its path, a byte that is 1 when it could be read, and
-/// contents or error; the number of directories, and for each its path, a byte (2: names, 1: not a directory, 0: error),
-/// and names or error. Numbers are 32-bit little-endian; texts and contents have their length before them.
+/// contents or error; the number of directories, and for each its path, a byte (2: names, 1: not a directory, 0:
+/// error), and names or error. Numbers are 32-bit little-endian; texts and contents have their length before them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bundle {
     files: BTreeMap<String, Result<Arc<[u8]>, ReadError>>,

@@ -24,7 +24,8 @@ pub fn proxy(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 pub fn parse(scope: &Scope<'_>, line: &Line, index: &mut usize, ranges: bool) -> Result<SourceAddress, Problem> {
     let at = *index + 1;
     if line.word(at).is_empty() {
-        let message = "'source' expects <addr>[:<port>[-<port>]], and optionally 'usesrc' <addr>, and 'interface' <name> as argument.";
+        let message = "'source' expects <addr>[:<port>[-<port>]], and optionally 'usesrc' <addr>, and 'interface' \
+                       <name> as argument.";
         return Err(Problem::new(message).at(*index));
     }
     let environment = &scope.state.global.environment;

@@ -1,8 +1,8 @@
 //! The one table of keywords.
 //!
-//! Each word of the language is declared once: where it is allowed, the shape of its arguments, whether it is supported,
-//! a line that says what it does and an example. The parser dispatches by this table, error messages suggest from it,
-//! and `explain` and the reference are rendered from it.
+//! Each word of the language is declared once: where it is allowed, the shape of its arguments, whether it is
+//! supported, a line that says what it does and an example. The parser dispatches by this table, error messages
+//! suggest from it, and `explain` and the reference are rendered from it.
 
 mod bind;
 mod global;

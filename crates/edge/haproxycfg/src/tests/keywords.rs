@@ -145,6 +145,10 @@ fn explanations() {
     assert!(crate::explain("").contains("what"));
     // A prefix of keywords that take a name in parentheses.
     assert!(crate::explain("set-var").contains("http-request set-var"));
+    assert!(crate::explain("path_beg").contains("the sample fetch 'path' matched by '-m beg'"));
+    assert!(crate::explain("%ci").contains("log variable"));
+    assert!(crate::explain("src").contains("sample fetch"));
+    assert!(crate::explain("METH_GET").contains("predefined ACL"));
     assert!(crate::explain("tune.ring.size").contains("an addition of Tidegate"));
 }
 

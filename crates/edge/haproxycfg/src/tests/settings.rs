@@ -113,8 +113,8 @@ fn haproxy(folder: &Path, name: usize, text: &str) -> (bool, String) {
     (matches!(output.status.code(), Some(0 | 2)), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Gives the sections of several cases to HAProxy in one file: whether it accepts them all, and the cases at whose lines
-/// it found errors.
+/// Gives the sections of several cases to HAProxy in one file: whether it accepts them all, and the cases at whose
+/// lines it found errors.
 fn together<'c>(folder: &Path, cases: &[&'c Case]) -> (bool, Vec<&'c Case>) {
     let mut text = PRELUDE.to_owned();
     let mut lines = text.lines().count();
