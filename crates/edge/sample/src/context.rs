@@ -267,7 +267,7 @@ pub enum BackendMetric {
     UsableServers,
     /// Requests that wait, for the backend and for its servers.
     Queue,
-    /// That number divided by the usable servers, rounded up; all of it when there is none.
+    /// That number divided by the usable servers, rounded up; twice that number when there is none.
     AverageQueue,
 }
 
