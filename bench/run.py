@@ -22,8 +22,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TICK = os.sysconf("SC_CLK_TCK")
 SERVER_CPU, LOAD_CPU = "0", "1"
-ORIGIN_PORT = 19080
-PORTS = {"tidegate": 19000, "haproxy": 19001, "nginx": 19002}
+CONNECTIONS_MAX = 30_000
+ORIGIN_PORT = 28080
+PORTS = {"tidegate": 28000, "haproxy": 28001, "nginx": 28002}
 
 
 def tree(pid):
@@ -99,9 +100,9 @@ def wait_for(port, process, log):
 
 
 def haproxy_cfg(port, case):
-    text = ["global", "    nbthread " + str(case.get("threads", 1)), "    maxconn 40000"]
+    text = ["global", "    nbthread " + str(case.get("threads", 1)), f"    maxconn {CONNECTIONS_MAX}"]
     if case.get("log"):
-        text.append("    log 127.0.0.1:19514 local0")
+        text.append("    log 127.0.0.1:28514 local0")
     text += [
         "defaults",
         f"    mode {case.get('mode', 'http')}",
@@ -109,7 +110,7 @@ def haproxy_cfg(port, case):
         "    timeout client 50s",
         "    timeout server 50s",
         "    timeout http-keep-alive 50s",
-        "    maxconn 30000",
+        f"    maxconn {CONNECTIONS_MAX}",
     ]
     if case.get("log"):
         text += ["    log global", "    option httplog"]
@@ -141,7 +142,7 @@ def nginx_cfg(port, case, folder):
     modules = "load_module modules/ngx_stream_module.so;" if stream else ""
     return (
         f"{modules} daemon off; worker_processes 1; pid {folder}/nginx-{port}.pid; error_log {folder}/nginx.err;"
-        f" worker_rlimit_nofile 60000; events {{ worker_connections 40000; }} {body}\n"
+        f" worker_rlimit_nofile 20000; events {{ worker_connections 19000; }} {body}\n"
     )
 
 
@@ -153,7 +154,7 @@ def origin_cfg(folder):
     )
     return (
         f"daemon off; worker_processes 1; pid {folder}/origin.pid; error_log {folder}/origin.err; "
-        "worker_rlimit_nofile 60000; events { worker_connections 40000; } "
+        "worker_rlimit_nofile 20000; events { worker_connections 19000; } "
         f"http {{ access_log off; sendfile on; keepalive_requests 1000000000; {servers} }}\n"
     )
 
@@ -216,7 +217,7 @@ def load(case, port, seconds, connections):
 def turn(peer, case, folder, options):
     server = Server(command(peer, case, folder, options), SERVER_CPU, PORTS[peer], folder)
     try:
-        connections = case["connections"]
+        connections = min(case["connections"], CONNECTIONS_MAX - 50)
         load(case, PORTS[peer], 1, connections)
         before = cpu_seconds(server.pid)
         result = load(case, PORTS[peer], options.seconds, connections)
@@ -264,7 +265,7 @@ def idle(options, folder):
     """Bytes of memory for each of many idle keep-alive connections."""
     import socket
 
-    count = options.idle
+    count = min(options.idle, CONNECTIONS_MAX - 100)
     print(f"\nidle: {count} idle keep-alive connections")
     medians = {}
     for peer in ("tidegate", "haproxy"):
@@ -379,8 +380,13 @@ def main():
     for name in options.cases:
         if name not in CASES and name not in SPECIAL:
             sys.exit(f"there is no case '{name}'; see --list")
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65_536), hard))
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    # A client is two descriptors of a proxy.
+    global CONNECTIONS_MAX
+    CONNECTIONS_MAX = min(30_000, hard // 2 - 200)
+    if CONNECTIONS_MAX < 10_000:
+        print(f"the limit of open files ({hard}) allows {CONNECTIONS_MAX} connections at most")
     results = {"date": time.strftime("%Y-%m-%dT%H:%M:%S"), "turns": options.turns, "seconds": options.seconds}
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         os.chmod(folder, 0o755)

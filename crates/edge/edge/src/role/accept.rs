@@ -8,6 +8,7 @@ use tokio::{sync::oneshot, task::spawn_local};
 use super::listeners::Owner;
 use crate::{
     checks::{self, CheckBoard},
+    cli::{AskSessions, SessionView},
     live::{Instance, LiveProxy, Shared},
     logs::{Outputs, WorkerLog},
     net::Stream,
@@ -38,6 +39,8 @@ pub enum Command {
     WakeServer(u64),
     /// Stop (or go on) accepting.
     Pause(bool),
+    /// Tell about sessions, or end one.
+    AskSessions(AskSessions),
 }
 
 /// What every worker is started with.
@@ -82,6 +85,7 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
                     |handle| matches!(&*handle.upstream.borrow(), Some((_, Some(server))) if server.key == key),
                 );
             }
+            Command::AskSessions(ask) => answer_about_sessions(&worker, &ask),
             Command::Pause(paused) => {
                 for handle in &handles {
                     if paused {
@@ -103,6 +107,37 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
     flusher.abort();
 }
 
+/// Whoever asked may have gone, so that nobody takes the answer.
+fn answer_about_sessions(worker: &Worker, ask: &AskSessions) {
+    match ask {
+        AskSessions::List(answers) => {
+            let _ = answers.send(worker.registry.handles().iter().map(|handle| session_view(handle)).collect());
+        }
+        AskSessions::Shut(id, answers) => {
+            if worker.registry.tell(Order::Abort, |handle| handle.id == *id) > 0 {
+                let _ = answers.send(());
+            }
+        }
+    }
+}
+
+fn session_view(handle: &crate::registry::Handle) -> SessionView {
+    let upstream = handle.upstream.borrow();
+    let (backend, server) = match &*upstream {
+        Some((backend, server)) => (Some(backend), server.as_ref()),
+        None => (None, None),
+    };
+    SessionView {
+        id: handle.id,
+        source: handle.source,
+        frontend: handle.frontend.borrow().settings().name.to_string(),
+        backend: backend.map(|backend| backend.settings().name.to_string()),
+        server: server.map(|server| server.config.name.to_string()),
+        age: handle.since.elapsed(),
+        requests: handle.requests.get(),
+    }
+}
+
 async fn drain(worker: &Worker) {
     worker.draining.set(true);
     worker.servers.borrow_mut().clear();
@@ -114,9 +149,14 @@ async fn drain(worker: &Worker) {
 
 async fn sweep(worker: Rc<Worker>) {
     let mut ticks = tokio::time::interval(SWEEP_TIME);
+    let metrics = tokio::runtime::Handle::current().metrics();
+    let mut counted = Duration::ZERO;
     loop {
         ticks.tick().await;
         worker.servers.borrow_mut().sweep(std::time::Instant::now());
+        let busy = metrics.worker_total_busy_duration(0);
+        let since = busy.saturating_sub(std::mem::replace(&mut counted, busy));
+        worker.traffic().busy.add(u64::try_from(since.as_nanos()).unwrap_or(0));
     }
 }
 

@@ -12,11 +12,12 @@ mod service;
 
 use std::collections::BTreeMap;
 
-use haproxycfg::{Parsed, model::Config, source::Recorder};
+use haproxycfg::{Parsed, diagnostics::Severity, model::Config, source::Recorder};
 use runtime::process::{CheckReason, Load, MasterStatus, Plan, ProcessSettings, Role};
 
 use self::payload::Payload;
 pub use self::{files::OsFiles, service::EdgeService};
+use crate::resolve::{self, Recorded, SystemLookup};
 
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +55,17 @@ impl EdgeRole {
 pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
     let recorder = Recorder::new(&OsFiles);
     let environment: BTreeMap<String, String> = std::env::vars().collect();
-    let parsed = haproxycfg::parse(&options.sources, &recorder, environment.clone(), &options.language);
+    let mut parsed = haproxycfg::parse(&options.sources, &recorder, environment.clone(), &options.language);
+    let mut addresses = Recorded::default();
+    if let Some(config) = &mut parsed.config {
+        addresses = Recorded::of(config, &SystemLookup);
+        let said = resolve::settle(config, &addresses, &|_, _, _| None);
+        let fails = said.iter().any(|diagnostic| diagnostic.severity == Severity::Alert);
+        parsed.diagnostics.extend(said);
+        if fails {
+            parsed.config = None;
+        }
+    }
     let payload = Payload {
         sources: options.sources.clone(),
         environment,
@@ -62,6 +73,7 @@ pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
         localpeer: options.language.localpeer.clone(),
         maxconn: options.language.maxconn,
         proxy_maxconn: options.language.proxy_maxconn,
+        addresses,
         bundle: recorder.into_bundle(),
     };
     (parsed, payload)

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use haproxycfg::{Parsed, source::Bundle};
 use serde::{Deserialize, Serialize};
 
+use crate::resolve::Recorded;
+
 /// A configuration as it was read.
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
@@ -24,6 +26,8 @@ pub struct Payload {
     pub maxconn: Option<u32>,
     /// `-N`.
     pub proxy_maxconn: Option<u32>,
+    /// Addresses of the names of hosts.
+    pub addresses: Recorded,
     /// Every file and folder that was looked at.
     pub bundle: Bundle,
 }
@@ -36,6 +40,7 @@ struct Head {
     localpeer: Option<String>,
     maxconn: Option<u32>,
     proxy_maxconn: Option<u32>,
+    addresses: Recorded,
 }
 
 impl Payload {
@@ -49,6 +54,7 @@ impl Payload {
             localpeer: self.localpeer.clone(),
             maxconn: self.maxconn,
             proxy_maxconn: self.proxy_maxconn,
+            addresses: self.addresses.clone(),
         };
         // Strings, numbers and maps with text keys always have a JSON form.
         let head = serde_json::to_vec(&head).unwrap_or_default();
@@ -77,6 +83,7 @@ impl Payload {
             localpeer: head.localpeer,
             maxconn: head.maxconn,
             proxy_maxconn: head.proxy_maxconn,
+            addresses: head.addresses,
             bundle,
         })
     }
@@ -107,6 +114,7 @@ mod tests {
             localpeer: None,
             maxconn: Some(7),
             proxy_maxconn: None,
+            addresses: Recorded::default(),
             bundle: Bundle::default().with("a.cfg", b"global\n"),
         };
         let back = Payload::from_bytes(&payload.to_bytes()).unwrap();

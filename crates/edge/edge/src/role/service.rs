@@ -1,6 +1,7 @@
 //! The worker process: makes instances, starts worker threads and hands instances to them.
 
 use std::{
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
@@ -19,8 +20,10 @@ use super::{
 use crate::{
     assemble::Assembly,
     checks::{self, CheckBoard},
-    live::{Process, Shared},
+    cli::AskSessions,
+    live::{Instance, Process, Shared, Target},
     logs::{AdminLog, Identity, Outputs},
+    resolve,
 };
 
 /// The edge in its worker process.
@@ -36,6 +39,7 @@ pub struct EdgeService {
     background: Vec<tokio::task::JoinHandle<()>>,
     board: Arc<CheckBoard>,
     ways: Ways,
+    resolver: Option<resolve::Watch>,
 }
 
 /// Ways to the worker threads, renewed at each load.
@@ -69,6 +73,7 @@ impl EdgeService {
             background: Vec::new(),
             board: Arc::default(),
             ways: Ways::default(),
+            resolver: None,
         })
     }
 
@@ -101,6 +106,14 @@ impl EdgeService {
     }
 
     fn start_background(&mut self, shared: &Arc<Shared>) {
+        let lookup = Arc::new(resolve::SystemLookup);
+        match resolve::Watch::start(Arc::clone(shared), Arc::clone(&self.admin), lookup, resolve::HOLD_DEFAULT) {
+            Ok(watch) => self.resolver = Some(watch),
+            Err(error) => self.admin.console(
+                crate::logs::Severity::Warning,
+                &format!("cannot start the resolver thread ({error}): servers keep the addresses of their names"),
+            ),
+        }
         self.background.push(tokio::task::spawn_local(crate::stats::sampler::run(Arc::clone(shared))));
     }
 }
@@ -115,6 +128,26 @@ fn wake_server(ways: &Ways, key: u64) {
     }
 }
 
+/// Asks every worker about its sessions.
+fn ask_sessions(ways: &Ways, ask: &AskSessions) {
+    for way in ways.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        if let Some(way) = way.upgrade() {
+            // A worker that has ended has no session left to tell about.
+            let _ = way.send(Command::AskSessions(ask.clone()));
+        }
+    }
+}
+
+/// Where a server of the running instance is, if it is still the same host.
+fn current_address(instance: &Instance, backend: &str, server: &str, host: &str) -> Option<IpAddr> {
+    let proxy = instance.backend(backend)?;
+    let server = proxy.servers.iter().find(|live| &*live.config.name == server)?;
+    match server.target() {
+        Target::Inet(address) if server.config.fqdn.as_deref() == Some(host) => Some(address.ip()),
+        _ => None,
+    }
+}
+
 /// A seed that differs from process to process.
 fn random_seed() -> u64 {
     let mut bytes = [0; 8];
@@ -126,10 +159,14 @@ fn random_seed() -> u64 {
 
 impl Service for EdgeService {
     async fn load(&mut self, load: Load) -> Result<(), String> {
-        let parsed = Payload::from_bytes(&load.blob)?.parse();
+        let payload = Payload::from_bytes(&load.blob)?;
+        let parsed = payload.parse();
         let text = super::render(&parsed);
-        let config = parsed.config.ok_or(text)?;
+        let mut config = parsed.config.ok_or(text)?;
         let previous = self.shared.as_ref().map(|shared| shared.instance());
+        resolve::settle(&mut config, &payload.addresses, &|backend, server, host| {
+            current_address(previous.as_deref()?, backend, server, host)
+        });
         self.identity = Identity::new(&config.global, &self.program);
         let assembly = Assembly {
             process: &self.process,
@@ -142,6 +179,7 @@ impl Service for EdgeService {
         };
         let instance = assembly.build(config);
         checks::prepare(&instance);
+        resolve::mark_unresolved(&instance);
         match &self.shared {
             Some(_) => {
                 if let Some(workers) = &mut self.workers {
@@ -157,6 +195,8 @@ impl Service for EdgeService {
                 let _ = self.process.farm_events.set(handler);
                 let ways = Arc::clone(&self.ways);
                 let _ = self.process.wake_server.set(Box::new(move |key| wake_server(&ways, key)));
+                let ways = Arc::clone(&self.ways);
+                let _ = self.process.ask_sessions.set(Box::new(move |ask| ask_sessions(&ways, &ask)));
                 self.start_background(&shared);
                 self.shared = Some(shared);
             }
@@ -184,6 +224,7 @@ impl Service for EdgeService {
 
     async fn drain(&mut self, _reason: DrainReason) {
         self.process.stopping.store(true, Relaxed);
+        self.resolver = None;
         for task in self.background.drain(..) {
             task.abort();
         }
