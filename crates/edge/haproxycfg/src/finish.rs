@@ -66,7 +66,8 @@ pub fn finish(scope: &mut Scope<'_>) {
 fn number_proxies(scope: &mut Scope<'_>) {
     let forced: HashSet<u32> =
         scope.state.proxies.iter().filter(|draft| draft.simple.is_id_forced).map(|draft| draft.proxy.id).collect();
-    let mut next = 1;
+    // NOTE: HAProxy 2.6 begins at 2, its own HTTP client being number 1. Statistics and their scripts show these numbers.
+    let mut next = 2;
     for draft in &mut scope.state.proxies {
         if !draft.simple.is_id_forced {
             while forced.contains(&next) {

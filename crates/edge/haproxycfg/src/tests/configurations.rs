@@ -217,8 +217,8 @@ fn reads_and_writes_by_method() {
     assert_eq!(node3.fqdn.as_deref(), Some("node3"));
     assert_eq!(node3.address, ServerAddress::Unresolved);
     assert_eq!((node3.maxconn, node3.minconn), (512, 512));
-    assert_eq!(proxy(&config, "documents").id, 1);
-    assert_eq!(replicas.id, 3);
+    assert_eq!(proxy(&config, "documents").id, 2);
+    assert_eq!(replicas.id, 4);
 }
 
 #[test]
