@@ -63,6 +63,8 @@ pub struct Process {
     pub farm_events: OnceLock<Box<FarmEvents>>,
     /// Wakes the sessions of the server with that key; set once at start.
     pub wake_server: OnceLock<Box<dyn Fn(u64) + Send + Sync>>,
+    /// Asks every worker about its sessions; set once at start.
+    pub ask_sessions: OnceLock<Box<dyn Fn(crate::cli::AskSessions) + Send + Sync>>,
     /// Variables of the scope `proc`.
     pub variables: Arc<sample::ProcessVariables>,
     /// Name of the machine.
@@ -97,6 +99,7 @@ impl Process {
             next_server_key: AtomicU64::new(1),
             farm_events: OnceLock::new(),
             wake_server: OnceLock::new(),
+            ask_sessions: OnceLock::new(),
             variables: Arc::default(),
             room: Notify::new(),
             waiting_listeners: AtomicU32::new(0),

@@ -23,7 +23,7 @@ mod table;
 pub use reply::{Reply, Severity};
 pub use serve::{End, Host, Options, serve};
 pub use session::{Context, Session};
-pub use sessions::{SessionView, Sessions};
+pub use sessions::{AskSessions, SessionView, Sessions};
 pub use socket::serve_socket;
 pub use table::{COMMANDS, Command};
 

@@ -70,11 +70,13 @@ fn write_state(out: &mut String, proxy: &ProxyView, server: &ServerView) {
 
 fn check_state(server: &ServerView) -> u32 {
     let Some(state) = &server.state else { return 0 };
+    // Whoever tracks another is not checked itself.
+    let own = server.farm.track.is_none();
     let running = server.farm.check.as_ref().is_some_and(|check| check.in_progress);
     [
         (running, CHECK_RUNNING),
-        (state.check_enabled.is_some(), CHECK_CONFIGURED),
-        (state.check_enabled == Some(true), CHECK_ENABLED),
+        (own && state.check_enabled.is_some(), CHECK_CONFIGURED),
+        (own && state.check_enabled == Some(true), CHECK_ENABLED),
         (state.admin.is_maint(), CHECK_PAUSED),
     ]
     .into_iter()

@@ -2,6 +2,8 @@
 
 use std::{fmt::Write as _, net::SocketAddr, time::Duration};
 
+use tokio::sync::mpsc::UnboundedSender;
+
 use super::{
     line::Line,
     reply::Reply,
@@ -25,6 +27,15 @@ pub struct SessionView {
     pub age: Duration,
     /// Requests so far.
     pub requests: u64,
+}
+
+/// What every worker is asked about its sessions.
+#[derive(Clone, Debug)]
+pub enum AskSessions {
+    /// To list them.
+    List(UnboundedSender<Vec<SessionView>>),
+    /// To end the one of this number, and to say so if there was one.
+    Shut(u64, UnboundedSender<()>),
 }
 
 /// Which sessions are shown, and how.

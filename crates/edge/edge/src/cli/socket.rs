@@ -2,7 +2,12 @@
 
 use std::{
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::{
+    sync::mpsc::unbounded_channel,
+    time::{Instant, timeout, timeout_at},
 };
 
 use haproxycfg::model::{BindAddress, CliLevel};
@@ -10,9 +15,12 @@ use haproxycfg::model::{BindAddress, CliLevel};
 use super::{
     serve::{End, Host, Options, serve},
     session::Context,
-    sessions::SessionView,
+    sessions::{AskSessions, SessionView},
 };
 use crate::{live::Shared, logs, net::Stream, stats::live_control::LiveControl};
+
+/// How long a worker may take to tell about its sessions.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
 
 struct LiveHost {
     shared: Arc<Shared>,
@@ -34,11 +42,29 @@ impl Host for LiveHost {
     }
 
     async fn sessions(&self) -> Vec<SessionView> {
-        Vec::new()
+        let (sender, mut answers) = unbounded_channel();
+        self.ask(AskSessions::List(sender));
+        let (mut sessions, deadline) = (Vec::new(), Instant::now() + ANSWER_TIME);
+        // Each worker drops its end when it has answered; one that is busy for long is left out.
+        while let Ok(Some(some)) = timeout_at(deadline, answers.recv()).await {
+            sessions.extend(some);
+        }
+        sessions.sort_by_key(|session| session.id);
+        sessions
     }
 
-    async fn shut_session(&self, _: u64) -> bool {
-        false
+    async fn shut_session(&self, id: u64) -> bool {
+        let (sender, mut answers) = unbounded_channel();
+        self.ask(AskSessions::Shut(id, sender));
+        matches!(timeout(ANSWER_TIME, answers.recv()).await, Ok(Some(())))
+    }
+}
+
+impl LiveHost {
+    fn ask(&self, ask: AskSessions) {
+        if let Some(workers) = self.shared.process.ask_sessions.get() {
+            workers(ask);
+        }
     }
 }
 
