@@ -97,7 +97,11 @@ impl HistogramSnapshot {
 
     /// Upper bound and count of each bucket that holds values.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(index, count)| (upper_bound(index), *count))
+        self.counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0)
+            .map(|(index, count)| (upper_bound(index), *count))
     }
 }
 

@@ -76,7 +76,20 @@ impl Transaction {
     /// Adds a record.
     #[inline]
     pub fn record(&mut self, tag: Tag, text: &[u8]) {
-        self.record_parts(tag, &[text]);
+        let start = self.bytes.len();
+        let length = text.len();
+        let padding = length.wrapping_neg() % WORD;
+        let fits = start + RECORD_HEADER_BYTES + length + padding <= self.bytes_max && length <= usize::from(u16::MAX);
+        if !fits || self.records == u16::MAX {
+            return self.record_parts(tag, &[text]);
+        }
+        // NOTE: nearly every record comes this way, so it makes room once and copies three times.
+        let header = u64::from(tag.number()) | ((length as u64) << 16) | (u64::from(self.offset_us) << 32);
+        self.bytes.reserve(RECORD_HEADER_BYTES + length + padding);
+        self.bytes.extend_from_slice(&header.to_le_bytes());
+        self.bytes.extend_from_slice(text);
+        self.bytes.extend_from_slice(PADDING.get(..padding).unwrap_or_default());
+        self.records += 1;
     }
 
     /// Adds a record whose text comes in parts.

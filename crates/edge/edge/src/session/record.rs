@@ -33,17 +33,24 @@ impl Text {
 
     fn number(&mut self, number: u64, digits_least: usize) -> &mut Self {
         let mut digits = [b'0'; 20];
-        let mut at = digits.len();
+        let mut used = 0;
         let mut rest = number;
-        while rest > 0 || digits.len() - at < digits_least.max(1) {
-            at -= 1;
-            if let Some(digit) = digits.get_mut(at) {
-                *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-            }
+        for place in digits.iter_mut().rev() {
+            *place = b'0' + (rest % 10) as u8;
             rest /= 10;
+            used += 1;
+            if rest == 0 && used >= digits_least {
+                break;
+            }
         }
-        for digit in digits.get(at..).unwrap_or_default() {
-            self.push(*digit);
+        self.text(digits.get(digits.len() - used..).unwrap_or_default())
+    }
+
+    fn text(&mut self, text: &[u8]) -> &mut Self {
+        let kept = text.len().min(TEXT_MAX - self.len);
+        if let (Some(place), Some(text)) = (self.bytes.get_mut(self.len..self.len + kept), text.get(..kept)) {
+            place.copy_from_slice(text);
+            self.len += kept;
         }
         self
     }
@@ -80,12 +87,15 @@ fn client(text: &mut Text, source: SocketAddr) {
 pub fn record(ring: &RingWriter, records: &mut Records, transaction: &Transaction) {
     let begun = transaction.client.accepted_at + transaction.since_accept();
     records.begin(transaction.number, begun.as_secs() * 1_000_000 + u64::from(begun.subsec_micros()));
-    records.record(Tag::Frontend, transaction.frontend_settings().name.as_bytes());
-    if let Some(source) = transaction.client.source.get() {
-        let mut text = Text::new();
-        client(&mut text, source);
-        records.record(Tag::ReqStart, text.bytes());
+    let mut text = Text::new();
+    match transaction.client.source.get() {
+        Some(source) => client(&mut text, source),
+        None => {
+            text.text(b"unix 0");
+        }
     }
+    text.push(b' ');
+    records.record_parts(Tag::ReqStart, &[text.bytes(), transaction.frontend_settings().name.as_bytes()]);
     let (method, rest) =
         transaction.request_line.split_at_checked(transaction.method_len).unwrap_or((&transaction.request_line, b""));
     if !method.is_empty() {
@@ -93,20 +103,19 @@ pub fn record(ring: &RingWriter, records: &mut Records, transaction: &Transactio
         let target = rest.strip_prefix(b" ").unwrap_or(rest);
         let end = memchr::memrchr(b' ', target).unwrap_or(target.len());
         records.record(Tag::ReqURL, target.get(..end).unwrap_or(target));
-        records.record(Tag::ReqProtocol, target.get(end + 1..).unwrap_or_default());
     }
     if let Some(backend) = &transaction.backend {
         let server = transaction.server.as_ref().map_or("<NOSRV>", |server| &*server.config.name);
         records.record_parts(Tag::Backend, &[backend.settings().name.as_bytes(), b" ", server.as_bytes()]);
     }
     if transaction.status > 0 {
-        records.record(Tag::RespStatus, Text::new().number(u64::from(transaction.status), 1).bytes());
+        records.record(Tag::RespStatus, Text::new().number(u64::from(transaction.status), 3).bytes());
     }
     let times = &transaction.timeline;
     if let Some(took) = times.end.zip(times.first_byte).map(|(end, from)| end.saturating_duration_since(from)) {
         let mut text = Text::new();
-        text.seconds(begun + took).push(b' ').seconds(took);
-        records.record_parts(Tag::Timestamp, &[b"Resp ", text.bytes()]);
+        text.text(b"Resp ").seconds(begun + took).push(b' ').seconds(took);
+        records.record(Tag::Timestamp, text.bytes());
     }
     records.record(
         Tag::Termination,
@@ -118,10 +127,8 @@ pub fn record(ring: &RingWriter, records: &mut Records, transaction: &Transactio
         ],
     );
     let mut text = Text::new();
-    text.number(transaction.bytes_in, 1).push(b' ').push(b'0').push(b' ').push(b'0').push(b' ');
-    text.number(transaction.bytes_out, 1);
-    records.record_parts(Tag::ReqAcct, &[b"0 0 ", text.bytes()]);
-    records.record(Tag::End, b"");
+    text.text(b"0 0 ").number(transaction.bytes_in, 1).text(b" 0 0 ").number(transaction.bytes_out, 1);
+    records.record(Tag::ReqAcct, text.bytes());
     ring.commit(records);
 }
 
