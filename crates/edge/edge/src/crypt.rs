@@ -11,6 +11,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(deprecated, reason = "userlists hold what people made years ago")]
     fn every_common_form() {
         for hash in [
             pwhash::md5_crypt::hash("secret"),

@@ -11,6 +11,9 @@ use std::{
 
 use crate::live::{LiveProxy, LiveServer};
 
+/// A backend, and the server in it once there is one.
+pub type Upstream = (Arc<LiveProxy>, Option<Arc<LiveServer>>);
+
 /// What the rest of the worker knows of a connection.
 #[derive(Debug)]
 pub struct Handle {
@@ -23,7 +26,7 @@ pub struct Handle {
     /// The frontend.
     pub frontend: RefCell<Arc<LiveProxy>>,
     /// Backend and server of the current request.
-    pub upstream: RefCell<Option<(Arc<LiveProxy>, Option<Arc<LiveServer>>)>>,
+    pub upstream: RefCell<Option<Upstream>>,
     /// Requests so far.
     pub requests: Cell<u64>,
     order: Cell<Order>,

@@ -71,7 +71,7 @@ fn spec(owner: Owner, backlog: Option<u32>, bind: &Bind) -> Result<ListenSpec, S
     let address = match &bind.address {
         BindAddress::Inet(address) => Address::Ip(*address),
         BindAddress::Unix(path) => Address::Unix(path.into()),
-        BindAddress::Abstract(name) => Address::Abstract(name.clone().into()),
+        BindAddress::Abstract(name) => Address::Abstract(name.clone()),
         BindAddress::Descriptor(number) => Address::Inherited(*number),
     };
     let mut spec = ListenSpec::new(owner.name(), address);
