@@ -1,0 +1,109 @@
+//! What the scenarios are made of: the program under test, scripted clients and servers over raw sockets, real peers and
+//! a log server. Everything listens on a loopback address of this test process alone, so tests run beside each other.
+//! Everything is ended by its process number when dropped.
+
+#![allow(dead_code, unused_imports, reason = "each scenario file uses its own part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod edge;
+mod log;
+mod origin;
+mod peer;
+mod wire;
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+pub use self::{
+    edge::{Edge, descendants, resident_kilobytes, signal_process},
+    log::LogServer,
+    origin::{Origin, ok},
+    peer::{Peer, nginx, nginx_at, python},
+    wire::{Answer, Wire},
+};
+
+/// How long anything may take before a test gives up.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The loopback address of this test process.
+pub fn host() -> String {
+    let pid = std::process::id();
+    format!("127.{}.{}.{}", 64 + (pid >> 16) % 64, (pid >> 8) & 0xff, 1 + (pid & 0xff) % 254)
+}
+
+/// An address nobody listens on.
+pub fn free_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(20_000);
+    loop {
+        let address: SocketAddr = format!("{}:{}", host(), NEXT.fetch_add(1, Relaxed)).parse().unwrap();
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+}
+
+/// A folder of its own for a test, removed when dropped.
+#[derive(Debug)]
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("tidegate-scenario-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Waits for a condition.
+#[track_caller]
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Bytes that repeat late, different for each seed.
+pub fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// Whether a TCP socket listens there.
+pub fn listens(address: SocketAddr) -> bool {
+    let SocketAddr::V4(address) = address else { return false };
+    let wanted = format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port());
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    table.lines().any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        fields.next() == Some(&wanted) && fields.nth(1) == Some("0A")
+    })
+}
