@@ -66,9 +66,13 @@ pub fn finish(scope: &mut Scope<'_>) {
 fn number_proxies(scope: &mut Scope<'_>) {
     let forced: HashSet<u32> =
         scope.state.proxies.iter().filter(|draft| draft.simple.is_id_forced).map(|draft| draft.proxy.id).collect();
-    // NOTE: HAProxy 2.6 begins at 2, its own HTTP client being number 1. Statistics and their scripts show these numbers.
-    let mut next = 2;
-    for draft in &mut scope.state.proxies {
+    let stats_at = scope.state.simple.proxies_before_stats;
+    let mut next = 1;
+    for (place, draft) in scope.state.proxies.iter_mut().enumerate() {
+        // The proxy of the stats socket stands between the others, and has number 0.
+        if stats_at == Some(place) {
+            next += 1;
+        }
         if !draft.simple.is_id_forced {
             while forced.contains(&next) {
                 next += 1;

@@ -61,6 +61,8 @@ pub struct Pending {
     pub is_without_reuseport: bool,
     /// `maxconn` of proxies that have none (`-N`).
     pub proxy_maxconn: Option<u32>,
+    /// How many proxies there were when the first `stats` line made the proxy `GLOBAL`, which takes a number.
+    pub proxies_before_stats: Option<usize>,
     /// How each `defaults` section has been used.
     pub usage: Vec<crate::keywords::sections::Usage>,
     /// Numbers that were given to proxies, and their places.
@@ -520,6 +522,7 @@ pub fn stats(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         let known = ["socket", "maxconn", "bind-process", "timeout"];
         return Err(Problem::new(message).at(1).nearest(line.word(1), known));
     }
+    scope.state.simple.proxies_before_stats.get_or_insert(scope.state.proxies.len());
     scope.dispatch(line, 1, Group::GlobalStats)
 }
 

@@ -217,8 +217,8 @@ fn reads_and_writes_by_method() {
     assert_eq!(node3.fqdn.as_deref(), Some("node3"));
     assert_eq!(node3.address, ServerAddress::Unresolved);
     assert_eq!((node3.maxconn, node3.minconn), (512, 512));
-    assert_eq!(proxy(&config, "documents").id, 2);
-    assert_eq!(replicas.id, 4);
+    assert_eq!(proxy(&config, "documents").id, 1);
+    assert_eq!(replicas.id, 3);
 }
 
 #[test]
@@ -256,4 +256,15 @@ fn the_worker_reads_what_the_master_recorded() {
     let second = parse(&sources, &bundle, BTreeMap::new(), &options());
     assert_eq!(format!("{:?}", first.config), format!("{:?}", second.config));
     assert_eq!(first.verdict(), Verdict::Valid);
+}
+
+#[test]
+fn the_stats_socket_takes_a_number() {
+    let numbers = |text: &str| config(text).proxies.iter().map(|proxy| proxy.id).collect::<Vec<_>>();
+    let proxies = "backend a\nbackend b\nid 3\nbackend c\n";
+    for stats in ["stats socket /run/s.sock", "stats timeout 3s", "stats maxconn 3"] {
+        assert_eq!(numbers(&format!("global\n{stats}\nstats timeout 9s\n{proxies}")), [2, 3, 4], "{stats}");
+        assert_eq!(numbers(&format!("{proxies}global\n{stats}\nbackend d\n")), [1, 3, 4, 6], "{stats}");
+    }
+    assert_eq!(numbers(proxies), [1, 3, 4]);
 }
