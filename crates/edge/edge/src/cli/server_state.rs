@@ -60,7 +60,14 @@ fn write_state(out: &mut String, proxy: &ProxyView, server: &ServerView) {
     let (user_weight, weight, since) = (state.user_weight, state.initial_weight, state.last_change_s);
     let _ = write!(out, "{operation} {administration} {user_weight} {weight} {since} ");
     let result = state.check_result as u8;
-    let _ = write!(out, "{} {result} {} {} 0 ", state.check_status.code(), state.check_health, check_state(server));
+    let checked = farm.track.is_none() && state.check_enabled.is_some();
+    let health = match (checked, state.admin.is_maint()) {
+        (true, _) => state.check_health,
+        // Who is not checked stands where checks would begin.
+        (false, false) => server.rise,
+        (false, true) => 0,
+    };
+    let _ = write!(out, "{} {result} {health} {} 0 ", state.check_status.code(), check_state(server));
     let (forced, server_forced) = (u8::from(proxy.id_forced), u8::from(server.id_forced));
     let host = server.host_name.as_deref().unwrap_or("-");
     let _ = write!(out, "{forced} {server_forced} {host} {} - 0 ", server.place.port());

@@ -26,6 +26,8 @@ pub mod value;
 pub mod view;
 
 #[cfg(test)]
+mod live_tests;
+#[cfg(test)]
 pub(crate) mod samples;
 #[cfg(test)]
 mod tests;

@@ -71,6 +71,7 @@ fn servers(farm: &Farm<()>) -> Vec<ServerView> {
         request_rate: RateView { now: 8, max: 18 },
         last_session: (id.index() != 3).then_some(2),
         observed: id.index() == 0,
+        rise: 3,
         used: Level { now: 3, max: 5 },
         idle: 2,
         idle_limit: -1,

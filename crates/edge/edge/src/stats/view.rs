@@ -397,6 +397,8 @@ pub struct ServerView {
     pub last_session: Option<u64>,
     /// Whether `observe` is on.
     pub observed: bool,
+    /// `rise`.
+    pub rise: u32,
     /// Connections in use.
     pub used: Level,
     /// Idle connections.
