@@ -55,7 +55,11 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
     if let Some(directory) = &line.directory
         && let Err(error) = std::env::set_current_dir(directory)
     {
-        eprintln!("[ALERT]    ({}) : Could not change to directory {}: {error}", std::process::id(), directory.display());
+        eprintln!(
+            "[ALERT]    ({}) : Could not change to directory {}: {error}",
+            std::process::id(),
+            directory.display()
+        );
         return ExitCode::FAILURE;
     }
     if line.edge.sources.is_empty() {
@@ -125,12 +129,13 @@ fn control_listener(text: &str) -> Result<runtime::ListenSpec, String> {
     let parsed = if let Some(path) = address.strip_prefix("unix@") {
         runtime::Address::Unix(path.into())
     } else if let Some(name) = address.strip_prefix("abns@") {
-        runtime::Address::Abstract(name.to_owned().into())
+        runtime::Address::Abstract(name.to_owned())
     } else if let Some(number) = address.strip_prefix("fd@") {
         let number = number.parse().map_err(|_| format!("-S: '{address}': fd@ takes the number of a descriptor"))?;
         runtime::Address::Inherited(number)
     } else if let Some(number) = address.strip_prefix("sockpair@") {
-        let number = number.parse().map_err(|_| format!("-S: '{address}': sockpair@ takes the number of a descriptor"))?;
+        let number =
+            number.parse().map_err(|_| format!("-S: '{address}': sockpair@ takes the number of a descriptor"))?;
         runtime::Address::SocketPair(number)
     } else if let Ok(address) = address.parse() {
         runtime::Address::Ip(address)
@@ -144,9 +149,7 @@ fn parse(words: &[String]) -> Result<CommandLine, String> {
     let mut line = CommandLine::default();
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
-        let mut value = |what: &str| {
-            words.next().cloned().ok_or_else(|| format!("option '{word}' expects {what}"))
-        };
+        let mut value = |what: &str| words.next().cloned().ok_or_else(|| format!("option '{word}' expects {what}"));
         match word.as_str() {
             "-f" => {
                 line.edge.sources.push(value("a file or folder")?);
@@ -209,13 +212,24 @@ fn print_version(long: bool) {
     println!("Status: speaks the configuration language and protocols of HAProxy 2.6; see `tidegate explain KEYWORD`.");
     println!("Running on: {}", rustix::system::uname().release().to_string_lossy());
     println!();
-    println!("Feature list : -51DEGREES +ACCEPT4 +CLOSEFROM -DEVICEATLAS +DL +EPOLL -EVPORTS +GETADDRINFO -KQUEUE -LIBCRYPT");
-    println!("               +LINUX_SPLICE +LINUX_TPROXY -LUA -MEMORY_PROFILING +NETFILTER +NS -OBSOLETE_LINKER -OPENSSL -OT");
-    println!("               -PCRE -PCRE2 -PCRE2_JIT -PCRE_JIT -POLL +PRCTL -PROCCTL +PROMEX -PTHREAD_EMULATION -QUIC +RT");
-    println!("               -SHM_OPEN -SLZ -STATIC_PCRE -STATIC_PCRE2 +SYSTEMD +TFO +THREAD +THREAD_DUMP +TPROXY -WURFL -ZLIB");
+    println!(
+        "Feature list : -51DEGREES +ACCEPT4 +CLOSEFROM -DEVICEATLAS +DL +EPOLL -EVPORTS +GETADDRINFO -KQUEUE -LIBCRYPT"
+    );
+    println!(
+        "               +LINUX_SPLICE +LINUX_TPROXY -LUA -MEMORY_PROFILING +NETFILTER +NS -OBSOLETE_LINKER -OPENSSL -OT"
+    );
+    println!(
+        "               -PCRE -PCRE2 -PCRE2_JIT -PCRE_JIT -POLL +PRCTL -PROCCTL +PROMEX -PTHREAD_EMULATION -QUIC +RT"
+    );
+    println!(
+        "               -SHM_OPEN -SLZ -STATIC_PCRE -STATIC_PCRE2 +SYSTEMD +TFO +THREAD +THREAD_DUMP +TPROXY -WURFL -ZLIB"
+    );
     println!();
-    println!("Built with multi-threading support (MAX_THREADS={}, default={}).", edge::live::WORKERS_MAX,
-        std::thread::available_parallelism().map_or(1, usize::from));
+    println!(
+        "Built with multi-threading support (MAX_THREADS={}, default={}).",
+        edge::live::WORKERS_MAX,
+        std::thread::available_parallelism().map_or(1, usize::from)
+    );
     println!("Available polling systems : epoll (through tokio)");
     println!("Available multiplexer protocols : h1 (HTTP), none (TCP)");
     println!("Available services : prometheus-exporter");
