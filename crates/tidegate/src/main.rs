@@ -1,10 +1,16 @@
 //! The `tidegate` binary: subcommands and wiring, nothing else.
 
+mod control_command;
+mod demo;
 mod edge_command;
+mod log_command;
+mod reference_command;
 
 use std::{path::Path, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+
+use control_command::Which;
 
 /// The scaling stack of a web application as one program.
 #[derive(Debug, Parser)]
@@ -35,24 +41,57 @@ enum Command {
         /// The keyword.
         keyword: String,
     },
+    /// Start two sample web sites and a load balancer in front of them, to try things on.
+    Demo(demo::DemoArguments),
+    /// Have a running edge read its configuration again.
+    Reload(Which),
+    /// Have a running edge go on as the program that is on disk now.
+    Upgrade(Which),
+    /// Have a running edge end when its connections have.
+    Drain(Which),
+    /// Have a running edge end now.
+    Stop(Which),
+    /// Show the processes of a running edge, as JSON.
+    Status(Which),
+    /// Show requests of a running edge as they end.
+    Log(log_command::LogArguments),
+    /// Write the reference of the language (for those who develop Tidegate).
+    #[command(hide = true)]
+    Reference(reference_command::ReferenceArguments),
+    /// A process of the demo.
+    #[command(hide = true)]
+    DemoPart {
+        /// Which.
+        #[command(subcommand)]
+        part: demo::DemoPart,
+    },
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let called_as = arguments.first().and_then(|path| Path::new(path).file_name()).map(|name| name.to_string_lossy());
     if called_as.as_deref() == Some("haproxy") {
-        return edge_command::run("haproxy", arguments.get(1..).unwrap_or_default(), edge_command::Personality::Haproxy);
+        return edge_command::run(
+            "haproxy",
+            arguments.get(1..).unwrap_or_default(),
+            edge_command::Personality::Haproxy,
+        );
     }
     match Arguments::parse().command {
-        Command::Edge { arguments } => {
-            edge_command::run("tidegate", &arguments, edge_command::Personality::Tidegate)
-        }
-        Command::Haproxy { arguments } => {
-            edge_command::run("haproxy", &arguments, edge_command::Personality::Haproxy)
-        }
+        Command::Edge { arguments } => edge_command::run("tidegate", &arguments, edge_command::Personality::Tidegate),
+        Command::Haproxy { arguments } => edge_command::run("haproxy", &arguments, edge_command::Personality::Haproxy),
         Command::Explain { keyword } => {
             println!("{}", haproxycfg::explain(&keyword).trim_end());
             ExitCode::SUCCESS
         }
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::DemoPart { part } => demo::run_part(part),
+        Command::Reload(which) => control_command::run(&which, "reload"),
+        Command::Upgrade(which) => control_command::run(&which, "upgrade"),
+        Command::Drain(which) => control_command::run(&which, "drain"),
+        Command::Stop(which) => control_command::run(&which, "stop"),
+        Command::Status(which) => control_command::run(&which, "status"),
+        Command::Log(arguments) => log_command::run(&arguments),
+        Command::Reference(arguments) => reference_command::run(&arguments),
     }
 }

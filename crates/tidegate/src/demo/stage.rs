@@ -1,0 +1,236 @@
+//! The processes of the demo and the folder with its configuration.
+
+use std::{
+    fs::DirBuilder,
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The sample sites, in the order of their ports.
+pub const SITES: [&str; 2] = ["reef", "dune"];
+
+/// How long processes may take to end before they are killed.
+const END_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long the edge may take to answer when it is asked whether it is there.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// A sample site.
+struct Site {
+    name: &'static str,
+    port: u16,
+    process: Option<Child>,
+}
+
+/// Everything that the demo started.
+pub struct Stage {
+    port: u16,
+    folder: PathBuf,
+    sites: Vec<Site>,
+    edge: Child,
+}
+
+impl Stage {
+    /// Writes the configuration and starts the sites and the edge.
+    pub fn build(port: u16) -> Result<Self, String> {
+        let folder = std::env::temp_dir().join(format!("tidegate-demo-{}", std::process::id()));
+        // NOTE: it must not exist: nobody else may have put anything there.
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&folder)
+            .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
+        let mut sites: Vec<Site> =
+            (1..).zip(SITES).map(|(offset, name)| Site { name, port: port + offset, process: None }).collect();
+        let started = write_configuration(&folder, port).and_then(|file| {
+            sites.iter_mut().try_for_each(Site::start)?;
+            start_edge(&file)
+        });
+        match started {
+            Ok(edge) => Ok(Self { port, folder, sites, edge }),
+            Err(error) => {
+                sites.iter_mut().filter_map(|site| site.process.take()).for_each(end_now);
+                remove(&folder);
+                Err(error)
+            }
+        }
+    }
+
+    /// Tells of sites that have ended; an error when the edge has.
+    pub fn look_after(&mut self) -> Result<(), String> {
+        for (number, site) in (1..).zip(&mut self.sites) {
+            let ended = site.process.as_mut().and_then(|process| process.try_wait().ok().flatten());
+            if ended.is_some() {
+                site.process = None;
+                println!("{} has ended. Type {number} and Enter to start it again.", site.name);
+            }
+        }
+        match self.edge.try_wait() {
+            Ok(Some(status)) => Err(format!("the edge has ended: {status}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Starts a site that does not run, stops one that does.
+    pub fn toggle(&mut self, index: usize) -> Result<(), String> {
+        let Some(site) = self.sites.get_mut(index) else { return Ok(()) };
+        match site.process.take() {
+            Some(process) => {
+                end_now(process);
+                println!("{} is stopped: every answer now comes from the other site.", site.name);
+                Ok(())
+            }
+            None => {
+                site.start()?;
+                println!("{} runs again: within a second or two it gets requests.", site.name);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether a page comes through the edge.
+    pub fn answers(&self) -> bool {
+        ask(self.port).is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200 "))
+    }
+
+    /// What there is and what to try.
+    pub fn welcome(&self) -> String {
+        let port = self.port;
+        let file = self.folder.join("haproxy.cfg");
+        let file = file.display();
+        let socket = self.folder.join("stats.sock");
+        let mut text = format!(
+            "
+Tidegate runs. Open these in a browser:
+
+  http://127.0.0.1:{port}/                the two sites behind one address
+  http://127.0.0.1:{port}/haproxy?stats   statistics, live
+
+"
+        );
+        for site in &self.sites {
+            let pid = site.process.as_ref().map_or(0, Child::id);
+            text += &format!("  http://127.0.0.1:{}/                {} alone, process {pid}\n", site.port, site.name);
+        }
+        let first = self.sites.first().and_then(|site| site.process.as_ref()).map_or(0, Child::id);
+        let edge = self.edge.id();
+        text += &format!("\nThe edge is process {edge}, started by: tidegate edge -f {file}\n\nTry:\n");
+        let [reef, dune] = SITES;
+        for (command, what) in [
+            (format!("curl http://127.0.0.1:{port}/"), "twice: the sites answer in turn".to_owned()),
+            (format!("kill {first}"), format!("ends {reef}: no request fails, the statistics show it down")),
+            ("1 and Enter".to_owned(), format!("here: starts {reef} again, or stops it (2 for {dune})")),
+            (format!("tidegate log --pid {edge}"), "requests as they end".to_owned()),
+            (format!("tidegate reload --pid {edge}"), "after a change of haproxy.cfg".to_owned()),
+        ] {
+            text += &format!("  {command:<36}  {what}\n");
+        }
+        text += &format!("  echo 'show stat' | socat - {}\n\nCtrl-C ends everything.", socket.display());
+        text
+    }
+
+    /// Ends everything and removes the folder.
+    pub fn end(mut self) {
+        let mut processes: Vec<Child> = self.sites.iter_mut().filter_map(|site| site.process.take()).collect();
+        processes.push(self.edge);
+        for process in &processes {
+            if let Ok(Some(pid)) = i32::try_from(process.id()).map(Pid::from_raw) {
+                // It may have ended by itself: Ctrl-C in a terminal goes to all of them.
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < END_TIME_MAX
+            && !processes.iter_mut().all(|process| matches!(process.try_wait(), Ok(Some(_))))
+        {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        processes.into_iter().for_each(end_now);
+        remove(&self.folder);
+    }
+}
+
+impl Site {
+    fn start(&mut self) -> Result<(), String> {
+        let port = self.port.to_string();
+        let process =
+            part(&["site", self.name, &port]).map_err(|error| format!("cannot start {}: {error}", self.name))?;
+        self.process = Some(process);
+        Ok(())
+    }
+}
+
+fn start_edge(file: &Path) -> Result<Child, String> {
+    part(&["edge", "-f", &file.to_string_lossy()]).map_err(|error| format!("cannot start the edge: {error}"))
+}
+
+fn part(words: &[&str]) -> std::io::Result<Child> {
+    Command::new(std::env::current_exe()?).arg("demo-part").args(words).stdin(Stdio::null()).spawn()
+}
+
+/// Kills a process, if it still runs, and waits for its end.
+fn end_now(mut process: Child) {
+    // An error says that it has ended.
+    let _ = process.kill();
+    let _ = process.wait();
+}
+
+fn remove(folder: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(folder) {
+        eprintln!("tidegate demo: cannot remove {}: {error}", folder.display());
+    }
+}
+
+fn write_configuration(folder: &Path, port: u16) -> Result<PathBuf, String> {
+    let file = folder.join("haproxy.cfg");
+    let text = configuration(folder, port);
+    std::fs::write(&file, &text).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    println!("{}:\n", file.display());
+    for line in text.lines() {
+        println!("    {line}");
+    }
+    println!();
+    Ok(file)
+}
+
+fn configuration(folder: &Path, port: u16) -> String {
+    include_str!("haproxy.cfg")
+        .replace("@FOLDER@", &folder.to_string_lossy())
+        .replace("@EDGE@", &port.to_string())
+        .replace("@REEF@", &(port + 1).to_string())
+        .replace("@DUNE@", &(port + 2).to_string())
+}
+
+/// One request through the edge.
+fn ask(port: u16) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), ANSWER_TIME_MAX)?;
+    stream.set_read_timeout(Some(ANSWER_TIME_MAX))?;
+    stream.write_all(b"GET /health HTTP/1.1\r\nhost: demo\r\nconnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.take(64 * 1024).read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_is_valid_and_says_nothing_doubtful() {
+        let folder = std::env::temp_dir().join(format!("tidegate-demo-test-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let file = folder.join("haproxy.cfg");
+        std::fs::write(&file, configuration(&folder, 8080)).unwrap();
+        let options =
+            edge::role::EdgeOptions { sources: vec![file.to_string_lossy().into_owned()], ..Default::default() };
+        let (parsed, _) = edge::role::read(&options);
+        let said = edge::role::render(&parsed);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(said, "");
+        assert!(parsed.config.is_some());
+    }
+}

@@ -1,0 +1,44 @@
+//! `tidegate reference`: writes docs/reference out of the tables of keywords.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Args;
+
+/// Options of `tidegate reference`.
+#[derive(Args, Debug)]
+pub struct ReferenceArguments {
+    /// Where the pages are.
+    #[arg(long, default_value = "docs/reference")]
+    folder: PathBuf,
+    /// Write nothing; fail if a page is not as it should be.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Writes the pages, or compares them.
+pub fn run(arguments: &ReferenceArguments) -> ExitCode {
+    let mut stale = false;
+    for (name, text) in haproxycfg::reference() {
+        let path = arguments.folder.join(name);
+        if arguments.check {
+            if std::fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
+                eprintln!("{} is not what the tables say: run `make reference`", path.display());
+                stale = true;
+            }
+        } else if let Err(error) = write(&path, &text) {
+            eprintln!("{}: {error}", path.display());
+            return ExitCode::FAILURE;
+        }
+    }
+    if stale { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(path, text)
+}
