@@ -224,7 +224,7 @@ impl Context for Transaction {
             BackendMetric::AverageQueue => {
                 let queued = i64::from(farm.queued_total());
                 match i64::from(farm.usable()) {
-                    0 => queued,
+                    0 => queued * 2,
                     servers => (queued + servers - 1) / servers,
                 }
             }
@@ -392,8 +392,8 @@ impl Context for Transaction {
             termination: [
                 self.termination.cause,
                 self.termination.phase,
-                self.cookie_state.request,
-                self.cookie_state.response,
+                if has_cookie { self.cookie_state.request } else { b'-' },
+                if has_cookie { self.cookie_state.response } else { b'-' },
             ],
             active_connections: clamp(process.connections.value()),
             frontend_connections: clamp(self.client.frontend.frontend.sessions.value()),

@@ -338,16 +338,11 @@ pub fn set_variable(transaction: &Transaction, set: &SetVariable, options: Optio
         VariableValue::Expr(expr) => expr.evaluate(transaction, options).value().map(Value::into_static),
         VariableValue::Format(format) => Some(Value::str(format.to_vec(transaction))),
     };
-    match value {
-        Some(value) => {
-            let old = transaction.variable(&set.name);
-            if set.conditions.iter().all(|condition| set_condition(*condition).allows(old.as_ref(), &value)) {
-                transaction.set_variable(&set.name, value);
-            }
-        }
-        None => {
-            transaction.unset_variable(&set.name);
-        }
+    // An expression without a result leaves the variable as it is.
+    let Some(value) = value else { return };
+    let old = transaction.variable(&set.name);
+    if set.conditions.iter().all(|condition| set_condition(*condition).allows_for(&set.name, old.as_ref(), &value)) {
+        transaction.set_variable(&set.name, value);
     }
 }
 
