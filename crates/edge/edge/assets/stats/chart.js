@@ -4,7 +4,10 @@
 // it flows instead of jumping. Colours come from the style sheet through classes, so a chart follows the theme by itself.
 "use strict";
 
+// Seconds that are drawn: those there are, but not so few that the first ones fill the whole width.
 const SECONDS = 120;
+const SECONDS_MIN = 30;
+const WIDTH = 120;
 const SVG = "http://www.w3.org/2000/svg";
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -14,12 +17,12 @@ function svg(name, attributes) {
   return element;
 }
 
-// A smooth line through points a step apart that never rises above or falls below its neighbours: cubic pieces with
+// A smooth line through points at equal steps that never rises above or falls below its neighbours: cubic pieces with
 // slopes limited after Fritsch and Carlson.
 function curve(xs, ys) {
   const n = xs.length;
   if (n === 0) return "";
-  if (n === 1) return `M${xs[0]},${ys[0]}h0.01`;
+  if (n === 1) return `M${round(xs[0])},${round(ys[0])}h0.01`;
   const slopes = [];
   for (let i = 0; i < n - 1; i++) slopes.push(ys[i + 1] - ys[i]);
   const tangents = [slopes[0]];
@@ -29,10 +32,10 @@ function curve(xs, ys) {
     tangents.push(flat ? 0 : Math.sign(before) * Math.min(Math.abs(before + after) / 2, 3 * Math.min(Math.abs(before), Math.abs(after))));
   }
   tangents.push(slopes[n - 2]);
-  let path = `M${xs[0]},${round(ys[0])}`;
+  let path = `M${round(xs[0])},${round(ys[0])}`;
+  const third = (xs[1] - xs[0]) / 3;
   for (let i = 0; i < n - 1; i++) {
-    const third = 1 / 3;
-    path += `C${round(xs[i] + third)},${round(ys[i] + tangents[i] * third)} ${round(xs[i + 1] - third)},${round(ys[i + 1] - tangents[i + 1] * third)} ${xs[i + 1]},${round(ys[i + 1])}`;
+    path += `C${round(xs[i] + third)},${round(ys[i] + tangents[i] / 3)} ${round(xs[i + 1] - third)},${round(ys[i + 1] - tangents[i + 1] / 3)} ${round(xs[i + 1])},${round(ys[i + 1])}`;
   }
   return path;
 }
@@ -71,7 +74,7 @@ class Chart {
     this.points = {};
     this.marks = {};
     for (const name of Object.keys(lines)) this.points[name] = [];
-    this.element = svg("svg", { viewBox: `0 0 ${SECONDS - 1} ${height}`, preserveAspectRatio: "none", class: "spark", role: "img" });
+    this.element = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, preserveAspectRatio: "none", class: "spark", role: "img" });
     this.moving = svg("g", {});
     for (const [name, { kind }] of Object.entries(lines)) {
       const marks = [];
@@ -107,6 +110,12 @@ class Chart {
     this.dirty = true;
   }
 
+  // How many points fit side by side.
+  get shown() {
+    const most = Math.max(...Object.values(this.points).map((values) => values.length));
+    return Math.min(SECONDS, Math.max(SECONDS_MIN, most));
+  }
+
   get max() {
     let max = 0;
     for (const values of Object.values(this.points)) for (const value of values) if (value > max) max = value;
@@ -118,28 +127,30 @@ class Chart {
     this.dirty = false;
     const top = Math.max(this.least, this.max * 1.08);
     const y = (value) => this.height - 1 - (value / top) * (this.height - 3);
+    const shown = this.shown;
+    const step = WIDTH / (shown - 1);
     for (const [name, { kind, gaps }] of Object.entries(this.lines)) {
       const values = this.points[name];
-      const start = SECONDS - values.length;
+      const x = (index) => (shown - values.length + index) * step;
       const marks = this.marks[name];
       if (kind === "bars") {
         let path = "";
         values.forEach((value, index) => {
-          if (value > 0) path += `M${start + index},${this.height}V${round(Math.min(y(value), this.height - 4))}`;
+          if (value > 0) path += `M${round(x(index))},${this.height}V${round(Math.min(y(value), this.height - 4))}`;
         });
         marks[0].setAttribute("d", path);
         continue;
       }
       const pieces = runs(values, gaps).map(([from, to]) => {
-        const xs = Array.from({ length: to - from }, (_, index) => start + from + index);
+        const xs = Array.from({ length: to - from }, (_, index) => x(from + index));
         const path = curve(xs, values.slice(from, to).map(y));
-        return [path, `${path}L${xs.at(-1)},${this.height}L${xs[0]},${this.height}Z`];
+        return [path, `${path}L${round(xs.at(-1))},${this.height}L${round(xs[0])},${this.height}Z`];
       });
       marks[marks.length - 1].setAttribute("d", pieces.map(([path]) => path).join(""));
       if (kind === "area") marks[0].setAttribute("d", pieces.map(([, area]) => area).join(""));
     }
     if (this.flow && !calm.matches && this.added === 1 && !document.hidden) {
-      this.moving.animate([{ transform: "translateX(1px)" }, { transform: "none" }], { duration: 1000, easing: "linear" });
+      this.moving.animate([{ transform: `translateX(${step}px)` }, { transform: "none" }], { duration: 1000, easing: "linear" });
     }
     this.describe();
   }
@@ -155,15 +166,17 @@ class Chart {
 
   show(event) {
     const box = this.element.getBoundingClientRect();
-    const at = Math.round(((event.clientX - box.left) / box.width) * (SECONDS - 1));
-    const ago = SECONDS - 1 - at;
+    const shown = this.shown;
+    const at = Math.round(((event.clientX - box.left) / box.width) * (shown - 1));
+    const ago = shown - 1 - at;
     const values = Object.entries(this.lines).map(([name, { tell }]) => {
       const value = this.points[name].at(-1 - ago);
       return value === undefined ? null : tell(value);
     });
     if (values[0] === null || values[0] === undefined) return this.hide();
-    this.cursor.setAttribute("x1", at);
-    this.cursor.setAttribute("x2", at);
+    const x = (at * WIDTH) / (shown - 1);
+    this.cursor.setAttribute("x1", x);
+    this.cursor.setAttribute("x2", x);
     this.cursor.setAttribute("visibility", "visible");
     readout.textContent = `${ago === 0 ? "now" : `${ago} s ago`} · ${values.filter(Boolean).join(" · ")}`;
     readout.hidden = false;
