@@ -1,0 +1,67 @@
+# `make demo` shows Tidegate, `make test` runs all that CI runs. The rest is for those who work on it.
+
+CARGO ?= cargo
+TARGET = $(or $(CARGO_TARGET_DIR),target)
+PAGE_PORT ?= 28480
+
+.PHONY: help demo build test tools check format lint unit docs deny page reference reference-check bench vtc clean
+
+help:
+	@echo 'make demo       build the release binary and try it: two web sites behind a load balancer'
+	@echo 'make test       everything that CI runs; installs what it needs (Debian, root)'
+	@echo 'make build      the release binary, target/release/tidegate'
+	@echo 'make check      format, lints and tests, with what is installed'
+	@echo 'make reference  write docs/reference out of the tables of keywords'
+	@echo 'make bench      compare with haproxy and nginx (CASES="..." for some cases)'
+	@echo "make vtc        run HAProxy's own regression scripts (HAPROXY_REGTESTS=folder)"
+
+demo: build
+	$(TARGET)/release/tidegate demo $(DEMO)
+
+build:
+	$(CARGO) build --release --locked -p tidegate
+
+# One profile for everything, so that each crate is built once for clippy and once for the tests.
+test: tools format lint unit docs reference-check deny page
+	@echo 'All checks passed.'
+
+tools:
+	.ci/tools
+
+check: format lint unit
+
+format:
+	$(CARGO) fmt --all --check
+
+lint:
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+unit:
+	$(CARGO) test --locked --workspace
+
+docs:
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace --no-deps
+
+reference:
+	$(CARGO) run --locked -q -p tidegate -- reference
+
+reference-check:
+	$(CARGO) run --locked -q -p tidegate -- reference --check
+
+# The database of advisories is not on crates.io, so CI cannot have it.
+deny:
+	$(CARGO) deny --locked check bans licenses sources
+
+page:
+	$(CARGO) build --locked -q -p tidegate
+	scenarios/page/run $(TARGET)/debug/tidegate $(PAGE_PORT)
+
+bench: build
+	bench/run.py $(CASES)
+
+vtc:
+	$(CARGO) build --locked -p tidegate
+	TIDEGATE=$(TARGET)/debug/tidegate scenarios/vtc/run $(HAPROXY_REGTESTS)
+
+clean:
+	$(CARGO) clean
