@@ -22,6 +22,7 @@ use haproxycfg::model::{
 use crate::{
     live::{Farm, Instance, LiveListener, LiveProxy, LiveServer, Process, Side, Target},
     logs::{Identity, LogTargets, Outputs},
+    process_variables,
 };
 
 /// What an instance is made with.
@@ -64,6 +65,7 @@ impl Assembly<'_> {
             .collect::<HashMap<_, _>>();
         let log_targets = LogTargets::new(&config.global.logs, None, self.identity, self.outputs);
         self.process.maxconn.store(config.global.maxconn.unwrap_or(0), Relaxed);
+        process_variables::set(&config, self.process);
         Arc::new(Instance {
             config,
             generation: self.generation,

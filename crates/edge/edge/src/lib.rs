@@ -9,6 +9,7 @@ pub mod live;
 pub mod logs;
 pub mod net;
 pub mod pool;
+pub mod process_variables;
 pub mod rates;
 pub mod registry;
 pub mod resolve;
