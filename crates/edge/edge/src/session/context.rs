@@ -366,6 +366,7 @@ impl Context for Transaction {
         let times = &self.timeline;
         let process = &self.instance.process;
         let idle_from = times.idle_since.unwrap_or(self.client.accepted);
+        let has_cookie = self.backend.as_ref().unwrap_or(&self.client.frontend).settings().cookie.is_some();
         LogFields {
             accept_date: self.client.accepted_at
                 + if self.first_request {
