@@ -1,10 +1,20 @@
 //! The stats sockets of the edge that runs.
 
 use std::{
+    collections::HashSet,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use runtime::process::transfer::{self, SentSocket};
+use rustix::{
+    net::sockopt::socket_acceptconn,
+    process::{PidfdFlags, PidfdGetfdFlags, Resource, getpid, getrlimit, pidfd_getfd, pidfd_open},
+};
 use tokio::{
     sync::mpsc::unbounded_channel,
     time::{Instant, timeout, timeout_at},
@@ -21,6 +31,8 @@ use crate::{live::Shared, logs, net::Stream, stats::live_control::LiveControl};
 
 /// How long a worker may take to tell about its sessions.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
+/// Listening sockets are opened early: none has a higher number than this.
+const DESCRIPTORS_MAX: u64 = 1 << 16;
 
 struct LiveHost {
     shared: Arc<Shared>,
@@ -82,12 +94,54 @@ fn address(address: &BindAddress) -> String {
 pub async fn serve_socket(shared: Arc<Shared>, stream: Stream, level: CliLevel) {
     let options = Options { level, timeout: shared.instance().config.global.stats_timeout };
     let host = LiveHost { shared };
-    let end = match stream {
-        Stream::Tcp(mut stream) => serve(&mut stream, &host, options).await,
-        Stream::Unix(mut stream) => serve(&mut stream, &host, options).await,
-    };
     // A client that left early or fell silent is no one's problem but its own.
-    if let Ok(End::SendSockets) = end {
-        // The sockets are the master's; a worker has none to give.
+    match stream {
+        Stream::Tcp(mut stream) => {
+            let _ = serve(&mut stream, &host, options).await;
+        }
+        Stream::Unix(mut stream) => {
+            if let Ok(End::SendSockets) = serve(&mut stream, &host, options).await
+                && host.shared.instance().config.global.stats_sockets.iter().any(|socket| socket.expose_fd_listeners)
+                && let Ok(stream) = stream.into_std()
+            {
+                send_sockets(stream);
+            }
+        }
     }
+}
+
+/// Gives the listening sockets of this process to the one that asked. It blocks, so it does that on a thread.
+fn send_sockets(mut stream: UnixStream) {
+    let sending = std::thread::Builder::new().name("send-sockets".into()).spawn(move || {
+        let sockets = listening_sockets();
+        let named: Vec<SentSocket<'_>> =
+            sockets.iter().map(|(socket, interface)| SentSocket { descriptor: socket.as_fd(), interface }).collect();
+        let _ = transfer::send(&mut stream, &named);
+    });
+    // Without a thread the other process hears the connection end, and binds anew.
+    drop(sending);
+}
+
+/// Every socket of this process that listens, once, with the interface that it is bound to.
+///
+/// NOTE: The sockets are found among the descriptors rather than kept here: a copy that is kept would go on listening
+/// after the workers have let go of theirs, with no one to accept from it.
+fn listening_sockets() -> Vec<(OwnedFd, String)> {
+    let Ok(process) = pidfd_open(getpid(), PidfdFlags::empty()) else { return Vec::new() };
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(DESCRIPTORS_MAX).min(DESCRIPTORS_MAX);
+    let mut seen = HashSet::new();
+    let mut found = Vec::new();
+    for number in 0..i32::try_from(most).unwrap_or(i32::MAX) {
+        let Ok(descriptor) = pidfd_getfd(&process, number, PidfdGetfdFlags::empty()) else { continue };
+        if !matches!(socket_acceptconn(&descriptor), Ok(true)) {
+            continue;
+        }
+        let socket = socket2::SockRef::from(&descriptor);
+        let is_new = socket.cookie().is_ok_and(|cookie| seen.insert(cookie));
+        let interface = socket.device().ok().flatten().unwrap_or_default();
+        if is_new {
+            found.push((descriptor, String::from_utf8_lossy(&interface).trim_end_matches('\0').to_owned()));
+        }
+    }
+    found
 }

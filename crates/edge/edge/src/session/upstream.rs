@@ -343,6 +343,11 @@ async fn choose(
                 }
             }
             Err(ended) => {
+                waiting.ticket = None;
+                let left = process.milliseconds(Instant::now());
+                let position = proxy.with_farm(|farm| farm.cancel(ticket, left));
+                transaction.server_queue += position.server;
+                transaction.backend_queue += position.backend;
                 transaction.timeline.dequeued = Some(Instant::now());
                 return Err(ended);
             }

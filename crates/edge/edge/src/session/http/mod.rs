@@ -66,6 +66,10 @@ pub struct Session {
     pub kept: Option<ServerConnection>,
 }
 
+/// How long an idle connection that is to end waits for a request that may be on its way, which is answered with
+/// `connection: close`: closing at once would lose it.
+const LAST_REQUEST_TIME: Duration = Duration::from_secs(1);
+
 /// What comes after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -144,9 +148,6 @@ impl Session {
         if !self.client.received.is_empty() {
             return true;
         }
-        if self.is_leaving() && !self.first {
-            return false;
-        }
         let timeouts = &self.side.frontend.settings().timeouts;
         let limit = if self.first {
             timeouts.http_request.or(timeouts.client)
@@ -157,14 +158,20 @@ impl Session {
         let handle = Rc::clone(&self.registered.handle);
         let (client, deadline, worker) = (&self.client, &mut self.deadline, &self.worker);
         let first = self.first;
+        let limit_at = limit.map(|limit| self.idle_since + limit);
+        let mut leaving = false;
         let ready = poll_fn(|context| {
             handle.listen(context);
-            if handle.order() == Order::Abort || (!first && (worker.draining.get() || handle.order() == Order::Finish))
-            {
+            if handle.order() == Order::Abort {
                 return Poll::Ready(false);
             }
             if client.stream.poll_readable(context).is_ready() {
                 return Poll::Ready(true);
+            }
+            if !first && !leaving && (worker.draining.get() || handle.order() == Order::Finish) {
+                leaving = true;
+                let until = Instant::now() + LAST_REQUEST_TIME;
+                deadline.set(Some(limit_at.map_or(until, |limit| limit.min(until))));
             }
             deadline.poll(context).map(|()| first)
         });
