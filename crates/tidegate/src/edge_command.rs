@@ -23,6 +23,8 @@ pub enum Personality {
 struct CommandLine {
     edge: EdgeOptions,
     check: bool,
+    /// `-cc`: the condition to evaluate instead of serving.
+    condition: Option<String>,
     version: u8,
     daemon: bool,
     foreground: bool,
@@ -52,6 +54,9 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
         print_version(line.version > 1);
         return ExitCode::SUCCESS;
     }
+    if let Some(condition) = &line.condition {
+        return check_condition(condition);
+    }
     if let Some(directory) = &line.directory
         && let Err(error) = std::env::set_current_dir(directory)
     {
@@ -71,6 +76,19 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
         return check(&line.edge);
     }
     serve(line, personality)
+}
+
+/// `-cc`: success when the condition holds, 1 when it does not or cannot be read.
+fn check_condition(text: &str) -> ExitCode {
+    match haproxycfg::condition::evaluate(text, &std::env::vars().collect()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            let pid = std::process::id();
+            eprintln!("[ALERT]    ({pid}) : {} in '{text}' at position {}.", error.message, error.offset + 1);
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn check(options: &EdgeOptions) -> ExitCode {
@@ -159,7 +177,7 @@ fn parse(words: &[String]) -> Result<CommandLine, String> {
             }
             "--" => line.edge.sources.extend(words.by_ref().cloned()),
             "-c" => line.check = true,
-            "-cc" => return Err("option '-cc' (checking a condition) is not supported yet".into()),
+            "-cc" => line.condition = Some(value("a condition")?),
             "-v" => line.version = 1,
             "-vv" => line.version = 2,
             "-W" => line.master_worker = true,
@@ -205,25 +223,20 @@ fn number(text: &str, option: &str) -> Result<u32, String> {
 }
 
 fn print_version(long: bool) {
-    println!("HAProxy version 2.6-tidegate{} (Tidegate)", env!("CARGO_PKG_VERSION"));
+    println!(
+        "HAProxy version {}-tidegate{} (Tidegate)",
+        haproxycfg::condition::HAPROXY_VERSION,
+        env!("CARGO_PKG_VERSION")
+    );
     if !long {
         return;
     }
     println!("Status: speaks the configuration language and protocols of HAProxy 2.6; see `tidegate explain KEYWORD`.");
     println!("Running on: {}", rustix::system::uname().release().to_string_lossy());
     println!();
-    println!(
-        "Feature list : -51DEGREES +ACCEPT4 +CLOSEFROM -DEVICEATLAS +DL +EPOLL -EVPORTS +GETADDRINFO -KQUEUE -LIBCRYPT"
-    );
-    println!(
-        "               +LINUX_SPLICE +LINUX_TPROXY -LUA -MEMORY_PROFILING +NETFILTER +NS -OBSOLETE_LINKER -OPENSSL -OT"
-    );
-    println!(
-        "               -PCRE -PCRE2 -PCRE2_JIT -PCRE_JIT -POLL +PRCTL -PROCCTL +PROMEX -PTHREAD_EMULATION -QUIC +RT"
-    );
-    println!(
-        "               -SHM_OPEN -SLZ -STATIC_PCRE -STATIC_PCRE2 +SYSTEMD +TFO +THREAD +THREAD_DUMP +TPROXY -WURFL -ZLIB"
-    );
+    let features = haproxycfg::condition::FEATURES.iter();
+    let features = features.map(|(name, there)| format!("{}{name}", if *there { '+' } else { '-' }));
+    println!("Feature list : {}", features.collect::<Vec<_>>().join(" "));
     println!();
     println!(
         "Built with multi-threading support (MAX_THREADS={}, default={}).",

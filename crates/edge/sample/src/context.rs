@@ -6,6 +6,7 @@
 //! on the side of the implementer.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Headers;
@@ -293,10 +294,10 @@ pub enum ServerMetric {
 }
 
 /// Where a rule stands.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RuleLocation<'a> {
+#[derive(Clone, Debug)]
+pub struct RuleLocation {
     /// The file.
-    pub file: &'a str,
+    pub file: Arc<str>,
     /// The line.
     pub line: u32,
 }
@@ -493,7 +494,7 @@ pub trait Context {
     }
 
     /// The last rule that ended a rule set.
-    fn last_rule(&self) -> Option<RuleLocation<'_>> {
+    fn last_rule(&self) -> Option<RuleLocation> {
         None
     }
 

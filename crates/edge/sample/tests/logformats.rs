@@ -225,7 +225,7 @@ fn what_did_not_come_to_pass() {
         ("%Tt %Tu %B", "+9 +9 +0"),
         ("%hr %hs.", "."),
         ("%f %hr %hs %b", "fe fe"),
-        ("%ST %ts", "0 CR"),
+        ("%ST %ts", "-1 CR"),
     ] {
         assert_eq!(written(text, LogFormatOptions::LOG, &stream), expected, "{text}");
     }

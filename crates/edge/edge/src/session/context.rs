@@ -2,7 +2,7 @@
 
 use std::{
     net::IpAddr,
-    sync::atomic::Ordering::Relaxed,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -97,6 +97,8 @@ impl Context for Transaction {
             original_destination: address(self.client.original_destination()),
             http_major: 1,
             received_proxy: self.client.received_proxy,
+            proxy_authority: self.client.proxy_fields.as_ref().and_then(|fields| fields.authority.as_deref()),
+            proxy_unique_id: self.client.proxy_fields.as_ref().and_then(|fields| fields.unique_id.as_deref()),
             ..Connection::default()
         })
     }
@@ -358,8 +360,9 @@ impl Context for Transaction {
         Some(self.priority.get())
     }
 
-    fn last_rule(&self) -> Option<RuleLocation<'_>> {
-        None
+    fn last_rule(&self) -> Option<RuleLocation> {
+        let last = self.last_rule.borrow();
+        last.as_ref().map(|rule| RuleLocation { file: Arc::clone(&rule.file), line: rule.line })
     }
 
     fn log_fields(&self) -> LogFields<'_> {

@@ -64,6 +64,7 @@ pub async fn serve(
         changed_destination: Cell::new(None),
         original_destination: OnceCell::new(),
         received_proxy: false,
+        proxy_fields: None,
         stream,
         variables: RefCell::new(sample::StreamVariables::new(Arc::clone(&instance.process.variables), limits)),
         frontend: Arc::clone(&frontend),
@@ -90,6 +91,11 @@ pub async fn serve(
         }
         let Ok(back) = Rc::try_unwrap(shared) else { return };
         side = back;
+        // What these rules change is the connection's own address, unlike what later rules do.
+        side.original_source = side.source.get();
+        if let Some(changed) = side.changed_destination.get() {
+            side.original_destination = OnceCell::from(Some(changed));
+        }
     }
     if expects_proxy && proxy_protocol::receive(&mut client, &mut side).await.is_err() {
         frontend.frontend.traffic.of(worker.index).request_errors.increment();

@@ -1,14 +1,19 @@
 //! Receiving the PROXY protocol header that `accept-proxy` and `expect-proxy` demand.
 
 use std::{
+    cell::OnceCell,
     future::poll_fn,
+    rc::Rc,
     task::Poll,
     time::{Duration, Instant},
 };
 
-use http::proxy_protocol::{Decoded, Proxied, decode};
+use http::proxy_protocol::{Decoded, Proxied, decode, tlv_type, tlvs};
 
-use super::{transaction::ClientSide, wire::Wire};
+use super::{
+    transaction::{ClientSide, ProxyFields},
+    wire::Wire,
+};
 use crate::net::Deadline;
 
 /// How long the header may take where no timeout is configured.
@@ -23,17 +28,18 @@ pub async fn receive(client: &mut Wire, side: &mut ClientSide) -> Result<(), ()>
     let limit = timeouts.http_request.or(timeouts.client).unwrap_or(HEADER_TIME);
     let mut deadline = Deadline::default();
     deadline.set(Some(Instant::now() + limit));
-    let proxied = poll_fn(|context| {
+    let (proxied, fields) = poll_fn(|context| {
         loop {
             if !client.received.is_empty() {
                 match decode(client.received.bytes()) {
-                    Ok(Decoded::Complete { consumed, proxied, .. }) => {
+                    Ok(Decoded::Complete { consumed, proxied, tlvs }) => {
+                        let fields = fields(client.received.bytes().get(tlvs).unwrap_or_default());
                         let addresses = match proxied {
                             Proxied::Inet { source, destination } => Some((source, destination)),
                             Proxied::Local | Proxied::Unknown | Proxied::Unix { .. } => None,
                         };
                         client.received.consume(consumed);
-                        return Poll::Ready(Ok(addresses));
+                        return Poll::Ready(Ok((addresses, fields)));
                     }
                     Ok(Decoded::Incomplete) => {}
                     Err(_) => return Poll::Ready(Err(())),
@@ -51,7 +57,22 @@ pub async fn receive(client: &mut Wire, side: &mut ClientSide) -> Result<(), ()>
         side.source.set(Some(source));
         side.original_source = Some(source);
         side.changed_destination.set(Some(destination));
+        side.original_destination = OnceCell::from(Some(destination));
     }
+    side.proxy_fields = fields;
     side.received_proxy = true;
     Ok(())
+}
+
+/// What the header says beside addresses; `None` for nothing that is known.
+fn fields(bytes: &[u8]) -> Option<Rc<ProxyFields>> {
+    let mut fields = ProxyFields::default();
+    for (kind, value) in tlvs(bytes) {
+        match kind {
+            tlv_type::AUTHORITY => fields.authority = Some(value.to_vec()),
+            tlv_type::UNIQUE_ID => fields.unique_id = Some(value.to_vec()),
+            _ => {}
+        }
+    }
+    (fields.authority.is_some() || fields.unique_id.is_some()).then(|| Rc::new(fields))
 }

@@ -120,7 +120,19 @@ pub fn build(transaction: &mut Transaction, reply: &Reply, default_status: u16) 
 fn add_headers(transaction: &mut Transaction, reply: &Reply) {
     for (name, format) in &reply.headers {
         let value = format.to_vec(transaction);
-        transaction.response.headers.add(name.as_bytes(), &value);
+        if !value.is_empty() {
+            transaction.response.headers.add(name.as_bytes(), &value);
+        }
+    }
+}
+
+/// Whether the configuration wants the connection to end without any answer: an empty error file.
+#[must_use]
+pub fn is_silent(transaction: &Transaction, status: u16) -> bool {
+    match configured(transaction, status) {
+        Some(ErrorReply::Raw(bytes)) => bytes.is_empty(),
+        Some(ErrorReply::Reply(reply)) => matches!(&reply.body, ReplyBody::Raw(bytes) if bytes.is_empty()),
+        _ => false,
     }
 }
 

@@ -111,7 +111,7 @@ pub fn run<'r>(
                 continue;
             }
         };
-        if !matches!(verdict, Verdict::Allow | Verdict::WaitForBody { .. }) {
+        if !matches!(verdict, Verdict::WaitForBody { .. }) {
             *transaction.last_rule.borrow_mut() = Some(rule.location.clone());
         }
         return verdict;
@@ -280,7 +280,10 @@ fn change_request_line(transaction: &mut Transaction, action: &HttpAction) {
         }
         HttpAction::NormalizeUri(how) => {
             let before = transaction.request.path_and_query().to_vec();
-            if let Some(after) = normalize::normalize(&before, *how) {
+            // `*` and a target without path stay what they are.
+            if before.starts_with(b"/")
+                && let Some(after) = normalize::normalize(&before, *how)
+            {
                 transaction.request.set_path_and_query(&after);
             }
         }

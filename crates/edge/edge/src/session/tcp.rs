@@ -63,9 +63,7 @@ fn run(transaction: &Transaction, rules: &[Rule<TcpAction>], options: Options) -
                 continue;
             }
         };
-        if verdict != TcpVerdict::Accept {
-            *transaction.last_rule.borrow_mut() = Some(rule.location.clone());
-        }
+        *transaction.last_rule.borrow_mut() = Some(rule.location.clone());
         return Some(verdict);
     }
     Some(TcpVerdict::Accept)
@@ -108,6 +106,11 @@ fn change(transaction: &Transaction, action: &TcpAction, options: Options) {
 /// Runs `tcp-request content` rules on a request that is complete.
 pub fn content_rules(transaction: &Transaction, rules: &[Rule<TcpAction>]) -> TcpVerdict {
     run(transaction, rules, Options::REQUEST).unwrap_or(TcpVerdict::Accept)
+}
+
+/// Runs `tcp-response content` rules on a response whose head is complete.
+pub fn response_rules(transaction: &Transaction, rules: &[Rule<TcpAction>]) -> TcpVerdict {
+    run(transaction, rules, Options::RESPONSE).unwrap_or(TcpVerdict::Accept)
 }
 
 /// Serves a connection of a frontend in TCP mode.

@@ -17,6 +17,15 @@ use crate::{
     net::Stream,
 };
 
+/// What a PROXY protocol header says beside addresses.
+#[derive(Clone, Debug, Default)]
+pub struct ProxyFields {
+    /// The host name that the client asked for.
+    pub authority: Option<Vec<u8>>,
+    /// The number of the connection.
+    pub unique_id: Option<Vec<u8>>,
+}
+
 /// The client's connection, as long as it lasts.
 #[derive(Debug)]
 pub struct ClientSide {
@@ -30,6 +39,8 @@ pub struct ClientSide {
     pub original_destination: OnceCell<Option<SocketAddr>>,
     /// Whether a PROXY protocol header came first.
     pub received_proxy: bool,
+    /// What else that header said, if anything.
+    pub proxy_fields: Option<Rc<ProxyFields>>,
     /// The socket.
     pub stream: Rc<Stream>,
     /// Variables: those of the session stay from one request to the next.
@@ -56,6 +67,7 @@ impl ClientSide {
             changed_destination: self.changed_destination.clone(),
             original_destination: self.original_destination.clone(),
             received_proxy: self.received_proxy,
+            proxy_fields: self.proxy_fields.clone(),
             stream: Rc::clone(&self.stream),
             variables: RefCell::new(self.variables.replace(StreamVariables::new(
                 Arc::clone(&frontend.process.variables),

@@ -100,7 +100,7 @@ pub(super) const FETCHES: &[Fetch] = &[
     })
     .doc("Whether the stream carries HTTP.", "acl http internal.strm.is_htx"),
     Fetch::new("last_rule_file", Type::Str, INTERNAL, |call, _| {
-        call.context.last_rule().map(|rule| Value::str(rule.file)).into()
+        call.context.last_rule().map(|rule| Value::str(rule.file.as_bytes().to_vec())).into()
     })
     .doc("The file of the last rule that ended the evaluation of rules.", "log-format %[last_rule_file]"),
     Fetch::new("last_rule_line", Type::Sint, INTERNAL, |call, _| {

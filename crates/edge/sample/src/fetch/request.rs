@@ -66,7 +66,11 @@ pub(super) const FETCHES: &[Fetch] = &[
     })
     .doc("The version of the response, as HTTP/1.1, kept until the end.", "log-format %[capture.res.ver]"),
     Fetch::new("http_first_req", Type::Bool, REQUEST, |call, _| {
-        request(call, |request| Some(Value::Bool(request.first)))
+        // Known as long as the transaction lasts, unlike the request's head.
+        match call.context.request() {
+            Some(request) => Fetched::Value(Value::Bool(request.first)),
+            None => call.absent(),
+        }
     })
     .doc("Whether the request is the first of its connection.", "http-request deny if !http_first_req"),
     Fetch::new("method", Type::Meth, REQUEST, |call, _| match call.context.method() {

@@ -155,6 +155,12 @@ impl<'a> Writer<'a, '_> {
                 let id = self.context.unique_id();
                 self.text(id.as_deref().unwrap_or_default());
             }
+            // Without an answer HTTP has none, and what is not HTTP has zero.
+            LogVariable::Status
+                if fields.status == 0 && self.context.frontend().is_some_and(|frontend| frontend.http) =>
+            {
+                self.integer(-1);
+            }
             LogVariable::Status => self.integer(i64::from(fields.status)),
             LogVariable::Termination => self.raw(fields.termination.get(..2).unwrap_or_default()),
             LogVariable::TerminationCookie => self.raw(&fields.termination),

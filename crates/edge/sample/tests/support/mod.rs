@@ -304,8 +304,8 @@ impl Context for Stream {
         Some((1, -2))
     }
 
-    fn last_rule(&self) -> Option<RuleLocation<'_>> {
-        Some(RuleLocation { file: "a.cfg", line: 12 })
+    fn last_rule(&self) -> Option<RuleLocation> {
+        Some(RuleLocation { file: "a.cfg".into(), line: 12 })
     }
 
     fn log_fields(&self) -> LogFields<'_> {

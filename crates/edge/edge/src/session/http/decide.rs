@@ -33,6 +33,17 @@ pub(super) enum Decision {
     Forward(Wanted),
 }
 
+/// How the wait for a body ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Buffered {
+    /// As much as was wanted is there.
+    Enough,
+    /// It took too long.
+    TimedOut,
+    /// The client left.
+    ClientGone,
+}
+
 impl Session {
     /// Runs everything that comes before a server is asked.
     pub(super) async fn decide(&mut self, transaction: &mut Transaction, body: BodyLength) -> Decision {
@@ -43,12 +54,13 @@ impl Session {
         let frontend = Arc::clone(&self.side.frontend);
         let settings = frontend.settings();
         capture_request(transaction, settings);
-        if settings.monitor_uri.as_deref().is_some_and(|uri| uri.as_bytes() == transaction.request.target()) {
+        if settings.monitor_uri.as_deref().is_some_and(|uri| is_probe(transaction, uri.as_bytes())) {
             return Decision::Done(Box::pin(self.answer_monitor(transaction)).await);
         }
-        if settings.options.http_buffer_request {
-            let time = settings.timeouts.http_request.or(settings.timeouts.client).unwrap_or(Duration::MAX);
-            Box::pin(self.buffer_body(transaction, body, time, 0)).await;
+        if settings.options.http_buffer_request
+            && let Some(done) = self.buffer_request(transaction, settings, body).await
+        {
+            return Decision::Done(done);
         }
         if !settings.tcp_request_content.is_empty()
             && tcp::content_rules(transaction, &settings.tcp_request_content) != TcpVerdict::Accept
@@ -67,15 +79,23 @@ impl Session {
         };
         transaction.backend = Some(Arc::clone(&backend));
         *self.registered.handle.upstream.borrow_mut() = Some((Arc::clone(&backend), None));
-        if !Arc::ptr_eq(&backend, &frontend)
-            && let Some(done) = self.apply(transaction, &backend, body).await
-        {
-            return Decision::Done(done);
+        if !Arc::ptr_eq(&backend, &frontend) {
+            let rules = &backend.settings().tcp_request_content;
+            if !rules.is_empty() && tcp::content_rules(transaction, rules) != TcpVerdict::Accept {
+                self.count_denied_request(transaction);
+                transaction.terminate(b'P', b'R');
+                return Decision::Done(Next::Close);
+            }
+            if let Some(done) = self.apply(transaction, &backend, body).await {
+                return Decision::Done(done);
+            }
         }
         let settings = backend.settings();
-        if settings.options.http_buffer_request && !transaction.body_complete {
-            let time = settings.timeouts.http_request.or(settings.timeouts.client).unwrap_or(Duration::MAX);
-            Box::pin(self.buffer_body(transaction, body, time, 0)).await;
+        if settings.options.http_buffer_request
+            && !transaction.body_complete
+            && let Some(done) = self.buffer_request(transaction, settings, body).await
+        {
+            return Decision::Done(done);
         }
         let wanted = self.wanted(transaction, &backend, body).await;
         Decision::Forward(wanted)
@@ -90,9 +110,9 @@ impl Session {
             match verdict {
                 Verdict::Continue | Verdict::Allow => break,
                 Verdict::WaitForBody { time, at_least, resume } => {
-                    if !Box::pin(self.buffer_body(transaction, body, time, at_least)).await {
-                        transaction.terminate(b'c', b'D');
-                        return Some(self.answer_error(transaction, 408).await);
+                    let buffered = Box::pin(self.buffer_body(transaction, body, time, at_least)).await;
+                    if let Some(done) = self.not_buffered(transaction, buffered).await {
+                        return Some(done);
                     }
                     start = resume;
                 }
@@ -196,17 +216,46 @@ impl Session {
         self.side.frontend.frontend.traffic.of(self.worker.index).intercepted.increment();
     }
 
-    /// Waits until as much of the body as a rule wants is there; false when it took too long.
+    /// `option http-buffer-request`; `Some` when the request is over.
+    async fn buffer_request(
+        &mut self,
+        transaction: &mut Transaction,
+        settings: &Proxy,
+        body: BodyLength,
+    ) -> Option<Next> {
+        let time = settings.timeouts.http_request.or(self.side.frontend.settings().timeouts.client);
+        let buffered = Box::pin(self.buffer_body(transaction, body, time.unwrap_or(Duration::MAX), 0)).await;
+        self.not_buffered(transaction, buffered).await
+    }
+
+    /// Ends a request whose body does not come; `None` when there is enough of it.
+    async fn not_buffered(&mut self, transaction: &mut Transaction, buffered: Buffered) -> Option<Next> {
+        match buffered {
+            Buffered::Enough => None,
+            Buffered::TimedOut => {
+                transaction.terminate(b'c', b'D');
+                self.side.frontend.frontend.traffic.of(self.worker.index).request_errors.increment();
+                Some(Box::pin(self.answer_error(transaction, 408)).await)
+            }
+            Buffered::ClientGone => {
+                transaction.terminate(b'C', b'R');
+                self.count_client_abort(transaction);
+                Some(Next::Close)
+            }
+        }
+    }
+
+    /// Waits until as much of the body as a rule wants is there.
     pub(super) async fn buffer_body(
         &mut self,
         transaction: &mut Transaction,
         body: BodyLength,
         time: Duration,
         at_least: usize,
-    ) -> bool {
+    ) -> Buffered {
         if body.is_empty() {
             transaction.body_complete = true;
-            return true;
+            return Buffered::Enough;
         }
         if http::expect_continue(&transaction.request) && self.client.received.is_empty() {
             // NOTE: the client waits to be told; the server is not asked again.
@@ -225,12 +274,12 @@ impl Session {
                 if enough {
                     transaction.body = decoded;
                     transaction.body_complete = complete;
-                    return Poll::Ready(true);
+                    return Poll::Ready(Buffered::Enough);
                 }
                 match client.poll_receive(context) {
                     Poll::Ready(Ok(count)) if count > 0 => {}
-                    Poll::Ready(_) => return Poll::Ready(true),
-                    Poll::Pending => return deadline.poll(context).map(|()| false),
+                    Poll::Ready(_) => return Poll::Ready(Buffered::ClientGone),
+                    Poll::Pending => return deadline.poll(context).map(|()| Buffered::TimedOut),
                 }
             }
         })
@@ -267,6 +316,12 @@ fn peek_body(bytes: &[u8], body: BodyLength, limits: &http::Limits) -> (Vec<u8>,
         }
         BodyLength::UntilClose => (bytes.to_vec(), false),
     }
+}
+
+/// Whether the request asks for `monitor-uri`: a path stands for itself in every form of target.
+fn is_probe(transaction: &Transaction, uri: &[u8]) -> bool {
+    let request = &transaction.request;
+    uri == request.target() || (uri.starts_with(b"/") && uri == request.path_and_query())
 }
 
 fn capture_request(transaction: &mut Transaction, settings: &Proxy) {

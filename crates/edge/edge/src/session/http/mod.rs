@@ -192,8 +192,12 @@ impl Session {
         transaction.first_request = self.first;
         self.worker.heads.lend_output(&mut self.client.output);
         transaction.timeline.idle_since = Some(self.idle_since);
+        // What rules of this request say about addresses is forgotten with it.
+        let (source, destination) = (self.side.source.get(), self.side.changed_destination.get());
         let next = self.run(&mut transaction).await;
         self.finish(&mut transaction);
+        self.side.source.set(source);
+        self.side.changed_destination.set(destination);
         self.worker.heads.give(transaction.take_heads());
         self.worker.heads.reclaim_output(&mut self.client.output);
         next

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, rc::Rc, sync::Arc, task::Poll, time::Instant};
 
-use haproxycfg::model::{ConnectionMode, HttpReuse, Proxy, Redirect, Reply};
+use haproxycfg::model::{ConnectionMode, HttpReuse, Proxy, Redirect, Reply, ReplyBody};
 use http::{BodyLength, Headers, Method, response_body_length};
 use sample::{Context, Direction};
 
@@ -15,6 +15,7 @@ use crate::{
         context::wall_clock,
         cookie, reply,
         rules::{self, Phase, Verdict},
+        tcp::{self, TcpVerdict},
         transaction::Transaction,
         upstream::{Unreachable, Upstream, observe, was_shut},
     },
@@ -60,6 +61,12 @@ impl Session {
         let server_keeps = http::keep_alive(transaction.response.version(), &transaction.response.headers);
         let frontend = Arc::clone(&self.side.frontend);
         capture_response(transaction, frontend.settings());
+        let tcp_rules = &backend.settings().tcp_response_content;
+        if !tcp_rules.is_empty() && tcp::response_rules(transaction, tcp_rules) != TcpVerdict::Accept {
+            self.count_denied_response(transaction, backend);
+            transaction.terminate(b'P', b'H');
+            return Next::Close;
+        }
         // NOTE: what is rare is boxed, here and elsewhere, so that every request need not have room for it.
         if !(backend.settings().http_response.is_empty() && frontend.settings().http_response.is_empty())
             && let Some(next) = Box::pin(self.response_rules(transaction, backend)).await
@@ -137,6 +144,15 @@ impl Session {
         }
     }
 
+    fn count_denied_response(&self, transaction: &Transaction, backend: &LiveProxy) {
+        let worker = self.worker.index;
+        backend.backend.traffic.of(worker).denied_responses.increment();
+        self.side.frontend.frontend.traffic.of(worker).denied_responses.increment();
+        if let Some(server) = &transaction.server {
+            server.side.traffic.of(worker).denied_responses.increment();
+        }
+    }
+
     /// Runs `http-response` rules: the backend's first, then the frontend's. `Some` when they have answered.
     async fn response_rules(&mut self, transaction: &mut Transaction, backend: &Arc<LiveProxy>) -> Option<Next> {
         let frontend = Arc::clone(&self.side.frontend);
@@ -150,12 +166,7 @@ impl Session {
             match rules::run(transaction, &settings.http_response, 0, Phase::Response) {
                 Verdict::Continue | Verdict::Allow | Verdict::WaitForBody { .. } | Verdict::EarlyHints { .. } => {}
                 Verdict::Deny(reply) => {
-                    let worker = self.worker.index;
-                    backend.backend.traffic.of(worker).denied_responses.increment();
-                    self.side.frontend.frontend.traffic.of(worker).denied_responses.increment();
-                    if let Some(server) = &transaction.server {
-                        server.side.traffic.of(worker).denied_responses.increment();
-                    }
+                    self.count_denied_response(transaction, backend);
                     transaction.terminate(b'P', b'H');
                     return Some(self.answer_reply(transaction, reply, 502).await);
                 }
@@ -423,12 +434,26 @@ impl Session {
 
     /// Answers with the error page of a status.
     pub(super) async fn answer_error(&mut self, transaction: &mut Transaction, status: u16) -> Next {
+        if reply::is_silent(transaction, status) {
+            transaction.status = status;
+            return Next::Close;
+        }
         let body = reply::error_page(transaction, status);
         self.answer(transaction, &body).await
     }
 
     /// Answers with a configured reply.
     pub(super) async fn answer_reply(&mut self, transaction: &mut Transaction, reply: &Reply, status: u16) -> Next {
+        let status = reply.status.unwrap_or(status);
+        let silent = match &reply.body {
+            ReplyBody::ErrorPage => reply::is_silent(transaction, status),
+            ReplyBody::Raw(bytes) => bytes.is_empty(),
+            _ => false,
+        };
+        if silent {
+            transaction.status = status;
+            return Next::Close;
+        }
         let body = reply::build(transaction, reply, status);
         self.answer(transaction, &body).await
     }
