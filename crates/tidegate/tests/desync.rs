@@ -40,7 +40,7 @@ const HEADS: &[(&str, &str)] = &[
     ("host twice", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
     ("no host", "GET / HTTP/1.1\r\n\r\n"),
     ("other host in the target", "GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n"),
-    ("NUL in a field", "GET / HTTP/1.1\r\nHost: a\r\nX: 1\02\r\n\r\n"),
+    ("NUL in a field", "GET / HTTP/1.1\r\nHost: a\r\nX: 1\x002\r\n\r\n"),
     ("NUL in the target", "GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n"),
     ("no version", "GET /\r\nHost: a\r\n\r\n"),
     ("version 1.10", "GET / HTTP/1.10\r\nHost: a\r\n\r\n"),
