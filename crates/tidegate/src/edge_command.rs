@@ -3,7 +3,7 @@
 //! The options are read by hand because HAProxy's are of a kind that no parser of today knows: single letters that take
 //! the next word, words behind one dash (`-sf`, `-Ws`), and lists that go on to the next dash (`-f a b`, `-sf 1 2`).
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 use edge::role::{EdgeOptions, EdgeRole, read, render};
 use haproxycfg::Verdict;
@@ -78,17 +78,39 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
     serve(line, personality)
 }
 
-/// `-cc`: success when the condition holds, 1 when it does not or cannot be read.
+/// `-cc`: success when the condition holds, 1 when it does not, 2 when it cannot be read.
 fn check_condition(text: &str) -> ExitCode {
-    match haproxycfg::condition::evaluate(text, &std::env::vars().collect()) {
+    let environment = std::env::vars().collect();
+    let text = with_variables(text, &environment);
+    match haproxycfg::condition::evaluate(&text, &environment) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             let pid = std::process::id();
             eprintln!("[ALERT]    ({pid}) : {} in '{text}' at position {}.", error.message, error.offset + 1);
-            ExitCode::FAILURE
+            ExitCode::from(2)
         }
     }
+}
+
+/// A condition with the environment's values for `$NAME` and `${NAME}`; quotes stay for the predicates.
+fn with_variables(text: &str, environment: &BTreeMap<String, String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut parts = text.split('$');
+    out.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let name_end = |text: &str| text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+        let (name, rest) = match part.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+            Some(found) => found,
+            None => part.split_at(name_end(part)),
+        };
+        if name.is_empty() {
+            out.push('$');
+        }
+        out.push_str(environment.get(name).map_or("", String::as_str));
+        out.push_str(rest);
+    }
+    out
 }
 
 fn check(options: &EdgeOptions) -> ExitCode {
@@ -289,6 +311,16 @@ mod tests {
         assert_eq!(parsed.edge.language.maxconn, Some(100));
         assert_eq!(parsed.control, ["/run/m,level,admin"]);
         assert_eq!(line("-- x y").unwrap().edge.sources, ["x", "y"]);
+    }
+
+    #[test]
+    fn conditions_see_the_environment() {
+        let environment = [("A".to_owned(), "1".to_owned())].into();
+        for (text, expected) in
+            [("streq(\"$A\",${A}x)", "streq(\"1\",1x)"), ("streq($NONE,a) $", "streq(,a) $"), ("${A", "${A")]
+        {
+            assert_eq!(with_variables(text, &environment), expected);
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Receiving the PROXY protocol header that `accept-proxy` and `expect-proxy` demand.
 
 use std::{
-    cell::OnceCell,
     future::poll_fn,
     rc::Rc,
     task::Poll,
@@ -55,9 +54,7 @@ pub async fn receive(client: &mut Wire, side: &mut ClientSide) -> Result<(), ()>
     .await?;
     if let Some((source, destination)) = proxied {
         side.source.set(Some(source));
-        side.original_source = Some(source);
         side.changed_destination.set(Some(destination));
-        side.original_destination = OnceCell::from(Some(destination));
     }
     side.proxy_fields = fields;
     side.received_proxy = true;

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use haproxycfg::model::{
-    AddressPart, HeaderMatch, HttpAction, Redirect, RedirectKind, Reply, Rule, SetVariable, TimeoutKind, TimeoutValue,
-    VariableCondition, VariableValue,
+    AddressPart, HeaderMatch, HttpAction, NormalizeUri, Redirect, RedirectKind, Reply, Rule, SetVariable, TimeoutKind,
+    TimeoutValue, VariableCondition, VariableValue,
 };
 use http::Headers;
 use sample::{Address, Condition, Context, Direction, LogFormat, Options, SetCondition, Type, Value, expand};
@@ -53,6 +53,8 @@ pub enum Verdict<'r> {
     },
     /// `use-service prometheus-exporter`.
     PrometheusExporter,
+    /// A strict normalizer found the target malformed.
+    Malformed,
 }
 
 /// Which message a rule set works on.
@@ -106,6 +108,7 @@ pub fn run<'r>(
             }
             HttpAction::EarlyHint(..) => return early_hints(transaction, rules, index),
             HttpAction::PrometheusExporter => Verdict::PrometheusExporter,
+            HttpAction::NormalizeUri(how) if !normalize_uri(transaction, *how) => Verdict::Malformed,
             action => {
                 change(transaction, action, phase);
                 continue;
@@ -178,8 +181,7 @@ fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) {
         | HttpAction::SetPath(_)
         | HttpAction::SetPathq(_)
         | HttpAction::SetQuery(_)
-        | HttpAction::SetUri(_)
-        | HttpAction::NormalizeUri(_) => change_request_line(transaction, action),
+        | HttpAction::SetUri(_) => change_request_line(transaction, action),
         HttpAction::SetStatus { status, reason } => {
             transaction.response.set_status(*status);
             if let Some(reason) = reason {
@@ -221,7 +223,8 @@ fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) {
         HttpAction::DisableL7Retry => transaction.l7_retry_disabled.set(true),
         // Rewrites that cannot fail need no mode for their failure.
         HttpAction::StrictMode(_) => {}
-        HttpAction::Allow
+        HttpAction::NormalizeUri(_)
+        | HttpAction::Allow
         | HttpAction::Deny(_)
         | HttpAction::Tarpit(_)
         | HttpAction::Reject
@@ -232,6 +235,23 @@ fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) {
         | HttpAction::EarlyHint(..)
         | HttpAction::WaitForBody { .. }
         | HttpAction::PrometheusExporter => {}
+    }
+}
+
+/// Gives the target its one spelling; false when a strict normalizer finds it malformed.
+fn normalize_uri(transaction: &mut Transaction, how: NormalizeUri) -> bool {
+    use NormalizeUri::{PercentDecodeUnreserved, PercentToUppercase};
+    let before = transaction.request.path_and_query().to_vec();
+    // `*` and a target without path stay what they are.
+    if !before.starts_with(b"/") {
+        return true;
+    }
+    match normalize::normalize(&before, how) {
+        Some(after) => {
+            transaction.request.set_path_and_query(&after);
+            true
+        }
+        None => !matches!(how, PercentDecodeUnreserved { strict: true } | PercentToUppercase { strict: true }),
     }
 }
 
@@ -276,15 +296,6 @@ fn change_request_line(transaction: &mut Transaction, action: &HttpAction) {
             let target = transaction.request.target().to_vec();
             if let Some(target) = replace(regex, &template, &target) {
                 transaction.request.set_target(&target);
-            }
-        }
-        HttpAction::NormalizeUri(how) => {
-            let before = transaction.request.path_and_query().to_vec();
-            // `*` and a target without path stay what they are.
-            if before.starts_with(b"/")
-                && let Some(after) = normalize::normalize(&before, *how)
-            {
-                transaction.request.set_path_and_query(&after);
             }
         }
         _ => {}

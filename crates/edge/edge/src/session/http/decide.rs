@@ -167,6 +167,10 @@ impl Session {
                 transaction.terminate(b'P', b'R');
                 Next::Close
             }
+            Verdict::Malformed => {
+                transaction.terminate(b'P', b'R');
+                self.answer_error(transaction, 400).await
+            }
             Verdict::SilentDrop => {
                 transaction.terminate(b'P', b'R');
                 crate::session::silent_drop(&self.client.stream);

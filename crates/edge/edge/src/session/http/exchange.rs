@@ -321,6 +321,8 @@ impl Session {
             }
             HeadEnd::ClientGone => {
                 transaction.terminate(b'C', b'H');
+                // Logged and counted like HAProxy's answer, which nobody would read.
+                transaction.status = 400;
                 self.count_client_abort(transaction);
                 Next::Close
             }

@@ -185,7 +185,11 @@ impl Session {
                     transaction.terminate(b'P', b'H');
                     return Some(Next::Close);
                 }
-                Verdict::Reject | Verdict::Tarpit(_) | Verdict::Auth(_) | Verdict::PrometheusExporter => {
+                Verdict::Reject
+                | Verdict::Tarpit(_)
+                | Verdict::Auth(_)
+                | Verdict::Malformed
+                | Verdict::PrometheusExporter => {
                     transaction.terminate(b'P', b'H');
                     return Some(Next::Close);
                 }
@@ -198,7 +202,8 @@ impl Session {
     fn write_head(&mut self, transaction: &mut Transaction, backend: &Proxy, keeps: bool) {
         let frontend = Arc::clone(&self.side.frontend);
         for rules in [&backend.http_after_response, &frontend.settings().http_after_response] {
-            if !rules.is_empty() {
+            // What was no request has no rules.
+            if !rules.is_empty() && !transaction.bad_request {
                 rules::run(transaction, rules, 0, Phase::Response);
             }
             if std::ptr::eq(backend, frontend.settings()) {
@@ -494,7 +499,7 @@ impl Session {
             Unreachable::NoServer | Unreachable::Refused(_) => (b'S', b'C'),
             Unreachable::QueueFull | Unreachable::QueueTimeout => (b's', b'Q'),
             Unreachable::ConnectTimeout => (b's', b'C'),
-            Unreachable::ClientGone => (b'C', if transaction.timeline.dequeued.is_some() { b'C' } else { b'Q' }),
+            Unreachable::ClientGone => (b'C', if transaction.server.is_some() { b'C' } else { b'Q' }),
             Unreachable::Killed => (b'K', b'C'),
         };
         transaction.terminate(cause, phase);
