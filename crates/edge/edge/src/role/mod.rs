@@ -6,6 +6,7 @@
 
 mod accept;
 mod files;
+mod gaps;
 mod listeners;
 mod payload;
 mod service;
@@ -59,7 +60,8 @@ pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
     let mut addresses = Recorded::default();
     if let Some(config) = &mut parsed.config {
         addresses = Recorded::of(config, &SystemLookup);
-        let said = resolve::settle(config, &addresses, &|_, _, _| None);
+        let mut said = resolve::settle(config, &addresses, &|_, _, _| None);
+        said.extend(gaps::find(config));
         let fails = said.iter().any(|diagnostic| diagnostic.severity == Severity::Alert);
         parsed.diagnostics.extend(said);
         if fails {
@@ -126,7 +128,11 @@ impl Role for EdgeRole {
     fn check(&mut self, reason: CheckReason) -> Result<Plan, String> {
         let (parsed, payload) = read(&self.options);
         let text = render(&parsed);
-        let Some(config) = parsed.config else { return Err(text.trim_end().to_owned()) };
+        let Some(config) = parsed.config else {
+            // The runtime puts its own tag before the text.
+            let tag = format!("[ALERT]    ({}) : ", std::process::id());
+            return Err(text.trim_end().strip_prefix(&tag).unwrap_or(text.trim_end()).to_owned());
+        };
         if !text.is_empty() && !self.options.quiet && reason != CheckReason::Probe {
             eprint!("{text}");
         }

@@ -1,7 +1,7 @@
 //! A client's connection from its acceptance to its end.
 //!
 //! [`serve`] does what HTTP and TCP have in common: limits, `tcp-request connection` rules, the PROXY protocol. Then
-//! [`http`] or [`tcp`] takes over.
+//! `http` or `tcp` takes over.
 
 pub mod body;
 mod context;

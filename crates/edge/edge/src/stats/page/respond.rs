@@ -128,7 +128,7 @@ fn unauthorized(settings: &PageSettings<'_>) -> PageReply {
     reply
 }
 
-/// Answers a request that [`matches`].
+/// Answers a request that [`matches()`].
 #[must_use]
 pub fn respond(
     control: &dyn Control,
