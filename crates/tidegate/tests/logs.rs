@@ -102,6 +102,60 @@ const CASES: &[Case] = &[
         expected: r#"CLIENT [DATE] site site/<NOSRV> -1/-1/-1/-1/N 408 233 - - cR-- 1/1/0/0/0 0/0 "<BADREQ>""#,
     },
     Case {
+        name: "client left within its body",
+        lines: GOOD,
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf");
+            thread::sleep(Duration::from_millis(50));
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N -1 0 - - CD-- 1/1/0/0/0 0/0 "POST / HTTP/1.1""#,
+    },
+    Case {
+        name: "client left while the server thinks",
+        lines: "option abortonclose\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+            thread::sleep(Duration::from_millis(50));
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N 400 0 - - CH-- 1/1/0/0/0 0/0 "GET /slow HTTP/1.1""#,
+    },
+    Case {
+        name: "two requests on a connection",
+        lines: GOOD,
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.get("/one");
+            client.get("/two");
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 43 - - ---- 1/1/0/0/0 0/0 "GET /one HTTP/1.1""#,
+    },
+    Case {
+        name: "TCP, server refuses",
+        lines: "mode tcp\n option tcplog\n retries 0\n server s1 127.0.0.1:1",
+        play: |front| {
+            Wire::connect(front).read_to_end();
+        },
+        expected: "CLIENT [DATE] site site/s1 N/-1/N 0 SC 1/1/0/0/0 0/0",
+    },
+    Case {
+        name: "TCP, client silent",
+        lines: "mode tcp\n option tcplog\n timeout client 200ms\n server s1 SERVER",
+        play: |front| {
+            Wire::connect(front).read_to_end();
+        },
+        expected: "CLIENT [DATE] site site/s1 N/N/N 0 cD 1/1/0/0/0 0/0",
+    },
+    Case {
+        name: "TCP, server silent",
+        lines: "mode tcp\n option tcplog\n timeout server 200ms\n server s1 SERVER",
+        play: |front| {
+            Wire::connect(front).read_to_end();
+        },
+        expected: "CLIENT [DATE] site site/s1 N/N/N 0 sD 1/1/0/0/0 0/0",
+    },
+    Case {
         name: "bad request",
         lines: GOOD,
         play: |front| {

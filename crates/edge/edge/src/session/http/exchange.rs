@@ -44,6 +44,8 @@ enum HeadEnd {
     Timeout,
     /// The client left.
     ClientGone,
+    /// The client left within its body.
+    ClientCutOff,
     /// The client took too long with its body.
     ClientTimeout,
     /// The client's body is malformed.
@@ -120,7 +122,11 @@ impl Session {
                 HeadEnd::Broken => Failure::EmptyResponse,
                 HeadEnd::Junk => Failure::JunkResponse,
                 HeadEnd::Timeout => Failure::ResponseTimeout,
-                HeadEnd::ClientGone | HeadEnd::ClientTimeout | HeadEnd::ClientMalformed | HeadEnd::Killed(_) => {
+                HeadEnd::ClientGone
+                | HeadEnd::ClientCutOff
+                | HeadEnd::ClientTimeout
+                | HeadEnd::ClientMalformed
+                | HeadEnd::Killed(_) => {
                     return Box::pin(self.answer_head_end(transaction, &end, false)).await;
                 }
             };
@@ -319,6 +325,11 @@ impl Session {
                 transaction.terminate(b's', b'H');
                 self.answer_error(transaction, 504).await
             }
+            HeadEnd::ClientCutOff => {
+                transaction.terminate(b'C', b'D');
+                self.count_client_abort(transaction);
+                Next::Close
+            }
             HeadEnd::ClientGone => {
                 transaction.terminate(b'C', b'H');
                 // Logged and counted like HAProxy's answer, which nobody would read.
@@ -398,7 +409,7 @@ impl AwaitHead<'_> {
                 // NOTE: the server may have answered already and then closed: its answer counts.
                 Err(PumpFailure::Send(_)) => self.upload_failed = true,
                 Err(PumpFailure::Malformed(_)) => return Poll::Ready(HeadEnd::ClientMalformed),
-                Err(PumpFailure::CutOff | PumpFailure::Receive(_)) => return Poll::Ready(HeadEnd::ClientGone),
+                Err(PumpFailure::CutOff | PumpFailure::Receive(_)) => return Poll::Ready(HeadEnd::ClientCutOff),
             }
         }
         if let Poll::Ready(end) = self.poll_head(transaction, context) {
