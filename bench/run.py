@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import lossless as lossless_case
+
 HERE = Path(__file__).resolve().parent
 TICK = os.sysconf("SC_CLK_TCK")
 SERVER_CPU, LOAD_CPU = "0", "1"
@@ -52,9 +54,9 @@ def cpu_seconds(pid):
     return total / TICK
 
 
-def memory_kib(pid, field):
+def memory_kib(pid, field, below=True):
     total = 0
-    for one in tree(pid):
+    for one in tree(pid) if below else [pid]:
         try:
             text = Path(f"/proc/{one}/status").read_text()
             total += int(re.search(rf"{field}:\s+(\d+)", text).group(1))
@@ -179,6 +181,18 @@ CASES = {
 }
 
 
+STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
+
+
+def peers_of(case):
+    """Whom a case compares, without those that cannot take part here."""
+    peers = ["tidegate", *case.get("peers", ["haproxy", "nginx"])]
+    if case.get("mode") == "tcp" and "nginx" in peers and not STREAM_MODULE.exists():
+        print(f"  nginx is left out: TCP mode needs {STREAM_MODULE} (Debian: apt-get install libnginx-mod-stream)")
+        peers.remove("nginx")
+    return peers
+
+
 def command(peer, case, folder, options):
     port = PORTS[peer]
     if peer == "nginx":
@@ -230,12 +244,12 @@ def turn(peer, case, folder, options):
 
 def run_case(name, options, folder):
     case = CASES[name]
-    peers = ["tidegate", *case.get("peers", ["haproxy", "nginx"])]
+    print(f"\n{name}: {case['doc']}")
+    peers = peers_of(case)
     results = {peer: [] for peer in peers}
     for number in range(options.turns):
         for peer in peers if number % 2 == 0 else reversed(peers):
             results[peer].append(turn(peer, case, folder, options))
-    print(f"\n{name}: {case['doc']}")
     print(f"  {'':10}{'req/s':>10}{'p50 ms':>9}{'p99 ms':>9}{'CPU us/req':>12}{'spread':>8}{'RSS MB':>8}")
     medians = {}
     for peer in peers:
@@ -311,7 +325,7 @@ def rss(options, folder):
 
 
 def reloads(options, folder):
-    """Memory over many reloads."""
+    """Memory over many reloads, each awaited."""
     print(f"\nreloads: memory over {options.reloads} reloads")
     words = [*command("tidegate", CASES["keepalive64"], folder, options), "-W"]
     server = Server(words, SERVER_CPU, PORTS["tidegate"], folder)
@@ -319,14 +333,24 @@ def reloads(options, folder):
     try:
         for number in range(options.reloads + 1):
             if number % max(1, options.reloads // 10) == 0:
-                time.sleep(0.3)
-                marks.append(memory_kib(server.pid, "VmRSS"))
-            os.kill(server.pid, signal.SIGUSR2)
-            time.sleep(0.05)
-        print("  RSS in KiB: " + ", ".join(map(str, marks)))
+                load(CASES["keepalive64"], PORTS["tidegate"], 1, 64)
+                processes = tree(server.pid)
+                marks.append([memory_kib(one, "VmRSS", below=False) for one in processes])
+                descriptors = sum(len(os.listdir(f"/proc/{one}/fd")) for one in processes)
+                print(f"  after {number:5}: {' + '.join(map(str, marks[-1]))} KiB, {descriptors} descriptors")
+            answer = lossless_case.ask(server.pid, "reload")
+            if not answer.startswith("Success=1"):
+                sys.exit(f"reload {number} failed: {answer}")
+        first, last = sum(marks[1 if len(marks) > 2 else 0]), sum(marks[-1])
+        print(f"  from the second mark to the last: {last - first:+} KiB")
     finally:
         server.stop()
     return marks
+
+
+def lossless(options, folder):
+    """Errors of a client over 100 reloads and 20 upgrades under load."""
+    return lossless_case.run(options, folder, ORIGIN_PORT, PORTS["tidegate"])
 
 
 def sharding(options, folder):
@@ -358,7 +382,7 @@ def sharding(options, folder):
     return results
 
 
-SPECIAL = {"idle": idle, "rss": rss, "reloads": reloads, "sharding": sharding}
+SPECIAL = {"idle": idle, "rss": rss, "reloads": reloads, "lossless": lossless, "sharding": sharding}
 
 
 def main():
@@ -368,6 +392,10 @@ def main():
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--idle", type=int, default=10_000)
     parser.add_argument("--reloads", type=int, default=1_000)
+    parser.add_argument("--lossless-reloads", type=int, default=100)
+    parser.add_argument("--lossless-upgrades", type=int, default=20)
+    parser.add_argument("--clients", type=int, default=16, help="clients of the case lossless")
+    parser.add_argument("--websockets", type=int, default=50, help="WebSockets that the case lossless begins with")
     parser.add_argument("--ours", default=str(HERE.parent / "target/release/tidegate"))
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
