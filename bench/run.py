@@ -331,9 +331,9 @@ def reloads(options, folder):
     server = Server(words, SERVER_CPU, PORTS["tidegate"], folder)
     marks = []
     try:
+        load(CASES["keepalive64"], PORTS["tidegate"], 1, 64)
         for number in range(options.reloads + 1):
             if number % max(1, options.reloads // 10) == 0:
-                load(CASES["keepalive64"], PORTS["tidegate"], 1, 64)
                 processes = tree(server.pid)
                 marks.append([memory_kib(one, "VmRSS", below=False) for one in processes])
                 descriptors = sum(len(os.listdir(f"/proc/{one}/fd")) for one in processes)

@@ -248,8 +248,16 @@ fn websockets_survive_reloads() {
     }
 }
 
+/// Has a master do something by the program's own command, which ends when it is done.
+#[track_caller]
+fn tell(edge: &Edge, command: &str) {
+    let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let output = program.args([command, "--pid", &edge.pid().to_string()]).output().unwrap();
+    assert!(output.status.success(), "{command}: {}{}", String::from_utf8_lossy(&output.stderr), edge.output());
+}
+
 #[test]
-fn an_upgrade_to_a_new_binary_fails_no_request_and_breaks_no_websocket() {
+fn reloads_and_upgrades_fail_no_request_and_break_no_websocket() {
     let origin = echoing();
     let front = free_address();
     let folder = support::Folder::new();
@@ -259,17 +267,74 @@ fn an_upgrade_to_a_new_binary_fails_no_request_and_breaks_no_websocket() {
     let mut clients: Vec<Wire> = (0..10).map(|_| websocket(front)).collect();
     let load = Load::start(front, 4);
     load.wait_more(50);
-    let before = edge.workers();
+    let mut served_by = edge.workers();
+    for round in 0..13 {
+        let text = format!("{} http-response set-header x-round {round}\n", config(front, origin.address));
+        edge.folder.file("haproxy.cfg", text);
+        if round % 4 == 2 {
+            let new = folder.0.join("new");
+            std::fs::copy(env!("CARGO_BIN_EXE_tidegate"), &new).unwrap();
+            std::fs::rename(&new, &program).unwrap();
+            tell(&edge, "upgrade");
+            served_by.push(*edge.workers().last().unwrap());
+            // One more that the newest worker will have to keep through the next upgrade.
+            clients.push(websocket(front));
+        } else {
+            tell(&edge, "reload");
+        }
+        let answer = Wire::connect(front).get("/");
+        assert_eq!(answer.field("x-round"), Some(round.to_string().as_str()), "whoever comes now sees what is new");
+        load.wait_more(20);
+        echo_all(&mut clients, &format!("round {round}"));
+    }
+    served_by.dedup();
+    assert_eq!(served_by.len(), 4, "each upgrade has started a worker: {served_by:?}");
+    let done = load.done();
+    assert_eq!(load.finish(), Vec::<String>::new(), "of {done} requests");
+    // The former processes live as long as what goes through them, and no longer.
+    echo_all(&mut clients, "to the end");
+    assert_eq!(edge.workers().len(), 4);
+    drop(clients);
+    wait_until("the former workers have ended", || edge.workers() == served_by[3..]);
+}
+
+#[test]
+fn an_upgrade_by_signal_takes_the_program_on_disk() {
+    let origin = Origin::named("ok");
+    let front = free_address();
+    let folder = support::Folder::new();
+    let program = folder.0.join("tidegate");
+    std::fs::copy(env!("CARGO_BIN_EXE_tidegate"), &program).unwrap();
+    let edge = Edge::start_as(program.to_str().unwrap(), &["edge"], &config(front, origin.address));
+    let (before, load) = (edge.workers(), Load::start(front, 4));
     let new = folder.0.join("new");
     std::fs::copy(env!("CARGO_BIN_EXE_tidegate"), &new).unwrap();
     std::fs::rename(&new, &program).unwrap();
     edge.signal(Signal::USR2);
-    wait_until("there is a worker of the new binary", || edge.workers().iter().any(|pid| !before.contains(pid)));
-    load.wait_more(200);
-    echo_all(&mut clients, "still here");
+    wait_until("only a worker of the new binary is left", || {
+        let workers = edge.workers();
+        workers.len() == 1 && workers != before
+    });
+    load.wait_more(100);
     let done = load.done();
     assert_eq!(load.finish(), Vec::<String>::new(), "of {done} requests");
-    echo_all(&mut clients, "to the end");
+    let pid = edge.pid();
+    assert!(std::fs::read_link(format!("/proc/{pid}/exe")).unwrap() == program, "the master is the new program");
+}
+
+#[test]
+fn hard_stop_after_ends_tunnels_of_a_replaced_process() {
+    let origin = echoing();
+    let front = free_address();
+    let text = format!("global\n hard-stop-after 300ms\n{}", config(front, origin.address));
+    let edge = Edge::start(&text);
+    let mut old = websocket(front);
+    let before = edge.workers();
+    tell(&edge, "upgrade");
+    let mut new = websocket(front);
+    old.expect_end();
+    wait_until("the former worker has ended", || !edge.workers().contains(&before[0]));
+    echo_all(std::slice::from_mut(&mut new), "still here");
 }
 
 #[test]
