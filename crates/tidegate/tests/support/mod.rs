@@ -5,6 +5,7 @@
 #![allow(dead_code, unused_imports, reason = "each scenario file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod beside;
 mod edge;
 mod log;
 mod origin;
@@ -20,6 +21,7 @@ use std::{
 };
 
 pub use self::{
+    beside::{Case, differences, without_bytes},
     edge::{Edge, descendants, resident_kilobytes, signal_process},
     log::LogServer,
     origin::{Origin, ok},

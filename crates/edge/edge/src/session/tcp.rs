@@ -7,6 +7,7 @@ use sample::{Context, Direction, Options, Outcome};
 
 use super::{
     http::{self, Session},
+    logging,
     rules::{set_address, set_variable},
     transaction::{ClientSide, Transaction},
     upstream::{Attempts, Unreachable, Wanted, Watch, reach, resolve_backend},
@@ -211,6 +212,7 @@ async fn connect_and_tunnel(
             return;
         }
     };
+    logging::log_early(&session.worker, transaction, transaction.timeline.connected);
     let (front, back) = (&session.side.frontend.settings().timeouts, &backend.settings().timeouts);
     let setup = TunnelSetup {
         pool: &session.worker.buffers,
