@@ -22,7 +22,7 @@ use haproxycfg::model::{
 use crate::{
     live::{Farm, Instance, LiveListener, LiveProxy, LiveServer, Process, Side, Target},
     logs::{Identity, LogTargets, Outputs},
-    process_variables,
+    variables,
 };
 
 /// What an instance is made with.
@@ -65,7 +65,7 @@ impl Assembly<'_> {
             .collect::<HashMap<_, _>>();
         let log_targets = LogTargets::new(&config.global.logs, None, self.identity, self.outputs);
         self.process.maxconn.store(config.global.maxconn.unwrap_or(0), Relaxed);
-        process_variables::set(&config, self.process);
+        variables::set_global(&config, self.process);
         Arc::new(Instance {
             config,
             generation: self.generation,

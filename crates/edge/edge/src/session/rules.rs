@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use haproxycfg::model::{
-    AddressPart, HeaderMatch, HttpAction, NormalizeUri, Redirect, RedirectKind, Reply, Rule, SetVariable, TimeoutKind,
-    TimeoutValue, VariableCondition, VariableValue,
+    AddressPart, HeaderMatch, HttpAction, NormalizeUri, Redirect, RedirectKind, Reply, Rule, TimeoutKind, TimeoutValue,
 };
 use http::Headers;
-use sample::{Address, Condition, Context, Direction, LogFormat, Options, SetCondition, Type, Value, expand};
+use sample::{Address, Condition, Context, Direction, LogFormat, Options, Type, Value, expand};
 
 use super::{normalize, transaction::Transaction};
+use crate::variables;
 
 /// What a rule set came to.
 #[derive(Debug)]
@@ -241,7 +241,7 @@ fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) -> R
                 transaction.response.set_reason(reason.as_bytes());
             }
         }
-        HttpAction::SetVar(set) => set_variable(transaction, set, phase.options()),
+        HttpAction::SetVar(set) => variables::set(transaction, set, phase.options()),
         HttpAction::UnsetVar(name) => {
             transaction.unset_variable(name);
         }
@@ -418,33 +418,6 @@ fn replace_each(regex: &sample::Regex, template: &[u8], value: &[u8]) -> Option<
         })
         .collect();
     changed.then(|| parts.join(&b", "[..]))
-}
-
-/// Sets a variable as `set-var` and `set-var-fmt` do.
-pub fn set_variable(transaction: &Transaction, set: &SetVariable, options: Options) {
-    let value = match &set.value {
-        VariableValue::Expr(expr) => expr.evaluate(transaction, options).value().map(Value::into_static),
-        VariableValue::Format(format) => Some(Value::str(format.to_vec(transaction))),
-    };
-    // An expression without a result leaves the variable as it is.
-    let Some(value) = value else { return };
-    let old = transaction.variable(&set.name);
-    if set.conditions.iter().all(|condition| set_condition(*condition).allows_for(&set.name, old.as_ref(), &value)) {
-        transaction.set_variable(&set.name, value);
-    }
-}
-
-fn set_condition(condition: VariableCondition) -> SetCondition {
-    match condition {
-        VariableCondition::Exists => SetCondition::IfExists,
-        VariableCondition::NotExists => SetCondition::IfNotExists,
-        VariableCondition::Empty => SetCondition::IfEmpty,
-        VariableCondition::NotEmpty => SetCondition::IfNotEmpty,
-        VariableCondition::Set => SetCondition::IfSet,
-        VariableCondition::NotSet => SetCondition::IfNotSet,
-        VariableCondition::Greater => SetCondition::IfGreater,
-        VariableCondition::Less => SetCondition::IfLess,
-    }
 }
 
 /// `set-src` and its siblings.

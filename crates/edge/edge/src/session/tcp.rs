@@ -8,13 +8,14 @@ use sample::{Context, Direction, Options, Outcome};
 use super::{
     http::{self, Session},
     logging,
-    rules::{set_address, set_variable},
+    rules::set_address,
     transaction::{ClientSide, Transaction},
     upstream::{Attempts, Unreachable, Wanted, Watch, reach, resolve_backend},
 };
 use crate::{
     live::Instance,
     tunnel::{self, TunnelEnd, TunnelSetup, TunnelTimeouts},
+    variables,
     worker::Worker,
 };
 
@@ -72,7 +73,7 @@ fn run(transaction: &Transaction, rules: &[Rule<TcpAction>], options: Options) -
 
 fn change(transaction: &Transaction, action: &TcpAction, options: Options) {
     match action {
-        TcpAction::SetVar(set) => set_variable(transaction, set, options),
+        TcpAction::SetVar(set) => variables::set(transaction, set, options),
         TcpAction::UnsetVar(name) => {
             transaction.unset_variable(name);
         }

@@ -50,7 +50,7 @@ pub use self::{
     timeouts::Timeouts,
     tune::Tune,
     users::{Password, User, Userlist},
-    variable::{SetVariable, VariableCondition, VariableValue},
+    variable::{SetVariable, VariableValue},
 };
 
 /// A place in the configuration.
