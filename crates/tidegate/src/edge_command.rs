@@ -129,16 +129,18 @@ fn check(options: &EdgeOptions) -> ExitCode {
 }
 
 fn serve(mut line: CommandLine, personality: Personality) -> ExitCode {
-    // NOTE: `daemon`, `master-worker` and `pidfile` may stand in the file, so it is read once for them alone.
-    let (parsed, _) = read(&line.edge);
     let (mut daemon, mut master, mut pidfile) = (line.daemon, line.master_worker, line.pidfile.take());
-    if let Some(config) = &parsed.config {
+    // NOTE: `daemon`, `master-worker` and `pidfile` may stand in the file, so it is read once for them alone; not by the
+    // processes that this one starts, to which they mean nothing.
+    let config = if runtime::process::is_told() { None } else { read(&line.edge).0.config };
+    if let Some(config) = config {
         daemon |= config.global.daemon;
         master |= config.global.master_worker;
         pidfile = pidfile.or_else(|| config.global.pidfile.as_ref().map(PathBuf::from));
     }
     daemon &= !line.foreground && !line.debug;
     let master = (master || personality == Personality::Tidegate) && !line.single;
+    line.edge.foreground = line.foreground || line.debug;
     line.edge.console = !daemon && !line.edge.quiet;
     let control = match line.control.iter().map(|text| control_listener(text)).collect::<Result<Vec<_>, _>>() {
         Ok(control) => control,

@@ -70,12 +70,17 @@ enum Command {
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let called_as = arguments.first().and_then(|path| Path::new(path).file_name()).map(|name| name.to_string_lossy());
-    if called_as.as_deref() == Some("haproxy") {
-        return edge_command::run(
-            "haproxy",
-            arguments.get(1..).unwrap_or_default(),
-            edge_command::Personality::Haproxy,
-        );
+    let words = arguments.get(1..).unwrap_or_default();
+    // The load balancer reads its options itself. Its processes are small, so none of them begins with clap's tables.
+    match (called_as.as_deref(), words.split_first()) {
+        (Some("haproxy"), _) => return edge_command::run("haproxy", words, edge_command::Personality::Haproxy),
+        (_, Some((command, words))) if command == "haproxy" => {
+            return edge_command::run("haproxy", words, edge_command::Personality::Haproxy);
+        }
+        (_, Some((command, words))) if command == "edge" => {
+            return edge_command::run("tidegate", words, edge_command::Personality::Tidegate);
+        }
+        _ => {}
     }
     match Arguments::parse().command {
         Command::Edge { arguments } => edge_command::run("tidegate", &arguments, edge_command::Personality::Tidegate),

@@ -12,7 +12,8 @@
 //! chroot /var/empty
 //! hard-stop-after 1000                        milliseconds
 //! sockets /run/echo.sock                      hands the listening sockets to who asks `_getsocks` there
-//! fail-check TEXT, fail-load TEXT, crash-at-load
+//! fail-check TEXT, fail-load TEXT, crash-at-check, crash-at-load
+//! check-waits-for PATH                        until there is such a file
 //! ```
 //!
 //! A client that sends `LINE` gets `GREETING LINE PID WORKER UID`; a client that sends `abort` ends the process, and
@@ -51,6 +52,8 @@ struct Configuration {
     fail_check: Option<String>,
     fail_load: Option<String>,
     crash_at_load: bool,
+    crash_at_check: bool,
+    check_waits_for: Option<PathBuf>,
 }
 
 fn parse(text: &str) -> Result<Configuration, String> {
@@ -71,6 +74,8 @@ fn parse(text: &str) -> Result<Configuration, String> {
             "sockets" => configuration.sockets = Some(rest.into()),
             "fail-check" => configuration.fail_check = Some(rest.to_owned()),
             "fail-load" => configuration.fail_load = Some(rest.to_owned()),
+            "crash-at-check" => configuration.crash_at_check = true,
+            "check-waits-for" => configuration.check_waits_for = Some(rest.into()),
             "crash-at-load" => configuration.crash_at_load = true,
             _ => return Err(format!("unknown word: {word}")),
         }
@@ -114,6 +119,12 @@ impl Role for Echo {
         let mut configuration = parse(&text)?;
         if let Some(text) = configuration.fail_check {
             return Err(text);
+        }
+        if configuration.crash_at_check {
+            std::process::abort();
+        }
+        while configuration.check_waits_for.as_ref().is_some_and(|path| !path.exists()) {
+            std::thread::sleep(Duration::from_millis(5));
         }
         if let Some(name) = &configuration.user {
             // NOTE: here and not in the worker, which may not see /etc/passwd any more.

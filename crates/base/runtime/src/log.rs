@@ -45,11 +45,25 @@ pub fn write(level: Level, message: fmt::Arguments<'_>) {
     }
 }
 
+static SHOWN: OnceLock<u32> = OnceLock::new();
+
+/// The process number that messages name: this process' own, or its master's in a process that only checks a
+/// configuration for one, which users never hear of.
+pub fn process_number() -> u32 {
+    *SHOWN.get_or_init(std::process::id)
+}
+
+/// Has messages name the process that started this one.
+pub(crate) fn name_parent() {
+    let parent = rustix::process::getppid().map(|pid| pid.as_raw_pid().unsigned_abs());
+    let _ = SHOWN.set(parent.unwrap_or_else(std::process::id));
+}
+
 /// Prints a message on standard error as HAProxy does: `[NOTICE]   (123) : text`.
 pub fn print(level: Level, text: &str) {
     let head = format!("[{}]", level.name());
     // A message that standard error does not take is lost: there is nowhere left to report it.
-    let _ = writeln!(std::io::stderr(), "{head:<10} ({}) : {text}", std::process::id());
+    let _ = writeln!(std::io::stderr(), "{head:<10} ({}) : {text}", process_number());
 }
 
 macro_rules! notice {

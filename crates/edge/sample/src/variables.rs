@@ -374,41 +374,39 @@ fn depth(scope: Scope) -> u8 {
 /// When `set-var` with conditions really sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetCondition {
-    /// `ifexists`: the variable exists.
+    /// The variable exists.
     IfExists,
-    /// `ifnotexists`: the variable does not exist.
+    /// The variable does not exist.
     IfNotExists,
-    /// `ifempty`: the new value is empty; integers never are.
+    /// The new value is empty.
     IfEmpty,
-    /// `ifnotempty`: the new value is not empty.
+    /// The new value is not empty.
     IfNotEmpty,
-    /// `ifset`: the variable has a value.
+    /// The variable has a value.
     IfSet,
-    /// `ifnotset`: the variable has no value.
+    /// The variable has no value.
     IfNotSet,
-    /// `ifgt`: the variable is an integer greater than the new one.
+    /// The variable is an integer greater than the new one.
     IfGreater,
-    /// `iflt`: the variable is an integer less than the new one.
+    /// The variable is an integer less than the new one.
     IfLess,
 }
 
 impl SetCondition {
-    /// Every condition with the word for it.
-    pub const WORDS: [(&'static str, SetCondition); 8] = [
-        ("ifexists", SetCondition::IfExists),
-        ("ifnotexists", SetCondition::IfNotExists),
-        ("ifempty", SetCondition::IfEmpty),
-        ("ifnotempty", SetCondition::IfNotEmpty),
-        ("ifset", SetCondition::IfSet),
-        ("ifnotset", SetCondition::IfNotSet),
-        ("ifgt", SetCondition::IfGreater),
-        ("iflt", SetCondition::IfLess),
-    ];
-
     /// Reads the word for a condition.
     #[must_use]
     pub fn parse(word: &[u8]) -> Option<Self> {
-        Self::WORDS.into_iter().find(|(name, _)| name.as_bytes() == word).map(|(_, condition)| condition)
+        Some(match word {
+            b"ifexists" => SetCondition::IfExists,
+            b"ifnotexists" => SetCondition::IfNotExists,
+            b"ifempty" => SetCondition::IfEmpty,
+            b"ifnotempty" => SetCondition::IfNotEmpty,
+            b"ifset" => SetCondition::IfSet,
+            b"ifnotset" => SetCondition::IfNotSet,
+            b"ifgt" => SetCondition::IfGreater,
+            b"iflt" => SetCondition::IfLess,
+            _ => return None,
+        })
     }
 
     /// Whether `new` may replace `old`.

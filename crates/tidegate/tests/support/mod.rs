@@ -13,7 +13,7 @@ mod peer;
 mod wire;
 
 use std::{
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     path::PathBuf,
     sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed},
     thread,
@@ -21,7 +21,7 @@ use std::{
 };
 
 pub use self::{
-    beside::{Case, differences, without_bytes},
+    beside::{Scene, beside_haproxy, server_and_end},
     edge::{Edge, descendants, resident_kilobytes, signal_process},
     log::LogServer,
     origin::{Origin, ok},
@@ -43,10 +43,19 @@ pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(20_000);
     loop {
         let address: SocketAddr = format!("{}:{}", host(), NEXT.fetch_add(1, Relaxed)).parse().unwrap();
-        if TcpListener::bind(address).is_ok() {
+        if is_free(&address) {
             return address;
         }
     }
+}
+
+/// NOTE: without listening. A process that is just being started holds our descriptors for a moment, and a listening one
+/// would keep the address from whom it is for.
+fn is_free(address: &SocketAddr) -> bool {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    sockopt::set_socket_reuseaddr(&socket, true).unwrap();
+    bind(&socket, address).is_ok()
 }
 
 /// A folder of its own for a test, removed when dropped.

@@ -1,16 +1,16 @@
 //! Starting this program again in another part, and knowing which part this process plays.
 //!
-//! A worker, a probe and a daemon are the same program with the same arguments. The variable [`VARIABLE`] says which
+//! A worker, a probe, a check and a daemon are the same program with the same arguments. The variable [`VARIABLE`] says which
 //! part it is, and standard input is one end of a [`channel`]: a descriptor that any program may have
-//! open, so it gets there without the help of unsafe code, and nothing else is left open by accident. A new master
-//! after an upgrade is the old process, so it finds its state under a number instead.
+//! open, so it gets there without the help of unsafe code, and nothing else is left open by accident. A master
+//! is the process that was started, and after an upgrade still is, so it finds its state under a number instead.
 
 use super::channel;
 use crate::system;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -29,6 +29,10 @@ pub(crate) enum Part {
     Worker(OwnedFd),
     /// Says whether it could replace a master.
     Probe(OwnedFd),
+    /// Checks a configuration for a master.
+    Check(OwnedFd),
+    /// A master with a fresh image of the program, which finds what it begins with here.
+    Master(OwnedFd),
     /// Has replaced a master that was this process.
     Successor(OwnedFd),
 }
@@ -37,31 +41,51 @@ pub(crate) enum Part {
 pub(crate) fn part() -> io::Result<Part> {
     let Some(value) = std::env::var_os(VARIABLE) else { return Ok(Part::Start) };
     let value = value.to_string_lossy();
-    if let Some(rest) = value.strip_prefix("successor:") {
-        // A child process that inherits the variable is not the process that it speaks of.
-        let (pid, number) = rest.split_once(':').unwrap_or_default();
-        if pid != std::process::id().to_string() {
-            return Ok(Part::Start);
+    for (name, make) in [("successor:", Part::Successor as fn(OwnedFd) -> Part), ("master:", Part::Master)] {
+        if let Some(rest) = value.strip_prefix(name) {
+            return match own_state(rest) {
+                Some(number) => Ok(make(system::take_inherited(number)?)),
+                None => Ok(Part::Start),
+            };
         }
-        let number = number.parse().map_err(io::Error::other)?;
-        return Ok(Part::Successor(system::take_inherited(number)?));
     }
     let make = match &*value {
         "daemon" => Part::Daemon,
         "worker" => Part::Worker,
         "probe" => Part::Probe,
+        "check" => Part::Check,
         _ => return Ok(Part::Start),
     };
     let input = std::io::stdin();
-    // A program started by a worker inherits the variable, but not such a socket.
-    let is_channel = sockopt::socket_domain(&input) == Ok(AddressFamily::UNIX)
-        && sockopt::socket_type(&input) == Ok(SocketType::SEQPACKET);
-    if !is_channel {
+    if !is_channel(&input) {
         return Ok(Part::Start);
     }
     let own = rustix::io::fcntl_dupfd_cloexec(&input, 3)?;
     rustix::stdio::dup2_stdin(null()?)?;
     Ok(make(own))
+}
+
+/// Whether another process of ours has told this one what to do, so that what the configuration says about how to start
+/// has been settled there.
+pub(crate) fn is_told() -> bool {
+    let value = std::env::var(VARIABLE).unwrap_or_default();
+    match value.split_once(':') {
+        Some(("successor" | "master", rest)) => own_state(rest).is_some(),
+        Some(_) => false,
+        None => matches!(&*value, "worker" | "probe" | "check") && is_channel(std::io::stdin()),
+    }
+}
+
+/// The number after this process' own. A child process that inherits the variable is not the process that it speaks of.
+fn own_state(text: &str) -> Option<i32> {
+    let (pid, number) = text.split_once(':')?;
+    number.parse().ok().filter(|_| pid == std::process::id().to_string())
+}
+
+/// A program started by a worker inherits the variable, but not such a socket.
+fn is_channel(input: impl AsFd) -> bool {
+    sockopt::socket_domain(&input) == Ok(AddressFamily::UNIX)
+        && sockopt::socket_type(&input) == Ok(SocketType::SEQPACKET)
 }
 
 fn null() -> io::Result<OwnedFd> {
@@ -92,6 +116,17 @@ pub(crate) fn start(program: &Path, name: &str) -> io::Result<(Child, OwnedFd)> 
 /// The program that runs here, even if its file has been replaced or removed meanwhile.
 pub(crate) fn running_program() -> &'static Path {
     Path::new("/proc/self/exe")
+}
+
+/// Has the process be listed by the name of its program: the system takes the name from the path, which
+/// [`running_program`] hides.
+pub(crate) fn restore_name() {
+    let name = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&name).file_name().map(|name| name.as_encoded_bytes().to_vec()).unwrap_or_default();
+    if let Ok(name) = std::ffi::CString::new(name) {
+        // The name is for people: nothing depends on it.
+        let _ = rustix::thread::set_name(&name);
+    }
 }
 
 /// Where the program was started from: what stands there now is what an upgrade starts.
@@ -129,11 +164,11 @@ pub(crate) fn is_other_program(path: &Path) -> bool {
     }
 }
 
-/// Becomes the program at `path`, in the part of a successor that finds its state under `state`. Returns only on
-/// failure.
-pub(crate) fn replace_by(path: &Path, state: i32) -> io::Error {
+/// Becomes the program at `path`, in the part `name` ("successor" or "master") that finds its state under `state`.
+/// Returns only on failure.
+pub(crate) fn replace_by(path: &Path, name: &str, state: i32) -> io::Error {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().filter(|(name, _)| name != VARIABLE).collect();
-    environment.push((VARIABLE.into(), format!("successor:{}:{state}", std::process::id()).into()));
+    environment.push((VARIABLE.into(), format!("{name}:{}:{state}", std::process::id()).into()));
     system::exec(path, &arguments, &environment)
 }

@@ -11,7 +11,9 @@
 //! | SIGQUIT | tells its memory | tells its memory |
 //! | SIGPIPE | ignored | ignored |
 
+mod beginning;
 mod channel;
+mod check;
 pub mod control;
 mod handoff;
 mod host;
@@ -38,10 +40,13 @@ pub use role::{
 
 use crate::log;
 use crate::workers::panic_text;
+use beginning::Beginning;
 use launch::Part;
 use master::Master;
+use message::PlanFile;
 use started::Started;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -62,22 +67,55 @@ pub fn run<R: Role>(role: R, options: Options) -> ExitCode {
 }
 
 fn start<R: Role>(role: R, options: Options) -> io::Result<ExitCode> {
-    let (caller, state) = match launch::part()? {
+    launch::restore_name();
+    let caller = match launch::part()? {
         Part::Start if options.daemon => return started::start_daemon(),
-        Part::Start => (None, None),
+        Part::Start => None,
         Part::Daemon(caller) => {
             rustix::process::setsid()?;
-            (Some(caller), None)
+            Some(caller)
         }
         Part::Worker(socket) => return block_on(worker::serve(role, socket)),
         Part::Probe(socket) => return block_on(master::upgrade::answer_probe(role, socket)),
-        Part::Successor(state) => (None, Some(handoff::State::read(state)?)),
+        Part::Check(socket) => return block_on(check::answer(role, socket)),
+        Part::Master(file) => {
+            let Beginning { plan, pidfile, caller } = Beginning::read(file)?;
+            let started = Started::new(pidfile, caller);
+            return block_on(async { Master::begin(role, options, plan, started)?.run().await });
+        }
+        Part::Successor(file) => {
+            let state = handoff::State::read(file)?;
+            return block_on(async { Master::succeed(role, options, state)?.run().await });
+        }
     };
-    let started = Started::new(options.pidfile.clone(), caller);
     match options.mode {
-        Mode::MasterWorker => block_on(async { Master::new(role, options, state, started)?.run().await }),
-        Mode::Single => block_on(single::serve(role, options, started)),
+        Mode::MasterWorker => begin(role, options, caller),
+        Mode::Single => {
+            let started = Started::new(options.pidfile.clone(), caller);
+            block_on(single::serve(role, options, started))
+        }
     }
+}
+
+/// Checks the first configuration and becomes a master that serves by it.
+fn begin<R: Role>(mut role: R, options: Options, caller: Option<OwnedFd>) -> io::Result<ExitCode> {
+    match caught_check(&mut role, CheckReason::Start) {
+        Ok(plan) => {
+            let plan = PlanFile::new(master::FIRST_GENERATION, plan)?;
+            Err(Beginning { plan, pidfile: options.pidfile, caller }.go_on()?)
+        }
+        Err(text) => {
+            log::alert!("{text}");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Whether this process is one that was told what to do by another one of the same service: a worker, for example. Then
+/// [`run`] needs nothing of its [`Options`] that a configuration might say.
+#[must_use]
+pub fn is_told() -> bool {
+    launch::is_told()
 }
 
 fn block_on(main: impl Future<Output = io::Result<i32>>) -> io::Result<ExitCode> {

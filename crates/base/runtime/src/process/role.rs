@@ -6,17 +6,19 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A service that [`super::run`] runs. The value lives in the master process (or in the single process).
+/// A service that [`super::run`] runs.
 ///
-/// The same program is started again for the worker process, with the same arguments, so `main` builds the same role
-/// there and calls [`super::run`] again, which then calls [`Role::open`] and never [`Role::check`].
+/// The same program is started again for each of its processes, with the same arguments, so `main` builds the same role
+/// there and calls [`super::run`] again. In a worker process that calls [`Role::open`]; in a process that checks a
+/// configuration for the master it calls [`Role::check`], once; in the master neither. A single process calls both.
 pub trait Role: 'static {
     /// The part that serves, in the worker process.
     type Service: Service;
 
     /// Reads and checks the configuration, and says what it needs. The text of an error is what is shown.
     ///
-    /// Called at start, for each reload, and in the new program before an upgrade. The answer must hold everything
+    /// Called at start, for each reload, and in the new program before and after an upgrade. Messages that it prints are
+    /// from the process that [`crate::log::process_number`] names. The answer must hold everything
     /// that the service needs ([`Plan::blob`]): the worker may have another user and another root directory.
     fn check(&mut self, reason: CheckReason) -> Result<Plan, String>;
 
@@ -52,7 +54,7 @@ pub trait Service: 'static {
 }
 
 /// Why a configuration is checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckReason {
     /// The first one of this master.
     Start,

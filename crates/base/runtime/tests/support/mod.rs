@@ -238,6 +238,12 @@ impl Service {
         self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
     }
 
+    /// The processes that the master has started and that have not ended.
+    pub fn children(&self) -> Vec<u32> {
+        let list = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid)).unwrap_or_default();
+        list.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| exists(*pid)).collect()
+    }
+
     pub fn descriptors(pid: u32) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
         let links = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());

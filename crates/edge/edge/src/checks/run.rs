@@ -3,22 +3,19 @@
 use std::{cell::RefCell, io, time::Duration};
 
 use balance::{CheckReport, CheckStatus, OperationalState, ServerId};
-use haproxycfg::model::{CheckConfig, CheckExpect, CheckStep};
+use haproxycfg::model::{CheckConfig, CheckExpect, CheckStep, SetVariable};
 use http::Method;
 use sample::{Context as _, Value, VariableName};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
     connect::{self, ConnectStep, Connection, connect},
-    context::{CheckContext, OPTIONS},
+    context::CheckContext,
     expect::{Verdict, code, evaluate, failure_text, status_named},
     request::{self, RequestStep},
     response::Received,
 };
-use crate::{
-    live::{LiveProxy, LiveServer},
-    variables,
-};
+use crate::live::{LiveProxy, LiveServer};
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 4 * 1024;
@@ -106,7 +103,7 @@ impl<'a> Check<'a> {
                     }
                     last = Last::Expect(expect);
                 }
-                CheckStep::SetVar(set) => variables::set(&self.context(), set, OPTIONS),
+                CheckStep::SetVar(set) => self.set(set),
                 CheckStep::UnsetVar(name) => {
                     self.context().unset_variable(name);
                 }
@@ -125,6 +122,10 @@ impl<'a> Check<'a> {
             received: self.received.as_ref(),
             variables: &self.variables,
         }
+    }
+
+    fn set(&self, set: &SetVariable) {
+        self.context().set(set);
     }
 
     /// `timeout check` bounds what follows the connection. Without it, connection and all that follows share `inter`.

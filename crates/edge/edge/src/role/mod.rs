@@ -33,6 +33,8 @@ pub struct EdgeOptions {
     pub quiet: bool,
     /// Whether messages about servers are printed on standard error too.
     pub console: bool,
+    /// Whether `daemon` in the configuration has no effect (`-db`, `-d`).
+    pub foreground: bool,
     /// `-dS`: no splicing.
     pub no_splice: bool,
 }
@@ -84,7 +86,7 @@ pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
 /// Everything that reading a configuration has to say, as HAProxy prints it.
 #[must_use]
 pub fn render(parsed: &Parsed) -> String {
-    let pid = std::process::id();
+    let pid = runtime::log::process_number();
     parsed.diagnostics.iter().map(|diagnostic| diagnostic.render(pid)).collect()
 }
 
@@ -130,7 +132,7 @@ impl Role for EdgeRole {
         let text = render(&parsed);
         let Some(config) = parsed.config else {
             // The runtime puts its own tag before the text.
-            let tag = format!("[ALERT]    ({}) : ", std::process::id());
+            let tag = format!("[ALERT]    ({}) : ", runtime::log::process_number());
             return Err(text.trim_end().strip_prefix(&tag).unwrap_or(text.trim_end()).to_owned());
         };
         if !text.is_empty() && !self.options.quiet && reason != CheckReason::Probe {

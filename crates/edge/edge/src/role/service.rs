@@ -53,6 +53,7 @@ impl EdgeService {
     pub fn open(options: &EdgeOptions, first: &Load) -> Result<Self, String> {
         let config = Payload::from_bytes(&first.blob)?.parse().config.ok_or("the configuration is not valid")?;
         let seed = random_seed();
+        let console = options.console && (options.foreground || !config.global.daemon);
         let process = Arc::new(Process::new(first.workers, Instant::now(), SystemTime::now()));
         let outputs = Arc::new(Outputs::new());
         let identity = Identity::new(&config.global, &options.program);
@@ -64,7 +65,7 @@ impl EdgeService {
         Ok(Self {
             shared: None,
             process,
-            admin: Arc::new(AdminLog::new(Arc::clone(&outputs), options.console)),
+            admin: Arc::new(AdminLog::new(Arc::clone(&outputs), console)),
             outputs,
             identity,
             program: options.program.clone(),

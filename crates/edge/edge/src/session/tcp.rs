@@ -7,15 +7,13 @@ use sample::{Context, Direction, Options, Outcome};
 
 use super::{
     http::{self, Session},
-    logging,
-    rules::set_address,
+    rules::{set_address, set_variable},
     transaction::{ClientSide, Transaction},
     upstream::{Attempts, Unreachable, Wanted, Watch, reach, resolve_backend},
 };
 use crate::{
     live::Instance,
     tunnel::{self, TunnelEnd, TunnelSetup, TunnelTimeouts},
-    variables,
     worker::Worker,
 };
 
@@ -73,7 +71,7 @@ fn run(transaction: &Transaction, rules: &[Rule<TcpAction>], options: Options) -
 
 fn change(transaction: &Transaction, action: &TcpAction, options: Options) {
     match action {
-        TcpAction::SetVar(set) => variables::set(transaction, set, options),
+        TcpAction::SetVar(set) => set_variable(transaction, set, options),
         TcpAction::UnsetVar(name) => {
             transaction.unset_variable(name);
         }
@@ -213,7 +211,6 @@ async fn connect_and_tunnel(
             return;
         }
     };
-    logging::log_early(&session.worker, transaction, transaction.timeline.connected);
     let (front, back) = (&session.side.frontend.settings().timeouts, &backend.settings().timeouts);
     let setup = TunnelSetup {
         pool: &session.worker.buffers,

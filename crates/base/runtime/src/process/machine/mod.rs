@@ -179,6 +179,11 @@ impl Machine {
         self.hard_stop_after = limit;
     }
 
+    /// Whether the outcome of [`Action::Prepare`] is awaited.
+    pub(crate) fn is_preparing(&self) -> bool {
+        self.job == Job::Preparing
+    }
+
     /// What the master knows, for those who ask.
     pub(crate) fn status(&self, pid: u32, now: Duration) -> MasterStatus {
         let memory = &self.memory;

@@ -1,13 +1,13 @@
 //! The shell of a master process: carries out what the [`Machine`] decides and tells it what came of it.
 //!
 //! One thread, one loop, one queue of events. Nothing here waits for a worker: what goes to one is queued on its
-//! channel. What does block the loop is the role's check of a configuration, which a master has nothing better to do
-//! than to wait for.
+//! channel. A configuration is checked by another process ([`super::check`]).
 
 mod commands;
 pub(super) mod upgrade;
 
 use super::channel::{Channel, Descriptor, Outgoing};
+use super::check::{self, Question};
 use super::control::{self, Asked, Gate, Reply};
 use super::handoff::State;
 use super::launch;
@@ -18,7 +18,7 @@ use super::old::{self, Inherited};
 use super::options::Options;
 use super::role::{CheckReason, DrainReason, MasterStatus, Role};
 use super::signals::{self, Caught};
-use super::{Started, caught_check, now, privileges};
+use super::{Started, now, privileges};
 use crate::listen::{SocketKey, SocketTable};
 use crate::log;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
@@ -31,6 +31,9 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+/// What the first configuration of a master is called.
+pub(super) const FIRST_GENERATION: Generation = 1;
+
 /// What may come into the loop.
 #[derive(Debug)]
 enum Input {
@@ -38,6 +41,7 @@ enum Input {
     Signal(Caught),
     Asked(Asked),
     Said(WorkerId, FromWorker),
+    Checked(Result<PlanFile, String>),
 }
 
 /// The line to a worker process.
@@ -78,6 +82,8 @@ pub(crate) struct Master<R> {
     table: SocketTable,
     /// What is served.
     adopted: Option<PlanFile>,
+    /// What is to be served first, checked before this process was a master.
+    first: Option<PlanFile>,
     /// What is to be served next.
     candidate: Option<Candidate>,
     next_generation: Generation,
@@ -98,10 +104,21 @@ pub(crate) struct Master<R> {
 }
 
 impl<R: Role> Master<R> {
-    /// A master that starts from nothing, or with what its predecessor left.
-    pub(crate) fn new(role: R, options: Options, state: Option<State>, started: Started) -> io::Result<Self> {
+    /// A master that starts from nothing, to serve this configuration.
+    pub(crate) fn begin(role: R, options: Options, first: PlanFile, started: Started) -> io::Result<Self> {
+        Ok(Self { first: Some(first), ..Self::new(role, options, started)? })
+    }
+
+    /// A master that goes on with what its predecessor left.
+    pub(crate) fn succeed(role: R, options: Options, state: State) -> io::Result<Self> {
+        let mut master = Self { successor: true, ..Self::new(role, options, Started::default())? };
+        master.take_over(state)?;
+        Ok(master)
+    }
+
+    fn new(role: R, options: Options, started: Started) -> io::Result<Self> {
         let (input, inputs) = mpsc::unbounded_channel();
-        let mut master = Self {
+        Ok(Self {
             role,
             options,
             program: launch::program_on_disk()?,
@@ -110,8 +127,9 @@ impl<R: Role> Master<R> {
             input,
             table: SocketTable::default(),
             adopted: None,
+            first: None,
             candidate: None,
-            next_generation: 1,
+            next_generation: FIRST_GENERATION,
             links: HashMap::new(),
             requests: HashMap::new(),
             next_request: 1,
@@ -123,12 +141,8 @@ impl<R: Role> Master<R> {
             exec: None,
             started,
             exit: None,
-            successor: state.is_some(),
-        };
-        if let Some(state) = state {
-            master.take_over(state)?;
-        }
-        Ok(master)
+            successor: false,
+        })
     }
 
     /// Runs until the end. Returns the exit code.
@@ -180,6 +194,7 @@ impl<R: Role> Master<R> {
             Input::Signal(signal) => self.signal(signal),
             Input::Asked(asked) => self.asked(asked),
             Input::Said(worker, said) => self.said(worker, said),
+            Input::Checked(checked) => self.checked(checked),
         }
     }
 
@@ -196,13 +211,13 @@ impl<R: Role> Master<R> {
 
     fn perform(&mut self, action: Action) {
         match action {
-            Action::Prepare => {
-                let event = match self.prepare() {
-                    Ok(event) => event,
-                    Err(text) => Event::PrepareFailed { text },
-                };
-                self.news.push(event);
-            }
+            Action::Prepare => match self.first.take() {
+                Some(plan) => {
+                    let event = self.prepare(plan);
+                    self.news.push(event);
+                }
+                None => self.check(),
+            },
             Action::Spawn { worker, generation } => match self.spawn(worker, generation) {
                 Ok(pid) => self.news.push(Event::Spawned { worker, pid }),
                 Err(error) => self.news.push(Event::SpawnFailed { worker, text: error.to_string() }),
@@ -276,11 +291,38 @@ impl<R: Role> Master<R> {
 
     // Configurations
 
-    /// Checks the configuration and binds what it needs.
-    fn prepare(&mut self) -> Result<Event, String> {
+    /// Has the configuration checked.
+    fn check(&self) {
+        let reason = if self.adopted.is_none() { CheckReason::Start } else { CheckReason::Reload };
+        let question = Question { reason, generation: self.next_generation };
+        let input = self.input.clone();
+        tokio::task::spawn_local(async move {
+            let _ = input.send(Input::Checked(check::ask(&question).await));
+        });
+    }
+
+    fn checked(&mut self, checked: Result<PlanFile, String>) {
+        // Meanwhile it may have been told to end.
+        if self.machine.is_preparing() {
+            let event = match checked {
+                Ok(plan) => self.prepare(plan),
+                Err(text) => Event::PrepareFailed { text },
+            };
+            self.tell(event);
+        }
+    }
+
+    fn prepare(&mut self, plan: PlanFile) -> Event {
+        let generation = plan.header.generation;
+        match self.bind(plan) {
+            Ok(replace) => Event::Prepared { generation, replace },
+            Err(text) => Event::PrepareFailed { text },
+        }
+    }
+
+    /// Binds what a configuration needs. Returns whether it needs another worker.
+    fn bind(&mut self, plan: PlanFile) -> Result<bool, String> {
         let first = self.adopted.is_none();
-        let reason = if first { CheckReason::Start } else { CheckReason::Reload };
-        let plan = caught_check(&mut self.role, reason)?;
         let mut inherited = Inherited::default();
         if let Some(path) = self.options.take_sockets_from.take().filter(|_| first) {
             match Inherited::from_process(&path) {
@@ -289,10 +331,9 @@ impl<R: Role> Master<R> {
             }
         }
         let old_processes = self.options.old_processes.as_ref().filter(|_| first);
-        let prepared = old::prepare(&self.table, &plan.listeners, plan.workers, old_processes, &mut inherited)
+        let header = &plan.header;
+        let prepared = old::prepare(&self.table, &header.listeners, header.workers, old_processes, &mut inherited)
             .map_err(|error| error.to_string())?;
-        let generation = self.next_generation;
-        let plan = PlanFile::new(generation, plan).map_err(|error| error.to_string())?;
         let added = self.table.commit(prepared).map_err(|error| error.to_string())?;
         if first && let Err(text) = self.started.write_pidfile() {
             self.table.remove(&added);
@@ -306,7 +347,7 @@ impl<R: Role> Master<R> {
             settings != plan.header.settings
         });
         self.candidate = Some(Candidate { plan, added });
-        Ok(Event::Prepared { generation, replace })
+        Ok(replace)
     }
 
     fn adopt(&mut self, generation: Generation) {

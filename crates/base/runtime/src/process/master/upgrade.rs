@@ -113,7 +113,7 @@ impl<R: Role> Master<R> {
         kept.extend(self.control.iter().map(|control| control.socket.as_fd()));
         kept.extend(requests.iter().filter_map(|request| self.requests.get(request)).map(|client| client.as_fd()));
         let _kept = KeptOpen::new(kept)?;
-        Ok(launch::replace_by(&self.program, file.as_raw_fd()))
+        Ok(launch::replace_by(&self.program, "successor", file.as_raw_fd()))
     }
 
     /// Takes what the predecessor left.
