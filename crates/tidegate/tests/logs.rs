@@ -6,17 +6,7 @@ mod support;
 
 use std::{net::SocketAddr, thread, time::Duration};
 
-use support::{Edge, LogServer, Origin, Wire, free_address, ok};
-
-/// One way of using a proxy, named by what is special about it.
-struct Case {
-    name: &'static str,
-    /// Lines of the `listen` section; `SERVER` stands for the server's address.
-    lines: &'static str,
-    play: fn(SocketAddr),
-    /// The log line of it, with numbers that change replaced; empty when nothing is logged.
-    expected: &'static str,
-}
+use support::{Case, Edge, Wire, differences, without_bytes};
 
 fn get(front: SocketAddr, path: &str) -> u16 {
     Wire::connect(front).get(path).status()
@@ -255,123 +245,14 @@ const CASES: &[Case] = &[
     },
 ];
 
-fn server() -> Origin {
-    Origin::start(|mut wire, _| {
-        while let Some(request) = wire.request() {
-            match request.start_line().split(' ').nth(1).unwrap() {
-                "/slow" => thread::sleep(Duration::from_millis(800)),
-                "/gone" => return,
-                "/junk" => {
-                    wire.try_send("220 junk\r\n\r\n");
-                    return;
-                }
-                "/half" => {
-                    wire.try_send("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhello");
-                    return;
-                }
-                "/endless" => {
-                    wire.try_send("HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n");
-                    while wire.try_send([b'x'; 10000]) {}
-                    return;
-                }
-                _ => {}
-            }
-            if !wire.try_send(ok("hello")) {
-                return;
-            }
-        }
-    })
-}
-
-fn config(case: &Case, front: SocketAddr, log: &LogServer, server: &Origin) -> String {
-    format!(
-        "global\n log {} local0\n nbthread 1\ndefaults\n log global\n mode http\n option httplog\n timeout client 5s\n timeout server 5s\n timeout connect 1s\nlisten site\n bind {front}\n {}\n",
-        log.address,
-        case.lines.replace("SERVER", &server.address.to_string()),
-    )
-}
-
-/// Replaces what differs from run to run: the client, dates and times that were measured.
-fn normalize(line: &str) -> String {
-    let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    for word in &mut words {
-        if word.starts_with("127.0.0.1:") {
-            "CLIENT".clone_into(word);
-        } else if word.starts_with('[') && word.contains(':') {
-            "[DATE]".clone_into(word);
-        }
-    }
-    if words.len() > 5 && words[1] == "[DATE]" {
-        let times: Vec<&str> = words[4].split('/').map(|time| if time == "-1" { time } else { "N" }).collect();
-        words[4] = times.join("/");
-    }
-    words.join(" ")
-}
-
-fn matches(expected: &str, found: &str) -> bool {
-    let (mut left, mut right) = (expected.split(' '), found.split(' '));
-    loop {
-        match (left.next(), right.next()) {
-            (None, None) => return true,
-            (Some("N"), Some(number)) if number.parse::<u64>().is_ok() => {}
-            (left, right) if left == right => {}
-            _ => return false,
-        }
-    }
-}
-
-fn logged(case: &Case, start: impl FnOnce(&str) -> Option<Edge>) -> Option<String> {
-    let (log, server, front) = (LogServer::start(), server(), free_address());
-    let edge = start(&config(case, front, &log, &server))?;
-    (case.play)(front);
-    let line = loop {
-        let line = log.line();
-        if !line.starts_with("Proxy ")
-            && !line.contains("Server ")
-            && !line.contains("has no server")
-            && !line.contains("is going")
-        {
-            break line;
-        }
-    };
-    drop(edge);
-    Some(normalize(&line))
-}
-
-/// What each case gives beside what it should, for those that differ; cases run beside each other.
-fn differences(start: fn(&str) -> Option<Edge>, view: fn(&str) -> String) -> Vec<String> {
-    let check = |case: &Case| {
-        let found = logged(case, start)?;
-        let differs = !matches(&view(case.expected), &view(&found));
-        differs.then(|| format!("{}:\n expected {}\n found    {found}", case.name, case.expected))
-    };
-    thread::scope(|scope| {
-        let running: Vec<_> = CASES
-            .chunks(CASES.len().div_ceil(4))
-            .map(|part| scope.spawn(move || part.iter().filter_map(check).collect()))
-            .collect();
-        running.into_iter().flat_map(|part| -> Vec<String> { part.join().unwrap() }).collect()
-    })
-}
-
 #[test]
 fn log_lines_are_exact() {
-    let wrong = differences(|config| Some(Edge::start_single(config)), str::to_owned);
+    let wrong = differences(CASES, |config| Some(Edge::start_single(config)), str::to_owned);
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
-}
-
-/// Without the bytes of an HTTP answer: HAProxy counts its own form of heads, which is longer than what it sends, and
-/// nothing for an answer to a request that it could not read; the edge counts what it sends.
-fn without_bytes(line: &str) -> String {
-    let mut words: Vec<&str> = line.split(' ').collect();
-    if words.len() > 10 && words[1] == "[DATE]" {
-        words[6] = "0";
-    }
-    words.join(" ")
 }
 
 #[test]
 fn haproxy_logs_the_same() {
-    let wrong = differences(Edge::start_haproxy, without_bytes);
+    let wrong = differences(CASES, Edge::start_haproxy, without_bytes);
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }

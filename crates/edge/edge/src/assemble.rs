@@ -22,7 +22,7 @@ use haproxycfg::model::{
 use crate::{
     live::{Farm, Instance, LiveListener, LiveProxy, LiveServer, Process, Side, Target},
     logs::{Identity, LogTargets, Outputs},
-    process_variables,
+    variables,
 };
 
 /// What an instance is made with.
@@ -65,7 +65,7 @@ impl Assembly<'_> {
             .collect::<HashMap<_, _>>();
         let log_targets = LogTargets::new(&config.global.logs, None, self.identity, self.outputs);
         self.process.maxconn.store(config.global.maxconn.unwrap_or(0), Relaxed);
-        process_variables::set(&config, self.process);
+        variables::set_global(&config, self.process);
         Arc::new(Instance {
             config,
             generation: self.generation,
@@ -123,6 +123,8 @@ impl Assembly<'_> {
             farm: Mutex::new(farm),
             retry,
             servers: live_servers,
+            direct: direct_server(proxy)
+                .map(|server| Arc::new(self.server(None, &server, index, ServerIndex(u32::MAX)))),
             listeners,
             frontend: side(|before| &before.frontend),
             backend: side(|before| &before.backend),
@@ -161,6 +163,23 @@ impl Assembly<'_> {
             shutdown_epoch: AtomicU64::new(0),
         }
     }
+}
+
+/// Where a proxy without balancing sends everything.
+fn direct_server(proxy: &Proxy) -> Option<model::Server> {
+    if !proxy.kind.has_backend() {
+        return None;
+    }
+    let server = match proxy.dispatch {
+        Some(address) => model::Server::at(ServerAddress::Ip(address.ip()), ServerPort::Fixed(address.port())),
+        // The client's own destination stands for an address that is none.
+        None if proxy.options.transparent => {
+            model::Server::at(ServerAddress::Ip(std::net::Ipv4Addr::UNSPECIFIED.into()), ServerPort::Same)
+        }
+        None => return None,
+    };
+    // NOTE: such connections are not kept: whom they lead to is another question for each client.
+    Some(model::Server { max_reuse: 0, ..server })
 }
 
 /// States of servers that are still there, unless the new configuration says otherwise.

@@ -9,7 +9,6 @@ pub mod live;
 pub mod logs;
 pub mod net;
 pub mod pool;
-pub mod process_variables;
 pub mod rates;
 pub mod registry;
 pub mod resolve;
@@ -17,6 +16,7 @@ pub mod role;
 pub mod session;
 pub mod stats;
 pub mod tunnel;
+pub mod variables;
 pub mod worker;
 
 #[cfg(test)]

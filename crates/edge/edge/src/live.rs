@@ -148,6 +148,9 @@ pub struct LiveProxy {
     pub retry: balance::RetryPolicy,
     /// In the order of [`model::Proxy::servers`]; runtime additions behind.
     pub servers: Vec<Arc<LiveServer>>,
+    /// Where everything goes without balancing (`dispatch`, `option transparent`): a server that is neither named, counted
+    /// nor checked.
+    pub direct: Option<Arc<LiveServer>>,
     /// Its listeners in the order of [`model::Proxy::binds`].
     pub listeners: Vec<LiveListener>,
     /// Client side.

@@ -293,12 +293,15 @@ fn check_ports(scope: &mut Scope<'_>) {
     let mut problems = Vec::new();
     for (server, pending) in proxy.servers.iter().zip(&draft.simple.servers) {
         let has_port = matches!(server.port, ServerPort::Fixed(_)) || server.check_port.is_some();
-        let is_inet = matches!(server.check_address.as_ref().unwrap_or(&server.address), ServerAddress::Ip(_));
+        // An address that stands for that of the client's connection is not looked at.
+        let is_inet = matches!(server.check_address.as_ref().unwrap_or(&server.address),
+            ServerAddress::Ip(address) if !address.is_unspecified());
         if let (true, false, true, Some(line)) = (server.check, has_port, is_inet, &pending.line) {
             let message = format!(
-                "config: {kind} '{}': server '{}' has neither service port nor check port nor tcp_check rule 'connect' \
-                 with port information.",
-                proxy.name, server.name
+                "config: {kind} '{}': server '{}' has neither service port nor check port{}.",
+                proxy.name,
+                server.name,
+                if first.is_none() { "" } else { " nor tcp_check rule 'connect' with port information" }
             );
             problems.push((line.clone(), message));
         }

@@ -374,39 +374,41 @@ fn depth(scope: Scope) -> u8 {
 /// When `set-var` with conditions really sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetCondition {
-    /// The variable exists.
+    /// `ifexists`: the variable exists.
     IfExists,
-    /// The variable does not exist.
+    /// `ifnotexists`: the variable does not exist.
     IfNotExists,
-    /// The new value is empty.
+    /// `ifempty`: the new value is empty; integers never are.
     IfEmpty,
-    /// The new value is not empty.
+    /// `ifnotempty`: the new value is not empty.
     IfNotEmpty,
-    /// The variable has a value.
+    /// `ifset`: the variable has a value.
     IfSet,
-    /// The variable has no value.
+    /// `ifnotset`: the variable has no value.
     IfNotSet,
-    /// The variable is an integer greater than the new one.
+    /// `ifgt`: the variable is an integer greater than the new one.
     IfGreater,
-    /// The variable is an integer less than the new one.
+    /// `iflt`: the variable is an integer less than the new one.
     IfLess,
 }
 
 impl SetCondition {
+    /// Every condition with the word for it.
+    pub const WORDS: [(&'static str, SetCondition); 8] = [
+        ("ifexists", SetCondition::IfExists),
+        ("ifnotexists", SetCondition::IfNotExists),
+        ("ifempty", SetCondition::IfEmpty),
+        ("ifnotempty", SetCondition::IfNotEmpty),
+        ("ifset", SetCondition::IfSet),
+        ("ifnotset", SetCondition::IfNotSet),
+        ("ifgt", SetCondition::IfGreater),
+        ("iflt", SetCondition::IfLess),
+    ];
+
     /// Reads the word for a condition.
     #[must_use]
     pub fn parse(word: &[u8]) -> Option<Self> {
-        Some(match word {
-            b"ifexists" => SetCondition::IfExists,
-            b"ifnotexists" => SetCondition::IfNotExists,
-            b"ifempty" => SetCondition::IfEmpty,
-            b"ifnotempty" => SetCondition::IfNotEmpty,
-            b"ifset" => SetCondition::IfSet,
-            b"ifnotset" => SetCondition::IfNotSet,
-            b"ifgt" => SetCondition::IfGreater,
-            b"iflt" => SetCondition::IfLess,
-            _ => return None,
-        })
+        Self::WORDS.into_iter().find(|(name, _)| name.as_bytes() == word).map(|(_, condition)| condition)
     }
 
     /// Whether `new` may replace `old`.

@@ -1,48 +1,133 @@
-//! The same scene through this program and through Debian's HAProxy.
+//! Cases that are played with the edge and with Debian's HAProxy: what clients see, which the cases assert themselves, and
+//! what is logged must be the same.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, thread, time::Duration};
 
-use super::{Edge, LogServer, free_address};
+use super::{Edge, LogServer, Origin, free_address, ok};
 
-/// A scene that is played once for each program.
-#[derive(Debug)]
-pub struct Scene {
-    pub edge: Edge,
-    pub log: LogServer,
-    pub front: SocketAddr,
+/// One way of using a proxy, named by what is special about it.
+pub struct Case {
+    pub name: &'static str,
+    /// Lines of the `listen` section; `SERVER` stands for the server's address, `PORT` for its port.
+    pub lines: &'static str,
+    pub play: fn(SocketAddr),
+    /// The log line of it, with numbers that change replaced; empty when nothing is logged.
+    pub expected: &'static str,
 }
 
-/// Plays a scene through both and compares what it tells. The configuration gets the address to bind and stands after
-/// `global` and `defaults` sections with long timeouts; what follows `site` in it may use any keyword.
-#[track_caller]
-pub fn beside_haproxy(section: impl Fn(SocketAddr) -> String, play: impl Fn(&Scene) -> Vec<String>) -> Vec<String> {
-    let text = |front, log: &LogServer| {
-        format!(
-            "global\n log {} local0\ndefaults\n log global\n timeout client 60s\n timeout server 60s\n timeout connect 2s\n{}\n",
-            log.address,
-            section(front)
-        )
-    };
-    let (log, front) = (LogServer::start(), free_address());
-    let edge = Edge::start_single(&text(front, &log));
-    let ours = play(&Scene { edge, log, front });
-    let (log, front) = (LogServer::start(), free_address());
-    if let Some(edge) = Edge::start_haproxy(&text(front, &log)) {
-        let theirs = play(&Scene { edge, log, front });
-        assert_eq!(ours, theirs, "ours and HAProxy's");
+fn server() -> Origin {
+    Origin::start(|mut wire, _| {
+        while let Some(request) = wire.request() {
+            match request.start_line().split(' ').nth(1).unwrap() {
+                "/slow" => thread::sleep(Duration::from_millis(800)),
+                "/gone" => return,
+                "/junk" => {
+                    wire.try_send("220 junk\r\n\r\n");
+                    return;
+                }
+                "/half" => {
+                    wire.try_send("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhello");
+                    return;
+                }
+                "/endless" => {
+                    wire.try_send("HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n");
+                    while wire.try_send([b'x'; 10000]) {}
+                    return;
+                }
+                _ => {}
+            }
+            if !wire.try_send(ok("hello")) {
+                return;
+            }
+        }
+    })
+}
+
+fn config(case: &Case, front: SocketAddr, log: &LogServer, server: &Origin) -> String {
+    format!(
+        "global\n log {} local0\n nbthread 1\ndefaults\n log global\n mode http\n option httplog\n timeout client 5s\n timeout server 5s\n timeout connect 1s\nlisten site\n bind {front}\n {}\n",
+        log.address,
+        case.lines.replace("SERVER", &server.address.to_string()).replace("PORT", &server.address.port().to_string()),
+    )
+}
+
+/// Replaces what differs from run to run: the client, dates and times that were measured.
+fn normalize(line: &str) -> String {
+    let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    for word in &mut words {
+        if word.starts_with("127.") && word.contains(':') {
+            "CLIENT".clone_into(word);
+        } else if word.starts_with('[') && word.contains(':') {
+            "[DATE]".clone_into(word);
+        }
     }
-    ours
+    if words.len() > 5 && words[1] == "[DATE]" {
+        let times: Vec<&str> = words[4]
+            .split('/')
+            .map(|time| match time {
+                "-1" => "-1",
+                time if time.starts_with('+') => "+N",
+                _ => "N",
+            })
+            .collect();
+        words[4] = times.join("/");
+    }
+    words.join(" ")
 }
 
-/// The two words of a log line that tell who was served and how it ended: `site/s1 sD`, for example.
-pub fn server_and_end(line: &str) -> String {
-    let words: Vec<&str> = line.split(' ').collect();
-    let server = words.iter().find(|word| word.contains('/') && !word.contains(':')).unwrap_or(&"");
-    let is_state = |word: &&&str| {
-        matches!(word.len(), 2 | 4)
-            && word.bytes().take(2).all(|byte| byte == b'-' || byte.is_ascii_alphabetic())
-            && word.bytes().skip(2).all(|byte| byte == b'-' || byte.is_ascii_uppercase())
+fn matches(expected: &str, found: &str) -> bool {
+    let (mut left, mut right) = (expected.split(' '), found.split(' '));
+    loop {
+        match (left.next(), right.next()) {
+            (None, None) => return true,
+            (Some("N"), Some(number)) if number.parse::<u64>().is_ok() => {}
+            (Some("+N"), Some(number)) if number.starts_with('+') && number[1..].parse::<u64>().is_ok() => {}
+            (left, right) if left == right => {}
+            _ => return false,
+        }
+    }
+}
+
+fn logged(case: &Case, start: impl FnOnce(&str) -> Option<Edge>) -> Option<String> {
+    let (log, server, front) = (LogServer::start(), server(), free_address());
+    let edge = start(&config(case, front, &log, &server))?;
+    (case.play)(front);
+    let line = loop {
+        let line = log.line();
+        if !line.starts_with("Proxy ")
+            && !line.contains("Server ")
+            && !line.contains("has no server")
+            && !line.contains("is going")
+        {
+            break line;
+        }
     };
-    let state = words.iter().skip(5).find(is_state).unwrap_or(&"?");
-    format!("{server} {}", state.get(..2).unwrap_or(state))
+    drop(edge);
+    Some(normalize(&line))
+}
+
+/// What each case gives beside what it should, for those that differ; cases run beside each other.
+pub fn differences(cases: &[Case], start: fn(&str) -> Option<Edge>, view: fn(&str) -> String) -> Vec<String> {
+    let check = |case: &Case| {
+        let found = logged(case, start)?;
+        let differs = !matches(&view(case.expected), &view(&found));
+        differs.then(|| format!("{}:\n expected {}\n found    {found}", case.name, case.expected))
+    };
+    thread::scope(|scope| {
+        let running: Vec<_> = cases
+            .chunks(cases.len().div_ceil(4))
+            .map(|part| scope.spawn(move || part.iter().filter_map(check).collect()))
+            .collect();
+        running.into_iter().flat_map(|part| -> Vec<String> { part.join().unwrap() }).collect()
+    })
+}
+
+/// Without the bytes of an HTTP answer: HAProxy counts its own form of heads, which is longer than what it sends, and
+/// nothing for an answer to a request that it could not read; the edge counts what it sends.
+pub fn without_bytes(line: &str) -> String {
+    let mut words: Vec<&str> = line.split(' ').collect();
+    if words.len() > 10 && words[1] == "[DATE]" {
+        words[6] = if words[6].starts_with('+') { "+0" } else { "0" };
+    }
+    words.join(" ")
 }

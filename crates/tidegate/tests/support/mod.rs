@@ -10,6 +10,7 @@ mod edge;
 mod log;
 mod origin;
 mod peer;
+mod scene;
 mod wire;
 
 use std::{
@@ -21,11 +22,12 @@ use std::{
 };
 
 pub use self::{
-    beside::{Scene, beside_haproxy, server_and_end},
+    beside::{Case, differences, without_bytes},
     edge::{Edge, descendants, resident_kilobytes, signal_process},
     log::LogServer,
     origin::{Origin, ok},
     peer::{Peer, nginx, nginx_at, python},
+    scene::{Scene, beside_haproxy, server_and_end},
     wire::{Answer, Wire},
 };
 

@@ -6,10 +6,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use haproxycfg::model::{Mode, SetVariable, VariableCondition, VariableValue};
+use haproxycfg::model::Mode;
 use sample::{
-    Address, Backend, Body, Bytes, Connection, Context, Direction, Options, Process, Response, Scope, Server,
-    SetCondition, Value, VariableName,
+    Address, Backend, Body, Bytes, Connection, Context, Direction, Options, Process, Response, Scope, Server, Value,
+    VariableName,
 };
 
 use super::{connect, response::Received};
@@ -140,33 +140,5 @@ impl CheckContext<'_> {
     /// The text of a log-format string.
     pub(super) fn render(&self, format: &sample::LogFormat) -> Vec<u8> {
         format.to_vec(self)
-    }
-
-    /// Executes `http-check set-var`.
-    pub(super) fn set(&self, set: &SetVariable) {
-        let value = match &set.value {
-            VariableValue::Expr(expression) => {
-                expression.value(self, OPTIONS, expression.output()).map(Value::into_static)
-            }
-            VariableValue::Format(format) => Some(Value::str(self.render(format)).into_static()),
-        };
-        let Some(value) = value else { return };
-        let old = self.variable(&set.name);
-        if set.conditions.iter().all(|condition| words(*condition).allows_for(&set.name, old.as_ref(), &value)) {
-            self.set_variable(&set.name, value);
-        }
-    }
-}
-
-fn words(condition: VariableCondition) -> SetCondition {
-    match condition {
-        VariableCondition::Exists => SetCondition::IfExists,
-        VariableCondition::NotExists => SetCondition::IfNotExists,
-        VariableCondition::Empty => SetCondition::IfEmpty,
-        VariableCondition::NotEmpty => SetCondition::IfNotEmpty,
-        VariableCondition::Set => SetCondition::IfSet,
-        VariableCondition::NotSet => SetCondition::IfNotSet,
-        VariableCondition::Greater => SetCondition::IfGreater,
-        VariableCondition::Less => SetCondition::IfLess,
     }
 }

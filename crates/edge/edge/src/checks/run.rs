@@ -3,19 +3,22 @@
 use std::{cell::RefCell, io, time::Duration};
 
 use balance::{CheckReport, CheckStatus, OperationalState, ServerId};
-use haproxycfg::model::{CheckConfig, CheckExpect, CheckStep, SetVariable};
+use haproxycfg::model::{CheckConfig, CheckExpect, CheckStep};
 use http::Method;
 use sample::{Context as _, Value, VariableName};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
     connect::{self, ConnectStep, Connection, connect},
-    context::CheckContext,
+    context::{CheckContext, OPTIONS},
     expect::{Verdict, code, evaluate, failure_text, status_named},
     request::{self, RequestStep},
     response::Received,
 };
-use crate::live::{LiveProxy, LiveServer};
+use crate::{
+    live::{LiveProxy, LiveServer},
+    variables,
+};
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 4 * 1024;
@@ -103,7 +106,7 @@ impl<'a> Check<'a> {
                     }
                     last = Last::Expect(expect);
                 }
-                CheckStep::SetVar(set) => self.set(set),
+                CheckStep::SetVar(set) => variables::set(&self.context(), set, OPTIONS),
                 CheckStep::UnsetVar(name) => {
                     self.context().unset_variable(name);
                 }
@@ -122,10 +125,6 @@ impl<'a> Check<'a> {
             received: self.received.as_ref(),
             variables: &self.variables,
         }
-    }
-
-    fn set(&self, set: &SetVariable) {
-        self.context().set(set);
     }
 
     /// `timeout check` bounds what follows the connection. Without it, connection and all that follows share `inter`.

@@ -20,12 +20,6 @@ fn of_proxy(proxy: &Proxy) -> Vec<Diagnostic> {
         );
         found.push(Diagnostic::whole(Severity::Alert, message));
     };
-    if proxy.dispatch.is_some() {
-        refuse(&proxy.location, "'dispatch'", "use a 'server' line with that address");
-    }
-    if proxy.options.transparent {
-        refuse(&proxy.location, "'option transparent'", "name the servers with 'server' lines");
-    }
     for rule in &proxy.http_response {
         if matches!(rule.action, HttpAction::WaitForBody { .. }) {
             refuse(&rule.location, "'http-response wait-for-body'", "remove the rule");
@@ -58,8 +52,6 @@ mod tests {
     fn what_would_have_no_effect_is_refused() {
         assert_eq!(gaps("  mode http\n  server s 127.0.0.1:1"), Vec::<String>::new());
         for (lines, what) in [
-            ("  dispatch 127.0.0.1:1", "'dispatch' is not supported yet; use a 'server' line"),
-            ("  option transparent", "'option transparent' is not supported yet"),
             (
                 "  mode http\n  http-response wait-for-body time 1s",
                 "[a.cfg:7] : proxy 'web': 'http-response wait-for-body'",

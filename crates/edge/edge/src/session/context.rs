@@ -108,7 +108,8 @@ impl Context for Transaction {
     }
 
     fn upstream(&self) -> Option<Connection<'_>> {
-        self.server.as_ref()?;
+        // What `dispatch` leads to is no server, but there is a connection.
+        self.server.as_ref().map(|_| ()).or(self.upstream_destination.map(|_| ()))?;
         Some(Connection {
             source: self.upstream_source.map(Address::Inet),
             destination: self.upstream_destination.map(Address::Inet),
@@ -412,6 +413,7 @@ impl Context for Transaction {
             server: self.answered_by.or_else(|| self.server.as_ref().map(|server| &*server.config.name)),
             request_captures: self.frontend_settings().request_captures.len(),
             response_captures: self.frontend_settings().response_captures.len(),
+            partial: self.frontend_settings().options.logasap,
             ..LogFields::default()
         }
     }

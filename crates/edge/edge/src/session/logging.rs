@@ -1,6 +1,6 @@
 //! The log line of a transaction.
 
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use haproxycfg::model::Mode;
 
@@ -13,9 +13,26 @@ use crate::{
 /// Logs a transaction that is over, if anyone wants to know.
 pub fn log(worker: &Worker, transaction: &mut Transaction) {
     worker.record(transaction);
+    if !transaction.logged {
+        write(worker, transaction);
+    }
+}
+
+/// `option logasap`: logs a transaction that goes on, as if it ended at `now`.
+pub fn log_early(worker: &Worker, transaction: &mut Transaction, now: Option<Instant>) {
+    let settings = transaction.frontend_settings();
+    if !settings.options.logasap || settings.log_format.is_none() {
+        return;
+    }
+    transaction.timeline.end = now;
+    transaction.logged = write(worker, transaction);
+}
+
+/// Writes the line; false when there is a reason to write none as yet.
+fn write(worker: &Worker, transaction: &mut Transaction) -> bool {
     let frontend = std::sync::Arc::clone(&transaction.client.frontend);
     if frontend.log_targets.is_empty() {
-        return;
+        return false;
     }
     let settings = frontend.settings();
     let troubled = transaction.termination.cause != b'-' && transaction.termination.cause != b'L'
@@ -23,10 +40,10 @@ pub fn log(worker: &Worker, transaction: &mut Transaction) {
         || transaction.redispatched
         || transaction.status >= 500;
     if settings.options.dontlog_normal && !troubled {
-        return;
+        return false;
     }
     let level = match transaction.log_level.get() {
-        Some(None) => return,
+        Some(None) => return true,
         Some(Some(level)) => level_of(level),
         None if settings.options.log_separate_errors && troubled => LogLevel::Error,
         None => LogLevel::Info,
@@ -46,6 +63,7 @@ pub fn log(worker: &Worker, transaction: &mut Transaction) {
         line.structured_data = structured.as_deref().unwrap_or_default();
         worker.log.send(&frontend.log_targets, &line, SystemTime::now());
     });
+    true
 }
 
 fn level_of(number: u8) -> LogLevel {

@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use haproxycfg::model::{
-    AddressPart, HeaderMatch, HttpAction, NormalizeUri, Redirect, RedirectKind, Reply, Rule, SetVariable, TimeoutKind,
-    TimeoutValue, VariableCondition, VariableValue,
+    AddressPart, HeaderMatch, HttpAction, NormalizeUri, Redirect, RedirectKind, Reply, Rule, TimeoutKind, TimeoutValue,
 };
 use http::Headers;
-use sample::{Address, Condition, Context, Direction, LogFormat, Options, SetCondition, Type, Value, expand};
+use sample::{Address, Condition, Context, Direction, LogFormat, Options, Type, Value, expand};
 
 use super::{normalize, transaction::Transaction};
+use crate::variables;
 
 /// What a rule set came to.
 #[derive(Debug)]
@@ -55,6 +55,8 @@ pub enum Verdict<'r> {
     PrometheusExporter,
     /// A strict normalizer found the target malformed.
     Malformed,
+    /// A rewrite failed, and `strict-mode` did not say that this is to be ignored.
+    RewriteFailed,
 }
 
 /// Which message a rule set works on.
@@ -83,13 +85,16 @@ pub fn applies(condition: Option<&Condition>, transaction: &Transaction, phase: 
     condition.is_none_or(|condition| condition.holds(transaction, phase.options()))
 }
 
-/// Runs the rules from `start` on.
+/// Runs the rules from `start` on. `strict-mode` counts until the set's end, and a set that waited goes on with it.
 pub fn run<'r>(
     transaction: &mut Transaction,
     rules: &'r [Rule<HttpAction>],
     start: usize,
     phase: Phase,
 ) -> Verdict<'r> {
+    if start == 0 {
+        transaction.soft_rewrites = false;
+    }
     for (index, rule) in rules.iter().enumerate().skip(start) {
         if !applies(rule.condition.as_ref(), transaction, phase) {
             continue;
@@ -109,9 +114,19 @@ pub fn run<'r>(
             HttpAction::EarlyHint(..) => return early_hints(transaction, rules, index),
             HttpAction::PrometheusExporter => Verdict::PrometheusExporter,
             HttpAction::NormalizeUri(how) if !normalize_uri(transaction, *how) => Verdict::Malformed,
-            action => {
-                change(transaction, action, phase);
+            HttpAction::StrictMode(strict) => {
+                transaction.soft_rewrites = !strict;
                 continue;
+            }
+            action => {
+                if change(transaction, action, phase).is_ok() {
+                    continue;
+                }
+                count_failed_rewrite(transaction);
+                if transaction.soft_rewrites {
+                    continue;
+                }
+                Verdict::RewriteFailed
             }
         };
         if !matches!(verdict, Verdict::WaitForBody { .. }) {
@@ -143,6 +158,43 @@ pub fn redirect<'r>(transaction: &Transaction, rules: &'r [Rule<Redirect>]) -> O
     Some(&rule.action)
 }
 
+/// A rewrite that would make a head larger than a buffer.
+struct TooLarge;
+
+/// What HAProxy's form of a message takes beside its text: for each field, and for the message.
+const FIELD_BYTES: usize = 8;
+const MESSAGE_BYTES: usize = 100;
+
+/// Whether the head still fits a buffer (`tune.bufsize`) with `more` bytes.
+fn room(transaction: &Transaction, phase: Phase, more: usize) -> Result<(), TooLarge> {
+    let most = transaction.instance.config.global.tune.bufsize.saturating_sub(MESSAGE_BYTES);
+    let (headers, start) = match phase {
+        Phase::Request => (&transaction.request.headers, transaction.request.target().len()),
+        Phase::Response => (&transaction.response.headers, transaction.response.reason().len()),
+    };
+    // NOTE: nearly every head is far below the limit by its memory alone.
+    if headers.memory_bytes() + start + more <= most {
+        return Ok(());
+    }
+    let text: usize = headers.iter().map(|(name, value)| name.len() + value.len() + FIELD_BYTES).sum();
+    if text + start + more <= most { Ok(()) } else { Err(TooLarge) }
+}
+
+fn count_failed_rewrite(transaction: &Transaction) {
+    let worker = transaction.worker;
+    let client = &transaction.client;
+    client.frontend.frontend.traffic.of(worker).failed_rewrites.increment();
+    if let Some(listener) = client.frontend.listeners.get(client.listener) {
+        listener.side.traffic.of(worker).failed_rewrites.increment();
+    }
+    if let Some(backend) = &transaction.backend {
+        backend.backend.traffic.of(worker).failed_rewrites.increment();
+    }
+    if let Some(server) = &transaction.server {
+        server.side.traffic.of(worker).failed_rewrites.increment();
+    }
+}
+
 fn headers(transaction: &mut Transaction, phase: Phase) -> &mut Headers {
     match phase {
         Phase::Request => &mut transaction.request.headers,
@@ -151,28 +203,28 @@ fn headers(transaction: &mut Transaction, phase: Phase) -> &mut Headers {
 }
 
 /// Does what changes the message or the transaction and lets the rules go on.
-fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) {
+fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) -> Result<(), TooLarge> {
     match action {
         HttpAction::AddHeader(name, format) => {
             let value = format.to_vec(transaction);
+            room(transaction, phase, name.len() + value.len() + FIELD_BYTES)?;
             headers(transaction, phase).add(name.as_bytes(), &value);
         }
         HttpAction::SetHeader(name, format) => {
             let value = format.to_vec(transaction);
-            headers(transaction, phase).set(name.as_bytes(), &value);
+            // NOTE: the field that is to be replaced goes even if its successor does not fit.
+            headers(transaction, phase).remove(name.as_bytes());
+            room(transaction, phase, name.len() + value.len() + FIELD_BYTES)?;
+            headers(transaction, phase).add(name.as_bytes(), &value);
         }
         HttpAction::DelHeader(matching) => delete_header(headers(transaction, phase), matching),
         HttpAction::ReplaceHeader { name, regex, format } => {
             let template = format.to_vec(transaction);
-            headers(transaction, phase).rewrite(|found, value| {
-                found.eq_ignore_ascii_case(name.as_bytes()).then(|| replace(regex, &template, value)).flatten()
-            });
+            rewrite(transaction, phase, name, |value| replace(regex, &template, value))?;
         }
         HttpAction::ReplaceValue { name, regex, format } => {
             let template = format.to_vec(transaction);
-            headers(transaction, phase).rewrite(|found, value| {
-                found.eq_ignore_ascii_case(name.as_bytes()).then(|| replace_each(regex, &template, value)).flatten()
-            });
+            rewrite(transaction, phase, name, |value| replace_each(regex, &template, value))?;
         }
         HttpAction::ReplacePath(..)
         | HttpAction::ReplacePathq(..)
@@ -181,14 +233,15 @@ fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) {
         | HttpAction::SetPath(_)
         | HttpAction::SetPathq(_)
         | HttpAction::SetQuery(_)
-        | HttpAction::SetUri(_) => change_request_line(transaction, action),
+        | HttpAction::SetUri(_) => return change_request_line(transaction, action),
         HttpAction::SetStatus { status, reason } => {
             transaction.response.set_status(*status);
             if let Some(reason) = reason {
+                room(transaction, phase, reason.len())?;
                 transaction.response.set_reason(reason.as_bytes());
             }
         }
-        HttpAction::SetVar(set) => set_variable(transaction, set, phase.options()),
+        HttpAction::SetVar(set) => variables::set(transaction, set, phase.options()),
         HttpAction::UnsetVar(name) => {
             transaction.unset_variable(name);
         }
@@ -221,9 +274,8 @@ fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) {
             }
         }
         HttpAction::DisableL7Retry => transaction.l7_retry_disabled.set(true),
-        // Rewrites that cannot fail need no mode for their failure.
-        HttpAction::StrictMode(_) => {}
-        HttpAction::NormalizeUri(_)
+        HttpAction::StrictMode(_)
+        | HttpAction::NormalizeUri(_)
         | HttpAction::Allow
         | HttpAction::Deny(_)
         | HttpAction::Tarpit(_)
@@ -236,6 +288,28 @@ fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) {
         | HttpAction::WaitForBody { .. }
         | HttpAction::PrometheusExporter => {}
     }
+    Ok(())
+}
+
+/// Gives the fields of a name the values that `new` makes of theirs; stops at the first that does not fit.
+fn rewrite(
+    transaction: &mut Transaction,
+    phase: Phase,
+    name: &str,
+    new: impl Fn(&[u8]) -> Option<Vec<u8>>,
+) -> Result<(), TooLarge> {
+    for index in 0..headers(transaction, phase).len() {
+        let Some((found, value)) = headers(transaction, phase).at(index) else { break };
+        if !found.eq_ignore_ascii_case(name.as_bytes()) {
+            continue;
+        }
+        let old = value.len();
+        if let Some(value) = new(value) {
+            room(transaction, phase, value.len().saturating_sub(old))?;
+            headers(transaction, phase).set_value_at(index, &value);
+        }
+    }
+    Ok(())
 }
 
 /// Gives the target its one spelling; false when a strict normalizer finds it malformed.
@@ -255,51 +329,51 @@ fn normalize_uri(transaction: &mut Transaction, how: NormalizeUri) -> bool {
     }
 }
 
-fn change_request_line(transaction: &mut Transaction, action: &HttpAction) {
-    let path_of = |transaction: &Transaction| transaction.request.path().to_vec();
-    match action {
-        HttpAction::SetMethod(format) => {
-            let method = format.to_vec(transaction);
-            transaction.request.set_method(&method);
-        }
-        HttpAction::SetPath(format) => {
-            let path = format.to_vec(transaction);
-            transaction.request.set_path(&path);
-        }
-        HttpAction::SetPathq(format) => {
-            let path = format.to_vec(transaction);
-            transaction.request.set_path_and_query(&path);
-        }
-        HttpAction::SetQuery(format) => {
-            let query = format.to_vec(transaction);
-            transaction.request.set_query(query.strip_prefix(b"?").unwrap_or(&query));
-        }
-        HttpAction::SetUri(format) => {
-            let target = format.to_vec(transaction);
-            transaction.request.set_target(&target);
-        }
+fn change_request_line(transaction: &mut Transaction, action: &HttpAction) -> Result<(), TooLarge> {
+    let replaced = |transaction: &Transaction, regex: &sample::Regex, format: &LogFormat, subject: &[u8]| {
+        let template = format.to_vec(transaction);
+        // Nothing is found in nothing.
+        if subject.is_empty() { None } else { replace(regex, &template, subject) }
+    };
+    let text = match action {
+        HttpAction::SetMethod(format)
+        | HttpAction::SetPath(format)
+        | HttpAction::SetPathq(format)
+        | HttpAction::SetQuery(format)
+        | HttpAction::SetUri(format) => Some(format.to_vec(transaction)),
         HttpAction::ReplacePath(regex, format) => {
-            let (template, path) = (format.to_vec(transaction), path_of(transaction));
-            if let Some(path) = replace(regex, &template, &path) {
-                transaction.request.set_path(&path);
-            }
+            let path = transaction.request.path().to_vec();
+            replaced(transaction, regex, format, &path)
         }
         HttpAction::ReplacePathq(regex, format) => {
-            let template = format.to_vec(transaction);
             let path = transaction.request.path_and_query().to_vec();
-            if let Some(path) = replace(regex, &template, &path) {
-                transaction.request.set_path_and_query(&path);
-            }
+            replaced(transaction, regex, format, &path)
         }
         HttpAction::ReplaceUri(regex, format) => {
-            let template = format.to_vec(transaction);
             let target = transaction.request.target().to_vec();
-            if let Some(target) = replace(regex, &template, &target) {
-                transaction.request.set_target(&target);
-            }
+            replaced(transaction, regex, format, &target)
         }
-        _ => {}
+        _ => None,
+    };
+    let Some(text) = text else { return Ok(()) };
+    let request = &transaction.request;
+    let old = match action {
+        HttpAction::SetMethod(_) => request.method().len(),
+        HttpAction::SetPath(_) | HttpAction::ReplacePath(..) => request.path().len(),
+        HttpAction::SetPathq(_) | HttpAction::ReplacePathq(..) => request.path_and_query().len(),
+        HttpAction::SetQuery(_) => request.query().map_or(0, <[u8]>::len),
+        _ => request.target().len(),
+    };
+    room(transaction, Phase::Request, text.len().saturating_sub(old))?;
+    let request = &mut transaction.request;
+    match action {
+        HttpAction::SetMethod(_) => request.set_method(&text),
+        HttpAction::SetPath(_) | HttpAction::ReplacePath(..) => request.set_path(&text),
+        HttpAction::SetPathq(_) | HttpAction::ReplacePathq(..) => request.set_path_and_query(&text),
+        HttpAction::SetQuery(_) => request.set_query(text.strip_prefix(b"?").unwrap_or(&text)),
+        _ => request.set_target(&text),
     }
+    Ok(())
 }
 
 fn delete_header(headers: &mut Headers, matching: &HeaderMatch) {
@@ -344,33 +418,6 @@ fn replace_each(regex: &sample::Regex, template: &[u8], value: &[u8]) -> Option<
         })
         .collect();
     changed.then(|| parts.join(&b", "[..]))
-}
-
-/// Sets a variable as `set-var` and `set-var-fmt` do.
-pub fn set_variable(transaction: &Transaction, set: &SetVariable, options: Options) {
-    let value = match &set.value {
-        VariableValue::Expr(expr) => expr.evaluate(transaction, options).value().map(Value::into_static),
-        VariableValue::Format(format) => Some(Value::str(format.to_vec(transaction))),
-    };
-    // An expression without a result leaves the variable as it is.
-    let Some(value) = value else { return };
-    let old = transaction.variable(&set.name);
-    if set.conditions.iter().all(|condition| set_condition(*condition).allows_for(&set.name, old.as_ref(), &value)) {
-        transaction.set_variable(&set.name, value);
-    }
-}
-
-fn set_condition(condition: VariableCondition) -> SetCondition {
-    match condition {
-        VariableCondition::Exists => SetCondition::IfExists,
-        VariableCondition::NotExists => SetCondition::IfNotExists,
-        VariableCondition::Empty => SetCondition::IfEmpty,
-        VariableCondition::NotEmpty => SetCondition::IfNotEmpty,
-        VariableCondition::Set => SetCondition::IfSet,
-        VariableCondition::NotSet => SetCondition::IfNotSet,
-        VariableCondition::Greater => SetCondition::IfGreater,
-        VariableCondition::Less => SetCondition::IfLess,
-    }
 }
 
 /// `set-src` and its siblings.

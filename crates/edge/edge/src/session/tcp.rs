@@ -7,13 +7,15 @@ use sample::{Context, Direction, Options, Outcome};
 
 use super::{
     http::{self, Session},
-    rules::{set_address, set_variable},
+    logging,
+    rules::set_address,
     transaction::{ClientSide, Transaction},
     upstream::{Attempts, Unreachable, Wanted, Watch, reach, resolve_backend},
 };
 use crate::{
     live::Instance,
     tunnel::{self, TunnelEnd, TunnelSetup, TunnelTimeouts},
+    variables,
     worker::Worker,
 };
 
@@ -71,7 +73,7 @@ fn run(transaction: &Transaction, rules: &[Rule<TcpAction>], options: Options) -
 
 fn change(transaction: &Transaction, action: &TcpAction, options: Options) {
     match action {
-        TcpAction::SetVar(set) => set_variable(transaction, set, options),
+        TcpAction::SetVar(set) => variables::set(transaction, set, options),
         TcpAction::UnsetVar(name) => {
             transaction.unset_variable(name);
         }
@@ -211,6 +213,7 @@ async fn connect_and_tunnel(
             return;
         }
     };
+    logging::log_early(&session.worker, transaction, transaction.timeline.connected);
     let (front, back) = (&session.side.frontend.settings().timeouts, &backend.settings().timeouts);
     let setup = TunnelSetup {
         pool: &session.worker.buffers,

@@ -248,12 +248,16 @@ pub struct Transaction {
     pub tunnel_timeout: Cell<Option<Duration>>,
     /// Priority class and offset in queues.
     pub priority: Cell<(i64, i64)>,
+    /// `strict-mode off`: what rules rewrite may fail without a word, until the set's end.
+    pub soft_rewrites: bool,
     /// `disable-l7-retry`.
     pub l7_retry_disabled: Cell<bool>,
     /// Made at its first use.
     pub unique_id: OnceCell<Vec<u8>>,
     /// Where the rule stands that ended it.
     pub last_rule: RefCell<Option<haproxycfg::model::Location>>,
+    /// Whether it was logged before its end (`option logasap`).
+    pub logged: bool,
     /// Number of the log line of the frontend.
     pub log_counter: u64,
     /// State of the random numbers of this transaction.
@@ -310,9 +314,11 @@ impl Transaction {
             server_timeout: Cell::new(None),
             tunnel_timeout: Cell::new(None),
             priority: Cell::new((0, 0)),
+            soft_rewrites: false,
             l7_retry_disabled: Cell::new(false),
             unique_id: OnceCell::new(),
             last_rule: RefCell::new(None),
+            logged: false,
             log_counter: 0,
             random: Cell::new(random),
         }

@@ -138,6 +138,12 @@ pub async fn reach(
     is_http: bool,
 ) -> Result<Upstream, Unreachable> {
     let Some(proxy) = transaction.backend.clone() else { return Err(Unreachable::NoServer) };
+    if let Some(server) = &proxy.direct
+        && wanted.forced.is_none()
+        && attempts.slot.is_none()
+    {
+        return Box::pin(reach_direct(worker, transaction, &proxy, server, attempts, watch)).await;
+    }
     loop {
         let slot = match attempts.slot.take() {
             Some(slot) => slot,
@@ -177,6 +183,68 @@ pub async fn reach(
     }
 }
 
+/// Opens a connection where `dispatch` or `option transparent` lead; nothing is chosen, so there is no server to name.
+async fn reach_direct(
+    worker: &Worker,
+    transaction: &mut Transaction,
+    proxy: &Arc<LiveProxy>,
+    server: &Arc<LiveServer>,
+    attempts: &mut Attempts,
+    watch: &mut Watch<'_>,
+) -> Result<Upstream, Unreachable> {
+    let traffic = proxy.backend.traffic.of(worker.index);
+    transaction.server = None;
+    transaction.timeline.dequeued = Some(Instant::now());
+    loop {
+        let unreachable = match open(worker, transaction, proxy, server, watch).await {
+            Ok(stream) => {
+                transaction.timeline.connected = Some(Instant::now());
+                traffic.connects.increment();
+                let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
+                let connection = ServerConnection::new(wire, Arc::clone(server));
+                return Ok(Upstream { connection, slot: None, reused: false });
+            }
+            Err(failure @ (Unreachable::Refused(_) | Unreachable::ConnectTimeout)) => failure,
+            Err(other) => return Err(other),
+        };
+        let failure = match unreachable {
+            Unreachable::ConnectTimeout => Failure::ConnectionTimeout,
+            _ => Failure::ConnectionError,
+        };
+        let retry = proxy.retry.decide(&RetrySituation {
+            failed_before: attempts.failed,
+            failure,
+            server_state: balance::OperationalState::Running,
+            active_servers: 1,
+            is_forced: false,
+            even_if_down: true,
+            reused_connection: false,
+        });
+        let (Retry::SameServer(time) | Retry::Redispatch(time)) = retry else {
+            traffic.connection_errors.increment();
+            return Err(unreachable);
+        };
+        traffic.retries.increment();
+        attempts.failed += 1;
+        transaction.retries += 1;
+        wait(time, watch).await?;
+    }
+}
+
+/// Lets the time before another attempt pass.
+async fn wait(milliseconds: u64, watch: &mut Watch<'_>) -> Result<(), Unreachable> {
+    if milliseconds == 0 {
+        return Ok(());
+    }
+    let mut deadline = Deadline::default();
+    deadline.set(Some(Instant::now() + Duration::from_millis(milliseconds)));
+    poll_fn(|context| match watch.poll(context) {
+        Poll::Ready(ended) => Poll::Ready(Err(ended)),
+        Poll::Pending => deadline.poll(context).map(Ok),
+    })
+    .await
+}
+
 /// Does what was decided after a failed attempt: keeps or frees the slot, counts and waits.
 ///
 /// # Errors
@@ -193,41 +261,30 @@ pub async fn retry_or_give_up(
     watch: &mut Watch<'_>,
     failure: Unreachable,
 ) -> Result<(), Unreachable> {
-    let wait = match retry {
+    let time = match retry {
         Retry::GiveUp => {
             drop(slot);
             return Err(failure);
         }
-        Retry::SameServer(wait) => {
+        Retry::SameServer(time) => {
             proxy.with_farm(|farm| farm.count_retry(slot.server));
             if let Some(server) = proxy.servers.get(slot.server.index()) {
                 server.side.traffic.of(worker.index).retries.increment();
             }
             proxy.backend.traffic.of(worker.index).retries.increment();
             attempts.slot = Some(slot);
-            wait
+            time
         }
-        Retry::Redispatch(wait) => {
+        Retry::Redispatch(time) => {
             wanted.avoid = Some(slot.server);
             wanted.forced = None;
             drop(slot);
-            wait
+            time
         }
     };
     attempts.failed += 1;
     transaction.retries += 1;
-    if wait > 0 {
-        let mut deadline = Deadline::default();
-        deadline.set(Some(Instant::now() + Duration::from_millis(wait)));
-        let ended = poll_fn(|context| match watch.poll(context) {
-            Poll::Ready(ended) => Poll::Ready(Some(ended)),
-            Poll::Pending => deadline.poll(context).map(|()| None),
-        });
-        if let Some(ended) = ended.await {
-            return Err(ended);
-        }
-    }
-    Ok(())
+    wait(time, watch).await
 }
 
 /// Asks the retry policy.
@@ -469,17 +526,23 @@ async fn write_when_ready(stream: &Stream, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Where a server is for this client: `server s1 10.0.0.1` without a port takes the client's.
+/// Where a server is for this client: `server s1 10.0.0.1` without a port takes the client's, and `server s1 :80` without
+/// an address the one that the client connected to.
 fn destination(transaction: &Transaction, server: &LiveServer) -> Target {
     let target = server.target();
     let Target::Inet(address) = target else { return target };
-    let client_port = || transaction.destination().map_or(0, |destination| destination.port());
+    let wanted = || transaction.destination();
+    let client_port = || wanted().map_or(0, |destination| destination.port());
     let port = match server.config.port {
         ServerPort::Fixed(_) => address.port(),
         ServerPort::Same => client_port(),
         ServerPort::Offset(offset) => u16::try_from(i32::from(client_port()) + offset).unwrap_or(0),
     };
-    Target::Inet(SocketAddr::new(address.ip(), port))
+    let ip = match address.ip() {
+        ip if ip.is_unspecified() => wanted().map_or(ip, |destination| destination.ip()),
+        ip => ip,
+    };
+    Target::Inet(SocketAddr::new(ip, port))
 }
 
 fn proxy_header(transaction: &Transaction, version: SendProxy) -> Vec<u8> {

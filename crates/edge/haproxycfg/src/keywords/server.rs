@@ -84,6 +84,14 @@ impl Default for ServerDraft {
     }
 }
 
+impl Server {
+    /// A server at an address of which nothing else is known: where `dispatch` and `option transparent` lead.
+    #[must_use]
+    pub fn at(address: ServerAddress, port: ServerPort) -> Self {
+        Self { address, port, ..ServerDraft::default().server }
+    }
+}
+
 /// `server`. A server whose line is wrong is declared all the same, so that other lines may refer to it.
 pub fn server(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let place = |problem: Problem| problem.prefix(Prefix::Place);

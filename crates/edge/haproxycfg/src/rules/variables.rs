@@ -1,12 +1,12 @@
 //! `set-var`, `set-var-fmt` and `unset-var`, wherever they may stand.
 
-use sample::LogFormatOptions;
+use sample::{LogFormatOptions, SetCondition};
 
 use super::{ruleset::Ruleset, words::wrong};
 use crate::{
     diagnostics::Problem,
     line::Line,
-    model::{SetVariable, VariableCondition, VariableValue},
+    model::{SetVariable, VariableValue},
     scope::Scope,
 };
 
@@ -42,21 +42,11 @@ fn parenthesized(line: &Line, index: usize) -> Result<(&str, Vec<&str>), Problem
     Ok((name, parts.take_while(|condition| !condition.is_empty()).collect()))
 }
 
-fn condition(word: &str, index: usize) -> Result<VariableCondition, Problem> {
-    let known = [
-        ("ifexists", VariableCondition::Exists),
-        ("ifnotexists", VariableCondition::NotExists),
-        ("ifempty", VariableCondition::Empty),
-        ("ifnotempty", VariableCondition::NotEmpty),
-        ("ifset", VariableCondition::Set),
-        ("ifnotset", VariableCondition::NotSet),
-        ("ifgt", VariableCondition::Greater),
-        ("iflt", VariableCondition::Less),
-    ];
-    known.iter().find(|(name, _)| *name == word).map(|(_, condition)| *condition).ok_or_else(|| {
+fn condition(word: &str, index: usize) -> Result<SetCondition, Problem> {
+    SetCondition::parse(word.as_bytes()).ok_or_else(|| {
         wrong(format!("unknown condition \"{word}\""), index)
             .expected("ifexists, ifnotexists, ifempty, ifnotempty, ifset, ifnotset, ifgt or iflt")
-            .nearest(word, known.iter().map(|(name, _)| *name))
+            .nearest(word, SetCondition::WORDS.iter().map(|(name, _)| *name))
     })
 }
 

@@ -171,6 +171,10 @@ impl Session {
                 transaction.terminate(b'P', b'R');
                 self.answer_error(transaction, 400).await
             }
+            Verdict::RewriteFailed => {
+                transaction.timeline.request = None;
+                self.internal_error(transaction, b'R').await
+            }
             Verdict::SilentDrop => {
                 transaction.terminate(b'P', b'R');
                 crate::session::silent_drop(&self.client.stream);

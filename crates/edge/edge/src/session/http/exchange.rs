@@ -135,7 +135,17 @@ impl Session {
             let stale = upstream.reused && matches!(end, HeadEnd::Empty) && method.is_idempotent();
             let Upstream { connection, slot, reused } = upstream;
             drop(connection);
-            let Some(slot) = slot else { return Box::pin(self.answer_head_end(transaction, &end, reused)).await };
+            let Some(slot) = slot else {
+                // Without a choice of servers there is only the same place again.
+                if may_resend && backend.retry.retry_on.contains(failure) && attempts.failed < backend.retry.retries {
+                    backend.backend.traffic.of(self.worker.index).retries.increment();
+                    attempts.failed += 1;
+                    transaction.retries += 1;
+                    transaction.resent = true;
+                    continue;
+                }
+                return Box::pin(self.answer_head_end(transaction, &end, reused)).await;
+            };
             if may_resend && stale && attempts.failed == 0 {
                 // A kept connection that its server closed at the same moment: nobody's fault (RFC 9110 section 9.2.2).
                 attempts.slot = Some(slot);
@@ -220,7 +230,9 @@ impl Session {
         replay: Option<&[u8]>,
     ) {
         let settings = backend.settings();
-        if let Some(name) = &settings.http_send_name_header {
+        if let Some(name) = &settings.http_send_name_header
+            && transaction.server.is_some()
+        {
             let server = Arc::clone(&upstream.connection.server);
             transaction.request.headers.set(name.as_bytes(), server.config.name.as_bytes());
         }

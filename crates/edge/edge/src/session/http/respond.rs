@@ -13,7 +13,7 @@ use crate::{
     session::{
         body::{BodyPump, PumpFailure},
         context::wall_clock,
-        cookie, reply,
+        cookie, logging, reply,
         rules::{self, Phase, Verdict},
         tcp::{self, TcpVerdict},
         transaction::Transaction,
@@ -91,7 +91,11 @@ impl Session {
         } else {
             http::enforce_response_framing(&mut transaction.response, method);
         }
-        self.write_head(transaction, backend.settings(), client_keeps);
+        if !self.after_response(transaction, backend.settings()) {
+            return Box::pin(self.internal_error(transaction, b'H')).await;
+        }
+        self.write_head(transaction, client_keeps);
+        logging::log_early(&self.worker, transaction, transaction.timeline.response);
         let server_limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
         let mut down = BodyPump::new(length, &server_limits, decode);
         let tune = &self.instance.config.global.tune;
@@ -165,6 +169,7 @@ impl Session {
             }
             match rules::run(transaction, &settings.http_response, 0, Phase::Response) {
                 Verdict::Continue | Verdict::Allow | Verdict::WaitForBody { .. } | Verdict::EarlyHints { .. } => {}
+                Verdict::RewriteFailed => return Some(self.internal_error(transaction, b'H').await),
                 Verdict::Deny(reply) => {
                     self.count_denied_response(transaction, backend);
                     transaction.terminate(b'P', b'H');
@@ -198,18 +203,51 @@ impl Session {
         None
     }
 
-    /// Puts the response's head behind what the client is to be sent, after the `http-after-response` rules.
-    fn write_head(&mut self, transaction: &mut Transaction, backend: &Proxy, keeps: bool) {
-        let frontend = Arc::clone(&self.side.frontend);
-        for rules in [&backend.http_after_response, &frontend.settings().http_after_response] {
+    /// Runs the `http-after-response` rules; false when one of them failed.
+    fn after_response(&self, transaction: &mut Transaction, backend: &Proxy) -> bool {
+        let frontend = self.side.frontend.settings();
+        for rules in [&backend.http_after_response, &frontend.http_after_response] {
             // What was no request has no rules.
-            if !rules.is_empty() && !transaction.bad_request {
-                rules::run(transaction, rules, 0, Phase::Response);
+            if !rules.is_empty()
+                && !transaction.bad_request
+                && matches!(rules::run(transaction, rules, 0, Phase::Response), Verdict::RewriteFailed)
+            {
+                return false;
             }
-            if std::ptr::eq(backend, frontend.settings()) {
+            if std::ptr::eq(backend, frontend) {
                 break;
             }
         }
+        true
+    }
+
+    /// Answers that something went wrong here, with a page that no rule changes any more.
+    pub(super) async fn internal_error(&mut self, transaction: &mut Transaction, phase: u8) -> Next {
+        transaction.terminate(b'P', phase);
+        self.count_internal_error(transaction);
+        if phase == b'H' {
+            transaction.timeline.response = None;
+        }
+        self.answer_error(transaction, 500).await
+    }
+
+    fn count_internal_error(&self, transaction: &Transaction) {
+        let worker = self.worker.index;
+        let frontend = &self.side.frontend;
+        frontend.frontend.traffic.of(worker).internal_errors.increment();
+        if let Some(listener) = frontend.listeners.get(self.side.listener) {
+            listener.side.traffic.of(worker).internal_errors.increment();
+        }
+        if let Some(backend) = &transaction.backend {
+            backend.backend.traffic.of(worker).internal_errors.increment();
+        }
+        if let Some(server) = &transaction.server {
+            server.side.traffic.of(worker).internal_errors.increment();
+        }
+    }
+
+    /// Puts the response's head behind what the client is to be sent.
+    fn write_head(&mut self, transaction: &mut Transaction, keeps: bool) {
         transaction.status = transaction.response.status();
         transaction.response.set_version(http::Version::Http11);
         let connection: &[(&[u8], &[u8])] = match (keeps, transaction.client_version) {
@@ -342,6 +380,7 @@ impl Session {
         let before = self.client.output.len();
         transaction.response.write_to(&mut self.client.output);
         transaction.bytes_out += (self.client.output.len() - before) as u64;
+        logging::log_early(&self.worker, transaction, transaction.timeline.response);
         if self.flush().await.is_err() {
             transaction.terminate(b'C', b'D');
             return Next::Close;
@@ -406,8 +445,17 @@ impl Session {
             && request_ended
             && !closing
             && !self.is_leaving();
+        let page;
+        let mut body = body;
+        if !self.after_response(transaction, backend.settings()) {
+            if transaction.response.status() != 500 {
+                self.count_internal_error(transaction);
+            }
+            page = reply::error_page(transaction, 500);
+            body = &page;
+        }
         transaction.response.headers.remove(b"connection");
-        self.write_head(transaction, backend.settings(), keeps);
+        self.write_head(transaction, keeps);
         if !transaction.is_head() {
             self.client.output.extend_from_slice(body);
             transaction.bytes_out += body.len() as u64;

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use sample::SetCondition;
+
 use super::{accept, proxy, warnings};
 use crate::model::{
     AddressPart, BackendTarget, CheckExpectation, CheckStep, CookieMode, ErrorReply, HeaderMatch, HttpAction,
     LogDestination, LogLineFormat, NormalizeUri, Password, Proxy, RedirectKind, Reply, ReplyBody, ServerTarget,
-    StringMatch, TcpAction, TimeoutKind, TimeoutValue, VariableCondition, VariableValue,
+    StringMatch, TcpAction, TimeoutKind, TimeoutValue, VariableValue,
 };
 
 /// A frontend with these lines, and a backend `be`.
@@ -179,7 +181,7 @@ fn request_actions() {
 fn variables() {
     let HttpAction::SetVar(variable) = request("set-var(txn.a,ifnotset,ifgt) path,lower") else { panic!() };
     assert_eq!((variable.name.scope(), variable.name.name()), (sample::Scope::Transaction, "a"));
-    assert_eq!(variable.conditions, [VariableCondition::NotSet, VariableCondition::Greater]);
+    assert_eq!(variable.conditions, [SetCondition::IfNotSet, SetCondition::IfGreater]);
     assert!(matches!(variable.value, VariableValue::Expr(_)));
     let HttpAction::SetVar(variable) = request("set-var-fmt(txn.a) x%[path]") else { panic!() };
     assert!(matches!(variable.value, VariableValue::Format(_)));

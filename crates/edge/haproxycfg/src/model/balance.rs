@@ -1,0 +1,76 @@
+//! `balance` and `hash-type`.
+
+/// `balance` and `hash-type`.
+#[derive(Clone, Debug, Default)]
+pub struct Balance {
+    /// Which server is chosen.
+    pub algorithm: Algorithm,
+    /// `hash-type` method: consistent, or map-based.
+    pub consistent: bool,
+    /// `hash-type` function.
+    pub function: HashFunction,
+    /// `hash-type ... avalanche`.
+    pub avalanche: bool,
+    /// `hash-balance-factor`: percent; 0 is off.
+    pub hash_balance_factor: u32,
+}
+
+/// `balance`'s algorithms.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// `roundrobin`.
+    #[default]
+    RoundRobin,
+    /// `static-rr`.
+    StaticRoundRobin,
+    /// `leastconn`.
+    LeastConnections,
+    /// `first`.
+    First,
+    /// `source`.
+    Source,
+    /// `uri`.
+    Uri {
+        /// `whole`.
+        whole: bool,
+        /// `len`: bytes; 0 is all.
+        len: usize,
+        /// `depth`: slashes; 0 is all.
+        depth: usize,
+        /// `path-only`.
+        path_only: bool,
+    },
+    /// `url_param`.
+    UrlParam {
+        /// The parameter.
+        name: String,
+        /// `check_post`.
+        check_post: bool,
+    },
+    /// `hdr()`.
+    Header {
+        /// The field.
+        name: String,
+        /// `use_domain_only`.
+        use_domain_only: bool,
+    },
+    /// `random()`.
+    Random {
+        /// Draws.
+        draws: u32,
+    },
+}
+
+/// `hash-type` functions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HashFunction {
+    /// `sdbm`.
+    #[default]
+    Sdbm,
+    /// `djb2`.
+    Djb2,
+    /// `wt6`.
+    Wt6,
+    /// `crc32`.
+    Crc32,
+}

@@ -1,0 +1,93 @@
+//! Listening sockets.
+
+use std::{net::SocketAddr, time::Duration};
+
+use super::{CliLevel, Identity, Location};
+
+/// A listening socket.
+#[derive(Clone, Debug, Default)]
+pub struct Bind {
+    /// Where it is in the configuration.
+    pub location: Location,
+    /// Address.
+    pub address: BindAddress,
+    /// `name`.
+    pub name: Option<String>,
+    /// `id`.
+    pub id: Option<u32>,
+    /// How workers share it.
+    pub accept: AcceptMode,
+    /// `accept-proxy`.
+    pub accept_proxy: bool,
+    /// `accept-netscaler-cip` is refused by the parser.
+    /// `maxconn`.
+    pub maxconn: Option<u32>,
+    /// `backlog`.
+    pub backlog: Option<u32>,
+    /// `interface`.
+    pub interface: Option<String>,
+    /// `transparent`.
+    pub transparent: bool,
+    /// `v4v6`, `v6only`.
+    pub v6only: Option<bool>,
+    /// `tfo`.
+    pub tfo: bool,
+    /// `defer-accept`.
+    pub defer_accept: bool,
+    /// `mss`.
+    pub mss: Option<u32>,
+    /// `tcp-ut`.
+    pub tcp_user_timeout: Option<Duration>,
+    /// `nice`.
+    pub nice: i32,
+    /// `mode`, `user`, `group`, `uid`, `gid` of a unix socket.
+    pub unix: UnixOptions,
+    /// `level` (stats sockets).
+    pub level: Option<CliLevel>,
+    /// `process`/`thread`: workers that serve it; empty is all.
+    pub threads: Vec<u32>,
+}
+
+/// Ownership and mode of a unix socket.
+#[derive(Clone, Debug, Default)]
+pub struct UnixOptions {
+    /// `prefix` (only `unix-bind`).
+    pub prefix: Option<String>,
+    /// `mode`: octal.
+    pub mode: Option<u32>,
+    /// `user` or `uid`.
+    pub user: Option<Identity>,
+    /// `group` or `gid`.
+    pub group: Option<Identity>,
+}
+
+/// Where to listen or to connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BindAddress {
+    /// TCP.
+    Inet(SocketAddr),
+    /// `unix@path` or a path.
+    Unix(String),
+    /// `abns@name`.
+    Abstract(String),
+    /// `fd@N`.
+    Descriptor(i32),
+}
+
+impl Default for BindAddress {
+    fn default() -> Self {
+        Self::Descriptor(-1)
+    }
+}
+
+/// How workers share a listening socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AcceptMode {
+    /// A socket for each worker; the kernel spreads connections by hash.
+    #[default]
+    Reuseport,
+    /// One socket, exclusive wake-up.
+    Shared,
+    /// One acceptor gives each connection to the worker with the fewest.
+    Dispatch,
+}

@@ -1,0 +1,94 @@
+//! The `global` section.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{LogTarget, SetVariable, StatsSocket, Tune, UnixOptions};
+
+/// Process-wide settings.
+#[derive(Clone, Debug, Default)]
+pub struct Global {
+    /// `nbthread`: workers; `None` means one per usable core.
+    pub nbthread: Option<u32>,
+    /// `cpu-map`: cores by worker, from 1; 0 stands for all workers.
+    pub cpu_map: Vec<(u32, Vec<usize>)>,
+    /// `maxconn`: connections of the process.
+    pub maxconn: Option<u32>,
+    /// `maxconnrate`, `maxsessrate`: per second; 0 is no limit.
+    pub maxconnrate: u32,
+    /// Sessions a second; 0 is no limit.
+    pub maxsessrate: u32,
+    /// `daemon`.
+    pub daemon: bool,
+    /// `master-worker`.
+    pub master_worker: bool,
+    /// `pidfile`.
+    pub pidfile: Option<String>,
+    /// `user` or `uid`.
+    pub user: Option<Identity>,
+    /// `group` or `gid`.
+    pub group: Option<Identity>,
+    /// `chroot`.
+    pub chroot: Option<String>,
+    /// `ulimit-n`.
+    pub ulimit_n: Option<u64>,
+    /// `set-dumpable`.
+    pub set_dumpable: bool,
+    /// `node`, or the host's name.
+    pub node: Option<String>,
+    /// `description`.
+    pub description: Option<String>,
+    /// `localpeer`.
+    pub localpeer: Option<String>,
+    /// `log` lines.
+    pub logs: Vec<LogTarget>,
+    /// `log-tag`.
+    pub log_tag: Option<String>,
+    /// `log-send-hostname`; empty text (no argument) is the name of the machine.
+    pub log_send_hostname: Option<String>,
+    /// `stats socket` lines.
+    pub stats_sockets: Vec<StatsSocket>,
+    /// `stats timeout`.
+    pub stats_timeout: Option<Duration>,
+    /// `stats maxconn`.
+    pub stats_maxconn: Option<u32>,
+    /// `hard-stop-after`.
+    pub hard_stop_after: Option<Duration>,
+    /// `grace`.
+    pub grace: Option<Duration>,
+    /// `spread-checks`: percent.
+    pub spread_checks: u32,
+    /// `max-spread-checks`.
+    pub max_spread_checks: Option<Duration>,
+    /// `server-state-base`, `server-state-file`.
+    pub server_state_base: Option<String>,
+    /// The global server state file.
+    pub server_state_file: Option<String>,
+    /// `set-var`, `set-var-fmt` on the proc scope.
+    pub set_vars: Vec<SetVariable>,
+    /// `setenv`, `presetenv` and so on have acted on this environment while parsing.
+    pub environment: BTreeMap<String, String>,
+    /// `default-path` and others that only steer the parser are not kept.
+    /// The `tune.*` settings.
+    pub tune: Tune,
+    /// `external-check` allowed.
+    pub external_check: bool,
+    /// `strict-limits`.
+    pub strict_limits: bool,
+    /// `zero-warning`.
+    pub zero_warning: bool,
+    /// `quiet`.
+    pub quiet: bool,
+    /// `unix-bind` defaults.
+    pub unix_bind: UnixOptions,
+    /// `h1-case-adjust` and its file: from lower case to wanted case.
+    pub h1_case_adjust: BTreeMap<String, String>,
+}
+
+/// A user or group by name or number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// Looked up at start.
+    Name(String),
+    /// As it is.
+    Number(u32),
+}

@@ -1,0 +1,181 @@
+//! Actions of the HTTP rule sets.
+
+use std::time::Duration;
+
+use sample::{Expression as Expr, LogFormat};
+
+use super::{AddressPart, Redirect, Reply, SetVariable};
+
+/// Actions of `http-request`, `http-response` and `http-after-response`. The parser refuses those that do not belong.
+#[derive(Clone, Debug)]
+pub enum HttpAction {
+    /// `allow`.
+    Allow,
+    /// `deny`.
+    Deny(Reply),
+    /// `tarpit`.
+    Tarpit(Reply),
+    /// `reject`.
+    Reject,
+    /// `silent-drop`.
+    SilentDrop,
+    /// `return`.
+    Return(Reply),
+    /// `redirect`.
+    Redirect(Redirect),
+    /// `auth`.
+    Auth {
+        /// `realm`.
+        realm: Option<String>,
+    },
+    /// `add-header`.
+    AddHeader(String, LogFormat),
+    /// `set-header`.
+    SetHeader(String, LogFormat),
+    /// `del-header`.
+    DelHeader(HeaderMatch),
+    /// `replace-header`.
+    ReplaceHeader {
+        /// The field.
+        name: String,
+        /// What to match in the whole value.
+        regex: sample::Regex,
+        /// Text with `\1` references, as a log-format string.
+        format: LogFormat,
+    },
+    /// `replace-value`.
+    ReplaceValue {
+        /// The field.
+        name: String,
+        /// What to match in each comma-separated value.
+        regex: sample::Regex,
+        /// Text.
+        format: LogFormat,
+    },
+    /// `replace-path`.
+    ReplacePath(sample::Regex, LogFormat),
+    /// `replace-pathq`.
+    ReplacePathq(sample::Regex, LogFormat),
+    /// `replace-uri`.
+    ReplaceUri(sample::Regex, LogFormat),
+    /// `set-method`.
+    SetMethod(LogFormat),
+    /// `set-path`.
+    SetPath(LogFormat),
+    /// `set-pathq`.
+    SetPathq(LogFormat),
+    /// `set-query`.
+    SetQuery(LogFormat),
+    /// `set-uri`.
+    SetUri(LogFormat),
+    /// `set-status`.
+    SetStatus {
+        /// Status.
+        status: u16,
+        /// `reason`.
+        reason: Option<String>,
+    },
+    /// `set-var`, `set-var-fmt`.
+    SetVar(SetVariable),
+    /// `unset-var`.
+    UnsetVar(sample::VariableName),
+    /// `capture`.
+    Capture {
+        /// What.
+        expr: Expr,
+        /// Slot in the captures of the frontend.
+        slot: usize,
+        /// Bytes kept; `usize::MAX` when only the slot's own length limits them.
+        len: usize,
+    },
+    /// `set-log-level`; `None` is `silent`.
+    SetLogLevel(Option<u8>),
+    /// `set-nice` and `set-tos`, `set-mark`: by value.
+    SetTos(u8),
+    /// `set-mark`.
+    SetMark(u32),
+    /// `set-src`, `set-src-port`, `set-dst`, `set-dst-port`.
+    SetAddress(AddressPart, Expr),
+    /// `set-timeout server|tunnel`.
+    SetTimeout(TimeoutKind, TimeoutValue),
+    /// `strict-mode`.
+    StrictMode(bool),
+    /// `disable-l7-retry`.
+    DisableL7Retry,
+    /// `early-hint`.
+    EarlyHint(String, LogFormat),
+    /// `wait-for-body`.
+    WaitForBody {
+        /// `time`.
+        time: Duration,
+        /// `at-least`: bytes; 0 is the whole body or a full buffer.
+        at_least: usize,
+    },
+    /// `normalize-uri`.
+    NormalizeUri(NormalizeUri),
+    /// `use-service prometheus-exporter`.
+    PrometheusExporter,
+}
+
+/// `normalize-uri`'s normalizers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormalizeUri {
+    /// `fragment-encode`.
+    FragmentEncode,
+    /// `fragment-strip`.
+    FragmentStrip,
+    /// `path-merge-slashes`.
+    PathMergeSlashes,
+    /// `path-strip-dot`.
+    PathStripDot,
+    /// `path-strip-dotdot`; `full`.
+    PathStripDotdot {
+        /// `full`.
+        full: bool,
+    },
+    /// `percent-decode-unreserved`; `strict`.
+    PercentDecodeUnreserved {
+        /// `strict`.
+        strict: bool,
+    },
+    /// `percent-to-uppercase`; `strict`.
+    PercentToUppercase {
+        /// `strict`.
+        strict: bool,
+    },
+    /// `query-sort-by-name`.
+    QuerySortByName,
+}
+
+/// What `set-timeout` changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeoutKind {
+    /// `server`.
+    Server,
+    /// `tunnel`.
+    Tunnel,
+}
+
+/// To what `set-timeout` changes it.
+#[derive(Clone, Debug)]
+pub enum TimeoutValue {
+    /// Known at parse.
+    Fixed(Duration),
+    /// Milliseconds from an expression.
+    Expr(Expr),
+}
+
+/// `del-header`'s matching.
+#[derive(Clone, Debug)]
+pub enum HeaderMatch {
+    /// The name.
+    Name(String),
+    /// `-m beg`.
+    Prefix(String),
+    /// `-m end`.
+    Suffix(String),
+    /// `-m sub`.
+    Contains(String),
+    /// `-m reg`.
+    Regex(sample::Regex),
+}

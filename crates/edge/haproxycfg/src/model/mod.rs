@@ -1,0 +1,82 @@
+//! What a checked configuration says: the typed result that the edge runs.
+//!
+//! Nothing here is raw text any more. Names have become indexes, defaults have been applied, expressions are
+//! compiled. A `listen` section is one [`Proxy`] with both sides, as in HAProxy.
+
+mod balance;
+mod bind;
+mod capture;
+mod check;
+mod cookie;
+mod global;
+mod http_action;
+mod logs;
+mod options;
+mod proxy;
+mod redirect;
+mod reply;
+mod rule;
+mod server;
+mod source;
+mod stats;
+mod switching;
+mod tcp_action;
+mod timeouts;
+mod tune;
+mod users;
+mod variable;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+pub use self::{
+    balance::{Algorithm, Balance, HashFunction},
+    bind::{AcceptMode, Bind, BindAddress, UnixOptions},
+    capture::{Capture, CaptureCookie},
+    check::{CheckConfig, CheckExpect, CheckExpectation, CheckStep, StringMatch},
+    cookie::{Cookie, CookieMode},
+    global::{Global, Identity},
+    http_action::{HeaderMatch, HttpAction, NormalizeUri, TimeoutKind, TimeoutValue},
+    logs::{LogDestination, LogLineFormat, LogTarget},
+    options::{ForwardFor, Options, RestrictNames},
+    proxy::{ConnectionMode, HttpReuse, LoadServerState, Mode, Proxy, ProxyKind, RetryOn, TcpKeepalive},
+    redirect::{Redirect, RedirectKind},
+    reply::{ErrorReply, Reply, ReplyBody},
+    rule::{AddressPart, Rule},
+    server::{InitAddr, ObserveLayer, OnError, SendProxy, Server, ServerAddress, ServerPort},
+    source::{SourceAddress, UseSource},
+    stats::{CliLevel, Stats, StatsSocket},
+    switching::{BackendTarget, PersistRule, ServerTarget, UseBackend, UseServer},
+    tcp_action::TcpAction,
+    timeouts::Timeouts,
+    tune::Tune,
+    users::{Password, User, Userlist},
+    variable::{SetVariable, VariableValue},
+};
+
+/// A place in the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Location {
+    /// File as given on the command line.
+    pub file: Arc<str>,
+    /// Line, from 1.
+    pub line: u32,
+}
+
+/// Index of a proxy in [`Config::proxies`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProxyIndex(pub u32);
+
+/// Index of a server in [`Proxy::servers`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerIndex(pub u32);
+
+/// A whole configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The `global` sections.
+    pub global: Global,
+    /// Every frontend, backend and listen section in order of appearance.
+    pub proxies: Vec<Proxy>,
+    /// `userlist` sections by name.
+    pub userlists: BTreeMap<String, Userlist>,
+}

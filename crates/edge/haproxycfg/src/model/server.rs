@@ -1,0 +1,165 @@
+//! `server` lines.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use super::{Location, ProxyIndex, ServerIndex, SourceAddress};
+
+/// A `server` line, `default-server` applied.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent keyword of the server line")]
+pub struct Server {
+    /// Where it is in the configuration.
+    pub location: Location,
+    /// Its name.
+    pub name: Arc<str>,
+    /// `id`, or the next free number in the backend.
+    pub id: u32,
+    /// Host name, when the address was given as one.
+    pub fqdn: Option<String>,
+    /// Address; `None` until a host name resolves (`init-addr none`).
+    pub address: ServerAddress,
+    /// How the port of the connection follows from the configuration.
+    pub port: ServerPort,
+    /// `weight`.
+    pub weight: u32,
+    /// `backup`.
+    pub backup: bool,
+    /// `disabled`.
+    pub disabled: bool,
+    /// `maxconn`; 0 is no limit.
+    pub maxconn: u32,
+    /// `minconn`; 0 is none.
+    pub minconn: u32,
+    /// `maxqueue`; 0 is no limit.
+    pub maxqueue: u32,
+    /// `slowstart`.
+    pub slowstart: Duration,
+    /// `cookie`: its value.
+    pub cookie: Option<String>,
+    /// `redir`.
+    pub redir: Option<String>,
+    /// `check`.
+    pub check: bool,
+    /// `inter`, `fastinter`, `downinter`.
+    pub inter: Duration,
+    /// See `inter`.
+    pub fastinter: Option<Duration>,
+    /// See `inter`.
+    pub downinter: Option<Duration>,
+    /// `rise`.
+    pub rise: u32,
+    /// `fall`.
+    pub fall: u32,
+    /// `port`: of checks.
+    pub check_port: Option<u16>,
+    /// `addr`: of checks.
+    pub check_address: Option<ServerAddress>,
+    /// `check-send-proxy`.
+    pub check_send_proxy: bool,
+    /// `check-via-socks4` and others are refused by the parser.
+    /// `observe`.
+    pub observe: Option<ObserveLayer>,
+    /// `on-error`.
+    pub on_error: OnError,
+    /// `error-limit`.
+    pub error_limit: u32,
+    /// `on-marked-down shutdown-sessions`.
+    pub on_marked_down_shutdown_sessions: bool,
+    /// `on-marked-up shutdown-backup-sessions`.
+    pub on_marked_up_shutdown_backup_sessions: bool,
+    /// `send-proxy`, `send-proxy-v2`.
+    pub send_proxy: Option<SendProxy>,
+    /// `source`.
+    pub source: Option<SourceAddress>,
+    /// `pool-max-conn`; -1 is no limit, 0 keeps none.
+    pub pool_max_conn: i32,
+    /// `pool-purge-delay`.
+    pub pool_purge_delay: Duration,
+    /// `pool-low-conn`.
+    pub pool_low_conn: u32,
+    /// `max-reuse`; -1 is no limit.
+    pub max_reuse: i32,
+    /// `init-addr` order.
+    pub init_addr: Vec<InitAddr>,
+    /// `resolve-prefer`.
+    pub prefer_ipv4: bool,
+    /// `tcp-ut`.
+    pub tcp_user_timeout: Option<Duration>,
+    /// `tfo`.
+    pub tfo: bool,
+    /// `track`: backend and server.
+    pub track: Option<(ProxyIndex, ServerIndex)>,
+    /// `proto` other than `h1` is refused by the parser.
+    /// `log-proto` and others belong to rings.
+    /// `non-stick`.
+    pub non_stick: bool,
+}
+
+/// Address of a server, without the port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerAddress {
+    /// Not resolved yet.
+    Unresolved,
+    /// IP.
+    Ip(IpAddr),
+    /// Path of a unix socket.
+    Unix(String),
+    /// Abstract unix socket.
+    Abstract(String),
+}
+
+/// Port of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerPort {
+    /// `:80`.
+    Fixed(u16),
+    /// None given: the port that the client connected to.
+    Same,
+    /// `:+10` or `:-10`: relative to the client's.
+    Offset(i32),
+}
+
+/// `init-addr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitAddr {
+    /// `last`.
+    Last,
+    /// `libc`.
+    Libc,
+    /// `none`.
+    None,
+    /// An address.
+    Ip(IpAddr),
+}
+
+/// `send-proxy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendProxy {
+    /// Version 1.
+    V1,
+    /// Version 2.
+    V2,
+}
+
+/// `observe`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObserveLayer {
+    /// Connections.
+    Layer4,
+    /// Responses.
+    Layer7,
+}
+
+/// `on-error`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// `fastinter`.
+    Fastinter,
+    /// `fail-check`.
+    #[default]
+    FailCheck,
+    /// `sudden-death`.
+    SuddenDeath,
+    /// `mark-down`.
+    MarkDown,
+}

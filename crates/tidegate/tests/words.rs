@@ -1,0 +1,219 @@
+//! Words of the configuration of which each changes one thing, played beside Debian's HAProxy.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::{net::SocketAddr, thread, time::Duration};
+
+use support::{Case, Edge, Wire, differences, without_bytes};
+
+fn get(front: SocketAddr, path: &str) -> u16 {
+    Wire::connect(front).get(path).status()
+}
+
+/// A value of 12,000 bytes in `txn.long`: twice of it is more than a buffer.
+macro_rules! long {
+    ($rest:literal) => {
+        concat!(
+            " http-request set-var(txn.hundred) str(0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789)\n",
+            " http-request set-var-fmt(txn.thousand) %[var(txn.hundred)]%[var(txn.hundred)]%[var(txn.hundred)]%[var(txn.hundred)]%[var(txn.hundred)]%[var(txn.hundred)]%[var(txn.hundred)]%[var(txn.hundred)]%[var(txn.hundred)]%[var(txn.hundred)]\n",
+            " http-request set-var-fmt(txn.long) %[var(txn.thousand)]%[var(txn.thousand)]%[var(txn.thousand)]%[var(txn.thousand)]%[var(txn.thousand)]%[var(txn.thousand)]%[var(txn.thousand)]%[var(txn.thousand)]%[var(txn.thousand)]%[var(txn.thousand)]%[var(txn.thousand)]%[var(txn.thousand)]\n ",
+            $rest,
+            "\n server s1 SERVER"
+        )
+    };
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "strict-mode: a rewrite of a request that does not fit",
+        lines: long!("http-request set-header X-One %[var(txn.long)]\n http-request set-header X-Two %[var(txn.long)]"),
+        play: |front| {
+            assert_eq!(get(front, "/"), 500);
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> -1/-1/-1/-1/N 500 N - - PR-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "strict-mode off: the rewrite is left out",
+        lines: long!(
+            "http-request strict-mode off\n http-request set-header X-One %[var(txn.long)]\n http-request set-header X-Two %[var(txn.long)]\n http-request return status 200 content-type text/plain lf-string \"%[req.hdr(X-One),length] %[req.hdr_cnt(X-Two)]\""
+        ),
+        play: |front| {
+            assert_eq!(Wire::connect(front).get("/").text(), "12000 0");
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/-1/-1/-1/N 200 N - - LR-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "strict-mode off ends with its set",
+        lines: long!(
+            "http-request strict-mode off\n http-response set-header X-One %[var(txn.long)]\n http-response set-header X-Two %[var(txn.long)]"
+        ),
+        play: |front| {
+            assert_eq!(get(front, "/"), 500);
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N 500 N - - PH-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "strict-mode of http-after-response",
+        lines: long!(
+            "http-after-response set-header X-One %[var(txn.long)]\n http-after-response set-header X-Two %[var(txn.long)]"
+        ),
+        play: |front| {
+            let answer = Wire::connect(front).get("/");
+            assert_eq!(answer.status(), 500);
+            assert_eq!(answer.field("x-one"), None, "nothing changes the page");
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N 500 N - - PH-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "strict-mode off of http-response",
+        lines: long!(
+            "http-response strict-mode off\n http-response set-header X-One %[var(txn.long)]\n http-response set-header X-Two %[var(txn.long)]"
+        ),
+        play: |front| {
+            let answer = Wire::connect(front).get("/");
+            assert_eq!(answer.field("x-one").unwrap().len(), 12_000);
+            assert_eq!((answer.field("x-two"), answer.text()), (None, "hello".to_owned()));
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 N - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "strict-mode: a path that does not fit",
+        lines: long!("http-request set-path /%[var(txn.long)]%[var(txn.long)]"),
+        play: |front| {
+            assert_eq!(get(front, "/"), 500);
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> -1/-1/-1/-1/N 500 N - - PR-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "logasap: when the head is there",
+        lines: "option logasap\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET /endless HTTP/1.1\r\nHost: a\r\n\r\n");
+            client.head();
+            thread::sleep(Duration::from_millis(100));
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/+N 200 +N - - ---- 1/1/1/1/0 0/0 "GET /endless HTTP/1.1""#,
+    },
+    Case {
+        name: "logasap: what has no response is logged at its end",
+        lines: "option logasap\n server s1 127.0.0.1:1 disabled",
+        play: |front| {
+            assert_eq!(get(front, "/"), 503);
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/-1/-1/-1/+N 503 +N - - SC-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "logasap: TCP, when the server is connected",
+        lines: "mode tcp\n option tcplog\n option logasap\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        },
+        expected: "CLIENT [DATE] site site/s1 N/N/+N +0 -- 1/1/1/1/0 0/0",
+    },
+    Case {
+        name: "logasap: in a format",
+        lines: "option logasap\n log-format \"%B %U\"\n server s1 127.0.0.1:1 disabled",
+        play: |front| {
+            assert_eq!(get(front, "/"), 503);
+        },
+        expected: "+N N",
+    },
+    Case {
+        name: "dispatch",
+        lines: "dispatch SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            assert_eq!((client.get("/").text(), client.get("/").status()), ("hello".to_owned(), 200));
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/N/N/N/N 200 N - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "dispatch: refused",
+        lines: "dispatch 127.0.0.1:1\n timeout connect 50ms\n retries 2\n option redispatch",
+        play: |front| {
+            assert_eq!(get(front, "/"), 503);
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/N/-1/-1/N 503 N - - SC-- 1/1/0/0/2 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "dispatch: the server does not answer",
+        lines: "dispatch SERVER",
+        play: |front| {
+            assert_eq!(get(front, "/gone"), 502);
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/N/N/-1/N 502 N - - SH-- 1/1/0/0/0 0/0 "GET /gone HTTP/1.1""#,
+    },
+    Case {
+        name: "dispatch: TCP",
+        lines: "mode tcp\n option tcplog\n log-format \"%s %si:%sp %ts %B\"\n dispatch SERVER",
+        play: |front| {
+            Wire::connect(front).ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        },
+        expected: "<NOSRV> CLIENT -- 43",
+    },
+    Case {
+        name: "dispatch is not asked where there is balancing",
+        lines: "balance roundrobin\n dispatch 127.0.0.1:1\n server s1 SERVER",
+        play: |front| {
+            assert_eq!(get(front, "/"), 200);
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 N - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "dispatch: a cookie still leads to its server",
+        lines: "dispatch 127.0.0.1:1\n cookie SRV insert\n server s1 SERVER cookie one",
+        play: |front| {
+            let answer = Wire::connect(front).ask("GET / HTTP/1.1\r\nHost: a\r\nCookie: SRV=one\r\n\r\n");
+            assert_eq!(answer.text(), "hello");
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 N - - --VN 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "transparent: where the client wanted to go",
+        lines: "option transparent\n http-request set-dst-port int(PORT)",
+        play: |front| {
+            assert_eq!(Wire::connect(front).get("/").text(), "hello");
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/N/N/N/N 200 N - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "transparent: TCP",
+        lines: "mode tcp\n option tcplog\n option transparent\n tcp-request connection set-dst-port int(PORT)",
+        play: |front| {
+            Wire::connect(front).ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        },
+        expected: "CLIENT [DATE] site site/<NOSRV> N/N/N 43 -- 1/1/0/0/0 0/0",
+    },
+    Case {
+        name: "a server without an address is where the client wanted to go",
+        lines: "http-request set-dst-port int(PORT)\n server s1 \"${NOTHING}:${NOTHING}\"",
+        play: |front| {
+            assert_eq!(Wire::connect(front).get("/").text(), "hello");
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 N - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "a server with a port alone",
+        lines: "server s1 :PORT",
+        play: |front| {
+            assert_eq!(Wire::connect(front).get("/").text(), "hello");
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 N - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+];
+
+#[test]
+fn words_have_their_effects() {
+    let wrong = differences(CASES, |config| Some(Edge::start_single(config)), str::to_owned);
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn haproxy_does_the_same() {
+    let wrong = differences(CASES, Edge::start_haproxy, without_bytes);
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
