@@ -146,6 +146,36 @@ const CASES: &[Case] = &[
         expected: "CLIENT [DATE] site site/s1 N/N/N 0 sD 1/1/0/0/0 0/0",
     },
     Case {
+        name: "TCP, client left the queue",
+        lines: "mode tcp\n option tcplog\n option abortonclose\n timeout queue 5s\n server s1 SERVER maxconn 1",
+        play: |front| {
+            let mut first = Wire::connect(front);
+            first.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+            thread::sleep(Duration::from_millis(100));
+            let mut second = Wire::connect(front);
+            second.send("hello");
+            thread::sleep(Duration::from_millis(100));
+            drop(second);
+            thread::sleep(Duration::from_millis(100));
+        },
+        expected: "CLIENT [DATE] site site/<NOSRV> N/-1/N 0 CQ 2/2/1/0/0 0/1",
+    },
+    Case {
+        name: "client left the queue",
+        lines: "option abortonclose\n timeout queue 5s\n server s1 SERVER maxconn 1",
+        play: |front| {
+            let mut first = Wire::connect(front);
+            first.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+            thread::sleep(Duration::from_millis(100));
+            let mut second = Wire::connect(front);
+            second.send("GET /queued HTTP/1.1\r\nHost: a\r\n\r\n");
+            thread::sleep(Duration::from_millis(100));
+            drop(second);
+            thread::sleep(Duration::from_millis(100));
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/N/-1/-1/N -1 0 - - CQ-- 2/2/1/0/0 0/1 "GET /queued HTTP/1.1""#,
+    },
+    Case {
         name: "bad request",
         lines: GOOD,
         play: |front| {

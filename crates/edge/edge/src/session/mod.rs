@@ -15,6 +15,7 @@ pub mod record;
 mod reply;
 mod rules;
 mod tcp;
+mod termination;
 mod transaction;
 mod upstream;
 mod wire;

@@ -10,11 +10,11 @@ use super::{
     logging,
     rules::set_address,
     transaction::{ClientSide, Transaction},
-    upstream::{Attempts, Unreachable, Wanted, Watch, reach, resolve_backend},
+    upstream::{Attempts, Wanted, Watch, reach, resolve_backend},
 };
 use crate::{
     live::Instance,
-    tunnel::{self, TunnelEnd, TunnelSetup, TunnelTimeouts},
+    tunnel::{self, TunnelSetup, TunnelTimeouts},
     variables,
     worker::Worker,
 };
@@ -202,14 +202,7 @@ async fn connect_and_tunnel(
     let upstream = match reached {
         Ok(upstream) => upstream,
         Err(why) => {
-            let (cause, phase) = match why {
-                Unreachable::NoServer | Unreachable::Refused(_) => (b'S', b'C'),
-                Unreachable::QueueFull | Unreachable::QueueTimeout => (b's', b'Q'),
-                Unreachable::ConnectTimeout => (b's', b'C'),
-                Unreachable::ClientGone => (b'C', b'C'),
-                Unreachable::Killed => (b'K', b'C'),
-            };
-            transaction.terminate(cause, phase);
+            transaction.end_unreachable(&why);
             return;
         }
     };
@@ -235,14 +228,7 @@ async fn connect_and_tunnel(
     transaction.bytes_out += report.bytes_down;
     session.worker.traffic().bytes_spliced.add(report.bytes_spliced);
     transaction.timeline.response = Some(Instant::now());
-    match report.end {
-        TunnelEnd::Closed { .. } => {}
-        TunnelEnd::ClientError(_) => transaction.terminate(b'C', b'D'),
-        TunnelEnd::ServerError(_) => transaction.terminate(b'S', b'D'),
-        TunnelEnd::ClientTimeout => transaction.terminate(b'c', b'D'),
-        TunnelEnd::ServerTimeout => transaction.terminate(b's', b'D'),
-        TunnelEnd::Killed => transaction.terminate(b'K', b'D'),
-    }
+    transaction.end_tunnel(&report.end);
 }
 
 /// Runs `tcp-request content` rules, waiting up to `inspect-delay` for bytes that they ask about.

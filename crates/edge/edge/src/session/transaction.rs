@@ -366,13 +366,6 @@ impl Transaction {
         }
     }
 
-    /// Ends with `termination` unless something ended it before.
-    pub fn terminate(&mut self, cause: u8, phase: u8) {
-        if self.termination == Termination::NORMAL {
-            self.termination = Termination::new(cause, phase);
-        }
-    }
-
     /// Whether the request, as far as it was parsed, must have no body in its response.
     #[must_use]
     pub fn is_head(&self) -> bool {

@@ -19,7 +19,7 @@ use crate::{
         transaction::Transaction,
         upstream::{Unreachable, Upstream, observe, was_shut},
     },
-    tunnel::{self, TunnelEnd, TunnelSetup, TunnelTimeouts},
+    tunnel::{self, TunnelSetup, TunnelTimeouts},
 };
 
 /// Bodies up to this many bytes are sent behind their head from one buffer.
@@ -406,14 +406,7 @@ impl Session {
         transaction.bytes_in += report.bytes_up;
         transaction.bytes_out += report.bytes_down;
         self.worker.traffic().bytes_spliced.add(report.bytes_spliced);
-        match report.end {
-            TunnelEnd::Closed { .. } => {}
-            TunnelEnd::ClientError(_) => transaction.terminate(b'C', b'D'),
-            TunnelEnd::ServerError(_) => transaction.terminate(b'S', b'D'),
-            TunnelEnd::ClientTimeout => transaction.terminate(b'c', b'D'),
-            TunnelEnd::ServerTimeout => transaction.terminate(b's', b'D'),
-            TunnelEnd::Killed => transaction.terminate(b'K', b'D'),
-        }
+        transaction.end_tunnel(&report.end);
         Next::Close
     }
 
@@ -543,14 +536,7 @@ impl Session {
 
     /// Says why there is no server.
     pub(super) async fn answer_unreachable(&mut self, transaction: &mut Transaction, why: &Unreachable) -> Next {
-        let (cause, phase) = match why {
-            Unreachable::NoServer | Unreachable::Refused(_) => (b'S', b'C'),
-            Unreachable::QueueFull | Unreachable::QueueTimeout => (b's', b'Q'),
-            Unreachable::ConnectTimeout => (b's', b'C'),
-            Unreachable::ClientGone => (b'C', if transaction.server.is_some() { b'C' } else { b'Q' }),
-            Unreachable::Killed => (b'K', b'C'),
-        };
-        transaction.terminate(cause, phase);
+        transaction.end_unreachable(why);
         match why {
             Unreachable::ClientGone => {
                 self.count_client_abort(transaction);

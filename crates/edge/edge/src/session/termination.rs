@@ -1,0 +1,42 @@
+//! How a session ended, as the log tells it: the first two letters of HAProxy's termination state, for TCP and HTTP alike.
+
+use super::{
+    transaction::{Termination, Transaction},
+    upstream::Unreachable,
+};
+use crate::tunnel::TunnelEnd;
+
+impl Transaction {
+    /// Ends because there is no connection to a server.
+    pub fn end_unreachable(&mut self, why: &Unreachable) {
+        let (cause, phase) = match why {
+            Unreachable::NoServer | Unreachable::Refused(_) => (b'S', b'C'),
+            Unreachable::QueueFull | Unreachable::QueueTimeout => (b's', b'Q'),
+            Unreachable::ConnectTimeout => (b's', b'C'),
+            // Who waits in a queue has no server yet.
+            Unreachable::ClientGone => (b'C', if self.server.is_some() { b'C' } else { b'Q' }),
+            Unreachable::Killed => (b'K', b'C'),
+        };
+        self.terminate(cause, phase);
+    }
+
+    /// Ends with its tunnel.
+    pub fn end_tunnel(&mut self, end: &TunnelEnd) {
+        let cause = match end {
+            TunnelEnd::Closed { .. } => return,
+            TunnelEnd::ClientError(_) => b'C',
+            TunnelEnd::ServerError(_) => b'S',
+            TunnelEnd::ClientTimeout => b'c',
+            TunnelEnd::ServerTimeout => b's',
+            TunnelEnd::Killed => b'K',
+        };
+        self.terminate(cause, b'D');
+    }
+
+    /// Ends with these letters unless something ended it before.
+    pub fn terminate(&mut self, cause: u8, phase: u8) {
+        if self.termination == Termination::NORMAL {
+            self.termination = Termination::new(cause, phase);
+        }
+    }
+}
