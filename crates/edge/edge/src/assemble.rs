@@ -160,7 +160,7 @@ impl Assembly<'_> {
             connections: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.connections)),
             idle: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.idle)),
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
-            shutdown_epoch: AtomicU64::new(0),
+            shutdown_epoch: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.shutdown_epoch)),
         }
     }
 }

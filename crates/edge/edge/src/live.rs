@@ -236,8 +236,9 @@ pub struct LiveServer {
     pub idle: Arc<Gauge>,
     /// `lastsess`: milliseconds since the process started, 0 for never.
     pub last_session_ms: AtomicU64,
-    /// Counts the times its sessions were ordered to shut down; sessions compare.
-    pub shutdown_epoch: AtomicU64,
+    /// Counts the times its sessions were ordered to shut down, with the last cause in the lowest byte; sessions
+    /// compare, also those that began before a reload.
+    pub shutdown_epoch: Arc<AtomicU64>,
 }
 
 /// Where a server is.
@@ -314,12 +315,28 @@ impl LiveServer {
         self.target_epoch.fetch_add(1, Relaxed);
     }
 
-    /// Ends every session that this server serves (`shutdown sessions server`, `on-marked-down shutdown-sessions`).
-    pub fn shut_sessions(&self) {
-        self.shutdown_epoch.fetch_add(1, Relaxed);
+    /// Ends every session that this server serves (`shutdown sessions server`, `on-marked-down shutdown-sessions`), with
+    /// this cause in their termination states.
+    pub fn shut_sessions(&self, cause: u8) {
+        let next = |epoch: u64| (((epoch >> 8) + 1) << 8) | u64::from(cause);
+        let _ = self.shutdown_epoch.fetch_update(Relaxed, Relaxed, |epoch| Some(next(epoch)));
         if let Some(wake) = self.process.wake_server.get() {
             wake(self.key);
         }
+    }
+
+    /// What [`LiveServer::shut_cause`] compares with.
+    #[must_use]
+    pub fn shut_mark(&self) -> u64 {
+        self.shutdown_epoch.load(Relaxed)
+    }
+
+    /// Why its sessions have been ordered to end since the mark was taken, if they have.
+    #[must_use]
+    pub fn shut_cause(&self, mark: u64) -> Option<u8> {
+        let epoch = self.shutdown_epoch.load(Relaxed);
+        let [cause, ..] = epoch.to_le_bytes();
+        (epoch != mark).then_some(cause)
     }
 }
 

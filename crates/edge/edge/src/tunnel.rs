@@ -20,6 +20,7 @@ use std::{
 };
 
 use crate::{
+    live::LiveServer,
     net::{
         Buffer, BufferPool, Deadline, Stream,
         splice::{Side, Splice, Spliced},
@@ -59,8 +60,8 @@ pub enum TunnelEnd {
     ClientTimeout,
     /// The server was silent for too long.
     ServerTimeout,
-    /// It was told to end.
-    Killed,
+    /// It was told to end, for this cause.
+    Killed(u8),
 }
 
 /// What went through.
@@ -89,6 +90,8 @@ pub struct TunnelSetup<'a> {
     pub pipe_size: usize,
     /// Who may end it.
     pub handle: &'a Handle,
+    /// Whose sessions may be told to end.
+    pub server: &'a LiveServer,
 }
 
 #[derive(Debug)]
@@ -176,10 +179,14 @@ pub async fn run(
     let mut client_first = None;
     let mut activity = Activity::new(Instant::now());
     let mut deadline = Deadline::default();
+    let shut_mark = setup.server.shut_mark();
     let end = poll_fn(|context| {
         setup.handle.listen(context);
         if setup.handle.order() == Order::Abort {
-            return Poll::Ready(TunnelEnd::Killed);
+            return Poll::Ready(TunnelEnd::Killed(b'K'));
+        }
+        if let Some(cause) = setup.server.shut_cause(shut_mark) {
+            return Poll::Ready(TunnelEnd::Killed(cause));
         }
         if !up.done
             && let Poll::Ready(Err(side)) = up.poll(client, server, &setup, context)

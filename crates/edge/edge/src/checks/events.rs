@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
 };
 
-use balance::{ConsoleLevel, Event, ServerId};
+use balance::{ConsoleLevel, Event, ServerId, ShutdownReason};
 use haproxycfg::model::{ProxyIndex, ServerIndex};
 use tokio::time::Instant;
 
@@ -61,9 +61,12 @@ pub fn farm_events(shared: Arc<Shared>, log: Arc<AdminLog>, board: Arc<CheckBoar
                 follow(&instance, &followers_of(&instance), proxy, server);
             }
         }
-        Event::ShutdownSessions { server, .. } => {
+        Event::ShutdownSessions { server, reason } => {
             if let Some(server) = proxy.servers.get(server.index()) {
-                server.shut_sessions();
+                server.shut_sessions(match reason {
+                    ShutdownReason::Down => b'D',
+                    ShutdownReason::Up => b'U',
+                });
             }
         }
         Event::CloseIdle { server } => {

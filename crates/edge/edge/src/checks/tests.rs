@@ -679,7 +679,7 @@ fn sessions_are_ended_when_servers_change() {
     ));
     let epoch = |ours: &Ours, place: usize| {
         let proxy = ours.instance.backend("b").unwrap();
-        proxy.servers[place].shutdown_epoch.load(std::sync::atomic::Ordering::Relaxed)
+        proxy.servers[place].shut_mark() >> 8
     };
     ours.check_until(|ours| ours.stats("b", "one").status.to_string() == "DOWN");
     assert_eq!((epoch(&ours, 0), epoch(&ours, 1)), (1, 0), "sessions of the server that went down");

@@ -207,6 +207,7 @@ async fn connect_and_tunnel(
         }
     };
     logging::log_early(&session.worker, transaction, transaction.timeline.connected);
+    let server = Arc::clone(&upstream.connection.server);
     let (front, back) = (&session.side.frontend.settings().timeouts, &backend.settings().timeouts);
     let setup = TunnelSetup {
         pool: &session.worker.buffers,
@@ -219,6 +220,7 @@ async fn connect_and_tunnel(
         splice_min: session.instance.config.global.tune.splice_min,
         pipe_size: session.instance.config.global.tune.pipesize,
         handle: &session.registered.handle,
+        server: &server,
     };
     let from_client = std::mem::take(&mut session.client.received);
     let mut connection = upstream.connection;

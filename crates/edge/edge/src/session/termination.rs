@@ -28,7 +28,7 @@ impl Transaction {
             TunnelEnd::ServerError(_) => b'S',
             TunnelEnd::ClientTimeout => b'c',
             TunnelEnd::ServerTimeout => b's',
-            TunnelEnd::Killed => b'K',
+            TunnelEnd::Killed(cause) => return self.terminate(*cause, b'-'),
         };
         self.terminate(cause, b'D');
     }

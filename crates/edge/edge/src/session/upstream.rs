@@ -6,7 +6,7 @@ use std::{
     io,
     net::SocketAddr,
     rc::Rc,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -566,10 +566,4 @@ pub fn resolve_backend(transaction: &Transaction, target: &BackendTarget) -> Opt
             transaction.instance.backend(&String::from_utf8_lossy(&name)).cloned()
         }
     }
-}
-
-/// Whether the server has been told to end its sessions since `epoch`.
-#[must_use]
-pub fn was_shut(server: &LiveServer, epoch: u64) -> bool {
-    server.shutdown_epoch.load(Relaxed) != epoch
 }

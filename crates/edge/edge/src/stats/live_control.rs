@@ -114,7 +114,7 @@ impl Control for LiveControl<'_> {
             ServerChange::HostName(_) => {
                 return Err(Refusal::new("set server <b>/<s> fqdn failed because no resolution is configured."));
             }
-            ServerChange::ShutSessions => live.shut_sessions(),
+            ServerChange::ShutSessions => live.shut_sessions(b'K'),
         }
         Ok(None)
     }

@@ -19,9 +19,7 @@ use crate::{
     session::{
         body::{BodyPump, PumpFailure},
         transaction::Transaction,
-        upstream::{
-            Attempts, Unreachable, Upstream, Wanted, Watch, after_failure, observe, reach, retry_or_give_up, was_shut,
-        },
+        upstream::{Attempts, Unreachable, Upstream, Wanted, Watch, after_failure, observe, reach, retry_or_give_up},
         wire::Wire,
     },
 };
@@ -51,7 +49,12 @@ enum HeadEnd {
     /// The client's body is malformed.
     ClientMalformed,
     /// It was told to end, because its server went down or by an administrator.
-    Killed(u8),
+    Killed {
+        /// Which of these, for the log.
+        cause: u8,
+        /// Whether the request had been received whole.
+        asked: bool,
+    },
 }
 
 /// Counts a request in its backend as long as it lives.
@@ -126,7 +129,7 @@ impl Session {
                 | HeadEnd::ClientCutOff
                 | HeadEnd::ClientTimeout
                 | HeadEnd::ClientMalformed
-                | HeadEnd::Killed(_) => {
+                | HeadEnd::Killed { .. } => {
                     return Box::pin(self.answer_head_end(transaction, &end, false)).await;
                 }
             };
@@ -264,8 +267,8 @@ impl Session {
         let server_limit = transaction.server_timeout.get().or(settings.timeouts.server);
         let client_limit = self.side.frontend.settings().timeouts.client;
         let limits = limits(&self.instance, settings.options.accept_invalid_http_response);
-        let shutdown_epoch = upstream.connection.server.shutdown_epoch.load(std::sync::atomic::Ordering::Relaxed);
         let server = Arc::clone(&upstream.connection.server);
+        let shut_mark = server.shut_mark();
         let handle = Rc::clone(&self.registered.handle);
         let abort_on_close = settings.options.abortonclose;
         let mut waiting = AwaitHead {
@@ -282,11 +285,8 @@ impl Session {
         };
         let deadline = &mut self.deadline;
         poll_fn(|context| {
-            if let Some(end) = killed(&handle, context) {
-                return Poll::Ready(end);
-            }
-            if was_shut(&server, shutdown_epoch) {
-                return Poll::Ready(HeadEnd::Killed(b'D'));
+            if let Some(cause) = killed(&handle, context).or_else(|| server.shut_cause(shut_mark)) {
+                return Poll::Ready(HeadEnd::Killed { cause, asked: waiting.sent });
             }
             if let Poll::Ready(end) = waiting.poll(transaction, context) {
                 return Poll::Ready(end);
@@ -358,9 +358,13 @@ impl Session {
                 transaction.terminate(b'P', b'H');
                 self.answer_error(transaction, 400).await
             }
-            HeadEnd::Killed(cause) => {
+            HeadEnd::Killed { cause, asked: true } => {
                 transaction.terminate(*cause, b'H');
-                if *cause == b'D' { self.answer_error(transaction, 503).await } else { Next::Close }
+                self.answer_error(transaction, 502).await
+            }
+            HeadEnd::Killed { cause, asked: false } => {
+                transaction.terminate(*cause, b'-');
+                Next::Close
             }
         }
     }
@@ -378,9 +382,9 @@ impl Session {
     }
 }
 
-fn killed(handle: &Handle, context: &Context<'_>) -> Option<HeadEnd> {
+fn killed(handle: &Handle, context: &Context<'_>) -> Option<u8> {
     handle.listen(context);
-    (handle.order() == Order::Abort).then_some(HeadEnd::Killed(b'K'))
+    (handle.order() == Order::Abort).then_some(b'K')
 }
 
 /// The stricter of what frontend and backend say about keeping connections.

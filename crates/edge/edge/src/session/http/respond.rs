@@ -17,7 +17,7 @@ use crate::{
         rules::{self, Phase, Verdict},
         tcp::{self, TcpVerdict},
         transaction::Transaction,
-        upstream::{Unreachable, Upstream, observe, was_shut},
+        upstream::{Unreachable, Upstream, observe},
     },
     tunnel::{self, TunnelSetup, TunnelTimeouts},
 };
@@ -271,7 +271,7 @@ impl Session {
         let server_limit = transaction.server_timeout.get().or(backend.settings().timeouts.server);
         let client_limit = self.side.frontend.settings().timeouts.client;
         let server = Arc::clone(&upstream.connection.server);
-        let epoch = server.shutdown_epoch.load(std::sync::atomic::Ordering::Relaxed);
+        let shut_mark = server.shut_mark();
         let handle = Rc::clone(&self.registered.handle);
         let wire = &mut upstream.connection.wire;
         if down.approve(wire).is_err() {
@@ -287,8 +287,8 @@ impl Session {
             if handle.order() == Order::Abort {
                 return Poll::Ready(Transfer::Killed(b'K'));
             }
-            if was_shut(&server, epoch) {
-                return Poll::Ready(Transfer::Killed(b'D'));
+            if let Some(cause) = server.shut_cause(shut_mark) {
+                return Poll::Ready(Transfer::Killed(cause));
             }
             if let Poll::Ready(result) = down.poll(wire, client, context) {
                 return Poll::Ready(match result {
@@ -385,6 +385,7 @@ impl Session {
             transaction.terminate(b'C', b'D');
             return Next::Close;
         }
+        let server = Arc::clone(&upstream.connection.server);
         let both = transaction.tunnel_timeout.get().or(back.tunnel);
         let setup = TunnelSetup {
             pool: &self.worker.buffers,
@@ -397,6 +398,7 @@ impl Session {
             splice_min: self.instance.config.global.tune.splice_min,
             pipe_size: self.instance.config.global.tune.pipesize,
             handle: &self.registered.handle,
+            server: &server,
         };
         let Upstream { mut connection, slot, .. } = upstream;
         let from_client = std::mem::take(&mut self.client.received);
