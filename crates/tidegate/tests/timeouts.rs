@@ -52,14 +52,14 @@ fn an_idle_connection_is_closed_without_a_word() {
 }
 
 #[test]
-fn a_slow_body_of_a_client_is_cut() {
+fn a_slow_body_of_a_client_is_cut_by_the_time_of_the_server() {
     let origin = Origin::named("hello");
-    let (_edge, log, front) = edge("timeout client 300ms", origin.address);
+    let (_edge, log, front) = edge("timeout server 300ms", origin.address);
     let mut client = Wire::connect(front);
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf");
-    assert_eq!(client.answer().status(), 408);
+    assert_eq!(client.answer().status(), 504);
     let line = log.line();
-    assert!(line.contains(" cH-- "), "{line}");
+    assert!(line.contains(" sH-- "), "{line}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod support;
 
 use std::{net::SocketAddr, thread, time::Duration};
 
-use support::{Case, Edge, Wire, differences, without_bytes};
+use support::{Case, Edge, Wire, differences};
 
 fn get(front: SocketAddr, path: &str) -> u16 {
     Wire::connect(front).get(path).status()
@@ -204,16 +204,194 @@ const CASES: &[Case] = &[
         },
         expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 N - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
     },
+    Case {
+        name: "tcp-response content reject: TCP",
+        lines: "mode tcp\n option tcplog\n tcp-response content reject\n server s1 SERVER",
+        play: |front| {
+            Wire::connect(front).expect_end();
+        },
+        expected: "CLIENT [DATE] site site/s1 N/N/N 0 PD 1/1/0/0/0 0/0",
+    },
+    Case {
+        name: "tcp-response content close: TCP",
+        lines: "mode tcp\n option tcplog\n tcp-response content close\n server s1 SERVER",
+        play: |front| {
+            Wire::connect(front).expect_end();
+        },
+        expected: "CLIENT [DATE] site site/s1 N/N/N 0 -- 1/1/0/0/0 0/0",
+    },
+    Case {
+        name: "tcp-response content: what it asks about is awaited",
+        lines: "mode tcp\n option tcplog\n tcp-response inspect-delay 5s\n tcp-response content reject if { res.payload(0,12) -m str \"HTTP/1.1 200\" }\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET /half HTTP/1.1\r\nHost: a\r\n\r\n");
+            client.expect_end();
+        },
+        expected: "CLIENT [DATE] site site/s1 N/N/N 45 PD 1/1/0/0/0 0/0",
+    },
+    Case {
+        name: "tcp-response content: nothing is awaited without a delay",
+        lines: "mode tcp\n option tcplog\n tcp-response content reject if { res.payload(0,12) -m str \"HTTP/1.1 200\" }\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET /half HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(client.read_to_end().len(), 45);
+        },
+        expected: "CLIENT [DATE] site site/s1 N/N/N 45 -- 1/1/0/0/0 0/0",
+    },
+    Case {
+        name: "tcp-response content: the delay is over",
+        lines: "mode tcp\n option tcplog\n tcp-response inspect-delay 100ms\n tcp-response content accept if { res.payload(0,12) -m found }\n tcp-response content reject\n server s1 SERVER",
+        play: |front| {
+            Wire::connect(front).expect_end();
+        },
+        expected: "CLIENT [DATE] site site/s1 N/N/N 0 PD 1/1/0/0/0 0/0",
+    },
+    Case {
+        name: "tcp-response content: variables of what came",
+        lines: "mode tcp\n option tcplog\n tcp-response inspect-delay 5s\n tcp-response content set-var(sess.x) res.payload(9,3) if { res.payload(0,12) -m found }\n log-format \"%[var(sess.x)] %U %B\"\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET /half HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(client.read_to_end().len(), 45);
+        },
+        expected: "200 31 45",
+    },
+    Case {
+        name: "tcp-response content: HTTP, when the head is there",
+        lines: "tcp-response inspect-delay 5s\n tcp-response content reject if { status 200 }\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            client.expect_end();
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N 200 54 - - PD-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "tcp-response content: HTTP, when the server is connected",
+        lines: "tcp-response content reject\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+            client.expect_end();
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N -1 0 - - PD-- 1/1/0/0/0 0/0 "GET /slow HTTP/1.1""#,
+    },
+    Case {
+        name: "tcp-response content: HTTP, too early",
+        lines: "tcp-response content reject if { status 200 }\n server s1 SERVER",
+        play: |front| {
+            assert_eq!(get(front, "/"), 200);
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 54 - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "http-response wait-for-body",
+        lines: "http-response wait-for-body time 5s\n http-response set-header x-body \"%[res.body_len] %[res.body_size] %[res.body]\"\n server s1 SERVER",
+        play: |front| {
+            let answer = Wire::connect(front).get("/two");
+            assert_eq!(answer.field("x-body"), Some("10 10 helloworld"));
+            assert_eq!(answer.text(), "helloworld");
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 60 - - ---- 1/1/0/0/0 0/0 "GET /two HTTP/1.1""#,
+    },
+    Case {
+        name: "http-response wait-for-body: enough",
+        lines: "http-response wait-for-body time 5s at-least 5\n http-response set-header x-body \"%[res.body_len] %[res.body_size]\"\n server s1 SERVER",
+        play: |front| {
+            let answer = Wire::connect(front).get("/two");
+            assert_eq!((answer.field("x-body"), answer.text()), (Some("5 10"), "helloworld".to_owned()));
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 60 - - ---- 1/1/0/0/0 0/0 "GET /two HTTP/1.1""#,
+    },
+    Case {
+        name: "http-response wait-for-body: too late",
+        lines: "http-response wait-for-body time 200ms\n server s1 SERVER",
+        play: |front| {
+            assert_eq!(get(front, "/never"), 504);
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N 504 253 - - sR-- 1/1/0/0/0 0/0 "GET /never HTTP/1.1""#,
+    },
+    Case {
+        name: "bodies of requests as far as they are there",
+        lines: "http-request set-var(txn.len) req.body_len\n http-request set-var(txn.size) req.body_size\n http-request set-var(txn.body) req.body\n log-format \"%ST %[var(txn.len)] %[var(txn.size)] %[var(txn.body)] %U\"\n server s1 SERVER",
+        play: |front| {
+            Wire::connect(front).ask("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde");
+        },
+        expected: "200 5 5 abcde 59",
+    },
+    Case {
+        name: "chunked bodies of requests as far as they are there",
+        lines: "http-request set-var(txn.len) req.body_len\n http-request set-var(txn.size) req.body_size\n log-format \"%ST %[var(txn.len)] %[var(txn.size)] %U\"\n server s1 SERVER",
+        play: |front| {
+            Wire::connect(front)
+                .ask("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n");
+        },
+        expected: "200 5 5 69",
+    },
+    Case {
+        name: "the response of an old server",
+        lines: "http-response set-header x-version %[res.ver]\n server s1 SERVER",
+        play: |front| {
+            let answer = Wire::connect(front).get("/old");
+            assert_eq!(answer.start_line(), "HTTP/1.0 200 OK");
+            assert_eq!(
+                (answer.field("x-version"), answer.field("connection"), answer.text()),
+                (Some("1.0"), None, "hello".to_owned())
+            );
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 48 - - ---- 1/1/0/0/0 0/0 "GET /old HTTP/1.1""#,
+    },
+    Case {
+        name: "the response of an old server that keeps its connection",
+        lines: "server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            let answer = client.get("/old-kept");
+            assert_eq!((answer.start_line(), answer.field("connection")), ("HTTP/1.0 200 OK", Some("keep-alive")));
+            assert_eq!(client.get("/").text(), "hello");
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 54 - - ---- 1/1/0/0/0 0/0 "GET /old-kept HTTP/1.1""#,
+    },
+    Case {
+        name: "chunks count without their framing",
+        lines: "server s1 SERVER",
+        play: |front| {
+            assert_eq!(Wire::connect(front).get("/chunks").text(), "hello");
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 64 - - ---- 1/1/0/0/0 0/0 "GET /chunks HTTP/1.1""#,
+    },
+    Case {
+        name: "a slow body is the time of the server",
+        lines: "timeout server 200ms\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\nhalf");
+            assert_eq!(client.answer().status(), 504);
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N 504 198 - - sH-- 1/1/0/0/0 0/0 "POST / HTTP/1.1""#,
+    },
+    Case {
+        name: "a slow body that is awaited",
+        lines: "timeout http-request 200ms\n option http-buffer-request\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\nhalf");
+            assert_eq!(client.answer().status(), 408);
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> -1/-1/-1/-1/N 408 232 - - cR-- 1/1/0/0/0 0/0 "POST / HTTP/1.1""#,
+    },
 ];
 
 #[test]
 fn words_have_their_effects() {
-    let wrong = differences(CASES, |config| Some(Edge::start_single(config)), str::to_owned);
+    let wrong = differences(CASES, |config| Some(Edge::start_single(config)));
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
 #[test]
 fn haproxy_does_the_same() {
-    let wrong = differences(CASES, Edge::start_haproxy, without_bytes);
+    let wrong = differences(CASES, Edge::start_haproxy);
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }

@@ -187,6 +187,10 @@ impl Scope<'_> {
     ) -> Result<T, Problem> {
         let loader = PatternLoader { files: self.files, directory: self.state.simple.current_directory.clone() };
         let state = &mut *self.state;
+        // NOTE: whoever names them may ask for them; too many are found and none too few.
+        let mentions = |text: &str| line.words().iter().any(|word| word.text().contains(text));
+        state.asks_request_body |= mentions("req.body");
+        state.asks_response_body |= mentions("res.body");
         let draft = match self.section {
             Section::Defaults(index) => state.defaults.get_mut(index),
             Section::Proxy(index) => state.proxies.get_mut(index),

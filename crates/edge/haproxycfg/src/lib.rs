@@ -186,5 +186,11 @@ fn end(state: State, paths: &[String], options: &Options) -> Config {
     global.environment.insert("HAPROXY_CFGFILES".to_owned(), paths.join(";"));
     global.maxconn = options.maxconn.or(global.maxconn);
     global.node.get_or_insert_with(|| options.hostname.clone());
-    Config { global, proxies: state.proxies.into_iter().map(|draft| draft.proxy).collect(), userlists: state.userlists }
+    Config {
+        global,
+        proxies: state.proxies.into_iter().map(|draft| draft.proxy).collect(),
+        userlists: state.userlists,
+        asks_request_body: state.asks_request_body,
+        asks_response_body: state.asks_response_body,
+    }
 }

@@ -74,6 +74,8 @@ pub struct State {
     /// Proxies by name, in order.
     pub(crate) names: HashMap<Arc<str>, Vec<u32>>,
     pub(crate) pattern_files: PatternFiles,
+    pub(crate) asks_request_body: bool,
+    pub(crate) asks_response_body: bool,
     pub(crate) references: Vec<NamedReference>,
 }
 

@@ -29,6 +29,8 @@ pub enum BodyTracker {
 pub struct Tracked {
     /// How many of its bytes belong to the message; the rest begin the next one.
     pub belonging: usize,
+    /// How many of those are data; the others frame chunks.
+    pub data: usize,
     /// Whether the message has ended.
     pub ended: bool,
 }
@@ -57,23 +59,24 @@ impl BodyTracker {
     /// When a chunked body is malformed. None of the bytes may be forwarded then: which of them belong is unknown.
     #[inline]
     pub fn track(&mut self, bytes: &[u8]) -> Result<Tracked, ParseError> {
-        let belonging = match self {
-            BodyTracker::Ended => 0,
-            BodyTracker::UntilClose => bytes.len(),
+        let (belonging, data) = match self {
+            BodyTracker::Ended => (0, 0),
+            BodyTracker::UntilClose => (bytes.len(), bytes.len()),
             BodyTracker::Exact { .. } => {
                 let taken = self.account(bytes.len() as u64);
                 // Not more than the length of the slice, so it fits.
-                usize::try_from(taken).unwrap_or(bytes.len())
+                let taken = usize::try_from(taken).unwrap_or(bytes.len());
+                (taken, taken)
             }
             BodyTracker::Chunked(decoder) => {
                 let progress = decoder.advance(bytes)?;
                 if progress.done {
                     *self = BodyTracker::Ended;
                 }
-                progress.consumed
+                (progress.consumed, progress.data_len)
             }
         };
-        Ok(Tracked { belonging, ended: self.has_ended() })
+        Ok(Tracked { belonging, data, ended: self.has_ended() })
     }
 
     /// How many of the next bytes surely belong to the message, so that they may pass unseen. No more than these, or the

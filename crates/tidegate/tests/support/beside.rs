@@ -25,6 +25,31 @@ fn server() -> Origin {
                     wire.try_send("220 junk\r\n\r\n");
                     return;
                 }
+                "/old" => {
+                    wire.try_send("HTTP/1.0 200 OK\r\nserver: old\r\n\r\nhello");
+                    return;
+                }
+                "/old-kept" => {
+                    wire.try_send("HTTP/1.0 200 OK\r\ncontent-length: 5\r\nconnection: keep-alive\r\n\r\nhello");
+                    continue;
+                }
+                "/chunks" => {
+                    wire.try_send(
+                        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n",
+                    );
+                    continue;
+                }
+                "/two" => {
+                    wire.try_send("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello");
+                    thread::sleep(Duration::from_millis(200));
+                    wire.try_send("world");
+                    continue;
+                }
+                "/never" => {
+                    wire.try_send("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello");
+                    thread::sleep(Duration::from_millis(800));
+                    return;
+                }
                 "/half" => {
                     wire.try_send("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhello");
                     return;
@@ -107,10 +132,10 @@ fn logged(case: &Case, start: impl FnOnce(&str) -> Option<Edge>) -> Option<Strin
 }
 
 /// What each case gives beside what it should, for those that differ; cases run beside each other.
-pub fn differences(cases: &[Case], start: fn(&str) -> Option<Edge>, view: fn(&str) -> String) -> Vec<String> {
+pub fn differences(cases: &[Case], start: fn(&str) -> Option<Edge>) -> Vec<String> {
     let check = |case: &Case| {
         let found = logged(case, start)?;
-        let differs = !matches(&view(case.expected), &view(&found));
+        let differs = !matches(case.expected, &found);
         differs.then(|| format!("{}:\n expected {}\n found    {found}", case.name, case.expected))
     };
     thread::scope(|scope| {
@@ -120,14 +145,4 @@ pub fn differences(cases: &[Case], start: fn(&str) -> Option<Edge>, view: fn(&st
             .collect();
         running.into_iter().flat_map(|part| -> Vec<String> { part.join().unwrap() }).collect()
     })
-}
-
-/// Without the bytes of an HTTP answer: HAProxy counts its own form of heads, which is longer than what it sends, and
-/// nothing for an answer to a request that it could not read; the edge counts what it sends.
-pub fn without_bytes(line: &str) -> String {
-    let mut words: Vec<&str> = line.split(' ').collect();
-    if words.len() > 10 && words[1] == "[DATE]" {
-        words[6] = if words[6].starts_with('+') { "+0" } else { "0" };
-    }
-    words.join(" ")
 }

@@ -22,7 +22,7 @@ use std::{
 };
 
 pub use self::{
-    beside::{Case, differences, without_bytes},
+    beside::{Case, differences},
     edge::{Edge, descendants, resident_kilobytes, signal_process},
     log::LogServer,
     origin::{Origin, ok},

@@ -116,6 +116,11 @@ impl Stream {
         let _ = socket2::SockRef::from(self).shutdown(std::net::Shutdown::Write);
     }
 
+    /// Ends both directions; what has been received can still be read.
+    pub fn shut_both(&self) {
+        let _ = socket2::SockRef::from(self).shutdown(std::net::Shutdown::Both);
+    }
+
     /// Makes closing send a reset, as for a connection that must leave no TIME-WAIT.
     pub fn reset_on_close(&self) {
         let _ = socket2::SockRef::from(self).set_linger(Some(std::time::Duration::ZERO));

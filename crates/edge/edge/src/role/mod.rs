@@ -6,7 +6,6 @@
 
 mod accept;
 mod files;
-mod gaps;
 mod listeners;
 mod payload;
 mod service;
@@ -62,8 +61,7 @@ pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
     let mut addresses = Recorded::default();
     if let Some(config) = &mut parsed.config {
         addresses = Recorded::of(config, &SystemLookup);
-        let mut said = resolve::settle(config, &addresses, &|_, _, _| None);
-        said.extend(gaps::find(config));
+        let said = resolve::settle(config, &addresses, &|_, _, _| None);
         let fails = said.iter().any(|diagnostic| diagnostic.severity == Severity::Alert);
         parsed.diagnostics.extend(said);
         if fails {

@@ -24,6 +24,9 @@ pub struct BodyPump {
     decoder: Option<Box<ChunkedDecoder>>,
     /// Bytes of the body received so far.
     pub received: u64,
+    /// Bytes of data received so far, as they are counted: without the framing of chunks, whose end counts as one.
+    pub counted: u64,
+    is_chunked: bool,
     /// Bytes of it that were spliced.
     pub spliced: u64,
     pipe: Option<Splice>,
@@ -54,6 +57,8 @@ impl BodyPump {
             approved: 0,
             decoder,
             received: 0,
+            counted: 0,
+            is_chunked: length == BodyLength::Chunked,
             spliced: 0,
             pipe: None,
             splice_min: 0,
@@ -83,6 +88,7 @@ impl BodyPump {
             let tracked = self.tracker.track(bytes.get(self.approved..).unwrap_or_default())?;
             self.approved += tracked.belonging;
             self.received += tracked.belonging as u64;
+            self.counted += tracked.data as u64 + u64::from(tracked.ended && self.is_chunked);
         }
         Ok(())
     }
@@ -190,6 +196,7 @@ impl BodyPump {
                 // NOTE: counted when they leave the pipe; `unseen_max` then still covers those inside.
                 self.tracker.account(count as u64);
                 self.received += count as u64;
+                self.counted += count as u64;
                 self.spliced += count as u64;
                 Poll::Ready(None)
             }

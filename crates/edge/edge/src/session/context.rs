@@ -172,12 +172,20 @@ impl Context for Transaction {
             reason: self.response.reason(),
             version: digits(self.response.version_bytes()),
             headers: &self.response.headers,
-            body: Body::default(),
+            body: Body {
+                bytes: &self.response_body,
+                complete: self.response_body_complete,
+                announced: self.response_announced,
+            },
         })
     }
 
     fn request_buffer(&self) -> Option<sample::Buffer<'_>> {
         (!self.has_request).then_some(sample::Buffer { bytes: &self.raw_request, closed: self.raw_request_closed })
+    }
+
+    fn response_buffer(&self) -> Option<sample::Buffer<'_>> {
+        (!self.has_request).then_some(sample::Buffer { bytes: &self.raw_response, closed: self.raw_response_closed })
     }
 
     fn frontend_metric(&self, name: &str, metric: FrontendMetric) -> Option<i64> {

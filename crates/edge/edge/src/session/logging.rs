@@ -18,14 +18,16 @@ pub fn log(worker: &Worker, transaction: &mut Transaction) {
     }
 }
 
-/// `option logasap`: logs a transaction that goes on, as if it ended at `now`.
-pub fn log_early(worker: &Worker, transaction: &mut Transaction, now: Option<Instant>) {
+/// `option logasap`: logs a transaction that goes on, as if it ended at `now` with `bytes_out` sent.
+pub fn log_early(worker: &Worker, transaction: &mut Transaction, now: Option<Instant>, bytes_out: u64) {
     let settings = transaction.frontend_settings();
     if !settings.options.logasap || settings.log_format.is_none() {
         return;
     }
     transaction.timeline.end = now;
+    let counted = std::mem::replace(&mut transaction.bytes_out, bytes_out);
     transaction.logged = write(worker, transaction);
+    transaction.bytes_out = counted;
 }
 
 /// Writes the line; false when there is a reason to write none as yet.

@@ -14,6 +14,7 @@ mod proxy_protocol;
 pub mod record;
 mod reply;
 mod rules;
+mod size;
 mod tcp;
 mod termination;
 mod transaction;
@@ -85,7 +86,7 @@ pub async fn serve(
                 silent_drop(&shared.stream);
                 return;
             }
-            TcpVerdict::Reject | TcpVerdict::SwitchToHttp => {
+            TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SwitchToHttp => {
                 frontend.frontend.traffic.of(worker.index).denied_connections.increment();
                 return;
             }
@@ -107,7 +108,7 @@ pub async fn serve(
         match tcp::connection_rules(&worker, &instance, &side, &settings.tcp_request_session) {
             TcpVerdict::Accept | TcpVerdict::ExpectProxy => {}
             TcpVerdict::Drop => return silent_drop(&side.stream),
-            TcpVerdict::Reject | TcpVerdict::SwitchToHttp => {
+            TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SwitchToHttp => {
                 frontend.frontend.traffic.of(worker.index).denied_sessions.increment();
                 return;
             }

@@ -63,7 +63,7 @@ fn built_in(response: &mut ResponseHead, status: u16) -> Arc<[u8]> {
     let body =
         format!("<html><body><h1>{status} {}</h1>\n{}\n</body></html>\n", reason_phrase(status), sentence(status));
     response.start(Version::Http11, status);
-    if status == 408 || status == 429 {
+    if status == 400 || status == 408 {
         response.headers.add(b"connection", b"close");
     }
     content(response, body.len());

@@ -1,6 +1,12 @@
 //! TCP mode, and the `tcp-request` rules that HTTP mode runs too.
 
-use std::{future::poll_fn, rc::Rc, sync::Arc, task::Poll, time::Instant};
+use std::{
+    future::poll_fn,
+    rc::Rc,
+    sync::Arc,
+    task::{Context as TaskContext, Poll},
+    time::Instant,
+};
 
 use haproxycfg::model::{Mode, Rule, TcpAction};
 use sample::{Context, Direction, Options, Outcome};
@@ -11,6 +17,7 @@ use super::{
     rules::set_address,
     transaction::{ClientSide, Transaction},
     upstream::{Attempts, Wanted, Watch, reach, resolve_backend},
+    wire::Wire,
 };
 use crate::{
     live::Instance,
@@ -28,6 +35,8 @@ pub enum TcpVerdict {
     ExpectProxy,
     /// It is closed.
     Reject,
+    /// The server's side is closed; what it has sent still goes to the client.
+    Close,
     /// It vanishes.
     Drop,
     /// It goes on in HTTP mode.
@@ -56,7 +65,8 @@ fn run(transaction: &Transaction, rules: &[Rule<TcpAction>], options: Options) -
         }
         let verdict = match &rule.action {
             TcpAction::Accept => TcpVerdict::Accept,
-            TcpAction::Reject | TcpAction::Close => TcpVerdict::Reject,
+            TcpAction::Reject => TcpVerdict::Reject,
+            TcpAction::Close => TcpVerdict::Close,
             TcpAction::SilentDrop => TcpVerdict::Drop,
             TcpAction::ExpectProxy => TcpVerdict::ExpectProxy,
             TcpAction::SwitchModeHttp => TcpVerdict::SwitchToHttp,
@@ -110,7 +120,12 @@ pub fn content_rules(transaction: &Transaction, rules: &[Rule<TcpAction>]) -> Tc
     run(transaction, rules, Options::REQUEST).unwrap_or(TcpVerdict::Accept)
 }
 
-/// Runs `tcp-response content` rules on a response whose head is complete.
+/// Runs `tcp-response content` rules while more of the response may come; `None` when one of them needs more of it.
+pub fn partial_response_rules(transaction: &Transaction, rules: &[Rule<TcpAction>]) -> Option<TcpVerdict> {
+    run(transaction, rules, Options::RESPONSE_PARTIAL)
+}
+
+/// Runs `tcp-response content` rules on what there is of a response.
 pub fn response_rules(transaction: &Transaction, rules: &[Rule<TcpAction>]) -> TcpVerdict {
     run(transaction, rules, Options::RESPONSE).unwrap_or(TcpVerdict::Accept)
 }
@@ -143,7 +158,7 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
     match content_phase(session, transaction, &settings.tcp_request_content, settings.tcp_request_inspect_delay).await {
         TcpVerdict::Accept | TcpVerdict::ExpectProxy => {}
         TcpVerdict::SwitchToHttp => return true,
-        TcpVerdict::Reject | TcpVerdict::Drop => {
+        TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop => {
             frontend.frontend.traffic.of(session.worker.index).denied_requests.increment();
             transaction.terminate(b'P', b'R');
             return false;
@@ -171,7 +186,7 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
         let rules = &backend.settings().tcp_request_content;
         match content_phase(session, transaction, rules, backend.settings().tcp_request_inspect_delay).await {
             TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::SwitchToHttp => {}
-            TcpVerdict::Reject | TcpVerdict::Drop => {
+            TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop => {
                 backend.backend.traffic.of(session.worker.index).denied_requests.increment();
                 transaction.terminate(b'P', b'R');
                 return false;
@@ -206,8 +221,27 @@ async fn connect_and_tunnel(
             return;
         }
     };
-    logging::log_early(&session.worker, transaction, transaction.timeline.connected);
-    let server = Arc::clone(&upstream.connection.server);
+    logging::log_early(&session.worker, transaction, transaction.timeline.connected, 0);
+    let mut connection = upstream.connection;
+    let rules = &backend.settings().tcp_response_content;
+    if !rules.is_empty() {
+        let delay = backend.settings().tcp_response_inspect_delay;
+        let verdict = Box::pin(response_phase(session, transaction, &mut connection.wire, rules, delay)).await;
+        match verdict {
+            TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::SwitchToHttp => {}
+            TcpVerdict::Close => connection.wire.stream.shut_both(),
+            TcpVerdict::Drop => {
+                super::silent_drop(&session.client.stream);
+                return transaction.terminate(b'P', b'R');
+            }
+            TcpVerdict::Reject => {
+                session.count_denied_response(transaction, backend);
+                transaction.bytes_out += connection.wire.received.bytes().len() as u64;
+                return transaction.terminate(b'P', b'D');
+            }
+        }
+    }
+    let server = Arc::clone(&connection.server);
     let (front, back) = (&session.side.frontend.settings().timeouts, &backend.settings().timeouts);
     let setup = TunnelSetup {
         pool: &session.worker.buffers,
@@ -223,7 +257,6 @@ async fn connect_and_tunnel(
         server: &server,
     };
     let from_client = std::mem::take(&mut session.client.received);
-    let mut connection = upstream.connection;
     let from_server = std::mem::take(&mut connection.wire.received);
     let report = tunnel::run(&session.client.stream, from_client, &connection.wire.stream, from_server, setup).await;
     transaction.bytes_in += report.bytes_up;
@@ -265,4 +298,57 @@ async fn content_phase(
         }
     })
     .await
+}
+
+/// Runs `tcp-response content` rules, waiting up to `inspect-delay` for bytes of the server that they ask about. What the
+/// client sends goes to the server meanwhile.
+async fn response_phase(
+    session: &mut Session,
+    transaction: &mut Transaction,
+    server: &mut Wire,
+    rules: &[Rule<TcpAction>],
+    inspect_delay: Option<std::time::Duration>,
+) -> TcpVerdict {
+    let until = inspect_delay.map(|delay| Instant::now() + delay);
+    session.deadline.set(until);
+    let (client, deadline) = (&mut session.client, &mut session.deadline);
+    poll_fn(|context| {
+        loop {
+            let uploaded = upload(client, server, &mut transaction.bytes_in, context);
+            let late = until.is_none() || deadline.poll(context).is_ready();
+            let closed = server.ended || uploaded.is_err() || server.received.is_full() && server.received.has_block();
+            transaction.raw_response = server.received.bytes().to_vec();
+            transaction.raw_response_closed = closed;
+            let options = if late || closed { Options::RESPONSE } else { Options::RESPONSE_PARTIAL };
+            if let Some(verdict) = run(transaction, rules, options) {
+                transaction.raw_response = Vec::new();
+                return Poll::Ready(verdict);
+            }
+            match server.poll_receive(context) {
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(TcpVerdict::Accept),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    })
+    .await
+}
+
+/// Moves what the client sends to the server, its end included, as far as it goes now.
+fn upload(client: &mut Wire, server: &mut Wire, count: &mut u64, context: &mut TaskContext<'_>) -> std::io::Result<()> {
+    loop {
+        if !client.received.is_empty() {
+            let Poll::Ready(sent) = server.poll_send(client.received.bytes(), context) else { return Ok(()) };
+            let sent = sent?;
+            client.received.consume(sent);
+            *count += sent as u64;
+        } else if client.ended {
+            return Ok(());
+        } else {
+            let Poll::Ready(received) = client.poll_receive(context) else { return Ok(()) };
+            if received? == 0 {
+                server.stream.shut_write();
+            }
+        }
+    }
 }

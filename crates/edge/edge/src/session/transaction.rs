@@ -200,6 +200,16 @@ pub struct Transaction {
     pub raw_request: Vec<u8>,
     /// Whether more of it can come.
     pub raw_request_closed: bool,
+    /// The response's body, decoded, as far as a rule waited for it or asks about it.
+    pub response_body: Vec<u8>,
+    /// Whether [`Transaction::response_body`] is all of it.
+    pub response_body_complete: bool,
+    /// Announced length of the response's body.
+    pub response_announced: Option<u64>,
+    /// What a TCP session has received from the server, while content rules look at it.
+    pub raw_response: Vec<u8>,
+    /// Whether more of it can come.
+    pub raw_response_closed: bool,
     /// Announced length of the request's body.
     pub body_announced: Option<u64>,
     /// The response's head; meaningful from [`Transaction::has_response`] on.
@@ -290,6 +300,11 @@ impl Transaction {
             body_complete: false,
             raw_request: Vec::new(),
             raw_request_closed: false,
+            response_body: Vec::new(),
+            response_body_complete: false,
+            response_announced: None,
+            raw_response: Vec::new(),
+            raw_response_closed: false,
             body_announced: None,
             response,
             has_response: false,

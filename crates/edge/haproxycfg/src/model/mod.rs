@@ -79,4 +79,8 @@ pub struct Config {
     pub proxies: Vec<Proxy>,
     /// `userlist` sections by name.
     pub userlists: BTreeMap<String, Userlist>,
+    /// Whether any expression asks about the body of requests, as far as it is there.
+    pub asks_request_body: bool,
+    /// The same for responses.
+    pub asks_response_body: bool,
 }

@@ -51,6 +51,9 @@ impl Session {
             BodyLength::Exact(length) => Some(length),
             _ => None,
         };
+        if self.instance.config.asks_request_body && !body.is_empty() {
+            Peeked::at(self.client.received.bytes(), body, &self.limits).tell(transaction);
+        }
         let frontend = Arc::clone(&self.side.frontend);
         let settings = frontend.settings();
         capture_request(transaction, settings);
@@ -241,7 +244,8 @@ impl Session {
         match buffered {
             Buffered::Enough => None,
             Buffered::TimedOut => {
-                transaction.terminate(b'c', b'D');
+                transaction.terminate(b'c', b'R');
+                transaction.timeline.request = None;
                 self.side.frontend.frontend.traffic.of(self.worker.index).request_errors.increment();
                 Some(Box::pin(self.answer_error(transaction, 408)).await)
             }
@@ -277,11 +281,9 @@ impl Session {
             let _ = client.poll_flush(context);
             loop {
                 let bytes = client.received.bytes();
-                let (decoded, complete) = peek_body(bytes, body, &limits);
-                let enough = complete || client.received.is_full() || (at_least > 0 && decoded.len() >= at_least);
-                if enough {
-                    transaction.body = decoded;
-                    transaction.body_complete = complete;
+                let peeked = Peeked::at(bytes, body, &limits);
+                if peeked.complete || client.received.is_full() || (at_least > 0 && peeked.bytes.len() >= at_least) {
+                    peeked.tell(transaction);
                     return Poll::Ready(Buffered::Enough);
                 }
                 match client.poll_receive(context) {
@@ -299,7 +301,7 @@ impl Session {
         let settings = backend.settings();
         if let Algorithm::UrlParam { check_post: true, .. } = &settings.balance.algorithm
             && transaction.request.method() == b"POST"
-            && transaction.body.is_empty()
+            && !transaction.body_complete
         {
             let time = settings.timeouts.http_request.or(settings.timeouts.client).unwrap_or(Duration::MAX);
             Box::pin(self.buffer_body(transaction, body, time, 0)).await;
@@ -310,19 +312,42 @@ impl Session {
     }
 }
 
-fn peek_body(bytes: &[u8], body: BodyLength, limits: &http::Limits) -> (Vec<u8>, bool) {
-    match body {
-        BodyLength::None => (Vec::new(), true),
-        BodyLength::Exact(length) => {
-            let length = usize::try_from(length).unwrap_or(usize::MAX);
-            (bytes.get(..length).unwrap_or(bytes).to_vec(), bytes.len() >= length)
+/// A body as far as it has been received.
+pub(super) struct Peeked {
+    /// Its data.
+    pub bytes: Vec<u8>,
+    /// Whether that is all.
+    pub complete: bool,
+    /// How many bytes of data are announced, as far as that is known.
+    pub announced: Option<u64>,
+}
+
+impl Peeked {
+    /// Looks at received bytes that begin with the body.
+    pub fn at(bytes: &[u8], body: BodyLength, limits: &http::Limits) -> Self {
+        match body {
+            BodyLength::None => Self { bytes: Vec::new(), complete: true, announced: None },
+            BodyLength::Exact(announced) => {
+                let length = usize::try_from(announced).unwrap_or(usize::MAX);
+                let complete = bytes.len() >= length;
+                let bytes = bytes.get(..length).unwrap_or(bytes).to_vec();
+                Self { bytes, complete, announced: Some(announced) }
+            }
+            BodyLength::Chunked => {
+                let mut out = Vec::new();
+                let mut decoder = ChunkedDecoder::new(limits);
+                let complete = decoder.decode_into(bytes, &mut out).is_ok_and(|progress| progress.done);
+                let announced = Some(out.len() as u64 + decoder.data_ahead());
+                Self { bytes: out, complete, announced }
+            }
+            BodyLength::UntilClose => Self { bytes: bytes.to_vec(), complete: false, announced: None },
         }
-        BodyLength::Chunked => {
-            let mut out = Vec::new();
-            let done = ChunkedDecoder::new(limits).decode_into(bytes, &mut out).is_ok_and(|progress| progress.done);
-            (out, done)
-        }
-        BodyLength::UntilClose => (bytes.to_vec(), false),
+    }
+
+    fn tell(self, transaction: &mut Transaction) {
+        transaction.body = self.bytes;
+        transaction.body_complete = self.complete;
+        transaction.body_announced = self.announced;
     }
 }
 

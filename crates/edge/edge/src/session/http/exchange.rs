@@ -15,9 +15,12 @@ use http::{BodyLength, Limits, Parsed, ResponseParser};
 use super::{Next, Session, decide::Decision, limits};
 use crate::{
     live::LiveProxy,
+    net::Deadline,
     registry::{Handle, Order},
     session::{
         body::{BodyPump, PumpFailure},
+        reply, size,
+        tcp::{self, TcpVerdict},
         transaction::Transaction,
         upstream::{Attempts, Unreachable, Upstream, Wanted, Watch, after_failure, observe, reach, retry_or_give_up},
         wire::Wire,
@@ -118,7 +121,14 @@ impl Session {
                 Err(unreachable) => return Box::pin(self.answer_unreachable(transaction, &unreachable)).await,
             };
             self.write_request(transaction, &backend, &mut upstream, &mut pump, replay.as_deref());
-            let end = self.await_response(transaction, &backend, &mut upstream, &mut pump).await;
+            let end = if backend.settings().tcp_response_content.is_empty() {
+                self.await_response(transaction, &backend, &mut upstream, &mut pump).await
+            } else {
+                match Box::pin(self.inspect_response(transaction, &backend, &mut upstream, &mut pump)).await {
+                    Ok(end) => end,
+                    Err(next) => return next,
+                }
+            };
             let failure = match end {
                 HeadEnd::Response => return self.respond(transaction, &backend, upstream, pump, method).await,
                 HeadEnd::Empty => Failure::EmptyResponse,
@@ -256,6 +266,67 @@ impl Session {
         }
     }
 
+    /// Waits for the response like [`Session::await_response`], with the `tcp-response content` rules on the way: they
+    /// run when the server is connected and, what they ask about not being there yet, once more when it is or when
+    /// `tcp-response inspect-delay` is over.
+    async fn inspect_response(
+        &mut self,
+        transaction: &mut Transaction,
+        backend: &Arc<LiveProxy>,
+        upstream: &mut Upstream,
+        pump: &mut BodyPump,
+    ) -> Result<HeadEnd, Next> {
+        let settings = backend.settings();
+        let rules = &settings.tcp_response_content;
+        let verdict = match settings.tcp_response_inspect_delay {
+            None => Some(tcp::response_rules(transaction, rules)),
+            Some(_) => tcp::partial_response_rules(transaction, rules),
+        };
+        let mut head = None;
+        let verdict = if let Some(verdict) = verdict {
+            verdict
+        } else {
+            let mut delay = Deadline::default();
+            delay.set(settings.tcp_response_inspect_delay.map(|delay| Instant::now() + delay));
+            head = {
+                let mut response = std::pin::pin!(self.await_response(transaction, backend, upstream, pump));
+                poll_fn(|context| match response.as_mut().poll(context) {
+                    Poll::Ready(end) => Poll::Ready(Some(end)),
+                    Poll::Pending => delay.poll(context).map(|()| None),
+                })
+                .await
+            };
+            match head {
+                Some(HeadEnd::Response) => transaction.has_response = true,
+                Some(end) => return Ok(end),
+                None => {}
+            }
+            tcp::response_rules(transaction, rules)
+        };
+        match verdict {
+            TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::SwitchToHttp => {}
+            TcpVerdict::Close => upstream.connection.wire.stream.shut_both(),
+            TcpVerdict::Reject | TcpVerdict::Drop => {
+                if verdict == TcpVerdict::Drop {
+                    crate::session::silent_drop(&self.client.stream);
+                    transaction.terminate(b'P', b'R');
+                } else {
+                    self.count_denied_response(transaction, backend);
+                    transaction.terminate(b'P', b'D');
+                }
+                if transaction.has_response {
+                    transaction.status = transaction.response.status();
+                    transaction.bytes_out += upstream.connection.wire.received.bytes().len() as u64;
+                }
+                return Err(Next::Close);
+            }
+        }
+        match head {
+            Some(end) => Ok(end),
+            None => Ok(self.await_response(transaction, backend, upstream, pump).await),
+        }
+    }
+
     async fn await_response(
         &mut self,
         transaction: &mut Transaction,
@@ -291,7 +362,9 @@ impl Session {
             if let Poll::Ready(end) = waiting.poll(transaction, context) {
                 return Poll::Ready(end);
             }
-            let on_client = !waiting.sent && waiting.server.is_flushed();
+            // NOTE: as in HAProxy a server has to answer within its time even if the client still owes it the body. Only
+            // without that limit is a slow client's own one what counts.
+            let on_client = server_limit.is_none() && !waiting.sent && waiting.server.is_flushed();
             let limit = if on_client { client_limit } else { server_limit };
             deadline.set(limit.map(|limit| waiting.since + limit));
             deadline.poll(context).map(|()| if on_client { HeadEnd::ClientTimeout } else { HeadEnd::Timeout })
@@ -346,6 +419,8 @@ impl Session {
                 transaction.terminate(b'C', b'H');
                 // Logged and counted like HAProxy's answer, which nobody would read.
                 transaction.status = 400;
+                let page = reply::error_page(transaction, 400);
+                transaction.bytes_out += size::of_reply(&transaction.response) + page.len() as u64;
                 self.count_client_abort(transaction);
                 Next::Close
             }
@@ -456,6 +531,7 @@ impl AwaitHead<'_> {
                 match self.parser.parse(self.server.received.bytes(), &self.limits, &mut transaction.response) {
                     Ok(Parsed::Complete { consumed }) => {
                         self.server.received.consume(consumed);
+                        transaction.bytes_out += size::of_response(&transaction.response);
                         let status = transaction.response.status();
                         if status >= 200 || status == 101 {
                             return Poll::Ready(HeadEnd::Response);

@@ -5,7 +5,7 @@ use std::{future::poll_fn, task::Poll, time::Instant};
 use http::{BodyLength, Parsed, Side, request_body_length};
 
 use super::{Next, Session};
-use crate::session::transaction::Transaction;
+use crate::session::{size, transaction::Transaction};
 
 /// Why there is no request.
 enum Failure {
@@ -26,7 +26,7 @@ impl Session {
         match self.receive_head(transaction).await {
             Ok(consumed) => {
                 self.client.received.consume(consumed);
-                transaction.bytes_in += consumed as u64;
+                transaction.bytes_in += size::of_request(&transaction.request);
                 self.note_request(transaction);
                 Ok(request_body_length(&transaction.request))
             }

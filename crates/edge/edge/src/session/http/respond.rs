@@ -1,12 +1,18 @@
 //! Sending a response to the client: a server's, or one that the edge makes.
 
-use std::{future::poll_fn, rc::Rc, sync::Arc, task::Poll, time::Instant};
+use std::{
+    future::poll_fn,
+    rc::Rc,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
 
 use haproxycfg::model::{ConnectionMode, HttpReuse, Proxy, Redirect, Reply, ReplyBody};
 use http::{BodyLength, Headers, Method, response_body_length};
 use sample::{Context, Direction};
 
-use super::{Next, Session, exchange::connection_mode, limits};
+use super::{Next, Session, decide::Peeked, exchange::connection_mode, limits};
 use crate::{
     live::LiveProxy,
     registry::Order,
@@ -15,7 +21,7 @@ use crate::{
         context::wall_clock,
         cookie, logging, reply,
         rules::{self, Phase, Verdict},
-        tcp::{self, TcpVerdict},
+        size,
         transaction::Transaction,
         upstream::{Unreachable, Upstream, observe},
     },
@@ -61,15 +67,10 @@ impl Session {
         let server_keeps = http::keep_alive(transaction.response.version(), &transaction.response.headers);
         let frontend = Arc::clone(&self.side.frontend);
         capture_response(transaction, frontend.settings());
-        let tcp_rules = &backend.settings().tcp_response_content;
-        if !tcp_rules.is_empty() && tcp::response_rules(transaction, tcp_rules) != TcpVerdict::Accept {
-            self.count_denied_response(transaction, backend);
-            transaction.terminate(b'P', b'H');
-            return Next::Close;
-        }
         // NOTE: what is rare is boxed, here and elsewhere, so that every request need not have room for it.
         if !(backend.settings().http_response.is_empty() && frontend.settings().http_response.is_empty())
-            && let Some(next) = Box::pin(self.response_rules(transaction, backend)).await
+            && let Some(next) =
+                Box::pin(self.response_rules(transaction, backend, &mut upstream, &mut up, length)).await
         {
             return next;
         }
@@ -95,7 +96,7 @@ impl Session {
             return Box::pin(self.internal_error(transaction, b'H')).await;
         }
         self.write_head(transaction, client_keeps);
-        logging::log_early(&self.worker, transaction, transaction.timeline.response);
+        self.log_early(transaction, upstream.connection.wire.received.bytes().len());
         let server_limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
         let mut down = BodyPump::new(length, &server_limits, decode);
         let tune = &self.instance.config.global.tune;
@@ -104,8 +105,8 @@ impl Session {
         }
         let transfer = self.transfer(transaction, backend, &mut upstream, &mut up, &mut down).await;
         self.worker.traffic().bytes_spliced.add(down.spliced);
-        transaction.bytes_out += down.received;
-        transaction.bytes_in += up.received;
+        transaction.bytes_out += down.counted;
+        transaction.bytes_in += up.counted;
         match transfer {
             Transfer::Done => {
                 let whole_request = up.is_received() && up.approved() == 0;
@@ -148,7 +149,7 @@ impl Session {
         }
     }
 
-    fn count_denied_response(&self, transaction: &Transaction, backend: &LiveProxy) {
+    pub(in crate::session) fn count_denied_response(&self, transaction: &Transaction, backend: &LiveProxy) {
         let worker = self.worker.index;
         backend.backend.traffic.of(worker).denied_responses.increment();
         self.side.frontend.frontend.traffic.of(worker).denied_responses.increment();
@@ -158,7 +159,18 @@ impl Session {
     }
 
     /// Runs `http-response` rules: the backend's first, then the frontend's. `Some` when they have answered.
-    async fn response_rules(&mut self, transaction: &mut Transaction, backend: &Arc<LiveProxy>) -> Option<Next> {
+    async fn response_rules(
+        &mut self,
+        transaction: &mut Transaction,
+        backend: &Arc<LiveProxy>,
+        upstream: &mut Upstream,
+        up: &mut BodyPump,
+        length: BodyLength,
+    ) -> Option<Next> {
+        if self.instance.config.asks_response_body {
+            let limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
+            tell(Peeked::at(upstream.connection.wire.received.bytes(), length, &limits), transaction);
+        }
         let frontend = Arc::clone(&self.side.frontend);
         let both = [backend, &frontend];
         let sets = if Arc::ptr_eq(backend, &frontend) { both.get(..1) } else { both.get(..) };
@@ -167,7 +179,25 @@ impl Session {
             if settings.http_response.is_empty() {
                 continue;
             }
-            match rules::run(transaction, &settings.http_response, 0, Phase::Response) {
+            let mut start = 0;
+            let verdict = loop {
+                match rules::run(transaction, &settings.http_response, start, Phase::Response) {
+                    Verdict::WaitForBody { time, at_least, resume } => {
+                        let wanted = WantedBody { length, time, at_least };
+                        if !self.buffer_response(transaction, backend, upstream, up, &wanted).await {
+                            transaction.terminate(b's', b'R');
+                            transaction.timeline.response = None;
+                            // What came of it counts though it goes nowhere.
+                            let body = Peeked::at(upstream.connection.wire.received.bytes(), length, &self.limits);
+                            transaction.bytes_out += body.bytes.len() as u64;
+                            return Some(self.answer_error(transaction, 504).await);
+                        }
+                        start = resume;
+                    }
+                    verdict => break verdict,
+                }
+            };
+            match verdict {
                 Verdict::Continue | Verdict::Allow | Verdict::WaitForBody { .. } | Verdict::EarlyHints { .. } => {}
                 Verdict::RewriteFailed => return Some(self.internal_error(transaction, b'H').await),
                 Verdict::Deny(reply) => {
@@ -201,6 +231,49 @@ impl Session {
             }
         }
         None
+    }
+
+    /// Waits until as much of the response's body as a rule wants is there; false when it takes too long. The request
+    /// goes on meanwhile.
+    async fn buffer_response(
+        &mut self,
+        transaction: &mut Transaction,
+        backend: &LiveProxy,
+        upstream: &mut Upstream,
+        up: &mut BodyPump,
+        wanted: &WantedBody,
+    ) -> bool {
+        if wanted.length.is_empty() {
+            return true;
+        }
+        let limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
+        self.deadline.set(Instant::now().checked_add(wanted.time));
+        let (client, deadline) = (&mut self.client, &mut self.deadline);
+        let wire = &mut upstream.connection.wire;
+        let mut uploading = !(up.is_received() && up.approved() == 0);
+        poll_fn(|context| {
+            loop {
+                if uploading && up.poll(client, wire, context).is_ready() {
+                    uploading = false;
+                }
+                let peeked = Peeked::at(wire.received.bytes(), wanted.length, &limits);
+                let enough = peeked.complete
+                    || wire.ended
+                    || (wire.received.has_block() && wire.received.is_full())
+                    || (wanted.at_least > 0 && peeked.bytes.len() >= wanted.at_least);
+                if enough {
+                    tell(peeked, transaction);
+                    return Poll::Ready(true);
+                }
+                match wire.poll_receive(context) {
+                    // What is wrong with the connection shows when the body is sent.
+                    Poll::Ready(Err(_)) => return Poll::Ready(true),
+                    Poll::Ready(Ok(_)) => {}
+                    Poll::Pending => return deadline.poll(context).map(|()| false),
+                }
+            }
+        })
+        .await
     }
 
     /// Runs the `http-after-response` rules; false when one of them failed.
@@ -246,18 +319,27 @@ impl Session {
         }
     }
 
+    fn log_early(&self, transaction: &mut Transaction, body: usize) {
+        if self.side.frontend.settings().options.logasap {
+            let bytes = size::of_response(&transaction.response) + body as u64;
+            logging::log_early(&self.worker, transaction, transaction.timeline.response, bytes);
+        }
+    }
+
     /// Puts the response's head behind what the client is to be sent.
     fn write_head(&mut self, transaction: &mut Transaction, keeps: bool) {
         transaction.status = transaction.response.status();
-        transaction.response.set_version(http::Version::Http11);
-        let connection: &[(&[u8], &[u8])] = match (keeps, transaction.client_version) {
-            (true, http::Version::Http10) => &[(b"connection", b"keep-alive")],
-            (true, _) => &[],
-            (false, _) => &[(b"connection", b"close")],
+        // An old server's response stays one of its version, which closes unless it says otherwise.
+        let response_is_old = transaction.response.version() == http::Version::Http10;
+        let connection: &[(&[u8], &[u8])] = match keeps {
+            true if response_is_old || transaction.client_version == http::Version::Http10 => {
+                &[(b"connection", b"keep-alive")]
+            }
+            true => &[],
+            false if response_is_old => &[],
+            false => &[(b"connection", b"close")],
         };
-        let before = self.client.output.len();
         transaction.response.write_with(&mut self.client.output, connection);
-        transaction.bytes_out += (self.client.output.len() - before) as u64;
     }
 
     async fn transfer(
@@ -377,10 +459,8 @@ impl Session {
             http::remove_hop_by_hop(&mut transaction.response.headers, false);
         }
         transaction.status = transaction.response.status();
-        let before = self.client.output.len();
         transaction.response.write_to(&mut self.client.output);
-        transaction.bytes_out += (self.client.output.len() - before) as u64;
-        logging::log_early(&self.worker, transaction, transaction.timeline.response);
+        self.log_early(transaction, 0);
         if self.flush().await.is_err() {
             transaction.terminate(b'C', b'D');
             return Next::Close;
@@ -449,11 +529,14 @@ impl Session {
             page = reply::error_page(transaction, 500);
             body = &page;
         }
+        // What answers something that is no request counts nothing.
+        if !transaction.bad_request {
+            transaction.bytes_out += size::of_reply(&transaction.response) + body.len() as u64;
+        }
         transaction.response.headers.remove(b"connection");
         self.write_head(transaction, keeps);
         if !transaction.is_head() {
             self.client.output.extend_from_slice(body);
-            transaction.bytes_out += body.len() as u64;
         }
         if self.flush().await.is_err() {
             transaction.terminate(b'C', b'R');
@@ -559,6 +642,19 @@ impl Session {
         self.client.output.extend_from_slice(b"\r\n");
         let _ = self.flush().await;
     }
+}
+
+/// How much of a response's body a rule waits for.
+struct WantedBody {
+    length: BodyLength,
+    time: Duration,
+    at_least: usize,
+}
+
+fn tell(peeked: Peeked, transaction: &mut Transaction) {
+    transaction.response_body = peeked.bytes;
+    transaction.response_body_complete = peeked.complete;
+    transaction.response_announced = peeked.announced;
 }
 
 fn capture_response(transaction: &mut Transaction, settings: &Proxy) {
