@@ -12,6 +12,7 @@
 //! chroot /var/empty
 //! hard-stop-after 1000                        milliseconds
 //! sockets /run/echo.sock                      hands the listening sockets to who asks `_getsocks` there
+//! pause-refuses                              pausing refuses connections
 //! fail-check TEXT, fail-load TEXT, crash-at-check, crash-at-load
 //! check-waits-for PATH                        until there is such a file
 //! ```
@@ -51,6 +52,8 @@ struct Configuration {
     sockets: Option<PathBuf>,
     fail_check: Option<String>,
     fail_load: Option<String>,
+    /// Whether a pause refuses connections.
+    suspends: bool,
     crash_at_load: bool,
     crash_at_check: bool,
     check_waits_for: Option<PathBuf>,
@@ -73,6 +76,7 @@ fn parse(text: &str) -> Result<Configuration, String> {
             }
             "sockets" => configuration.sockets = Some(rest.into()),
             "fail-check" => configuration.fail_check = Some(rest.to_owned()),
+            "pause-refuses" => configuration.suspends = true,
             "fail-load" => configuration.fail_load = Some(rest.to_owned()),
             "crash-at-check" => configuration.crash_at_check = true,
             "check-waits-for" => configuration.check_waits_for = Some(rest.into()),
@@ -242,9 +246,11 @@ struct Connections {
 async fn worker(mut context: WorkerContext<Command>) {
     let connections = Rc::new(Connections::default());
     let mut handles: Vec<AcceptorHandle> = Vec::new();
+    let mut suspends = false;
     while let Some(command) = context.commands.recv().await {
         match command {
             Command::Load(configuration, seeds, answer) => {
+                suspends = configuration.suspends;
                 let mut opened = Vec::new();
                 let mut result = Ok(());
                 for seed in seeds {
@@ -265,8 +271,15 @@ async fn worker(mut context: WorkerContext<Command>) {
                 }
                 let _ = answer.send(result);
             }
+            Command::Pause(true) if suspends => handles.iter().for_each(AcceptorHandle::suspend),
             Command::Pause(true) => handles.iter().for_each(AcceptorHandle::pause),
-            Command::Pause(false) => handles.iter().for_each(AcceptorHandle::resume),
+            Command::Pause(false) => {
+                for handle in &handles {
+                    if let Err(error) = handle.resume() {
+                        println!("cannot go on: {error}");
+                    }
+                }
+            }
         }
     }
     for handle in handles {

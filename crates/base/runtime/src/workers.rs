@@ -223,7 +223,8 @@ impl<C: Send + 'static> Workers<C> {
                         for (connections, registration) in
                             thread.register(&spec, &listener.sockets, counts, max_accept, in_use)?
                         {
-                            share.push(seed(SeedSource::Handed { connections, registration }));
+                            let sockets = listener.sockets.clone();
+                            share.push(seed(SeedSource::Handed { connections, registration, sockets }));
                         }
                     }
                 }
@@ -231,7 +232,8 @@ impl<C: Send + 'static> Workers<C> {
                     let thread = self.threads.dispatch()?;
                     let ends = thread.register(&spec, &listener.sockets, counts, max_accept, in_use)?;
                     for (share, (connections, registration)) in shares.iter_mut().zip(ends) {
-                        share.push(seed(SeedSource::Handed { connections, registration }));
+                        let sockets = listener.sockets.clone();
+                        share.push(seed(SeedSource::Handed { connections, registration, sockets }));
                     }
                 }
             }

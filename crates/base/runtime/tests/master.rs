@@ -425,6 +425,46 @@ fn pauses_and_goes_on() {
 }
 
 #[test]
+fn suspended_sockets_refuse_until_they_go_on() {
+    for mode in ["", " shared", " dispatch"] {
+        let service =
+            Setup::new(&format!("workers 2\nlisten 127.0.0.1:PORT{mode}\nlisten unix@DIR/socket\npause-refuses\n"))
+                .start();
+        let mut held = Connection::open(service.address()).unwrap();
+        held.echo("before").unwrap();
+        for _ in 0..3 {
+            service.signal(SIGTTOU);
+            wait_until("connections are refused", || {
+                // Each worker closes its own socket's ears.
+                (0..20).all(|_| std::net::TcpStream::connect(service.address()).is_err())
+            });
+            held.echo("meanwhile").unwrap();
+            // Unix sockets cannot refuse: who connects to one waits.
+            let waiting = std::os::unix::net::UnixStream::connect(service.folder.0.join("socket")).unwrap();
+            waiting.set_read_timeout(Some(PATIENCE)).unwrap();
+            let mut waiting = Connection::over(waiting);
+            waiting.send("x").unwrap();
+            service.signal(SIGTTIN);
+            waiting.answer().unwrap();
+            wait_until("connections are served", || (0..20).all(|_| service.echo("x").is_ok()));
+        }
+        let (worker, before) = (service.worker(), processor_ticks(service.worker()));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert!(processor_ticks(worker) - before < 10, "mode{mode}: it spins");
+        service.signal(SIGTTOU);
+        wait_until("connections are refused", || std::net::TcpStream::connect(service.address()).is_err());
+        service.reload();
+        wait_until("a reload listens again", || (0..20).all(|_| service.echo("x").is_ok()));
+    }
+}
+
+fn processor_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
 fn two_hundred_reloads_leave_nothing_behind() {
     let configuration = "workers 2\nlisten 127.0.0.1:PORT\nlisten unix@DIR/socket\nlisten abns@tidegate-leak-PORT\n";
     let service = Setup::new(configuration).start();

@@ -56,6 +56,11 @@ pub enum Event {
         /// Its new operational state.
         state: OperationalState,
     },
+    /// A check changed how close a server is to its next state. Followers are to be told, as they show it too.
+    HealthChanged {
+        /// The server.
+        server: ServerId,
+    },
     /// Close every session that runs on this server.
     ShutdownSessions {
         /// The server.

@@ -22,6 +22,7 @@ use haproxycfg::model::{
 use crate::{
     live::{Farm, Instance, LiveListener, LiveProxy, LiveServer, Process, Side, Target},
     logs::{Identity, LogTargets, Outputs},
+    stats::collect,
     variables,
 };
 
@@ -86,7 +87,7 @@ impl Assembly<'_> {
     fn proxy(&self, config: &Arc<Config>, proxy: &Proxy, index: ProxyIndex, now_ms: u64) -> LiveProxy {
         let before = self.before(proxy);
         let workers = self.workers;
-        let farm_config = farm_config(config, proxy, self.seed.wrapping_add(u64::from(index.0)));
+        let farm_config = farm_config(config, proxy, index, self.seed.wrapping_add(u64::from(index.0)));
         let retry = retry_policy(proxy, &farm_config);
         let servers: Vec<ServerConfig> =
             proxy.servers.iter().map(|server| server_config(config, proxy, server)).collect();
@@ -220,7 +221,7 @@ fn milliseconds(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
-fn farm_config(config: &Config, proxy: &Proxy, seed: u64) -> FarmConfig {
+fn farm_config(config: &Config, proxy: &Proxy, index: ProxyIndex, seed: u64) -> FarmConfig {
     let balance = &proxy.balance;
     let positive = |number: usize| u32::try_from(number).ok().filter(|number| *number > 0);
     let algorithm = match &balance.algorithm {
@@ -261,32 +262,11 @@ fn farm_config(config: &Config, proxy: &Proxy, seed: u64) -> FarmConfig {
         allbackups: proxy.options.allbackups,
         redispatch: Some(proxy.options.redispatch).filter(|interval| *interval != 0),
         persist: proxy.options.persist,
-        fullconn: proxy.fullconn.unwrap_or_else(|| default_fullconn(config, proxy)),
+        fullconn: config.fullconn(index, collect::hard_maxconn(config)),
         log_health_checks: proxy.options.log_health_checks,
         spread_checks: config.global.spread_checks,
         seed,
     }
-}
-
-/// A tenth of the connections of all frontends that may lead to the backend, as HAProxy computes it.
-fn default_fullconn(config: &Config, proxy: &Proxy) -> u32 {
-    let leads_here = |candidate: &Proxy| {
-        let is = |index: ProxyIndex| config.proxies.get(index.0 as usize).is_some_and(|found| found.name == proxy.name);
-        candidate.name == proxy.name
-            || candidate.default_backend.is_some_and(is)
-            || candidate.use_backend.iter().any(|rule| match &rule.target {
-                model::BackendTarget::Static(index) => is(*index),
-                model::BackendTarget::Dynamic(_) => true,
-            })
-    };
-    let default = config.global.maxconn.unwrap_or(2_000);
-    let total: u32 = config
-        .proxies
-        .iter()
-        .filter(|candidate| candidate.kind.has_frontend() && leads_here(candidate))
-        .map(|candidate| candidate.maxconn.unwrap_or(default))
-        .fold(0, u32::saturating_add);
-    (total / 10).max(1)
 }
 
 fn retry_policy(proxy: &Proxy, farm: &FarmConfig) -> RetryPolicy {

@@ -17,11 +17,11 @@ use std::{
 
 use haproxycfg::model::{self, Config, ProxyIndex, ServerIndex};
 use telemetry::{Gauge, PerWorker};
-use tokio::sync::Notify;
+use tokio::{runtime::RuntimeMetrics, sync::Notify};
 
 use crate::{
     counters::{ProcessTraffic, Traffic},
-    logs::LogTargets,
+    logs::{LogTargets, Outputs},
     rates::RateWindow,
     stats::sampler::{ProcessRates, Sampler},
 };
@@ -34,6 +34,20 @@ pub type Farm = balance::Farm<Waker>;
 
 /// Takes what a farm has to tell: must not block, and is called on any worker.
 pub type FarmEvents = dyn Fn(&LiveProxy, balance::Event) + Send + Sync;
+
+/// What the listeners of a frontend are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenerOrder {
+    /// To refuse connections.
+    Suspend,
+    /// To take connections again.
+    Resume,
+    /// To end, until another configuration is loaded.
+    Stop,
+}
+
+/// Tells the listeners of a frontend something, on all workers.
+pub type SteerListeners = dyn Fn(&LiveProxy, ListenerOrder) + Send + Sync;
 
 /// What belongs to the process and not to a configuration.
 pub struct Process {
@@ -65,6 +79,16 @@ pub struct Process {
     pub wake_server: OnceLock<Box<dyn Fn(u64) + Send + Sync>>,
     /// Asks every worker about its sessions; set once at start.
     pub ask_sessions: OnceLock<Box<dyn Fn(crate::cli::AskSessions) + Send + Sync>>,
+    /// Steers listeners; set once at start.
+    pub steer_listeners: OnceLock<Box<SteerListeners>>,
+    /// What log lines are sent through; set once at start.
+    pub outputs: OnceLock<Arc<Outputs>>,
+    /// What reading the running configuration had to say.
+    pub startup_logs: Mutex<String>,
+    /// Numbers of each worker's runtime, by worker.
+    pub runtimes: Mutex<Vec<Option<RuntimeMetrics>>>,
+    /// Names of servers that could not be looked up, so far.
+    pub resolutions_failed: AtomicU64,
     /// Variables of the scope `proc`.
     pub variables: Arc<sample::ProcessVariables>,
     /// Name of the machine.
@@ -100,11 +124,42 @@ impl Process {
             farm_events: OnceLock::new(),
             wake_server: OnceLock::new(),
             ask_sessions: OnceLock::new(),
+            steer_listeners: OnceLock::new(),
+            outputs: OnceLock::new(),
+            startup_logs: Mutex::default(),
+            runtimes: Mutex::default(),
+            resolutions_failed: AtomicU64::new(0),
             variables: Arc::default(),
             room: Notify::new(),
             waiting_listeners: AtomicU32::new(0),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         }
+    }
+
+    /// Log lines for which a socket or pipe had no room.
+    #[must_use]
+    pub fn logs_dropped(&self) -> u64 {
+        self.outputs.get().map_or(0, |outputs| outputs.counters().dropped())
+    }
+
+    /// Shows the numbers of a worker's runtime from now on.
+    pub fn watch_runtime(&self, worker: usize, metrics: RuntimeMetrics) {
+        let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = (worker + 1).saturating_sub(runtimes.len());
+        runtimes.extend(std::iter::repeat_n(None, missing));
+        if let Some(place) = runtimes.get_mut(worker) {
+            *place = Some(metrics);
+        }
+    }
+
+    /// Tasks of all workers, and those of them that are ready to run.
+    #[must_use]
+    pub fn tasks(&self) -> (usize, usize) {
+        let runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = runtimes.iter().flatten();
+        known.fold((0, 0), |(alive, ready), runtime| {
+            (alive + runtime.num_alive_tasks(), ready + runtime.global_queue_depth())
+        })
     }
 
     /// Milliseconds from the start of the process to `now`.
@@ -288,6 +343,13 @@ impl LiveProxy {
             }
             farm = self.farm();
         }
+    }
+
+    /// What a worker counts for one of its listeners, if anyone wants to know (`option socket-stats`).
+    #[must_use]
+    pub fn listener_traffic(&self, listener: usize, worker: usize) -> Option<&Traffic> {
+        let wanted = self.settings().options.socket_stats;
+        self.listeners.get(listener).filter(|_| wanted).map(|listener| listener.side.traffic.of(worker))
     }
 
     /// The number of its next log line.

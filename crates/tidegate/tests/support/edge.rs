@@ -1,9 +1,9 @@
 //! The program under test, and HAProxy to compare it with.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Write},
     net::SocketAddr,
-    os::unix::process::ExitStatusExt,
+    os::unix::{net::UnixStream, process::ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
@@ -12,7 +12,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Folder, listens, wait_until};
+use super::{Folder, PATIENCE, listens, wait_until};
 
 /// A running load balancer.
 #[derive(Debug)]
@@ -50,6 +50,8 @@ impl Edge {
     #[track_caller]
     pub fn start_as(program: &str, arguments: &[&str], config: &str) -> Self {
         let folder = Folder::new();
+        // `%FOLDER%` stands for a folder of its own, where `stats socket %FOLDER%/stats` takes commands.
+        let config = &config.replace("%FOLDER%", &folder.0.display().to_string());
         let path = folder.file("haproxy.cfg", config);
         let edge = Self::spawn(program, arguments, path, folder);
         for address in bind_addresses(config) {
@@ -93,6 +95,22 @@ impl Edge {
     #[track_caller]
     pub fn wait_output(&self, text: &str) {
         wait_until(&format!("stderr says {text:?}"), || self.output().contains(text));
+    }
+
+    /// The answer to a command on `stats socket %FOLDER%/stats`.
+    #[track_caller]
+    pub fn command(&self, command: &str) -> String {
+        let mut socket = None;
+        wait_until("the stats socket is there", || {
+            socket = UnixStream::connect(self.folder.0.join("stats")).ok();
+            socket.is_some()
+        });
+        let mut socket = socket.unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.write_all(format!("{command}\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        answer
     }
 
     pub fn pid(&self) -> u32 {

@@ -4,7 +4,7 @@
 //! called until it says that nothing waits, at most `max_accept` times before other tasks get their turn. In the
 //! other modes an acceptor thread accepts (see [`super::threads`]) and the worker takes connections from a channel.
 
-use super::bind::begin;
+use super::bind::{begin, refuse};
 use super::guard::{ConnectionGuard, Count, InUse};
 use super::spec::ListenSpec;
 use super::table::Socket;
@@ -124,6 +124,10 @@ pub(crate) fn accept_one(socket: impl AsFd) -> Result<(Stream, Peer), NoConnecti
 pub(crate) fn log_exhausted(spec: &ListenSpec, error: Errno) {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    // Nothing is lacking when the socket does not listen: it was suspended, and that will be heard of at once.
+    if error == Errno::INVAL {
+        return;
+    }
     if LAST.swap(now, Ordering::Relaxed) != now {
         let reason = super::bind::plain(&io::Error::from(error));
         log::alert!("cannot accept connections on [{}] for now: {reason}. Please check 'ulimit-n'.", spec.address);
@@ -143,7 +147,7 @@ pub struct AcceptorSeed {
 #[derive(Debug)]
 pub(crate) enum SeedSource {
     Direct { sockets: Vec<Arc<Socket>>, count: Arc<Count> },
-    Handed { connections: mpsc::Receiver<Accepted>, registration: Registration },
+    Handed { connections: mpsc::Receiver<Accepted>, registration: Registration, sockets: Vec<Arc<Socket>> },
 }
 
 impl AcceptorSeed {
@@ -154,30 +158,29 @@ impl AcceptorSeed {
 
     /// Starts accepting. Must be called on the worker's thread, inside its runtime.
     pub fn open(self) -> io::Result<Acceptor> {
-        let mut registration = None;
-        let source = match self.source {
-            SeedSource::Direct { sockets, count } => {
-                let sockets = sockets
-                    .into_iter()
+        let (source, sockets, registration) = match self.source {
+            SeedSource::Direct { sockets: shared, count } => {
+                let sockets = shared
+                    .iter()
                     .map(|socket| {
-                        begin(&self.spec, &socket)?;
-                        // A descriptor of its own: epoll knows a socket by descriptor, and the acceptor of the
-                        // previous configuration may still wait for the same one.
-                        let descriptor = socket.try_clone()?;
-                        let waiting = register(descriptor, Interest::READABLE)?;
-                        Ok(DirectSocket { waiting, socket })
+                        begin(&self.spec, socket)?;
+                        DirectSocket::new(Arc::clone(socket))
                     })
                     .collect::<io::Result<Vec<_>>>()?;
-                Source::Direct(Direct { sockets, count, next: 0, in_a_row: 0, rest: None, last_accepts: 0 })
+                let direct = Direct { sockets, count, next: 0, in_a_row: 0, rest: None, last_accepts: 0 };
+                (Source::Direct(direct), shared, None)
             }
-            SeedSource::Handed { connections, registration: handed } => {
-                registration = Some(handed);
-                Source::Handed(connections)
+            SeedSource::Handed { connections, registration, sockets } => {
+                (Source::Handed(connections), sockets, Some(registration))
             }
         };
         let control = Rc::new(Control {
             state: Cell::new(State::Running),
             waker: RefCell::new(None),
+            spec: Arc::clone(&self.spec),
+            sockets: RefCell::new(sockets),
+            suspended: Cell::new(false),
+            listens_anew: Cell::new(false),
             registration: RefCell::new(registration),
             in_use: RefCell::new(Some(self.in_use)),
         });
@@ -223,6 +226,15 @@ struct DirectSocket {
     socket: Arc<Socket>,
 }
 
+impl DirectSocket {
+    /// A descriptor of its own: epoll knows a socket by descriptor, and the acceptor of the previous configuration may
+    /// still wait for the same one.
+    fn new(socket: Arc<Socket>) -> io::Result<Self> {
+        let waiting = register(socket.try_clone()?, Interest::READABLE)?;
+        Ok(Self { waiting, socket })
+    }
+}
+
 /// `Running <-> Paused`, and from both to `Stopping`, then `Stopped`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -236,6 +248,12 @@ enum State {
 struct Control {
     state: Cell<State>,
     waker: RefCell<Option<Waker>>,
+    spec: Arc<ListenSpec>,
+    sockets: RefCell<Vec<Arc<Socket>>>,
+    /// Whether the sockets refuse connections.
+    suspended: Cell<bool>,
+    /// Whether they listen again since: what the runtime knows of their readiness is of the time before.
+    listens_anew: Cell<bool>,
     /// With the acceptor thread, if one accepts.
     registration: RefCell<Option<Registration>>,
     /// Given up once this acceptor takes nothing any more that a later load could serve.
@@ -255,6 +273,7 @@ impl Control {
         }
         if matches!(state, State::Stopping | State::Stopped) {
             self.in_use.replace(None);
+            self.sockets.borrow_mut().clear();
         }
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
@@ -283,11 +302,36 @@ impl AcceptorHandle {
         }
     }
 
-    /// Goes on after [`Self::pause`].
-    pub fn resume(&self) {
-        if self.control.state.get() == State::Paused {
-            self.control.set(State::Running);
+    /// Refuses connections until [`Self::resume`], those that wait in the kernel's queue included. Unix sockets cannot
+    /// do that: there it is [`Self::pause`].
+    pub fn suspend(&self) {
+        self.pause();
+        if self.control.state.get() != State::Paused || self.control.suspended.replace(true) {
+            return;
         }
+        for socket in self.control.sockets.borrow().iter() {
+            // One that cannot go on listening unheard.
+            let _ = refuse(socket);
+        }
+    }
+
+    /// Goes on after [`Self::pause`] or [`Self::suspend`].
+    ///
+    /// # Errors
+    /// The system's, when a socket does not listen any more.
+    pub fn resume(&self) -> io::Result<()> {
+        if self.control.state.get() != State::Paused {
+            return Ok(());
+        }
+        if self.control.suspended.get() {
+            for socket in self.control.sockets.borrow().iter() {
+                begin(&self.control.spec, socket)?;
+            }
+            self.control.suspended.set(false);
+            self.control.listens_anew.set(true);
+        }
+        self.control.set(State::Running);
+        Ok(())
     }
 
     /// Ends accepting: [`Acceptor::accept`] gives what was taken already, and `None` then. If the service gives the
@@ -318,6 +362,11 @@ impl Acceptor {
     /// The poll form of [`Self::accept`].
     pub fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<Option<Accepted>> {
         self.control.wait(context);
+        if self.control.listens_anew.take()
+            && let Source::Direct(direct) = &mut self.source
+        {
+            direct.listen_anew();
+        }
         let state = self.control.state.get();
         let result = match (&mut self.source, state) {
             (_, State::Stopped) => return Poll::Ready(None),
@@ -392,6 +441,16 @@ impl Direct {
         self.next = (self.next + 1) % count.max(1);
         self.in_a_row = 0;
         Poll::Pending
+    }
+
+    /// Waits for the sockets as if for the first time: to the runtime, one that was suspended has ended for good.
+    fn listen_anew(&mut self) {
+        for place in &mut self.sockets {
+            // Without a descriptor more, this one stays silent; a reload makes it anew.
+            if let Ok(anew) = DirectSocket::new(Arc::clone(&place.socket)) {
+                *place = anew;
+            }
+        }
     }
 
     /// What still waits in sockets that nobody will serve any more, then `None`.

@@ -6,7 +6,7 @@
 
 use super::spec::{Address, ListenSpec, abstract_name};
 use crate::system;
-use rustix::net::sockopt;
+use rustix::net::{AddressFamily, sockopt};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::ffi::OsStr;
 use std::io;
@@ -139,6 +139,16 @@ pub(crate) fn begin(spec: &ListenSpec, socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
     if !sockopt::socket_acceptconn(socket)? {
         rustix::net::listen(socket, backlog(spec))?;
+    }
+    Ok(())
+}
+
+/// Has a TCP socket refuse connections until [`begin`]. What waits in its queue is reset.
+pub(crate) fn refuse(socket: impl AsFd) -> io::Result<()> {
+    let socket = socket.as_fd();
+    // A unix socket that is shut down can never listen again.
+    if matches!(sockopt::socket_domain(socket)?, AddressFamily::INET | AddressFamily::INET6) {
+        rustix::net::shutdown(socket, rustix::net::Shutdown::Read)?;
     }
     Ok(())
 }

@@ -67,6 +67,7 @@ impl<W> Farm<W> {
         if self.pool.servers.find(server).is_none_or(|server| server.check.config.is_none()) {
             return;
         }
+        let before = (self.pool.servers[server].check.health, self.pool.servers[server].current.state);
         self.pool.servers[server].check.in_progress = false;
         self.set_check_status(server, report, now_ms);
         match self.pool.servers[server].check.result {
@@ -74,6 +75,11 @@ impl<W> Farm<W> {
             CheckResult::ConditionallyPassed => self.notify_stopping(server, now_ms),
             CheckResult::Passed => self.notify_success(server, now_ms),
             CheckResult::Unknown | CheckResult::Neutral => {}
+        }
+        // A change of state has an event of its own.
+        let now = (self.pool.servers[server].check.health, self.pool.servers[server].current.state);
+        if now.0 != before.0 && now.1 == before.1 {
+            self.events.push_back(Event::HealthChanged { server });
         }
         let interval_ms = self.check_interval_ms(server).unwrap_or_default();
         let delay_ms = if self.config.spread_checks > 0 {

@@ -273,11 +273,13 @@ class Card {
 
   updateState(proxy) {
     const { back, front, servers = [] } = proxy;
-    const up = back && servers.length ? back.up : front ? front.open : back.up;
-    const word = back && servers.length ? (up ? "UP" : "DOWN") : up ? "OPEN" : "STOPPED";
+    const open = !front || front.state === "OPEN";
+    const balances = back && servers.length;
+    const up = balances ? back.up : front ? open : back.up;
+    const word = !open ? front.state : balances ? (up ? "UP" : "DOWN") : up ? "OPEN" : "DOWN";
     const counts = {};
     for (const server of servers) counts[kindOf(server)] = (counts[kindOf(server)] || 0) + 1;
-    const kind = !up ? "bad" : counts.bad || counts.wary ? "wary" : "good";
+    const kind = !open ? "idle" : !up ? "bad" : counts.bad || counts.wary ? "wary" : "good";
     if (this.word !== undefined && this.word !== word) note(this.name, word, kind);
     this.word = word;
     this.mark.className = `mark ${kind}`;

@@ -54,7 +54,7 @@ pub fn farm_events(shared: Arc<Shared>, log: Arc<AdminLog>, board: Arc<CheckBoar
             log.console(severity, &message.console_text);
             log.log(&proxy.log_targets, level(message.level), &message.text);
         }
-        Event::StateChanged { server, .. } => {
+        Event::StateChanged { server, .. } | Event::HealthChanged { server } => {
             let instance = shared.instance();
             // A server of a configuration that is gone concerns nobody.
             if Arc::ptr_eq(&instance.config, &proxy.config) {

@@ -22,7 +22,7 @@ pub struct Context<'a> {
     /// The stats sockets: address and level.
     pub sockets: Vec<(String, CliLevel)>,
     /// What was said at the start.
-    pub startup_logs: &'a str,
+    pub startup_logs: String,
     /// The time since the epoch.
     pub now: Duration,
     /// Seconds by which local time is ahead of UTC.

@@ -117,7 +117,7 @@ pub(super) fn version(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply
 }
 
 pub(super) fn startup_logs(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply {
-    Reply::Text(context.startup_logs.to_owned())
+    Reply::Text(context.startup_logs.clone())
 }
 
 /// Invalid messages are not kept, so none are shown.

@@ -6,7 +6,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixStream,
     },
-    sync::Arc,
+    sync::{Arc, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -47,7 +47,7 @@ impl Host for LiveHost {
         work(&Context {
             control: &control,
             sockets: sockets.map(|socket| (address(&socket.bind.address), socket.level)).collect(),
-            startup_logs: "",
+            startup_logs: self.shared.process.startup_logs.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             now,
             offset: logs::local_offset(i64::try_from(now.as_secs()).unwrap_or(0)),
         })

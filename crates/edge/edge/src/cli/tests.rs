@@ -25,7 +25,7 @@ impl Host for FakeHost {
         work(&Context {
             control: &self.control,
             sockets: vec![("unix@/run/socket".to_owned(), CliLevel::Admin)],
-            startup_logs: "all is well\n",
+            startup_logs: "all is well\n".to_owned(),
             now: Duration::from_secs(1_795_232_134),
             offset: 0,
         })

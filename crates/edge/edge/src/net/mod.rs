@@ -7,6 +7,7 @@ pub mod stream;
 pub mod timer;
 
 pub use buffer::{Buffer, BufferPool};
+pub use splice::Splice;
 pub use stream::Stream;
 pub use timer::Deadline;
 

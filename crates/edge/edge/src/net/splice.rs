@@ -3,6 +3,7 @@
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     task::{Context, Poll, ready},
 };
 
@@ -13,6 +14,9 @@ use super::stream::Stream;
 
 /// Bytes asked of one call when the pipe's size is the system's.
 const CHUNK: usize = 65_536;
+
+/// Pipes that are open in this process.
+static OPEN: AtomicU32 = AtomicU32::new(0);
 
 /// A pipe between two sockets and the number of bytes in it.
 #[derive(Debug)]
@@ -32,6 +36,12 @@ pub enum Spliced {
     Ended,
 }
 
+impl Drop for Splice {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Relaxed);
+    }
+}
+
 impl Splice {
     /// A pipe of `size` bytes; 0 is the system's choice.
     ///
@@ -43,7 +53,14 @@ impl Splice {
             // A size that the system does not grant leaves the pipe as it is.
             let _ = fcntl_setpipe_size(&write_end, size);
         }
+        OPEN.fetch_add(1, Relaxed);
         Ok(Self { read_end, write_end, held: 0, size: if size == 0 { CHUNK } else { size } })
+    }
+
+    /// Pipes that are open in this process.
+    #[must_use]
+    pub fn open_count() -> u32 {
+        OPEN.load(Relaxed)
     }
 
     /// Whether no byte is in the pipe.

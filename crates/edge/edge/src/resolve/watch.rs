@@ -6,6 +6,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     sync::{
         Arc,
+        atomic::Ordering::Relaxed,
         mpsc::{self, RecvTimeoutError},
     },
     thread,
@@ -54,7 +55,12 @@ pub fn look_again(instance: &Instance, log: &AdminLog, lookup: &dyn Lookup) {
     for proxy in instance.proxies.iter().filter(|proxy| !proxy.settings().disabled) {
         for server in &proxy.servers {
             let Some(host) = server.config.fqdn.as_deref() else { continue };
-            let addresses = answers.entry(host).or_insert_with(|| lookup.lookup(host).unwrap_or_default());
+            let addresses = answers.entry(host).or_insert_with(|| {
+                lookup.lookup(host).unwrap_or_else(|_| {
+                    instance.process.resolutions_failed.fetch_add(1, Relaxed);
+                    Vec::new()
+                })
+            });
             update(proxy, server, addresses, log);
         }
     }

@@ -5,11 +5,13 @@ use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 use runtime::{Accepted, AcceptorHandle, AcceptorSeed, Peer, WorkerContext};
 use tokio::{sync::oneshot, task::spawn_local};
 
+use haproxycfg::model::ProxyIndex;
+
 use super::listeners::Owner;
 use crate::{
     checks::{self, CheckBoard},
     cli::{AskSessions, SessionView},
-    live::{Instance, LiveProxy, Shared},
+    live::{Instance, ListenerOrder, LiveProxy, Shared},
     logs::{Outputs, WorkerLog},
     net::Stream,
     registry::Order,
@@ -39,6 +41,15 @@ pub enum Command {
     WakeServer(u64),
     /// Stop (or go on) accepting.
     Pause(bool),
+    /// Steer the listeners of a frontend of this load of the configuration.
+    Steer {
+        /// Which load.
+        generation: u64,
+        /// The frontend.
+        proxy: ProxyIndex,
+        /// What they are to do.
+        order: ListenerOrder,
+    },
     /// Tell about sessions, or end one.
     AskSessions(AskSessions),
 }
@@ -62,8 +73,9 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
     let flusher = spawn_local(log.clone().run());
     let seed = start.seed ^ (context.index as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let worker = Rc::new(Worker::new(context.index, Arc::clone(&start.shared), log, seed));
+    start.shared.process.watch_runtime(context.index, tokio::runtime::Handle::current().metrics());
     let sweeper = spawn_local(sweep(Rc::clone(&worker)));
-    let mut handles: Vec<AcceptorHandle> = Vec::new();
+    let mut handles: Vec<(Owner, AcceptorHandle)> = Vec::new();
     let mut checks = None;
     while let Some(command) = context.commands.recv().await {
         match command {
@@ -72,7 +84,7 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
                     checks = Some(checks::start(&instance, &start.board, worker.index, workers));
                     worker.adopt(instance);
                     // NOTE: the new ones accept before the old ones stop, so that nobody has to wait.
-                    for old in std::mem::replace(&mut handles, new) {
+                    for (_, old) in std::mem::replace(&mut handles, new) {
                         old.stop();
                     }
                 });
@@ -87,24 +99,40 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
             }
             Command::AskSessions(ask) => answer_about_sessions(&worker, &ask),
             Command::Pause(paused) => {
-                for handle in &handles {
-                    if paused {
-                        handle.pause();
-                    } else {
-                        handle.resume();
-                    }
-                }
+                let order = if paused { ListenerOrder::Suspend } else { ListenerOrder::Resume };
+                handles.iter().for_each(|(_, handle)| steer(handle, order));
             }
+            Command::Steer { generation, proxy, order } if generation == worker.instance().generation => {
+                let owned = |owner: &Owner| matches!(owner, Owner::Proxy { proxy: owner, .. } if *owner == proxy);
+                handles.iter().filter(|(owner, _)| owned(owner)).for_each(|(_, handle)| steer(handle, order));
+            }
+            // That configuration is gone, and its listeners with it.
+            Command::Steer { .. } => {}
         }
     }
     drop(checks);
-    for handle in handles {
+    for (_, handle) in handles {
         handle.stop();
     }
     drain(&worker).await;
     sweeper.abort();
     worker.log.flush();
     flusher.abort();
+}
+
+fn steer(handle: &AcceptorHandle, order: ListenerOrder) {
+    match order {
+        ListenerOrder::Suspend => handle.suspend(),
+        ListenerOrder::Resume => {
+            if let Err(error) = handle.resume() {
+                runtime::log::write(runtime::log::Level::Alert, format_args!("a listener cannot go on: {error}"));
+            }
+        }
+        ListenerOrder::Stop => {
+            handle.suspend();
+            handle.stop();
+        }
+    }
 }
 
 /// Whoever asked may have gone, so that nobody takes the answer.
@@ -164,13 +192,13 @@ fn listen(
     worker: &Rc<Worker>,
     instance: &Arc<Instance>,
     seeds: Vec<AcceptorSeed>,
-) -> Result<Vec<AcceptorHandle>, String> {
+) -> Result<Vec<(Owner, AcceptorHandle)>, String> {
     let mut handles = Vec::with_capacity(seeds.len());
     for seed in seeds {
         let spec = seed.spec().clone();
         let Some(owner) = Owner::of(&spec.name) else { continue };
         let acceptor = seed.open().map_err(|error| format!("cannot accept on {}: {error}", spec.name))?;
-        handles.push(acceptor.handle());
+        handles.push((owner, acceptor.handle()));
         match owner {
             Owner::Proxy { proxy, bind } => {
                 let Some(frontend) = instance.proxy(proxy).cloned() else { continue };
@@ -234,7 +262,6 @@ async fn wait_for_room(frontend: &LiveProxy, bind: usize, listener_limit: u64) {
         let crowded = full(side.sessions.value(), u64::from(frontend.maxconn.load(Relaxed)))
             || full(process.connections.value(), u64::from(process.maxconn.load(Relaxed)))
             || full(listener, listener_limit)
-            || frontend.paused.load(Relaxed)
             || rate_limit > 0
                 && full(
                     crate::rates::per_second(process, side, |traffic| traffic.sessions.value(), &side.session_rate)

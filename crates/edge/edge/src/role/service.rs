@@ -21,7 +21,7 @@ use crate::{
     assemble::Assembly,
     checks::{self, CheckBoard},
     cli::AskSessions,
-    live::{Instance, Process, Shared, Target},
+    live::{Instance, ListenerOrder, LiveProxy, Process, Shared, Target},
     logs::{AdminLog, Identity, Outputs},
     resolve,
 };
@@ -57,6 +57,7 @@ impl EdgeService {
         let process = Arc::new(Process::new(first.workers, Instant::now(), SystemTime::now()));
         let outputs = Arc::new(Outputs::new());
         let identity = Identity::new(&config.global, &options.program);
+        let _ = process.outputs.set(Arc::clone(&outputs));
         let _ = crate::logs::local_offset(0);
         for proxy in &config.proxies {
             // Opened now so that they still are after chroot.
@@ -139,6 +140,26 @@ fn ask_sessions(ways: &Ways, ask: &AskSessions) {
     }
 }
 
+/// Steers the listeners of a frontend on every worker, and says so.
+fn steer_listeners(ways: &Ways, log: &AdminLog, proxy: &LiveProxy, generation: u64, order: ListenerOrder) {
+    for way in ways.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        if let Some(way) = way.upgrade() {
+            // A worker that has ended listens no more.
+            let _ = way.send(Command::Steer { generation, proxy: proxy.index, order });
+        }
+    }
+    let (settings, targets) = (proxy.settings(), &proxy.log_targets);
+    match order {
+        ListenerOrder::Suspend => log.proxy_paused(targets, settings.kind, &settings.name),
+        ListenerOrder::Resume => log.proxy_resumed(targets, settings.kind, &settings.name),
+        ListenerOrder::Stop => {
+            let connections = proxy.frontend.traffic.sum(|part| part.connections.value());
+            let sessions = proxy.backend.traffic.sum(|part| part.sessions.value());
+            log.proxy_stopped(targets, &settings.name, connections, sessions);
+        }
+    }
+}
+
 /// Where a server of the running instance is, if it is still the same host.
 fn current_address(instance: &Instance, backend: &str, server: &str, host: &str) -> Option<IpAddr> {
     let proxy = instance.backend(backend)?;
@@ -163,7 +184,7 @@ impl Service for EdgeService {
         let payload = Payload::from_bytes(&load.blob)?;
         let parsed = payload.parse();
         let text = super::render(&parsed);
-        let mut config = parsed.config.ok_or(text)?;
+        let mut config = parsed.config.ok_or_else(|| text.clone())?;
         let previous = self.shared.as_ref().map(|shared| shared.instance());
         resolve::settle(&mut config, &payload.addresses, &|backend, server, host| {
             current_address(previous.as_deref()?, backend, server, host)
@@ -198,6 +219,12 @@ impl Service for EdgeService {
                 let _ = self.process.wake_server.set(Box::new(move |key| wake_server(&ways, key)));
                 let ways = Arc::clone(&self.ways);
                 let _ = self.process.ask_sessions.set(Box::new(move |ask| ask_sessions(&ways, &ask)));
+                let (ways, log, seen) = (Arc::clone(&self.ways), Arc::clone(&self.admin), Arc::downgrade(&shared));
+                let _ = self.process.steer_listeners.set(Box::new(move |proxy, order| {
+                    if let Some(shared) = seen.upgrade() {
+                        steer_listeners(&ways, &log, proxy, shared.instance().generation, order);
+                    }
+                }));
                 self.start_background(&shared);
                 self.shared = Some(shared);
             }
@@ -214,11 +241,14 @@ impl Service for EdgeService {
         for answer in answers {
             answer.await.map_err(|_| "a worker thread has ended".to_owned())??;
         }
+        *self.process.startup_logs.lock().unwrap_or_else(PoisonError::into_inner) = text;
         if let Some(shared) = &self.shared {
             shared.replace(instance);
         }
         if previous.is_some() {
             self.process.reloads.fetch_add(1, Relaxed);
+            drop(previous);
+            self.outputs.close_unused();
         }
         Ok(())
     }

@@ -87,7 +87,7 @@ pub async fn serve(
                 return;
             }
             TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SwitchToHttp => {
-                frontend.frontend.traffic.of(worker.index).denied_connections.increment();
+                shared.count(worker.index, |traffic| &traffic.denied_connections);
                 return;
             }
         }
@@ -100,7 +100,7 @@ pub async fn serve(
         }
     }
     if expects_proxy && proxy_protocol::receive(&mut client, &mut side).await.is_err() {
-        frontend.frontend.traffic.of(worker.index).request_errors.increment();
+        side.count(worker.index, |traffic| &traffic.request_errors);
         return;
     }
     let side = Rc::new(side);
@@ -109,7 +109,7 @@ pub async fn serve(
             TcpVerdict::Accept | TcpVerdict::ExpectProxy => {}
             TcpVerdict::Drop => return silent_drop(&side.stream),
             TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SwitchToHttp => {
-                frontend.frontend.traffic.of(worker.index).denied_sessions.increment();
+                side.count(worker.index, |traffic| &traffic.denied_sessions);
                 return;
             }
         }

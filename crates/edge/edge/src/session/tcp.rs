@@ -159,7 +159,7 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
         TcpVerdict::Accept | TcpVerdict::ExpectProxy => {}
         TcpVerdict::SwitchToHttp => return true,
         TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop => {
-            frontend.frontend.traffic.of(session.worker.index).denied_requests.increment();
+            session.side.count(session.worker.index, |traffic| &traffic.denied_requests);
             transaction.terminate(b'P', b'R');
             return false;
         }

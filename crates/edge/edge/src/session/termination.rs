@@ -1,10 +1,12 @@
 //! How a session ended, as the log tells it: the first two letters of HAProxy's termination state, for TCP and HTTP alike.
 
+use telemetry::Counter;
+
 use super::{
     transaction::{Termination, Transaction},
     upstream::Unreachable,
 };
-use crate::tunnel::TunnelEnd;
+use crate::{counters::Traffic, tunnel::TunnelEnd};
 
 impl Transaction {
     /// Ends because there is no connection to a server.
@@ -20,7 +22,7 @@ impl Transaction {
         self.terminate(cause, phase);
     }
 
-    /// Ends with its tunnel.
+    /// Ends with its tunnel, and counts who broke it.
     pub fn end_tunnel(&mut self, end: &TunnelEnd) {
         let cause = match end {
             TunnelEnd::Closed { .. } => return,
@@ -31,6 +33,17 @@ impl Transaction {
             TunnelEnd::Killed(cause) => return self.terminate(*cause, b'-'),
         };
         self.terminate(cause, b'D');
+        let broken_by: fn(&Traffic) -> &Counter = match cause {
+            b'C' | b'c' => |traffic| &traffic.client_aborts,
+            _ => |traffic| &traffic.server_aborts,
+        };
+        broken_by(self.client.frontend.frontend.traffic.of(self.worker)).increment();
+        if let Some(backend) = &self.backend {
+            broken_by(backend.backend.traffic.of(self.worker)).increment();
+        }
+        if let Some(server) = &self.server {
+            broken_by(server.side.traffic.of(self.worker)).increment();
+        }
     }
 
     /// Ends with these letters unless something ended it before.

@@ -10,9 +10,11 @@ use std::{
 
 use http::{RequestHead, ResponseHead};
 use sample::StreamVariables;
+use telemetry::Counter;
 
 use super::heads::Heads;
 use crate::{
+    counters::Traffic,
     live::{Instance, LiveProxy, LiveServer},
     net::Stream,
 };
@@ -58,6 +60,14 @@ pub struct ClientSide {
 }
 
 impl ClientSide {
+    /// Counts the same for the frontend and for the listener, as far as that is counted for itself.
+    pub fn count(&self, worker: usize, counter: impl Fn(&Traffic) -> &Counter) {
+        counter(self.frontend.frontend.traffic.of(worker)).increment();
+        if let Some(listener) = self.frontend.listener_traffic(self.listener, worker) {
+            counter(listener).increment();
+        }
+    }
+
     /// The same connection under another configuration's frontend. Session variables go along.
     #[must_use]
     pub fn under(&self, frontend: Arc<LiveProxy>) -> Self {

@@ -6,7 +6,7 @@ use std::{
     io,
     net::SocketAddr,
     rc::Rc,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -145,17 +145,35 @@ pub async fn reach(
         return Box::pin(reach_direct(worker, transaction, &proxy, server, attempts, watch)).await;
     }
     loop {
-        let slot = match attempts.slot.take() {
+        let kept_slot = attempts.slot.take();
+        let chosen_again = kept_slot.is_none() && attempts.failed > 0;
+        let slot = match kept_slot {
             Some(slot) => slot,
-            None => choose(worker, transaction, &proxy, wanted, watch).await?,
+            None => match choose(worker, transaction, &proxy, wanted, watch).await {
+                Ok(slot) => slot,
+                Err(why) => {
+                    if matches!(why, Unreachable::NoServer | Unreachable::QueueFull | Unreachable::QueueTimeout) {
+                        proxy.backend.traffic.of(worker.index).connection_errors.increment();
+                    }
+                    return Err(why);
+                }
+            },
         };
         let Some(server) = proxy.servers.get(slot.server.index()).cloned() else { return Err(Unreachable::NoServer) };
-        if transaction.server.as_ref().is_some_and(|before| before.key != server.key) && attempts.failed > 0 {
-            transaction.redispatched = true;
-            let traffic = proxy.backend.traffic.of(worker.index);
-            traffic.redispatches.increment();
+        if let Some(before) = transaction.server.as_ref().filter(|_| chosen_again) {
+            let (server_traffic, traffic) =
+                (before.side.traffic.of(worker.index), proxy.backend.traffic.of(worker.index));
+            if before.key == server.key {
+                server_traffic.retries.increment();
+                traffic.retries.increment();
+            } else {
+                transaction.redispatched = true;
+                server_traffic.redispatches.increment();
+                traffic.redispatches.increment();
+            }
         }
         transaction.server = Some(Arc::clone(&server));
+        server.side.traffic.of(worker.index).sessions.increment();
         *watch.handle.upstream.borrow_mut() = Some((Arc::clone(&proxy), Some(Arc::clone(&server))));
         if is_http && let Some(connection) = idle_connection(worker, transaction, &proxy, &server, attempts) {
             server.side.traffic.of(worker.index).reuses.increment();
@@ -163,11 +181,17 @@ pub async fn reach(
             transaction.timeline.connected = transaction.timeline.dequeued;
             return Ok(Upstream { connection, slot: Some(slot), reused: true });
         }
+        server.side.traffic.of(worker.index).connects.increment();
+        proxy.backend.traffic.of(worker.index).connects.increment();
         let (failure, unreachable) = match open(worker, transaction, &proxy, &server, watch).await {
             Ok(stream) => {
-                transaction.timeline.connected = Some(Instant::now());
-                server.side.traffic.of(worker.index).connects.increment();
-                proxy.backend.traffic.of(worker.index).connects.increment();
+                let connected = Instant::now();
+                transaction.timeline.connected = Some(connected);
+                if !is_http {
+                    let now = proxy.process.milliseconds(connected);
+                    server.last_session_ms.store(now, Relaxed);
+                    proxy.last_session_ms.store(now, Relaxed);
+                }
                 let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
                 let mut connection = ServerConnection::new(wire, server);
                 connection.private = proxy.settings().http_reuse == HttpReuse::Never;
@@ -178,7 +202,7 @@ pub async fn reach(
             Err(other) => return Err(other),
         };
         let retry = after_failure(worker, &proxy, &slot, wanted, attempts.failed, failure, false);
-        server_failed(worker, &proxy, &server);
+        server_failed(worker, &proxy, &server, retry);
         retry_or_give_up(worker, transaction, &proxy, retry, slot, wanted, attempts, watch, unreachable).await?;
     }
 }
@@ -315,9 +339,13 @@ pub fn after_failure(
     })
 }
 
-fn server_failed(worker: &Worker, proxy: &LiveProxy, server: &LiveServer) {
-    server.side.traffic.of(worker.index).connection_errors.increment();
-    proxy.backend.traffic.of(worker.index).connection_errors.increment();
+/// Notes a connection that failed: an error for the one who asked only if there is no other attempt.
+fn server_failed(worker: &Worker, proxy: &LiveProxy, server: &LiveServer, retry: Retry) {
+    server.last_session_ms.store(proxy.process.milliseconds(Instant::now()), Relaxed);
+    if retry == Retry::GiveUp {
+        server.side.traffic.of(worker.index).connection_errors.increment();
+        proxy.backend.traffic.of(worker.index).connection_errors.increment();
+    }
     if server.config.observe.is_some() {
         observe(proxy, server.index, balance::Observation::ConnectionError);
     }

@@ -5,15 +5,16 @@ use std::{
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
-use haproxycfg::model::{BindAddress, Mode, ServerAddress};
+use haproxycfg::model::{BindAddress, Config, Mode, ServerAddress};
 
 use super::view::{
-    BackendView, Detail, FrontendView, Level, ListenerState, ListenerView, Place, ProcessView, Product, ProxyView,
-    RateView, ServerView, Snapshot, Times, Totals,
+    BackendView, Detail, FrontendState, FrontendView, Level, ListenerState, ListenerView, Place, ProcessView, Product,
+    ProxyView, RateView, ServerView, Snapshot, Times, Totals,
 };
 use crate::{
     counters::Traffic,
     live::{Instance, LiveListener, LiveProxy, LiveServer, Shared, Side, Target},
+    net::Splice,
 };
 
 /// Descriptors that are not for connections: listeners, logs, pipes, files.
@@ -52,10 +53,12 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
     let requests_total = traffic.sum(|part| part.requests.value());
     let bytes_out = traffic.sum(|part| part.bytes_out.value());
     let sessions = instance.proxies.iter().map(|proxy| proxy.frontend.traffic.sum(|part| part.sessions.value())).sum();
-    let listeners: usize = instance.proxies.iter().map(|proxy| proxy.listeners.len()).sum();
+    let open = instance.proxies.iter().filter(|proxy| !proxy.stopped.load(Relaxed));
+    let listeners: usize = open.map(|proxy| proxy.listeners.len()).sum();
     let connections = process.connections.value();
     let descriptors_max = descriptors_max();
-    let hard_maxconn = hard_maxconn(instance);
+    let hard_maxconn = hard_maxconn(&instance.config);
+    let (tasks, tasks_ready) = process.tasks();
     ProcessView {
         product: product.clone(),
         pid: std::process::id(),
@@ -82,13 +85,15 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
         bytes_out_rate: RateView::of(&process.rates.bytes_out, bytes_out, now_ms),
         idle_percent: shared.sampler.idle_percent(),
         memory_bytes: memory_bytes(),
-        // Each connection is a task of its own; checks and timers beside them are few.
-        tasks: u32::try_from(connections).unwrap_or(u32::MAX),
+        tasks: u32::try_from(tasks).unwrap_or(u32::MAX),
+        tasks_ready: u32::try_from(tasks_ready).unwrap_or(u32::MAX),
+        pipes: Splice::open_count(),
+        resolutions_failed: process.resolutions_failed.load(Relaxed),
         node: global.node.clone().unwrap_or_else(|| process.hostname.clone()),
         description: global.description.clone(),
         stopping: process.stopping.load(Relaxed),
         listeners: u32::try_from(listeners).unwrap_or(u32::MAX),
-        logs_dropped: 0,
+        logs_dropped: process.logs_dropped(),
         reloads: process.reloads.load(Relaxed),
     }
 }
@@ -96,10 +101,10 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
 /// The most that `set maxconn global` may give: what the configuration says, or what the descriptors allow, two for
 /// each connection.
 #[must_use]
-pub fn hard_maxconn(instance: &Instance) -> u32 {
+pub fn hard_maxconn(config: &Config) -> u32 {
     let by_descriptors = descriptors_max().saturating_sub(DESCRIPTORS_RESERVED) / 2;
     let limit = u32::try_from(by_descriptors).unwrap_or(u32::MAX).clamp(1, CONNECTIONS_HARD_MAX);
-    instance.config.global.maxconn.unwrap_or(limit)
+    config.global.maxconn.unwrap_or(limit)
 }
 
 fn descriptors_max() -> u64 {
@@ -138,7 +143,7 @@ fn measured(http: bool) -> impl Fn(&Traffic) -> u64 {
 fn proxy_view(proxy: &LiveProxy, now_ms: u64, limit: u32, detail: Detail) -> ProxyView {
     let settings = proxy.settings();
     let http = settings.mode == Mode::Http;
-    let paused = proxy.paused.load(Relaxed);
+    let paused = proxy.paused.load(Relaxed) || proxy.stopped.load(Relaxed);
     ProxyView {
         id: settings.id,
         id_forced: false,
@@ -162,7 +167,11 @@ fn frontend_view(proxy: &LiveProxy, now_ms: u64, limit: u32) -> FrontendView {
     let side = &proxy.frontend;
     let totals = Totals::of(&side.traffic);
     FrontendView {
-        stopped: proxy.stopped.load(Relaxed),
+        state: match (proxy.stopped.load(Relaxed), proxy.paused.load(Relaxed)) {
+            (true, _) => FrontendState::Stopped,
+            (false, true) => FrontendState::Paused,
+            (false, false) => FrontendState::Open,
+        },
         sessions: level(&side.sessions),
         sessions_limit: match proxy.maxconn.load(Relaxed) {
             0 => limit,

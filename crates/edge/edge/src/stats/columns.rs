@@ -260,6 +260,30 @@ columns! {
     ServersByStatus "agg_server_status" GAUGE "B" "agg_server_status" of "B": "Servers by state, for Prometheus";
     ServersByCheck "agg_server_check_status" GAUGE "B" "agg_server_check_status" of "B": "Servers by state under its older name, for Prometheus";
     ServersByCheckResult "agg_check_status" GAUGE "B" "agg_check_status" of "B": "Servers by result of the last check, for Prometheus";
+    TlsSessions "ssl_sess" COUNTER "FLSB": "TLS sessions established";
+    TlsReused "ssl_reused_sess" COUNTER "FLSB": "TLS sessions resumed";
+    TlsFailed "ssl_failed_handshake" COUNTER "FLSB": "TLS handshakes that failed";
+    Http2Headers "h2_headers_rcvd" COUNTER "FB": "HTTP/2 frames of headers received";
+    Http2Data "h2_data_rcvd" COUNTER "FB": "HTTP/2 frames of data received";
+    Http2Settings "h2_settings_rcvd" COUNTER "FB": "HTTP/2 frames of settings received";
+    Http2Resets "h2_rst_stream_rcvd" COUNTER "FB": "HTTP/2 streams that the other side reset";
+    Http2Goaways "h2_goaway_rcvd" COUNTER "FB": "HTTP/2 farewells received";
+    Http2ConnectionErrors "h2_detected_conn_protocol_errors" COUNTER "FB": "HTTP/2 errors of whole connections";
+    Http2StreamErrors "h2_detected_strm_protocol_errors" COUNTER "FB": "HTTP/2 errors of single streams";
+    Http2ResetsSent "h2_rst_stream_resp" COUNTER "FB": "HTTP/2 streams reset";
+    Http2GoawaysSent "h2_goaway_resp" COUNTER "FB": "HTTP/2 farewells sent";
+    Http2Connections "h2_open_connections" GAUGE "FB": "HTTP/2 connections now";
+    Http2Streams "h2_backend_open_streams" GAUGE "FB": "HTTP/2 streams now";
+    Http2ConnectionsTotal "h2_total_connections" COUNTER "FB": "HTTP/2 connections so far";
+    Http2StreamsTotal "h2_backend_total_streams" COUNTER "FB": "HTTP/2 streams so far";
+    Http1Connections "h1_open_connections" GAUGE "FB": "HTTP/1 connections now";
+    Http1Streams "h1_open_streams" GAUGE "FB": "HTTP/1 exchanges now";
+    Http1ConnectionsTotal "h1_total_connections" COUNTER "FB": "HTTP/1 connections so far";
+    Http1StreamsTotal "h1_total_streams" COUNTER "FB": "HTTP/1 exchanges so far";
+    Http1BytesIn "h1_bytes_in" COUNTER "FB": "Bytes received on HTTP/1 connections; a backend's are those passed on to clients";
+    Http1BytesOut "h1_bytes_out" COUNTER "FB": "Bytes sent on HTTP/1 connections; a backend's are those received from clients";
+    Http1SplicedIn "h1_spliced_bytes_in" COUNTER "FB": "Bytes that a pipe took from HTTP/1 connections";
+    Http1SplicedOut "h1_spliced_bytes_out" COUNTER "FB": "Bytes that a pipe gave to HTTP/1 connections";
 }
 
 /// Number of columns.
@@ -268,6 +292,26 @@ pub const COLUMNS: usize = DEFINITIONS.len();
 const _: () = assert!(Column::ALL.len() == COLUMNS);
 
 impl Column {
+    /// Behind it come those of protocols.
+    pub const LAST_OF_PROXIES: Self = Self::ServersByCheckResult;
+
+    /// Those of HTTP/2.
+    pub const HTTP2: &'static [Self] = &[
+        Self::Http2Headers,
+        Self::Http2Data,
+        Self::Http2Settings,
+        Self::Http2Resets,
+        Self::Http2Goaways,
+        Self::Http2ConnectionErrors,
+        Self::Http2StreamErrors,
+        Self::Http2ResetsSent,
+        Self::Http2GoawaysSent,
+        Self::Http2Connections,
+        Self::Http2Streams,
+        Self::Http2ConnectionsTotal,
+        Self::Http2StreamsTotal,
+    ];
+
     /// Its position.
     #[must_use]
     pub const fn position(self) -> usize {

@@ -89,7 +89,7 @@ fields! {
     "CurrSslConns" GAUGE gauge "current_ssl_connections": "TLS connections now" => ZERO;
     "CumSslConns" COUNTER counter "ssl_connections_total": "TLS connections so far" => ZERO;
     "Maxpipes" LIMIT gauge "max_pipes": "Pipes allowed for splicing, 0 for no limit" => ZERO;
-    "PipesUsed" GAUGE counter "pipes_used_total": "Pipes in use" => ZERO;
+    "PipesUsed" GAUGE counter "pipes_used_total": "Pipes in use" => |process, _| Value::U32(process.pipes);
     "PipesFree" GAUGE counter "pipes_free_total": "Pipes kept for later" => ZERO;
     "ConnRate" RATE gauge "current_connection_rate": "Client connections in the last second" => |process, float| rate(process.connection_rate, float);
     "ConnRateLimit" LIMIT gauge "limit_connection_rate": "Client connections allowed in a second" => |process, _| Value::U32(process.connection_rate_limit);
@@ -113,7 +113,7 @@ fields! {
     "ZlibMemUsage" GAUGE gauge "current_zlib_memory": "Bytes of memory used by compression" => |_, _| Value::Empty;
     "MaxZlibMemUsage" LIMIT gauge "max_zlib_memory": "Bytes of memory that compression may use" => |_, _| Value::Empty;
     "Tasks" GAUGE gauge "current_tasks": "Tasks of the runtime" => |process, _| Value::U32(process.tasks);
-    "Run_queue" GAUGE gauge "current_run_queue": "Tasks that are ready to run" => ZERO;
+    "Run_queue" GAUGE gauge "current_run_queue": "Tasks that are ready to run" => |process, _| Value::U32(process.tasks_ready);
     "Idle_pct" AVERAGE gauge "idle_time_percent": "Percent of the last second that workers had nothing to do" => |process, _| Value::U32(process.idle_percent.unwrap_or(100));
     "node" CONFIG_TEXT: "Name of the node" => |process, _| Value::text(process.node.clone());
     "description" CONFIG_TEXT: "Description of the node" => |process, _| process.description.clone().map_or(Value::Empty, Value::text);
@@ -125,7 +125,7 @@ fields! {
     "ConnectedPeers" GAUGE gauge "connected_peers": "Peers that are connected" => ZERO;
     "DroppedLogs" GAUGE counter "dropped_logs_total": "Log lines that could not be sent" => |process, _| Value::u32_from(process.logs_dropped);
     "BusyPolling" GAUGE gauge "busy_polling_enabled": "1 if workers poll without sleeping" => ZERO;
-    "FailedResolutions" GAUGE counter "failed_resolutions": "Names that did not resolve" => ZERO;
+    "FailedResolutions" GAUGE counter "failed_resolutions": "Names that did not resolve" => |process, _| Value::u32_from(process.resolutions_failed);
     "TotalBytesOut" GAUGE counter "bytes_out_total": "Bytes sent so far" => |process, _| Value::U64(process.bytes_out);
     "TotalSplicdedBytesOut" GAUGE counter "spliced_bytes_out_total": "Bytes sent through a pipe so far" => |process, _| Value::U64(process.bytes_spliced);
     "BytesOutRate" RATE gauge "bytes_out_rate": "Bytes sent in the last second" => |process, _| Value::U64(process.bytes_out_rate.now);

@@ -16,7 +16,7 @@ use super::{
     },
     view::{Detail, ProcessView, Product, Snapshot},
 };
-use crate::live::{Instance, LiveProxy, LiveServer, Shared, Target};
+use crate::live::{Instance, ListenerOrder, LiveProxy, LiveServer, Shared, Target};
 
 /// The running edge, held on to in the instance of the moment.
 #[derive(Debug)]
@@ -127,6 +127,15 @@ impl Control for LiveControl<'_> {
             FrontendChange::Resume => proxy.paused.swap(false, Relaxed),
             FrontendChange::Stop => !proxy.stopped.swap(true, Relaxed),
         };
+        let order = match change {
+            FrontendChange::MaxConn(_) => None,
+            FrontendChange::Pause => Some(ListenerOrder::Suspend),
+            FrontendChange::Resume => Some(ListenerOrder::Resume),
+            FrontendChange::Stop => Some(ListenerOrder::Stop),
+        };
+        if let (Some(order), true, Some(steer)) = (order, changed, self.shared.process.steer_listeners.get()) {
+            steer(proxy, order);
+        }
         self.shared.process.room.notify_waiters();
         Ok(changed)
     }
@@ -134,7 +143,7 @@ impl Control for LiveControl<'_> {
     fn change_process(&self, change: ProcessChange) -> Result<(), Refusal> {
         match change {
             ProcessChange::MaxConn(limit) => {
-                let hard = hard_maxconn(&self.instance);
+                let hard = hard_maxconn(&self.instance.config);
                 if limit > hard {
                     return Err(Refusal::new("Value out of range."));
                 }

@@ -143,6 +143,30 @@ impl Row {
         }
     }
 
+    /// What HAProxy's protocols count beside proxies. What the edge does not have is 0, what it does not count is empty.
+    fn protocols(&mut self, http1: Option<&Http1>) {
+        for column in [Column::TlsSessions, Column::TlsReused, Column::TlsFailed] {
+            self.count(column, 0);
+        }
+        let Some(http1) = http1 else { return };
+        for column in Column::HTTP2 {
+            self.count(*column, 0);
+        }
+        let counted = [
+            (Column::Http1Connections, Some(http1.connections)),
+            (Column::Http1Streams, http1.streams),
+            (Column::Http1ConnectionsTotal, Some(http1.connections_total)),
+            (Column::Http1StreamsTotal, Some(http1.streams_total)),
+            (Column::Http1BytesIn, Some(http1.bytes_in)),
+            (Column::Http1BytesOut, Some(http1.bytes_out)),
+        ];
+        for (column, value) in counted {
+            if let Some(value) = value {
+                self.count(column, value);
+            }
+        }
+    }
+
     fn times(&mut self, times: &Times) {
         for (mean, max, time) in [
             (Column::QueueTime, Column::QueueTimeMax, times.queue),
@@ -169,7 +193,7 @@ impl Row {
         row.level(Column::SessionsMax, frontend.sessions.max);
         row.set(Column::SessionsLimit, Value::U32(frontend.sessions_limit));
         row.count(Column::SessionsTotal, frontend.totals.sessions);
-        row.set(Column::Status, Value::Text(if frontend.stopped { "STOP" } else { "OPEN" }.into()));
+        row.set(Column::Status, Value::Text(frontend.state.name().into()));
         row.level(Column::Rate, frontend.session_rate.now);
         row.set(Column::RateLimit, Value::U32(frontend.session_rate_limit));
         row.level(Column::RateMax, frontend.session_rate.max);
@@ -179,6 +203,7 @@ impl Row {
         row.level(Column::ConnectionRate, frontend.connection_rate.now);
         row.level(Column::ConnectionRateMax, frontend.connection_rate.max);
         row.count(Column::Connections, frontend.totals.connections);
+        row.protocols(Some(&Http1::of_frontend(proxy, frontend)));
         row
     }
 
@@ -192,6 +217,7 @@ impl Row {
         row.set(Column::SessionsLimit, Value::U32(listener.sessions_limit));
         row.count(Column::SessionsTotal, listener.totals.connections);
         row.set(Column::Status, Value::Text(listener.state.name().into()));
+        row.protocols(None);
         if selection.legends {
             row.set(Column::Address, listener.place.shown().map_or(Value::Empty, Value::text));
         }
@@ -245,6 +271,7 @@ impl Row {
         row.level(Column::Used, server.used.now);
         row.level(Column::Needed, server.used.max);
         row.check(farm);
+        row.protocols(None);
         if selection.legends {
             if let Some(address) = server.place.shown() {
                 row.set(Column::Address, Value::text(address));
@@ -308,6 +335,7 @@ impl Row {
         for column in [Column::ServersByStatus, Column::ServersByCheck, Column::ServersByCheckResult] {
             row.set(column, Value::U32(0));
         }
+        row.protocols(Some(&Http1::of_backend(proxy, backend)));
         if selection.legends {
             row.set(Column::Algorithm, Value::Text(backend.algorithm.into()));
             if let Some(cookie) = &backend.cookie {
@@ -315,6 +343,52 @@ impl Row {
             }
         }
         row
+    }
+}
+
+/// What is known of HTTP/1 on one side of a proxy; all zero in TCP mode.
+#[derive(Default)]
+struct Http1 {
+    connections: u64,
+    streams: Option<u64>,
+    connections_total: u64,
+    streams_total: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+impl Http1 {
+    fn of_frontend(proxy: &ProxyView, frontend: &FrontendView) -> Self {
+        if !proxy.http {
+            return Self { streams: Some(0), ..Self::default() };
+        }
+        let totals = &frontend.totals;
+        Self {
+            connections: frontend.sessions.now,
+            streams: None,
+            connections_total: totals.connections,
+            streams_total: totals.requests,
+            bytes_in: totals.bytes_in,
+            bytes_out: totals.bytes_out,
+        }
+    }
+
+    fn of_backend(proxy: &ProxyView, backend: &BackendView) -> Self {
+        if !proxy.http {
+            return Self { streams: Some(0), ..Self::default() };
+        }
+        let totals = &backend.totals;
+        let used: u64 = proxy.servers.iter().map(|server| server.used.now).sum();
+        let idle: u64 = proxy.servers.iter().map(|server| server.idle).sum();
+        Self {
+            connections: used + idle,
+            streams: Some(used),
+            connections_total: totals.connects,
+            streams_total: totals.connects + totals.reuses,
+            // A backend's peers are its servers: they send what goes out to clients.
+            bytes_in: totals.bytes_out,
+            bytes_out: totals.bytes_in,
+        }
     }
 }
 

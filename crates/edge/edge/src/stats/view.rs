@@ -108,6 +108,12 @@ pub struct ProcessView {
     pub memory_bytes: u64,
     /// Tasks of the runtime.
     pub tasks: u32,
+    /// Those of them that are ready to run.
+    pub tasks_ready: u32,
+    /// Pipes in use for splicing.
+    pub pipes: u32,
+    /// Names that did not resolve.
+    pub resolutions_failed: u64,
     /// `node`.
     pub node: String,
     /// `description`.
@@ -282,11 +288,38 @@ pub struct Level {
     pub max: u64,
 }
 
+/// Whether a frontend takes connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FrontendState {
+    /// Yes.
+    #[default]
+    Open,
+    /// Not for the time being (`disable frontend`).
+    Paused,
+    /// Never again (`shutdown frontend`).
+    Stopped,
+}
+
+impl FrontendState {
+    /// Every state.
+    pub const ALL: [Self; 3] = [Self::Open, Self::Paused, Self::Stopped];
+
+    /// HAProxy's word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "OPEN",
+            Self::Paused => "PAUSED",
+            Self::Stopped => "STOP",
+        }
+    }
+}
+
 /// The client side of a proxy.
 #[derive(Clone, Debug, Default)]
 pub struct FrontendView {
-    /// Whether it has been shut down.
-    pub stopped: bool,
+    /// Whether it takes connections.
+    pub state: FrontendState,
     /// Counters.
     pub totals: Totals,
     /// Sessions.

@@ -216,7 +216,7 @@ impl Session {
 
     fn count_denied_request(&self, transaction: &Transaction) {
         let worker = self.worker.index;
-        self.side.frontend.frontend.traffic.of(worker).denied_requests.increment();
+        self.side.count(worker, |traffic| &traffic.denied_requests);
         if let Some(backend) = &transaction.backend {
             backend.backend.traffic.of(worker).denied_requests.increment();
         }
@@ -246,7 +246,7 @@ impl Session {
             Buffered::TimedOut => {
                 transaction.terminate(b'c', b'R');
                 transaction.timeline.request = None;
-                self.side.frontend.frontend.traffic.of(self.worker.index).request_errors.increment();
+                self.side.count(self.worker.index, |traffic| &traffic.request_errors);
                 Some(Box::pin(self.answer_error(transaction, 408)).await)
             }
             Buffered::ClientGone => {

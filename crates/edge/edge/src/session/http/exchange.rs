@@ -536,6 +536,11 @@ impl AwaitHead<'_> {
                         if status >= 200 || status == 101 {
                             return Poll::Ready(HeadEnd::Response);
                         }
+                        if let Some(server) = &transaction.server {
+                            let traffic = server.side.traffic.of(transaction.worker);
+                            traffic.response(status).increment();
+                            traffic.requests.increment();
+                        }
                         // RFC 9110 section 15.2: interim responses go through, but not to clients that predate them.
                         if transaction.client_version == http::Version::Http11 {
                             transaction.response.write_to(&mut self.client.output);

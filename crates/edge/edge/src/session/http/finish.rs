@@ -18,7 +18,13 @@ impl Session {
         front.bytes_in.add(transaction.bytes_in);
         front.bytes_out.add(transaction.bytes_out);
         self.worker.traffic().bytes_out.add(transaction.bytes_out);
-        if transaction.status > 0 {
+        if let Some(listener) = self.side.frontend.listener_traffic(self.side.listener, worker) {
+            listener.bytes_in.add(transaction.bytes_in);
+            listener.bytes_out.add(transaction.bytes_out);
+        }
+        // A request that got no answer counts among the other ones.
+        let counts_response = transaction.status > 0 || transaction.has_request;
+        if counts_response {
             front.response(transaction.status).increment();
         }
         let times = Times::of(transaction, end);
@@ -27,7 +33,7 @@ impl Session {
         }
         if let Some(backend) = &transaction.backend {
             let traffic = backend.backend.traffic.of(worker);
-            if transaction.status > 0 {
+            if counts_response {
                 traffic.response(transaction.status).increment();
             }
             traffic.requests.increment();
@@ -37,11 +43,14 @@ impl Session {
             times.count(transaction, traffic);
             if let Some(server) = &transaction.server {
                 let traffic = server.side.traffic.of(worker);
-                traffic.sessions.increment();
                 traffic.balanced.increment();
-                traffic.requests.increment();
                 times.count(transaction, traffic);
             }
+        } else if self.side.frontend.settings().kind.has_backend() {
+            // As in HAProxy, what a `listen` section answers itself passes through both of its sides.
+            let traffic = self.side.frontend.backend.traffic.of(worker);
+            traffic.bytes_in.add(transaction.bytes_in);
+            traffic.bytes_out.add(transaction.bytes_out);
         }
         logging::log(&self.worker, transaction);
         let handle = &self.registered.handle;

@@ -88,10 +88,15 @@ impl Session {
         self.side.frontend.frontend.traffic.of(self.worker.index).requests.increment();
     }
 
+    fn count_bad_request(&self, transaction: &mut Transaction) {
+        transaction.bad_request = true;
+        self.side.count(self.worker.index, |traffic| &traffic.request_errors);
+        self.side.frontend.frontend.traffic.of(self.worker.index).requests.increment();
+    }
+
     async fn no_request(&mut self, transaction: &mut Transaction, failure: &Failure) -> Next {
         let options = &self.side.frontend.settings().options;
         let silent = self.client.received.is_empty();
-        let traffic = self.side.frontend.frontend.traffic.of(self.worker.index);
         match failure {
             // The end between two requests is how a kept connection ends.
             Failure::Closed | Failure::Reset if silent && !self.first => {
@@ -107,9 +112,7 @@ impl Session {
                 if silent && (options.dontlognull || options.http_ignore_probes) {
                     transaction.log_level.set(Some(None));
                 } else {
-                    transaction.bad_request = true;
-                    traffic.request_errors.increment();
-                    traffic.response(400).increment();
+                    self.count_bad_request(transaction);
                     transaction.status = 400;
                 }
                 Next::Close
@@ -120,14 +123,12 @@ impl Session {
             }
             Failure::Timeout => {
                 transaction.terminate(b'c', b'R');
-                traffic.request_errors.increment();
-                transaction.bad_request = true;
+                self.count_bad_request(transaction);
                 self.answer_error(transaction, 408).await
             }
             Failure::Malformed(status) => {
                 transaction.terminate(b'P', b'R');
-                traffic.request_errors.increment();
-                transaction.bad_request = true;
+                self.count_bad_request(transaction);
                 let status = *status;
                 self.answer_error(transaction, status).await
             }

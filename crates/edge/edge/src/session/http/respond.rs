@@ -142,6 +142,7 @@ impl Session {
         server.last_session_ms.store(now, std::sync::atomic::Ordering::Relaxed);
         backend.last_session_ms.store(now, std::sync::atomic::Ordering::Relaxed);
         server.side.traffic.of(worker).response(status).increment();
+        server.side.traffic.of(worker).requests.increment();
         if server.config.observe.is_some() {
             let good = matches!(status, 100..=499 | 501 | 505);
             let seen = if good { balance::Observation::ResponseOk } else { balance::Observation::ResponseStatus };
@@ -152,7 +153,7 @@ impl Session {
     pub(in crate::session) fn count_denied_response(&self, transaction: &Transaction, backend: &LiveProxy) {
         let worker = self.worker.index;
         backend.backend.traffic.of(worker).denied_responses.increment();
-        self.side.frontend.frontend.traffic.of(worker).denied_responses.increment();
+        self.side.count(worker, |traffic| &traffic.denied_responses);
         if let Some(server) = &transaction.server {
             server.side.traffic.of(worker).denied_responses.increment();
         }

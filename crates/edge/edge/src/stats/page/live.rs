@@ -55,7 +55,7 @@ struct Proxy<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Front {
-    open: bool,
+    state: &'static str,
     sessions: u64,
     limit: u32,
     rate: u64,
@@ -240,7 +240,7 @@ fn front_of(
     let totals = &frontend.totals;
     let rate = if proxy.http { frontend.request_rate } else { frontend.session_rate };
     Front {
-        open: !frontend.stopped,
+        state: frontend.state.name(),
         sessions: frontend.sessions.now,
         limit: frontend.sessions_limit,
         rate: rate.now,

@@ -144,7 +144,7 @@ fn mark(status: &str) -> &'static str {
         "no check" => "plain",
         other if other.starts_with("UP") => "wary",
         other if other.starts_with("DRAIN") || other.starts_with("NOLB") || other == "FULL" => "wary",
-        other if other.starts_with("MAINT") || other == "WAITING" || other == "STOP" => "idle",
+        other if other.starts_with("MAINT") || other == "WAITING" || other == "PAUSED" || other == "STOP" => "idle",
         _ => "bad",
     }
 }

@@ -6,16 +6,16 @@ use crate::stats::{
     view::ProxyView,
 };
 
-/// The statistics as CSV. A lone `-` column ends those that HAProxy defines itself; modules would add theirs behind it.
+/// The statistics as CSV. As in HAProxy, a lone `-` stands between the columns of proxies and those of protocols.
 #[must_use]
 pub fn csv(proxies: &[ProxyView], selection: Selection) -> String {
     let mut out = String::with_capacity(1_024 + proxies.len() * 1_024);
     out.push_str("# ");
     for column in Column::ALL {
         out.push_str(column.name());
-        out.push(',');
+        end_cell(&mut out, *column);
     }
-    out.push_str("-,\n");
+    out.push('\n');
     for row in proxies.iter().flat_map(|proxy| proxy_rows(proxy, selection)) {
         line(&mut out, &row);
     }
@@ -23,9 +23,13 @@ pub fn csv(proxies: &[ProxyView], selection: Selection) -> String {
 }
 
 fn line(out: &mut String, row: &Row) {
-    for (_, value) in row.cells() {
+    for (column, value) in row.cells() {
         value.write_csv(out);
-        out.push(',');
+        end_cell(out, column);
     }
-    out.push_str("-,\n");
+    out.push('\n');
+}
+
+fn end_cell(out: &mut String, column: Column) {
+    out.push_str(if column == Column::LAST_OF_PROXIES { ",-," } else { "," });
 }
