@@ -139,7 +139,8 @@ impl Process {
     /// Log lines for which a socket or pipe had no room.
     #[must_use]
     pub fn logs_dropped(&self) -> u64 {
-        self.outputs.get().map_or(0, |outputs| outputs.counters().dropped())
+        let lost = |counters: &crate::logs::Counters| counters.dropped() + counters.failed();
+        self.outputs.get().map_or(0, |outputs| lost(outputs.counters()))
     }
 
     /// Shows the numbers of a worker's runtime from now on.

@@ -13,7 +13,7 @@ use haproxycfg::model::LogDestination;
 
 use super::{descriptor::Descriptor, unix::UnixSyslog};
 
-/// Lines that did not arrive.
+/// Lines that did not arrive; `DroppedLogs` is the sum.
 #[derive(Debug, Default)]
 pub struct Counters {
     dropped: AtomicU64,
@@ -21,7 +21,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// `DroppedLogs`: lines for which a socket or pipe had no room.
+    /// Lines for which a socket or pipe had no room.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)

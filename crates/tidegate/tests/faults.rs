@@ -1,0 +1,305 @@
+//! What breaks around the program: the disk and the server of its logs, descriptors, its master, peers that do not read.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    os::unix::net::{UnixDatagram, UnixStream},
+    path::Path,
+    thread,
+    time::Duration,
+};
+
+use rustix::process::Signal;
+use support::{Edge, Folder, Origin, Wire, free_address, ok, resident_kilobytes, signal_process, wait_until};
+
+const DEFAULTS: &str = "defaults\n mode http\n timeout client 60s\n timeout server 60s\n timeout connect 2s\n";
+
+/// The program, started by a shell that sets something up first.
+#[track_caller]
+fn start_by_shell(script: &str, config: &str) -> Edge {
+    let script = format!("{script} exec {} haproxy -db \"$@\"", env!("CARGO_BIN_EXE_tidegate"));
+    Edge::start_as("/bin/sh", &["-c", &script, "sh"], config)
+}
+
+/// One command on a stats socket.
+fn ask_socket(path: &Path, command: &str) -> String {
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.write_all(format!("{command}\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn dropped_logs(socket: &Path) -> u64 {
+    let info = ask_socket(socket, "show info");
+    let line = info.lines().find_map(|line| line.strip_prefix("DroppedLogs: "));
+    line.unwrap_or_else(|| panic!("no DroppedLogs: {info}")).parse().unwrap()
+}
+
+/// Requests on a connection each; all must be answered.
+#[track_caller]
+fn ask_many(front: SocketAddr, count: usize) {
+    let mut client = Wire::connect(front);
+    let path = format!("/{}", "x".repeat(900));
+    for _ in 0..count {
+        assert_eq!(client.get(&path).text(), "ok");
+    }
+}
+
+/// A configuration that logs there, with a stats socket.
+fn logging(folder: &Folder, front: SocketAddr, server: SocketAddr, target: &str) -> String {
+    let socket = folder.0.join("stats");
+    format!(
+        "global\n nbthread 1\n stats socket {} level admin\n log {target} local0\n{DEFAULTS} log global\n option httplog\nlisten site\n bind {front}\n server s1 {server}\n",
+        socket.display()
+    )
+}
+
+#[test]
+fn a_full_disk_under_the_log_costs_lines_alone() {
+    let (origin, front, folder) = (Origin::named("ok"), free_address(), Folder::new());
+    let config = logging(&folder, front, origin.address, "stdout format raw");
+    let _edge = start_by_shell("exec >/dev/full;", &config);
+    ask_many(front, 50);
+    wait_until("dropped lines are counted", || dropped_logs(&folder.0.join("stats")) >= 50);
+    ask_many(front, 50);
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_holds_nothing_up() {
+    let (origin, front, folder) = (Origin::named("ok"), free_address(), Folder::new());
+    let fifo = folder.0.join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    // Both ends, so that neither side waits for the other to open it.
+    let mut reader = std::fs::File::options().read(true).write(true).open(&fifo).unwrap();
+    let config = logging(&folder, front, origin.address, "stdout format raw");
+    let _edge = start_by_shell(&format!("exec >{};", fifo.display()), &config);
+    // More than the 64 kB that a pipe holds.
+    ask_many(front, 200);
+    wait_until("dropped lines are counted", || dropped_logs(&folder.0.join("stats")) > 0);
+    let mut bytes = vec![0; 65_536];
+    let count = reader.read(&mut bytes).unwrap();
+    let text = String::from_utf8_lossy(&bytes[..count]);
+    let whole = text.lines().filter(|line| line.contains(" site site/s1 ") && line.ends_with(" HTTP/1.1\"")).count();
+    assert_eq!(whole, text.lines().count(), "lines are written whole or not at all");
+    let dropped = dropped_logs(&folder.0.join("stats"));
+    ask_many(front, 5);
+    wait_until("lines arrive again", || reader.read(&mut bytes).unwrap() > 0);
+    assert_eq!(dropped_logs(&folder.0.join("stats")), dropped);
+}
+
+#[test]
+fn a_log_server_that_stops_reading_goes_and_comes_back_holds_nothing_up() {
+    let (origin, front, folder) = (Origin::named("ok"), free_address(), Folder::new());
+    let (path, stats) = (folder.0.join("log"), folder.0.join("stats"));
+    let server = UnixDatagram::bind(&path).unwrap();
+    let config = logging(&folder, front, origin.address, path.to_str().unwrap());
+    let _edge = Edge::start_single(&config);
+    let mut bytes = vec![0; 65_536];
+    ask_many(front, 1);
+    assert!(server.recv(&mut bytes).unwrap() > 0);
+    // It does not read: the kernel keeps a few lines.
+    ask_many(front, 100);
+    wait_until("dropped lines are counted", || dropped_logs(&stats) > 0);
+    // It is gone.
+    drop(server);
+    std::fs::remove_file(&path).unwrap();
+    let dropped = dropped_logs(&stats);
+    ask_many(front, 20);
+    wait_until("dropped lines are counted", || dropped_logs(&stats) >= dropped + 20);
+    // It is back.
+    let server = UnixDatagram::bind(&path).unwrap();
+    server.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    wait_until("lines arrive again", || {
+        ask_many(front, 1);
+        server.recv(&mut bytes).is_ok_and(|count| String::from_utf8_lossy(&bytes[..count]).contains("site/s1"))
+    });
+}
+
+fn processor_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn out_of_descriptors_it_waits_and_recovers() {
+    let (origin, front) = (Origin::named("ok"), free_address());
+    let config = format!("global\n nbthread 1\n{DEFAULTS}listen site\n bind {front}\n server s1 {}\n", origin.address);
+    let edge = start_by_shell("ulimit -n 60;", &config);
+    let mut clients: Vec<Wire> = (0..100).map(|_| Wire::connect(front)).collect();
+    edge.wait_output("Please check 'ulimit-n'");
+    // Pausing means not to spin: at most half of a processor, and it is in fact close to nothing.
+    let before = processor_ticks(edge.pid());
+    thread::sleep(Duration::from_millis(500));
+    assert!(processor_ticks(edge.pid()) - before < 25);
+    // Those that are in end, which lets the others in.
+    while let Some(client) = clients.pop() {
+        drop(client);
+        if clients.len() == 20 {
+            break;
+        }
+    }
+    drop(clients.drain(..10));
+    for client in &mut clients {
+        assert_eq!(client.get("/").text(), "ok");
+    }
+    drop(clients);
+    ask_many(front, 1);
+}
+
+#[test]
+fn without_descriptors_for_servers_clients_are_told() {
+    let (origin, front) = (Origin::named("ok"), free_address());
+    let config = format!(
+        "global\n nbthread 1\n{DEFAULTS} retries 0\nlisten site\n bind {front}\n server s1 {}\n",
+        origin.address
+    );
+    let edge = start_by_shell("ulimit -n 60;", &config);
+    let mut clients: Vec<Wire> = (0..100).map(|_| Wire::connect(front)).collect();
+    edge.wait_output("Please check 'ulimit-n'");
+    // The first ones were let in, and there is no descriptor left for a connection to the server.
+    assert_eq!(clients[0].get("/").status(), 503);
+    clients.truncate(5);
+    wait_until("there are descriptors again", || clients[0].get("/").status() == 200);
+}
+
+#[test]
+fn a_worker_whose_master_is_killed_finishes_what_it_has_and_ends() {
+    let origin = Origin::start(|mut wire, _| {
+        wire.request();
+        thread::sleep(Duration::from_millis(400));
+        wire.send(ok("slow"));
+    });
+    let front = free_address();
+    let config = format!("{DEFAULTS}listen site\n bind {front}\n server s1 {}\n", origin.address);
+    let mut edge = Edge::start(&config);
+    let mut client = Wire::connect(front);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    wait_until("the request is on its way", || origin.connections() == 1);
+    let worker = edge.workers()[0];
+    edge.signal(Signal::KILL);
+    edge.wait_end();
+    wait_until("nothing listens any more", || !support::listens(front));
+    // A service manager starts it again at once, while the former worker still has something to do.
+    let second = Edge::start(&config);
+    assert_eq!(client.answer().text(), "slow");
+    client.expect_end();
+    wait_until("the worker is gone", || !is_running(worker));
+    assert_eq!(Wire::connect(front).get("/").text(), "slow");
+    drop(second);
+}
+
+#[test]
+fn a_worker_whose_master_is_killed_is_bounded_by_hard_stop_after() {
+    let origin = Origin::start(|mut wire, _| {
+        wire.read_to_end();
+    });
+    let front = free_address();
+    let config = format!(
+        "global\n hard-stop-after 300ms\n{DEFAULTS}listen site\n mode tcp\n bind {front}\n server s1 {}\n",
+        origin.address
+    );
+    let mut edge = Edge::start(&config);
+    let mut client = Wire::connect(front);
+    client.send("x");
+    wait_until("the connection is there", || origin.connections() == 1);
+    let worker = edge.workers()[0];
+    edge.signal(Signal::KILL);
+    edge.wait_end();
+    client.expect_end();
+    wait_until("the worker is gone", || !is_running(worker));
+}
+
+/// Not so of one that has ended and that nobody has asked about yet.
+fn is_running(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
+}
+
+/// An endless answer, for as long as it is taken; counts the bytes that the other side took.
+fn endless() -> Origin {
+    Origin::start(|mut wire, _| {
+        wire.stream.set_write_timeout(None).unwrap();
+        wire.request();
+        wire.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n");
+        let block = vec![b'x'; 100_000];
+        for _ in 0..10_000 {
+            if !wire.try_send(&block) {
+                break;
+            }
+        }
+    })
+}
+
+#[test]
+fn clients_that_hardly_read_cost_no_memory() {
+    let (origin, front) = (endless(), free_address());
+    let config = format!("global\n nbthread 1\n{DEFAULTS}listen site\n bind {front}\n server s1 {}\n", origin.address);
+    let edge = Edge::start_single(&config);
+    let start = |front| {
+        let mut client = Wire::connect(front);
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(client.head().unwrap().contains(" 200 "));
+        client
+    };
+    let mut clients: Vec<Wire> = (0..5).map(|_| start(front)).collect();
+    let trickle = |clients: &mut [Wire]| {
+        for _ in 0..10 {
+            for client in &mut *clients {
+                let mut byte = [0];
+                client.stream.read_exact(&mut byte).unwrap();
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    trickle(&mut clients);
+    let few = resident_kilobytes(edge.pid());
+    clients.extend((0..40).map(|_| start(front)));
+    trickle(&mut clients);
+    let many = resident_kilobytes(edge.pid());
+    // Two buffers a connection, and what the kernel holds for it, which is not the program's.
+    assert!(many < few + 40 * 64 + 1_000, "memory grew from {few} to {many} kB for 40 clients");
+    // Nor does it hold up anyone else.
+    start(front);
+}
+
+#[test]
+fn servers_that_hardly_read_cost_no_memory() {
+    let origin = Origin::start(|mut wire, _| {
+        wire.head();
+        loop {
+            let mut byte = [0];
+            if !matches!(wire.stream.read(&mut byte), Ok(1)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let front = free_address();
+    let config = format!("global\n nbthread 1\n{DEFAULTS}listen site\n bind {front}\n server s1 {}\n", origin.address);
+    let edge = Edge::start_single(&config);
+    let block = vec![b'x'; 100_000];
+    let start = |front| {
+        let mut stream = TcpStream::connect(front).unwrap();
+        stream.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n").unwrap();
+        // As much as anyone takes.
+        stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+        let mut sent = 0;
+        while let Ok(count) = stream.write(&block) {
+            sent += count;
+            assert!(sent < 100_000_000, "somebody holds all of this");
+        }
+        stream
+    };
+    let mut clients: Vec<TcpStream> = vec![start(front)];
+    let few = resident_kilobytes(edge.pid());
+    clients.extend((0..5).map(|_| start(front)));
+    let many = resident_kilobytes(edge.pid());
+    assert!(many < few + 5 * 64 + 1_000, "memory grew from {few} to {many} kB for 5 clients");
+    signal_process(edge.pid(), Signal::TERM);
+}
