@@ -80,7 +80,9 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
 
 /// `-cc`: success when the condition holds, 1 when it does not, 2 when it cannot be read.
 fn check_condition(text: &str) -> ExitCode {
-    let environment = std::env::vars().collect();
+    // What is not UTF-8 there must not end the program.
+    let text_of = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+    let environment = std::env::vars_os().map(|(name, value)| (text_of(name), text_of(value))).collect();
     let text = with_variables(text, &environment);
     match haproxycfg::condition::evaluate(&text, &environment) {
         Ok(true) => ExitCode::SUCCESS,

@@ -382,6 +382,39 @@ const CASES: &[Case] = &[
         },
         expected: r#"CLIENT [DATE] site site/<NOSRV> -1/-1/-1/-1/N 408 232 - - cR-- 1/1/0/0/0 0/0 "POST / HTTP/1.1""#,
     },
+    Case {
+        name: "bytes above 127 are what they are",
+        lines: "http-request set-var(txn.a) str(\\xe8)\n http-request return status 200 content-type text/\\xe9 hdr x-a \\xe9\\xff lf-string \"\\xe9%[var(txn.a)]\\xff\\x80\"",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            let answer = client.read_to_end();
+            for part in [&b"content-type: text/\xe9\r\n"[..], b"x-a: \xe9\xff\r\n", b"\r\n\r\n\xe9\xe8\xff\x80"] {
+                assert!(answer.windows(part.len()).any(|found| found == part), "{part:?}");
+            }
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/-1/-1/-1/N 200 76 - - LR-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "bytes above 127 in paths, patterns and redirects",
+        lines: "http-request set-path /\\xe9\n http-request replace-path \"/(\\xe9)\" /\\1\\xe8\n http-request redirect location \"/%[path]\\xff\" if { path /\\xe9\\xe8 }\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            let (answer, part) = (client.read_to_end(), b"location: //\xe9\xe8\xff\r\n");
+            assert!(answer.windows(part.len()).any(|found| found == part));
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/-1/-1/-1/N 302 86 - - LR-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "auth",
+        lines: "http-request auth realm Staff",
+        play: |front| {
+            let answer = Wire::connect(front).get("/");
+            assert_eq!((answer.status(), answer.field("www-authenticate")), (401, Some("Basic realm=\"Staff\"")));
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/-1/-1/-1/N 401 250 - - LR-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
 ];
 
 #[test]

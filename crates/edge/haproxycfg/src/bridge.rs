@@ -121,7 +121,7 @@ impl Scope<'_> {
     /// # Errors
     /// When it is malformed.
     pub fn log_format(&mut self, line: &Line, index: usize, places: Places) -> Result<LogFormat, Problem> {
-        self.log_format_with(line, index, line.word(index), places, LogFormatOptions::RULE)
+        self.log_format_with(line, index, line.bytes(index), places, LogFormatOptions::RULE)
     }
 
     /// `text`, which comes from the word at `index`, as a log-format string of a rule.
@@ -132,7 +132,7 @@ impl Scope<'_> {
         &mut self,
         line: &Line,
         index: usize,
-        text: &str,
+        text: &[u8],
         places: Places,
     ) -> Result<LogFormat, Problem> {
         self.log_format_with(line, index, text, places, LogFormatOptions::RULE)
@@ -146,7 +146,7 @@ impl Scope<'_> {
         &mut self,
         line: &Line,
         index: usize,
-        text: &str,
+        text: &[u8],
         places: Places,
         options: LogFormatOptions,
     ) -> Result<LogFormat, Problem> {

@@ -56,7 +56,10 @@ impl EdgeRole {
 #[must_use]
 pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
     let recorder = Recorder::new(&OsFiles);
-    let environment: BTreeMap<String, String> = std::env::vars().collect();
+    // What is not UTF-8 there must not end the program.
+    let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+    let environment: BTreeMap<String, String> =
+        std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
     let mut parsed = haproxycfg::parse(&options.sources, &recorder, environment.clone(), &options.language);
     let mut addresses = Recorded::default();
     if let Some(config) = &mut parsed.config {

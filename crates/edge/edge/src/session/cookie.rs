@@ -68,7 +68,7 @@ pub fn find(headers: &Headers, cookie: &Cookie, now: u64) -> Found {
     for line in headers.all(b"cookie") {
         for pair in line.split(|byte| *byte == b';') {
             let (name, value) = split_pair(pair);
-            if name == cookie.name.as_bytes() {
+            if name == cookie.name.as_slice() {
                 return read(value, cookie, now);
             }
         }
@@ -99,7 +99,7 @@ fn read(value: &[u8], cookie: &Cookie, now: u64) -> Found {
 
 /// Takes the cookie out of a request before the server sees it (`insert indirect`), or in prefix mode only the prefix.
 pub fn hide(headers: &mut Headers, cookie: &Cookie) {
-    let wanted = cookie.name.as_bytes();
+    let wanted = cookie.name.as_slice();
     let prefix = cookie.mode == CookieMode::Prefix;
     headers.rewrite(|name, line| {
         if !name.eq_ignore_ascii_case(b"cookie") {
@@ -171,7 +171,7 @@ pub struct ResponseSide<'a> {
 
 /// Gives the client the cookie of its server where the configuration wants it.
 pub fn give(headers: &mut Headers, cookie: &Cookie, side: ResponseSide<'_>) -> Given {
-    let wanted = cookie.name.as_bytes();
+    let wanted = cookie.name.as_slice();
     let is_ours = |name: &[u8], line: &[u8]| {
         name.eq_ignore_ascii_case(b"set-cookie")
             && split_pair(line.split(|byte| *byte == b';').next().unwrap_or_default()).0 == wanted
@@ -237,7 +237,7 @@ fn mark_private(headers: &mut Headers, cookie: &Cookie) {
 }
 
 fn set_cookie(cookie: &Cookie, value: &[u8], first_given: Option<u64>, now: u64) -> Vec<u8> {
-    let mut out = [cookie.name.as_bytes(), b"=", value].concat();
+    let mut out = [cookie.name.as_slice(), b"=", value].concat();
     if cookie.maxidle.is_some() || cookie.maxlife.is_some() {
         out.push(b'|');
         out.extend_from_slice(&encode_date(now));
@@ -259,7 +259,7 @@ fn set_cookie(cookie: &Cookie, value: &[u8], first_given: Option<u64>, now: u64)
     }
     for attribute in &cookie.attributes {
         out.extend_from_slice(b"; ");
-        out.extend_from_slice(attribute.as_bytes());
+        out.extend_from_slice(attribute);
     }
     out
 }

@@ -42,7 +42,7 @@ pub fn error_page(transaction: &mut Transaction, status: u16) -> Arc<[u8]> {
             response.start(Version::Http11, status);
             response.headers.add(b"cache-control", b"no-cache");
             response.headers.add(b"content-length", b"0");
-            response.headers.add(b"location", location.as_bytes());
+            response.headers.add(b"location", &location);
             Arc::from([])
         }
         Some(ErrorReply::Reply(reply)) => build(transaction, &reply, status),
@@ -111,7 +111,7 @@ pub fn build(transaction: &mut Transaction, reply: &Reply, default_status: u16) 
     if let Some(content_type) = &reply.content_type
         && !body.is_empty()
     {
-        transaction.response.headers.add(b"content-type", content_type.as_bytes());
+        transaction.response.headers.add(b"content-type", content_type);
     }
     add_headers(transaction, reply);
     body
@@ -137,7 +137,7 @@ pub fn is_silent(transaction: &Transaction, status: u16) -> bool {
 }
 
 /// Puts a redirect into the transaction's response.
-pub fn redirect(transaction: &mut Transaction, code: u16, location: &[u8], set_cookie: Option<&str>) {
+pub fn redirect(transaction: &mut Transaction, code: u16, location: &[u8], set_cookie: Option<&[u8]>) {
     let response = &mut transaction.response;
     response.start(Version::Http11, code);
     content(response, 0);
@@ -146,17 +146,17 @@ pub fn redirect(transaction: &mut Transaction, code: u16, location: &[u8], set_c
         response.headers.add(b"cache-control", b"no-cache");
     }
     if let Some(cookie) = set_cookie {
-        response.headers.add(b"set-cookie", cookie.as_bytes());
+        response.headers.add(b"set-cookie", cookie);
     }
 }
 
 /// Puts the demand for credentials into the transaction's response and returns its body.
-pub fn unauthorized(transaction: &mut Transaction, realm: &str) -> Arc<[u8]> {
+pub fn unauthorized(transaction: &mut Transaction, realm: &[u8]) -> Arc<[u8]> {
     // A client that speaks to a proxy (absolute form) is asked for that proxy's credentials.
     let to_proxy = transaction.request.target_parts().form == http::TargetForm::Absolute;
     let (status, field) = if to_proxy { (407, "proxy-authenticate") } else { (401, "www-authenticate") };
     let body = error_page(transaction, status);
-    let challenge = format!("Basic realm=\"{}\"", realm.replace(['"', '\\'], ""));
-    transaction.response.headers.add(field.as_bytes(), challenge.as_bytes());
+    let realm: Vec<u8> = realm.iter().copied().filter(|byte| !matches!(byte, b'"' | b'\\')).collect();
+    transaction.response.headers.add(field.as_bytes(), &[&b"Basic realm=\""[..], &realm, b"\""].concat());
     body
 }

@@ -34,7 +34,7 @@ pub enum Verdict<'r> {
     /// `redirect`.
     Redirect(&'r Redirect),
     /// `auth` without valid credentials.
-    Auth(Option<&'r str>),
+    Auth(Option<&'r [u8]>),
     /// `wait-for-body`: go on with the rule at `resume` when the body is there.
     WaitForBody {
         /// How long at most.

@@ -221,7 +221,7 @@ fn backend_view(proxy: &LiveProxy, http: bool, now_ms: u64) -> BackendView {
         request_rate: request_rate(side, &totals, now_ms),
         last_session: seconds_since(proxy.last_session_ms.load(Relaxed), now_ms),
         allbackups: farm.config().allbackups,
-        cookie: proxy.settings().cookie.as_ref().map(|cookie| cookie.name.clone()),
+        cookie: proxy.settings().cookie.as_ref().map(|cookie| String::from_utf8_lossy(&cookie.name).into_owned()),
         algorithm: farm.config().algorithm.name(),
         totals,
     }
@@ -264,7 +264,7 @@ fn server_view(proxy: &LiveProxy, server: &LiveServer, http: bool, now_ms: u64, 
         },
         host_name: config.fqdn.clone(),
         check_place,
-        cookie: config.cookie.clone(),
+        cookie: config.cookie.as_deref().map(|cookie| String::from_utf8_lossy(cookie).into_owned()),
         totals,
     })
 }

@@ -24,7 +24,8 @@ pub fn page(
     let settings = PageSettings {
         uri: &stats.uri,
         users: Vec::new(),
-        realm: stats.realm.as_deref(),
+        // Whoever calls has asked for an account.
+        realm: None,
         refresh: stats.refresh,
         hide_version: stats.hide_version,
         node: stats.show_node.as_deref(),

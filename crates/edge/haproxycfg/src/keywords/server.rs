@@ -326,8 +326,14 @@ pub fn time(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut S
 /// `cookie`, `redir`, `track`.
 pub fn text(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
     match line.word(*index) {
-        "cookie" => draft.server.cookie = Some(argument(line, index, "<value> as argument.")?.to_owned()),
-        "redir" => draft.server.redir = Some(argument(line, index, "<prefix> as argument.")?.to_owned()),
+        "cookie" => {
+            argument(line, index, "<value> as argument.")?;
+            draft.server.cookie = Some(line.bytes(*index - 1).to_vec());
+        }
+        "redir" => {
+            argument(line, index, "<prefix> as argument.")?;
+            draft.server.redir = Some(line.bytes(*index - 1).to_vec());
+        }
         _ => draft.pending.track = Some(argument(line, index, "[<proxy>/]<server> as argument.")?.to_owned()),
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent keyword")]
 pub struct Cookie {
     /// Its name.
-    pub name: String,
+    pub name: Vec<u8>,
     /// What is done with it.
     pub mode: CookieMode,
     /// `indirect`.
@@ -31,7 +31,7 @@ pub struct Cookie {
     /// `dynamic`, with `dynamic-cookie-key`.
     pub dynamic_key: Option<String>,
     /// `attr`.
-    pub attributes: Vec<String>,
+    pub attributes: Vec<Vec<u8>>,
 }
 
 /// What is done with the persistence cookie.

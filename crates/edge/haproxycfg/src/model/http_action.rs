@@ -26,7 +26,7 @@ pub enum HttpAction {
     /// `auth`.
     Auth {
         /// `realm`.
-        realm: Option<String>,
+        realm: Option<Vec<u8>>,
     },
     /// `add-header`.
     AddHeader(String, LogFormat),

@@ -109,7 +109,7 @@ pub struct Proxy {
     /// `tcp-response inspect-delay`.
     pub tcp_response_inspect_delay: Option<Duration>,
     /// `monitor-uri`.
-    pub monitor_uri: Option<String>,
+    pub monitor_uri: Option<Vec<u8>>,
     /// `monitor fail`.
     pub monitor_fail: Vec<Condition>,
     /// `errorfile`, `errorloc*`, `http-error` by status.

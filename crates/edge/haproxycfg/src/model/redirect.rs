@@ -16,7 +16,7 @@ pub struct Redirect {
     /// `ignore-empty`.
     pub ignore_empty: bool,
     /// `set-cookie`, `clear-cookie`: the whole value of Set-Cookie.
-    pub set_cookie: Option<String>,
+    pub set_cookie: Option<Vec<u8>>,
 }
 
 /// How the location of a redirect is made.

@@ -10,7 +10,7 @@ pub struct Reply {
     /// Status; `None`: the action's own (403 for deny, 200 for return, 500 for tarpit).
     pub status: Option<u16>,
     /// `content-type`.
-    pub content_type: Option<String>,
+    pub content_type: Option<Vec<u8>>,
     /// Body.
     pub body: ReplyBody,
     /// `hdr`.
@@ -43,7 +43,7 @@ pub enum ErrorReply {
         /// 302 or 303.
         status: u16,
         /// Where to.
-        location: String,
+        location: Vec<u8>,
     },
     /// `http-error`.
     Reply(Box<Reply>),

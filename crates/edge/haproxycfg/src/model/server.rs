@@ -35,9 +35,9 @@ pub struct Server {
     /// `slowstart`.
     pub slowstart: Duration,
     /// `cookie`: its value.
-    pub cookie: Option<String>,
+    pub cookie: Option<Vec<u8>>,
     /// `redir`.
-    pub redir: Option<String>,
+    pub redir: Option<Vec<u8>>,
     /// `check`.
     pub check: bool,
     /// `inter`, `fastinter`, `downinter`.

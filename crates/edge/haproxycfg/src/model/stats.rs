@@ -14,7 +14,7 @@ pub struct Stats {
     /// `stats auth`: user and password.
     pub auth: Vec<(String, Password)>,
     /// `stats realm`.
-    pub realm: Option<String>,
+    pub realm: Option<Vec<u8>>,
     /// `stats refresh`.
     pub refresh: Option<Duration>,
     /// `stats hide-version`.

@@ -266,7 +266,8 @@ fn text_match(
     let pattern = match method {
         "reg" => StringMatch::Regex(regex(scope, line, at, ignore_case)?),
         _ => {
-            let format = if is_format { format(scope, line, at)? } else { literal(scope, line, at, text, PLACES)? };
+            let format =
+                if is_format { format(scope, line, at)? } else { literal(scope, line, at, line.bytes(at), PLACES)? };
             match method {
                 "beg" => StringMatch::Prefix(format),
                 "end" => StringMatch::Suffix(format),

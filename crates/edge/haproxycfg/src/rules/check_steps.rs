@@ -22,7 +22,7 @@ pub(super) fn argument<'l>(line: &'l Line, index: usize, what: &str) -> Result<&
 /// A log-format string of a check.
 pub(super) fn format(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<LogFormat, Problem> {
     let text = line.word(index);
-    scope.log_format_with(line, index, text, PLACES, LogFormatOptions::PLAIN).map_err(|problem| {
+    scope.log_format_with(line, index, line.bytes(index), PLACES, LogFormatOptions::PLAIN).map_err(|problem| {
         super::words::around(problem, |error| format!("'{text}' invalid log-format string ({error})"))
     })
 }
@@ -107,8 +107,8 @@ pub(super) fn send(scope: &mut Scope<'_>, line: &Line) -> Result<(Send, Option<S
         match word {
             "meth" => send.method = Some(method(line, index)?),
             "uri" => {
-                let text = uri(argument(line, index, "a string")?, index + 1)?;
-                send.uri = Some(literal(scope, line, index + 1, text, PLACES)?);
+                uri(argument(line, index, "a string")?, index + 1)?;
+                send.uri = Some(literal(scope, line, index + 1, line.bytes(index + 1), PLACES)?);
             }
             "uri-lf" => {
                 argument(line, index, "a string")?;
@@ -116,8 +116,8 @@ pub(super) fn send(scope: &mut Scope<'_>, line: &Line) -> Result<(Send, Option<S
             }
             "ver" => send.version = Some(version(argument(line, index, "a string")?, index + 1)?),
             "body" => {
-                let text = argument(line, index, "a string")?;
-                send.body = Some(literal(scope, line, index + 1, text, PLACES)?);
+                argument(line, index, "a string")?;
+                send.body = Some(literal(scope, line, index + 1, line.bytes(index + 1), PLACES)?);
             }
             "body-lf" => {
                 argument(line, index, "a string")?;
@@ -200,7 +200,8 @@ pub(super) fn request_of_option(scope: &mut Scope<'_>, line: &Line) -> Result<Se
     }
     let text = line.word(uri_word);
     if !text.is_empty() {
-        send.uri = Some(literal(scope, line, uri_word, uri(text, uri_word)?, PLACES)?);
+        uri(text, uri_word)?;
+        send.uri = Some(literal(scope, line, uri_word, line.bytes(uri_word), PLACES)?);
     }
     let text = line.word(4);
     if text.is_empty() {
@@ -227,11 +228,11 @@ pub(super) fn request_of_option(scope: &mut Scope<'_>, line: &Line) -> Result<Se
                 .expected("headers as <name>: <value>, separated by \\r\\n"));
         };
         let value = value.trim_matches([' ', '\t']);
-        let value = scope.log_format_with(line, 4, value, PLACES, LogFormatOptions::PLAIN)?;
+        let value = scope.log_format_with(line, 4, value.as_bytes(), PLACES, LogFormatOptions::PLAIN)?;
         send.headers.push((name.to_owned(), value));
     }
     if let Some(body) = body {
-        send.body = Some(literal(scope, line, 4, body, PLACES)?);
+        send.body = Some(literal(scope, line, 4, body.as_bytes(), PLACES)?);
     }
     Ok(send)
 }

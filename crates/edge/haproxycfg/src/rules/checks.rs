@@ -484,7 +484,7 @@ fn assemble(scope: &mut Scope<'_>, line: &Line, mut steps: Vec<Commented>) -> Re
 fn complete(scope: &mut Scope<'_>, line: &Line, send: Send) -> Result<CheckStep, Problem> {
     let uri = match send.uri {
         Some(uri) => uri,
-        None => literal(scope, line, 0, "/", PLACES)?,
+        None => literal(scope, line, 0, b"/", PLACES)?,
     };
     Ok(CheckStep::SendHttp {
         method: send.method.unwrap_or_else(|| "OPTIONS".to_owned()),

@@ -48,8 +48,8 @@ struct Modes {
 }
 
 fn cookie(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    let name = args::required(line, 1, "<cookie_name> as argument.")?;
-    let mut cookie = Cookie { name: name.to_owned(), ..Cookie::default() };
+    args::required(line, 1, "<cookie_name> as argument.")?;
+    let mut cookie = Cookie { name: line.bytes(1).to_vec(), ..Cookie::default() };
     let mut modes = Modes::default();
     let mut dynamic = false;
     let mut index = 2;
@@ -152,9 +152,10 @@ fn domain(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<String, Pr
     Ok(word.to_owned())
 }
 
-fn attribute(line: &Line, index: usize) -> Result<String, Problem> {
-    let word = argument(line, index, "<value> as argument.")?;
-    match word.bytes().find(|byte| byte.is_ascii_control() || *byte == b';') {
+fn attribute(line: &Line, index: usize) -> Result<Vec<u8>, Problem> {
+    argument(line, index, "<value> as argument.")?;
+    let word = line.bytes(index + 1);
+    match word.iter().copied().find(|byte| byte.is_ascii_control() || *byte == b';') {
         Some(bad) => Err(wrong(format!("character '%x{bad:02X}' is not permitted in attribute value."), index + 1)
             .expected("one attribute, such as SameSite=Lax; 'attr' may be repeated")),
         None => Ok(word.to_owned()),

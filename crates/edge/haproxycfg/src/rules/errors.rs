@@ -104,7 +104,7 @@ fn errorloc(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
             .expected("a URL"));
     }
     let status = if line.word(0) == "errorloc303" { 303 } else { 302 };
-    let page = ErrorReply::Redirect { status, location: location.to_owned() };
+    let page = ErrorReply::Redirect { status, location: line.bytes(2).to_vec() };
     scope.proxy().rules.errors.push(Entry::Page(code, Some(page)));
     Ok(())
 }

@@ -175,7 +175,7 @@ fn compile(
     options: LogFormatOptions,
 ) -> Option<LogFormat> {
     let Source { line, word, preset, name } = source?;
-    let text = preset.unwrap_or_else(|| line.word(word));
+    let text = preset.map_or_else(|| line.bytes(word), str::as_bytes);
     match scope.log_format_with(&line, word, text, places, options) {
         Ok(format) => Some(format),
         Err(problem) => {

@@ -101,7 +101,7 @@ pub(super) fn auth(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed 
         if word.is_empty() {
             return Err(wrong("missing realm value.", *index + 1).expected("the text that browsers show"));
         }
-        realm = Some(word.to_owned());
+        realm = Some(line.bytes(*index + 1).to_vec());
         *index += 2;
     }
     Ok(HttpAction::Auth { realm })

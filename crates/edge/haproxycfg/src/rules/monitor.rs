@@ -35,8 +35,8 @@ pub(super) const KEYWORDS: &[Keyword] = &[
 
 fn monitor_uri(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;
-    let uri = args::required(line, 1, "an URI.")?;
-    scope.proxy().proxy.monitor_uri = Some(uri.to_owned());
+    args::required(line, 1, "an URI.")?;
+    scope.proxy().proxy.monitor_uri = Some(line.bytes(1).to_vec());
     Ok(())
 }
 

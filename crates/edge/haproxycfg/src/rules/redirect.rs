@@ -31,7 +31,7 @@ pub(super) fn parse(
     let start = *index;
     let mut target: Option<usize> = None;
     let mut redirect = Redirect {
-        kind: RedirectKind::Location(literal(scope, line, start, "", places)?),
+        kind: RedirectKind::Location(literal(scope, line, start, b"", places)?),
         code: 302,
         drop_query: false,
         append_slash: false,
@@ -54,8 +54,8 @@ pub(super) fn parse(
         }
         match word {
             "location" | "prefix" | "scheme" => target = Some(*index),
-            "set-cookie" => redirect.set_cookie = Some(format!("{}; path=/;", line.word(*index))),
-            "clear-cookie" => redirect.set_cookie = Some(format!("{}; path=/; Max-Age=0;", line.word(*index))),
+            "set-cookie" => redirect.set_cookie = Some([line.bytes(*index), b"; path=/;"].concat()),
+            "clear-cookie" => redirect.set_cookie = Some([line.bytes(*index), b"; path=/; Max-Age=0;"].concat()),
             "code" => redirect.code = code(scope, line, *index)?,
             "drop-query" => redirect.drop_query = true,
             "append-slash" => redirect.append_slash = true,
@@ -95,9 +95,9 @@ pub(super) fn parse(
     let text = line.word(target);
     let format = if kind == "prefix" && text == "/" {
         // A prefix of "/" redirects to the same path without doubling its slash.
-        literal(scope, line, target, "", places)?
+        literal(scope, line, target, b"", places)?
     } else if destination == Destination::Literal {
-        literal(scope, line, target, text, places)?
+        literal(scope, line, target, line.bytes(target), places)?
     } else {
         scope.log_format(line, target, places)?
     };

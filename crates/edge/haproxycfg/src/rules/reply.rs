@@ -30,13 +30,13 @@ enum Source {
     Section(usize),
     ErrorFile(ReplyBody),
     Text(Vec<u8>),
-    Format { text: String, word: usize },
+    Format { text: Vec<u8>, word: usize },
 }
 
 struct Parser {
     status: i64,
     status_word: usize,
-    content_type: Option<(String, usize)>,
+    content_type: Option<usize>,
     source: Source,
     source_word: usize,
     headers: Vec<(String, sample::LogFormat)>,
@@ -96,8 +96,8 @@ impl Parser {
                 }
             }
             "content-type" => {
-                let kind = argument(line, at, "<ctype>")?;
-                self.content_type = Some((kind.to_owned(), at));
+                argument(line, at, "<ctype>")?;
+                self.content_type = Some(at);
             }
             "default-errorfiles" => {
                 self.set_source(line, at, Source::DefaultPage(at))?;
@@ -125,7 +125,8 @@ impl Parser {
                 self.set_source(line, at, Source::Text(line.bytes(at + 1).to_vec()))?;
             }
             "lf-string" => {
-                let text = argument(line, at, "<fmt>")?.to_owned();
+                argument(line, at, "<fmt>")?;
+                let text = line.bytes(at + 1).to_vec();
                 self.set_source(line, at, Source::Format { text, word: at + 1 })?;
             }
             "hdr" => {
@@ -221,7 +222,7 @@ impl Parser {
         };
         let reply = Reply {
             status: u16::try_from(status).ok().filter(|status| *status != 0),
-            content_type: self.content_type.map(|(kind, _)| kind),
+            content_type: self.content_type.map(|at| line.bytes(at + 1).to_vec()),
             body,
             headers: self.headers,
         };
@@ -239,8 +240,9 @@ impl Parser {
     }
 
     fn drop_content_type(&mut self, scope: &mut Scope<'_>, line: &Line, why: &str) {
-        if let Some((kind, word)) = self.content_type.take() {
-            scope.warn(line, wrong(format!("content-type '{kind}' ignored by the http reply {why}"), word));
+        if let Some(at) = self.content_type.take() {
+            let kind = line.word(at + 1);
+            scope.warn(line, wrong(format!("content-type '{kind}' ignored by the http reply {why}"), at));
         }
     }
 
@@ -268,11 +270,7 @@ fn file(scope: &mut Scope<'_>, line: &Line, at: usize) -> Result<Source, Problem
     }
     // As in HAProxy, a format ends at the first NUL.
     let text = contents.split(|byte| *byte == 0).next().unwrap_or_default();
-    let text = String::from_utf8(text.to_vec()).map_err(|_| {
-        wrong(format!("file '{path}' holds bytes that are not UTF-8"), at + 1)
-            .expected("UTF-8 text, or 'file' instead of 'lf-file'")
-    })?;
-    Ok(Source::Format { text, word: at + 1 })
+    Ok(Source::Format { text: text.to_vec(), word: at + 1 })
 }
 
 /// The arguments of `deny` and `tarpit`, which may be none or a status alone: the proxy's own page is sent then.
@@ -312,7 +310,7 @@ pub(super) fn literal(
     scope: &mut Scope<'_>,
     line: &Line,
     word: usize,
-    text: &str,
+    text: &[u8],
     places: Places,
 ) -> Result<sample::LogFormat, Problem> {
     scope.log_format_text(line, word, &escape_format(text), places)

@@ -166,8 +166,8 @@ fn http_request(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 }
 
 fn realm(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    let text = argument(line, "'realm' needs an realm name.")?;
-    page(scope).realm = Some(text.to_owned());
+    argument(line, "'realm' needs an realm name.")?;
+    page(scope).realm = Some(line.bytes(2).to_vec());
     Ok(())
 }
 

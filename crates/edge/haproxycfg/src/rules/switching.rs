@@ -145,7 +145,13 @@ fn backend_target(scope: &mut Scope<'_>, line: &Line) -> Result<BackendTarget, P
     // As in HAProxy, any `%` makes the name a format, be it only an escaped one.
     if name.contains('%') {
         let format = scope
-            .log_format_with(line, 1, name, Places::only(Place::FrontendRequestHeaders), LogFormatOptions::PLAIN)
+            .log_format_with(
+                line,
+                1,
+                line.bytes(1),
+                Places::only(Place::FrontendRequestHeaders),
+                LogFormatOptions::PLAIN,
+            )
             .map_err(|problem| {
                 around(problem, |error| format!("failed to parse use_backend rule '{name}' : {error}."))
             })?;
@@ -188,9 +194,10 @@ fn server_target(scope: &mut Scope<'_>, line: &Line) -> Result<ServerTarget, Pro
     let name = line.word(1);
     if name.contains('%') {
         let places = Places::only(Place::FrontendRequestHeaders).union(Places::only(Place::BackendRequestHeaders));
-        let format = scope.log_format_with(line, 1, name, places, LogFormatOptions::PLAIN).map_err(|problem| {
-            around(problem, |error| format!("use-server rule failed to parse log-format '{name}' : {error}."))
-        })?;
+        let format =
+            scope.log_format_with(line, 1, line.bytes(1), places, LogFormatOptions::PLAIN).map_err(|problem| {
+                around(problem, |error| format!("use-server rule failed to parse log-format '{name}' : {error}."))
+            })?;
         return Ok(ServerTarget::Dynamic(format));
     }
     let own = this(scope);

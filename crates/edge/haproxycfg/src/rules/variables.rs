@@ -63,7 +63,7 @@ pub(super) fn set(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Resu
         if line.word(*index).is_empty() {
             return Err(wrong("expects a format string", *index).expected("one <fmt>, spaces escaped or quoted"));
         }
-        let text = line.word(*index);
+        let text = line.bytes(*index);
         let format = scope.log_format_with(line, *index, text, places, LogFormatOptions::PLAIN)?;
         *index += 1;
         VariableValue::Format(format)
@@ -116,7 +116,7 @@ pub(super) fn set_global(scope: &mut Scope<'_>, line: &Line) -> Result<(), Probl
     }
     let places = Ruleset::Configuration.places(scope);
     let value = if formatted {
-        VariableValue::Format(scope.log_format_with(line, 2, line.word(2), places, LogFormatOptions::PLAIN)?)
+        VariableValue::Format(scope.log_format_with(line, 2, line.bytes(2), places, LogFormatOptions::PLAIN)?)
     } else {
         VariableValue::Expr(scope.expr(line, &mut 2, places)?)
     };

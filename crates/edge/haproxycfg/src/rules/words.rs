@@ -107,8 +107,8 @@ pub(super) fn header_name(line: &Line, index: usize) -> Result<String, Problem> 
 }
 
 /// Text that stands for itself, as a log-format string.
-pub(super) fn escape_format(text: &str) -> String {
-    text.replace('%', "%%")
+pub(super) fn escape_format(text: &[u8]) -> Vec<u8> {
+    text.iter().flat_map(|byte| if *byte == b'%' { &b"%%"[..] } else { std::slice::from_ref(byte) }).copied().collect()
 }
 
 /// A problem about the section as a whole that HAProxy reports without "parsing".

@@ -158,11 +158,11 @@ fn a_farm_in_old_spellings() {
     assert_eq!(farm.timeouts.client, Some(std::time::Duration::from_secs(50)));
     assert_eq!(farm.timeouts.queue, farm.timeouts.connect);
     assert_eq!(farm.stats.as_ref().unwrap().uri, "/haproxy?stats");
-    assert_eq!(farm.cookie.as_ref().unwrap().name, "SERVERNAME");
+    assert_eq!(farm.cookie.as_ref().unwrap().name, b"SERVERNAME");
     assert_eq!(farm.logs.len(), 2);
     assert!(farm.log_format.is_some());
     let web02 = server(&config, "farm", "web02");
-    assert_eq!((web02.id, web02.check, web02.cookie.as_deref()), (2, true, Some("w2")));
+    assert_eq!((web02.id, web02.check, web02.cookie.as_deref()), (2, true, Some(&b"w2"[..])));
     assert_eq!(web02.port, ServerPort::Fixed(80));
     assert_eq!(web02.address, ServerAddress::Ip("192.0.2.2".parse().unwrap()));
 }

@@ -57,7 +57,7 @@ impl Session {
         let frontend = Arc::clone(&self.side.frontend);
         let settings = frontend.settings();
         capture_request(transaction, settings);
-        if settings.monitor_uri.as_deref().is_some_and(|uri| is_probe(transaction, uri.as_bytes())) {
+        if settings.monitor_uri.as_deref().is_some_and(|uri| is_probe(transaction, uri)) {
             return Decision::Done(Box::pin(self.answer_monitor(transaction)).await);
         }
         if settings.options.http_buffer_request
@@ -161,8 +161,8 @@ impl Session {
                 None => Next::Close,
             },
             Verdict::Auth(realm) => {
-                transaction.terminate(b'P', b'R');
-                let realm = realm.unwrap_or(&proxy.name);
+                transaction.terminate(b'L', b'R');
+                let realm = realm.unwrap_or(proxy.name.as_bytes());
                 self.answer_unauthorized(transaction, realm).await
             }
             Verdict::Reject => {
@@ -458,10 +458,8 @@ fn forced_server(transaction: &mut Transaction, backend: &Arc<LiveProxy>) -> Opt
             None
         }
         cookie::Found::Server { value, .. } => {
-            let named = settings
-                .servers
-                .iter()
-                .position(|server| server.cookie.as_ref().is_some_and(|cookie| cookie.as_bytes() == value));
+            let named =
+                settings.servers.iter().position(|server| server.cookie.as_ref().is_some_and(|cookie| cookie == value));
             let forced = named.map(|index| Forced { server: ServerId::new(index), even_if_down });
             transaction.cookie_state.request = match forced {
                 None => b'I',

@@ -602,7 +602,7 @@ impl Session {
     }
 
     /// Demands credentials.
-    pub(super) async fn answer_unauthorized(&mut self, transaction: &mut Transaction, realm: &str) -> Next {
+    pub(super) async fn answer_unauthorized(&mut self, transaction: &mut Transaction, realm: &[u8]) -> Next {
         let body = reply::unauthorized(transaction, realm);
         self.answer(transaction, &body).await
     }
@@ -681,7 +681,7 @@ fn capture_response(transaction: &mut Transaction, settings: &Proxy) {
 fn give_cookie(transaction: &mut Transaction, settings: &Proxy, upstream: &Upstream) {
     let Some(cookie) = &settings.cookie else { return };
     let server = &upstream.connection.server.config;
-    let value = server.cookie.as_ref().map(String::as_bytes);
+    let value = server.cookie.as_deref();
     let followed = transaction.followed_cookie.take();
     let led_here = matches!(&followed, Some(cookie::Found::Server { value: named, .. }) if Some(&**named) == value);
     let side = cookie::ResponseSide {

@@ -41,8 +41,7 @@ impl Session {
             }
         }
         if !stats.auth.is_empty() && !authorized(transaction, stats) {
-            transaction.termination = super::super::transaction::Termination::new(b'P', b'R');
-            let realm = stats.realm.clone().unwrap_or_else(|| "HAProxy Statistics".into());
+            let realm = stats.realm.clone().unwrap_or_else(|| b"HAProxy Statistics".to_vec());
             return self.answer_unauthorized(transaction, &realm).await;
         }
         if transaction.request.method() == b"POST" {

@@ -67,7 +67,7 @@ fn bodies_of_replies() {
     assert!(matches!(reply("return status 204").body, ReplyBody::Empty));
     let text = reply("return content-type text/plain string \"a b\" hdr X-A b hdr X-C %[src]");
     assert!(matches!(&text.body, ReplyBody::Fixed(body) if &**body == b"a b"));
-    assert_eq!(text.content_type.as_deref(), Some("text/plain"));
+    assert_eq!(text.content_type.as_deref(), Some(&b"text/plain"[..]));
     assert_eq!(text.headers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["X-A", "X-C"]);
     assert!(matches!(reply("return content-type text/plain lf-string %[src]").body, ReplyBody::Format(_)));
     // What frames the response is not the rule's business.
@@ -97,7 +97,7 @@ fn pages_of_sections_reach_rules() {
     assert_eq!(statuses, [400, 404, 500, 503]);
     assert!(matches!(&proxy.error_replies[&400], ErrorReply::Raw(page) if page.is_empty()));
     assert!(
-        matches!(&proxy.error_replies[&404], ErrorReply::Redirect { status: 303, location } if location == "/lost")
+        matches!(&proxy.error_replies[&404], ErrorReply::Redirect { status: 303, location } if location == b"/lost")
     );
     assert!(matches!(&proxy.error_replies[&500], ErrorReply::Reply(reply) if reply.status == Some(500)));
     assert!(matches!(&proxy.error_replies[&503], ErrorReply::Raw(page) if page.starts_with(b"HTTP/1.0")));
@@ -115,9 +115,9 @@ fn redirections() {
     assert!(matches!(plain.kind, RedirectKind::Location(_)));
     let full = redirect("prefix /x code 308 drop-query append-slash ignore-empty set-cookie A=1");
     assert_eq!((full.code, full.drop_query, full.append_slash, full.ignore_empty), (308, true, true, true));
-    assert_eq!(full.set_cookie.as_deref(), Some("A=1; path=/;"));
+    assert_eq!(full.set_cookie.as_deref(), Some(&b"A=1; path=/;"[..]));
     assert!(matches!(full.kind, RedirectKind::Prefix(_)));
-    assert_eq!(redirect("scheme https clear-cookie A=").set_cookie.as_deref(), Some("A=; path=/; Max-Age=0;"));
+    assert_eq!(redirect("scheme https clear-cookie A=").set_cookie.as_deref(), Some(&b"A=; path=/; Max-Age=0;"[..]));
     let lines = frontend("redirect location /%[path] if { path /a }\nredirect scheme https");
     assert_eq!(lines.redirects.len(), 2);
     assert!(lines.redirects[0].condition.is_some() && lines.redirects[1].condition.is_none());
@@ -128,7 +128,7 @@ fn request_actions() {
     assert!(matches!(request("allow"), HttpAction::Allow));
     assert!(matches!(request("reject"), HttpAction::Reject));
     assert!(matches!(request("silent-drop"), HttpAction::SilentDrop));
-    assert!(matches!(request("auth realm Staff"), HttpAction::Auth { realm: Some(realm) } if realm == "Staff"));
+    assert!(matches!(request("auth realm Staff"), HttpAction::Auth { realm: Some(realm) } if realm == b"Staff"));
     assert!(matches!(request("auth"), HttpAction::Auth { realm: None }));
     assert!(matches!(request("add-header A b"), HttpAction::AddHeader(name, _) if name == "A"));
     assert!(matches!(request("set-header A b"), HttpAction::SetHeader(name, _) if name == "A"));
@@ -271,12 +271,12 @@ fn cookies() {
     )
     .cookie
     .unwrap();
-    assert_eq!((cookie.name.as_str(), cookie.mode), ("SRV", CookieMode::Insert));
+    assert_eq!((cookie.name.as_slice(), cookie.mode), (&b"SRV"[..], CookieMode::Insert));
     assert!(cookie.indirect && cookie.nocache && cookie.postonly && cookie.httponly && cookie.secure);
     assert!(!cookie.preserve && cookie.dynamic_key.is_none());
     assert_eq!(cookie.domains, [".a.example", ".b.example"]);
     assert_eq!((cookie.maxidle, cookie.maxlife), (Some(Duration::from_secs(600)), Some(Duration::from_secs(3600))));
-    assert_eq!(cookie.attributes, ["SameSite=Lax"]);
+    assert_eq!(cookie.attributes, [b"SameSite=Lax"]);
     assert_eq!(backend("cookie A").cookie.unwrap().mode, CookieMode::Passive);
     assert_eq!(backend("cookie A prefix").cookie.unwrap().mode, CookieMode::Prefix);
     assert_eq!(backend("cookie A rewrite").cookie.unwrap().mode, CookieMode::Rewrite);
@@ -297,7 +297,7 @@ fn statistics() {
     let accounts: Vec<_> = stats.auth.iter().map(|(user, _)| user.as_str()).collect();
     assert_eq!(accounts, ["ann", "bob"]);
     assert!(matches!(&stats.auth[0].1, Password::Clear(password) if password == "s:e"));
-    assert_eq!(stats.realm.as_deref(), Some("Staff"));
+    assert_eq!(stats.realm.as_deref(), Some(&b"Staff"[..]));
     assert_eq!(stats.refresh, Some(Duration::from_secs(5)));
     assert!(stats.hide_version && stats.show_legends && !stats.show_modules);
     assert_eq!((stats.show_node.as_deref(), stats.show_desc.as_deref()), (Some(""), Some("Main site")));
