@@ -136,7 +136,7 @@ impl Process {
         }
     }
 
-    /// Log lines for which a socket or pipe had no room.
+    /// Log lines that did not arrive.
     #[must_use]
     pub fn logs_dropped(&self) -> u64 {
         let lost = |counters: &crate::logs::Counters| counters.dropped() + counters.failed();

@@ -8,6 +8,7 @@
 mod beside;
 mod edge;
 mod log;
+mod network;
 mod origin;
 mod peer;
 mod scene;
@@ -25,6 +26,7 @@ pub use self::{
     beside::{Case, differences},
     edge::{Edge, descendants, resident_kilobytes, signal_process},
     log::LogServer,
+    network::Network,
     origin::{Origin, ok},
     peer::{Peer, nginx, nginx_at, python},
     scene::{Scene, beside_haproxy, server_and_end},

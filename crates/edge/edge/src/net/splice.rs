@@ -63,6 +63,12 @@ impl Splice {
         OPEN.load(Relaxed)
     }
 
+    /// Bytes in the pipe.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
     /// Whether no byte is in the pipe.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -99,6 +99,12 @@ impl BodyPump {
         self.approved
     }
 
+    /// Bytes received that wait for the receiver, in the sender's buffer or in the pipe.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.approved + self.pipe.as_ref().map_or(0, Splice::held)
+    }
+
     /// Moves approved bytes behind what `to` has to send, if they are few enough that copying them beats a second
     /// system call.
     pub fn append_small(&mut self, from: &mut Wire, to: &mut Wire, most: usize) {

@@ -13,7 +13,7 @@ use sample::{Context, Direction, Options, Outcome};
 
 use super::{
     http::{self, Session},
-    logging, persistence,
+    logging,
     rules::set_address,
     transaction::{ClientSide, Transaction},
     upstream::{Attempts, Wanted, Watch, reach, resolve_backend},
@@ -206,8 +206,7 @@ async fn connect_and_tunnel(
     backend.backend.traffic.of(session.worker.index).sessions.increment();
     transaction.timeline.request = Some(Instant::now());
     let key = http::hash_key(transaction, backend, transaction.client.source.get());
-    let forced = persistence::server_of_request(transaction, backend);
-    let mut wanted = Wanted { key, forced, avoid: None };
+    let mut wanted = Wanted { key, ..Wanted::default() };
     let mut attempts = Attempts::default();
     let mut watch = Watch {
         client: &mut session.client,
