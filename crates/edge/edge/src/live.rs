@@ -321,7 +321,9 @@ impl LiveProxy {
     /// Its farm, whoever else holds it at the moment. To change it, use
     /// [`LiveProxy::with_farm`], which also does what the farm asks for afterwards.
     pub fn farm(&self) -> MutexGuard<'_, Farm> {
-        self.farm.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut farm = self.farm.lock().unwrap_or_else(PoisonError::into_inner);
+        farm.set_streams(u32::try_from(self.backend.sessions.value()).unwrap_or(u32::MAX));
+        farm
     }
 
     /// Works on the farm and then does what the farm asks for: wakes the requests that may go, and passes its events on to

@@ -3,10 +3,15 @@
 //! A pool belongs to one worker, so taking and giving back needs no lock. Nobody watches an idle connection: whether its
 //! server has closed it shows in the readiness that the runtime has recorded for it, which is looked at when it is taken
 //! and by the sweep in between. The limits count over all workers ([`LiveServer::idle`]).
+//!
+//! As in HAProxy, a pool keeps as many as were in use at the same time lately: a thousand clients that each ask once leave
+//! a connection or two behind, not a thousand.
 
 use std::{
+    cell::Cell,
     collections::{HashMap, VecDeque},
     hash::{BuildHasherDefault, Hasher},
+    rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
     task::{Context, Waker},
     time::{Duration, Instant},
@@ -27,18 +32,11 @@ pub struct ServerConnection {
     pub requests: u32,
     /// Whether it may only serve the client connection that opened it.
     pub private: bool,
-    since: Option<Instant>,
+    need: Rc<Need>,
+    is_idle: bool,
 }
 
 impl ServerConnection {
-    /// A connection that was just opened.
-    #[must_use]
-    pub fn new(wire: Wire, server: Arc<LiveServer>) -> Self {
-        let epoch = server.target_epoch.load(Relaxed);
-        server.connections.increment();
-        Self { wire, server, epoch, requests: 0, private: false, since: None }
-    }
-
     /// Whether the server has closed it or sent something that nobody asked for. Costs no system call unless something
     /// has happened on it.
     #[must_use]
@@ -57,9 +55,43 @@ impl ServerConnection {
 impl Drop for ServerConnection {
     fn drop(&mut self) {
         self.server.connections.decrement();
-        if self.since.is_some() {
+        if self.is_idle {
             self.server.idle.decrement();
+        } else {
+            self.need.release();
         }
+    }
+}
+
+/// How many connections to a server a worker uses at the same time.
+#[derive(Debug, Default)]
+struct Need {
+    used: Cell<usize>,
+    /// The most since the last purge.
+    used_max: Cell<usize>,
+    /// The most lately: what is beyond it was not needed for a while.
+    estimate: Cell<usize>,
+}
+
+impl Need {
+    fn take(&self) {
+        let used = self.used.get() + 1;
+        self.used.set(used);
+        self.used_max.set(self.used_max.get().max(used));
+        self.estimate.set(self.estimate.get().max(used));
+    }
+
+    fn release(&self) {
+        self.used.set(self.used.get().saturating_sub(1));
+    }
+
+    /// Moves on to the next period between two purges; how many of `idle` connections and those in use were not needed
+    /// in the one that ends.
+    fn next_period(&self, idle: usize) -> usize {
+        let (used, most, estimate) = (self.used.get(), self.used_max.get(), self.estimate.get());
+        self.estimate.set(usize::midpoint(estimate, most).max(most));
+        self.used_max.set(used);
+        (used + idle).saturating_sub(most.max(estimate))
     }
 }
 
@@ -71,9 +103,8 @@ pub struct ServerPool {
 
 #[derive(Debug, Default)]
 struct Idle {
-    connections: VecDeque<ServerConnection>,
-    /// The fewest that were idle since the last purge: so many were not needed.
-    least: usize,
+    connections: VecDeque<Box<ServerConnection>>,
+    need: Rc<Need>,
     purge_at: Option<Instant>,
 }
 
@@ -87,8 +118,18 @@ pub enum Reuse {
 }
 
 impl ServerPool {
+    /// A connection that was just opened.
+    #[must_use]
+    pub fn open(&mut self, wire: Wire, server: Arc<LiveServer>) -> Box<ServerConnection> {
+        let epoch = server.target_epoch.load(Relaxed);
+        server.connections.increment();
+        let need = Rc::clone(&self.by_server.entry(server.key).or_default().need);
+        need.take();
+        Box::new(ServerConnection { wire, server, epoch, requests: 0, private: false, need, is_idle: false })
+    }
+
     /// Takes an idle connection to `server`, the one used last first, dropping those that have gone stale.
-    pub fn take(&mut self, server: &LiveServer, reuse: Reuse) -> Option<ServerConnection> {
+    pub fn take(&mut self, server: &LiveServer, reuse: Reuse) -> Option<Box<ServerConnection>> {
         let idle = self.by_server.get_mut(&server.key)?;
         loop {
             let at = match reuse {
@@ -96,32 +137,38 @@ impl ServerPool {
                 Reuse::Proven => idle.connections.iter().rposition(|connection| connection.requests > 1)?,
             };
             let mut connection = idle.connections.remove(at)?;
-            idle.least = idle.least.min(idle.connections.len());
             if connection.is_stale() {
                 continue;
             }
-            if connection.since.take().is_some() {
-                connection.server.idle.decrement();
-            }
+            connection.is_idle = false;
+            connection.server.idle.decrement();
+            idle.need.take();
             return Some(connection);
         }
     }
 
-    /// Keeps a connection, unless the server's `pool-max-conn` is reached.
-    pub fn give(&mut self, mut connection: ServerConnection, now: Instant) {
+    /// Keeps a connection, unless the server's `pool-max-conn` is reached or more than `pool-low-conn` are kept that were
+    /// not needed lately.
+    pub fn give(&mut self, mut connection: Box<ServerConnection>) {
         let settings = &connection.server.config;
         let limit = match u64::try_from(settings.pool_max_conn) {
             Ok(0) => return,
             Ok(limit) => limit,
             Err(_) => 0,
         };
-        if connection.epoch != connection.server.target_epoch.load(Relaxed)
+        let idle = self.by_server.entry(connection.server.key).or_default();
+        let (used, kept) = (idle.need.used.get(), idle.connections.len());
+        let wanted = used.max(idle.need.estimate.get()) + settings.pool_low_conn as usize;
+        if settings.pool_purge_delay.is_zero()
+            || (kept > 0 && used + kept > wanted)
+            || connection.epoch != connection.server.target_epoch.load(Relaxed)
             || !connection.server.idle.increment_below(limit)
         {
             return;
         }
-        connection.since = Some(now);
-        self.by_server.entry(connection.server.key).or_default().connections.push_back(connection);
+        connection.is_idle = true;
+        idle.need.release();
+        idle.connections.push_back(connection);
     }
 
     /// Drops connections that went stale, and for each server once every `pool-purge-delay` half of those that were
@@ -129,7 +176,10 @@ impl ServerPool {
     pub fn sweep(&mut self, now: Instant) {
         self.by_server.retain(|_, idle| {
             idle.connections.retain(|connection| !connection.is_stale());
-            let Some(first) = idle.connections.front() else { return false };
+            let Some(first) = idle.connections.front() else {
+                // What is in use goes on being counted.
+                return Rc::strong_count(&idle.need) > 1;
+            };
             let settings = &first.server.config;
             if settings.pool_purge_delay == Duration::MAX {
                 return true;
@@ -137,13 +187,12 @@ impl ServerPool {
             let purge_at = *idle.purge_at.get_or_insert_with(|| now + settings.pool_purge_delay);
             if now >= purge_at {
                 let surplus = idle.connections.len().saturating_sub(settings.pool_low_conn as usize);
-                let unneeded = idle.least.min(idle.connections.len()).div_ceil(2).min(surplus);
+                let unneeded = idle.need.next_period(idle.connections.len()).div_ceil(2).min(surplus);
                 let delay = settings.pool_purge_delay;
                 idle.connections.drain(..unneeded);
-                idle.least = idle.connections.len();
                 idle.purge_at = Some(now + delay);
             }
-            !idle.connections.is_empty()
+            true
         });
     }
 

@@ -22,15 +22,24 @@ pub struct Handle {
     /// When it was accepted.
     pub since: Instant,
     /// The client's address.
-    pub source: Option<SocketAddr>,
+    pub source: Cell<Option<SocketAddr>>,
     /// The frontend.
     pub frontend: RefCell<Arc<LiveProxy>>,
-    /// Backend and server of the current request.
-    pub upstream: RefCell<Option<Upstream>>,
+    /// Backend and server of the current request, or of the one before: clients mostly go where they went before.
+    upstream: RefCell<Option<Upstream>>,
+    reached: Cell<Reached>,
     /// Requests so far.
     pub requests: Cell<u64>,
     order: Cell<Order>,
     waker: RefCell<Option<Waker>>,
+}
+
+/// How much of [`Handle::upstream`] is true of the current request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reached {
+    Frontend,
+    Backend,
+    Server,
 }
 
 /// What a connection was told to do.
@@ -58,6 +67,50 @@ impl Handle {
         if !waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
             *waker = Some(context.waker().clone());
         }
+    }
+
+    /// Backend and server of the current request.
+    #[must_use]
+    pub fn upstream(&self) -> Option<Upstream> {
+        let upstream = self.upstream.borrow();
+        let (proxy, server) = upstream.as_ref()?;
+        match self.reached.get() {
+            Reached::Frontend => None,
+            Reached::Backend => Some((Arc::clone(proxy), None)),
+            Reached::Server => Some((Arc::clone(proxy), server.clone())),
+        }
+    }
+
+    /// Whether the current request is at the server with this key.
+    #[must_use]
+    pub fn is_at(&self, server_key: u64) -> bool {
+        self.reached.get() == Reached::Server
+            && matches!(&*self.upstream.borrow(), Some((_, Some(server))) if server.key == server_key)
+    }
+
+    /// Notes that the current request waits for a server of `proxy`.
+    pub fn enters(&self, proxy: &Arc<LiveProxy>) {
+        let mut upstream = self.upstream.borrow_mut();
+        if !matches!(&*upstream, Some((known, _)) if Arc::ptr_eq(known, proxy)) {
+            *upstream = Some((Arc::clone(proxy), None));
+        }
+        self.reached.set(Reached::Backend);
+    }
+
+    /// Notes that the current request goes to `server` of `proxy`.
+    pub fn goes_to(&self, proxy: &Arc<LiveProxy>, server: &Arc<LiveServer>) {
+        self.enters(proxy);
+        if let Some((_, place)) = &mut *self.upstream.borrow_mut()
+            && !matches!(place, Some(known) if Arc::ptr_eq(known, server))
+        {
+            *place = Some(Arc::clone(server));
+        }
+        self.reached.set(Reached::Server);
+    }
+
+    /// Notes that there is no request.
+    pub fn rests(&self) {
+        self.reached.set(Reached::Frontend);
     }
 
     /// Ends the connection when the request in flight has been answered.
@@ -105,9 +158,10 @@ impl Registry {
         let handle = Rc::new(Handle {
             id,
             since,
-            source,
+            source: Cell::new(source),
             frontend: RefCell::new(frontend),
             upstream: RefCell::new(None),
+            reached: Cell::new(Reached::Frontend),
             requests: Cell::new(0),
             order: Cell::new(Order::Continue),
             waker: RefCell::new(None),

@@ -2,9 +2,11 @@
 
 use std::{
     cell::{Cell, RefCell},
+    future::poll_fn,
+    pin::pin,
     rc::Rc,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use telemetry::ring::{RingWriter, Transaction as Records};
@@ -45,6 +47,9 @@ pub struct Worker {
     pub running: Cell<usize>,
     /// Woken when one of them has ended.
     pub ended: Notify,
+    /// Connections that keep the memory of a request although none is in flight.
+    pub warm: Cell<usize>,
+    clock: Clock,
     scratch: RefCell<Vec<u8>>,
     ring: Option<(RingWriter, RefCell<Records>)>,
     instance: RefCell<Arc<Instance>>,
@@ -66,12 +71,46 @@ impl Worker {
             log,
             running: Cell::new(0),
             ended: Notify::new(),
+            warm: Cell::new(0),
+            clock: Clock::new(),
             scratch: RefCell::default(),
             ring: open_ring(index, instance.config.global.tune.ring_size),
             instance: RefCell::new(instance),
             random: Cell::new(seed | 1),
             shared,
         }
+    }
+
+    /// When the task that runs now was woken.
+    ///
+    /// All that a task does in one go happens at the same time, as in HAProxy: nothing was waited for in between, and
+    /// asking the system each time would cost more than parsing a header.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.clock.now.get()
+    }
+
+    /// [`Worker::now`] in milliseconds since the start of the process.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.clock.milliseconds.get()
+    }
+
+    /// Runs a connection's task with a clock that stands still between two waits.
+    pub async fn clocked<T>(&self, task: impl Future<Output = T>) -> T {
+        let mut task = pin!(task);
+        poll_fn(|context| {
+            self.look_at_clock();
+            task.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Moves [`Worker::now`] on.
+    pub fn look_at_clock(&self) {
+        let now = Instant::now();
+        self.clock.now.set(now);
+        self.clock.milliseconds.set(self.shared.process.milliseconds(now));
     }
 
     /// The instance that new requests run under.
@@ -122,6 +161,18 @@ impl Worker {
         state ^= state >> 27;
         self.random.set(state);
         state.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+}
+
+/// When the running task was woken.
+struct Clock {
+    now: Cell<Instant>,
+    milliseconds: Cell<u64>,
+}
+
+impl Clock {
+    fn new() -> Self {
+        Self { now: Cell::new(Instant::now()), milliseconds: Cell::new(0) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a message says about its connection: RFC 9110 section 7.6 to 7.8, RFC 9112 section 9.
 
 use crate::header_id::HeaderId;
-use crate::headers::Headers;
+use crate::headers::{Headers, bit};
 use crate::request::RequestHead;
 use crate::values::elements;
 use crate::version::Version;
@@ -112,6 +112,14 @@ pub fn remove_connection_options(headers: &mut Headers, options: &[&[u8]]) {
 /// With `keep_upgrade`, Upgrade and a `Connection: upgrade` stay. Connection cannot make the proxy drop what decides
 /// routing, framing or identity: such fields stay even when named, or a client could hide them from the server.
 pub fn remove_hop_by_hop(headers: &mut Headers, keep_upgrade: bool) {
+    const FOR_NEXT_HOP: u64 = bit(HeaderId::Connection)
+        | bit(HeaderId::KeepAlive)
+        | bit(HeaderId::ProxyConnection)
+        | bit(HeaderId::Te)
+        | bit(HeaderId::Upgrade);
+    if !headers.may_have(FOR_NEXT_HOP) {
+        return;
+    }
     let options = ConnectionOptions::of(headers);
     if options.other {
         let named: Vec<Vec<u8>> =
@@ -119,15 +127,6 @@ pub fn remove_hop_by_hop(headers: &mut Headers, keep_upgrade: bool) {
         headers.retain_known(|id, name, _| {
             is_protected(id, name) || !named.iter().any(|named| name.eq_ignore_ascii_case(named))
         });
-    }
-    let for_next_hop = |id| {
-        matches!(
-            id,
-            HeaderId::Connection | HeaderId::KeepAlive | HeaderId::ProxyConnection | HeaderId::Te | HeaderId::Upgrade
-        )
-    };
-    if !headers.iter_known().any(|(id, _, _)| for_next_hop(id)) {
-        return;
     }
     headers.retain_known(|id, _, _| match id {
         HeaderId::Connection | HeaderId::KeepAlive | HeaderId::ProxyConnection | HeaderId::Te => false,

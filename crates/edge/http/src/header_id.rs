@@ -14,6 +14,8 @@ macro_rules! header_ids {
 
         impl HeaderId {
             const NAMED: &'static [(HeaderId, &'static str)] = &[$((HeaderId::$variant, $name),)*];
+            /// How many ids there are.
+            pub(crate) const COUNT: usize = Self::NAMED.len() + 1;
         }
     };
 }

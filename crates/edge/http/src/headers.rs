@@ -59,6 +59,8 @@ pub struct Field {
 pub struct Headers {
     arena: Vec<u8>,
     fields: Vec<Field>,
+    /// A bit for each [`HeaderId`] that a field has or had: most searches are for what is not there.
+    seen: u64,
 }
 
 /// A piece of bytes that [`Headers::intern_parts`] lays down.
@@ -81,6 +83,19 @@ impl Headers {
     pub fn clear(&mut self) {
         self.arena.clear();
         self.fields.clear();
+        self.seen = 0;
+    }
+
+    /// The fields, unless it is known that none of them has this id.
+    #[inline]
+    fn candidates(&self, id: HeaderId) -> &[Field] {
+        if self.may_have(bit(id)) { &self.fields } else { &[] }
+    }
+
+    /// Whether there may be a field with one of the ids whose [`bit`]s these are. False is certain.
+    #[inline]
+    pub(crate) fn may_have(&self, bits: u64) -> bool {
+        self.seen & bits != 0
     }
 
     /// Bytes of memory that the block holds on to.
@@ -149,12 +164,14 @@ impl Headers {
     /// The values of every field called `name` (letter case ignored), in order.
     pub fn all<'a>(&'a self, name: &'a [u8]) -> impl DoubleEndedIterator<Item = &'a [u8]> {
         let wanted = Wanted::of(name);
-        self.fields.iter().filter(move |field| wanted.is(field, &self.arena)).map(|field| field.value.of(&self.arena))
+        let fields = self.candidates(wanted.id).iter();
+        fields.filter(move |field| wanted.is(field, &self.arena)).map(|field| field.value.of(&self.arena))
     }
 
     /// The values of every field with this id, in order.
     pub fn all_known(&self, id: HeaderId) -> impl DoubleEndedIterator<Item = &[u8]> {
-        self.fields.iter().filter(move |field| field.id == id).map(|field| field.value.of(&self.arena))
+        let fields = self.candidates(id).iter();
+        fields.filter(move |field| field.id == id).map(|field| field.value.of(&self.arena))
     }
 
     /// The value of the first field called `name`.
@@ -179,13 +196,13 @@ impl Headers {
     #[must_use]
     pub fn contains(&self, name: &[u8]) -> bool {
         let wanted = Wanted::of(name);
-        self.fields.iter().any(|field| wanted.is(field, &self.arena))
+        self.candidates(wanted.id).iter().any(|field| wanted.is(field, &self.arena))
     }
 
     /// Whether a field has this id.
     #[must_use]
     pub fn contains_known(&self, id: HeaderId) -> bool {
-        self.fields.iter().any(|field| field.id == id)
+        self.candidates(id).iter().any(|field| field.id == id)
     }
 
     /// Appends a field.
@@ -219,6 +236,9 @@ impl Headers {
     pub fn remove(&mut self, name: &[u8]) -> bool {
         let before = self.fields.len();
         let wanted = Wanted::of(name);
+        if !self.may_have(bit(wanted.id)) {
+            return false;
+        }
         let arena = &self.arena;
         self.fields.retain(|field| !wanted.is(field, arena));
         self.fields.len() != before
@@ -226,6 +246,9 @@ impl Headers {
 
     /// Removes every field with this id; whether there was one.
     pub fn remove_known(&mut self, id: HeaderId) -> bool {
+        if !self.may_have(bit(id)) {
+            return false;
+        }
         let before = self.fields.len();
         self.fields.retain(|field| field.id != id);
         self.fields.len() != before
@@ -280,6 +303,7 @@ impl Headers {
         let mut found = false;
         let wanted = Wanted::of(name);
         let id = HeaderId::of(new);
+        self.seen |= bit(id);
         for index in 0..self.fields.len() {
             let Some(old) = self.fields.get(index).copied() else { break };
             if wanted.is(&old, &self.arena) {
@@ -347,6 +371,7 @@ impl Headers {
     /// Takes a field that the parser found; its spans hold once [`Headers::adopt`] has been given the head's bytes.
     #[inline]
     pub(crate) fn push_parsed(&mut self, name: Span, value: Span, id: HeaderId, line: bool) {
+        self.seen |= bit(id);
         self.fields.push(Field { name, value, id, line });
     }
 
@@ -362,6 +387,7 @@ impl Headers {
     }
 
     fn lay_parts(&mut self, name: Part<'_>, id: HeaderId, value: &[&[u8]]) -> Field {
+        self.seen |= bit(id);
         let name = self.intern_parts(&[name]);
         self.arena.extend_from_slice(b": ");
         let start = self.arena.len();
@@ -383,6 +409,14 @@ impl Headers {
         }
     }
 }
+
+/// The bit of an id in [`Headers::may_have`].
+#[inline]
+pub(crate) const fn bit(id: HeaderId) -> u64 {
+    1 << id as u32
+}
+
+const _: () = assert!(HeaderId::COUNT <= 64, "each id needs a bit");
 
 /// A name being looked for: by id when it is well known, letter by letter when not.
 struct Wanted<'a> {

@@ -2,7 +2,7 @@
 //!
 //! It is our own scanner rather than httparse: httparse ends a line at a bare LF, says neither where nor which rule was
 //! broken, and needs an array of borrowed fields that would have to be walked and copied once more. Here a line is
-//! scanned once for control bytes, eight bytes at a time, which both finds its end and proves the rest of it clean; the
+//! scanned once for control bytes, sixteen at a time, which both finds its end and proves the rest of it clean; the
 //! head is copied into its arena in one piece at the end, and fields are spans of that copy.
 //!
 //! The parser works line by line and remembers where it stopped, both in the line and in the head, so a client that

@@ -36,6 +36,8 @@ pub struct RingReader {
     position: u64,
     chunk: Vec<u8>,
     offset: usize,
+    /// The last block, if it held summaries: with what they stand for in their place.
+    expanded: Vec<u8>,
 }
 
 /// What a reader found.
@@ -100,6 +102,10 @@ impl<'a> Block<'a> {
 
     pub(super) fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    pub(super) fn position(&self) -> u64 {
+        word(self.bytes, 1)
     }
 
     /// The transaction that the records belong to.
@@ -171,7 +177,7 @@ impl RingReader {
     }
 
     pub(super) fn of(memory: Arc<Memory>) -> Result<Self, RingError> {
-        let mut reader = Self { memory, size: 0, position: 0, chunk: Vec::new(), offset: 0 };
+        let mut reader = Self { memory, size: 0, position: 0, chunk: Vec::new(), offset: 0, expanded: Vec::new() };
         if reader.load(MAGIC_WORD) != MAGIC {
             return Err(RingError::NotARing);
         }
@@ -261,7 +267,14 @@ impl RingReader {
         let start = self.offset;
         self.offset += length;
         self.position += length as u64;
-        RingEvent::Block(Block { bytes: self.chunk.get(start..self.offset).unwrap_or_default() })
+        let block = Block { bytes: self.chunk.get(start..self.offset).unwrap_or_default() };
+        match super::summary::expand(&block) {
+            None => RingEvent::Block(block),
+            Some(bytes) => {
+                self.expanded = bytes;
+                RingEvent::Block(Block { bytes: &self.expanded })
+            }
+        }
     }
 
     fn next_block(&self) -> Option<Block<'_>> {

@@ -86,6 +86,7 @@ tags! {
     72 Upgrade "<protocol>" "The connection became a tunnel.";
     80 Termination "<code>" "HAProxy's termination state, such as `SH--`.";
     81 Log "<line>" "The line as the log targets got it.";
+    82 Summary "<binary>" "A request in short. Readers get the records that it stands for instead: see Summary.";
     90 Health "<backend>/<server> <state> <status> <code> <milliseconds> <info>" "The result of a health check.";
 }
 

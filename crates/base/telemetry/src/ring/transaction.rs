@@ -102,6 +102,44 @@ impl Transaction {
         self.close(tag, start);
     }
 
+    /// Bytes of text that fit behind the records so far and `fixed` bytes of one more.
+    pub(super) fn text_room(&self, fixed: usize) -> usize {
+        // Whole words, so that the padding fits too.
+        self.bytes_max.saturating_sub(self.bytes.len() + RECORD_HEADER_BYTES + fixed) / WORD * WORD
+    }
+
+    /// Adds a record made of numbers and then texts, which the caller has cut to fit.
+    pub(super) fn record_words<const WORDS: usize>(
+        &mut self,
+        tag: Tag,
+        words: &[u64; WORDS],
+        texts: &[&[u8]],
+        truncated: bool,
+    ) {
+        let length = WORDS * WORD + texts.iter().map(|text| text.len()).sum::<usize>();
+        let padded = length.next_multiple_of(WORD);
+        if self.bytes.len() + RECORD_HEADER_BYTES + padded > self.bytes_max || self.records == u16::MAX {
+            self.truncated = true;
+            return;
+        }
+        let header = u64::from(tag.number()) | ((length as u64) << 16) | (u64::from(self.offset_us) << 32);
+        self.bytes.reserve(RECORD_HEADER_BYTES + padded);
+        self.bytes.extend_from_slice(&header.to_le_bytes());
+        for word in words {
+            self.bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        for text in texts {
+            self.bytes.extend_from_slice(text);
+        }
+        self.bytes.extend_from_slice(PADDING.get(..padded - length).unwrap_or_default());
+        self.truncated |= truncated;
+        self.records += 1;
+    }
+
+    pub(super) fn mark_truncated(&mut self) {
+        self.truncated = true;
+    }
+
     /// Adds a header field: name, colon, space, value.
     pub fn record_field(&mut self, tag: Tag, name: &[u8], value: &[u8]) {
         self.record_parts(tag, &[name, b": ", value]);

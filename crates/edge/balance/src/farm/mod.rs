@@ -146,6 +146,12 @@ impl<W> Farm<W> {
         self.counters.streams_max = self.counters.streams_max.max(self.pool.streams);
     }
 
+    /// Says how many streams the backend has, for a caller that counts them itself.
+    pub fn set_streams(&mut self, streams: u32) {
+        self.pool.streams = streams;
+        self.counters.streams_max = self.counters.streams_max.max(streams);
+    }
+
     /// Counts a stream out of the backend.
     pub fn stream_leaves(&mut self) {
         self.pool.streams = self.pool.streams.saturating_sub(1);

@@ -92,10 +92,7 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
                 let _ = done.send(result);
             }
             Command::WakeServer(key) => {
-                worker.registry.tell(
-                    Order::Continue,
-                    |handle| matches!(&*handle.upstream.borrow(), Some((_, Some(server))) if server.key == key),
-                );
+                worker.registry.tell(Order::Continue, |handle| handle.is_at(key));
             }
             Command::AskSessions(ask) => answer_about_sessions(&worker, &ask),
             Command::Pause(paused) => {
@@ -150,17 +147,13 @@ fn answer_about_sessions(worker: &Worker, ask: &AskSessions) {
 }
 
 fn session_view(handle: &crate::registry::Handle) -> SessionView {
-    let upstream = handle.upstream.borrow();
-    let (backend, server) = match &*upstream {
-        Some((backend, server)) => (Some(backend), server.as_ref()),
-        None => (None, None),
-    };
+    let (backend, server) = handle.upstream().unzip();
     SessionView {
         id: handle.id,
-        source: handle.source,
+        source: handle.source.get(),
         frontend: handle.frontend.borrow().settings().name.to_string(),
         backend: backend.map(|backend| backend.settings().name.to_string()),
-        server: server.map(|server| server.config.name.to_string()),
+        server: server.flatten().map(|server| server.config.name.to_string()),
         age: handle.since.elapsed(),
         requests: handle.requests.get(),
     }
@@ -232,8 +225,9 @@ async fn accept(
         let serving =
             session::serve(Rc::clone(&worker), Arc::clone(&instance), Arc::clone(&frontend), bind, stream, source);
         let running = worker.count_running();
+        let worker = Rc::clone(&worker);
         spawn_local(async move {
-            serving.await;
+            worker.clocked(serving).await;
             drop((guard, running));
         });
     }

@@ -27,7 +27,6 @@ use std::{
     os::fd::AsFd,
     rc::Rc,
     sync::Arc,
-    time::Instant,
 };
 
 use haproxycfg::model::Mode;
@@ -50,16 +49,45 @@ pub async fn serve(
     source: Option<SocketAddr>,
 ) {
     let counted = Counted::enter(&worker, &frontend, listener);
+    let Some((mut session, expects_proxy)) = begin(worker, instance, frontend, listener, stream, source) else {
+        return;
+    };
+    // NOTE: what is over soon or rare is boxed: this task lives as long as the connection, and mostly it is idle.
+    if expects_proxy && Box::pin(proxy_protocol::receive(&mut session)).await.is_err() {
+        session.side.count(session.worker.index, |traffic| &traffic.request_errors);
+        return;
+    }
+    if !may_go_on(&session) {
+        return;
+    }
+    session.traffic().sessions.increment();
+    session.idle_since = session.worker.now();
+    match session.side.frontend.settings().mode {
+        Mode::Http => http::serve(session).await,
+        Mode::Tcp => Box::pin(tcp::serve(session)).await,
+    }
+    drop(counted);
+}
+
+/// Sets a connection up and runs `tcp-request connection` rules; also says whether a PROXY protocol header comes first.
+/// `None` when the connection is refused.
+fn begin(
+    worker: Rc<Worker>,
+    instance: Arc<Instance>,
+    frontend: Arc<LiveProxy>,
+    listener: usize,
+    stream: Stream,
+    source: Option<SocketAddr>,
+) -> Option<(Box<http::Session>, bool)> {
     let settings = frontend.settings();
     let stream = Rc::new(stream);
     if settings.options.clitcpka {
         let _ = socket2::SockRef::from(&*stream).set_keepalive(true);
     }
     let id = instance.process.next_stream_id.load(std::sync::atomic::Ordering::Relaxed);
-    let accepted = Instant::now();
-    let mut client = Wire::new(Rc::clone(&stream), worker.buffers.clone());
-    let tune = &instance.config.global.tune;
-    let limits = variable_limits(tune.vars_max_size);
+    let accepted = worker.now();
+    let client = Wire::new(Rc::clone(&stream), worker.buffers.clone());
+    let limits = variable_limits(instance.config.global.tune.vars_max_size);
     let mut side = ClientSide {
         source: Cell::new(source),
         original_source: source,
@@ -84,57 +112,49 @@ pub async fn serve(
             TcpVerdict::ExpectProxy => expects_proxy = true,
             TcpVerdict::Drop => {
                 silent_drop(&shared.stream);
-                return;
+                return None;
             }
             TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SwitchToHttp => {
                 shared.count(worker.index, |traffic| &traffic.denied_connections);
-                return;
+                return None;
             }
         }
-        let Ok(back) = Rc::try_unwrap(shared) else { return };
-        side = back;
+        side = Rc::try_unwrap(shared).ok()?;
         // What these rules change is the connection's own address, unlike what later rules do.
         side.original_source = side.source.get();
         if let Some(changed) = side.changed_destination.get() {
             side.original_destination = OnceCell::from(Some(changed));
         }
     }
-    if expects_proxy && proxy_protocol::receive(&mut client, &mut side).await.is_err() {
-        side.count(worker.index, |traffic| &traffic.request_errors);
-        return;
-    }
-    let side = Rc::new(side);
-    if !settings.tcp_request_session.is_empty() {
-        match tcp::connection_rules(&worker, &instance, &side, &settings.tcp_request_session) {
-            TcpVerdict::Accept | TcpVerdict::ExpectProxy => {}
-            TcpVerdict::Drop => return silent_drop(&side.stream),
-            TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SwitchToHttp => {
-                side.count(worker.index, |traffic| &traffic.denied_sessions);
-                return;
-            }
-        }
-    }
-    frontend.frontend.traffic.of(worker.index).sessions.increment();
-    let registered = worker.registry.register(id, accepted, side.source.get(), Arc::clone(&frontend));
+    let registered = worker.registry.register(id, accepted, side.source.get(), frontend);
     let session = Box::new(http::Session {
-        limits: http::limits(&instance, settings.options.accept_invalid_http_request),
         worker,
         instance,
-        side,
+        side: Rc::new(side),
         client,
         registered,
-        parser: ::http::RequestParser::new(),
         deadline: Deadline::default(),
         first: true,
-        idle_since: Instant::now(),
+        idle_since: accepted,
         kept: None,
     });
-    match settings.mode {
-        Mode::Http => http::serve(session).await,
-        // NOTE: boxed so that connections in HTTP mode need not have room for it.
-        Mode::Tcp => Box::pin(tcp::serve(session)).await,
+    Some((session, expects_proxy))
+}
+
+/// Runs `tcp-request session` rules.
+fn may_go_on(session: &http::Session) -> bool {
+    let rules = &session.side.frontend.settings().tcp_request_session;
+    if rules.is_empty() {
+        return true;
     }
-    drop(counted);
+    match tcp::connection_rules(&session.worker, &session.instance, &session.side, rules) {
+        TcpVerdict::Accept | TcpVerdict::ExpectProxy => return true,
+        TcpVerdict::Drop => silent_drop(&session.side.stream),
+        TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SwitchToHttp => {
+            session.side.count(session.worker.index, |traffic| &traffic.denied_sessions);
+        }
+    }
+    false
 }
 
 /// `tune.vars.*-max-size`; 0 is no limit.
@@ -206,10 +226,10 @@ mod tests {
         let idle = bytes_of_six(serve);
         let request = bytes_of_made(|| async {
             let session: Option<&mut http::Session> = std::hint::black_box(None);
-            session.unwrap().transact().await
+            session.unwrap().requests().await
         });
         eprintln!("idle {idle}, request {request}, transaction {}", size_of::<Transaction>());
-        assert!(idle <= 1_024, "{idle}");
-        assert!(request <= 4_096, "{request}");
+        assert!(idle <= 512, "{idle}");
+        assert!(request <= 3_072, "{request}");
     }
 }

@@ -1,19 +1,10 @@
 //! Receiving the PROXY protocol header that `accept-proxy` and `expect-proxy` demand.
 
-use std::{
-    future::poll_fn,
-    rc::Rc,
-    task::Poll,
-    time::{Duration, Instant},
-};
+use std::{future::poll_fn, rc::Rc, task::Poll, time::Duration};
 
-use http::proxy_protocol::{Decoded, Proxied, decode, tlv_type, tlvs};
+use ::http::proxy_protocol::{Decoded, Proxied, decode, tlv_type, tlvs};
 
-use super::{
-    transaction::{ClientSide, ProxyFields},
-    wire::Wire,
-};
-use crate::net::Deadline;
+use super::{http::Session, transaction::ProxyFields};
 
 /// How long the header may take where no timeout is configured.
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -22,11 +13,11 @@ const HEADER_TIME: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// When it does not come whole and in time, or is none. The connection must be closed.
-pub async fn receive(client: &mut Wire, side: &mut ClientSide) -> Result<(), ()> {
-    let timeouts = &side.frontend.settings().timeouts;
+pub async fn receive(session: &mut Session) -> Result<(), ()> {
+    let timeouts = &session.side.frontend.settings().timeouts;
     let limit = timeouts.http_request.or(timeouts.client).unwrap_or(HEADER_TIME);
-    let mut deadline = Deadline::default();
-    deadline.set(Some(Instant::now() + limit));
+    session.deadline.set(Some(session.worker.now() + limit));
+    let (client, deadline) = (&mut session.client, &mut session.deadline);
     let (proxied, fields) = poll_fn(|context| {
         loop {
             if !client.received.is_empty() {
@@ -52,7 +43,10 @@ pub async fn receive(client: &mut Wire, side: &mut ClientSide) -> Result<(), ()>
         }
     })
     .await?;
+    // Nobody else knows of the connection yet.
+    let side = Rc::get_mut(&mut session.side).ok_or(())?;
     if let Some((source, destination)) = proxied {
+        session.registered.handle.source.set(Some(source));
         side.source.set(Some(source));
         side.changed_destination.set(Some(destination));
     }

@@ -5,7 +5,6 @@ use std::{
     rc::Rc,
     sync::Arc,
     task::{Context as TaskContext, Poll},
-    time::Instant,
 };
 
 use haproxycfg::model::{Mode, Rule, TcpAction};
@@ -140,6 +139,7 @@ pub async fn serve(mut session: Box<Session>) {
         worker.heads.take(),
         worker.random(),
     );
+    transaction.restart(&session.instance, &session.side, worker.random());
     transaction.timeline.idle_since = Some(session.side.accepted);
     transaction.timeline.first_byte = Some(session.side.accepted);
     let to_http = run_session(&mut session, &mut transaction).await;
@@ -202,9 +202,9 @@ async fn connect_and_tunnel(
     transaction: &mut Transaction,
     backend: &Arc<crate::live::LiveProxy>,
 ) {
-    let _counted = http::InBackend::enter(Arc::clone(backend));
+    let _counted = http::InBackend::enter(backend);
     backend.backend.traffic.of(session.worker.index).sessions.increment();
-    transaction.timeline.request = Some(Instant::now());
+    transaction.timeline.request = Some(session.worker.now());
     let key = http::hash_key(transaction, backend, transaction.client.source.get());
     let mut wanted = Wanted { key, ..Wanted::default() };
     let mut attempts = Attempts::default();
@@ -213,7 +213,7 @@ async fn connect_and_tunnel(
         abort_on_close: backend.settings().options.abortonclose,
         handle: &session.registered.handle,
     };
-    let reached = reach(&session.worker, transaction, &mut wanted, &mut attempts, &mut watch, false).await;
+    let reached = reach(&session.worker, transaction, backend, &mut wanted, &mut attempts, &mut watch, false).await;
     let upstream = match reached {
         Ok(upstream) => upstream,
         Err(why) => {
@@ -262,7 +262,7 @@ async fn connect_and_tunnel(
     transaction.bytes_in += report.bytes_up;
     transaction.bytes_out += report.bytes_down;
     session.worker.traffic().bytes_spliced.add(report.bytes_spliced);
-    transaction.timeline.response = Some(Instant::now());
+    transaction.timeline.response = Some(session.worker.now());
     transaction.end_tunnel(&report.end);
 }
 
@@ -276,7 +276,7 @@ async fn content_phase(
     if rules.is_empty() {
         return TcpVerdict::Accept;
     }
-    let until = inspect_delay.map(|delay| Instant::now() + delay);
+    let until = inspect_delay.map(|delay| session.worker.now() + delay);
     session.deadline.set(until);
     let (client, deadline) = (&mut session.client, &mut session.deadline);
     poll_fn(|context| {
@@ -309,7 +309,7 @@ async fn response_phase(
     rules: &[Rule<TcpAction>],
     inspect_delay: Option<std::time::Duration>,
 ) -> TcpVerdict {
-    let until = inspect_delay.map(|delay| Instant::now() + delay);
+    let until = inspect_delay.map(|delay| session.worker.now() + delay);
     session.deadline.set(until);
     let (client, deadline) = (&mut session.client, &mut session.deadline);
     poll_fn(|context| {

@@ -284,15 +284,22 @@ pub struct Transaction {
     pub random: Cell<u64>,
 }
 
+impl Captures {
+    fn clear(&mut self) {
+        let Self { request, response, request_cookie, response_cookie } = self;
+        request.clear();
+        response.clear();
+        (*request_cookie, *response_cookie) = (None, None);
+    }
+}
+
 impl Transaction {
-    /// The beginning of a transaction: nothing received yet.
+    /// A transaction that has not begun: [`Transaction::restart`] begins it.
     #[must_use]
     pub fn new(instance: Arc<Instance>, client: Rc<ClientSide>, worker: usize, heads: Heads, random: u64) -> Self {
-        client.variables.borrow_mut().start_request();
-        let number = instance.process.next_stream_id.fetch_add(1, Relaxed);
         let Heads { request, response, request_line } = heads;
         Self {
-            number,
+            number: 0,
             bad_request: false,
             instance,
             client,
@@ -347,6 +354,107 @@ impl Transaction {
             log_counter: 0,
             random: Cell::new(random),
         }
+    }
+
+    /// Begins the next transaction in the memory of one that is over.
+    pub fn restart(&mut self, instance: &Arc<Instance>, client: &Rc<ClientSide>, random_seed: u64) {
+        // NOTE: every field is named, so that none can be forgotten: what is left over would be another request's.
+        let Self {
+            number,
+            bad_request,
+            instance: old_instance,
+            client: old_client,
+            worker: _,
+            request,
+            has_request,
+            first_request,
+            client_version,
+            wants_keep_alive,
+            wants_upgrade,
+            resent,
+            request_line,
+            method_len,
+            body,
+            body_complete,
+            raw_request,
+            raw_request_closed,
+            response_body,
+            response_body_complete,
+            response_announced,
+            raw_response,
+            raw_response_closed,
+            body_announced,
+            response,
+            has_response,
+            status,
+            captures,
+            backend,
+            server,
+            answered_by,
+            upstream_source,
+            upstream_destination,
+            timeline,
+            termination,
+            followed_cookie,
+            cookie_state,
+            bytes_in,
+            bytes_out,
+            retries,
+            redispatched,
+            server_queue,
+            backend_queue,
+            log_level,
+            server_timeout,
+            tunnel_timeout,
+            priority,
+            soft_rewrites,
+            l7_retry_disabled,
+            unique_id,
+            last_rule,
+            logged,
+            log_counter,
+            random,
+        } = self;
+        client.variables.borrow_mut().start_request();
+        *number = instance.process.next_stream_id.fetch_add(1, Relaxed);
+        if !Arc::ptr_eq(old_instance, instance) {
+            *old_instance = Arc::clone(instance);
+        }
+        if !Rc::ptr_eq(old_client, client) {
+            *old_client = Rc::clone(client);
+        }
+        request.clear();
+        response.clear();
+        request_line.clear();
+        *method_len = 0;
+        (*bad_request, *has_request, *first_request) = (false, false, true);
+        *client_version = http::Version::Http11;
+        (*wants_keep_alive, *wants_upgrade, *resent) = (false, false, false);
+        // Bodies and captures are rare and may be large: their memory goes.
+        *body = Vec::new();
+        *raw_request = Vec::new();
+        (*body_complete, *raw_request_closed, *body_announced) = (false, false, None);
+        *response_body = Vec::new();
+        *raw_response = Vec::new();
+        (*response_body_complete, *raw_response_closed, *response_announced) = (false, false, None);
+        (*has_response, *status) = (false, 0);
+        captures.get_mut().clear();
+        (*backend, *server, *answered_by) = (None, None, None);
+        (*upstream_source, *upstream_destination) = (None, None);
+        *timeline = Timeline::default();
+        *termination = Termination::NORMAL;
+        (*followed_cookie, *cookie_state) = (None, CookieState::default());
+        (*bytes_in, *bytes_out, *retries, *redispatched) = (0, 0, 0, false);
+        (*server_queue, *backend_queue) = (0, 0);
+        log_level.set(None);
+        server_timeout.set(None);
+        tunnel_timeout.set(None);
+        priority.set((0, 0));
+        l7_retry_disabled.set(false);
+        unique_id.take();
+        *last_rule.get_mut() = None;
+        (*soft_rewrites, *logged, *log_counter) = (false, false, 0);
+        random.set(random_seed);
     }
 
     /// Gives back what the next transaction can use again.

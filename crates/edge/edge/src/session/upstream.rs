@@ -8,7 +8,7 @@ use std::{
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use balance::{Claim, Failure, Forced, Pick, Retry, RetrySituation, ServerId};
@@ -27,15 +27,15 @@ use crate::{
 };
 
 /// A slot of a server, given back when dropped.
-#[derive(Debug)]
-pub struct Slot {
-    proxy: Arc<LiveProxy>,
+pub struct Slot<'a> {
+    worker: Rc<Worker>,
+    proxy: &'a LiveProxy,
     server: ServerId,
 }
 
-impl Drop for Slot {
+impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        let now = self.proxy.process.milliseconds(Instant::now());
+        let now = self.worker.now_ms();
         self.proxy.with_farm(|farm| farm.release(self.server, now));
         if let Some(server) = self.proxy.servers.get(self.server.index()) {
             server.side.sessions.decrement();
@@ -44,12 +44,11 @@ impl Drop for Slot {
 }
 
 /// A connection to a server and the right to use it.
-#[derive(Debug)]
-pub struct Upstream {
+pub struct Upstream<'a> {
     /// The connection.
-    pub connection: ServerConnection,
+    pub connection: Box<ServerConnection>,
     /// The right.
-    pub slot: Option<Slot>,
+    pub slot: Option<Slot<'a>>,
     /// Whether the connection had served requests before.
     pub reused: bool,
 }
@@ -85,16 +84,16 @@ pub struct Wanted {
 }
 
 /// How attempts went so far; kept over retries of the whole request.
-#[derive(Debug, Default)]
-pub struct Attempts {
+#[derive(Default)]
+pub struct Attempts<'a> {
     /// Attempts that failed.
     pub failed: u32,
     /// The slot to use again.
-    pub slot: Option<Slot>,
+    pub slot: Option<Slot<'a>>,
     /// Only a new connection will do.
     pub fresh: bool,
     /// The connection that only this client may use.
-    pub kept: Option<ServerConnection>,
+    pub kept: Option<Box<ServerConnection>>,
 }
 
 /// Watches the client while something else is waited for.
@@ -129,35 +128,45 @@ impl Watch<'_> {
 ///
 /// # Errors
 /// Why there is none, after all retries.
-pub async fn reach(
+pub async fn reach<'a>(
     worker: &Rc<Worker>,
     transaction: &mut Transaction,
+    proxy: &'a Arc<LiveProxy>,
     wanted: &mut Wanted,
-    attempts: &mut Attempts,
+    attempts: &mut Attempts<'a>,
     watch: &mut Watch<'_>,
     is_http: bool,
-) -> Result<Upstream, Unreachable> {
-    let Some(proxy) = transaction.backend.clone() else { return Err(Unreachable::NoServer) };
+) -> Result<Upstream<'a>, Unreachable> {
     if let Some(server) = &proxy.direct
         && wanted.forced.is_none()
         && attempts.slot.is_none()
     {
-        return Box::pin(reach_direct(worker, transaction, &proxy, server, attempts, watch)).await;
+        return Box::pin(reach_direct(worker, transaction, proxy, server, attempts, watch)).await;
     }
+    // NOTE: what has to wait is boxed: mostly a server has room and a connection stands, and then nothing waits here.
     loop {
         let kept_slot = attempts.slot.take();
         let chosen_again = kept_slot.is_none() && attempts.failed > 0;
         let slot = match kept_slot {
             Some(slot) => slot,
-            None => match choose(worker, transaction, &proxy, wanted, watch).await {
-                Ok(slot) => slot,
-                Err(why) => {
-                    if matches!(why, Unreachable::NoServer | Unreachable::QueueFull | Unreachable::QueueTimeout) {
-                        proxy.backend.traffic.of(worker.index).connection_errors.increment();
+            None => {
+                let pick = ask(worker, transaction, proxy, wanted).await;
+                let chosen = match pick {
+                    Pick::Assigned(server) => Ok(take(worker, transaction, proxy, server)),
+                    Pick::NoServer => Err(Unreachable::NoServer),
+                    Pick::QueueFull(_) => Err(Unreachable::QueueFull),
+                    Pick::Queued(ticket) => Box::pin(queue(worker, transaction, proxy, wanted, watch, ticket)).await,
+                };
+                match chosen {
+                    Ok(slot) => slot,
+                    Err(why) => {
+                        if matches!(why, Unreachable::NoServer | Unreachable::QueueFull | Unreachable::QueueTimeout) {
+                            proxy.backend.traffic.of(worker.index).connection_errors.increment();
+                        }
+                        return Err(why);
                     }
-                    return Err(why);
                 }
-            },
+            }
         };
         let Some(server) = proxy.servers.get(slot.server.index()).cloned() else { return Err(Unreachable::NoServer) };
         if let Some(before) = transaction.server.as_ref().filter(|_| chosen_again) {
@@ -174,8 +183,8 @@ pub async fn reach(
         }
         transaction.server = Some(Arc::clone(&server));
         server.side.traffic.of(worker.index).sessions.increment();
-        *watch.handle.upstream.borrow_mut() = Some((Arc::clone(&proxy), Some(Arc::clone(&server))));
-        if is_http && let Some(connection) = idle_connection(worker, transaction, &proxy, &server, attempts) {
+        watch.handle.goes_to(proxy, &server);
+        if is_http && let Some(connection) = idle_connection(worker, transaction, proxy, &server, attempts) {
             server.side.traffic.of(worker.index).reuses.increment();
             proxy.backend.traffic.of(worker.index).reuses.increment();
             transaction.timeline.connected = transaction.timeline.dequeued;
@@ -183,17 +192,15 @@ pub async fn reach(
         }
         server.side.traffic.of(worker.index).connects.increment();
         proxy.backend.traffic.of(worker.index).connects.increment();
-        let (failure, unreachable) = match open(worker, transaction, &proxy, &server, watch).await {
+        let (failure, unreachable) = match Box::pin(open(worker, transaction, proxy, &server, watch)).await {
             Ok(stream) => {
-                let connected = Instant::now();
-                transaction.timeline.connected = Some(connected);
+                transaction.timeline.connected = Some(worker.now());
                 if !is_http {
-                    let now = proxy.process.milliseconds(connected);
-                    server.last_session_ms.store(now, Relaxed);
-                    proxy.last_session_ms.store(now, Relaxed);
+                    server.last_session_ms.store(worker.now_ms(), Relaxed);
+                    proxy.last_session_ms.store(worker.now_ms(), Relaxed);
                 }
                 let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
-                let mut connection = ServerConnection::new(wire, server);
+                let mut connection = worker.servers.borrow_mut().open(wire, server);
                 connection.private = proxy.settings().http_reuse == HttpReuse::Never;
                 return Ok(Upstream { connection, slot: Some(slot), reused: false });
             }
@@ -201,31 +208,32 @@ pub async fn reach(
             Err(Unreachable::ConnectTimeout) => (Failure::ConnectionTimeout, Unreachable::ConnectTimeout),
             Err(other) => return Err(other),
         };
-        let retry = after_failure(worker, &proxy, &slot, wanted, attempts.failed, failure, false);
-        server_failed(worker, &proxy, &server, retry);
-        retry_or_give_up(worker, transaction, &proxy, retry, slot, wanted, attempts, watch, unreachable).await?;
+        let retry = after_failure(worker, proxy, &slot, wanted, attempts.failed, failure, false);
+        server_failed(worker, proxy, &server, retry);
+        Box::pin(retry_or_give_up(worker, transaction, proxy, retry, slot, wanted, attempts, watch, unreachable))
+            .await?;
     }
 }
 
 /// Opens a connection where `dispatch` or `option transparent` lead; nothing is chosen, so there is no server to name.
-async fn reach_direct(
+async fn reach_direct<'a>(
     worker: &Worker,
     transaction: &mut Transaction,
-    proxy: &Arc<LiveProxy>,
+    proxy: &'a Arc<LiveProxy>,
     server: &Arc<LiveServer>,
-    attempts: &mut Attempts,
+    attempts: &mut Attempts<'_>,
     watch: &mut Watch<'_>,
-) -> Result<Upstream, Unreachable> {
+) -> Result<Upstream<'a>, Unreachable> {
     let traffic = proxy.backend.traffic.of(worker.index);
     transaction.server = None;
-    transaction.timeline.dequeued = Some(Instant::now());
+    transaction.timeline.dequeued = Some(worker.now());
     loop {
         let unreachable = match open(worker, transaction, proxy, server, watch).await {
             Ok(stream) => {
-                transaction.timeline.connected = Some(Instant::now());
+                transaction.timeline.connected = Some(worker.now());
                 traffic.connects.increment();
                 let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
-                let connection = ServerConnection::new(wire, Arc::clone(server));
+                let connection = worker.servers.borrow_mut().open(wire, Arc::clone(server));
                 return Ok(Upstream { connection, slot: None, reused: false });
             }
             Err(failure @ (Unreachable::Refused(_) | Unreachable::ConnectTimeout)) => failure,
@@ -251,17 +259,17 @@ async fn reach_direct(
         traffic.retries.increment();
         attempts.failed += 1;
         transaction.retries += 1;
-        wait(time, watch).await?;
+        wait(worker, time, watch).await?;
     }
 }
 
 /// Lets the time before another attempt pass.
-async fn wait(milliseconds: u64, watch: &mut Watch<'_>) -> Result<(), Unreachable> {
+async fn wait(worker: &Worker, milliseconds: u64, watch: &mut Watch<'_>) -> Result<(), Unreachable> {
     if milliseconds == 0 {
         return Ok(());
     }
     let mut deadline = Deadline::default();
-    deadline.set(Some(Instant::now() + Duration::from_millis(milliseconds)));
+    deadline.set(Some(worker.now() + Duration::from_millis(milliseconds)));
     poll_fn(|context| match watch.poll(context) {
         Poll::Ready(ended) => Poll::Ready(Err(ended)),
         Poll::Pending => deadline.poll(context).map(Ok),
@@ -274,14 +282,14 @@ async fn wait(milliseconds: u64, watch: &mut Watch<'_>) -> Result<(), Unreachabl
 /// # Errors
 /// `failure`, when there is to be no other attempt.
 #[expect(clippy::too_many_arguments, reason = "the state of an attempt, spread over who owns it")]
-pub async fn retry_or_give_up(
+pub async fn retry_or_give_up<'a>(
     worker: &Worker,
     transaction: &mut Transaction,
-    proxy: &Arc<LiveProxy>,
+    proxy: &'a LiveProxy,
     retry: Retry,
-    slot: Slot,
+    slot: Slot<'a>,
     wanted: &mut Wanted,
-    attempts: &mut Attempts,
+    attempts: &mut Attempts<'a>,
     watch: &mut Watch<'_>,
     failure: Unreachable,
 ) -> Result<(), Unreachable> {
@@ -308,15 +316,15 @@ pub async fn retry_or_give_up(
     };
     attempts.failed += 1;
     transaction.retries += 1;
-    wait(time, watch).await
+    wait(worker, time, watch).await
 }
 
 /// Asks the retry policy.
 #[must_use]
 pub fn after_failure(
-    _worker: &Worker,
+    worker: &Worker,
     proxy: &LiveProxy,
-    slot: &Slot,
+    slot: &Slot<'_>,
     wanted: &Wanted,
     failed_before: u32,
     failure: Failure,
@@ -324,8 +332,9 @@ pub fn after_failure(
 ) -> Retry {
     let (server_state, active_servers) = {
         let farm = proxy.farm();
-        let now = proxy.process.milliseconds(Instant::now());
-        let state = farm.server_stats(slot.server, now).map_or(balance::OperationalState::Stopped, |stats| stats.state);
+        let state = farm
+            .server_stats(slot.server, worker.now_ms())
+            .map_or(balance::OperationalState::Stopped, |stats| stats.state);
         (state, farm.active())
     };
     proxy.retry.decide(&RetrySituation {
@@ -341,62 +350,52 @@ pub fn after_failure(
 
 /// Notes a connection that failed: an error for the one who asked only if there is no other attempt.
 fn server_failed(worker: &Worker, proxy: &LiveProxy, server: &LiveServer, retry: Retry) {
-    server.last_session_ms.store(proxy.process.milliseconds(Instant::now()), Relaxed);
+    server.last_session_ms.store(worker.now_ms(), Relaxed);
     if retry == Retry::GiveUp {
         server.side.traffic.of(worker.index).connection_errors.increment();
         proxy.backend.traffic.of(worker.index).connection_errors.increment();
     }
     if server.config.observe.is_some() {
-        observe(proxy, server.index, balance::Observation::ConnectionError);
+        observe(worker, proxy, server.index, balance::Observation::ConnectionError);
     }
 }
 
 /// Tells the health of a server what traffic has shown.
-pub fn observe(proxy: &LiveProxy, server: ServerIndex, observation: balance::Observation) {
-    let now = proxy.process.milliseconds(Instant::now());
-    proxy.with_farm(|farm| farm.observe(ServerId::new(server.0 as usize), observation, now));
+pub fn observe(worker: &Worker, proxy: &LiveProxy, server: ServerIndex, observation: balance::Observation) {
+    proxy.with_farm(|farm| farm.observe(ServerId::new(server.0 as usize), observation, worker.now_ms()));
 }
 
-async fn choose(
-    worker: &Worker,
+/// Asks the balancer for a server.
+async fn ask(worker: &Worker, transaction: &Transaction, proxy: &LiveProxy, wanted: &Wanted) -> Pick {
+    let (class, offset) = transaction.priority.get();
+    let request = balance::Request {
+        key: wanted.key,
+        avoid: wanted.avoid,
+        forced: wanted.forced,
+        priority_class: i32::try_from(class).unwrap_or(0),
+        priority_offset: i32::try_from(offset).unwrap_or(0),
+    };
+    poll_fn(|context| {
+        let waker = || context.waker().clone();
+        Poll::Ready(proxy.with_farm(|farm| farm.pick(&request, worker.now_ms(), waker)))
+    })
+    .await
+}
+
+/// Waits for a slot, the request's place in a queue being `ticket`.
+async fn queue<'a>(
+    worker: &Rc<Worker>,
     transaction: &mut Transaction,
-    proxy: &Arc<LiveProxy>,
+    proxy: &'a LiveProxy,
     wanted: &mut Wanted,
     watch: &mut Watch<'_>,
-) -> Result<Slot, Unreachable> {
-    let process = &worker.shared.process;
-    let began = Instant::now();
+    mut ticket: balance::Ticket,
+) -> Result<Slot<'a>, Unreachable> {
     let mut deadline = Deadline::default();
     let timeouts = &proxy.settings().timeouts;
-    deadline.set(timeouts.queue.or(timeouts.connect).map(|limit| began + limit));
-    let mut looked_again = false;
+    deadline.set(timeouts.queue.or(timeouts.connect).map(|limit| worker.now() + limit));
     loop {
-        let (class, offset) = transaction.priority.get();
-        let request = balance::Request {
-            key: wanted.key,
-            avoid: wanted.avoid,
-            forced: wanted.forced,
-            priority_class: i32::try_from(class).unwrap_or(0),
-            priority_offset: i32::try_from(offset).unwrap_or(0),
-        };
-        let asked = if looked_again { Instant::now() } else { began };
-        let now = process.milliseconds(asked);
-        let pick = poll_fn(|context| {
-            let waker = || context.waker().clone();
-            Poll::Ready(proxy.with_farm(|farm| farm.pick(&request, now, waker)))
-        })
-        .await;
-        let ticket = match pick {
-            Pick::Assigned(server) => {
-                transaction.timeline.dequeued = Some(asked);
-                return Ok(take(proxy, server));
-            }
-            Pick::NoServer => return Err(Unreachable::NoServer),
-            Pick::QueueFull(_) => return Err(Unreachable::QueueFull),
-            Pick::Queued(ticket) => ticket,
-        };
-        looked_again = true;
-        let mut waiting = Waiting { proxy, ticket: Some(ticket) };
+        let mut waiting = Waiting { worker, proxy, ticket: Some(ticket) };
         let claim = poll_fn(|context| {
             match proxy.with_farm(|farm| farm.claim(ticket)) {
                 Claim::Waiting => {}
@@ -415,8 +414,7 @@ async fn choose(
                     Claim::Granted { server, position } => {
                         transaction.server_queue += position.server;
                         transaction.backend_queue += position.backend;
-                        transaction.timeline.dequeued = Some(Instant::now());
-                        return Ok(take(proxy, server));
+                        return Ok(take(worker, transaction, proxy, server));
                     }
                     Claim::Redispatch { from, position } => {
                         transaction.server_queue += position.server;
@@ -429,19 +427,25 @@ async fn choose(
             }
             Err(ended) => {
                 waiting.ticket = None;
-                let left = process.milliseconds(Instant::now());
-                let position = proxy.with_farm(|farm| farm.cancel(ticket, left));
+                let position = proxy.with_farm(|farm| farm.cancel(ticket, worker.now_ms()));
                 transaction.server_queue += position.server;
                 transaction.backend_queue += position.backend;
-                transaction.timeline.dequeued = Some(Instant::now());
+                transaction.timeline.dequeued = Some(worker.now());
                 return Err(ended);
             }
         }
+        ticket = match ask(worker, transaction, proxy, wanted).await {
+            Pick::Assigned(server) => return Ok(take(worker, transaction, proxy, server)),
+            Pick::NoServer => return Err(Unreachable::NoServer),
+            Pick::QueueFull(_) => return Err(Unreachable::QueueFull),
+            Pick::Queued(ticket) => ticket,
+        };
     }
 }
 
 /// A place in a queue that is given up when the wait ends in any other way.
 struct Waiting<'a> {
+    worker: &'a Worker,
     proxy: &'a LiveProxy,
     ticket: Option<balance::Ticket>,
 }
@@ -449,17 +453,17 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            let now = self.proxy.process.milliseconds(Instant::now());
-            self.proxy.with_farm(|farm| farm.cancel(ticket, now));
+            self.proxy.with_farm(|farm| farm.cancel(ticket, self.worker.now_ms()));
         }
     }
 }
 
-fn take(proxy: &Arc<LiveProxy>, server: ServerId) -> Slot {
+fn take<'a>(worker: &Rc<Worker>, transaction: &mut Transaction, proxy: &'a LiveProxy, server: ServerId) -> Slot<'a> {
+    transaction.timeline.dequeued = Some(worker.now());
     if let Some(server) = proxy.servers.get(server.index()) {
         server.side.sessions.increment();
     }
-    Slot { proxy: Arc::clone(proxy), server }
+    Slot { worker: Rc::clone(worker), proxy, server }
 }
 
 /// An idle connection that `http-reuse` allows for this request.
@@ -468,8 +472,8 @@ fn idle_connection(
     transaction: &Transaction,
     proxy: &LiveProxy,
     server: &LiveServer,
-    attempts: &mut Attempts,
-) -> Option<ServerConnection> {
+    attempts: &mut Attempts<'_>,
+) -> Option<Box<ServerConnection>> {
     // A request that failed before is sent again on a connection that is known to be fresh.
     if attempts.failed > 0 || attempts.fresh {
         return None;
@@ -511,7 +515,7 @@ async fn open(
         ..ConnectOptions::default()
     };
     let mut deadline = Deadline::default();
-    deadline.set(settings.timeouts.connect.map(|limit| Instant::now() + limit));
+    deadline.set(settings.timeouts.connect.map(|limit| worker.now() + limit));
     let stream = {
         let mut connecting = std::pin::pin!(connect(&target, options));
         poll_fn(|context| {
@@ -542,7 +546,6 @@ async fn open(
             Err(error) => return Err(Unreachable::Refused(error)),
         }
     }
-    let _ = worker;
     Ok(stream)
 }
 

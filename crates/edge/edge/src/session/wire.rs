@@ -15,6 +15,8 @@ pub struct Wire {
     pub stream: Rc<Stream>,
     /// Received and not consumed.
     pub received: Buffer,
+    /// Something is there to be received, as far as was seen: the next look at the socket can be left out.
+    pub readable: bool,
     /// The other end has sent its last byte.
     pub ended: bool,
     /// To be sent, from `sent` on.
@@ -27,7 +29,7 @@ impl Wire {
     /// A wire on a connected socket.
     #[must_use]
     pub fn new(stream: Rc<Stream>, pool: BufferPool) -> Self {
-        Self { stream, received: Buffer::default(), ended: false, output: Vec::new(), sent: 0, pool }
+        Self { stream, received: Buffer::default(), readable: false, ended: false, output: Vec::new(), sent: 0, pool }
     }
 
     /// Receives what there is, once something is. `Ok(0)` is the end of the stream.
@@ -39,7 +41,9 @@ impl Wire {
             if self.received.is_full() && self.received.has_block() {
                 return Poll::Pending;
             }
-            ready!(self.stream.poll_readable(context))?;
+            if !std::mem::take(&mut self.readable) {
+                ready!(self.stream.poll_readable(context))?;
+            }
             self.pool.lend(&mut self.received);
             match self.stream.try_fill(&mut self.received) {
                 Ok(0) => {
@@ -72,10 +76,10 @@ impl Wire {
     /// The socket's.
     pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.is_flushed() {
-            ready!(self.stream.poll_writable(context))?;
+            // NOTE: tried before asked: a socket nearly always takes what a response is.
             match self.stream.try_write(self.unsent()) {
                 Ok(count) => self.sent += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.stream.poll_writable(context))?,
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
@@ -90,7 +94,6 @@ impl Wire {
     /// The socket's.
     pub fn poll_send(&mut self, body: &[u8], context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         loop {
-            ready!(self.stream.poll_writable(context))?;
             let waiting = self.output.len() - self.sent.min(self.output.len());
             match self.stream.try_write_both(self.output.get(self.sent..).unwrap_or_default(), body) {
                 Ok(count) if count < waiting => self.sent += count,
@@ -99,7 +102,7 @@ impl Wire {
                     self.sent = 0;
                     return Poll::Ready(Ok(count - waiting));
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.stream.poll_writable(context))?,
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }

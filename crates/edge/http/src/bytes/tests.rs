@@ -3,7 +3,7 @@ use super::{find_colon, find_control, find_target_end, is_control, trim};
 /// Every byte value at every place of inputs of many lengths, looked for from every place, against the plain search.
 fn check(find: impl Fn(&[u8], usize) -> Option<usize>, is_hit: impl Fn(u8) -> bool, filler: u8) {
     assert!(!is_hit(filler));
-    for len in [0, 1, 7, 8, 9, 15, 16, 17, 25] {
+    for len in [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 41] {
         for place in 0..len {
             for byte in 0..=255 {
                 let mut input = vec![filler; len];

@@ -1,12 +1,6 @@
 //! From a complete request to what is done with it: captures, rules, the statistics page, the backend and its rules.
 
-use std::{
-    future::poll_fn,
-    net::SocketAddr,
-    sync::Arc,
-    task::Poll,
-    time::{Duration, Instant},
-};
+use std::{future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc, task::Poll, time::Duration};
 
 use balance::{Forced, ServerId, UriOptions};
 use haproxycfg::model::{Algorithm, CookieMode, Proxy, Redirect, ServerIndex, ServerTarget};
@@ -52,16 +46,17 @@ impl Session {
             _ => None,
         };
         if self.instance.config.asks_request_body && !body.is_empty() {
-            Peeked::at(self.client.received.bytes(), body, &self.limits).tell(transaction);
+            Peeked::at(self.client.received.bytes(), body, &self.limits()).tell(transaction);
         }
-        let frontend = Arc::clone(&self.side.frontend);
+        let side = Rc::clone(&self.side);
+        let frontend = &side.frontend;
         let settings = frontend.settings();
         capture_request(transaction, settings);
         if settings.monitor_uri.as_deref().is_some_and(|uri| is_probe(transaction, uri)) {
             return Decision::Done(Box::pin(self.answer_monitor(transaction)).await);
         }
         if settings.options.http_buffer_request
-            && let Some(done) = self.buffer_request(transaction, settings, body).await
+            && let Some(done) = Box::pin(self.buffer_request(transaction, settings, body)).await
         {
             return Decision::Done(done);
         }
@@ -72,17 +67,17 @@ impl Session {
             transaction.terminate(b'P', b'R');
             return Decision::Done(Next::Close);
         }
-        if let Some(done) = self.apply(transaction, &frontend, body).await {
+        if let Some(done) = self.apply(transaction, frontend, body).await {
             return Decision::Done(done);
         }
-        let backend = choose_backend(transaction, &frontend);
+        let backend = choose_backend(transaction, frontend);
         let Some(backend) = backend else {
             transaction.terminate(b'S', b'C');
-            return Decision::Done(self.answer_error(transaction, 503).await);
+            return Decision::Done(Box::pin(self.answer_error(transaction, 503)).await);
         };
         transaction.backend = Some(Arc::clone(&backend));
-        *self.registered.handle.upstream.borrow_mut() = Some((Arc::clone(&backend), None));
-        if !Arc::ptr_eq(&backend, &frontend) {
+        self.registered.handle.enters(&backend);
+        if !Arc::ptr_eq(&backend, frontend) {
             let rules = &backend.settings().tcp_request_content;
             if !rules.is_empty() && tcp::content_rules(transaction, rules) != TcpVerdict::Accept {
                 self.count_denied_request(transaction);
@@ -96,7 +91,7 @@ impl Session {
         let settings = backend.settings();
         if settings.options.http_buffer_request
             && !transaction.body_complete
-            && let Some(done) = self.buffer_request(transaction, settings, body).await
+            && let Some(done) = Box::pin(self.buffer_request(transaction, settings, body)).await
         {
             return Decision::Done(done);
         }
@@ -114,7 +109,7 @@ impl Session {
                 Verdict::Continue | Verdict::Allow => break,
                 Verdict::WaitForBody { time, at_least, resume } => {
                     let buffered = Box::pin(self.buffer_body(transaction, body, time, at_least)).await;
-                    if let Some(done) = self.not_buffered(transaction, buffered).await {
+                    if let Some(done) = Box::pin(self.not_buffered(transaction, buffered)).await {
                         return Some(done);
                     }
                     start = resume;
@@ -132,7 +127,7 @@ impl Session {
             return Some(Box::pin(self.answer_stats(transaction, proxy, stats, body)).await);
         }
         if let Some(redirect) = rules::redirect(transaction, &settings.redirects) {
-            return self.answer_redirect(transaction, redirect).await;
+            return Box::pin(self.answer_redirect(transaction, redirect)).await;
         }
         None
     }
@@ -196,7 +191,7 @@ impl Session {
 
     async fn tarpit(&mut self, _transaction: &Transaction, proxy: &Proxy) {
         let wait = proxy.timeouts.tarpit.or(proxy.timeouts.connect).unwrap_or(Duration::ZERO);
-        self.deadline.set(Some(Instant::now() + wait));
+        self.deadline.set(Some(self.worker.now() + wait));
         let (client, deadline) = (&mut self.client, &mut self.deadline);
         poll_fn(|context| {
             if !client.ended && matches!(client.poll_receive(context), Poll::Ready(Ok(0) | Err(_))) {
@@ -274,8 +269,8 @@ impl Session {
             self.client.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             transaction.request.headers.remove(b"expect");
         }
-        self.deadline.set(Instant::now().checked_add(time));
-        let limits = self.limits;
+        self.deadline.set(self.worker.now().checked_add(time));
+        let limits = self.limits();
         let (client, deadline) = (&mut self.client, &mut self.deadline);
         poll_fn(|context| {
             let _ = client.poll_flush(context);

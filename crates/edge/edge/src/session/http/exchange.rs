@@ -2,7 +2,6 @@
 
 use std::{
     future::poll_fn,
-    rc::Rc,
     sync::Arc,
     task::{Context, Poll},
     time::Instant,
@@ -25,6 +24,7 @@ use crate::{
         upstream::{Attempts, Unreachable, Upstream, Wanted, Watch, after_failure, observe, reach, retry_or_give_up},
         wire::Wire,
     },
+    worker::Worker,
 };
 
 /// Bodies up to this many bytes are sent behind their head from one buffer.
@@ -61,21 +61,19 @@ enum HeadEnd {
 }
 
 /// Counts a request in its backend as long as it lives.
-pub struct InBackend(Arc<LiveProxy>);
+pub struct InBackend<'a>(&'a LiveProxy);
 
-impl InBackend {
+impl<'a> InBackend<'a> {
     /// Counts it in.
     #[must_use]
-    pub fn enter(proxy: Arc<LiveProxy>) -> Self {
-        proxy.farm().stream_enters();
+    pub fn enter(proxy: &'a LiveProxy) -> Self {
         proxy.backend.sessions.increment();
         Self(proxy)
     }
 }
 
-impl Drop for InBackend {
+impl Drop for InBackend<'_> {
     fn drop(&mut self) {
-        self.0.farm().stream_leaves();
         self.0.backend.sessions.decrement();
     }
 }
@@ -85,7 +83,7 @@ impl Session {
     pub(super) async fn run(&mut self, transaction: &mut Transaction) -> Next {
         let body = match self.receive(transaction).await {
             Ok(body) => body,
-            Err(next) => return next,
+            Err(failure) => return Box::pin(self.no_request(transaction, &failure)).await,
         };
         match self.decide(transaction, body).await {
             Decision::Done(next) => next,
@@ -95,13 +93,13 @@ impl Session {
 
     async fn forward(&mut self, transaction: &mut Transaction, body: BodyLength, mut wanted: Wanted) -> Next {
         let Some(backend) = transaction.backend.clone() else { return Next::Close };
-        let _counted = InBackend::enter(Arc::clone(&backend));
+        let _counted = InBackend::enter(&backend);
         backend.backend.traffic.of(self.worker.index).sessions.increment();
         let method = transaction.request.method_kind();
-        let mut pump = BodyPump::new(body, &self.limits, false);
+        let mut pump = BodyPump::new(body, &self.limits(), false);
         if pump.approve(&self.client).is_err() {
             transaction.terminate(b'P', b'R');
-            return self.answer_error(transaction, 400).await;
+            return Box::pin(self.answer_error(transaction, 400)).await;
         }
         self.prepare(transaction, &backend);
         let mut attempts = Attempts { kept: self.kept.take(), ..Attempts::default() };
@@ -115,7 +113,8 @@ impl Session {
                 abort_on_close: backend.settings().options.abortonclose,
                 handle: &self.registered.handle,
             };
-            let reached = reach(&self.worker, transaction, &mut wanted, &mut attempts, &mut watch, true).await;
+            let reached =
+                reach(&self.worker, transaction, &backend, &mut wanted, &mut attempts, &mut watch, true).await;
             let mut upstream = match reached {
                 Ok(upstream) => upstream,
                 Err(unreachable) => return Box::pin(self.answer_unreachable(transaction, &unreachable)).await,
@@ -175,7 +174,7 @@ impl Session {
                     abort_on_close: backend.settings().options.abortonclose,
                     handle: &self.registered.handle,
                 };
-                let given_up = retry_or_give_up(
+                let given_up = Box::pin(retry_or_give_up(
                     &self.worker,
                     transaction,
                     &backend,
@@ -185,7 +184,7 @@ impl Session {
                     &mut attempts,
                     &mut watch,
                     Unreachable::NoServer,
-                )
+                ))
                 .await;
                 match given_up {
                     Ok(()) => {}
@@ -201,8 +200,7 @@ impl Session {
 
     /// Everything that is added to or taken from a request whatever server it goes to.
     fn prepare(&self, transaction: &mut Transaction, backend: &LiveProxy) {
-        let frontend = Arc::clone(&self.side.frontend);
-        let (front, back) = (frontend.settings(), backend.settings());
+        let (front, back) = (self.side.frontend.settings(), backend.settings());
         let forwardfor = back.options.forwardfor.as_ref().or(front.options.forwardfor.as_ref());
         if let Some(option) = forwardfor
             && !(option.if_none && transaction.request.headers.contains(option.header.as_bytes()))
@@ -238,7 +236,7 @@ impl Session {
         &mut self,
         transaction: &mut Transaction,
         backend: &LiveProxy,
-        upstream: &mut Upstream,
+        upstream: &mut Upstream<'_>,
         pump: &mut BodyPump,
         replay: Option<&[u8]>,
     ) {
@@ -246,8 +244,8 @@ impl Session {
         if let Some(name) = &settings.http_send_name_header
             && transaction.server.is_some()
         {
-            let server = Arc::clone(&upstream.connection.server);
-            transaction.request.headers.set(name.as_bytes(), server.config.name.as_bytes());
+            let server = &upstream.connection.server.config.name;
+            transaction.request.headers.set(name.as_bytes(), server.as_bytes());
         }
         let closes = connection_mode(self.side.frontend.settings().connection_mode, settings.connection_mode)
             != ConnectionMode::KeepAlive
@@ -273,7 +271,7 @@ impl Session {
         &mut self,
         transaction: &mut Transaction,
         backend: &Arc<LiveProxy>,
-        upstream: &mut Upstream,
+        upstream: &mut Upstream<'_>,
         pump: &mut BodyPump,
     ) -> Result<HeadEnd, Next> {
         let settings = backend.settings();
@@ -287,7 +285,7 @@ impl Session {
             verdict
         } else {
             let mut delay = Deadline::default();
-            delay.set(settings.tcp_response_inspect_delay.map(|delay| Instant::now() + delay));
+            delay.set(settings.tcp_response_inspect_delay.map(|delay| self.worker.now() + delay));
             head = {
                 let mut response = std::pin::pin!(self.await_response(transaction, backend, upstream, pump));
                 poll_fn(|context| match response.as_mut().poll(context) {
@@ -331,16 +329,16 @@ impl Session {
         &mut self,
         transaction: &mut Transaction,
         backend: &Arc<LiveProxy>,
-        upstream: &mut Upstream,
+        upstream: &mut Upstream<'_>,
         pump: &mut BodyPump,
     ) -> HeadEnd {
         let settings = backend.settings();
         let server_limit = transaction.server_timeout.get().or(settings.timeouts.server);
         let client_limit = self.side.frontend.settings().timeouts.client;
         let limits = limits(&self.instance, settings.options.accept_invalid_http_response);
-        let server = Arc::clone(&upstream.connection.server);
+        let (server, worker) = (&upstream.connection.server, &self.worker);
         let shut_mark = server.shut_mark();
-        let handle = Rc::clone(&self.registered.handle);
+        let handle = &self.registered.handle;
         let abort_on_close = settings.options.abortonclose;
         let mut waiting = AwaitHead {
             client: &mut self.client,
@@ -352,11 +350,12 @@ impl Session {
             limits,
             abort_on_close,
             progress: None,
-            since: transaction.timeline.connected.unwrap_or_else(Instant::now),
+            worker,
+            since: transaction.timeline.connected.unwrap_or_else(|| worker.now()),
         };
         let deadline = &mut self.deadline;
         poll_fn(|context| {
-            if let Some(cause) = killed(&handle, context).or_else(|| server.shut_cause(shut_mark)) {
+            if let Some(cause) = killed(handle, context).or_else(|| server.shut_cause(shut_mark)) {
                 return Poll::Ready(HeadEnd::Killed { cause, asked: waiting.sent });
             }
             if let Poll::Ready(end) = waiting.poll(transaction, context) {
@@ -372,7 +371,7 @@ impl Session {
         .await
     }
 
-    fn count_response_error(&self, transaction: &Transaction, upstream: &Upstream, end: &HeadEnd) {
+    fn count_response_error(&self, transaction: &Transaction, upstream: &Upstream<'_>, end: &HeadEnd) {
         let worker = self.worker.index;
         let server = &upstream.connection.server;
         server.side.traffic.of(worker).response_errors.increment();
@@ -385,7 +384,7 @@ impl Session {
                     HeadEnd::Empty => Observation::BrokenPipe,
                     _ => Observation::ReadError,
                 };
-                observe(backend, server.index, observation);
+                observe(&self.worker, backend, server.index, observation);
             }
         }
     }
@@ -483,6 +482,7 @@ struct AwaitHead<'a> {
     limits: Limits,
     abort_on_close: bool,
     progress: Option<(u64, usize)>,
+    worker: &'a Worker,
     since: Instant,
 }
 
@@ -519,7 +519,7 @@ impl AwaitHead<'_> {
         if self.progress != Some(progress) {
             // NOTE: the first look only notes where it stands: nothing has been waited for yet.
             if self.progress.replace(progress).is_some() {
-                self.since = Instant::now();
+                self.since = self.worker.now();
             }
         }
         Poll::Pending

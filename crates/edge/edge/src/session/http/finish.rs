@@ -11,7 +11,7 @@ use crate::{
 impl Session {
     /// Counts the transaction and logs it.
     pub fn finish(&mut self, transaction: &mut Transaction) {
-        let end = Instant::now();
+        let end = self.worker.now();
         transaction.timeline.end = Some(end);
         let worker = self.worker.index;
         let front = self.side.frontend.frontend.traffic.of(worker);
@@ -53,10 +53,7 @@ impl Session {
             traffic.bytes_out.add(transaction.bytes_out);
         }
         logging::log(&self.worker, transaction);
-        let handle = &self.registered.handle;
-        if handle.upstream.borrow().is_some() {
-            *handle.upstream.borrow_mut() = None;
-        }
+        self.registered.handle.rests();
     }
 }
 
@@ -73,7 +70,11 @@ impl Times {
     fn of(transaction: &Transaction, end: Instant) -> Self {
         let times = &transaction.timeline;
         let between = |from: Option<Instant>, to: Option<Instant>| {
-            let took = to?.saturating_duration_since(from?);
+            let (from, to) = (from?, to?);
+            if from == to {
+                return Some(0);
+            }
+            let took = to.saturating_duration_since(from);
             Some(took.as_secs() * 1_000 + u64::from(took.subsec_millis()))
         };
         let took = end.saturating_duration_since(times.first_byte.unwrap_or(end));

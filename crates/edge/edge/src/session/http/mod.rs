@@ -26,13 +26,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::{Limits, RequestParser};
+use http::Limits;
 
 use super::{
     transaction::{ClientSide, Transaction},
     wire::Wire,
 };
 use crate::{
+    counters::Traffic,
     live::Instance,
     net::Deadline,
     pool::ServerConnection,
@@ -52,10 +53,6 @@ pub struct Session {
     pub client: Wire,
     /// Its place among the worker's connections.
     pub registered: Registered,
-    /// Parses its requests.
-    pub parser: RequestParser,
-    /// What a request may be.
-    pub limits: Limits,
     /// Its timer.
     pub deadline: Deadline,
     /// Whether the next request is its first.
@@ -63,8 +60,14 @@ pub struct Session {
     /// When the wait for the next request began.
     pub idle_since: Instant,
     /// A server connection that only this client may use (`http-reuse never`).
-    pub kept: Option<ServerConnection>,
+    pub kept: Option<Box<ServerConnection>>,
 }
+
+/// How long a connection keeps the memory of a request after one, for the next.
+const WARM_TIME: Duration = Duration::from_secs(1);
+
+/// How many connections of a worker may do so.
+const WARM_MAX: usize = 512;
 
 /// How long an idle connection that is to end waits for a request that may be on its way, which is answered with
 /// `connection: close`: closing at once would lose it.
@@ -98,24 +101,42 @@ pub fn limits(instance: &Instance, accept_invalid: bool) -> Limits {
 
 /// Serves a client until its connection ends.
 pub async fn serve(mut session: Box<Session>) {
-    loop {
-        if !session.wait_for_request().await {
-            return;
-        }
-        session.adopt_instance();
-        let next = Box::pin(session.transact()).await;
-        match next {
+    while session.wait_for_request(None).await {
+        match Box::pin(session.requests()).await {
             Next::KeepAlive => {}
             Next::Close => return,
             Next::Linger => return Box::pin(session.linger()).await,
         }
-        session.first = false;
-        session.idle_since = Instant::now();
-        session.client.rest();
+    }
+}
+
+/// Counts a connection that keeps the memory of a request.
+struct Warm(Rc<Worker>);
+
+impl Warm {
+    fn count(worker: &Rc<Worker>) -> Self {
+        worker.warm.set(worker.warm.get() + 1);
+        Self(Rc::clone(worker))
+    }
+}
+
+impl Drop for Warm {
+    fn drop(&mut self) {
+        self.0.warm.set(self.0.warm.get() - 1);
     }
 }
 
 impl Session {
+    /// This worker's part of the frontend's numbers.
+    pub fn traffic(&self) -> &Traffic {
+        self.side.frontend.frontend.traffic.of(self.worker.index)
+    }
+
+    /// What a request may be.
+    fn limits(&self) -> Limits {
+        limits(&self.instance, self.side.frontend.settings().options.accept_invalid_http_request)
+    }
+
     /// Whether the connection should end as soon as nothing is in flight.
     fn is_leaving(&self) -> bool {
         self.worker.draining.get() || self.registered.handle.order() != Order::Continue
@@ -134,7 +155,6 @@ impl Session {
         });
         match successor {
             Some(frontend) if frontend.listeners.get(self.side.listener).is_some() => {
-                self.limits = limits(&current, frontend.settings().options.accept_invalid_http_request);
                 self.side = Rc::new(self.side.under(Arc::clone(frontend)));
                 self.instance = current;
             }
@@ -143,8 +163,40 @@ impl Session {
         }
     }
 
-    /// Waits for the first byte of a request; false when the connection is over.
-    async fn wait_for_request(&mut self) -> bool {
+    /// Serves requests as long as they follow each other closely. All that a request needs is allocated here once; a
+    /// connection that falls silent gives it back.
+    pub(super) async fn requests(&mut self) -> Next {
+        let warm = Warm::count(&self.worker);
+        let mut transaction = Transaction::new(
+            Arc::clone(&self.instance),
+            Rc::clone(&self.side),
+            self.worker.index,
+            self.worker.heads.take(),
+            self.worker.random(),
+        );
+        let next = loop {
+            self.adopt_instance();
+            transaction.restart(&self.instance, &self.side, self.worker.random());
+            let next = self.transact(&mut transaction).await;
+            if next != Next::KeepAlive {
+                break next;
+            }
+            self.first = false;
+            self.idle_since = self.worker.now();
+            self.client.rest();
+            let is_crowded = self.worker.warm.get() > WARM_MAX;
+            if is_crowded || !self.wait_for_request(Some(WARM_TIME)).await {
+                break Next::KeepAlive;
+            }
+        };
+        self.worker.heads.give(transaction.take_heads());
+        self.worker.heads.reclaim_output(&mut self.client.output);
+        drop(warm);
+        next
+    }
+
+    /// Waits for the first byte of a request; false when there is none: when the connection is over, or after `at_most`.
+    async fn wait_for_request(&mut self, at_most: Option<Duration>) -> bool {
         if !self.client.received.is_empty() {
             return true;
         }
@@ -154,11 +206,15 @@ impl Session {
         } else {
             timeouts.http_keep_alive.or(timeouts.http_request).or(timeouts.client)
         };
-        self.deadline.set(limit.map(|limit| self.idle_since + limit));
-        let handle = Rc::clone(&self.registered.handle);
-        let (client, deadline, worker) = (&self.client, &mut self.deadline, &self.worker);
-        let first = self.first;
+        let limit = match (limit, at_most) {
+            (Some(limit), Some(at_most)) => Some(limit.min(at_most)),
+            (limit, at_most) => limit.or(at_most),
+        };
         let limit_at = limit.map(|limit| self.idle_since + limit);
+        self.deadline.set(limit_at);
+        let (handle, client, worker) = (&self.registered.handle, &mut self.client, &self.worker);
+        let deadline = &mut self.deadline;
+        let first = self.first;
         let mut leaving = false;
         let ready = poll_fn(|context| {
             handle.listen(context);
@@ -166,11 +222,15 @@ impl Session {
                 return Poll::Ready(false);
             }
             if client.stream.poll_readable(context).is_ready() {
+                client.readable = true;
                 return Poll::Ready(true);
             }
             if !first && !leaving && (worker.draining.get() || handle.order() == Order::Finish) {
+                if at_most.is_some() {
+                    return Poll::Ready(false);
+                }
                 leaving = true;
-                let until = Instant::now() + LAST_REQUEST_TIME;
+                let until = worker.now() + LAST_REQUEST_TIME;
                 deadline.set(Some(limit_at.map_or(until, |limit| limit.min(until))));
             }
             deadline.poll(context).map(|()| first)
@@ -180,26 +240,16 @@ impl Session {
     }
 
     /// One request from its first byte to its log line.
-    pub(super) async fn transact(&mut self) -> Next {
-        let heads = self.worker.heads.take();
-        let mut transaction = Transaction::new(
-            Arc::clone(&self.instance),
-            Rc::clone(&self.side),
-            self.worker.index,
-            heads,
-            self.worker.random(),
-        );
+    async fn transact(&mut self, transaction: &mut Transaction) -> Next {
         transaction.first_request = self.first;
         self.worker.heads.lend_output(&mut self.client.output);
         transaction.timeline.idle_since = Some(self.idle_since);
         // What rules of this request say about addresses is forgotten with it.
         let (source, destination) = (self.side.source.get(), self.side.changed_destination.get());
-        let next = self.run(&mut transaction).await;
-        self.finish(&mut transaction);
+        let next = self.run(transaction).await;
+        self.finish(transaction);
         self.side.source.set(source);
         self.side.changed_destination.set(destination);
-        self.worker.heads.give(transaction.take_heads());
-        self.worker.heads.reclaim_output(&mut self.client.output);
         next
     }
 
@@ -209,7 +259,7 @@ impl Session {
         const LINGER_TIME: Duration = Duration::from_secs(2);
         const LINGER_BYTES_MAX: usize = 4 * 1024 * 1024;
         self.client.stream.shut_write();
-        self.deadline.set(Some(Instant::now() + LINGER_TIME));
+        self.deadline.set(Some(self.worker.now() + LINGER_TIME));
         let (client, deadline) = (&mut self.client, &mut self.deadline);
         let mut drained = 0;
         poll_fn(|context| {

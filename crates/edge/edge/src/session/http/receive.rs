@@ -1,14 +1,14 @@
 //! Receiving a request's head.
 
-use std::{future::poll_fn, task::Poll, time::Instant};
+use std::{future::poll_fn, task::Poll};
 
-use http::{BodyLength, Parsed, Side, request_body_length};
+use http::{BodyLength, Parsed, RequestParser, Side, request_body_length};
 
 use super::{Next, Session};
 use crate::session::{size, transaction::Transaction};
 
 /// Why there is no request.
-enum Failure {
+pub(super) enum Failure {
     /// The client closed.
     Closed,
     /// The connection failed.
@@ -20,18 +20,14 @@ enum Failure {
 }
 
 impl Session {
-    /// Receives the head; `Err` says what comes when there is none, everything about it having been done.
-    pub(super) async fn receive(&mut self, transaction: &mut Transaction) -> Result<BodyLength, Next> {
-        transaction.timeline.first_byte = Some(Instant::now());
-        match self.receive_head(transaction).await {
-            Ok(consumed) => {
-                self.client.received.consume(consumed);
-                transaction.bytes_in += size::of_request(&transaction.request);
-                self.note_request(transaction);
-                Ok(request_body_length(&transaction.request))
-            }
-            Err(failure) => Err(self.no_request(transaction, &failure).await),
-        }
+    /// Receives the head; `Err` says why there is none.
+    pub(super) async fn receive(&mut self, transaction: &mut Transaction) -> Result<BodyLength, Failure> {
+        transaction.timeline.first_byte = Some(self.worker.now());
+        let consumed = self.receive_head(transaction).await?;
+        self.client.received.consume(consumed);
+        transaction.bytes_in += size::of_request(&transaction.request);
+        self.note_request(transaction);
+        Ok(request_body_length(&transaction.request))
     }
 
     async fn receive_head(&mut self, transaction: &mut Transaction) -> Result<usize, Failure> {
@@ -40,12 +36,13 @@ impl Session {
         let began = if self.first { self.side.accepted } else { first_byte };
         let limit = timeouts.http_request.or(timeouts.client);
         self.deadline.set(limit.map(|limit| began + limit));
-        let (client, parser, limits, deadline) = (&mut self.client, &mut self.parser, &self.limits, &mut self.deadline);
+        let (limits, mut parser) = (self.limits(), RequestParser::new());
+        let (client, deadline) = (&mut self.client, &mut self.deadline);
         let request = &mut transaction.request;
         poll_fn(|context| {
             loop {
                 if !client.received.is_empty() {
-                    match parser.parse(client.received.bytes(), limits, request) {
+                    match parser.parse(client.received.bytes(), &limits, request) {
                         Ok(Parsed::Complete { consumed }) => return Poll::Ready(Ok(consumed)),
                         Ok(Parsed::Incomplete) if client.received.is_full() => {
                             return Poll::Ready(Err(Failure::Malformed(400)));
@@ -71,7 +68,7 @@ impl Session {
     /// Notes what logs and later steps need of a request that is complete.
     fn note_request(&self, transaction: &mut Transaction) {
         transaction.has_request = true;
-        transaction.timeline.request = Some(Instant::now());
+        transaction.timeline.request = Some(self.worker.now());
         let Transaction { request, request_line, .. } = transaction;
         request_line.clear();
         request_line.extend_from_slice(request.method());
@@ -94,7 +91,8 @@ impl Session {
         self.side.frontend.frontend.traffic.of(self.worker.index).requests.increment();
     }
 
-    async fn no_request(&mut self, transaction: &mut Transaction, failure: &Failure) -> Next {
+    /// Tells the client, if need be, that there is no request.
+    pub(super) async fn no_request(&mut self, transaction: &mut Transaction, failure: &Failure) -> Next {
         let options = &self.side.frontend.settings().options;
         let silent = self.client.received.is_empty();
         match failure {

@@ -1,12 +1,6 @@
 //! Sending a response to the client: a server's, or one that the edge makes.
 
-use std::{
-    future::poll_fn,
-    rc::Rc,
-    sync::Arc,
-    task::Poll,
-    time::{Duration, Instant},
-};
+use std::{future::poll_fn, rc::Rc, sync::Arc, task::Poll, time::Duration};
 
 use haproxycfg::model::{ConnectionMode, HttpReuse, Proxy, Redirect, Reply, ReplyBody};
 use http::{BodyLength, Headers, Method, response_body_length};
@@ -15,6 +9,7 @@ use sample::{Context, Direction};
 use super::{Next, Session, decide::Peeked, exchange::connection_mode, limits};
 use crate::{
     live::LiveProxy,
+    pool::ServerConnection,
     registry::Order,
     session::{
         body::{BodyPump, PumpFailure},
@@ -53,19 +48,20 @@ impl Session {
         &mut self,
         transaction: &mut Transaction,
         backend: &Arc<LiveProxy>,
-        mut upstream: Upstream,
+        mut upstream: Upstream<'_>,
         mut up: BodyPump,
         method: Method,
     ) -> Next {
         transaction.has_response = true;
-        let received = Instant::now();
+        let received = self.worker.now();
         transaction.timeline.response = Some(received);
         self.side.variables.borrow_mut().start_response();
         let status = transaction.response.status();
-        self.count_server_response(backend, &upstream, status, received);
+        self.count_server_response(backend, &upstream, status);
         let length = response_body_length(&transaction.response, method);
         let server_keeps = http::keep_alive(transaction.response.version(), &transaction.response.headers);
-        let frontend = Arc::clone(&self.side.frontend);
+        let side = Rc::clone(&self.side);
+        let frontend = &side.frontend;
         capture_response(transaction, frontend.settings());
         // NOTE: what is rare is boxed, here and elsewhere, so that every request need not have room for it.
         if !(backend.settings().http_response.is_empty() && frontend.settings().http_response.is_empty())
@@ -135,10 +131,10 @@ impl Session {
         if self.client.received.is_empty() { Next::Close } else { Next::Linger }
     }
 
-    fn count_server_response(&self, backend: &LiveProxy, upstream: &Upstream, status: u16, at: Instant) {
+    fn count_server_response(&self, backend: &LiveProxy, upstream: &Upstream<'_>, status: u16) {
         let worker = self.worker.index;
         let server = &upstream.connection.server;
-        let now = backend.process.milliseconds(at);
+        let now = self.worker.now_ms();
         server.last_session_ms.store(now, std::sync::atomic::Ordering::Relaxed);
         backend.last_session_ms.store(now, std::sync::atomic::Ordering::Relaxed);
         server.side.traffic.of(worker).response(status).increment();
@@ -146,7 +142,7 @@ impl Session {
         if server.config.observe.is_some() {
             let good = matches!(status, 100..=499 | 501 | 505);
             let seen = if good { balance::Observation::ResponseOk } else { balance::Observation::ResponseStatus };
-            observe(backend, server.index, seen);
+            observe(&self.worker, backend, server.index, seen);
         }
     }
 
@@ -164,7 +160,7 @@ impl Session {
         &mut self,
         transaction: &mut Transaction,
         backend: &Arc<LiveProxy>,
-        upstream: &mut Upstream,
+        upstream: &mut Upstream<'_>,
         up: &mut BodyPump,
         length: BodyLength,
     ) -> Option<Next> {
@@ -189,7 +185,7 @@ impl Session {
                             transaction.terminate(b's', b'R');
                             transaction.timeline.response = None;
                             // What came of it counts though it goes nowhere.
-                            let body = Peeked::at(upstream.connection.wire.received.bytes(), length, &self.limits);
+                            let body = Peeked::at(upstream.connection.wire.received.bytes(), length, &self.limits());
                             transaction.bytes_out += body.bytes.len() as u64;
                             return Some(self.answer_error(transaction, 504).await);
                         }
@@ -240,7 +236,7 @@ impl Session {
         &mut self,
         transaction: &mut Transaction,
         backend: &LiveProxy,
-        upstream: &mut Upstream,
+        upstream: &mut Upstream<'_>,
         up: &mut BodyPump,
         wanted: &WantedBody,
     ) -> bool {
@@ -248,7 +244,7 @@ impl Session {
             return true;
         }
         let limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
-        self.deadline.set(Instant::now().checked_add(wanted.time));
+        self.deadline.set(self.worker.now().checked_add(wanted.time));
         let (client, deadline) = (&mut self.client, &mut self.deadline);
         let wire = &mut upstream.connection.wire;
         let mut uploading = !(up.is_received() && up.approved() == 0);
@@ -347,23 +343,22 @@ impl Session {
         &mut self,
         transaction: &Transaction,
         backend: &Arc<LiveProxy>,
-        upstream: &mut Upstream,
+        upstream: &mut Upstream<'_>,
         up: &mut BodyPump,
         down: &mut BodyPump,
     ) -> Transfer {
         let server_limit = transaction.server_timeout.get().or(backend.settings().timeouts.server);
         let client_limit = self.side.frontend.settings().timeouts.client;
-        let server = Arc::clone(&upstream.connection.server);
+        let ServerConnection { server, wire, .. } = &mut *upstream.connection;
         let shut_mark = server.shut_mark();
-        let handle = Rc::clone(&self.registered.handle);
-        let wire = &mut upstream.connection.wire;
+        let (handle, worker) = (&self.registered.handle, &self.worker);
         if down.approve(wire).is_err() {
             return Transfer::Server(PumpFailure::CutOff);
         }
         down.append_small(wire, &mut self.client, COPY_MAX);
         let (client, deadline) = (&mut self.client, &mut self.deadline);
         let mut progress = None;
-        let mut since = transaction.timeline.response.unwrap_or_else(Instant::now);
+        let mut since = transaction.timeline.response.unwrap_or_else(|| worker.now());
         let mut uploading = !(up.is_received() && up.approved() == 0);
         poll_fn(|context| {
             handle.listen(context);
@@ -388,7 +383,7 @@ impl Session {
             let held = down.held() + client.unsent().len();
             let moved = (down.received, up.received, held);
             if progress != Some(moved) && progress.replace(moved).is_some() {
-                since = Instant::now();
+                since = worker.now();
             }
             let on_client = held > 0;
             let limit = if on_client { client_limit } else { server_limit };
@@ -402,7 +397,7 @@ impl Session {
         &mut self,
         transaction: &mut Transaction,
         backend: &LiveProxy,
-        upstream: &Upstream,
+        upstream: &Upstream<'_>,
         how: &Transfer,
     ) -> Next {
         let worker = self.worker.index;
@@ -437,7 +432,7 @@ impl Session {
     }
 
     /// Keeps a server's connection for another request.
-    fn keep(&mut self, upstream: Upstream, backend: &LiveProxy) {
+    fn keep(&mut self, upstream: Upstream<'_>, backend: &LiveProxy) {
         let Upstream { mut connection, slot, .. } = upstream;
         drop(slot);
         connection.wire.rest();
@@ -449,12 +444,12 @@ impl Session {
         if connection.private || backend.settings().http_reuse == HttpReuse::Never {
             self.kept = Some(connection);
         } else {
-            self.worker.servers.borrow_mut().give(connection, Instant::now());
+            self.worker.servers.borrow_mut().give(connection);
         }
     }
 
     /// Bytes both ways after a 101 or a CONNECT.
-    async fn tunnel(&mut self, transaction: &mut Transaction, backend: &LiveProxy, upstream: Upstream) -> Next {
+    async fn tunnel(&mut self, transaction: &mut Transaction, backend: &LiveProxy, upstream: Upstream<'_>) -> Next {
         let frontend = Arc::clone(&self.side.frontend);
         let (front, back) = (&frontend.settings().timeouts, &backend.settings().timeouts);
         let hop = transaction.response.status() == 101;
@@ -498,7 +493,7 @@ impl Session {
     /// Sends what waits for the client, within `timeout client`.
     async fn flush(&mut self) -> Result<(), ()> {
         let limit = self.side.frontend.settings().timeouts.client;
-        self.deadline.set(limit.map(|limit| Instant::now() + limit));
+        self.deadline.set(limit.map(|limit| self.worker.now() + limit));
         let (client, deadline) = (&mut self.client, &mut self.deadline);
         poll_fn(|context| match client.poll_flush(context) {
             Poll::Ready(result) => Poll::Ready(result.map_err(|_| ())),
@@ -557,7 +552,7 @@ impl Session {
         if !transaction.has_request || transaction.bad_request {
             return true;
         }
-        let mut pump = BodyPump::new(http::request_body_length(&transaction.request), &self.limits, false);
+        let mut pump = BodyPump::new(http::request_body_length(&transaction.request), &self.limits(), false);
         // What was sent to a server already is gone from the buffer, so this only recognises bodies that wait whole.
         let known = transaction.server.is_none() && pump.approve(&self.client).is_ok() && pump.is_received();
         if known {
