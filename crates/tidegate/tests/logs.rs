@@ -257,6 +257,24 @@ const CASES: &[Case] = &[
         expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 N - - --NI 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
     },
     Case {
+        name: "cookies captured",
+        lines: "capture cookie SESS len 8\n http-response set-header set-cookie SESSION=of-the-server\n server s1 SERVER",
+        play: |front| {
+            let cookies = "Cookie: SES=1; SESSION = of-the-client; SESSX=2";
+            Wire::connect(front).ask(format!("GET / HTTP/1.1\r\nHost: a\r\n{cookies}\r\n\r\n"));
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 N SESSION= SESSION= ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "a cookie captured by its whole name",
+        lines: "capture cookie SESS= len 60\n server s1 SERVER",
+        play: |front| {
+            let cookies = "Cookie: SESSION=1; SESS=\"a;b\"; SESS=2";
+            Wire::connect(front).ask(format!("GET / HTTP/1.1\r\nHost: a\r\n{cookies}\r\n\r\n"));
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 54 SESS="a;b" - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
         name: "log-format",
         lines: "log-format \"%ci %ft %b/%s %ST %ts %HM %HU %[capture.req.method,lower] %{+Q}HV\"\n server s1 SERVER",
         play: |front| {

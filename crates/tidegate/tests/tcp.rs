@@ -119,3 +119,28 @@ fn unix_sockets_serve_on_both_sides() {
     client.read_to_string(&mut answer).unwrap();
     assert!(answer.ends_with("from a unix socket"), "{answer}");
 }
+
+#[test]
+fn use_server_and_force_persist_choose_in_tcp_mode() {
+    let say = |name: &'static str| {
+        Origin::start(move |mut wire, _| {
+            wire.send(name);
+            wire.shut_write();
+        })
+    };
+    let (one, two) = (say("one"), say("two"));
+    let section = |front| {
+        format!(
+            "listen a\n mode tcp\n bind {front}\n use-server down if TRUE\n use-server two if TRUE\n server down 127.0.0.1:1 disabled\n server one {}\n server two {}\n",
+            one.address, two.address
+        )
+    };
+    let front = free_address();
+    let _edge = Edge::start(&format!("{DEFAULTS}{}", section(front)));
+    for _ in 0..3 {
+        Wire::connect(front).expect("two");
+    }
+    let front = free_address();
+    let _edge = Edge::start(&format!("{DEFAULTS} retries 0\n{} force-persist if TRUE\n", section(front)));
+    Wire::connect(front).expect_end();
+}

@@ -6,6 +6,7 @@ mod body;
 mod bytes;
 mod chunked;
 mod connection;
+mod cookies;
 mod date;
 mod error;
 mod framing;
@@ -32,6 +33,7 @@ pub use connection::{
     ConnectionOptions, expect_continue, keep_alive, remove_connection_options, remove_hop_by_hop, upgrade_protocols,
     wants_upgrade,
 };
+pub use cookies::{CookiePiece, CookiePieces, cookie_pieces, cookies, set_cookie, set_cookie_pieces};
 pub use date::{HTTP_DATE_LEN, http_date};
 pub use error::{ParseError, ParseErrorKind, Side};
 pub use framing::{
@@ -48,5 +50,5 @@ pub use request::RequestHead;
 pub use response::ResponseHead;
 pub use status::reason_phrase;
 pub use target::{Target, TargetForm, host_matches};
-pub use values::{cookies, elements, set_cookie};
+pub use values::elements;
 pub use version::Version;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use balance::ServerId;
-use haproxycfg::model::{Mode, Password};
+use haproxycfg::model::{CookieMode, Mode, Password};
 use sample::{
     Address, Backend, BackendMetric, Body, Bytes, Connection, Context, Direction, Frontend, FrontendMetric, Listener,
     LogFields, Process, Request, Response, RuleLocation, Scope, Server, ServerMetric, TcpInformation, Value,
@@ -378,7 +378,9 @@ impl Context for Transaction {
         let times = &self.timeline;
         let process = &self.instance.process;
         let idle_from = times.idle_since.unwrap_or(self.client.accepted);
-        let has_cookie = self.backend.as_ref().unwrap_or(&self.client.frontend).settings().cookie.is_some();
+        let cookie = self.backend.as_ref().unwrap_or(&self.client.frontend).settings().cookie.as_ref();
+        // What becomes of a cookie that is only read is not told.
+        let has_cookie = cookie.is_some_and(|cookie| cookie.mode != CookieMode::Passive || cookie.indirect);
         LogFields {
             accept_date: self.client.accepted_at
                 + if self.first_request {
@@ -400,8 +402,8 @@ impl Context for Transaction {
             status: self.status,
             bytes_out: self.bytes_out,
             bytes_in: self.bytes_in,
-            client_cookie: None,
-            server_cookie: None,
+            client_cookie: self.client_cookie.as_deref(),
+            server_cookie: self.server_cookie.as_deref(),
             termination: [
                 self.termination.cause,
                 self.termination.phase,

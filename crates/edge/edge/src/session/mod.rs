@@ -4,12 +4,14 @@
 //! `http` or `tcp` takes over.
 
 pub mod body;
+mod cacheable;
 mod context;
 mod cookie;
 mod heads;
 mod http;
 mod logging;
 mod normalize;
+mod persistence;
 mod proxy_protocol;
 pub mod record;
 mod reply;

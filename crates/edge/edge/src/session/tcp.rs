@@ -12,7 +12,7 @@ use sample::{Context, Direction, Options, Outcome};
 
 use super::{
     http::{self, Session},
-    logging,
+    logging, persistence,
     rules::set_address,
     transaction::{ClientSide, Transaction},
     upstream::{Attempts, Wanted, Watch, reach, resolve_backend},
@@ -206,7 +206,8 @@ async fn connect_and_tunnel(
     backend.backend.traffic.of(session.worker.index).sessions.increment();
     transaction.timeline.request = Some(session.worker.now());
     let key = http::hash_key(transaction, backend, transaction.client.source.get());
-    let mut wanted = Wanted { key, ..Wanted::default() };
+    let forced = persistence::server_of_request(transaction, backend);
+    let mut wanted = Wanted { key, forced, avoid: None };
     let mut attempts = Attempts::default();
     let mut watch = Watch {
         client: &mut session.client,

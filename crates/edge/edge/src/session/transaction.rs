@@ -12,7 +12,7 @@ use http::{RequestHead, ResponseHead};
 use sample::StreamVariables;
 use telemetry::Counter;
 
-use super::heads::Heads;
+use super::{heads::Heads, persistence::Persistence};
 use crate::{
     counters::Traffic,
     live::{Instance, LiveProxy, LiveServer},
@@ -165,10 +165,6 @@ pub struct Captures {
     pub request: Vec<Option<Vec<u8>>>,
     /// By slot.
     pub response: Vec<Option<Vec<u8>>>,
-    /// `capture cookie`.
-    pub request_cookie: Option<Vec<u8>>,
-    /// `capture cookie`.
-    pub response_cookie: Option<Vec<u8>>,
 }
 
 /// One request and its response, or one TCP session.
@@ -230,6 +226,10 @@ pub struct Transaction {
     pub status: u16,
     /// Captures.
     pub captures: RefCell<Captures>,
+    /// The client's cookie, if it is the one of `capture cookie`.
+    pub client_cookie: Option<Box<[u8]>>,
+    /// The server's.
+    pub server_cookie: Option<Box<[u8]>>,
     /// The backend.
     pub backend: Option<Arc<LiveProxy>>,
     /// The server.
@@ -244,8 +244,8 @@ pub struct Transaction {
     pub timeline: Timeline,
     /// How it ended.
     pub termination: Termination,
-    /// What the client's persistence cookie said.
-    pub followed_cookie: Option<super::cookie::Found>,
+    /// How the request is bound to a server.
+    pub persistence: Persistence,
     /// What became of the cookie.
     pub cookie_state: CookieState,
     /// Bytes received from the client.
@@ -327,6 +327,8 @@ impl Transaction {
             has_response: false,
             status: 0,
             captures: RefCell::default(),
+            client_cookie: None,
+            server_cookie: None,
             backend: None,
             server: None,
             answered_by: None,
@@ -334,7 +336,7 @@ impl Transaction {
             upstream_destination: None,
             timeline: Timeline::default(),
             termination: Termination::NORMAL,
-            followed_cookie: None,
+            persistence: Persistence::default(),
             cookie_state: CookieState::default(),
             bytes_in: 0,
             bytes_out: 0,

@@ -6,7 +6,7 @@ use crate::fetch::{Head, head};
 use crate::keyword::{Call, Cursor, Fetch, Fetched};
 use crate::place::{Source, Sources};
 use crate::value::{Type, Value};
-use http::HeaderId;
+use http::{HeaderId, cookie_pieces, set_cookie_pieces};
 
 const REQUEST: Sources = Sources::of(&[Source::RequestHeaders]);
 const RESPONSE: Sources = Sources::of(&[Source::ResponseHeaders]);
@@ -49,74 +49,6 @@ pub(super) const FETCHES: &[Fetch] = &{
     [a, b, c, cookie, d, e, f, g, h, i, j, k, l]
 };
 
-/// A cookie in a header field: where its name and its value are, and where to look for the next one.
-struct Found {
-    name: (usize, usize),
-    value: (usize, usize),
-    next: usize,
-}
-
-fn is_blank(byte: u8) -> bool {
-    byte == b' ' || byte == b'\t'
-}
-
-/// The next cookie in `field` from `from` on. A request may have several in a field; a response has one, followed by
-/// attributes. Those without an equal sign, and those whose name starts with a dollar sign, are none.
-fn next_cookie(field: &[u8], from: usize, many: bool) -> Option<Found> {
-    let byte = |position: usize| field.get(position).copied();
-    let skip_blanks = |mut position: usize| {
-        while byte(position).is_some_and(is_blank) {
-            position += 1;
-        }
-        position
-    };
-    let mut start = from;
-    while start < field.len() {
-        start = skip_blanks(start);
-        // A comma separates cookies of a request only.
-        let rest = field.get(start..).unwrap_or_default();
-        let delimiter = if many { memchr::memchr3(b'=', b';', b',', rest) } else { memchr::memchr2(b'=', b';', rest) };
-        let equal = delimiter.map_or(field.len(), |delimiter| start + delimiter);
-        let mut name_end = equal;
-        while name_end > start && byte(name_end - 1).is_some_and(is_blank) {
-            name_end -= 1;
-        }
-        let has_value = byte(equal) == Some(b'=');
-        let (mut value_start, mut value_end, mut next) = (equal, equal, equal);
-        if has_value {
-            value_start = skip_blanks(equal + 1);
-            next = value_end_of(field, value_start);
-            value_end = next;
-            while value_end > value_start && byte(value_end - 1).is_some_and(is_blank) {
-                value_end -= 1;
-            }
-        }
-        if has_value && byte(start) != Some(b'$') {
-            return Some(Found { name: (start, name_end), value: (value_start, value_end), next: next + 1 });
-        }
-        start = next + 1;
-    }
-    None
-}
-
-/// Where a value ends: at the next comma or semicolon outside of quotes.
-fn value_end_of(field: &[u8], start: usize) -> usize {
-    let Some(first) = memchr::memchr3(b',', b';', b'"', field.get(start..).unwrap_or_default()) else {
-        return field.len();
-    };
-    let (mut quoted, mut escaped) = (false, false);
-    for (position, byte) in field.iter().enumerate().skip(start + first) {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b',' | b';' if !quoted => return position,
-            _ => {}
-        }
-    }
-    field.len()
-}
-
 /// The next cookie called `name` from where the cursor is.
 fn next<'a>(headers: &'a http::Headers, name: &[u8], side: Direction, cursor: &mut Cursor) -> Option<&'a [u8]> {
     let (id, many) = match side {
@@ -127,17 +59,15 @@ fn next<'a>(headers: &'a http::Headers, name: &[u8], side: Direction, cursor: &m
         if found != id {
             continue;
         }
-        let mut from = if position == cursor.field { cursor.offset } else { 0 };
-        while let Some(cookie) = next_cookie(field, from, many) {
-            from = cookie.next;
-            let is_it = name.is_empty() || field.get(cookie.name.0..cookie.name.1) == Some(name);
-            if is_it {
-                (cursor.field, cursor.offset) = if many { (position, from) } else { (position + 1, 0) };
-                return field.get(cookie.value.0..cookie.value.1);
-            }
-            if !many {
-                break;
-            }
+        let from = if position == cursor.field { cursor.offset } else { 0 };
+        let pieces = if many { cookie_pieces(field, from) } else { set_cookie_pieces(field) };
+        let mut cookies = pieces.filter_map(|piece| piece.cookie().map(|(name, value)| (name, value, piece.end)));
+        // A response's field has one cookie, followed by attributes.
+        let here = if many { usize::MAX } else { 1 };
+        if let Some((_, value, end)) = cookies.by_ref().take(here).find(|(found, ..)| name.is_empty() || *found == name)
+        {
+            (cursor.field, cursor.offset) = if many { (position, end + 1) } else { (position + 1, 0) };
+            return Some(value);
         }
     }
     None

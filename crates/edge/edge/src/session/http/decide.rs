@@ -2,8 +2,8 @@
 
 use std::{future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc, task::Poll, time::Duration};
 
-use balance::{Forced, ServerId, UriOptions};
-use haproxycfg::model::{Algorithm, CookieMode, Proxy, Redirect, ServerIndex, ServerTarget};
+use balance::UriOptions;
+use haproxycfg::model::{Algorithm, Proxy, Redirect};
 use http::{BodyLength, ChunkedDecoder};
 use sample::{Context, Direction};
 
@@ -11,7 +11,7 @@ use super::{Next, Session};
 use crate::{
     live::LiveProxy,
     session::{
-        cookie,
+        persistence,
         rules::{self, Phase, Verdict},
         tcp::{self, TcpVerdict},
         transaction::Transaction,
@@ -302,7 +302,7 @@ impl Session {
             Box::pin(self.buffer_body(transaction, body, time, 0)).await;
         }
         let key = hash_key(transaction, backend, transaction.client.source.get());
-        let forced = forced_server(transaction, backend);
+        let forced = persistence::server_of_request(transaction, backend);
         Wanted { key, forced, avoid: None }
     }
 }
@@ -360,25 +360,7 @@ fn capture_request(transaction: &mut Transaction, settings: &Proxy) {
             transaction.set_capture(Direction::Request, slot, &value);
         }
     }
-    if let Some(wanted) = &settings.capture_cookie {
-        let found = transaction
-            .request
-            .headers
-            .all(b"cookie")
-            .flat_map(http::cookies)
-            .find_map(|(name, value)| captured_cookie(wanted, name, value));
-        transaction.captures.borrow_mut().request_cookie = found;
-    }
-}
-
-/// `name=value` as `capture cookie` keeps it, if it is the cookie that is wanted.
-pub(super) fn captured_cookie(wanted: &haproxycfg::model::CaptureCookie, name: &[u8], value: &[u8]) -> Option<Vec<u8>> {
-    let matches = if wanted.prefix { name.starts_with(wanted.name.as_bytes()) } else { name == wanted.name.as_bytes() };
-    matches.then(|| {
-        let mut text = [name, b"=", value].concat();
-        text.truncate(wanted.len);
-        text
-    })
+    persistence::capture_client_cookie(transaction, settings);
 }
 
 fn choose_backend(transaction: &Transaction, frontend: &Arc<LiveProxy>) -> Option<Arc<LiveProxy>> {
@@ -424,60 +406,6 @@ pub fn hash_key(transaction: &Transaction, backend: &LiveProxy, source: Option<S
         Algorithm::Header { name, use_domain_only } => {
             let value = request.headers.last(name.as_bytes())?;
             hasher.header(value, *use_domain_only)
-        }
-    }
-}
-
-/// The server that `use-server` or the persistence cookie names.
-fn forced_server(transaction: &mut Transaction, backend: &Arc<LiveProxy>) -> Option<Forced> {
-    let settings = backend.settings();
-    let persist = settings
-        .persist_rules
-        .iter()
-        .find(|rule| rules::applies(rule.condition.as_ref(), transaction, Phase::Request))
-        .map(|rule| rule.force);
-    let even_if_down = persist == Some(true);
-    if let Some(index) = use_server(transaction, backend) {
-        return Some(Forced { server: ServerId::new(index.0 as usize), even_if_down });
-    }
-    let cookie = settings.cookie.as_ref()?;
-    let found = cookie::find(&transaction.request.headers, cookie, transaction.now().as_secs());
-    let hide = cookie.mode == CookieMode::Prefix || (cookie.mode == CookieMode::Insert && cookie.indirect);
-    if hide && found != cookie::Found::Absent {
-        cookie::hide(&mut transaction.request.headers, cookie);
-    }
-    let forced = match &found {
-        cookie::Found::Absent => None,
-        cookie::Found::Expired => {
-            transaction.cookie_state.request = b'E';
-            None
-        }
-        cookie::Found::Server { value, .. } => {
-            let named =
-                settings.servers.iter().position(|server| server.cookie.as_ref().is_some_and(|cookie| cookie == value));
-            let forced = named.map(|index| Forced { server: ServerId::new(index), even_if_down });
-            transaction.cookie_state.request = match forced {
-                None => b'I',
-                Some(forced) if backend.farm().accepts_forced(forced) => b'V',
-                Some(_) => b'D',
-            };
-            forced
-        }
-    };
-    transaction.followed_cookie = Some(found);
-    forced.filter(|_| persist != Some(false))
-}
-
-fn use_server(transaction: &Transaction, backend: &LiveProxy) -> Option<ServerIndex> {
-    let settings = backend.settings();
-    let rule =
-        settings.use_server.iter().find(|rule| rules::applies(rule.condition.as_ref(), transaction, Phase::Request))?;
-    match &rule.target {
-        ServerTarget::Static(index) => Some(*index),
-        ServerTarget::Dynamic(format) => {
-            let name = format.to_vec(transaction);
-            let place = settings.servers.iter().position(|server| server.name.as_bytes() == name)?;
-            u32::try_from(place).ok().map(ServerIndex)
         }
     }
 }

@@ -13,8 +13,7 @@ use crate::{
     registry::Order,
     session::{
         body::{BodyPump, PumpFailure},
-        context::wall_clock,
-        cookie, logging, reply,
+        logging, persistence, reply,
         rules::{self, Phase, Verdict},
         size,
         transaction::Transaction,
@@ -70,7 +69,11 @@ impl Session {
         {
             return next;
         }
-        give_cookie(transaction, backend.settings(), &upstream);
+        if !persistence::finish_response(&self.worker, transaction, frontend.settings(), backend) {
+            self.count_denied_response(transaction, backend);
+            transaction.terminate(b'P', b'H');
+            return Box::pin(self.answer_error(transaction, 502)).await;
+        }
         if http::begins_tunnel(status, method) {
             return Box::pin(self.tunnel(transaction, backend, upstream)).await;
         }
@@ -663,29 +666,4 @@ fn capture_response(transaction: &mut Transaction, settings: &Proxy) {
             transaction.set_capture(Direction::Response, slot, &value);
         }
     }
-    if let Some(wanted) = &settings.capture_cookie {
-        let found = transaction
-            .response
-            .headers
-            .all(b"set-cookie")
-            .filter_map(http::set_cookie)
-            .find_map(|(name, value, _)| super::decide::captured_cookie(wanted, name, value));
-        transaction.captures.borrow_mut().response_cookie = found;
-    }
-}
-
-/// Gives the client the cookie of its server.
-fn give_cookie(transaction: &mut Transaction, settings: &Proxy, upstream: &Upstream) {
-    let Some(cookie) = &settings.cookie else { return };
-    let server = &upstream.connection.server.config;
-    let value = server.cookie.as_deref();
-    let followed = transaction.followed_cookie.take();
-    let led_here = matches!(&followed, Some(cookie::Found::Server { value: named, .. }) if Some(&**named) == value);
-    let side = cookie::ResponseSide {
-        server_value: value,
-        followed: followed.as_ref().filter(|_| led_here),
-        is_post: transaction.request.method() == b"POST",
-        now: wall_clock().as_secs(),
-    };
-    transaction.cookie_state.response = cookie::give(&mut transaction.response.headers, cookie, side).letter();
 }

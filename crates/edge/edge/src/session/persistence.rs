@@ -1,0 +1,176 @@
+//! What binds a request to a server besides the balancer's choice: `use-server` and the persistence cookie.
+
+use std::{borrow::Cow, net::IpAddr, sync::Arc, time::SystemTime};
+
+use balance::{Forced, ServerId};
+use haproxycfg::model::{CaptureCookie, Mode, Proxy, ServerIndex, ServerTarget};
+use http::HeaderId;
+use sample::Context as _;
+use twox_hash::XxHash64;
+
+use super::{
+    cacheable::cacheable,
+    cookie::{self, Dates, Lookup, ResponseSide},
+    rules::{self, Phase},
+    transaction::Transaction,
+};
+use crate::{
+    live::{LiveProxy, LiveServer, Target},
+    logs::{LogLevel, LogLine},
+    worker::Worker,
+};
+
+/// How a request is bound to a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Persistence {
+    /// The server that it asked for, one way or the other.
+    pub server: Option<ServerIndex>,
+    /// `ignore-persist`: its cookie neither chooses nor changes.
+    pub ignored: bool,
+    /// The dates of its cookie.
+    pub dates: Dates,
+}
+
+/// The server that a request, or a TCP session, is to go to. The request's cookie is taken out if the server is not to see it.
+pub fn server_of_request(transaction: &mut Transaction, backend: &Arc<LiveProxy>) -> Option<Forced> {
+    let settings = backend.settings();
+    let rule =
+        settings.persist_rules.iter().find(|rule| rules::applies(rule.condition.as_ref(), transaction, Phase::Request));
+    let even_if_down = rule.is_some_and(|rule| rule.force);
+    transaction.persistence.ignored = rule.is_some_and(|rule| !rule.force);
+    let forced = |index: ServerIndex| Forced { server: ServerId::new(index.0 as usize), even_if_down };
+    transaction.persistence.server = use_server(transaction, backend, forced);
+    if let Some(cookie) = settings.cookie.as_ref().filter(|_| settings.mode == Mode::Http) {
+        let may_choose = transaction.persistence.server.is_none() && !transaction.persistence.ignored;
+        let now = transaction.now().as_secs();
+        let visit = cookie::follow(&mut transaction.request.headers, cookie, now, may_choose, |value| {
+            look_up(backend, value, forced)
+        });
+        transaction.cookie_state.request = visit.presented.letter();
+        transaction.persistence.dates = visit.dates;
+        transaction.persistence.server = transaction.persistence.server.or(visit.server);
+    }
+    transaction.persistence.server.map(forced)
+}
+
+/// The first `use-server` line that holds and whose server may be used.
+fn use_server(
+    transaction: &Transaction,
+    backend: &LiveProxy,
+    forced: impl Fn(ServerIndex) -> Forced,
+) -> Option<ServerIndex> {
+    let settings = backend.settings();
+    for rule in &settings.use_server {
+        if !rules::applies(rule.condition.as_ref(), transaction, Phase::Request) {
+            continue;
+        }
+        let index = match &rule.target {
+            ServerTarget::Static(index) => *index,
+            ServerTarget::Dynamic(format) => {
+                let name = format.to_vec(transaction);
+                let place = settings.servers.iter().position(|server| server.name.as_bytes() == name)?;
+                ServerIndex(u32::try_from(place).ok()?)
+            }
+        };
+        if backend.farm().accepts_forced(forced(index)) {
+            return Some(index);
+        }
+    }
+    None
+}
+
+/// The first server with this `cookie` value that may be used.
+fn look_up(backend: &LiveProxy, value: &[u8], forced: impl Fn(ServerIndex) -> Forced) -> Lookup {
+    let mut found = Lookup::Unknown;
+    let farm = backend.farm();
+    for server in &backend.servers {
+        if cookie_of(backend.settings(), server).is_none_or(|cookie| *cookie != *value) {
+            continue;
+        }
+        let wanted = forced(server.index);
+        if farm.accepts_forced(wanted) {
+            return Lookup::Server(server.index, farm.is_up(wanted.server));
+        }
+        found = Lookup::Down;
+    }
+    found
+}
+
+/// The value of a server in cookies: its own, or with `cookie ... dynamic` one made of its address and the backend's secret.
+fn cookie_of<'a>(settings: &Proxy, server: &'a LiveServer) -> Option<Cow<'a, [u8]>> {
+    if let Some(cookie) = &server.config.cookie {
+        return Some(Cow::Borrowed(cookie));
+    }
+    let key = settings.cookie.as_ref()?.dynamic_key.as_ref()?;
+    let Target::Inet(address) = server.target() else { return None };
+    let mut text = key.as_bytes().to_vec();
+    match address.ip() {
+        IpAddr::V4(ip) => text.extend_from_slice(&ip.octets()),
+        IpAddr::V6(ip) => text.extend_from_slice(&ip.octets()),
+    }
+    text.extend_from_slice(&u32::from(address.port()).to_be_bytes());
+    Some(Cow::Owned(format!("{:016x}", XxHash64::oneshot(0, &text)).into_bytes()))
+}
+
+/// `capture cookie` of a request.
+pub fn capture_client_cookie(transaction: &mut Transaction, settings: &Proxy) {
+    let Some(wanted) = &settings.capture_cookie else { return };
+    let mut cookies = transaction.request.headers.all_known(HeaderId::Cookie).flat_map(http::cookies);
+    transaction.client_cookie = cookies.find_map(|(name, value)| captured_cookie(wanted, name, value));
+}
+
+/// `capture cookie` of a response.
+fn capture_server_cookie(transaction: &mut Transaction, settings: &Proxy) {
+    let Some(wanted) = &settings.capture_cookie else { return };
+    let mut cookies = transaction.response.headers.all_known(HeaderId::SetCookie).filter_map(http::set_cookie);
+    transaction.server_cookie = cookies.find_map(|(name, value, _)| captured_cookie(wanted, name, value));
+}
+
+/// `name=value` as `capture cookie` keeps it, if it is the cookie that is wanted.
+fn captured_cookie(wanted: &CaptureCookie, name: &[u8], value: &[u8]) -> Option<Box<[u8]>> {
+    let matches = if wanted.prefix { name.starts_with(wanted.name.as_bytes()) } else { name == wanted.name.as_bytes() };
+    matches.then(|| {
+        let mut text = [name, b"=", value].concat();
+        text.truncate(wanted.len);
+        text.into_boxed_slice()
+    })
+}
+
+/// Gives the client of a server's response its cookie, once rules are through with it. False when `option checkcache` forbids the response.
+#[must_use]
+pub fn finish_response(worker: &Worker, transaction: &mut Transaction, frontend: &Proxy, backend: &LiveProxy) -> bool {
+    capture_server_cookie(transaction, frontend);
+    let settings = backend.settings();
+    let check = settings.options.checkcache;
+    let cookie = settings.cookie.as_ref();
+    if !check && cookie.is_none() {
+        return true;
+    }
+    let status = transaction.response.status();
+    let headers = &mut transaction.response.headers;
+    let sets_cookie = headers.all_known(HeaderId::SetCookie).next().is_some();
+    let caching = cacheable(transaction.request.method(), status, headers);
+    let mut inserted_privately = false;
+    if let Some(cookie) = cookie.filter(|_| !transaction.persistence.ignored) {
+        let server = transaction.server.as_ref();
+        let value = server.map(|server| cookie_of(settings, server));
+        let side = ResponseSide {
+            server: value.as_ref().map(Option::as_deref),
+            direct: server.is_some_and(|server| transaction.persistence.server == Some(server.index)),
+            dates: transaction.persistence.dates,
+            is_post: transaction.request.method() == b"POST",
+            is_cacheable: caching.response,
+            now: super::context::wall_clock().as_secs(),
+        };
+        let given = cookie::give(headers, cookie, side);
+        inserted_privately = cookie.nocache && matches!(given, cookie::Given::Inserted | cookie::Given::Updated);
+        transaction.cookie_state.response = given.letter();
+    }
+    let forbidden = check && sets_cookie && caching.response && caching.cookies && !inserted_privately;
+    if forbidden {
+        let server = transaction.server.as_ref().map_or("<dispatch>", |server| &server.config.name);
+        let text = format!("Blocking cacheable cookie in response from instance {}, server {server}.", settings.name);
+        worker.log.send(&backend.log_targets, &LogLine::new(LogLevel::Alert, text.as_bytes()), SystemTime::now());
+    }
+    !forbidden
+}
