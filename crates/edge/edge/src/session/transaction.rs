@@ -286,10 +286,9 @@ pub struct Transaction {
 
 impl Captures {
     fn clear(&mut self) {
-        let Self { request, response, request_cookie, response_cookie } = self;
+        let Self { request, response } = self;
         request.clear();
         response.clear();
-        (*request_cookie, *response_cookie) = (None, None);
     }
 }
 
@@ -390,6 +389,8 @@ impl Transaction {
             has_response,
             status,
             captures,
+            client_cookie,
+            server_cookie,
             backend,
             server,
             answered_by,
@@ -397,7 +398,7 @@ impl Transaction {
             upstream_destination,
             timeline,
             termination,
-            followed_cookie,
+            persistence,
             cookie_state,
             bytes_in,
             bytes_out,
@@ -441,11 +442,12 @@ impl Transaction {
         (*response_body_complete, *raw_response_closed, *response_announced) = (false, false, None);
         (*has_response, *status) = (false, 0);
         captures.get_mut().clear();
+        (*client_cookie, *server_cookie) = (None, None);
         (*backend, *server, *answered_by) = (None, None, None);
         (*upstream_source, *upstream_destination) = (None, None);
         *timeline = Timeline::default();
         *termination = Termination::NORMAL;
-        (*followed_cookie, *cookie_state) = (None, CookieState::default());
+        (*persistence, *cookie_state) = (Persistence::default(), CookieState::default());
         (*bytes_in, *bytes_out, *retries, *redispatched) = (0, 0, 0, false);
         (*server_queue, *backend_queue) = (0, 0);
         log_level.set(None);
