@@ -20,7 +20,7 @@ use haproxycfg::model::{
 };
 
 use crate::{
-    live::{Farm, Instance, LiveListener, LiveProxy, LiveServer, Process, Side, Target},
+    live::{CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, Process, Side, Target},
     logs::{Identity, LogTargets, Outputs},
     stats::collect,
     variables,
@@ -66,6 +66,8 @@ impl Assembly<'_> {
             .collect::<HashMap<_, _>>();
         let log_targets = LogTargets::new(&config.global.logs, None, self.identity, self.outputs);
         self.process.maxconn.store(config.global.maxconn.unwrap_or(0), Relaxed);
+        self.process.connection_rate_limit.store(config.global.maxconnrate, Relaxed);
+        self.process.session_rate_limit.store(config.global.maxsessrate, Relaxed);
         variables::set_global(&config, self.process);
         Arc::new(Instance {
             config,
@@ -156,6 +158,7 @@ impl Assembly<'_> {
             index,
             config: server.clone(),
             target: RwLock::new(same_place.map_or(configured, |before| before.target())),
+            check_place: Mutex::new(CheckPlace { address: server.check_address.clone(), port: server.check_port }),
             target_epoch: AtomicU64::new(same_place.map_or(0, |before| before.target_epoch.load(Relaxed))),
             side: before.map_or_else(|| Arc::new(Side::new(self.workers)), |before| Arc::clone(&before.side)),
             connections: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.connections)),

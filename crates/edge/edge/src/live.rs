@@ -65,6 +65,10 @@ pub struct Process {
     pub connections: Gauge,
     /// `Maxconn`: `set maxconn global` changes it.
     pub maxconn: AtomicU32,
+    /// `ConnRateLimit`: `set rate-limit connections global` changes it; 0 is none.
+    pub connection_rate_limit: AtomicU32,
+    /// `SessRateLimit`: `set rate-limit sessions global` changes it; 0 is none.
+    pub session_rate_limit: AtomicU32,
     /// Set once a stop has begun.
     pub stopping: AtomicBool,
     /// Reloads so far.
@@ -117,6 +121,8 @@ impl Process {
             rates: ProcessRates::default(),
             connections: Gauge::default(),
             maxconn: AtomicU32::new(0),
+            connection_rate_limit: AtomicU32::new(0),
+            session_rate_limit: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
             reloads: AtomicU64::new(0),
             next_stream_id: AtomicU64::new(0),
@@ -284,6 +290,8 @@ pub struct LiveServer {
     pub target: RwLock<Target>,
     /// Counts changes of `target`, so that pooled connections to the old one are dropped.
     pub target_epoch: AtomicU64,
+    /// Where its checks go, if not where it is; a command may change it.
+    pub check_place: Mutex<CheckPlace>,
     /// Numbers.
     pub side: Arc<Side>,
     /// Connections open to it, in use or idle.
@@ -295,6 +303,15 @@ pub struct LiveServer {
     /// Counts the times its sessions were ordered to shut down, with the last cause in the lowest byte; sessions
     /// compare, also those that began before a reload.
     pub shutdown_epoch: Arc<AtomicU64>,
+}
+
+/// What of a check's destination is not the server's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckPlace {
+    /// The address.
+    pub address: Option<model::ServerAddress>,
+    /// The port.
+    pub port: Option<u16>,
 }
 
 /// Where a server is.
@@ -368,6 +385,12 @@ impl LiveProxy {
 }
 
 impl LiveServer {
+    /// Where its checks go now, if not where it is.
+    #[must_use]
+    pub fn check_place(&self) -> CheckPlace {
+        self.check_place.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Where connections go now.
     #[must_use]
     pub fn target(&self) -> Target {

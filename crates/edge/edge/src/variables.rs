@@ -5,7 +5,11 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use haproxycfg::model::{Config, SetVariable, VariableValue};
+use haproxycfg::{
+    diagnostics::Severity,
+    model::{Config, SetVariable, VariableValue},
+    source::Bundle,
+};
 use sample::{Bytes, Context, Direction, Options, Scope, Value, VariableName};
 
 use crate::live::Process;
@@ -80,6 +84,52 @@ pub fn set_global(config: &Config, process: &Process) {
     }
 }
 
+/// The value of a variable of the process.
+pub fn find(process: &Process, name: &str) -> Option<Value<'static>> {
+    let name = VariableName::parse(name.as_bytes()).ok()?;
+    (name.scope() == Scope::Process).then(|| process.variables.find(&name))?
+}
+
+/// Sets a variable by command, with the words that a line of the `global` section takes.
+///
+/// # Errors
+/// What is wrong with the name, expression or format.
+pub fn set_by_command(
+    config: &Config,
+    process: &Process,
+    name: &str,
+    is_format: bool,
+    text: &str,
+) -> Result<(), String> {
+    match VariableName::parse(name.as_bytes()) {
+        Ok(parsed) if parsed.scope() != Scope::Process => {
+            return Err(format!("'set var': cannot set variable '{name}', only scope 'proc' is permitted here."));
+        }
+        Ok(_) => {}
+        Err(_) => {
+            return Err(format!(
+                "invalid variable name '{name}'. A variable name must be start by its scope. The scope can be 'proc', \
+                 'sess', 'txn', 'req', 'res' or 'check'"
+            ));
+        }
+    }
+    let word = if is_format { "set-var-fmt" } else { "set-var" };
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
+    let line = format!("global\n{word} {} {}\n", quoted(name), quoted(text));
+    let files = Bundle::default().with("CLI", line.as_bytes());
+    let environment = config.global.environment.clone().into_iter().collect();
+    let parsed = haproxycfg::parse(&["CLI".to_owned()], &files, environment, &haproxycfg::Options::default());
+    let Some(line) = parsed.config else {
+        let first = parsed.diagnostics.into_iter().find(|said| said.severity == Severity::Alert);
+        return Err(first.map_or_else(|| "invalid expression".to_owned(), |said| said.message));
+    };
+    let context = ProcessContext { config, process };
+    for variable in &line.global.set_vars {
+        set(&context, variable, OPTIONS);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::{collections::BTreeMap, sync::Arc, time::Instant};
@@ -135,6 +185,29 @@ mod tests {
         assert_eq!(find(&process, "proc.again"), Some(Value::Sint(14)));
         assert_eq!(find(&process, "proc.text"), Some(Value::str(format!("EDGE-14-{}", process.hostname).into_bytes())));
         assert_eq!(find(&process, "proc.absent"), None);
+    }
+
+    #[test]
+    fn commands_set_what_lines_set() {
+        let (config, process) = (configuration("global\nsetenv NAME edge\n"), process());
+        let set = |name, is_format, text| set_by_command(&config, &process, name, is_format, text);
+        for (name, is_format, text, value) in [
+            ("proc.number", false, "int(5),add(2)", Value::Sint(7)),
+            ("proc.quoted", false, "str(a $HOME # b)", Value::str(b"a $HOME # b".to_vec())),
+            ("proc.text", true, "a %[env(NAME)]", Value::str(b"a edge".to_vec())),
+        ] {
+            assert_eq!(set(name, is_format, text), Ok(()), "{text}");
+            assert_eq!(super::find(&process, name), Some(value), "{text}");
+        }
+        for (name, text, wrong) in [
+            ("txn.a", "int(1)", "only scope 'proc' is permitted here"),
+            ("a", "int(1)", "invalid variable name 'a'"),
+            ("proc.a", "nosuch(1)", "unknown fetch method 'nosuch'"),
+            ("proc.a", "", ""),
+        ] {
+            assert!(set(name, false, text).unwrap_err().contains(wrong), "{name} {text}");
+        }
+        assert_eq!(super::find(&process, "proc.a"), None);
     }
 
     #[test]

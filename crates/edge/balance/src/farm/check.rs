@@ -100,10 +100,10 @@ impl<W> Farm<W> {
         Ok(())
     }
 
-    /// Forces the health of a server (`set server health up|stopping|down`). Returns false if there is no such server
-    /// or it is not checked.
+    /// Forces the health of a server (`set server health up|stopping|down`), checked or not. Returns false if there is no
+    /// such server, or it follows another.
     pub fn force_health(&mut self, server: ServerId, state: OperationalState, now_ms: u64) -> bool {
-        if self.pool.servers.find(server).is_none_or(|server| !server.check.enabled) {
+        if self.pool.servers.find(server).is_none_or(|server| server.config.track.is_some()) {
             return false;
         }
         let check = &mut self.pool.servers[server].check;

@@ -61,14 +61,15 @@ pub(super) struct Connection {
 /// Where a check connects to: the step's address, the one for checks, or the server's own; and likewise for the port.
 pub(super) fn destination(server: &LiveServer, step: &ConnectStep) -> Target {
     let own = server.target();
-    let address = match (step.address, &server.config.check_address) {
+    let place = server.check_place();
+    let address = match (step.address, place.address) {
         (Some(address), _) => Some(address),
-        (None, Some(ServerAddress::Ip(address))) => Some(*address),
-        (None, Some(ServerAddress::Unix(path))) => return Target::Unix(path.clone()),
-        (None, Some(ServerAddress::Abstract(name))) => return Target::Abstract(name.clone()),
+        (None, Some(ServerAddress::Ip(address))) => Some(address),
+        (None, Some(ServerAddress::Unix(path))) => return Target::Unix(path),
+        (None, Some(ServerAddress::Abstract(name))) => return Target::Abstract(name),
         (None, Some(ServerAddress::Unresolved) | None) => None,
     };
-    let port = step.port.or(server.config.check_port);
+    let port = step.port.or(place.port);
     match (address, own) {
         (None, Target::Inet(own)) => Target::Inet(SocketAddr::new(own.ip(), port.unwrap_or(own.port()))),
         (None, own) => own,

@@ -137,7 +137,7 @@ pub(super) fn set_server(_: &mut Session, context: &Context<'_>, line: &Line) ->
         }
         "agent-port" if value.is_empty() => return Reply::error("set server <b>/<s> agent-port requires a port."),
         "agent-addr" | "agent-port" => {
-            return Reply::Said(Severity::Warning, NO_AGENT.trim_end_matches('.').to_owned());
+            return Reply::Unended(Severity::Warning, NO_AGENT.trim_end_matches('.').to_owned());
         }
         "addr" => match address(line) {
             Ok(change) => change,
@@ -149,10 +149,16 @@ pub(super) fn set_server(_: &mut Session, context: &Context<'_>, line: &Line) ->
         },
         "fqdn" if value.is_empty() => return Reply::error("set server <b>/<s> fqdn requires a FQDN."),
         "fqdn" => ServerChange::HostName(value.to_owned()),
-        "ssl" => return Reply::Said(Severity::Notice, "server ssl setting not supported.".to_owned()),
+        "ssl" => {
+            let text = "'set server <srv> ssl' cannot be set.  default-server should define ssl settings";
+            return Reply::Said(Severity::Notice, text.to_owned());
+        }
         _ => return Reply::error(SERVER_USAGE),
     };
-    change(context, name, wanted)
+    match (&wanted, change(context, name, wanted.clone())) {
+        (ServerChange::CheckAddress { .. }, Reply::Said(_, text)) => Reply::Unended(Severity::Warning, text),
+        (_, reply) => reply,
+    }
 }
 
 /// `addr <address> [port <port>]`.
@@ -181,7 +187,7 @@ fn check_address(line: &Line) -> Result<ServerChange, Reply> {
         let needs = if only_port { "a port" } else { "an address and optionally a port" };
         return Err(Reply::error(format!("set server <b>/<s> {what} requires {needs}.")));
     }
-    let warning = |text: String| Reply::Said(Severity::Warning, text);
+    let warning = |text: String| Reply::Unended(Severity::Warning, text);
     let read_port = |text: &str| {
         let number: i64 = text.parse().map_err(|_| warning("provided port is not an integer".to_owned()))?;
         u16::try_from(number).map_err(|_| warning("provided port is invalid".to_owned()))
@@ -271,12 +277,17 @@ pub(super) fn set_maxconn_global(_: &mut Session, context: &Context<'_>, line: &
 
 const RATE_USAGE: &str = "'set rate-limit' only supports :\n   \
     - 'connections global' to set the per-process maximum connection rate\n   \
-    - 'sessions global' to set the per-process maximum session rate";
+    - 'sessions global' to set the per-process maximum session rate\n   \
+    - 'ssl-sessions global' to set the per-process maximum SSL session rate\n   \
+    - 'http-compression global' to set the per-process maximum compression speed in kB/s";
 
 pub(super) fn set_rate_limit(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply {
     let change: fn(u32) -> ProcessChange = match (line.word(2), line.word(3)) {
         ("connections", "global") => ProcessChange::ConnectionRate,
         ("sessions", "global") => ProcessChange::SessionRate,
+        ("ssl-sessions" | "http-compression", "global") => {
+            return Reply::error(format!("'set rate-limit {} global' is not supported yet.", line.word(2)));
+        }
         _ => return Reply::error(RATE_USAGE),
     };
     if line.word(4).is_empty() {

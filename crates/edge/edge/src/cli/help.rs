@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Commands that are proposed for one that does not exist.
-const PROPOSALS_MAX: usize = 10;
+const PROPOSALS_MAX: usize = 8;
 
 pub(super) fn help(_: &mut Session, _: &Context<'_>, line: &Line) -> Reply {
     let words: Vec<&str> = line.rest(1).collect();
@@ -33,8 +33,16 @@ pub(super) fn unknown(line: &Line) -> Reply {
             let rest = command.words.get(known..).unwrap_or_default().join(" ");
             edit_distance(&rest, &wrong)
         };
-        proposals.sort_by_key(distance);
-        proposals.truncate(PROPOSALS_MAX);
+        let near = |command: &&Command| {
+            let letters = command.words.iter().skip(known).map(|word| word.len() + 1).sum::<usize>();
+            distance(command) < letters.max(wrong.len())
+        };
+        let best = proposals.iter().filter(|command| near(command)).map(distance).min();
+        if let Some(best) = best {
+            proposals.retain(|command| near(command) && distance(command) <= best * 3 / 2);
+            proposals.sort_by_key(distance);
+            proposals.truncate(PROPOSALS_MAX);
+        }
     }
     Reply::Text(list(heading, proposals))
 }
@@ -117,6 +125,7 @@ mod tests {
         assert!(!near.contains("\n  set "));
         assert!(near.ends_with("  quit                                    : end the conversation\n"));
         assert!(text(unknown(&Line::new("shwo stat"))).contains("\n  show stat "));
+        assert!(!near.contains("\n  show errors "), "only what comes near: {near}");
         let all = text(unknown(&Line::new("")));
         assert!(all.starts_with("Unknown command. Please enter one of the following commands only:\n  clear counters"));
     }

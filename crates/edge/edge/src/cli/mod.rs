@@ -19,6 +19,7 @@ mod sessions;
 mod show;
 mod socket;
 mod table;
+mod variable;
 
 pub use reply::{Reply, Severity};
 pub use serve::{End, Host, Options, serve};

@@ -37,6 +37,8 @@ pub enum Reply {
     Text(String),
     /// A sentence, without its line break.
     Said(Severity, String),
+    /// A sentence that HAProxy leaves without its line break.
+    Unended(Severity, String),
     /// Every session that is asked for.
     ShowSessions(Sessions),
     /// The end of a session.

@@ -71,8 +71,10 @@ fn write_state(out: &mut String, proxy: &ProxyView, server: &ServerView) {
     let (forced, server_forced) = (u8::from(proxy.id_forced), u8::from(server.id_forced));
     let host = server.host_name.as_deref().unwrap_or("-");
     let _ = write!(out, "{forced} {server_forced} {host} {} - 0 ", server.place.port());
-    let check = server.check_place.as_ref();
-    let _ = writeln!(out, "{} {} - 0", check.map_or(0, Place::port), check.map_or_else(|| "-".to_owned(), Place::ip));
+    let (check, agent) = (server.check_place.as_ref(), server.agent_place.as_ref());
+    let ip = |place: Option<&Place>| place.map_or_else(|| "-".to_owned(), Place::ip);
+    let port = |place: Option<&Place>| place.map_or(0, Place::port);
+    let _ = writeln!(out, "{} {} {} {}", port(check), ip(check), ip(agent), port(agent));
 }
 
 fn check_state(server: &ServerView) -> u32 {
@@ -91,7 +93,7 @@ fn check_state(server: &ServerView) -> u32 {
     .sum()
 }
 
-/// `show servers conn`. How the idle connections spread over the workers is not told.
+/// `show servers conn`. How the idle connections spread over several workers is not told.
 pub(super) fn connections(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply {
     let snapshot = match backends(context, line) {
         Ok(snapshot) => snapshot,
@@ -105,9 +107,10 @@ pub(super) fn connections(_: &mut Session, context: &Context<'_>, line: &Line) -
     for proxy in &snapshot.proxies {
         for server in &proxy.servers {
             let (farm, used, idle) = (&server.farm, server.used, server.idle);
+            let of_worker = if snapshot.process.workers == 1 { format!(" {idle}") } else { String::new() };
             let _ = writeln!(
                 out,
-                "{}/{} {}/{} {} {} - {} {} {} {} 0 {idle} {} {idle}",
+                "{}/{} {}/{} {} {} - {} {} {} {} 0 {idle} {} {idle}{of_worker}",
                 proxy.name,
                 farm.name,
                 proxy.id,

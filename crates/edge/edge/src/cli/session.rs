@@ -82,6 +82,11 @@ impl Session {
         self.timeout
     }
 
+    /// Whether commands that are still tried out may be given.
+    pub(super) fn is_experimental(&self) -> bool {
+        self.experimental
+    }
+
     pub(super) fn level(&self) -> CliLevel {
         self.level
     }
@@ -103,14 +108,19 @@ impl Session {
     pub(super) fn render(&self, reply: &Reply) -> String {
         match reply {
             Reply::Text(text) => text.clone(),
-            Reply::Said(severity, text) => match self.severity {
-                SeverityOutput::None => format!("{text}\n"),
-                SeverityOutput::Number => format!("[{}]: {text}\n", *severity as u8),
-                SeverityOutput::Name => format!("[{}]: {text}\n", severity.name()),
-            },
+            Reply::Said(severity, text) => self.said(*severity, text) + "\n",
+            Reply::Unended(severity, text) => self.said(*severity, text),
             Reply::Done | Reply::ShowSessions(_) | Reply::ShutSession(_) | Reply::SendSockets | Reply::Quit => {
                 String::new()
             }
+        }
+    }
+
+    fn said(&self, severity: Severity, text: &str) -> String {
+        match self.severity {
+            SeverityOutput::None => text.to_owned(),
+            SeverityOutput::Number => format!("[{}]: {text}", severity as u8),
+            SeverityOutput::Name => format!("[{}]: {text}", severity.name()),
         }
     }
 

@@ -8,7 +8,7 @@ use super::{
     reply::Reply,
     server_state,
     session::{self, Context, Session},
-    sessions, show,
+    sessions, show, variable,
 };
 
 /// A command.
@@ -111,6 +111,7 @@ pub const COMMANDS: &[Command] = &[
     with(&["experimental-mode"], ADMIN, "", "", session::mode),
     with(&["expert-mode"], ADMIN, "", "", session::mode),
     with(&["get", "weight"], USER, "get weight <bk>/<srv>", "tell the weight of a server", admin::get_weight),
+    with(&["get", "var"], OPERATOR, "get var <name>", "tell a variable of the process", variable::tell),
     with(&["help"], USER, "", "", help::help),
     with(&["operator"], OPERATOR, "operator", "go down to the level operator", session::lower),
     with(&["prompt"], USER, "", "", session::prompt),
@@ -163,6 +164,13 @@ pub const COMMANDS: &[Command] = &[
         "set timeout cli <delay>",
         "change the time to the next command",
         session::set_timeout,
+    ),
+    with(
+        &["set", "var"],
+        OPERATOR,
+        "set var <name> [fmt|expr] {<fmt>|<expr>}",
+        "set a variable of the process (in experimental mode)",
+        variable::set,
     ),
     with(
         &["set", "weight"],
@@ -246,7 +254,6 @@ pub const COMMANDS: &[Command] = &[
     not_yet(&["enable", "dynamic-cookie", "backend"]),
     not_yet(&["get", "acl"]),
     not_yet(&["get", "map"]),
-    not_yet(&["get", "var"]),
     not_yet(&["httpclient"]),
     not_yet(&["new", "ssl"]),
     not_yet(&["prepare", "acl"]),
@@ -256,7 +263,6 @@ pub const COMMANDS: &[Command] = &[
     not_yet(&["set", "profiling"]),
     not_yet(&["set", "ssl"]),
     not_yet(&["set", "table"]),
-    not_yet(&["set", "var"]),
     not_yet(&["show", "acl"]),
     not_yet(&["show", "cache"]),
     not_yet(&["show", "events"]),

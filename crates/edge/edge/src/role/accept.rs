@@ -1,6 +1,11 @@
 //! A worker's main task: takes configurations, accepts connections, drains.
 
-use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use runtime::{Accepted, AcceptorHandle, AcceptorSeed, Peer, WorkerContext};
 use tokio::{sync::oneshot, task::spawn_local};
@@ -11,7 +16,7 @@ use super::listeners::Owner;
 use crate::{
     checks::{self, CheckBoard},
     cli::{AskSessions, SessionView},
-    live::{Instance, ListenerOrder, LiveProxy, Shared},
+    live::{Instance, ListenerOrder, LiveProxy, Process, Shared},
     logs::{Outputs, WorkerLog},
     net::Stream,
     registry::Order,
@@ -246,7 +251,6 @@ fn into_stream(stream: runtime::Stream) -> std::io::Result<Stream> {
 /// Waits until `maxconn` of the process, the frontend and the listener allow one more connection. Those that come
 /// meanwhile wait in the kernel's queue.
 async fn wait_for_room(frontend: &LiveProxy, bind: usize, listener_limit: u64) {
-    use std::sync::atomic::Ordering::Relaxed;
     let process = &frontend.process;
     loop {
         let full = |now: u64, limit: u64| limit > 0 && now >= limit;
@@ -256,6 +260,7 @@ async fn wait_for_room(frontend: &LiveProxy, bind: usize, listener_limit: u64) {
         let crowded = full(side.sessions.value(), u64::from(frontend.maxconn.load(Relaxed)))
             || full(process.connections.value(), u64::from(process.maxconn.load(Relaxed)))
             || full(listener, listener_limit)
+            || too_fast(process)
             || rate_limit > 0
                 && full(
                     crate::rates::per_second(process, side, |traffic| traffic.sessions.value(), &side.session_rate)
@@ -270,6 +275,22 @@ async fn wait_for_room(frontend: &LiveProxy, bind: usize, listener_limit: u64) {
         let _ = tokio::time::timeout(ROOM_TIME, process.room.notified()).await;
         process.waiting_listeners.fetch_sub(1, Relaxed);
     }
+}
+
+/// Whether connections or sessions of the whole process come as fast as they may.
+fn too_fast(process: &Process) -> bool {
+    let now = || process.milliseconds(std::time::Instant::now());
+    let connections = || process.traffic.sum(|part| part.connections.value());
+    // A connection of the process is a session of some frontend: both are counted at the same place.
+    [
+        (&process.connection_rate_limit, &process.rates.connections),
+        (&process.session_rate_limit, &process.rates.connections),
+    ]
+    .into_iter()
+    .any(|(limit, rate)| {
+        let limit = u64::from(limit.load(Relaxed));
+        limit > 0 && rate.rate(connections(), now()) >= limit
+    })
 }
 
 async fn accept_commands(worker: Rc<Worker>, instance: Arc<Instance>, index: usize, mut acceptor: runtime::Acceptor) {

@@ -76,9 +76,9 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
         connections_total,
         requests_total,
         connection_rate: RateView::of(&process.rates.connections, connections_total, now_ms),
-        connection_rate_limit: global.maxconnrate,
+        connection_rate_limit: process.connection_rate_limit.load(Relaxed),
         session_rate: RateView::of(&process.rates.sessions, sessions, now_ms),
-        session_rate_limit: global.maxsessrate,
+        session_rate_limit: process.session_rate_limit.load(Relaxed),
         request_rate: RateView::of(&process.rates.requests, requests_total, now_ms),
         bytes_out,
         bytes_spliced: traffic.sum(|part| part.bytes_spliced.value()),
@@ -237,11 +237,12 @@ fn server_view(proxy: &LiveProxy, server: &LiveServer, http: bool, now_ms: u64, 
     let totals = Totals::of(&side.traffic);
     let config = &server.config;
     let idle = server.idle.value();
-    let check_place = match (&config.check_address, config.check_port) {
+    let place = |address: Option<&ServerAddress>, port: Option<u16>| match (address, port) {
         (Some(ServerAddress::Ip(ip)), port) => Some(Place::Inet((*ip, port.unwrap_or(0)).into())),
         (_, Some(port)) => Some(Place::Port(port)),
         (_, None) => None,
     };
+    let check = server.check_place();
     Some(ServerView {
         farm,
         state,
@@ -263,7 +264,9 @@ fn server_view(proxy: &LiveProxy, server: &LiveServer, http: bool, now_ms: u64, 
             Target::Unix(path) | Target::Abstract(path) => Place::Unix(path),
         },
         host_name: config.fqdn.clone(),
-        check_place,
+        check_place: place(check.address.as_ref(), check.port),
+        // There are no agent checks, but as in HAProxy what the configuration says of checks goes for them too.
+        agent_place: place(config.check_address.as_ref(), config.check_port),
         cookie: config.cookie.as_deref().map(|cookie| String::from_utf8_lossy(cookie).into_owned()),
         totals,
     })

@@ -119,6 +119,15 @@ pub enum ProcessChange {
     SessionRate(u32),
 }
 
+/// A variable, as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariableView {
+    /// Its type.
+    pub kind: &'static str,
+    /// Its value as text, if it has such a form.
+    pub text: Option<Vec<u8>>,
+}
+
 /// Why a change was not made, in HAProxy's words, without a line break.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -175,6 +184,15 @@ pub trait Control {
 
     /// Forgets the greatest values, or all counts.
     fn clear_counters(&self, all: bool);
+
+    /// A variable of the process.
+    fn variable(&self, name: &str) -> Option<VariableView>;
+
+    /// Sets a variable of the process to what an expression or a format makes.
+    ///
+    /// # Errors
+    /// What is wrong with the name or the text.
+    fn set_variable(&self, name: &str, is_format: bool, text: &str) -> Result<(), Refusal>;
 
     /// Environment variables as the configuration sees them.
     fn environment(&self) -> Vec<(String, String)>;

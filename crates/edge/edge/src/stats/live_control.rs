@@ -2,21 +2,26 @@
 
 use std::{
     net::IpAddr,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
     time::Instant,
 };
 
 use balance::{OperationalState, ServerId, WeightChange};
+use haproxycfg::model::ServerAddress;
 
 use super::{
     clear,
     collect::{self, hard_maxconn},
     control::{
-        Control, FrontendChange, Health, PortChange, ProcessChange, ProxyName, Refusal, ServerChange, ServerRef, moved,
+        Control, FrontendChange, Health, PortChange, ProcessChange, ProxyName, Refusal, ServerChange, ServerRef,
+        VariableView, moved,
     },
     view::{Detail, ProcessView, Product, Snapshot},
 };
-use crate::live::{Instance, ListenerOrder, LiveProxy, LiveServer, Shared, Target};
+use crate::{
+    live::{Instance, ListenerOrder, LiveProxy, LiveServer, Shared, Target},
+    variables,
+};
 
 /// The running edge, held on to in the instance of the moment.
 #[derive(Debug)]
@@ -108,8 +113,19 @@ impl Control for LiveControl<'_> {
                 proxy.with_farm(|farm| farm.set_resolved(id, now_ms));
                 return Ok(Some(said));
             }
-            ServerChange::CheckAddress { .. } => {
-                return Err(Refusal::new("changing the address or port of checks at run time is not supported yet"));
+            ServerChange::CheckAddress { ip, port } => {
+                let checked = proxy.farm().server_stats(id, now_ms).is_some_and(|stats| stats.check_enabled);
+                if !checked {
+                    return Err(Refusal::new("health checks are not enabled on this server"));
+                }
+                let mut place = live.check_place.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(ip) = ip {
+                    place.address = Some(ServerAddress::Ip(ip));
+                }
+                if let Some(port) = port {
+                    // As in HAProxy, 0 is the server's own port.
+                    place.port = Some(port).filter(|port| *port > 0);
+                }
             }
             ServerChange::HostName(_) => {
                 return Err(Refusal::new("set server <b>/<s> fqdn failed because no resolution is configured."));
@@ -151,14 +167,29 @@ impl Control for LiveControl<'_> {
                 self.shared.process.room.notify_waiters();
                 Ok(())
             }
-            ProcessChange::ConnectionRate(_) | ProcessChange::SessionRate(_) => {
-                Err(Refusal::new("Rate limits of the process cannot be changed at run time yet."))
+            ProcessChange::ConnectionRate(limit) => {
+                self.shared.process.connection_rate_limit.store(limit, Relaxed);
+                Ok(())
+            }
+            ProcessChange::SessionRate(limit) => {
+                self.shared.process.session_rate_limit.store(limit, Relaxed);
+                Ok(())
             }
         }
     }
 
     fn clear_counters(&self, all: bool) {
         clear::clear(&self.instance, all);
+    }
+
+    fn variable(&self, name: &str) -> Option<VariableView> {
+        let value = variables::find(&self.shared.process, name)?;
+        Some(VariableView { kind: value.kind().name(), text: value.into_text().map(|text| text.to_vec()) })
+    }
+
+    fn set_variable(&self, name: &str, is_format: bool, text: &str) -> Result<(), Refusal> {
+        variables::set_by_command(&self.instance.config, &self.shared.process, name, is_format, text)
+            .map_err(Refusal::new)
     }
 
     fn environment(&self) -> Vec<(String, String)> {
@@ -181,11 +212,8 @@ fn force_health(
         Health::Stopping => OperationalState::Stopping,
         Health::Down => OperationalState::Stopped,
     };
-    if proxy.with_farm(|farm| farm.force_health(id, state, now_ms)) {
-        Ok(())
-    } else {
-        Err(Refusal::new("health checks are not enabled on this server."))
-    }
+    let known = proxy.with_farm(|farm| farm.force_health(id, state, now_ms));
+    if known { Ok(()) } else { Err(Refusal::new("No such server.")) }
 }
 
 /// Moves a server; what there is to say about it.

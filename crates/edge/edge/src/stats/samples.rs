@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use balance::{CheckConfig, CheckReport, CheckStatus, Farm, FarmConfig, ServerConfig, ServerId};
 
 use super::{
-    control::{Control, FrontendChange, ProcessChange, ProxyName, Refusal, ServerChange, ServerRef},
+    control::{Control, FrontendChange, ProcessChange, ProxyName, Refusal, ServerChange, ServerRef, VariableView},
     view::{
         BackendView, Detail, FrontendView, Level, ListenerState, ListenerView, Place, ProcessView, ProxyView, RateView,
         ServerView, Snapshot, Time, Times, Totals,
@@ -79,6 +79,7 @@ fn servers(farm: &Farm<()>) -> Vec<ServerView> {
         place: Place::Inet(SocketAddr::from(([127, 0, 0, 1], 8_080 + u16::try_from(id.index()).unwrap()))),
         host_name: None,
         check_place: None,
+        agent_place: None,
         cookie: (id.index() == 0).then(|| "a".to_owned()),
     };
     farm.servers().map(view).collect()
@@ -260,6 +261,15 @@ impl Control for FakeControl {
 
     fn clear_counters(&self, all: bool) {
         self.note(format!("clear {all}"));
+    }
+
+    fn variable(&self, name: &str) -> Option<VariableView> {
+        (name == "proc.a").then(|| VariableView { kind: "str", text: Some(b"x\ty".to_vec()) })
+    }
+
+    fn set_variable(&self, name: &str, is_format: bool, text: &str) -> Result<(), Refusal> {
+        self.note(format!("{name} {is_format} {text}"));
+        Ok(())
     }
 
     fn environment(&self) -> Vec<(String, String)> {

@@ -446,6 +446,8 @@ pub struct ServerView {
     pub host_name: Option<String>,
     /// Port and address of its checks, when they are not the server's.
     pub check_place: Option<Place>,
+    /// Port and address of agent checks, when they are not the server's.
+    pub agent_place: Option<Place>,
     /// Its cookie.
     pub cookie: Option<String>,
 }
