@@ -129,7 +129,10 @@ fn processor_ticks(pid: u32) -> u64 {
 #[test]
 fn out_of_descriptors_it_waits_and_recovers() {
     let (origin, front) = (Origin::named("ok"), free_address());
-    let config = format!("global\n nbthread 1\n{DEFAULTS}listen site\n bind {front}\n server s1 {}\n", origin.address);
+    let config = format!(
+        "global\n nbthread 1\n no strict-limits\n maxconn 1000\n{DEFAULTS}listen site\n bind {front}\n server s1 {}\n",
+        origin.address
+    );
     let edge = start_by_shell("ulimit -n 60;", &config);
     let mut clients: Vec<Wire> = (0..100).map(|_| Wire::connect(front)).collect();
     edge.wait_output("Please check 'ulimit-n'");
@@ -156,7 +159,7 @@ fn out_of_descriptors_it_waits_and_recovers() {
 fn without_descriptors_for_servers_clients_are_told() {
     let (origin, front) = (Origin::named("ok"), free_address());
     let config = format!(
-        "global\n nbthread 1\n{DEFAULTS} retries 0\nlisten site\n bind {front}\n server s1 {}\n",
+        "global\n nbthread 1\n no strict-limits\n maxconn 1000\n{DEFAULTS} retries 0\nlisten site\n bind {front}\n server s1 {}\n",
         origin.address
     );
     let edge = start_by_shell("ulimit -n 60;", &config);
@@ -166,6 +169,52 @@ fn without_descriptors_for_servers_clients_are_told() {
     assert_eq!(clients[0].get("/").status(), 503);
     clients.truncate(5);
     wait_until("there are descriptors again", || clients[0].get("/").status() == 200);
+}
+
+#[test]
+fn without_maxconn_there_are_as_many_connections_as_descriptors_are_for() {
+    let (origin, front, folder) = (Origin::named("ok"), free_address(), Folder::new());
+    let stats = folder.0.join("stats");
+    let config = format!(
+        "global\n nbthread 1\n stats socket {} level admin\n{DEFAULTS} http-reuse never\nlisten site\n bind {front}\n server s1 {}\n",
+        stats.display(),
+        origin.address
+    );
+    let edge = start_by_shell("ulimit -n 100;", &config);
+    let info = ask_socket(&stats, "show info");
+    let maxconn: usize = info.lines().find_map(|line| line.strip_prefix("Maxconn: ")).unwrap().parse().unwrap();
+    assert!((20..=45).contains(&maxconn), "{maxconn}");
+    // Those who come too many wait in the kernel, and nobody is told that there is no descriptor.
+    let mut clients: Vec<Wire> = (0..80).map(|_| Wire::connect(front)).collect();
+    for client in &mut clients {
+        client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    }
+    for client in &mut clients {
+        assert_eq!(client.answer().text(), "ok");
+    }
+    assert!(!edge.output().contains("ulimit"), "{}", edge.output());
+}
+
+#[test]
+fn more_connections_than_descriptors_are_refused_as_haproxy_does() {
+    let folder = Folder::new();
+    let path = folder.file(
+        "haproxy.cfg",
+        format!("global\n nbthread 1\n maxconn 1000\n{DEFAULTS}listen site\n bind {}\n", free_address()),
+    );
+    let start = |program: &str| {
+        let script = format!("ulimit -n 60; exec {program} -db -f {}", path.display());
+        let output = std::process::Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        let said = text.lines().find_map(|line| line.split_once("Cannot raise FD limit to "));
+        (output.status.code(), said.unwrap_or_else(|| panic!("{text}")).1.split_once(", ").unwrap().1.to_owned())
+    };
+    let ours = start(&format!("{} haproxy", env!("CARGO_BIN_EXE_tidegate")));
+    assert_eq!(ours, (Some(1), "limit is 60.".to_owned()));
+    // Who may raise limits has nothing to compare.
+    if Path::new("/usr/sbin/haproxy").exists() {
+        assert_eq!(start("/usr/sbin/haproxy"), ours);
+    }
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl Assembly<'_> {
             .map(|(proxy, index)| (Arc::clone(&proxy.name), ProxyIndex(index)))
             .collect::<HashMap<_, _>>();
         let log_targets = LogTargets::new(&config.global.logs, None, self.identity, self.outputs);
-        self.process.maxconn.store(config.global.maxconn.unwrap_or(0), Relaxed);
+        self.process.maxconn.store(collect::hard_maxconn(&config), Relaxed);
         self.process.connection_rate_limit.store(config.global.maxconnrate, Relaxed);
         self.process.session_rate_limit.store(config.global.maxsessrate, Relaxed);
         variables::set_global(&config, self.process);

@@ -1,11 +1,12 @@
 //! The edge as a role of the runtime: configuration in, workers that serve it out.
 //!
-//! The master checks a configuration with [`EdgeRole::check`] and ships everything it read, as one bundle, to the worker
-//! process; the worker reads the same bytes again and makes an instance of them. A reload makes a second instance while
+//! A process of its own checks a configuration with [`EdgeRole::check`]; the master ships everything it read, as one bundle,
+//! to the worker process; the worker reads the same bytes again and makes an instance of them. A reload makes a second instance while
 //! the first serves, hands it to every worker thread, and only then closes what is no longer listened on.
 
 mod accept;
 mod files;
+pub(crate) mod limits;
 mod listeners;
 mod payload;
 mod service;
@@ -145,12 +146,14 @@ impl Role for EdgeRole {
                     .to_owned(),
             );
         }
-        Ok(Plan {
-            listeners: listeners::specs(&config)?,
-            workers: worker_count(&config),
-            settings: settings(&config)?,
-            blob: payload.to_bytes(),
-        })
+        let workers = worker_count(&config);
+        let mut settings = settings(&config)?;
+        match limits::raise(&config, workers) {
+            Ok(raised) => settings.descriptors_max = settings.descriptors_max.or(raised),
+            Err(text) if config.global.strict_limits => return Err(text),
+            Err(text) => runtime::log::print(runtime::log::Level::Warning, &text),
+        }
+        Ok(Plan { listeners: listeners::specs(&config)?, workers, settings, blob: payload.to_bytes() })
     }
 
     fn open(&mut self, first: &Load) -> Result<EdgeService, String> {

@@ -15,12 +15,8 @@ use crate::{
     counters::Traffic,
     live::{Instance, LiveListener, LiveProxy, LiveServer, Shared, Side, Target},
     net::Splice,
+    role::{limits, worker_count},
 };
-
-/// Descriptors that are not for connections: listeners, logs, pipes, files.
-const DESCRIPTORS_RESERVED: u64 = 100;
-/// Connections of the process when neither the configuration nor the limit on descriptors says anything.
-const CONNECTIONS_HARD_MAX: u32 = 1 << 20;
 
 /// Takes everything of the proxies that are wanted, disabled ones left out.
 #[must_use]
@@ -102,9 +98,8 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
 /// each connection.
 #[must_use]
 pub fn hard_maxconn(config: &Config) -> u32 {
-    let by_descriptors = descriptors_max().saturating_sub(DESCRIPTORS_RESERVED) / 2;
-    let limit = u32::try_from(by_descriptors).unwrap_or(u32::MAX).clamp(1, CONNECTIONS_HARD_MAX);
-    config.global.maxconn.unwrap_or(limit)
+    let by_descriptors = || limits::connections(config, worker_count(config), descriptors_max());
+    config.global.maxconn.unwrap_or_else(by_descriptors)
 }
 
 fn descriptors_max() -> u64 {
