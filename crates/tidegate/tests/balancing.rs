@@ -356,3 +356,24 @@ listen webfarm
     assert_eq!(row.split(',').nth(17), Some("UP"), "{row}");
     assert!(row.split(',').nth(7).unwrap().parse::<u32>().unwrap() >= 3, "{row}");
 }
+
+/// A client that asks one thing after the other, on connections of both workers: what one worker has just served must not
+/// count as running on the other.
+#[test]
+fn least_connections_serve_one_client_on_two_workers_evenly() {
+    let servers = ["1", "2", "3"].map(Origin::named);
+    for start in [Edge::start_haproxy, |config: &str| Some(Edge::start(config))] {
+        let front = free_address();
+        let lines: String =
+            servers.iter().zip(1..).map(|(server, number)| format!(" server s{number} {}\n", server.address)).collect();
+        let config = format!("global\n nbthread 2\n{DEFAULTS}listen web\n bind {front}\n balance leastconn\n{lines}");
+        let Some(_edge) = start(&config) else { continue };
+        let mut clients: Vec<Wire> = (0..8).map(|_| Wire::connect(front)).collect();
+        let mut shares = HashMap::<String, u32>::new();
+        for turn in 0..1_200 {
+            *shares.entry(clients[turn % 8].get("/").text()).or_default() += 1;
+        }
+        // The order is not promised, by HAProxy neither: now and then a slot is given back late.
+        assert!(shares.len() == 3 && shares.values().all(|share| (360..=440).contains(share)), "{shares:?}");
+    }
+}

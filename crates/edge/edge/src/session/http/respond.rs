@@ -363,6 +363,11 @@ impl Session {
         let mut progress = None;
         let mut since = transaction.timeline.response.unwrap_or_else(|| worker.now());
         let mut uploading = !(up.is_received() && up.approved() == 0);
+        // NOTE: before the client can read its answer, or its next request, on another worker, would be balanced as if
+        // this one were still running.
+        if down.is_received() && !uploading {
+            upstream.slot = None;
+        }
         poll_fn(|context| {
             handle.listen(context);
             if handle.order() == Order::Abort {
