@@ -415,6 +415,108 @@ const CASES: &[Case] = &[
         },
         expected: r#"CLIENT [DATE] site site/<NOSRV> N/-1/-1/-1/N 401 250 - - LR-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
     },
+    Case {
+        name: "http-restrict-req-hdr-names delete",
+        lines: "option http-restrict-req-hdr-names delete\n http-request set-header x-before %[req.hdr_cnt(x_y)]\n http-response set-header x-seen \"%[var(txn.n)]\"\n http-request set-var(txn.n) req.hdr_cnt(x_y)\n server s1 SERVER",
+        play: |front| {
+            Wire::connect(front).ask("GET / HTTP/1.1\r\nHost: a\r\nX_Y: 1\r\nX-Z: 2\r\n\r\n");
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 54 - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "http-restrict-req-hdr-names reject",
+        lines: "option http-restrict-req-hdr-names reject\n server s1 SERVER",
+        play: |front| {
+            assert_eq!(Wire::connect(front).ask("GET / HTTP/1.1\r\nHost: a\r\nX_Y: 1\r\nX-Z: 2\r\n\r\n").status(), 403);
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/-1/-1/-1/N 403 192 - - PR-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "tune.http.logurilen",
+        lines: "GLOBAL tune.http.logurilen 20\nserver s1 SERVER",
+        play: |front| {
+            assert_eq!(get(front, "/a-path-that-is-longer-than-that"), 200);
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 54 - - ---- 1/1/0/0/0 0/0 "GET /a-path-that-is-""#,
+    },
+    Case {
+        name: "redir",
+        lines: "server s1 SERVER redir http://other",
+        play: |front| {
+            let answer = Wire::connect(front).get("/a?b");
+            assert_eq!((answer.status(), answer.field("location")), (302, Some("http://other/a?b")));
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/-1/-1/N 302 112 - - LC-- 1/1/0/0/0 0/0 "GET /a?b HTTP/1.1""#,
+    },
+    Case {
+        name: "redir: POST goes to the server",
+        lines: "server s1 SERVER redir http://other",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            assert_eq!(client.ask("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").text(), "hello");
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 54 - - ---- 1/1/0/0/0 0/0 "POST / HTTP/1.1""#,
+    },
+    Case {
+        name: "h1-case-adjust",
+        lines: "GLOBAL h1-case-adjust content-length CoNtEnT-LeNgTh\noption h1-case-adjust-bogus-client\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            let head = client.head().unwrap();
+            assert!(head.contains("\r\nCoNtEnT-LeNgTh: 5\r\n"), "{head}");
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 N - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "http-use-proxy-header",
+        lines: "option http-use-proxy-header\n http-request auth",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            let answer = client.ask("GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!((answer.status(), answer.field("proxy-authenticate")), (407, Some("Basic realm=\"site\"")));
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/-1/-1/-1/N 407 251 - - LR-- 1/1/0/0/0 0/0 "GET http://a/ HTTP/1.1""#,
+    },
+    Case {
+        name: "an absolute URI alone makes no proxy",
+        lines: "http-request auth",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            assert_eq!(client.ask("GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n").status(), 401);
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/-1/-1/-1/N 401 249 - - LR-- 1/1/0/0/0 0/0 "GET http://a/ HTTP/1.1""#,
+    },
+    Case {
+        name: "prefer-last-server",
+        lines: "option prefer-last-server\n http-reuse never\n balance roundrobin\n http-response set-header x-server %s\n server s1 SERVER\n server s2 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            let mut ask = || client.get("/").field("x-server").unwrap().to_owned();
+            assert_eq!([ask(), ask(), ask()], ["s1"; 3]);
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 54 - - ---- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "independent-streams",
+        lines: "mode tcp\n option tcplog\n option independent-streams\n timeout client 300ms\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET /trickle HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(client.read_to_end().len(), 160);
+        },
+        expected: "CLIENT [DATE] site site/s1 N/N/N 160 cD 1/1/0/0/0 0/0",
+    },
+    Case {
+        name: "without independent-streams",
+        lines: "mode tcp\n option tcplog\n timeout client 300ms\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET /trickle HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(client.read_to_end().len(), 160);
+        },
+        expected: "CLIENT [DATE] site site/s1 N/N/N 160 -- 1/1/0/0/0 0/0",
+    },
 ];
 
 #[test]

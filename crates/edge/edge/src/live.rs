@@ -97,6 +97,8 @@ pub struct Process {
     pub variables: Arc<sample::ProcessVariables>,
     /// Name of the machine.
     pub hostname: String,
+    /// Connections to the stats sockets.
+    pub commands: Gauge,
     /// Told when a connection has ended while listeners wait for room.
     pub room: Notify,
     /// Listeners that wait for room.
@@ -136,6 +138,7 @@ impl Process {
             runtimes: Mutex::default(),
             resolutions_failed: AtomicU64::new(0),
             variables: Arc::default(),
+            commands: Gauge::default(),
             room: Notify::new(),
             waiting_listeners: AtomicU32::new(0),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),

@@ -88,6 +88,8 @@ pub struct TunnelSetup<'a> {
     pub splice_min: u64,
     /// `tune.pipesize`.
     pub pipe_size: usize,
+    /// Whether the client's and the server's time runs on while bytes go to them (`option independent-streams`).
+    pub independent: (bool, bool),
     /// Who may end it.
     pub handle: &'a Handle,
     /// Whose sessions may be told to end.
@@ -177,6 +179,7 @@ pub async fn run(
     let mut up = Direction::new(from_client);
     let mut down = Direction::new(from_server);
     let mut client_first = None;
+    let mut late = None;
     let mut activity = Activity::new(Instant::now());
     let mut deadline = Deadline::default();
     let shut_mark = setup.server.shut_mark();
@@ -211,10 +214,25 @@ pub async fn run(
             return Poll::Ready(TunnelEnd::Closed { client_first: client_first.unwrap_or(true) });
         }
         activity.note(up.moved, down.moved);
+        let now = Instant::now;
+        let expired = |limit: Option<Duration>, since: Instant| limit.is_some_and(|limit| now() >= since + limit);
+        // A direction that has been silent for too long ends on its own: the other one goes on.
+        if setup.independent.0 && !up.ended && expired(setup.timeouts.client, activity.up) {
+            up.ended = true;
+            late = Some(TunnelEnd::ClientTimeout);
+            context.waker().wake_by_ref();
+        }
+        if setup.independent.1 && !down.ended && expired(setup.timeouts.server, activity.down) {
+            down.ended = true;
+            late = Some(TunnelEnd::ServerTimeout);
+            context.waker().wake_by_ref();
+        }
         let half_closed = up.ended || down.ended;
         let limit = |usual: Option<Duration>, fin: Option<Duration>| if half_closed { fin.or(usual) } else { usual };
-        let client_at = limit(setup.timeouts.client, setup.timeouts.client_fin).map(|limit| activity.last + limit);
-        let server_at = limit(setup.timeouts.server, setup.timeouts.server_fin).map(|limit| activity.last + limit);
+        let client_at = limit(setup.timeouts.client, setup.timeouts.client_fin)
+            .map(|limit| activity.of_client(setup.independent.0 && !up.ended) + limit);
+        let server_at = limit(setup.timeouts.server, setup.timeouts.server_fin)
+            .map(|limit| activity.of_server(setup.independent.1 && !down.ended) + limit);
         deadline.set(match (client_at, server_at) {
             (Some(client), Some(server)) => Some(client.min(server)),
             (client, server) => client.or(server),
@@ -232,6 +250,12 @@ pub async fn run(
         })
     })
     .await;
+    // Who was silent first is to blame, however the other direction ended.
+    let end = match (late, end) {
+        (_, killed @ TunnelEnd::Killed(_)) => killed,
+        (Some(late), _) => late,
+        (None, end) => end,
+    };
     setup.pool.discard(&mut up.buffer);
     setup.pool.discard(&mut down.buffer);
     TunnelReport { end, bytes_up: up.moved, bytes_down: down.moved, bytes_spliced: up.spliced + down.spliced }
@@ -239,19 +263,37 @@ pub async fn run(
 
 #[derive(Debug)]
 struct Activity {
-    last: Instant,
+    up: Instant,
+    down: Instant,
     moved: (u64, u64),
 }
 
 impl Activity {
     fn new(now: Instant) -> Self {
-        Self { last: now, moved: (0, 0) }
+        Self { up: now, down: now, moved: (0, 0) }
     }
 
     fn note(&mut self, up: u64, down: u64) {
-        if self.moved != (up, down) {
-            self.moved = (up, down);
-            self.last = Instant::now();
+        if self.moved == (up, down) {
+            return;
         }
+        let now = Instant::now();
+        if self.moved.0 != up {
+            self.up = now;
+        }
+        if self.moved.1 != down {
+            self.down = now;
+        }
+        self.moved = (up, down);
+    }
+
+    /// When the client did something last: what it takes counts as well, unless directions are independent.
+    fn of_client(&self, independent: bool) -> Instant {
+        if independent { self.up } else { self.up.max(self.down) }
+    }
+
+    /// The same of the server.
+    fn of_server(&self, independent: bool) -> Instant {
+        if independent { self.down } else { self.up.max(self.down) }
     }
 }

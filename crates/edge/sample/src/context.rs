@@ -204,6 +204,8 @@ pub struct Body<'a> {
 /// A request's head, and its body as far as it is buffered.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
+    /// Whether the client takes this for its proxy, so that its credentials stand in `Proxy-Authorization`.
+    pub to_proxy: bool,
     /// The method as written.
     pub method: &'a [u8],
     /// The target as written: a path, a complete address or `*`.

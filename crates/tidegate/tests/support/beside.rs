@@ -8,7 +8,8 @@ use super::{Edge, LogServer, Origin, free_address, ok};
 /// One way of using a proxy, named by what is special about it.
 pub struct Case {
     pub name: &'static str,
-    /// Lines of the `listen` section; `SERVER` stands for the server's address, `PORT` for its port.
+    /// Lines of the `listen` section; `SERVER` stands for the server's address, `PORT` for its port. Lines that begin with
+    /// `GLOBAL` go to the `global` section.
     pub lines: &'static str,
     pub play: fn(SocketAddr),
     /// The log line of it, with numbers that change replaced; empty when nothing is logged.
@@ -50,6 +51,15 @@ fn server() -> Origin {
                     thread::sleep(Duration::from_millis(800));
                     return;
                 }
+                "/trickle" => {
+                    for _ in 0..40 {
+                        if !wire.try_send("drop") {
+                            return;
+                        }
+                        thread::sleep(Duration::from_millis(20));
+                    }
+                    return;
+                }
                 "/half" => {
                     wire.try_send("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhello");
                     return;
@@ -69,10 +79,14 @@ fn server() -> Origin {
 }
 
 fn config(case: &Case, front: SocketAddr, log: &LogServer, server: &Origin) -> String {
+    let (global, lines): (Vec<&str>, Vec<&str>) =
+        case.lines.split('\n').partition(|line| line.trim_start().starts_with("GLOBAL "));
+    let global: String = global.iter().map(|line| line.replacen("GLOBAL", "", 1) + "\n").collect();
+    let lines = lines.join("\n");
     format!(
-        "global\n log {} local0\n nbthread 1\ndefaults\n log global\n mode http\n option httplog\n timeout client 5s\n timeout server 5s\n timeout connect 1s\nlisten site\n bind {front}\n {}\n",
+        "global\n log {} local0\n nbthread 1\n{global}defaults\n log global\n mode http\n option httplog\n timeout client 5s\n timeout server 5s\n timeout connect 1s\nlisten site\n bind {front}\n {}\n",
         log.address,
-        case.lines.replace("SERVER", &server.address.to_string()).replace("PORT", &server.address.port().to_string()),
+        lines.replace("SERVER", &server.address.to_string()).replace("PORT", &server.address.port().to_string()),
     )
 }
 

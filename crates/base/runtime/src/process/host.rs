@@ -18,6 +18,7 @@ pub(crate) struct Host<S> {
     /// What the service listens on.
     listeners: Vec<ListenSpec>,
     hard_stop_after: Option<Duration>,
+    grace: Option<Duration>,
     /// Sockets that came since the last load.
     received: Vec<SocketKey>,
     /// The end of what accepts for the configuration that is served.
@@ -39,7 +40,15 @@ pub(crate) fn make_load(table: &SocketTable, header: &PlanHeader, blob: Vec<u8>)
 
 impl<S: Service> Host<S> {
     pub(crate) fn new(service: S, table: SocketTable) -> Self {
-        Self { service, table, listeners: Vec::new(), hard_stop_after: None, received: Vec::new(), last_use: None }
+        Self {
+            service,
+            table,
+            listeners: Vec::new(),
+            hard_stop_after: None,
+            grace: None,
+            received: Vec::new(),
+            last_use: None,
+        }
     }
 
     pub(crate) fn table(&self) -> &SocketTable {
@@ -74,6 +83,7 @@ impl<S: Service> Host<S> {
         if result.is_ok() {
             self.listeners = header.listeners;
             self.hard_stop_after = header.settings.hard_stop_after;
+            self.grace = header.settings.grace;
             if let Some(former) = self.last_use.replace(last_use)
                 && tokio::time::timeout(STOP_MAX, former.wait()).await.is_err()
             {
@@ -91,6 +101,12 @@ impl<S: Service> Host<S> {
     /// Lets the service finish, but not longer than `hard-stop-after`. Calls `closed` when nothing is accepted any
     /// more. Returns the exit code.
     pub(crate) async fn drain(&mut self, reason: DrainReason, closed: impl FnOnce()) -> i32 {
+        if reason == DrainReason::Stop
+            && let Some(grace) = self.grace
+        {
+            // Whoever sends the traffic shall notice in peace.
+            tokio::time::sleep(grace).await;
+        }
         if reason != DrainReason::Replaced {
             let all = self.table.keys();
             self.table.set_retired(&all, true);

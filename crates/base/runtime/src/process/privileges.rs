@@ -30,7 +30,10 @@ fn find(table: &str, name: &str, field: usize) -> Option<u32> {
 
 /// Makes the process what the settings say. To be called once, while there is one thread.
 pub(crate) fn apply(settings: &ProcessSettings) -> Result<(), String> {
-    set_descriptor_limit(settings.descriptors_max)?;
+    match set_descriptor_limit(settings.descriptors_max) {
+        Err(text) if settings.lax_limits => crate::log::warning!("{text}"),
+        result => result?,
+    }
     let changes = settings.uid.is_some() || settings.gid.is_some() || settings.groups.is_some();
     if changes && thread_count() > 1 {
         return Err("cannot change user or group: other threads are running already".to_owned());

@@ -77,7 +77,7 @@ pub struct Plan {
     pub settings: ProcessSettings,
 }
 
-/// What the worker process is to be. All but `hard_stop_after` take effect when a worker process starts, not at a
+/// What the worker process is to be. All but `hard_stop_after` and `grace` take effect when a worker process starts, not at a
 /// reload.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -92,10 +92,15 @@ pub struct ProcessSettings {
     pub chroot: Option<PathBuf>,
     /// Descriptors that may be open (`ulimit-n`). `None`: as many as the hard limit allows.
     pub descriptors_max: Option<u64>,
+    /// Whether a limit of descriptors that the system does not grant is a reason to go on all the same
+    /// (`no strict-limits`).
+    pub lax_limits: bool,
     /// Whether the process may dump core though its user changed (`set-dumpable`).
     pub dumpable: bool,
     /// How long a drain may last (`hard-stop-after`). `None`: for ever.
     pub hard_stop_after: Option<Duration>,
+    /// How long connections are still accepted once the service is to end (`grace`).
+    pub grace: Option<Duration>,
 }
 
 /// A configuration to serve by.

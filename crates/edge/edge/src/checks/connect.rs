@@ -143,7 +143,7 @@ async fn connect_tcp(proxy: &LiveProxy, server: &LiveServer, address: SocketAddr
     let socket =
         Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP)).map_err(|error| at_once(&error))?;
     let options = ConnectOptions {
-        keepalive: settings.options.srvtcpka,
+        keepalive: settings.options.srvtcpka.then_some(settings.server_keepalive),
         user_timeout: server.config.tcp_user_timeout,
         receive_buffer: tune.rcvbuf_server,
         send_buffer: tune.sndbuf_server,

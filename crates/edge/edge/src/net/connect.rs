@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr, os::fd::AsFd, time::Duration};
 
-use haproxycfg::model::SourceAddress;
+use haproxycfg::model::{SourceAddress, TcpKeepalive};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -16,8 +16,10 @@ pub struct ConnectOptions<'a> {
     pub source: Option<&'a SourceAddress>,
     /// The client, for `usesrc client|clientip`.
     pub client: Option<SocketAddr>,
-    /// `option srvtcpka`.
-    pub keepalive: bool,
+    /// `option srvtcpka`, and how it probes.
+    pub keepalive: Option<TcpKeepalive>,
+    /// `option nolinger`.
+    pub no_linger: bool,
     /// `tcp-ut`.
     pub user_timeout: Option<Duration>,
     /// `tune.rcvbuf.server`; 0 is the system's.
@@ -89,8 +91,11 @@ async fn settle(
 }
 
 pub(crate) fn apply(socket: &Socket, options: ConnectOptions<'_>) -> io::Result<()> {
-    if options.keepalive {
-        socket.set_keepalive(true)?;
+    if let Some(keepalive) = options.keepalive {
+        set_keepalive(socket, keepalive)?;
+    }
+    if options.no_linger {
+        socket.set_linger(Some(Duration::ZERO))?;
     }
     if let Some(timeout) = options.user_timeout {
         socket.set_tcp_user_timeout(Some(timeout))?;
@@ -108,6 +113,22 @@ pub(crate) fn apply(socket: &Socket, options: ConnectOptions<'_>) -> io::Result<
         socket.set_mark(mark)?;
     }
     Ok(())
+}
+
+/// Probes the other end as configured, as the system does where nothing is said.
+pub(crate) fn set_keepalive(socket: &Socket, keepalive: TcpKeepalive) -> io::Result<()> {
+    socket.set_keepalive(true)?;
+    let mut probes = socket2::TcpKeepalive::new();
+    if let Some(count) = keepalive.count {
+        probes = probes.with_retries(count);
+    }
+    if let Some(idle) = keepalive.idle {
+        probes = probes.with_time(idle);
+    }
+    if let Some(interval) = keepalive.interval {
+        probes = probes.with_interval(interval);
+    }
+    socket.set_tcp_keepalive(&probes)
 }
 
 pub(crate) fn bind_source(socket: &Socket, source: &SourceAddress, client: Option<SocketAddr>) -> io::Result<()> {
@@ -144,4 +165,23 @@ pub(crate) fn bind_source(socket: &Socket, source: &SourceAddress, client: Optio
         }
     }
     Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_prepared_as_configured() {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let (idle, interval) = (Some(Duration::from_secs(70)), Some(Duration::from_secs(11)));
+        let keepalive = TcpKeepalive { count: Some(7), idle, interval };
+        let options = ConnectOptions { keepalive: Some(keepalive), no_linger: true, ..ConnectOptions::default() };
+        apply(&socket, options).unwrap();
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.linger().unwrap(), Some(Duration::ZERO));
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(70));
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(11));
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 7);
+    }
 }

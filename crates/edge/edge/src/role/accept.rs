@@ -1,7 +1,6 @@
 //! A worker's main task: takes configurations, accepts connections, drains.
 
 use std::{
-    cell::RefCell,
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
@@ -26,6 +25,8 @@ use crate::{
 
 /// How often idle server connections are looked after.
 const SWEEP_TIME: Duration = Duration::from_secs(1);
+/// `stats maxconn`, unless it says otherwise.
+const STATS_CONNECTIONS_DEFAULT: u64 = 10;
 /// A listener that waits for room looks again after this time at the latest.
 const ROOM_TIME: Duration = Duration::from_millis(100);
 
@@ -294,16 +295,23 @@ fn too_fast(process: &Process) -> bool {
 }
 
 async fn accept_commands(worker: Rc<Worker>, instance: Arc<Instance>, index: usize, mut acceptor: runtime::Acceptor) {
-    let Some(level) = instance.config.global.stats_sockets.get(index).map(|socket| socket.level) else { return };
-    let tasks: Rc<RefCell<usize>> = Rc::default();
-    while let Some(Accepted { stream, guard, .. }) = acceptor.accept().await {
+    let global = &instance.config.global;
+    let Some(level) = global.stats_sockets.get(index).map(|socket| socket.level) else { return };
+    let most = global.stats_maxconn.map_or(STATS_CONNECTIONS_DEFAULT, u64::from);
+    let process = Arc::clone(&worker.shared.process);
+    loop {
+        // Those that come meanwhile wait in the kernel's queue.
+        while process.commands.value() >= most {
+            tokio::time::sleep(ROOM_TIME).await;
+        }
+        let Some(Accepted { stream, guard, .. }) = acceptor.accept().await else { return };
         let Ok(stream) = into_stream(stream) else { continue };
         let shared = Arc::clone(&worker.shared);
-        let tasks = Rc::clone(&tasks);
-        *tasks.borrow_mut() += 1;
+        process.commands.increment();
+        let process = Arc::clone(&process);
         spawn_local(async move {
             crate::cli::serve_socket(shared, stream, level).await;
-            *tasks.borrow_mut() -= 1;
+            process.commands.decrement();
             drop(guard);
         });
     }

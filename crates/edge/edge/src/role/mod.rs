@@ -121,8 +121,10 @@ fn settings(config: &Config) -> Result<ProcessSettings, String> {
         groups: None,
         chroot: global.chroot.as_ref().map(Into::into),
         descriptors_max: global.ulimit_n,
+        lax_limits: !global.strict_limits,
         dumpable: global.set_dumpable,
         hard_stop_after: global.hard_stop_after,
+        grace: global.grace,
     })
 }
 

@@ -163,6 +163,7 @@ impl Context for Transaction {
             headers: &self.request.headers,
             body: Body { bytes: &self.body, complete: self.body_complete, announced: self.body_announced },
             first: self.first_request,
+            to_proxy: self.asks_proxy(),
         })
     }
 

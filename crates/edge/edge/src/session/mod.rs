@@ -31,7 +31,7 @@ use std::{
     sync::Arc,
 };
 
-use haproxycfg::model::Mode;
+use haproxycfg::model::{Mode, Proxy, Tune};
 
 use self::{context::wall_clock, tcp::TcpVerdict, transaction::ClientSide};
 pub use self::{heads::SpareHeads, transaction::Transaction, wire::Wire};
@@ -64,9 +64,15 @@ pub async fn serve(
     }
     session.traffic().sessions.increment();
     session.idle_since = session.worker.now();
-    match session.side.frontend.settings().mode {
+    let settings = session.side.frontend.settings();
+    let not_to_linger = settings.options.nolinger.then(|| Rc::clone(&session.side.stream));
+    match settings.mode {
         Mode::Http => http::serve(session).await,
         Mode::Tcp => Box::pin(tcp::serve(session)).await,
+    }
+    if let Some(stream) = not_to_linger {
+        // Who has read everything sees an end; the reset of `nolinger` comes behind it.
+        stream.shut_write();
     }
     drop(counted);
 }
@@ -83,9 +89,7 @@ fn begin(
 ) -> Option<(Box<http::Session>, bool)> {
     let settings = frontend.settings();
     let stream = Rc::new(stream);
-    if settings.options.clitcpka {
-        let _ = socket2::SockRef::from(&*stream).set_keepalive(true);
-    }
+    prepare_socket(&stream, settings, &instance.config.global.tune);
     let id = instance.process.next_stream_id.load(std::sync::atomic::Ordering::Relaxed);
     let accepted = worker.now();
     let client = Wire::new(Rc::clone(&stream), worker.buffers.clone());
@@ -157,6 +161,23 @@ fn may_go_on(session: &http::Session) -> bool {
         }
     }
     false
+}
+
+/// What the configuration says about the socket of a client. What the system does not allow is left as it is.
+fn prepare_socket(stream: &Stream, settings: &Proxy, tune: &Tune) {
+    let socket = socket2::SockRef::from(stream);
+    if settings.options.clitcpka {
+        let _ = crate::net::connect::set_keepalive(&socket, settings.client_keepalive);
+    }
+    if settings.options.nolinger {
+        let _ = socket.set_linger(Some(std::time::Duration::ZERO));
+    }
+    if tune.rcvbuf_client > 0 {
+        let _ = socket.set_recv_buffer_size(tune.rcvbuf_client);
+    }
+    if tune.sndbuf_client > 0 {
+        let _ = socket.set_send_buffer_size(tune.sndbuf_client);
+    }
 }
 
 /// `tune.vars.*-max-size`; 0 is no limit.

@@ -59,10 +59,20 @@ fn configured(transaction: &Transaction, status: u16) -> Option<ErrorReply> {
         .or_else(|| of(transaction.frontend_settings()))
 }
 
+/// What the built-in pages call a status.
+fn reason(status: u16) -> &'static str {
+    match status {
+        400 => "Bad request",
+        407 => "Unauthorized",
+        _ => reason_phrase(status),
+    }
+}
+
 fn built_in(response: &mut ResponseHead, status: u16) -> Arc<[u8]> {
-    let body =
-        format!("<html><body><h1>{status} {}</h1>\n{}\n</body></html>\n", reason_phrase(status), sentence(status));
+    let reason = reason(status);
+    let body = format!("<html><body><h1>{status} {reason}</h1>\n{}\n</body></html>\n", sentence(status));
     response.start(Version::Http11, status);
+    response.set_reason(reason.as_bytes());
     if status == 400 || status == 408 {
         response.headers.add(b"connection", b"close");
     }
@@ -150,10 +160,20 @@ pub fn redirect(transaction: &mut Transaction, code: u16, location: &[u8], set_c
     }
 }
 
+/// Puts the redirect of a server's `redir` into the transaction's response.
+pub fn server_redirect(transaction: &mut Transaction, location: &[u8]) {
+    let response = &mut transaction.response;
+    response.start(Version::Http11, 302);
+    response.headers.add(b"cache-control", b"no-cache");
+    response.headers.add(b"connection", b"close");
+    content(response, 0);
+    response.headers.add(b"location", location);
+}
+
 /// Puts the demand for credentials into the transaction's response and returns its body.
 pub fn unauthorized(transaction: &mut Transaction, realm: &[u8]) -> Arc<[u8]> {
-    // A client that speaks to a proxy (absolute form) is asked for that proxy's credentials.
-    let to_proxy = transaction.request.target_parts().form == http::TargetForm::Absolute;
+    // A client that speaks to a proxy is asked for that proxy's credentials.
+    let to_proxy = transaction.asks_proxy();
     let (status, field) = if to_proxy { (407, "proxy-authenticate") } else { (401, "www-authenticate") };
     let body = error_page(transaction, status);
     let realm: Vec<u8> = realm.iter().copied().filter(|byte| !matches!(byte, b'"' | b'\\')).collect();

@@ -254,6 +254,10 @@ async fn connect_and_tunnel(
         },
         splice_min: session.instance.config.global.tune.splice_min,
         pipe_size: session.instance.config.global.tune.pipesize,
+        independent: (
+            session.side.frontend.settings().options.independent_streams,
+            backend.settings().options.independent_streams,
+        ),
         handle: &session.registered.handle,
         server: &server,
     };

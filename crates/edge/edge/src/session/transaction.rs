@@ -503,6 +503,13 @@ impl Transaction {
         }
     }
 
+    /// Whether the client takes this for its proxy (`option http-use-proxy-header`): it names a whole URI.
+    #[must_use]
+    pub fn asks_proxy(&self) -> bool {
+        self.frontend_settings().options.http_use_proxy_header
+            && !matches!(self.request.target().first(), Some(b'/' | b'*'))
+    }
+
     /// Whether the request, as far as it was parsed, must have no body in its response.
     #[must_use]
     pub fn is_head(&self) -> bool {

@@ -70,6 +70,8 @@ pub enum Unreachable {
     Refused(io::Error),
     /// The last attempt took too long.
     ConnectTimeout,
+    /// The client is to ask the server itself (`redir`).
+    Elsewhere,
 }
 
 /// What is asked of the balancer.
@@ -184,6 +186,9 @@ pub async fn reach<'a>(
         transaction.server = Some(Arc::clone(&server));
         server.side.traffic.of(worker.index).sessions.increment();
         watch.handle.goes_to(proxy, &server);
+        if is_http && server.config.redir.is_some() && matches!(transaction.request.method(), b"GET" | b"HEAD") {
+            return Err(Unreachable::Elsewhere);
+        }
         if is_http && let Some(connection) = idle_connection(worker, transaction, proxy, &server, attempts) {
             server.side.traffic.of(worker.index).reuses.increment();
             proxy.backend.traffic.of(worker.index).reuses.increment();
@@ -508,7 +513,8 @@ async fn open(
     let options = ConnectOptions {
         source: server.config.source.as_ref().or(settings.source.as_ref()),
         client: transaction.client.source.get(),
-        keepalive: settings.options.srvtcpka,
+        keepalive: settings.options.srvtcpka.then_some(settings.server_keepalive),
+        no_linger: settings.options.nolinger,
         user_timeout: server.config.tcp_user_timeout,
         receive_buffer: tune.rcvbuf_server,
         send_buffer: tune.sndbuf_server,

@@ -11,7 +11,7 @@ pub struct Tune {
     pub maxrewrite: usize,
     /// `tune.http.maxhdr`: fields.
     pub http_maxhdr: usize,
-    /// `tune.http.logurilen`: bytes.
+    /// `tune.http.logurilen`: bytes. Of the 1,024 that it is unless it says otherwise, one is for an end.
     pub http_logurilen: usize,
     /// `tune.http.cookielen`: bytes.
     pub http_cookielen: usize,
@@ -49,7 +49,7 @@ impl Default for Tune {
             bufsize: 16_384,
             maxrewrite: 1_024,
             http_maxhdr: 101,
-            http_logurilen: 1_024,
+            http_logurilen: 1_023,
             http_cookielen: 63,
             maxaccept: 64,
             pipesize: 0,

@@ -72,7 +72,8 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     Keyword::new(Group::Stats, "show-modules", "", "4.2")
         .sections(Sections::ALL)
         .doc("Shows further columns on the page.", "stats show-modules")
-        .line(|scope, line| flag(scope, line, |stats| stats.show_modules = true)),
+        .line(|scope, line| flag(scope, line, |_| {}))
+        .without_effect("there are no columns of modules"),
     Keyword::new(Group::Stats, "show-node", "[ <name> ]", "4.2")
         .sections(Sections::ALL)
         .doc("Shows the node's name on the page, the one of 'global' by default.", "stats show-node edge-1")

@@ -114,7 +114,8 @@ pub const KEYWORDS: &[Keyword] = &[
         .not_yet("network namespaces are not supported"),
     word("nice", "<-1024..1024>")
         .doc("Priority of connections of this socket.", "bind :80 nice 100")
-        .bind(bind::numeric),
+        .bind(bind::numeric)
+        .without_effect("connections of a worker take turns"),
     tls("no-ca-names", "", "Does not announce CAs to clients.", "bind :443 ssl crt site.pem no-ca-names"),
     tls("no-sslv3", "", "No SSL 3.0.", "bind :443 ssl crt site.pem no-sslv3"),
     tls("no-tls-tickets", "", "No TLS session tickets.", "bind :443 ssl crt site.pem no-tls-tickets"),

@@ -71,7 +71,10 @@ pub const KEYWORDS: &[Keyword] = &[
     global("expose-experimental-directives", "")
         .doc("Allows keywords that HAProxy calls experimental.", "expose-experimental-directives")
         .harmless("no keyword here is hidden as experimental"),
-    global("external-check", "").doc("Allows checks by external programs.", "external-check").line(global::switch),
+    global("external-check", "")
+        .doc("Allows checks by external programs.", "external-check")
+        .line(global::switch)
+        .without_effect("checks by external programs are refused, so nothing is allowed by it"),
     global("fd-hard-limit", "<number>")
         .doc("Most descriptors that the automatic limit may be.", "fd-hard-limit 50000")
         .harmless("the limit of descriptors is that of ulimit-n, or the system's"),
@@ -350,10 +353,12 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(tune::number),
     tune("tune.idle-pool.shared", "{ on | off }")
         .doc("Workers may use each other's idle connections to servers.", "tune.idle-pool.shared on")
-        .line(tune::idle_pool_shared),
+        .line(tune::idle_pool_shared)
+        .without_effect("each worker keeps the idle connections that it opened"),
     tune("tune.idletimer", "<time>")
         .doc("Time without data after which a stream is idle.", "tune.idletimer 1s")
-        .line(tune::idletimer),
+        .line(tune::idletimer)
+        .without_effect("nothing depends on how long a stream was idle"),
     tune("tune.listener.multi-queue", "{ on | off }")
         .doc("Spreads accepted connections over threads.", "tune.listener.multi-queue on")
         .harmless("the 'accept' word of a bind line chooses how connections are spread"),
@@ -391,10 +396,12 @@ pub const KEYWORDS: &[Keyword] = &[
             "Share of descriptors above which idle connections to servers are closed rather than kept.",
             "tune.pool-high-fd-ratio 25",
         )
-        .line(tune::pool_fd_ratio),
+        .line(tune::pool_fd_ratio)
+        .without_effect("idle connections to servers are bounded by pool-max-conn alone"),
     tune("tune.pool-low-fd-ratio", "<percent>")
         .doc("Share of descriptors above which idle connections to servers are not kept.", "tune.pool-low-fd-ratio 20")
-        .line(tune::pool_fd_ratio),
+        .line(tune::pool_fd_ratio)
+        .without_effect("idle connections to servers are bounded by pool-max-conn alone"),
     tune("tune.quic.backend.max-idle-timeou", "<time>")
         .doc(
             "Idle time of QUIC connections to servers (HAProxy 2.6 spells it so).",
@@ -473,7 +480,8 @@ pub const KEYWORDS: &[Keyword] = &[
         .harmless(TLS),
     tune("tune.vars.check-max-size", "<bytes>")
         .doc("Memory of the variables of a check.", "tune.vars.check-max-size 1024")
-        .line(tune::vars_max_size),
+        .line(tune::vars_max_size)
+        .without_effect("variables of a check live no longer than the check"),
     tune("tune.vars.global-max-size", "<bytes>")
         .doc("Memory of all variables.", "tune.vars.global-max-size 10485760")
         .line(tune::vars_max_size),

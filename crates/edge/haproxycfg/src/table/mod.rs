@@ -287,6 +287,13 @@ impl Keyword {
 
     /// Without effect; `why` continues "has no effect: ".
     #[must_use]
+    pub const fn without_effect(mut self, why: &'static str) -> Self {
+        self.support = Support::Harmless(why);
+        self
+    }
+
+    /// Read without its arguments being looked at, and has no effect.
+    #[must_use]
     pub const fn harmless(mut self, why: &'static str) -> Self {
         self.support = Support::Harmless(why);
         self.parse = Parse::Nothing;

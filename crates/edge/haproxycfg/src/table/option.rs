@@ -33,9 +33,12 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("All backup servers share the load rather than the first one.", "option allbackups"),
     switch("checkcache", BACKEND).doc("Blocks responses that set a cookie and could be cached.", "option checkcache"),
     switch("clitcpka", FRONTEND).doc("TCP keep-alive toward clients.", "option clitcpka"),
-    switch("contstats", FRONTEND).doc("Counts bytes while they pass rather than at the end.", "option contstats"),
+    switch("contstats", FRONTEND)
+        .doc("Counts bytes while they pass rather than at the end.", "option contstats")
+        .without_effect("what passes is counted when its transfer ends"),
     switch("disable-h2-upgrade", FRONTEND)
-        .doc("A connection that begins with HTTP/2's preface stays HTTP/1.", "option disable-h2-upgrade"),
+        .doc("A connection that begins with HTTP/2's preface stays HTTP/1.", "option disable-h2-upgrade")
+        .without_effect("HTTP/2 is not there yet, so nothing is upgraded to it"),
     word("forwardfor", "[ except <network> ] [ header <name> ] [ if-none ]", ALL)
         .doc("Adds the client's address to requests in X-Forwarded-For.", "option forwardfor except 127.0.0.0/8")
         .line(option::forwarded),
@@ -114,16 +117,24 @@ pub const KEYWORDS: &[Keyword] = &[
         .negatable()
         .line(option::redispatch),
     switch("socket-stats", FRONTEND).doc("Statistics for each listening socket.", "option socket-stats"),
-    switch("splice-auto", ALL).doc("Splices where it is likely to help.", "option splice-auto"),
-    switch("splice-request", ALL).doc("Splices requests.", "option splice-request"),
-    switch("splice-response", ALL).doc("Splices responses.", "option splice-response"),
+    switch("splice-auto", ALL)
+        .doc("Splices where it is likely to help.", "option splice-auto")
+        .without_effect("large bodies are always spliced; tune.splice.min says from when on"),
+    switch("splice-request", ALL)
+        .doc("Splices requests.", "option splice-request")
+        .without_effect("large bodies are always spliced; tune.splice.min says from when on"),
+    switch("splice-response", ALL)
+        .doc("Splices responses.", "option splice-response")
+        .without_effect("large bodies are always spliced; tune.splice.min says from when on"),
     switch("srvtcpka", BACKEND).doc("TCP keep-alive toward servers.", "option srvtcpka"),
     word("tcp-smart-accept", "", FRONTEND)
         .doc("Sends no empty acknowledgement of a request; the default in HTTP mode.", "option tcp-smart-accept")
         .negatable()
-        .line(option::smart_accept),
+        .line(option::smart_accept)
+        .without_effect("the system delays acknowledgements as it sees fit"),
     switch("tcp-smart-connect", BACKEND)
-        .doc("Sends the first data with the acknowledgement of a server's connection.", "option tcp-smart-connect"),
+        .doc("Sends the first data with the acknowledgement of a server's connection.", "option tcp-smart-connect")
+        .without_effect("the system delays acknowledgements as it sees fit"),
     word("tcpka", "", ALL).doc("TCP keep-alive on both sides.", "option tcpka").line(option::tcpka),
     switch("transparent", BACKEND).doc("Connects to the address that the client connected to.", "option transparent"),
 ];

@@ -64,7 +64,8 @@ fn scheme(value: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn credentials<'a>(request: &Request<'a>) -> Option<Credentials<'a>> {
-    let value = super::header::elements(request.headers.first_known(HeaderId::Authorization)?).next()?;
+    let field = if request.to_proxy { HeaderId::ProxyAuthorization } else { HeaderId::Authorization };
+    let value = super::header::elements(request.headers.first_known(field)?).next()?;
     let (scheme, data) = scheme(value)?;
     if scheme.eq_ignore_ascii_case(b"bearer") {
         return Some(Credentials::Bearer(data));

@@ -190,6 +190,7 @@ impl Context for Stream {
 
     fn request(&self) -> Option<Request<'_>> {
         self.has_request.then(|| Request {
+            to_proxy: false,
             method: self.method.as_bytes(),
             uri: self.uri.as_bytes(),
             version: self.version,

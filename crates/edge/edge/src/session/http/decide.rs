@@ -2,8 +2,8 @@
 
 use std::{future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc, task::Poll, time::Duration};
 
-use balance::UriOptions;
-use haproxycfg::model::{Algorithm, Proxy, Redirect};
+use balance::{Forced, ServerId, UriOptions};
+use haproxycfg::model::{Algorithm, Proxy, Redirect, RestrictNames};
 use http::{BodyLength, ChunkedDecoder};
 use sample::{Context, Direction};
 
@@ -120,6 +120,11 @@ impl Session {
                 }
                 verdict => return Some(Box::pin(self.execute(transaction, settings, verdict)).await),
             }
+        }
+        if !restrict_names(&mut transaction.request.headers, settings.options.restrict_request_header_names) {
+            self.count_denied_request(transaction);
+            transaction.terminate(b'P', b'R');
+            return Some(Box::pin(self.answer_error(transaction, 403)).await);
         }
         if let Some(stats) = &settings.stats
             && crate::stats::page::matches(&stats.uri, transaction.request.target())
@@ -291,6 +296,23 @@ impl Session {
         .await
     }
 
+    /// `option prefer-last-server`: the server to which this client still holds a connection of its own, where the
+    /// algorithm leaves a choice.
+    fn last_server(&self, backend: &LiveProxy) -> Option<Forced> {
+        let settings = backend.settings();
+        let kept = self.kept.as_ref().filter(|_| settings.options.prefer_last_server)?;
+        let live = backend.server(kept.server.index).filter(|live| live.key == kept.server.key)?;
+        let server = ServerId::new(live.index.0 as usize);
+        let farm = backend.farm();
+        if farm.config().algorithm.is_hash() || !farm.is_usable(server) || kept.is_stale() {
+            return None;
+        }
+        let limit = farm.server_config(server).map_or(0, |config| config.maxconn);
+        let has_room = limit == 0 || farm.served(server) < limit;
+        let waits = settings.max_keep_alive_queue.is_none_or(|most| farm.server_queued(server) < most);
+        (has_room || waits).then_some(Forced { server, even_if_down: false })
+    }
+
     /// What the balancer is asked: the hash key, persistence, `use-server`.
     async fn wanted(&mut self, transaction: &mut Transaction, backend: &Arc<LiveProxy>, body: BodyLength) -> Wanted {
         let settings = backend.settings();
@@ -302,7 +324,7 @@ impl Session {
             Box::pin(self.buffer_body(transaction, body, time, 0)).await;
         }
         let key = hash_key(transaction, backend, transaction.client.source.get());
-        let forced = persistence::server_of_request(transaction, backend);
+        let forced = persistence::server_of_request(transaction, backend).or_else(|| self.last_server(backend));
         Wanted { key, forced, avoid: None }
     }
 }
@@ -343,6 +365,19 @@ impl Peeked {
         transaction.body = self.bytes;
         transaction.body_complete = self.complete;
         transaction.body_announced = self.announced;
+    }
+}
+
+/// `option http-restrict-req-hdr-names`; false when the request is to be denied.
+fn restrict_names(headers: &mut http::Headers, how: RestrictNames) -> bool {
+    let is_plain = |name: &[u8]| name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
+    match how {
+        RestrictNames::Preserve => true,
+        RestrictNames::Reject => headers.iter().all(|(name, _)| is_plain(name)),
+        RestrictNames::Delete => {
+            headers.retain(|name, _| is_plain(name));
+            true
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use balance::{Failure, Observation};
 use haproxycfg::model::ConnectionMode;
 use http::{BodyLength, Limits, Parsed, ResponseParser};
 
-use super::{Next, Session, decide::Decision, limits};
+use super::{Next, Session, decide::Decision, limits, respond::adjust_case};
 use crate::{
     live::LiveProxy,
     net::Deadline,
@@ -254,6 +254,10 @@ impl Session {
         let close: &[(&[u8], &[u8])] = &[(b"connection", b"close")];
         let wire = &mut upstream.connection.wire;
         self.worker.heads.lend_output(&mut wire.output);
+        let adjust = &self.instance.config.global.h1_case_adjust;
+        if !adjust.is_empty() && settings.options.h1_case_adjust_bogus_server {
+            adjust_case(&mut transaction.request.headers, adjust);
+        }
         transaction.request.write_with(&mut wire.output, if closes { close } else { &[] });
         upstream.connection.requests += 1;
         if transaction.resent {

@@ -216,6 +216,8 @@ impl Session {
         let deadline = &mut self.deadline;
         let first = self.first;
         let mut leaving = false;
+        // `option idle-close-on-response`: a stop ends connections with their next response, not before.
+        let stays = self.side.frontend.settings().options.idle_close_on_response;
         let ready = poll_fn(|context| {
             handle.listen(context);
             if handle.order() == Order::Abort {
@@ -225,7 +227,7 @@ impl Session {
                 client.readable = true;
                 return Poll::Ready(true);
             }
-            if !first && !leaving && (worker.draining.get() || handle.order() == Order::Finish) {
+            if !first && !leaving && !stays && (worker.draining.get() || handle.order() == Order::Finish) {
                 if at_most.is_some() {
                     return Poll::Ready(false);
                 }

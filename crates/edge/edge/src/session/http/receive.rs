@@ -79,6 +79,9 @@ impl Session {
         request_line.extend_from_slice(request.target());
         request_line.push(b' ');
         request_line.extend_from_slice(request.version_bytes());
+        // The method stays: more than the log asks for it.
+        let most = self.instance.config.global.tune.http_logurilen;
+        request_line.truncate(most.max(transaction.method_len));
         let handle = &self.registered.handle;
         handle.requests.set(handle.requests.get() + 1);
         self.worker.traffic().requests.increment();

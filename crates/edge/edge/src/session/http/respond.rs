@@ -1,6 +1,6 @@
 //! Sending a response to the client: a server's, or one that the edge makes.
 
-use std::{future::poll_fn, rc::Rc, sync::Arc, task::Poll, time::Duration};
+use std::{collections::BTreeMap, future::poll_fn, rc::Rc, sync::Arc, task::Poll, time::Duration};
 
 use haproxycfg::model::{ConnectionMode, HttpReuse, Proxy, Redirect, Reply, ReplyBody};
 use http::{BodyLength, Headers, Method, response_body_length};
@@ -339,6 +339,14 @@ impl Session {
             false if response_is_old => &[],
             false => &[(b"connection", b"close")],
         };
+        let adjust = &self.instance.config.global.h1_case_adjust;
+        if !adjust.is_empty() && self.side.frontend.settings().options.h1_case_adjust_bogus_client {
+            for (name, value) in connection {
+                transaction.response.headers.add(name, value);
+            }
+            adjust_case(&mut transaction.response.headers, adjust);
+            return transaction.response.write_to(&mut self.client.output);
+        }
         transaction.response.write_with(&mut self.client.output, connection);
     }
 
@@ -450,7 +458,9 @@ impl Session {
             return;
         }
         if connection.private || backend.settings().http_reuse == HttpReuse::Never {
-            self.kept = Some(connection);
+            if self.side.frontend.settings().max_session_srv_conns > 0 {
+                self.kept = Some(connection);
+            }
         } else {
             self.worker.servers.borrow_mut().give(connection);
         }
@@ -483,6 +493,10 @@ impl Session {
             },
             splice_min: self.instance.config.global.tune.splice_min,
             pipe_size: self.instance.config.global.tune.pipesize,
+            independent: (
+                frontend.settings().options.independent_streams,
+                backend.settings().options.independent_streams,
+            ),
             handle: &self.registered.handle,
             server: &server,
         };
@@ -634,6 +648,14 @@ impl Session {
                 Next::Close
             }
             Unreachable::Killed => Next::Close,
+            Unreachable::Elsewhere => {
+                let server = transaction.server.as_ref();
+                let prefix = server.and_then(|server| server.config.redir.as_deref()).unwrap_or_default();
+                let prefix = if prefix == b"/" { b"" } else { prefix };
+                let location = [prefix, transaction.request.path_and_query()].concat();
+                reply::server_redirect(transaction, &location);
+                self.answer(transaction, b"").await
+            }
             _ => self.answer_error(transaction, 503).await,
         }
     }
@@ -647,6 +669,13 @@ impl Session {
         headers.write_to(&mut self.client.output);
         self.client.output.extend_from_slice(b"\r\n");
         let _ = self.flush().await;
+    }
+}
+
+/// Gives names the case that `h1-case-adjust` wants, for peers that do not know that it means nothing.
+pub(super) fn adjust_case(headers: &mut Headers, names: &BTreeMap<String, String>) {
+    for (name, wanted) in names {
+        headers.rename(name.as_bytes(), wanted.as_bytes());
     }
 }
 

@@ -134,7 +134,7 @@ fn wrongly_accepted(directory: &Directory, cases: &[Case]) -> Vec<String> {
 
 /// What only this parser warns of: where HAProxy is silent, and the line is of no use or has no effect here.
 const OWN_WARNINGS: [&str; 4] = [
-    "'set-nice' has no effect",
+    "' has no effect: ",
     "'dynamic' needs a secret",
     "sends no request in its checks",
     // HAProxy does not look at rules that are inherited.
