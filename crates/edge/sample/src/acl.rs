@@ -1,7 +1,7 @@
 //! Access control lists: named tests on samples.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::acl_keyword;
 use crate::arguments::Argument;
@@ -88,21 +88,42 @@ impl Test {
 pub struct Acl {
     name: Box<str>,
     test: Test,
-    next: OnceLock<Box<Acl>>,
+    next: OnceLock<Arc<Acl>>,
+    /// What kinds of tests there are; kept by the first of a name for all of them.
+    kinds: Mutex<Vec<Kind>>,
+}
+
+/// Where tests can hold and what they read: the same for most tests of a name.
+#[derive(Clone, Debug)]
+struct Kind {
+    places: Places,
+    sources: Sources,
+    /// The word of the first such test.
+    keyword: Box<str>,
 }
 
 impl Acl {
     fn new(name: &str, test: Test) -> Self {
-        Acl { name: name.into(), test, next: OnceLock::new() }
+        Acl { name: name.into(), test, next: OnceLock::new(), kinds: Mutex::default() }
     }
 
-    /// The same tests under the same name, which grow apart from now on.
-    fn fork(&self) -> Self {
-        let fork = Acl::new(&self.name, self.test.clone());
-        for test in self.tests().skip(1) {
-            fork.append(Acl::new(&self.name, test.clone()));
+    /// The first of its name.
+    fn first(name: &str, test: Test) -> Self {
+        let acl = Acl::new(name, test);
+        acl.count(&acl.test);
+        acl
+    }
+
+    fn kinds(&self) -> MutexGuard<'_, Vec<Kind>> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, test: &Test) {
+        let (places, sources) = (test.expression.places(), test.expression.sources());
+        let mut kinds = self.kinds();
+        if !kinds.iter().any(|kind| kind.places == places && kind.sources == sources) {
+            kinds.push(Kind { places, sources, keyword: test.keyword.clone() });
         }
-        fork
     }
 
     /// The name; empty for an anonymous one.
@@ -118,15 +139,6 @@ impl Acl {
             next = acl.next.get().map(|acl| &**acl);
             Some(&acl.test)
         })
-    }
-
-    fn append(&self, acl: Acl) {
-        let mut last = self;
-        while let Some(next) = last.next.get() {
-            last = next;
-        }
-        // Only an AclSet appends, and it is borrowed mutably for that: the slot is free.
-        let _ = last.next.set(Box::new(acl));
     }
 
     /// Evaluates it.
@@ -145,31 +157,68 @@ impl Acl {
     /// Where at least one of its tests can hold.
     #[must_use]
     pub fn places(&self) -> Places {
-        self.tests().fold(Places::NONE, |places, test| places.union(test.expression.places()))
+        self.kinds().iter().fold(Places::NONE, |places, kind| places.union(kind.places))
     }
 
     /// What its tests read.
     #[must_use]
     pub fn sources(&self) -> Sources {
-        self.tests().fold(Sources::NONE, |sources, test| sources.union(test.expression.sources()))
+        self.kinds().iter().fold(Sources::NONE, |sources, kind| sources.union(kind.sources))
     }
 
     /// The word of the first test that can never hold at a place of `places`.
-    pub(crate) fn useless_keyword(&self, places: Places) -> Option<&str> {
-        self.tests().find(|test| !test.expression.places().intersects(places)).map(|test| &*test.keyword)
+    pub(crate) fn useless_keyword(&self, places: Places) -> Option<Box<str>> {
+        self.kinds().iter().find(|kind| !kind.places.intersects(places)).map(|kind| kind.keyword.clone())
+    }
+}
+
+/// NOTE: one after the other, since thousands of lines with one name would overflow the stack.
+impl Drop for Acl {
+    fn drop(&mut self) {
+        let mut next = self.next.take();
+        while let Some(mut acl) = next.and_then(Arc::into_inner) {
+            next = acl.next.take();
+        }
+    }
+}
+
+/// The lines with one name: the first, which conditions hold, and the last, to which the next one is linked.
+#[derive(Debug)]
+struct Chain {
+    first: Arc<Acl>,
+    last: Arc<Acl>,
+}
+
+impl Chain {
+    fn new(name: &str, test: Test) -> Self {
+        let first = Arc::new(Acl::first(name, test));
+        Self { last: Arc::clone(&first), first }
+    }
+
+    fn append(&mut self, test: Test) {
+        self.first.count(&test);
+        let acl = Arc::new(Acl::new(&self.first.name, test));
+        // Only a chain links its last one, and it is borrowed mutably for that: the slot is free.
+        let _ = self.last.next.set(Arc::clone(&acl));
+        self.last = acl;
+    }
+}
+
+/// The same tests under the same name, which grow apart from now on.
+impl Clone for Chain {
+    fn clone(&self) -> Self {
+        let mut fork = Self::new(&self.first.name, self.first.test.clone());
+        for test in self.first.tests().skip(1) {
+            fork.append(test.clone());
+        }
+        fork
     }
 }
 
 /// The ACLs of a proxy. A clone is independent: what is declared in one is not in the other.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct AclSet {
-    acls: HashMap<Box<str>, Arc<Acl>>,
-}
-
-impl Clone for AclSet {
-    fn clone(&self) -> Self {
-        AclSet { acls: self.acls.iter().map(|(name, acl)| (name.clone(), Arc::new(acl.fork()))).collect() }
-    }
+    acls: HashMap<Box<str>, Chain>,
 }
 
 impl AclSet {
@@ -203,11 +252,10 @@ impl AclSet {
     fn add(&mut self, name: &str, words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<(), Error> {
         let test = parse_test(words, parser)?;
         warn_of_parenthesis(name, words, parser);
-        let acl = Acl::new(name, test);
-        match self.acls.get(name) {
-            Some(first) => first.append(acl),
+        match self.acls.get_mut(name) {
+            Some(chain) => chain.append(test),
             None => {
-                self.acls.insert(name.into(), Arc::new(acl));
+                self.acls.insert(name.into(), Chain::new(name, test));
             }
         }
         Ok(())
@@ -215,8 +263,8 @@ impl AclSet {
 
     /// The ACL called `name`; a predefined one is added if there is none.
     pub(crate) fn find(&mut self, name: &str, parser: &mut ParseContext<'_>) -> Result<Arc<Acl>, Error> {
-        if let Some(acl) = self.acls.get(name) {
-            return Ok(Arc::clone(acl));
+        if let Some(chain) = self.acls.get(name) {
+            return Ok(Arc::clone(&chain.first));
         }
         let Some(predefined) = acl_keyword::PREDEFINED.iter().find(|predefined| predefined.name == name) else {
             let known = self.acls.keys().map(|name| &**name).chain(acl_keyword::PREDEFINED.iter().map(|acl| acl.name));
@@ -234,12 +282,12 @@ impl AclSet {
     pub(crate) fn anonymous(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Arc<Acl>, Error> {
         let test = parse_test(words, parser)?;
         warn_of_parenthesis("", words, parser);
-        Ok(Arc::new(Acl::new("", test)))
+        Ok(Arc::new(Acl::first("", test)))
     }
 
     /// Every ACL, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Acl> {
-        self.acls.values().map(|acl| &**acl)
+        self.acls.values().map(|chain| &*chain.first)
     }
 }
 

@@ -153,6 +153,29 @@ fn warnings() {
     }
 }
 
+/// As many lines as an exporter of blocked addresses may write.
+#[test]
+fn fifty_thousand_lines_with_one_name() {
+    const LINES: usize = 50_000;
+    let none = Files::default();
+    let mut acls = AclSet::new();
+    with_parser(&none, |parser| {
+        for number in 0..LINES {
+            acls.declare(&["blocked", "path", &format!("/{number}")], parser).unwrap();
+            if number % 5 == 0 {
+                let condition = Condition::parse(&["if", "blocked"], &mut acls, parser).unwrap();
+                assert_eq!(condition.conflict(Place::UseBackend), None);
+            }
+        }
+    });
+    let fork = acls.clone();
+    drop(acls);
+    let acl = fork.iter().next().unwrap();
+    let outcome = |path| acl.evaluate(&Stream::request(path, &[]), Options::REQUEST);
+    assert_eq!(outcome("/49999"), Outcome::Pass);
+    assert_eq!(outcome("/50000"), Outcome::Fail);
+}
+
 #[test]
 fn places_where_a_condition_cannot_hold() {
     let none = Files::default();

@@ -167,8 +167,6 @@ pub struct Proxy {
     /// `email-alert` and the like are refused by the parser and so are not here.
     /// Whether `option httpclose`, `http-server-close` or keep-alive rules connections.
     pub connection_mode: ConnectionMode,
-    /// The acls declared in the section, by name, for `show` commands: name and source text.
-    pub acl_names: Vec<String>,
 }
 
 /// How connections are kept; the last one named in the section wins.

@@ -33,10 +33,5 @@ fn acl(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     }
     scope
         .define_acl(line)
-        .map_err(|problem| around(problem, |error| format!("error detected while parsing ACL '{name}' : {error}.")))?;
-    let names = &mut scope.proxy().proxy.acl_names;
-    if !names.iter().any(|known| known == name) {
-        names.push(name.to_owned());
-    }
-    Ok(())
+        .map_err(|problem| around(problem, |error| format!("error detected while parsing ACL '{name}' : {error}.")))
 }

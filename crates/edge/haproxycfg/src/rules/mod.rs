@@ -186,8 +186,6 @@ pub(crate) fn inherit(draft: &mut ProxyDraft, defaults: &ProxyDraft) {
     rules.checks = defaults.rules.checks.for_heir();
     rules.stats_inherited = proxy.stats.is_some();
     rules.waiting_reply = None;
-    // Names of ACLs are known only in the section that declares them.
-    draft.proxy.acl_names.clear();
 }
 
 /// Resolves what belongs to no proxy, once all sections have been read.
