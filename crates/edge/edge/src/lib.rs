@@ -13,6 +13,7 @@ pub mod rates;
 pub mod registry;
 pub mod resolve;
 pub mod role;
+pub mod server_state;
 pub mod session;
 pub mod stats;
 pub mod tunnel;

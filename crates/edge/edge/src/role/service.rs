@@ -24,6 +24,7 @@ use crate::{
     live::{Instance, ListenerOrder, LiveProxy, Process, Shared, Target},
     logs::{AdminLog, Identity, Outputs},
     resolve,
+    server_state::SavedStates,
 };
 
 /// The edge in its worker process.
@@ -40,6 +41,7 @@ pub struct EdgeService {
     board: Arc<CheckBoard>,
     ways: Ways,
     resolver: Option<resolve::Watch>,
+    saved: Option<SavedStates>,
 }
 
 /// Ways to the worker threads, renewed at each load.
@@ -52,6 +54,7 @@ impl EdgeService {
     /// When the first configuration cannot be read.
     pub fn open(options: &EdgeOptions, first: &Load) -> Result<Self, String> {
         let config = Payload::from_bytes(&first.blob)?.parse().config.ok_or("the configuration is not valid")?;
+        let saved = Some(SavedStates::read(&config));
         let seed = random_seed();
         let console = options.console && (options.foreground || !config.global.daemon);
         let process = Arc::new(Process::new(first.workers, Instant::now(), SystemTime::now()));
@@ -76,6 +79,7 @@ impl EdgeService {
             board: Arc::default(),
             ways: Ways::default(),
             resolver: None,
+            saved,
         })
     }
 
@@ -200,6 +204,9 @@ impl Service for EdgeService {
             seed: self.seed,
         };
         let instance = assembly.build(config);
+        if let Some(saved) = self.saved.take() {
+            saved.apply(&instance);
+        }
         checks::prepare(&instance);
         resolve::mark_unresolved(&instance);
         match &self.shared {
