@@ -22,7 +22,7 @@ const IDLE_ROUNDS_MAX: u32 = 20;
 /// What is shown together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Grouping {
-    /// One transaction at a time.
+    /// One request at a time. Sessions and checks of servers only come with what `-i` or `-q` ask of them.
     Request,
     /// All transactions of a session.
     Session,
@@ -186,6 +186,8 @@ struct Printer<W: Write> {
     output: io::BufWriter<W>,
     filter: Filter,
     grouping: Grouping,
+    /// Whether tags are named.
+    chosen: bool,
     grouper: Grouper,
     left: Option<u64>,
 }
@@ -196,6 +198,7 @@ impl<W: Write> Printer<W> {
             output: io::BufWriter::new(output),
             filter: filter(arguments),
             grouping: arguments.grouping,
+            chosen: !arguments.include.is_empty() || !arguments.query.is_empty(),
             grouper: Grouper::new(),
             left: arguments.count,
         }
@@ -207,11 +210,14 @@ impl<W: Write> Printer<W> {
 
     fn take(&mut self, block: &Block<'_>) -> io::Result<()> {
         // A transaction that names no session stands for itself.
-        if self.grouping == Grouping::Session && block.first(Tag::Begin).is_some() {
+        if self.grouping == Grouping::Session && (block.first(Tag::Begin).is_some() || block.first(Tag::End).is_some())
+        {
             let groups = self.grouper.push(block);
             return groups.iter().try_for_each(|group| self.print_group(group));
         }
-        if !self.filter.selects(block) {
+        let shown = || block.records().any(|record| self.filter.shows(&record));
+        let wanted = self.grouping != Grouping::Request || is_request(block) || self.chosen && shown();
+        if !wanted || !self.filter.selects(block) {
             return Ok(());
         }
         self.count();
@@ -257,6 +263,14 @@ impl<W: Write> Printer<W> {
             self.print_group(&group)?;
         }
         self.output.flush()
+    }
+}
+
+/// Whether a block is about a request, and not about a session or a check.
+fn is_request(block: &Block<'_>) -> bool {
+    match block.first(Tag::Begin) {
+        Some(begin) => begin.starts_with(b"req "),
+        None => block.first(Tag::SessClose).is_none(),
     }
 }
 

@@ -7,6 +7,7 @@ mod support;
 use std::{
     collections::BTreeMap,
     net::{SocketAddr, TcpStream},
+    process::Command,
 };
 
 use support::{Edge, Origin, Wire, free_address, ok, wait_until};
@@ -280,4 +281,55 @@ fn frontends_pause_and_stop() {
         assert!(refuses());
         assert_eq!(Wire::connect(other).get("/").text(), "here");
     }
+}
+
+/// What `tidegate log` shows of everything so far.
+fn log(edge: &Edge, words: &[&str]) -> String {
+    let pid = edge.pid().to_string();
+    let program = env!("CARGO_BIN_EXE_tidegate");
+    let output = Command::new(program).args(["log", "--pid", &pid, "-d", "--no-wait"]).args(words).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn sessions_and_checks_are_recorded() {
+    let server = Origin::named("here");
+    let front = free_address();
+    let edge = Edge::start(&format!(
+        "global\n nbthread 2\n{DEFAULTS}listen web\n bind {front} name main\n server one {0} check inter 100ms\n \
+         server two {1} check inter 100ms fall 1\n",
+        server.address,
+        free_address()
+    ));
+    let mut client = Wire::connect(front);
+    for path in ["/first", "/second"] {
+        client.get(path);
+    }
+    let port = client.stream.local_addr().unwrap().port();
+    Wire::connect(front).get("/other");
+    assert!(!log(&edge, &["-g", "session", "-q", "ReqURL:/first"]).contains("SessClose"), "it is still open");
+    drop(client);
+    let mut session = String::new();
+    wait_until("the session is over", || {
+        session = log(&edge, &["-g", "session", "-q", "ReqURL:/first"]);
+        session.contains("SessClose")
+    });
+    let begins = |text: &str| session.lines().filter(|line| line.starts_with(&format!("-   {text}"))).count();
+    assert_eq!((begins("Begin          sess 0 HTTP/1"), begins("Begin          req ")), (1, 2), "{session}");
+    assert_eq!((begins("ReqURL         /first"), begins("ReqURL         /second")), (1, 1), "{session}");
+    assert!(!session.contains("/other"), "{session}");
+    let opened = format!("SessOpen       127.0.0.1 {port} main {} {}\n", front.ip(), front.port());
+    assert!(session.contains(&opened), "{session}");
+    let ends: Vec<&str> = session.lines().filter(|line| !line.is_empty()).rev().take(2).collect();
+    assert!(ends[0].starts_with("-   End") && ends[1].starts_with("-   SessClose      closed "), "{session}");
+    let requests = log(&edge, &[]);
+    assert_eq!(requests.matches("*   transaction").count(), 3, "{requests}");
+    assert!(!requests.contains("Sess") && !requests.contains("Health"), "{requests}");
+    let mut checks = String::new();
+    wait_until("checks are recorded", || {
+        checks = log(&edge, &["-g", "raw", "-i", "Health"]);
+        checks.contains("web/one UP L4OK 0 ") && checks.contains("web/two DOWN L4CON 0 ")
+    });
+    assert!(checks.contains("Connection refused"), "{checks}");
 }

@@ -12,6 +12,7 @@ pub mod pool;
 pub mod rates;
 pub mod registry;
 pub mod resolve;
+pub mod ring;
 pub mod role;
 pub mod server_state;
 pub mod session;

@@ -26,6 +26,9 @@ use crate::{
     stats::sampler::{ProcessRates, Sampler},
 };
 
+/// Sessions are counted from here, requests from 0.
+const SESSION_ID_FIRST: u64 = 1 << 48;
+
 /// Workers at most, as HAProxy has threads.
 pub const WORKERS_MAX: usize = 64;
 
@@ -73,6 +76,8 @@ pub struct Process {
     pub stopping: AtomicBool,
     /// Reloads so far.
     pub reloads: AtomicU64,
+    /// Source of the numbers of sessions, which are none of requests.
+    pub next_session_id: AtomicU64,
     /// Source of unique ids.
     pub next_stream_id: AtomicU64,
     /// Source of [`LiveServer::key`].
@@ -127,6 +132,7 @@ impl Process {
             session_rate_limit: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
             reloads: AtomicU64::new(0),
+            next_session_id: AtomicU64::new(SESSION_ID_FIRST),
             next_stream_id: AtomicU64::new(0),
             next_server_key: AtomicU64::new(1),
             farm_events: OnceLock::new(),

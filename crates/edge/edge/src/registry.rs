@@ -9,7 +9,10 @@ use std::{
     time::Instant,
 };
 
-use crate::live::{LiveProxy, LiveServer};
+use crate::{
+    live::{LiveProxy, LiveServer},
+    ring::Ring,
+};
 
 /// A backend, and the server in it once there is one.
 pub type Upstream = (Arc<LiveProxy>, Option<Arc<LiveServer>>);
@@ -134,6 +137,7 @@ pub struct Registry {
     slots: RefCell<Vec<Option<Rc<Handle>>>>,
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
+    ring: Option<Rc<Ring>>,
 }
 
 /// Keeps a connection in the registry as long as it lives.
@@ -146,6 +150,12 @@ pub struct Registered {
 }
 
 impl Registry {
+    /// A registry that records in a ring whoever comes and goes.
+    #[must_use]
+    pub fn new(ring: Option<Rc<Ring>>) -> Self {
+        Self { ring, ..Self::default() }
+    }
+
     /// Registers a connection.
     #[must_use]
     pub fn register(
@@ -154,6 +164,7 @@ impl Registry {
         since: Instant,
         source: Option<SocketAddr>,
         frontend: Arc<LiveProxy>,
+        listener: usize,
     ) -> Registered {
         let handle = Rc::new(Handle {
             id,
@@ -166,6 +177,9 @@ impl Registry {
             order: Cell::new(Order::Continue),
             waker: RefCell::new(None),
         });
+        if let Some(ring) = &self.ring {
+            ring.session_begins(&handle, &handle.frontend.borrow(), listener);
+        }
         let mut slots = self.slots.borrow_mut();
         let slot = self.free.borrow_mut().pop().unwrap_or_else(|| {
             slots.push(None);
@@ -202,6 +216,9 @@ impl Registry {
 
 impl Drop for Registered {
     fn drop(&mut self) {
+        if let Some(ring) = &self.registry.ring {
+            ring.session_ends(&self.handle);
+        }
         if let Some(place) = self.registry.slots.borrow_mut().get_mut(self.slot) {
             *place = None;
         }

@@ -6,10 +6,9 @@ use std::{
     pin::pin,
     rc::Rc,
     sync::Arc,
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::Instant,
 };
 
-use telemetry::ring::{RingWriter, Transaction as Records};
 use tokio::sync::Notify;
 
 use crate::{
@@ -19,6 +18,7 @@ use crate::{
     net::BufferPool,
     pool::ServerPool,
     registry::Registry,
+    ring::Ring,
     session::{SpareHeads, Transaction, record},
 };
 
@@ -51,7 +51,8 @@ pub struct Worker {
     pub warm: Cell<usize>,
     clock: Clock,
     scratch: RefCell<Vec<u8>>,
-    ring: Option<(RingWriter, RefCell<Records>)>,
+    /// What is recorded.
+    pub ring: Option<Rc<Ring>>,
     instance: RefCell<Arc<Instance>>,
     random: Cell<u64>,
 }
@@ -61,12 +62,12 @@ impl Worker {
     #[must_use]
     pub fn new(index: usize, shared: Arc<Shared>, log: WorkerLog, seed: u64) -> Self {
         let instance = shared.instance();
+        let ring = Ring::open(index, instance.config.global.tune.ring_size);
         Self {
             index,
             buffers: BufferPool::new(instance.config.global.tune.bufsize, SPARE_BUFFERS_MAX),
             servers: RefCell::new(ServerPool::default()),
             heads: SpareHeads::new(SPARE_BUFFERS_MAX),
-            registry: Rc::new(Registry::default()),
             draining: Cell::new(false),
             log,
             running: Cell::new(0),
@@ -74,7 +75,8 @@ impl Worker {
             warm: Cell::new(0),
             clock: Clock::new(),
             scratch: RefCell::default(),
-            ring: open_ring(index, instance.config.global.tune.ring_size),
+            registry: Rc::new(Registry::new(ring.clone())),
+            ring,
             instance: RefCell::new(instance),
             random: Cell::new(seed | 1),
             shared,
@@ -126,8 +128,8 @@ impl Worker {
 
     /// Writes a transaction that is over into the ring.
     pub fn record(&self, transaction: &Transaction) {
-        if let Some((ring, records)) = &self.ring {
-            record::record(ring, &mut records.borrow_mut(), transaction);
+        if let Some(ring) = &self.ring {
+            ring.with(|ring, records| record::record(ring, records, transaction));
         }
     }
 
@@ -187,16 +189,4 @@ impl Drop for Running {
             worker.ended.notify_one();
         }
     }
-}
-
-/// The worker's ring, unless it is turned off or there is no memory for it: logging goes on without.
-fn open_ring(index: usize, bytes: usize) -> Option<(RingWriter, RefCell<Records>)> {
-    if bytes == 0 {
-        return None;
-    }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let worker = u32::try_from(index).unwrap_or(u32::MAX);
-    let ring = RingWriter::anonymous(worker, bytes, u64::try_from(now.as_micros()).unwrap_or(u64::MAX)).ok()?;
-    let records = RefCell::new(ring.transaction());
-    Some((ring, records))
 }

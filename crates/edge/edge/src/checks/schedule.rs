@@ -3,7 +3,8 @@
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    rc::Rc,
+    sync::{Arc, Mutex, PoisonError, RwLock, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -15,7 +16,10 @@ use tokio::{
 };
 
 use super::{events, run::run};
-use crate::live::{Instance, LiveProxy, LiveServer, Process};
+use crate::{
+    live::{Instance, LiveProxy, LiveServer, Process},
+    ring::Ring,
+};
 
 /// Checks begun in one turn of the event loop, so that many that fall due together leave room for requests in between.
 const BEGIN_MAX: usize = 32;
@@ -114,9 +118,15 @@ impl Drop for Checks {
 
 /// Starts the checks of an instance that fall to worker `worker` of `workers`. Must be called on that worker.
 #[must_use]
-pub fn start(instance: &Arc<Instance>, board: &CheckBoard, worker: usize, workers: usize) -> Checks {
+pub fn start(
+    instance: &Arc<Instance>,
+    board: &CheckBoard,
+    ring: Option<Rc<Ring>>,
+    worker: usize,
+    workers: usize,
+) -> Checks {
     let notices = board.of_worker(worker, workers);
-    let scheduler = Scheduler::new(instance, worker, workers);
+    let scheduler = Scheduler { ring, ..Scheduler::new(instance, worker, workers) };
     Checks { task: tokio::task::spawn_local(scheduler.run(notices)) }
 }
 
@@ -129,6 +139,7 @@ struct Slot {
 
 struct Scheduler {
     process: Arc<Process>,
+    ring: Option<Rc<Ring>>,
     slots: Vec<Slot>,
     by_key: HashMap<u64, usize>,
     queue: BinaryHeap<Reverse<(u64, usize)>>,
@@ -151,6 +162,7 @@ impl Scheduler {
         };
         let mut scheduler = Self {
             process: Arc::clone(&instance.process),
+            ring: None,
             by_key: slots.iter().enumerate().map(|(slot, entry)| (entry.server.key, slot)).collect(),
             queue: BinaryHeap::with_capacity(slots.len()),
             running: JoinSet::new(),
@@ -251,7 +263,13 @@ impl Scheduler {
         let Some(slot) = self.running_slots.remove(&task) else { return };
         if let Some(entry) = self.slots.get(slot) {
             let now_ms = now_ms(&self.process);
-            entry.proxy.with_farm(|farm| farm.check_end(id(&entry.server), report, now_ms));
+            let server = id(&entry.server);
+            entry.proxy.with_farm(|farm| farm.check_end(server, report, now_ms));
+            let stats = self.ring.as_ref().and_then(|_| entry.proxy.farm().server_stats(server, now_ms));
+            if let (Some(ring), Some(stats)) = (&self.ring, stats) {
+                let number = self.process.next_session_id.fetch_add(1, Relaxed);
+                ring.checked(number, &entry.proxy.settings().name, &stats);
+            }
         }
         self.enqueue(slot);
     }

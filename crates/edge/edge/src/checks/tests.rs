@@ -124,7 +124,7 @@ impl Ours {
             tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default()).unwrap();
         runtime.block_on(async {
             prepare(&self.instance);
-            let checks = start(&self.instance, &self.board, 0, 1);
+            let checks = start(&self.instance, &self.board, None, 0, 1);
             let patience = Instant::now() + PATIENCE;
             while !done(self) {
                 assert!(Instant::now() < patience, "checks did not come to an end");
@@ -776,7 +776,7 @@ fn servers_belong_to_one_worker_each() {
         prepare(&ours.instance);
         let mut counts = Vec::new();
         for worker in 0..3 {
-            let checks = start(&ours.instance, &ours.board, worker, 3);
+            let checks = start(&ours.instance, &ours.board, None, worker, 3);
             let patience = Instant::now() + PATIENCE;
             while checked(&ours) < 10 * (worker + 1) {
                 assert!(Instant::now() < patience);

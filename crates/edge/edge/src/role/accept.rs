@@ -87,7 +87,7 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
         match command {
             Command::Load { instance, seeds, workers, done } => {
                 let result = listen(&worker, &instance, seeds).map(|new| {
-                    checks = Some(checks::start(&instance, &start.board, worker.index, workers));
+                    checks = Some(checks::start(&instance, &start.board, worker.ring.clone(), worker.index, workers));
                     worker.adopt(instance);
                     // NOTE: the new ones accept before the old ones stop, so that nobody has to wait.
                     for (_, old) in std::mem::replace(&mut handles, new) {

@@ -12,7 +12,10 @@ use crate::{
 
 /// Logs a transaction that is over, if anyone wants to know.
 pub fn log(worker: &Worker, transaction: &mut Transaction) {
-    worker.record(transaction);
+    // The silent end of a kept connection is no request.
+    if transaction.timeline.request.is_some() || transaction.log_level.get() != Some(None) {
+        worker.record(transaction);
+    }
     if !transaction.logged {
         write(worker, transaction);
     }

@@ -90,7 +90,7 @@ fn begin(
     let settings = frontend.settings();
     let stream = Rc::new(stream);
     prepare_socket(&stream, settings, &instance.config.global.tune);
-    let id = instance.process.next_stream_id.load(std::sync::atomic::Ordering::Relaxed);
+    let id = instance.process.next_session_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let accepted = worker.now();
     let client = Wire::new(Rc::clone(&stream), worker.buffers.clone());
     let limits = variable_limits(instance.config.global.tune.vars_max_size);
@@ -132,7 +132,7 @@ fn begin(
             side.original_destination = OnceCell::from(Some(changed));
         }
     }
-    let registered = worker.registry.register(id, accepted, side.source.get(), frontend);
+    let registered = worker.registry.register(id, accepted, side.source.get(), frontend, listener);
     let session = Box::new(http::Session {
         worker,
         instance,

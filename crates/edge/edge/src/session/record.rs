@@ -16,7 +16,7 @@ pub fn record(ring: &RingWriter, records: &mut Records, transaction: &Transactio
     let took = times.end.zip(times.first_byte).map(|(end, from)| end.saturating_duration_since(from));
     let (ended, cookie) = (transaction.termination, transaction.cookie_state);
     records.summarize(&Summary {
-        session: 0,
+        session: transaction.client.id,
         source: transaction.client.source.get(),
         frontend: transaction.frontend_settings().name.as_bytes(),
         request_line: &transaction.request_line,
