@@ -1,4 +1,4 @@
-//! Balancing real web servers, surviving their death, persistence, and what rules do; configurations of the seed articles.
+//! Balancing real web servers, surviving their death, persistence, and what rules do.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -252,109 +252,6 @@ fn rules_answer_change_and_refuse() {
     assert!(seen.text().contains(": anNa\r\n") && !head.contains("x-evil"), "{head}");
     assert_eq!((seen.field("x-path"), seen.field("server")), (Some("/b/page"), None));
     assert!(client.get("/method").text().starts_with("PUT /method"));
-}
-
-/// The split of reads and writes of the CouchDB article, in its old spellings.
-#[test]
-fn couchdb_writes_go_to_the_master_and_reads_to_the_slaves() {
-    let (master, one, two) = (Origin::named("master"), Origin::named("slave 1"), Origin::named("slave 2"));
-    let front = free_address();
-    let edge = Edge::start(&format!(
-        "global
- maxconn 4096
- nbproc 1
-
-defaults
- mode http
- clitimeout 150000
- srvtimeout 30000
- contimeout 4000
- balance roundrobin
- stats enable
- stats uri /haproxy?stats
-
-frontend couchdb_lb
- bind {front}
- acl master_methods method POST DELETE PUT
- use_backend master_backend if master_methods
- default_backend slave_backend
-
-backend master_backend
- server couchdb1 {} weight 1 maxconn 512 check
-
-backend slave_backend
- server couchdb2 {} weight 1 maxconn 512 check
- server couchdb3 {} weight 1 maxconn 512 check
-",
-        master.address, one.address, two.address
-    ));
-    for method in ["POST", "PUT", "DELETE"] {
-        for _ in 0..3 {
-            let mut client = Wire::connect(front);
-            let answer = client.ask(format!("{method} /db/doc HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}"));
-            assert_eq!(answer.text(), "master", "{method}");
-        }
-    }
-    assert_eq!(shares(front, 8), HashMap::from([("slave 1".into(), 4), ("slave 2".into(), 4)]));
-    let page = Wire::connect(front).get("/haproxy?stats");
-    assert_eq!(page.status(), 200);
-    assert!(page.text().contains("couchdb_lb") && page.text().contains("slave_backend"));
-    for word in ["clitimeout", "srvtimeout", "contimeout"] {
-        assert!(edge.output().contains(word), "a warning about {word}:\n{}", edge.output());
-    }
-}
-
-/// The web farm of the load balancing articles.
-#[test]
-fn the_web_farm_closes_says_who_asks_and_shows_its_statistics() {
-    let (Some(one), Some(two)) = (nginx("webserver01"), nginx("webserver02")) else { return };
-    let origin = Origin::named("three");
-    let front = free_address();
-    let _edge = Edge::start(&format!(
-        "defaults
- log global
- mode http
- option httplog
- option dontlognull
- retries 3
- option redispatch
- maxconn 2000
- contimeout 5000
- clitimeout 50000
- srvtimeout 50000
-
-listen webfarm
- bind {front}
- mode http
- stats enable
- stats uri /haproxy?stats
- balance roundrobin
- option httpclose
- option forwardfor
- server webserver01 {} check
- server webserver02 {} check
- server webserver03 {} check
-",
-        one.address, two.address, origin.address
-    ));
-    let found = shares(front, 9);
-    assert_eq!(found.values().copied().collect::<Vec<_>>(), [3, 3, 3], "{found:?}");
-    assert!(
-        origin.last_head().to_ascii_lowercase().contains("x-forwarded-for: 127.0.0.1\r\n"),
-        "{}",
-        origin.last_head()
-    );
-    assert!(origin.connections() >= 3, "a connection for each request");
-    let mut client = Wire::connect(front);
-    assert_eq!(client.get("/").field("connection"), Some("close"));
-    client.expect_end();
-    let page = get(front, "/haproxy?stats");
-    assert!(page.contains("webfarm") && page.contains("webserver02"));
-    let table = get(front, "/haproxy?stats;csv");
-    assert!(table.starts_with("# pxname,svname,qcur,qmax,scur,smax,slim,stot,"), "{table}");
-    let row = table.lines().find(|line| line.starts_with("webfarm,webserver01,")).unwrap();
-    assert_eq!(row.split(',').nth(17), Some("UP"), "{row}");
-    assert!(row.split(',').nth(7).unwrap().parse::<u32>().unwrap() >= 3, "{row}");
 }
 
 /// A client that asks one thing after the other, on connections of both workers: what one worker has just served must not
