@@ -7,6 +7,7 @@ Run `bench/run.py --list` for the cases.
 """
 
 import argparse
+import fcntl
 import json
 import os
 import re
@@ -385,6 +386,17 @@ def sharding(options, folder):
 SPECIAL = {"idle": idle, "rss": rss, "reloads": reloads, "lossless": lossless, "sharding": sharding}
 
 
+def wait_for_turn():
+    """Keeps two runs on one machine apart: they would use the same ports, and share connections."""
+    lock = open(Path(tempfile.gettempdir()) / "tidegate-bench.lock", "a")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("another run is under way: waiting for its end", flush=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help="cases to run; all without any")
@@ -408,6 +420,7 @@ def main():
     for name in options.cases:
         if name not in CASES and name not in SPECIAL:
             sys.exit(f"there is no case '{name}'; see --list")
+    turn = wait_for_turn()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     # A client is two descriptors of a proxy.
@@ -435,6 +448,7 @@ def main():
     target = HERE / "results"
     target.mkdir(exist_ok=True)
     (target / f"{time.strftime('%Y%m%d-%H%M%S')}.json").write_text(json.dumps(results, indent=1))
+    turn.close()
 
 
 if __name__ == "__main__":
