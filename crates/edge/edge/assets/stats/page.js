@@ -285,8 +285,13 @@ class Card {
     this.mark.className = `mark ${kind}`;
     setText(this.state, word);
     this.element.dataset.kind = kind;
-    const words = { good: "up", plain: "unchecked", wary: "unsteady", bad: "down", idle: "in maintenance" };
-    const about = Object.entries(words).filter(([name]) => counts[name]).map(([name, text]) => `${counts[name]} ${text}`);
+    const words = { good: "up", plain: "unchecked", wary: "unsteady", DRAIN: "draining", bad: "down", idle: "in maintenance" };
+    const named = {};
+    for (const server of servers) {
+      const name = words[server.condition] ? server.condition : kindOf(server);
+      named[name] = (named[name] || 0) + 1;
+    }
+    const about = Object.entries(words).filter(([name]) => named[name]).map(([name, text]) => `${named[name]} ${text}`);
     if (back && back.algorithm) about.push(back.algorithm);
     if (!this.http) about.push("tcp");
     if (front && front.listeners.length) about.push(front.listeners.join(", "));

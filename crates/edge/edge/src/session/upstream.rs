@@ -36,10 +36,11 @@ pub struct Slot<'a> {
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
         let now = self.worker.now_ms();
-        self.proxy.with_farm(|farm| farm.release(self.server, now));
+        // NOTE: first, or who gets the slot next would be counted on top of this one.
         if let Some(server) = self.proxy.servers.get(self.server.index()) {
             server.side.sessions.decrement();
         }
+        self.proxy.with_farm(|farm| farm.release(self.server, now));
     }
 }
 

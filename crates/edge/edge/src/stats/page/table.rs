@@ -158,7 +158,8 @@ fn write_row(out: &mut String, row: &Row, choose: bool) {
     };
     let escaped = escape_html(shown);
     let kind = row.object.name().to_ascii_lowercase();
-    let _ = write!(out, "<tr class={kind}>");
+    let state = mark(row.value(Column::Status).as_text().unwrap_or_default());
+    let _ = write!(out, "<tr class=\"{kind} {state}\">");
     if choose {
         if row.object == Object::Server {
             let _ = write!(out, "<td><input type=checkbox name=s value=\"{escaped}\" aria-label=\"Choose {escaped}\">");
