@@ -517,6 +517,96 @@ const CASES: &[Case] = &[
         },
         expected: "CLIENT [DATE] site site/s1 N/N/N 160 -- 1/1/0/0/0 0/0",
     },
+    Case {
+        name: "silent-drop",
+        lines: "http-request silent-drop\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert!(client.is_silent_for(Duration::from_millis(300)), "neither an answer nor an end");
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> -1/-1/-1/-1/N -1 0 - - PR-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "what the system knows of the connection",
+        lines: "http-request set-var(txn.rtt) fc_rtt(us)\n http-request set-var(txn.lost) fc_lost\n http-request return status 200 content-type text/plain lf-string \"%[var(txn.rtt),bool] %[var(txn.lost)]\"",
+        play: |front| {
+            assert_eq!(Wire::connect(front).get("/").text(), "1 0");
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/-1/-1/-1/N 200 74 - - LR-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "http-request reject",
+        lines: "http-request reject\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            client.expect_end();
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> -1/-1/-1/-1/N -1 0 - - PR-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "http-request tarpit",
+        lines: "timeout tarpit 100ms\n http-request tarpit\n server s1 SERVER",
+        play: |front| {
+            assert_eq!(get(front, "/"), 500);
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> -1/N/-1/-1/N 500 208 - - PT-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "http-response silent-drop",
+        lines: "http-response silent-drop\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert!(client.is_silent_for(Duration::from_millis(300)), "neither an answer nor an end");
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N 200 54 - - PR-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "http-response deny",
+        lines: "http-response deny\n server s1 SERVER",
+        play: |front| {
+            assert_eq!(get(front, "/"), 502);
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N 502 263 - - PH-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "http-response return",
+        lines: "http-response return status 204\n server s1 SERVER",
+        play: |front| {
+            assert_eq!(get(front, "/"), 204);
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N 204 N - - LH-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "http-response redirect",
+        lines: "http-response redirect location /x\n server s1 SERVER",
+        play: |front| {
+            assert_eq!(get(front, "/"), 302);
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N 302 137 - - LH-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
+        name: "tcp-request content reject: HTTP",
+        lines: "tcp-request content reject\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            client.expect_end();
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> -1/-1/-1/-1/N -1 0 - - PR-- 1/1/0/0/0 0/0 "<BADREQ>""#,
+    },
+    Case {
+        name: "tcp-request content silent-drop: HTTP",
+        lines: "tcp-request content silent-drop\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert!(client.is_silent_for(Duration::from_millis(300)), "neither an answer nor an end");
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> -1/-1/-1/-1/N -1 0 - - PR-- 1/1/0/0/0 0/0 "<BADREQ>""#,
+    },
 ];
 
 #[test]

@@ -19,6 +19,8 @@ pub mod listen;
 pub mod log;
 pub mod process;
 mod system;
+
+pub use self::system::{set_tcp_repair, tcp_information};
 pub mod workers;
 
 pub use listen::{

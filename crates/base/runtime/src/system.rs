@@ -76,6 +76,30 @@ pub fn set_tcp_defer_accept(socket: BorrowedFd<'_>, seconds: u32) -> io::Result<
     set_int(socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds)
 }
 
+/// `TCP_REPAIR`: a socket that is closed in this state vanishes without a word to the other end. Needs a privilege.
+pub fn set_tcp_repair(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_REPAIR, 1)
+}
+
+/// What the system knows of a TCP connection.
+pub fn tcp_information(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
+    #[expect(unsafe_code, reason = "neither rustix nor socket2 asks for this")]
+    // SAFETY: all zero is a value of this structure of numbers; pointer and length describe it, it outlives the call, and
+    // the kernel writes no more than that length.
+    unsafe {
+        let mut information: libc::tcp_info = std::mem::zeroed();
+        let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+        let result = libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut information).cast(),
+            &raw mut length,
+        );
+        if result == 0 { Ok(information) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
 fn change_signal_mask(how: libc::c_int, signals: &[i32]) -> io::Result<()> {
     #[expect(unsafe_code, reason = "neither the standard library nor rustix changes the mask")]
     // SAFETY: the set is initialized by sigemptyset before anything reads it, and the calls touch nothing else.

@@ -174,16 +174,14 @@ fn direct_server(proxy: &Proxy) -> Option<model::Server> {
     if !proxy.kind.has_backend() {
         return None;
     }
-    let server = match proxy.dispatch {
-        Some(address) => model::Server::at(ServerAddress::Ip(address.ip()), ServerPort::Fixed(address.port())),
+    match proxy.dispatch {
+        Some(address) => Some(model::Server::at(ServerAddress::Ip(address.ip()), ServerPort::Fixed(address.port()))),
         // The client's own destination stands for an address that is none.
         None if proxy.options.transparent => {
-            model::Server::at(ServerAddress::Ip(std::net::Ipv4Addr::UNSPECIFIED.into()), ServerPort::Same)
+            Some(model::Server::at(ServerAddress::Ip(std::net::Ipv4Addr::UNSPECIFIED.into()), ServerPort::Same))
         }
-        None => return None,
-    };
-    // NOTE: such connections are not kept: whom they lead to is another question for each client.
-    Some(model::Server { max_reuse: 0, ..server })
+        None => None,
+    }
 }
 
 /// States of servers that are still there, unless the new configuration says otherwise.

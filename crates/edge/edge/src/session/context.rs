@@ -2,6 +2,7 @@
 
 use std::{
     net::IpAddr,
+    os::fd::AsFd,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -104,7 +105,17 @@ impl Context for Transaction {
     }
 
     fn client_information(&self) -> Option<TcpInformation> {
-        None
+        let found = runtime::tcp_information(self.client.stream.as_fd()).ok()?;
+        Some(TcpInformation {
+            rtt_us: found.tcpi_rtt,
+            rttvar_us: found.tcpi_rttvar,
+            unacked: found.tcpi_unacked,
+            sacked: found.tcpi_sacked,
+            lost: found.tcpi_lost,
+            retransmitted: found.tcpi_retrans,
+            fackets: found.tcpi_fackets,
+            reordering: found.tcpi_reordering,
+        })
     }
 
     fn upstream(&self) -> Option<Connection<'_>> {

@@ -225,10 +225,12 @@ impl Drop for Counted {
 
 /// Leaves the client without any answer, not even a reset: the connection vanishes here and stays open there.
 fn silent_drop(stream: &Stream) {
-    // Where this is not permitted, the client gets the reset after all.
-    let repaired = rustix::net::sockopt::set_ip_ttl(stream.as_fd(), 1);
+    if runtime::set_tcp_repair(stream.as_fd()).is_ok() {
+        return;
+    }
+    // Where that is not permitted there is a reset, which comes no farther than the next router.
+    let _ = rustix::net::sockopt::set_ip_ttl(stream.as_fd(), 1);
     stream.reset_on_close();
-    let _ = repaired;
 }
 
 #[cfg(test)]

@@ -233,13 +233,27 @@ async fn reach_direct<'a>(
     let traffic = proxy.backend.traffic.of(worker.index);
     transaction.server = None;
     transaction.timeline.dequeued = Some(worker.now());
+    // Such connections serve the client alone that opened them, and only as long as it wants to go to the same place.
+    if attempts.failed == 0
+        && !attempts.fresh
+        && let Some(kept) = attempts.kept.take()
+        && kept.server.key == server.key
+        && !kept.is_stale()
+        && matches!(destination(transaction, server), Target::Inet(wanted)
+            if socket2::SockRef::from(&*kept.wire.stream).peer_addr().is_ok_and(|at| at.as_socket() == Some(wanted)))
+    {
+        traffic.reuses.increment();
+        transaction.timeline.connected = transaction.timeline.dequeued;
+        return Ok(Upstream { connection: kept, slot: None, reused: true });
+    }
     loop {
         let unreachable = match open(worker, transaction, proxy, server, watch).await {
             Ok(stream) => {
                 transaction.timeline.connected = Some(worker.now());
                 traffic.connects.increment();
                 let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
-                let connection = worker.servers.borrow_mut().open(wire, Arc::clone(server));
+                let mut connection = worker.servers.borrow_mut().open(wire, Arc::clone(server));
+                connection.private = true;
                 return Ok(Upstream { connection, slot: None, reused: false });
             }
             Err(failure @ (Unreachable::Refused(_) | Unreachable::ConnectTimeout)) => failure,

@@ -138,7 +138,8 @@ pub const KEYWORDS: &[Keyword] = &[
     ),
     word("process", "<process>[/<thread>]")
         .doc("Workers that serve the socket, by the old word.", "bind :80 process 1/1")
-        .bind(bind::process),
+        .bind(bind::process)
+        .without_effect("every worker serves every socket"),
     word("proto", "<name>")
         .doc("Protocol of connections: h1, or none in TCP mode.", "bind :80 proto h1")
         .bind(bind::proto),
@@ -164,7 +165,8 @@ pub const KEYWORDS: &[Keyword] = &[
     word("tfo", "").doc("TCP Fast Open.", "bind :80 tfo").bind(bind::flag),
     word("thread", "[<group>/]<threads>")
         .doc("Workers that serve the socket.", "bind :80 thread 1-2")
-        .bind(bind::thread),
+        .bind(bind::thread)
+        .without_effect("every worker serves every socket"),
     tls(
         "tls-ticket-keys",
         "<file>",

@@ -349,7 +349,10 @@ pub const KEYWORDS: &[Keyword] = &[
             "server web1 192.0.2.1:80 tcp-ut 30s",
         )
         .server(server::time),
-    word("tfo", "").doc("TCP Fast Open.", "server web1 192.0.2.1:80 tfo").server(server::flag),
+    word("tfo", "")
+        .doc("TCP Fast Open.", "server web1 192.0.2.1:80 tfo")
+        .server(server::flag)
+        .without_effect("connections to servers are opened without data, which takes a round trip more"),
     tls("tls-tickets", "", "TLS session tickets.", "server web1 192.0.2.1:443 ssl tls-tickets"),
     word("track", "[<backend>/]<server>")
         .doc("Takes its state from another server that is checked.", "server api1 192.0.2.1:81 track web/web1")

@@ -3,7 +3,7 @@
 use std::{future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc, task::Poll, time::Duration};
 
 use balance::{Forced, ServerId, UriOptions};
-use haproxycfg::model::{Algorithm, Proxy, Redirect, RestrictNames};
+use haproxycfg::model::{Algorithm, Proxy, Redirect, RestrictNames, Rule, TcpAction};
 use http::{BodyLength, ChunkedDecoder};
 use sample::{Context, Direction};
 
@@ -60,11 +60,11 @@ impl Session {
         {
             return Decision::Done(done);
         }
-        if !settings.tcp_request_content.is_empty()
-            && tcp::content_rules(transaction, &settings.tcp_request_content) != TcpVerdict::Accept
-        {
-            self.count_denied_request(transaction);
-            transaction.terminate(b'P', b'R');
+        if !self.passes_content_rules(transaction, &settings.tcp_request_content) {
+            // These rules come before the request is taken for one.
+            transaction.timeline.request = None;
+            transaction.request_line.clear();
+            transaction.method_len = 0;
             return Decision::Done(Next::Close);
         }
         if let Some(done) = self.apply(transaction, frontend, body).await {
@@ -78,10 +78,7 @@ impl Session {
         transaction.backend = Some(Arc::clone(&backend));
         self.registered.handle.enters(&backend);
         if !Arc::ptr_eq(&backend, frontend) {
-            let rules = &backend.settings().tcp_request_content;
-            if !rules.is_empty() && tcp::content_rules(transaction, rules) != TcpVerdict::Accept {
-                self.count_denied_request(transaction);
-                transaction.terminate(b'P', b'R');
+            if !self.passes_content_rules(transaction, &backend.settings().tcp_request_content) {
                 return Decision::Done(Next::Close);
             }
             if let Some(done) = self.apply(transaction, &backend, body).await {
@@ -97,6 +94,20 @@ impl Session {
         }
         let wanted = self.wanted(transaction, &backend, body).await;
         Decision::Forward(wanted)
+    }
+
+    /// Whether `tcp-request content` rules let the request go on. Ends it otherwise.
+    fn passes_content_rules(&self, transaction: &mut Transaction, rules: &[Rule<TcpAction>]) -> bool {
+        if rules.is_empty() {
+            return true;
+        }
+        match tcp::content_rules(transaction, rules) {
+            TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::SwitchToHttp => return true,
+            TcpVerdict::Drop => crate::session::silent_drop(&self.client.stream),
+            TcpVerdict::Reject | TcpVerdict::Close => self.count_denied_request(transaction),
+        }
+        transaction.terminate(b'P', b'R');
+        false
     }
 
     /// Rules, statistics and redirects of one proxy; `Some` when they have answered.
@@ -149,6 +160,9 @@ impl Session {
                 self.count_denied_request(transaction);
                 transaction.terminate(b'P', b'T');
                 self.tarpit(transaction, proxy).await;
+                // As HAProxy has it, the time in the pit is one in a queue.
+                transaction.timeline.request = None;
+                transaction.timeline.dequeued = Some(self.worker.now());
                 self.answer_reply(transaction, reply, 500).await
             }
             Verdict::Return(reply) => {
@@ -168,6 +182,7 @@ impl Session {
             Verdict::Reject => {
                 self.count_denied_request(transaction);
                 transaction.terminate(b'P', b'R');
+                transaction.timeline.request = None;
                 Next::Close
             }
             Verdict::Malformed => {
@@ -180,6 +195,7 @@ impl Session {
             }
             Verdict::SilentDrop => {
                 transaction.terminate(b'P', b'R');
+                transaction.timeline.request = None;
                 crate::session::silent_drop(&self.client.stream);
                 Next::Close
             }

@@ -149,6 +149,11 @@ impl Session {
             drop(connection);
             let Some(slot) = slot else {
                 // Without a choice of servers there is only the same place again.
+                if may_resend && stale && attempts.failed == 0 && !attempts.fresh {
+                    attempts.fresh = true;
+                    transaction.resent = true;
+                    continue;
+                }
                 if may_resend && backend.retry.retry_on.contains(failure) && attempts.failed < backend.retry.retries {
                     backend.backend.traffic.of(self.worker.index).retries.increment();
                     attempts.failed += 1;

@@ -197,6 +197,17 @@ impl Session {
                     verdict => break verdict,
                 }
             };
+            let goes_on = match &verdict {
+                Verdict::Continue | Verdict::Allow => true,
+                Verdict::Redirect(redirect) => rules::location(transaction, redirect).is_none(),
+                _ => false,
+            };
+            if !goes_on {
+                // What the server sent counts, though nobody sees it; the time that it took does not.
+                transaction.timeline.response = None;
+                let body = Peeked::at(upstream.connection.wire.received.bytes(), length, &self.limits());
+                transaction.bytes_out += body.bytes.len() as u64;
+            }
             match verdict {
                 Verdict::Continue | Verdict::Allow | Verdict::WaitForBody { .. } | Verdict::EarlyHints { .. } => {}
                 Verdict::RewriteFailed => return Some(self.internal_error(transaction, b'H').await),
@@ -217,7 +228,8 @@ impl Session {
                 }
                 Verdict::SilentDrop => {
                     crate::session::silent_drop(&self.client.stream);
-                    transaction.terminate(b'P', b'H');
+                    transaction.terminate(b'P', b'R');
+                    transaction.status = transaction.response.status();
                     return Some(Next::Close);
                 }
                 Verdict::Reject
