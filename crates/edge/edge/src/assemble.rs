@@ -70,6 +70,7 @@ impl Assembly<'_> {
         self.process.session_rate_limit.store(config.global.maxsessrate, Relaxed);
         variables::set_global(&config, self.process);
         Arc::new(Instance {
+            variable_limits: Arc::new(variable_limits(config.global.tune.vars_max_size)),
             config,
             generation: self.generation,
             proxies,
@@ -216,6 +217,13 @@ pub fn target(server: &model::Server) -> Target {
         ServerAddress::Unix(path) => Target::Unix(path.clone()),
         ServerAddress::Abstract(name) => Target::Abstract(name.clone()),
     }
+}
+
+/// `tune.vars.*-max-size`; 0 is no limit.
+fn variable_limits(sizes: [usize; 5]) -> sample::VariableLimits {
+    let [global, process, session, transaction, request_response] =
+        sizes.map(|size| Some(size).filter(|size| *size > 0));
+    sample::VariableLimits { global, process, session, transaction, request_response }
 }
 
 fn milliseconds(time: Duration) -> u32 {

@@ -8,6 +8,7 @@ pub mod crypt;
 pub mod live;
 pub mod logs;
 pub mod net;
+pub mod parking;
 pub mod pool;
 pub mod rates;
 pub mod registry;

@@ -190,6 +190,8 @@ impl Process {
 pub struct Instance {
     /// What it runs.
     pub config: Arc<Config>,
+    /// `tune.vars.*-max-size`.
+    pub variable_limits: Arc<sample::VariableLimits>,
     /// Which load of the configuration this is, from 1.
     pub generation: u64,
     /// In the order of [`Config::proxies`].

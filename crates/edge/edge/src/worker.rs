@@ -2,13 +2,14 @@
 
 use std::{
     cell::{Cell, RefCell},
-    future::poll_fn,
-    pin::pin,
+    pin::Pin,
     rc::Rc,
     sync::Arc,
+    task::{Context, Poll},
     time::Instant,
 };
 
+use pin_project_lite::pin_project;
 use tokio::sync::Notify;
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     live::{Instance, Shared},
     logs::WorkerLog,
     net::BufferPool,
+    parking::Parking,
     pool::ServerPool,
     registry::Registry,
     ring::Ring,
@@ -47,6 +49,8 @@ pub struct Worker {
     pub running: Cell<usize>,
     /// Woken when one of them has ended.
     pub ended: Notify,
+    /// Idle client connections.
+    pub parking: Parking,
     /// Connections that keep the memory of a request although none is in flight.
     pub warm: Cell<usize>,
     clock: Clock,
@@ -72,6 +76,7 @@ impl Worker {
             log,
             running: Cell::new(0),
             ended: Notify::new(),
+            parking: Parking::default(),
             warm: Cell::new(0),
             clock: Clock::new(),
             scratch: RefCell::default(),
@@ -99,13 +104,8 @@ impl Worker {
     }
 
     /// Runs a connection's task with a clock that stands still between two waits.
-    pub async fn clocked<T>(&self, task: impl Future<Output = T>) -> T {
-        let mut task = pin!(task);
-        poll_fn(|context| {
-            self.look_at_clock();
-            task.as_mut().poll(context)
-        })
-        .await
+    pub fn clocked<F: Future>(self: &Rc<Self>, task: F) -> Clocked<F> {
+        Clocked { worker: Rc::clone(self), task }
     }
 
     /// Moves [`Worker::now`] on.
@@ -163,6 +163,26 @@ impl Worker {
         state ^= state >> 27;
         self.random.set(state);
         state.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+}
+
+pin_project! {
+    /// A task that looks at the worker's clock whenever it is woken. It is a type of its own because an async block would
+    /// hold the task twice, and there is one for each connection.
+    pub struct Clocked<F> {
+        worker: Rc<Worker>,
+        #[pin]
+        task: F,
+    }
+}
+
+impl<F: Future> Future for Clocked<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        this.worker.look_at_clock();
+        this.task.poll(context)
     }
 }
 

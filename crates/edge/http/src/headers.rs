@@ -365,7 +365,13 @@ impl Headers {
     /// How many bytes [`Headers::write_to`] appends.
     #[must_use]
     pub fn wire_len(&self) -> usize {
-        self.fields.iter().map(|field| field.name.len as usize + field.value.len as usize + 4).sum()
+        self.text_len() + self.fields.len() * ": \r\n".len()
+    }
+
+    /// Bytes of all names and values.
+    #[must_use]
+    pub fn text_len(&self) -> usize {
+        self.fields.iter().map(|field| field.name.len as usize + field.value.len as usize).sum()
     }
 
     /// Takes a field that the parser found; its spans hold once [`Headers::adopt`] has been given the head's bytes.

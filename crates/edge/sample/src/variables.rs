@@ -184,7 +184,7 @@ impl ProcessVariables {
 #[derive(Debug)]
 pub struct StreamVariables {
     process: Arc<ProcessVariables>,
-    limits: VariableLimits,
+    limits: Arc<VariableLimits>,
     session: Variables,
     transaction: Variables,
     message: Variables,
@@ -195,10 +195,10 @@ pub struct StreamVariables {
 impl StreamVariables {
     /// Nothing set but what the process has. There is a session, and no transaction yet.
     #[must_use]
-    pub fn new(process: Arc<ProcessVariables>, limits: VariableLimits) -> Self {
+    pub fn new(process: Arc<ProcessVariables>, limits: impl Into<Arc<VariableLimits>>) -> Self {
         StreamVariables {
             process,
-            limits,
+            limits: limits.into(),
             session: Variables::default(),
             transaction: Variables::default(),
             message: Variables::default(),
@@ -315,7 +315,7 @@ impl StreamVariables {
         {
             return false;
         }
-        let limits = self.limits;
+        let limits = *self.limits;
         let granted = self.process.with(|process| {
             let granted = !exceeds(process.used, limits.process) && !exceeds(process.used, limits.global);
             if granted && (limits.process.is_some() || limits.global.is_some()) {

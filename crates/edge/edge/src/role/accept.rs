@@ -18,8 +18,9 @@ use crate::{
     live::{Instance, ListenerOrder, LiveProxy, Process, Shared},
     logs::{Outputs, WorkerLog},
     net::Stream,
+    parking,
     registry::Order,
-    session,
+    session::{self, Arrival},
     worker::Worker,
 };
 
@@ -81,6 +82,7 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
     let worker = Rc::new(Worker::new(context.index, Arc::clone(&start.shared), log, seed));
     start.shared.process.watch_runtime(context.index, tokio::runtime::Handle::current().metrics());
     let sweeper = spawn_local(sweep(Rc::clone(&worker)));
+    let keeper = spawn_local(parking::keep(Rc::clone(&worker)));
     let mut handles: Vec<(Owner, AcceptorHandle)> = Vec::new();
     let mut checks = None;
     while let Some(command) = context.commands.recv().await {
@@ -119,6 +121,7 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
     }
     drain(&worker).await;
     sweeper.abort();
+    keeper.abort();
     worker.log.flush();
     flusher.abort();
 }
@@ -180,7 +183,9 @@ async fn sweep(worker: Rc<Worker>) {
     let mut counted = Duration::ZERO;
     loop {
         ticks.tick().await;
-        worker.servers.borrow_mut().sweep(std::time::Instant::now());
+        let now = std::time::Instant::now();
+        worker.servers.borrow_mut().sweep(now);
+        worker.parking.expire(now);
         let busy = metrics.worker_total_busy_duration(0);
         let since = busy.saturating_sub(std::mem::replace(&mut counted, busy));
         worker.traffic().busy.add(u64::try_from(since.as_nanos()).unwrap_or(0));
@@ -228,14 +233,9 @@ async fn accept(
             Peer::Unix => None,
         };
         let Ok(stream) = into_stream(stream) else { continue };
-        let serving =
-            session::serve(Rc::clone(&worker), Arc::clone(&instance), Arc::clone(&frontend), bind, stream, source);
-        let running = worker.count_running();
-        let worker = Rc::clone(&worker);
-        spawn_local(async move {
-            worker.clocked(serving).await;
-            drop((guard, running));
-        });
+        let arrival = Arrival { stream, source, guard, running: worker.count_running() };
+        let serving = session::serve(Rc::clone(&worker), Arc::clone(&instance), Arc::clone(&frontend), bind, arrival);
+        spawn_local(worker.clocked(serving));
     }
 }
 

@@ -32,13 +32,14 @@ use std::{
 };
 
 use haproxycfg::model::{Mode, Proxy, Tune};
+use runtime::ConnectionGuard;
 
 use self::{context::wall_clock, tcp::TcpVerdict, transaction::ClientSide};
-pub use self::{heads::SpareHeads, transaction::Transaction, wire::Wire};
+pub use self::{heads::SpareHeads, http::Session as HttpSession, transaction::Transaction, wire::Wire};
 use crate::{
     live::{Instance, LiveProxy},
     net::{Deadline, Stream},
-    worker::Worker,
+    worker::{Running, Worker},
 };
 
 /// Serves one accepted connection.
@@ -47,13 +48,9 @@ pub async fn serve(
     instance: Arc<Instance>,
     frontend: Arc<LiveProxy>,
     listener: usize,
-    stream: Stream,
-    source: Option<SocketAddr>,
+    arrival: Arrival,
 ) {
-    let counted = Counted::enter(&worker, &frontend, listener);
-    let Some((mut session, expects_proxy)) = begin(worker, instance, frontend, listener, stream, source) else {
-        return;
-    };
+    let Some((mut session, expects_proxy)) = begin(worker, instance, frontend, listener, arrival) else { return };
     // NOTE: what is over soon or rare is boxed: this task lives as long as the connection, and mostly it is idle.
     if expects_proxy && Box::pin(proxy_protocol::receive(&mut session)).await.is_err() {
         session.side.count(session.worker.index, |traffic| &traffic.request_errors);
@@ -65,16 +62,47 @@ pub async fn serve(
     session.traffic().sessions.increment();
     session.idle_since = session.worker.now();
     let settings = session.side.frontend.settings();
-    let not_to_linger = settings.options.nolinger.then(|| Rc::clone(&session.side.stream));
+    session.held.not_to_linger = settings.options.nolinger.then(|| Rc::clone(&session.side.stream));
     match settings.mode {
         Mode::Http => http::serve(session).await,
         Mode::Tcp => Box::pin(tcp::serve(session)).await,
     }
-    if let Some(stream) = not_to_linger {
-        // Who has read everything sees an end; the reset of `nolinger` comes behind it.
-        stream.shut_write();
+}
+
+/// Serves a connection that was parked.
+pub fn resume(session: Box<HttpSession>) -> impl Future<Output = ()> {
+    let worker = Rc::clone(&session.worker);
+    worker.clocked(http::serve(session))
+}
+
+/// An accepted connection.
+pub struct Arrival {
+    /// Its socket.
+    pub stream: Stream,
+    /// Where it comes from; `None` for a unix socket.
+    pub source: Option<SocketAddr>,
+    /// Counts it for its acceptor.
+    pub guard: ConnectionGuard,
+    /// Counts it for its worker.
+    pub running: Running,
+}
+
+/// What counts a connection as long as it lives.
+pub struct Held {
+    /// Its socket, under `option nolinger`.
+    not_to_linger: Option<Rc<Stream>>,
+    _counted: Counted,
+    _guard: ConnectionGuard,
+    _running: Running,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(stream) = &self.not_to_linger {
+            // Who has read everything sees an end; the reset of `nolinger` comes behind it.
+            stream.shut_write();
+        }
     }
-    drop(counted);
 }
 
 /// Sets a connection up and runs `tcp-request connection` rules; also says whether a PROXY protocol header comes first.
@@ -84,16 +112,18 @@ fn begin(
     instance: Arc<Instance>,
     frontend: Arc<LiveProxy>,
     listener: usize,
-    stream: Stream,
-    source: Option<SocketAddr>,
+    arrival: Arrival,
 ) -> Option<(Box<http::Session>, bool)> {
+    let Arrival { stream, source, guard, running } = arrival;
+    let counted = Counted::enter(&worker, &frontend, listener);
+    let held = Held { not_to_linger: None, _counted: counted, _guard: guard, _running: running };
     let settings = frontend.settings();
     let stream = Rc::new(stream);
     prepare_socket(&stream, settings, &instance.config.global.tune);
     let id = instance.process.next_session_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let accepted = worker.now();
     let client = Wire::new(Rc::clone(&stream), worker.buffers.clone());
-    let limits = variable_limits(instance.config.global.tune.vars_max_size);
+    let limits = Arc::clone(&instance.variable_limits);
     let mut side = ClientSide {
         source: Cell::new(source),
         original_source: source,
@@ -143,6 +173,7 @@ fn begin(
         first: true,
         idle_since: accepted,
         kept: None,
+        held,
     });
     Some((session, expects_proxy))
 }
@@ -178,13 +209,6 @@ fn prepare_socket(stream: &Stream, settings: &Proxy, tune: &Tune) {
     if tune.sndbuf_client > 0 {
         let _ = socket.set_send_buffer_size(tune.sndbuf_client);
     }
-}
-
-/// `tune.vars.*-max-size`; 0 is no limit.
-fn variable_limits(sizes: [usize; 5]) -> sample::VariableLimits {
-    let [global, process, session, transaction, request_response] =
-        sizes.map(|size| Some(size).filter(|size| *size > 0));
-    sample::VariableLimits { global, process, session, transaction, request_response }
 }
 
 /// Counts a connection in the process, its frontend and its listener as long as it lives.
@@ -237,7 +261,7 @@ fn silent_drop(stream: &Stream) {
 mod tests {
     use super::*;
 
-    fn bytes_of_six<A, B, C, D, E, G, F>(_: fn(A, B, C, D, E, G) -> F) -> usize {
+    fn bytes_of_five<A, B, C, D, E, F>(_: fn(A, B, C, D, E) -> F) -> usize {
         size_of::<F>()
     }
 
@@ -248,7 +272,7 @@ mod tests {
     /// Ten thousand idle connections are ten thousand of the first; each request in flight is one of the second.
     #[test]
     fn connections_and_requests_are_small() {
-        let idle = bytes_of_six(serve);
+        let idle = bytes_of_five(serve);
         let request = bytes_of_made(|| async {
             let session: Option<&mut http::Session> = std::hint::black_box(None);
             session.unwrap().requests().await

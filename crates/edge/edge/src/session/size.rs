@@ -21,8 +21,7 @@ pub fn of_request(head: &RequestHead) -> u64 {
 
 /// What the head of a response that is made here counts, whatever it says about the connection.
 pub fn of_reply(head: &ResponseHead) -> u64 {
-    let fields: usize = head.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    (START_LINE + VERSION + STATUS + head.reason().len() + fields + END) as u64
+    (START_LINE + VERSION + STATUS + head.reason().len() + head.headers.text_len() + END) as u64
 }
 
 /// What the head of a server's response counts.
@@ -31,18 +30,19 @@ pub fn of_response(head: &ResponseHead) -> u64 {
 }
 
 fn of_fields(headers: &Headers) -> usize {
-    headers
-        .iter_known()
-        .map(
-            |(id, name, value)| {
-                if id == HeaderId::Connection { of_connection(value) } else { name.len() + value.len() }
-            },
-        )
-        .sum()
+    let whole = headers.text_len();
+    // Seen as if each Connection field were as long as what of it belongs to the message.
+    headers.all_known(HeaderId::Connection).fold(whole, |sum, value| {
+        (sum + of_connection(value)).saturating_sub(HeaderId::Connection.name().len() + value.len())
+    })
 }
 
 /// `close` and `keep-alive` are for the next hop alone and not part of the message.
 fn of_connection(value: &[u8]) -> usize {
+    // One option alone, as nearly always, needs no taking apart.
+    if value.eq_ignore_ascii_case(b"keep-alive") || value.eq_ignore_ascii_case(b"close") {
+        return 0;
+    }
     let rest = http::elements(value)
         .filter(|option| !option.eq_ignore_ascii_case(b"close") && !option.eq_ignore_ascii_case(b"keep-alive"));
     let (count, bytes) = rest.fold((0, 0), |(count, bytes), option| (count + 1, bytes + option.len()));

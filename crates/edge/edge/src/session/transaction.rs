@@ -70,7 +70,7 @@ impl ClientSide {
 
     /// The same connection under another configuration's frontend. Session variables go along.
     #[must_use]
-    pub fn under(&self, frontend: Arc<LiveProxy>) -> Self {
+    pub fn under(&self, frontend: Arc<LiveProxy>, limits: Arc<sample::VariableLimits>) -> Self {
         Self {
             source: self.source.clone(),
             original_source: self.original_source,
@@ -79,10 +79,9 @@ impl ClientSide {
             received_proxy: self.received_proxy,
             proxy_fields: self.proxy_fields.clone(),
             stream: Rc::clone(&self.stream),
-            variables: RefCell::new(self.variables.replace(StreamVariables::new(
-                Arc::clone(&frontend.process.variables),
-                sample::VariableLimits::default(),
-            ))),
+            variables: RefCell::new(
+                self.variables.replace(StreamVariables::new(Arc::clone(&frontend.process.variables), limits)),
+            ),
             frontend,
             listener: self.listener,
             accepted: self.accepted,

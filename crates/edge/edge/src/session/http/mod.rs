@@ -29,6 +29,7 @@ use std::{
 use http::Limits;
 
 use super::{
+    Held,
     transaction::{ClientSide, Transaction},
     wire::Wire,
 };
@@ -61,12 +62,17 @@ pub struct Session {
     pub idle_since: Instant,
     /// A server connection that only this client may use (`http-reuse never`).
     pub kept: Option<Box<ServerConnection>>,
+    /// What counts it as long as it lives.
+    pub held: Held,
 }
 
-/// How long a connection keeps the memory of a request after one, for the next.
-const WARM_TIME: Duration = Duration::from_secs(1);
+/// How long a connection keeps its task and the memory of its last request for the next one.
+const SILENCE_TIME: Duration = Duration::from_secs(1);
 
-/// How many connections of a worker may do so.
+/// The same where there are many, so that a rush of clients that each ask once does not cost the memory of as many tasks.
+const CROWDED_SILENCE_TIME: Duration = Duration::from_millis(100);
+
+/// How many connections of a worker keep the memory of a request; with more it is crowded.
 const WARM_MAX: usize = 512;
 
 /// How long an idle connection that is to end waits for a request that may be on its way, which is answered with
@@ -99,15 +105,31 @@ pub fn limits(instance: &Instance, accept_invalid: bool) -> Limits {
     }
 }
 
-/// Serves a client until its connection ends.
+/// Serves a client until its connection ends, or until it is so silent that it can be parked.
 pub async fn serve(mut session: Box<Session>) {
-    while session.wait_for_request(None).await {
+    loop {
+        match session.wait_for_request().await {
+            Wait::Request => {}
+            Wait::Over => return,
+            Wait::Silence => return session.park(),
+        }
         match Box::pin(session.requests()).await {
             Next::KeepAlive => {}
             Next::Close => return,
             Next::Linger => return Box::pin(session.linger()).await,
         }
     }
+}
+
+/// How the wait for a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// There is one, or something to be said about there being none.
+    Request,
+    /// The connection is over.
+    Over,
+    /// Nothing came for a while.
+    Silence,
 }
 
 /// Counts a connection that keeps the memory of a request.
@@ -155,7 +177,7 @@ impl Session {
         });
         match successor {
             Some(frontend) if frontend.listeners.get(self.side.listener).is_some() => {
-                self.side = Rc::new(self.side.under(Arc::clone(frontend)));
+                self.side = Rc::new(self.side.under(Arc::clone(frontend), Arc::clone(&current.variable_limits)));
                 self.instance = current;
             }
             // The frontend is gone: the connection ends when it is idle next.
@@ -185,8 +207,13 @@ impl Session {
             self.idle_since = self.worker.now();
             self.client.rest();
             let is_crowded = self.worker.warm.get() > WARM_MAX;
-            if is_crowded || !self.wait_for_request(Some(WARM_TIME)).await {
+            if is_crowded {
                 break Next::KeepAlive;
+            }
+            match self.wait_for_request().await {
+                Wait::Request => {}
+                Wait::Over => break Next::Close,
+                Wait::Silence => break Next::KeepAlive,
             }
         };
         self.worker.heads.give(transaction.take_heads());
@@ -195,23 +222,40 @@ impl Session {
         next
     }
 
-    /// Waits for the first byte of a request; false when there is none: when the connection is over, or after `at_most`.
-    async fn wait_for_request(&mut self, at_most: Option<Duration>) -> bool {
-        if !self.client.received.is_empty() {
-            return true;
-        }
+    /// When the wait for the next request has taken too long.
+    fn idle_until(&self) -> Option<Instant> {
         let timeouts = &self.side.frontend.settings().timeouts;
         let limit = if self.first {
             timeouts.http_request.or(timeouts.client)
         } else {
             timeouts.http_keep_alive.or(timeouts.http_request).or(timeouts.client)
         };
-        let limit = match (limit, at_most) {
-            (Some(limit), Some(at_most)) => Some(limit.min(at_most)),
-            (limit, at_most) => limit.or(at_most),
-        };
-        let limit_at = limit.map(|limit| self.idle_since + limit);
-        self.deadline.set(limit_at);
+        limit.map(|limit| self.idle_since + limit)
+    }
+
+    /// Leaves the task: an idle connection needs none.
+    fn park(mut self: Box<Self>) {
+        let until = self.idle_until();
+        self.deadline = Deadline::default();
+        self.client.output = Vec::new();
+        let worker = Rc::clone(&self.worker);
+        worker.parking.park(self, until);
+    }
+
+    /// Waits for the first byte of a request.
+    async fn wait_for_request(&mut self) -> Wait {
+        if !self.client.received.is_empty() {
+            return Wait::Request;
+        }
+        let until = self.idle_until();
+        let is_crowded = self.worker.registry.open() > WARM_MAX;
+        let silent_at = self.idle_since + if is_crowded { CROWDED_SILENCE_TIME } else { SILENCE_TIME };
+        // One that is told to end waits here for that: parked, it would be woken again at once.
+        let silent_at = Some(silent_at).filter(|_| !self.is_leaving());
+        self.deadline.set(match (until, silent_at) {
+            (Some(until), Some(silent_at)) => Some(until.min(silent_at)),
+            (until, silent_at) => until.or(silent_at),
+        });
         let (handle, client, worker) = (&self.registered.handle, &mut self.client, &self.worker);
         let deadline = &mut self.deadline;
         let first = self.first;
@@ -221,23 +265,26 @@ impl Session {
         let ready = poll_fn(|context| {
             handle.listen(context);
             if handle.order() == Order::Abort {
-                return Poll::Ready(false);
+                return Poll::Ready(Wait::Over);
             }
             if client.stream.poll_readable(context).is_ready() {
                 client.readable = true;
-                return Poll::Ready(true);
+                return Poll::Ready(Wait::Request);
             }
             if !first && !leaving && !stays && (worker.draining.get() || handle.order() == Order::Finish) {
-                if at_most.is_some() {
-                    return Poll::Ready(false);
-                }
                 leaving = true;
-                let until = worker.now() + LAST_REQUEST_TIME;
-                deadline.set(Some(limit_at.map_or(until, |limit| limit.min(until))));
+                let last = worker.now() + LAST_REQUEST_TIME;
+                deadline.set(Some(until.map_or(last, |until| until.min(last))));
             }
-            deadline.poll(context).map(|()| first)
+            deadline.poll(context).map(|()| match (until, first) {
+                _ if leaving => Wait::Over,
+                (Some(until), first) if until <= worker.now() => {
+                    // A first request that never began is answered and logged by `receive`.
+                    if first { Wait::Request } else { Wait::Over }
+                }
+                _ => Wait::Silence,
+            })
         });
-        // A first request that never began is answered and logged by `receive`; a later one just ends the connection.
         ready.await
     }
 
