@@ -64,14 +64,18 @@ impl Edge {
 
     /// Starts a program with a configuration that stands somewhere already.
     pub fn spawn(program: &str, arguments: &[&str], config: PathBuf, folder: Folder) -> Self {
-        let mut child = Command::new(program)
-            .args(arguments)
-            .arg("-f")
-            .arg(&config)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
+        let mut command = Command::new(program);
+        command.args(arguments).arg("-f").arg(&config);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // A program that was just copied is busy as long as another test's child, begun meanwhile, holds the copy open.
+        let mut child = (0..100)
+            .find_map(|_| match command.spawn() {
+                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                    thread::sleep(std::time::Duration::from_millis(20));
+                    None
+                }
+                spawned => Some(spawned.unwrap()),
+            })
             .unwrap();
         let output = Arc::new(Mutex::new(String::new()));
         let (sink, stderr) = (Arc::clone(&output), child.stderr.take().unwrap());
