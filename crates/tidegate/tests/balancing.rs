@@ -49,7 +49,7 @@ fn a_page_is_checked_and_pythons_server_serves() {
     let (Some(one), Some(two)) = (python("one"), nginx("two")) else { return };
     let (log, front) = (LogServer::start(), free_address());
     let _edge = Edge::start(&format!(
-        "global\n log {} local0\n{DEFAULTS} log global\nlisten web\n bind {front}\n option httpchk GET /missing\n http-check expect status 404\n server s1 {} check inter 100ms\n server s2 {} check inter 100ms\n",
+        "global\n log {} local0\n{DEFAULTS} log global\nlisten web\n bind {front}\n timeout check 5s\n option httpchk GET /missing\n http-check expect status 404\n server s1 {} check inter 100ms\n server s2 {} check inter 100ms\n",
         log.address, one.address, two.address
     ));
     assert_eq!(shares(front, 4), HashMap::from([("one".into(), 2), ("two".into(), 2)]));

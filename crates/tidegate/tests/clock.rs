@@ -40,7 +40,7 @@ fn jumps_of_the_calendar_clock_move_no_timeout_no_queue_and_no_check() {
     let checked = Origin::start_at(checked_at, |_, _| {});
     let offset = folder.file("offset", "+0\n");
     let config = format!(
-        "global\n nbthread 1\n log {} local0\ndefaults\n log global\n mode http\n option httplog\n timeout client 20s\n timeout server 20s\n timeout connect 20s\n timeout queue 20s\n timeout http-request 20s\n timeout http-keep-alive 20s\nlisten site\n bind {front}\n server s1 {} maxconn 1 check port {} inter 100ms fall 1 rise 1\n",
+        "global\n nbthread 1\n log {} local0\ndefaults\n log global\n mode http\n option httplog\n timeout client 20s\n timeout server 20s\n timeout connect 20s\n timeout check 5s\n timeout queue 20s\n timeout http-request 20s\n timeout http-keep-alive 20s\nlisten site\n bind {front}\n server s1 {} maxconn 1 check port {} inter 100ms fall 1 rise 1\n",
         log.address,
         origin.address,
         checked_at.port()

@@ -141,7 +141,7 @@ fn sessions_of_a_server_that_goes_down_are_shut_where_that_is_asked_for() {
         let told = beside_haproxy(
             |front| {
                 format!(
-                    "listen site\n mode tcp\n option tcplog\n bind {front}\n server s1 {server} check port {port} inter 100ms fall 1 rise 1{word}\n"
+                    "listen site\n mode tcp\n option tcplog\n bind {front}\n timeout check 5s\n server s1 {server} check port {port} inter 100ms fall 1 rise 1{word}\n"
                 )
             },
             |scene| {
@@ -176,7 +176,7 @@ fn a_request_whose_server_goes_down_is_answered_as_haproxy_does() {
     beside_haproxy(
         |front| {
             format!(
-                "listen site\n mode http\n option httplog\n bind {front}\n server s1 {server} check port {port} inter 100ms fall 1 rise 1 on-marked-down shutdown-sessions\n"
+                "listen site\n mode http\n option httplog\n bind {front}\n timeout check 5s\n server s1 {server} check port {port} inter 100ms fall 1 rise 1 on-marked-down shutdown-sessions\n"
             )
         },
         |scene| {
@@ -197,7 +197,7 @@ fn sessions_that_began_before_a_reload_are_shut_as_well() {
     let (front, log, checked_at) = (free_address(), LogServer::start(), free_address());
     let section = |round: u32| {
         format!(
-            "global\n log {} local0\ndefaults\n log global\n timeout client 60s\n timeout server 60s\n timeout connect 2s\n# {round}\nlisten site\n mode tcp\n option tcplog\n bind {front}\n server s1 {} check port {} inter 100ms fall 1 rise 1 on-marked-down shutdown-sessions\n",
+            "global\n log {} local0\ndefaults\n log global\n timeout client 60s\n timeout server 60s\n timeout connect 2s\n# {round}\nlisten site\n mode tcp\n option tcplog\n bind {front}\n timeout check 5s\n server s1 {} check port {} inter 100ms fall 1 rise 1 on-marked-down shutdown-sessions\n",
             log.address,
             origin.address,
             checked_at.port()
@@ -224,7 +224,7 @@ fn sessions_of_backup_servers_are_shut_when_a_better_one_is_there_again() {
     let told = beside_haproxy(
         |front| {
             format!(
-                "listen site\n mode tcp\n option tcplog\n bind {front}\n server s1 {first} check port {port} inter 100ms fall 1 rise 1 on-marked-up shutdown-backup-sessions\n server b1 {second} backup\n"
+                "listen site\n mode tcp\n option tcplog\n bind {front}\n timeout check 5s\n server s1 {first} check port {port} inter 100ms fall 1 rise 1 on-marked-up shutdown-backup-sessions\n server b1 {second} backup\n"
             )
         },
         |scene| {
