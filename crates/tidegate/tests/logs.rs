@@ -48,6 +48,14 @@ const CASES: &[Case] = &[
         expected: r#"CLIENT [DATE] site site/s1 N/N/-1/-1/N 503 217 - - SC-- 1/1/0/0/1 0/0 "GET / HTTP/1.1""#,
     },
     Case {
+        name: "refused, and not to be tried again",
+        lines: "retries 2\n retry-on none\n server s1 127.0.0.1:1",
+        play: |front| {
+            assert_eq!(get(front, "/"), 503);
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/-1/-1/N 503 217 - - SC-- 1/1/0/0/0 0/0 "GET / HTTP/1.1""#,
+    },
+    Case {
         name: "server too slow",
         lines: "timeout server 200ms\n server s1 SERVER",
         play: |front| {
@@ -156,7 +164,7 @@ const CASES: &[Case] = &[
             second.send("hello");
             thread::sleep(Duration::from_millis(100));
             drop(second);
-            thread::sleep(Duration::from_millis(100));
+            first.answer();
         },
         expected: "CLIENT [DATE] site site/<NOSRV> N/-1/N 0 CQ 2/2/1/0/0 0/1",
     },
@@ -171,7 +179,7 @@ const CASES: &[Case] = &[
             second.send("GET /queued HTTP/1.1\r\nHost: a\r\n\r\n");
             thread::sleep(Duration::from_millis(100));
             drop(second);
-            thread::sleep(Duration::from_millis(100));
+            first.answer();
         },
         expected: r#"CLIENT [DATE] site site/<NOSRV> N/N/-1/-1/N -1 0 - - CQ-- 2/2/1/0/0 0/1 "GET /queued HTTP/1.1""#,
     },

@@ -253,6 +253,14 @@ pub enum Observe {
     Layer7,
 }
 
+impl Observe {
+    /// Whether any traffic does.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        self != Self::None
+    }
+}
+
 /// What to do after `error-limit` consecutive errors in observed traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {

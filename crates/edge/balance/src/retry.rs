@@ -40,6 +40,27 @@ impl RetryOn {
     const STATUSES: [u16; 10] = [401, 403, 404, 408, 425, 500, 501, 502, 503, 504];
     const STATUS_SHIFT: u32 = 5;
 
+    /// The words of a `retry-on` line.
+    pub const WORDS: [&str; 17] = [
+        "conn-failure",
+        "empty-response",
+        "junk-response",
+        "response-timeout",
+        "0rtt-rejected",
+        "401",
+        "403",
+        "404",
+        "408",
+        "425",
+        "500",
+        "501",
+        "502",
+        "503",
+        "504",
+        "all-retryable-errors",
+        "none",
+    ];
+
     /// `retry-on none`.
     pub const NONE: Self = Self(0);
     /// No `retry-on` line: `conn-failure`.

@@ -11,12 +11,11 @@ use std::{
 };
 
 use balance::{
-    Algorithm as FarmAlgorithm, CheckConfig, FarmConfig, HashConfig, HashFunction as FarmHash, HashType, Observe,
-    OnError as FarmOnError, ProxyType, RetryOn, RetryPolicy, ServerConfig, ServerId, UriOptions,
+    Algorithm as FarmAlgorithm, CheckConfig, FarmConfig, HashConfig, HashType, ProxyType, RetryPolicy, ServerConfig,
+    ServerId, UriOptions,
 };
 use haproxycfg::model::{
-    self, Algorithm, Config, HashFunction, ObserveLayer, OnError, Proxy, ProxyIndex, ProxyKind, ServerAddress,
-    ServerIndex, ServerPort,
+    self, Algorithm, Config, Proxy, ProxyIndex, ProxyKind, ServerAddress, ServerIndex, ServerPort,
 };
 
 use crate::{
@@ -259,12 +258,7 @@ fn farm_config(config: &Config, proxy: &Proxy, index: ProxyIndex, seed: u64) -> 
         algorithm,
         hash: HashConfig {
             hash_type: if balance.consistent { HashType::Consistent } else { HashType::MapBased },
-            function: match balance.function {
-                HashFunction::Sdbm => FarmHash::Sdbm,
-                HashFunction::Djb2 => FarmHash::Djb2,
-                HashFunction::Wt6 => FarmHash::Wt6,
-                HashFunction::Crc32 => FarmHash::Crc32,
-            },
+            function: balance.function,
             avalanche: balance.avalanche,
         },
         hash_balance_factor: balance.hash_balance_factor,
@@ -279,29 +273,10 @@ fn farm_config(config: &Config, proxy: &Proxy, index: ProxyIndex, seed: u64) -> 
 }
 
 fn retry_policy(proxy: &Proxy, farm: &FarmConfig) -> RetryPolicy {
-    let retry_on = if proxy.retry_on.is_empty() {
-        RetryOn::DEFAULT
-    } else {
-        proxy.retry_on.iter().fold(RetryOn::NONE, |sum, word| {
-            let status;
-            let word = match word {
-                model::RetryOn::ConnFailure => "conn-failure",
-                model::RetryOn::EmptyResponse => "empty-response",
-                model::RetryOn::JunkResponse => "junk-response",
-                model::RetryOn::ResponseTimeout => "response-timeout",
-                model::RetryOn::ZeroRttRejected => "0rtt-rejected",
-                model::RetryOn::Status(code) => {
-                    status = code.to_string();
-                    &status
-                }
-            };
-            sum.with_word(word).unwrap_or(sum)
-        })
-    };
     RetryPolicy {
         retries: proxy.retries,
         redispatch: farm.redispatch,
-        retry_on,
+        retry_on: proxy.retry_on,
         connect_timeout_ms: proxy.timeouts.connect.map(|time| u64::from(milliseconds(time))),
         is_hash: farm.algorithm.is_hash(),
     }
@@ -331,18 +306,9 @@ fn server_config(config: &Config, proxy: &Proxy, server: &model::Server) -> Serv
             rise: server.rise,
             fall: server.fall,
         }),
-        observe: match server.observe {
-            None => Observe::None,
-            Some(ObserveLayer::Layer4) => Observe::Layer4,
-            Some(ObserveLayer::Layer7) => Observe::Layer7,
-        },
+        observe: server.observe,
         error_limit: server.error_limit,
-        on_error: match server.on_error {
-            OnError::Fastinter => FarmOnError::Fastinter,
-            OnError::FailCheck => FarmOnError::FailCheck,
-            OnError::SuddenDeath => FarmOnError::SuddenDeath,
-            OnError::MarkDown => FarmOnError::MarkDown,
-        },
+        on_error: server.on_error,
         shutdown_sessions_on_marked_down: server.on_marked_down_shutdown_sessions,
         shutdown_backup_sessions_on_marked_up: server.on_marked_up_shutdown_backup_sessions,
         hostname: server.fqdn.clone(),

@@ -375,7 +375,7 @@ fn server_failed(worker: &Worker, proxy: &LiveProxy, server: &LiveServer, retry:
         server.side.traffic.of(worker.index).connection_errors.increment();
         proxy.backend.traffic.of(worker.index).connection_errors.increment();
     }
-    if server.config.observe.is_some() {
+    if server.config.observe.is_on() {
         observe(worker, proxy, server.index, balance::Observation::ConnectionError);
     }
 }

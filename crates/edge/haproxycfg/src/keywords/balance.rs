@@ -1,12 +1,8 @@
 //! `balance`, `hash-type` and `hash-balance-factor`.
 
-use crate::{
-    args,
-    diagnostics::Problem,
-    line::Line,
-    model::{Algorithm, HashFunction},
-    scope::Scope,
-};
+use balance::HashFunction;
+
+use crate::{args, diagnostics::Problem, line::Line, model::Algorithm, scope::Scope};
 
 /// `balance`.
 pub fn balance(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {

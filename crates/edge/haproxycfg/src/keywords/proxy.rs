@@ -2,13 +2,15 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use balance::RetryOn;
+
 use crate::{
     address::{self, Accepts},
     args,
     diagnostics::Problem,
     keywords::server,
     line::Line,
-    model::{HttpReuse, LoadServerState, Location, Mode, RetryOn, TcpKeepalive, Timeouts},
+    model::{HttpReuse, LoadServerState, Location, Mode, TcpKeepalive, Timeouts},
     scope::{Scope, Section, ServerDraft},
     table::Group,
     units::Unit,
@@ -261,58 +263,19 @@ pub fn http_reuse(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 
 /// `retry-on`.
 pub fn retry_on(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    const WORDS: &[(&str, RetryOn)] = &[
-        ("conn-failure", RetryOn::ConnFailure),
-        ("empty-response", RetryOn::EmptyResponse),
-        ("junk-response", RetryOn::JunkResponse),
-        ("response-timeout", RetryOn::ResponseTimeout),
-        ("0rtt-rejected", RetryOn::ZeroRttRejected),
-        ("401", RetryOn::Status(401)),
-        ("403", RetryOn::Status(403)),
-        ("404", RetryOn::Status(404)),
-        ("408", RetryOn::Status(408)),
-        ("425", RetryOn::Status(425)),
-        ("500", RetryOn::Status(500)),
-        ("501", RetryOn::Status(501)),
-        ("502", RetryOn::Status(502)),
-        ("503", RetryOn::Status(503)),
-        ("504", RetryOn::Status(504)),
-    ];
-    /// What `all-retryable-errors` stands for.
-    const ALL: &[&str] = &[
-        "conn-failure",
-        "empty-response",
-        "junk-response",
-        "response-timeout",
-        "0rtt-rejected",
-        "500",
-        "502",
-        "503",
-        "504",
-    ];
     if line.word(1).is_empty() {
         let message = "'retry-on' needs at least one keyword to specify when to retry";
         return Err(Problem::new(message).at(1));
     }
-    let mut words = Vec::new();
+    let mut retry_on = RetryOn::NONE;
     for (index, word) in line.texts_from(1).enumerate() {
-        match word {
-            "all-retryable-errors" => words.extend(ALL.iter().copied()),
-            "none" if line.len() == 2 => {}
-            "none" => return Err(Problem::new("'retry-on' 'none' keyworld only usable alone").at(index + 1)),
-            _ => words.push(word),
+        let at = index + 1;
+        if word == "none" && line.len() != 2 {
+            return Err(Problem::new("'retry-on' 'none' keyworld only usable alone").at(at));
         }
-    }
-    let mut retry_on: Vec<RetryOn> = Vec::new();
-    for word in words {
-        let Some((_, reason)) = WORDS.iter().find(|(known, _)| *known == word) else {
-            let index = line.texts_from(0).position(|other| other == word).unwrap_or(1);
-            let known = WORDS.iter().map(|(known, _)| *known).chain(["all-retryable-errors", "none"]);
-            return Err(Problem::new(format!("'retry-on': unknown keyword '{word}'")).at(index).nearest(word, known));
-        };
-        if !retry_on.contains(reason) {
-            retry_on.push(*reason);
-        }
+        retry_on = retry_on.with_word(word).ok_or_else(|| {
+            Problem::new(format!("'retry-on': unknown keyword '{word}'")).at(at).nearest(word, RetryOn::WORDS)
+        })?;
     }
     scope.proxy().proxy.retry_on = retry_on;
     Ok(())

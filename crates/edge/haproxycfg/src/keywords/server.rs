@@ -2,13 +2,15 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
+use balance::{Observe, OnError};
+
 use crate::{
     address::{self, Accepts, Family, Host, Port},
     args,
     diagnostics::{Prefix, Problem},
     keywords::source,
     line::Line,
-    model::{InitAddr, Location, ObserveLayer, OnError, SendProxy, Server, ServerAddress, ServerPort},
+    model::{InitAddr, Location, SendProxy, Server, ServerAddress, ServerPort},
     parser::is_name_character,
     scope::{Scope, ServerDraft},
     table::{Group, Parse},
@@ -62,7 +64,7 @@ impl Default for ServerDraft {
             check_port: None,
             check_address: None,
             check_send_proxy: false,
-            observe: None,
+            observe: Observe::None,
             on_error: OnError::default(),
             error_limit: 10,
             on_marked_down_shutdown_sessions: false,
@@ -363,15 +365,15 @@ pub fn observe(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mu
     let word = *index;
     let value = argument(line, index, "<mode> as argument.")?;
     draft.server.observe = match value {
-        "none" => None,
-        "layer4" => Some(ObserveLayer::Layer4),
+        "none" => Observe::None,
+        "layer4" => Observe::Layer4,
         "layer7" if scope.proxy().proxy.mode != crate::model::Mode::Http => {
             // HAProxy says so and goes on without it.
             let message = "'layer7' can only be used in http proxies.";
             scope.warn(line, Problem::new(message).at(word + 1).prefix(Prefix::Place));
             draft.server.observe
         }
-        "layer7" => Some(ObserveLayer::Layer7),
+        "layer7" => Observe::Layer7,
         _ => {
             let message = format!("'observe' expects one of 'none', 'layer4', 'layer7' but got '{value}'");
             return Err(Problem::new(message).at(word + 1).nearest(value, ["none", "layer4", "layer7"]));

@@ -1,5 +1,7 @@
 //! `balance` and `hash-type`.
 
+use balance::HashFunction;
+
 /// `balance` and `hash-type`.
 #[derive(Clone, Debug, Default)]
 pub struct Balance {
@@ -59,18 +61,4 @@ pub enum Algorithm {
         /// Draws.
         draws: u32,
     },
-}
-
-/// `hash-type` functions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HashFunction {
-    /// `sdbm`.
-    #[default]
-    Sdbm,
-    /// `djb2`.
-    Djb2,
-    /// `wt6`.
-    Wt6,
-    /// `crc32`.
-    Crc32,
 }

@@ -29,7 +29,7 @@ mod variable;
 use std::{collections::BTreeMap, sync::Arc};
 
 pub use self::{
-    balance::{Algorithm, Balance, HashFunction},
+    balance::{Algorithm, Balance},
     bind::{AcceptMode, Bind, BindAddress, UnixOptions},
     capture::{Capture, CaptureCookie},
     check::{CheckConfig, CheckExpect, CheckExpectation, CheckStep, StringMatch},
@@ -38,11 +38,11 @@ pub use self::{
     http_action::{HeaderMatch, HttpAction, NormalizeUri, TimeoutKind, TimeoutValue},
     logs::{LogDestination, LogLineFormat, LogTarget},
     options::{ForwardFor, Options, RestrictNames},
-    proxy::{ConnectionMode, HttpReuse, LoadServerState, Mode, Proxy, ProxyKind, RetryOn, TcpKeepalive},
+    proxy::{ConnectionMode, HttpReuse, LoadServerState, Mode, Proxy, ProxyKind, TcpKeepalive},
     redirect::{Redirect, RedirectKind},
     reply::{ErrorReply, Reply, ReplyBody},
     rule::{AddressPart, Rule},
-    server::{InitAddr, ObserveLayer, OnError, SendProxy, Server, ServerAddress, ServerPort},
+    server::{InitAddr, SendProxy, Server, ServerAddress, ServerPort},
     source::{SourceAddress, UseSource},
     stats::{CliLevel, Stats, StatsSocket},
     switching::{BackendTarget, PersistRule, ServerTarget, UseBackend, UseServer},

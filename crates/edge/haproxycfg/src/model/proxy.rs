@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
+use balance::RetryOn;
 use sample::{Condition, LogFormat};
 
 use super::{
@@ -140,8 +141,8 @@ pub struct Proxy {
     pub check: CheckConfig,
     /// `retries`.
     pub retries: u32,
-    /// `retry-on`, by HAProxy's words (`conn-failure`, `503`, ...).
-    pub retry_on: Vec<RetryOn>,
+    /// `retry-on`.
+    pub retry_on: RetryOn,
     /// `http-reuse`.
     pub http_reuse: HttpReuse,
     /// `http-send-name-header`.
@@ -204,23 +205,6 @@ pub enum HttpReuse {
     Aggressive,
     /// `always`.
     Always,
-}
-
-/// A word of `retry-on`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RetryOn {
-    /// `conn-failure`.
-    ConnFailure,
-    /// `empty-response`.
-    EmptyResponse,
-    /// `junk-response`.
-    JunkResponse,
-    /// `response-timeout`.
-    ResponseTimeout,
-    /// `0rtt-rejected`.
-    ZeroRttRejected,
-    /// A status.
-    Status(u16),
 }
 
 /// `load-server-state-from-file`.

@@ -2,6 +2,8 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
+use balance::{Observe, OnError};
+
 use super::{Location, ProxyIndex, ServerIndex, SourceAddress};
 
 /// A `server` line, `default-server` applied.
@@ -58,7 +60,7 @@ pub struct Server {
     pub check_send_proxy: bool,
     /// `check-via-socks4` and others are refused by the parser.
     /// `observe`.
-    pub observe: Option<ObserveLayer>,
+    pub observe: Observe,
     /// `on-error`.
     pub on_error: OnError,
     /// `error-limit`.
@@ -139,27 +141,4 @@ pub enum SendProxy {
     V1,
     /// Version 2.
     V2,
-}
-
-/// `observe`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ObserveLayer {
-    /// Connections.
-    Layer4,
-    /// Responses.
-    Layer7,
-}
-
-/// `on-error`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnError {
-    /// `fastinter`.
-    Fastinter,
-    /// `fail-check`.
-    #[default]
-    FailCheck,
-    /// `sudden-death`.
-    SuddenDeath,
-    /// `mark-down`.
-    MarkDown,
 }

@@ -2,10 +2,11 @@
 
 use std::{fmt::Write as _, time::Duration};
 
+use balance::{HashFunction, Observe, OnError, RetryOn};
+
 use super::*;
 use crate::model::{
-    AcceptMode, Algorithm, BindAddress, HashFunction, HttpReuse, InitAddr, ObserveLayer, OnError, ProxyIndex, RetryOn,
-    SendProxy, ServerIndex, ServerPort, UseSource,
+    AcceptMode, Algorithm, BindAddress, HttpReuse, InitAddr, ProxyIndex, SendProxy, ServerIndex, ServerPort, UseSource,
 };
 
 #[test]
@@ -140,10 +141,7 @@ backend b
     assert_eq!(a.slowstart, Duration::from_secs(2));
     assert!(a.backup && a.disabled && a.check && a.check_send_proxy && a.tfo && a.non_stick && a.prefer_ipv4);
     assert!(a.on_marked_down_shutdown_sessions && a.on_marked_up_shutdown_backup_sessions);
-    assert_eq!(
-        (a.observe, a.on_error, a.send_proxy),
-        (Some(ObserveLayer::Layer7), OnError::MarkDown, Some(SendProxy::V2))
-    );
+    assert_eq!((a.observe, a.on_error, a.send_proxy), (Observe::Layer7, OnError::MarkDown, Some(SendProxy::V2)));
     assert_eq!((a.pool_max_conn, a.pool_purge_delay, a.pool_low_conn, a.max_reuse), (7, Duration::from_secs(9), 2, 6));
     assert_eq!(a.init_addr, [InitAddr::None, InitAddr::Ip("192.0.2.9".parse().unwrap())]);
     let b = server(&config, "b", "b");
@@ -192,6 +190,7 @@ backend c
   retry-on all-retryable-errors
 backend d
   balance random(5)
+  retry-on none
 ",
     );
     let a = &proxy(&config, "a").balance;
@@ -200,9 +199,10 @@ backend d
     let b = proxy(&config, "b");
     assert_eq!(b.balance.algorithm, Algorithm::Header { name: "Host".to_owned(), use_domain_only: true });
     assert_eq!((b.balance.consistent, b.balance.function, b.balance.avalanche), (false, HashFunction::Crc32, true));
-    assert_eq!(b.retry_on, [RetryOn::ConnFailure, RetryOn::Status(503)]);
-    assert_eq!(proxy(&config, "c").retry_on.len(), 9);
+    assert_eq!(Some(b.retry_on), RetryOn::DEFAULT.with_word("503"));
+    assert_eq!(Some(proxy(&config, "c").retry_on), RetryOn::NONE.with_word("all-retryable-errors"));
     assert_eq!(proxy(&config, "d").balance.algorithm, Algorithm::Random { draws: 5 });
+    assert_eq!((proxy(&config, "a").retry_on, proxy(&config, "d").retry_on), (RetryOn::DEFAULT, RetryOn::NONE));
 }
 
 #[test]

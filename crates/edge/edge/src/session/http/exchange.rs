@@ -386,7 +386,7 @@ impl Session {
         server.side.traffic.of(worker).response_errors.increment();
         if let Some(backend) = &transaction.backend {
             backend.backend.traffic.of(worker).response_errors.increment();
-            if server.config.observe.is_some() {
+            if server.config.observe.is_on() {
                 let observation = match end {
                     HeadEnd::Timeout => Observation::ReadTimeout,
                     HeadEnd::Junk => Observation::ResponseHeaders,

@@ -142,7 +142,7 @@ impl Session {
         backend.last_session_ms.store(now, std::sync::atomic::Ordering::Relaxed);
         server.side.traffic.of(worker).response(status).increment();
         server.side.traffic.of(worker).requests.increment();
-        if server.config.observe.is_some() {
+        if server.config.observe.is_on() {
             let good = matches!(status, 100..=499 | 501 | 505);
             let seen = if good { balance::Observation::ResponseOk } else { balance::Observation::ResponseStatus };
             observe(&self.worker, backend, server.index, seen);
