@@ -315,7 +315,6 @@ fn check_ports(scope: &mut Scope<'_>) {
 /// HAProxy's checks of a proxy as a whole.
 fn check_proxy(scope: &mut Scope<'_>) {
     let draft = scope.proxy();
-    let smart_accept = draft.simple.smart_accept;
     let is_balanced = draft.simple.is_balanced;
     let proxy = &mut draft.proxy;
     let (name, kind) = (Arc::clone(&proxy.name), kind_word(proxy.kind));
@@ -352,7 +351,6 @@ fn check_proxy(scope: &mut Scope<'_>) {
     if proxy.kind.has_backend() {
         timeouts.queue = timeouts.queue.or(timeouts.connect);
     }
-    proxy.options.tcp_smart_accept = smart_accept.unwrap_or(proxy.mode == Mode::Http);
     if proxy.mode == Mode::Tcp {
         check_tcp(proxy, kind, &mut warnings, &mut alerts);
     }

@@ -212,7 +212,9 @@ pub fn numeric(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mu
             let value = number(scope, line, index, 0..=i32::MAX.unsigned_abs())?;
             draft.bind.backlog = Some(value).filter(|value| *value > 0);
         }
-        "nice" => draft.bind.nice = number(scope, line, index, -1024..=1024)?,
+        "nice" => {
+            number(scope, line, index, -1024..=1024_i32)?;
+        }
         _ => {
             let value = number(scope, line, index, -65_535..=65_535_i32)?;
             if value == 0 {

@@ -33,7 +33,6 @@ fn field<'a>(options: &'a mut Options, name: &str) -> Option<&'a mut bool> {
         "allbackups" => &mut options.allbackups,
         "checkcache" => &mut options.checkcache,
         "clitcpka" => &mut options.clitcpka,
-        "contstats" => &mut options.contstats,
         "disable-h2-upgrade" => &mut options.disable_h2_upgrade,
         "dontlog-normal" => &mut options.dontlog_normal,
         "dontlognull" => &mut options.dontlognull,
@@ -53,11 +52,7 @@ fn field<'a>(options: &'a mut Options, name: &str) -> Option<&'a mut bool> {
         "persist" => &mut options.persist,
         "prefer-last-server" => &mut options.prefer_last_server,
         "socket-stats" => &mut options.socket_stats,
-        "splice-auto" => &mut options.splice_auto,
-        "splice-request" => &mut options.splice_request,
-        "splice-response" => &mut options.splice_response,
         "srvtcpka" => &mut options.srvtcpka,
-        "tcp-smart-connect" => &mut options.tcp_smart_connect,
         "transparent" => &mut options.transparent,
         _ => return None,
     })
@@ -80,17 +75,6 @@ pub fn http_only(options: &mut Options) -> Vec<(&'static str, &mut bool)> {
         ("h1-case-adjust-bogus-server", &mut options.h1_case_adjust_bogus_server),
         ("disable-h2-upgrade", &mut options.disable_h2_upgrade),
     ]
-}
-
-/// `option tcp-smart-accept`: HTTP proxies do it unless told not to.
-pub fn smart_accept(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    args::no_more_after(line, 0, 1)?;
-    scope.proxy().simple.smart_accept = match line.modifier() {
-        Modifier::Set => Some(true),
-        Modifier::No => Some(false),
-        Modifier::Default => None,
-    };
-    Ok(())
 }
 
 /// `option tcpka`: both sides that the section has.

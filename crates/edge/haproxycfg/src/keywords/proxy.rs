@@ -39,8 +39,6 @@ pub struct Pending {
     pub bind_ids: HashMap<u32, Location>,
     /// Numbers that were given to servers, where, and their names.
     pub server_ids: HashMap<u32, (Location, Arc<str>)>,
-    /// `option tcp-smart-accept`, or `no` before it.
-    pub smart_accept: Option<bool>,
     /// The timeouts as the section got them from its defaults.
     pub inherited_timeouts: Timeouts,
     /// The rate limit as the section got it from its defaults.

@@ -150,12 +150,11 @@ fn inherit(scope: &Scope<'_>, index: usize) -> ProxyDraft {
     let Some(defaults) = scope.state.defaults.get(index) else { return fresh(scope) };
     let mut draft = defaults.clone();
     draft.acls = AclSet::default();
-    let Pending { default_server, default_backend, is_balanced, smart_accept, .. } = draft.simple;
+    let Pending { default_server, default_backend, is_balanced, .. } = draft.simple;
     draft.simple = Pending {
         default_server,
         default_backend,
         is_balanced,
-        smart_accept,
         inherited_timeouts: draft.proxy.timeouts,
         inherited_rate_limit: draft.proxy.rate_limit_sessions,
         ..Pending::default()

@@ -80,7 +80,6 @@ impl Default for ServerDraft {
             tcp_user_timeout: None,
             tfo: false,
             track: None,
-            non_stick: false,
         };
         Self { server, pending: Pending::default() }
     }
@@ -224,8 +223,7 @@ pub fn flag(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut Serve
         "no-send-proxy-v2" => server.send_proxy = server.send_proxy.filter(|version| *version != SendProxy::V2),
         "tfo" => server.tfo = true,
         "no-tfo" => server.tfo = false,
-        "stick" => server.non_stick = false,
-        "non-stick" => server.non_stick = true,
+        "stick" | "non-stick" => {}
         // What `no-ssl` and its like turn off is not there.
         _ => {}
     }

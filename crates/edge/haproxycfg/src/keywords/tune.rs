@@ -74,34 +74,25 @@ pub fn idletimer(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         let message = "'tune.idletimer' expects a timer value between 0 and 65535 ms.";
         return Err(Problem::new(message).at(1));
     }
-    scope.state.global.tune.idletimer = value;
     Ok(())
 }
 
 /// `tune.idle-pool.shared`.
-pub fn idle_pool_shared(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+pub fn idle_pool_shared(_: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;
-    scope.state.global.tune.idle_pool_shared = match line.word(1) {
-        "on" => true,
-        "off" => false,
+    match line.word(1) {
+        "on" | "off" => Ok(()),
         word => {
             let message = format!("'tune.idle-pool.shared' expects either 'on' or 'off' but got '{word}'.");
-            return Err(Problem::new(message).at(1));
+            Err(Problem::new(message).at(1))
         }
-    };
-    Ok(())
+    }
 }
 
 /// `tune.pool-high-fd-ratio` and `tune.pool-low-fd-ratio`.
 pub fn pool_fd_ratio(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;
-    let percent = args::lenient(scope, line, 1, 0..=100)?;
-    let tune = &mut scope.state.global.tune;
-    if line.word(0) == "tune.pool-high-fd-ratio" {
-        tune.pool_high_fd_ratio = percent;
-    } else {
-        tune.pool_low_fd_ratio = percent;
-    }
+    args::lenient(scope, line, 1, 0..=100)?;
     Ok(())
 }
 

@@ -38,8 +38,6 @@ pub struct Bind {
     pub mss: Option<u32>,
     /// `tcp-ut`.
     pub tcp_user_timeout: Option<Duration>,
-    /// `nice`.
-    pub nice: i32,
     /// `mode`, `user`, `group`, `uid`, `gid` of a unix socket.
     pub unix: UnixOptions,
     /// `level` (stats sockets).

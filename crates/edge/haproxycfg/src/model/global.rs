@@ -70,8 +70,6 @@ pub struct Global {
     /// `default-path` and others that only steer the parser are not kept.
     /// The `tune.*` settings.
     pub tune: Tune,
-    /// `external-check` allowed.
-    pub external_check: bool,
     /// `strict-limits`.
     pub strict_limits: bool,
     /// `zero-warning`.

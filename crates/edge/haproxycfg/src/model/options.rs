@@ -20,8 +20,6 @@ pub struct Options {
     pub clitcpka: bool,
     /// `option srvtcpka`.
     pub srvtcpka: bool,
-    /// `option contstats`.
-    pub contstats: bool,
     /// `option disable-h2-upgrade`.
     pub disable_h2_upgrade: bool,
     /// `option dontlog-normal`.
@@ -61,16 +59,6 @@ pub struct Options {
     pub redispatch: i32,
     /// `option socket-stats`.
     pub socket_stats: bool,
-    /// `option splice-auto`, `splice-request`, `splice-response`.
-    pub splice_auto: bool,
-    /// `option splice-request`.
-    pub splice_request: bool,
-    /// `option splice-response`.
-    pub splice_response: bool,
-    /// `option tcp-smart-accept`.
-    pub tcp_smart_accept: bool,
-    /// `option tcp-smart-connect`.
-    pub tcp_smart_connect: bool,
     /// `option transparent`.
     pub transparent: bool,
     /// `option idle-close-on-response`.

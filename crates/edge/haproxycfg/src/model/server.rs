@@ -91,10 +91,6 @@ pub struct Server {
     pub tfo: bool,
     /// `track`: backend and server.
     pub track: Option<(ProxyIndex, ServerIndex)>,
-    /// `proto` other than `h1` is refused by the parser.
-    /// `log-proto` and others belong to rings.
-    /// `non-stick`.
-    pub non_stick: bool,
 }
 
 /// Address of a server, without the port.

@@ -1,7 +1,5 @@
 //! `tune.*` of the global section.
 
-use std::time::Duration;
-
 /// `tune.*`.
 #[derive(Clone, Debug)]
 pub struct Tune {
@@ -19,8 +17,6 @@ pub struct Tune {
     pub maxaccept: u32,
     /// `tune.pipesize`: bytes; 0 is the system's.
     pub pipesize: usize,
-    /// `tune.idletimer`.
-    pub idletimer: Duration,
     /// `tune.rcvbuf.client`, `.server`, `tune.sndbuf.client`, `.server`: bytes; 0 is the system's.
     pub rcvbuf_client: usize,
     /// See above.
@@ -29,12 +25,6 @@ pub struct Tune {
     pub sndbuf_client: usize,
     /// See above.
     pub sndbuf_server: usize,
-    /// `tune.idle-pool.shared`.
-    pub idle_pool_shared: bool,
-    /// `tune.pool-low-fd-ratio`: percent.
-    pub pool_low_fd_ratio: u32,
-    /// `tune.pool-high-fd-ratio`: percent.
-    pub pool_high_fd_ratio: u32,
     /// `tune.vars.*-max-size`: bytes; 0 is no limit. Order: global, proc, sess, txn, reqres.
     pub vars_max_size: [usize; 5],
     /// Tidegate's: `tune.ring.size`, bytes of the transaction ring of each worker; 0 turns it off.
@@ -53,14 +43,10 @@ impl Default for Tune {
             http_cookielen: 63,
             maxaccept: 64,
             pipesize: 0,
-            idletimer: Duration::from_secs(1),
             rcvbuf_client: 0,
             rcvbuf_server: 0,
             sndbuf_client: 0,
             sndbuf_server: 0,
-            idle_pool_shared: true,
-            pool_low_fd_ratio: 20,
-            pool_high_fd_ratio: 25,
             vars_max_size: [0; 5],
             ring_size: 256 * 1024,
             splice_min: 65_536,

@@ -130,7 +130,7 @@ pub const KEYWORDS: &[Keyword] = &[
     word("tcp-smart-accept", "", FRONTEND)
         .doc("Sends no empty acknowledgement of a request; the default in HTTP mode.", "option tcp-smart-accept")
         .negatable()
-        .line(option::smart_accept)
+        .line(option::switch)
         .without_effect("the system delays acknowledgements as it sees fit"),
     switch("tcp-smart-connect", BACKEND)
         .doc("Sends the first data with the acknowledgement of a server's connection.", "option tcp-smart-connect")

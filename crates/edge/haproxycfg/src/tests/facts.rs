@@ -105,7 +105,7 @@ listen a
     );
     for bind in &binds[..4] {
         assert_eq!((bind.name.as_deref(), bind.maxconn, bind.backlog), (Some("web"), Some(10), Some(20)));
-        assert_eq!((bind.interface.as_deref(), bind.mss, bind.nice), (Some("eth0"), Some(1400), 3));
+        assert_eq!((bind.interface.as_deref(), bind.mss), (Some("eth0"), Some(1400)));
         assert_eq!(bind.tcp_user_timeout, Some(Duration::from_secs(5)));
         assert!(bind.transparent && bind.tfo && bind.defer_accept && bind.accept_proxy);
         assert_eq!((bind.accept, bind.v6only), (AcceptMode::Dispatch, Some(true)));
@@ -139,7 +139,7 @@ backend b
         (Duration::from_secs(1), Some(Duration::from_millis(500)), Some(Duration::from_secs(3)))
     );
     assert_eq!(a.slowstart, Duration::from_secs(2));
-    assert!(a.backup && a.disabled && a.check && a.check_send_proxy && a.tfo && a.non_stick && a.prefer_ipv4);
+    assert!(a.backup && a.disabled && a.check && a.check_send_proxy && a.tfo && a.prefer_ipv4);
     assert!(a.on_marked_down_shutdown_sessions && a.on_marked_up_shutdown_backup_sessions);
     assert_eq!((a.observe, a.on_error, a.send_proxy), (Observe::Layer7, OnError::MarkDown, Some(SendProxy::V2)));
     assert_eq!((a.pool_max_conn, a.pool_purge_delay, a.pool_low_conn, a.max_reuse), (7, Duration::from_secs(9), 2, 6));

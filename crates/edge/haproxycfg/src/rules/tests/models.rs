@@ -299,7 +299,7 @@ fn statistics() {
     assert!(matches!(&stats.auth[0].1, Password::Clear(password) if password == "s:e"));
     assert_eq!(stats.realm.as_deref(), Some(&b"Staff"[..]));
     assert_eq!(stats.refresh, Some(Duration::from_secs(5)));
-    assert!(stats.hide_version && stats.show_legends && !stats.show_modules);
+    assert!(stats.hide_version && stats.show_legends);
     assert_eq!((stats.show_node.as_deref(), stats.show_desc.as_deref()), (Some(""), Some("Main site")));
     assert_eq!(stats.scope, [".", "be"]);
     assert_eq!(stats.admin.len(), 1);
