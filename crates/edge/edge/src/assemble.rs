@@ -19,6 +19,7 @@ use haproxycfg::model::{
 };
 
 use crate::{
+    capture::LastCapture,
     live::{CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, Process, Side, Target},
     logs::{Identity, LogTargets, Outputs},
     stats::collect,
@@ -137,6 +138,8 @@ impl Assembly<'_> {
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
             log_targets: LogTargets::new(&proxy.logs, proxy.log_tag.as_deref(), self.identity, self.outputs),
             log_count: AtomicU64::new(0),
+            invalid_request: LastCapture::default(),
+            invalid_response: LastCapture::default(),
         }
     }
 

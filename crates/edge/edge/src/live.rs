@@ -20,6 +20,7 @@ use telemetry::{Gauge, PerWorker};
 use tokio::{runtime::RuntimeMetrics, sync::Notify};
 
 use crate::{
+    capture::LastCapture,
     counters::{ProcessTraffic, Traffic},
     logs::{LogTargets, Outputs},
     rates::RateWindow,
@@ -76,6 +77,8 @@ pub struct Process {
     pub stopping: AtomicBool,
     /// Reloads so far.
     pub reloads: AtomicU64,
+    /// Invalid messages so far.
+    pub captures: AtomicU64,
     /// Source of the numbers of sessions, which are none of requests.
     pub next_session_id: AtomicU64,
     /// Source of unique ids.
@@ -132,6 +135,7 @@ impl Process {
             session_rate_limit: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
             reloads: AtomicU64::new(0),
+            captures: AtomicU64::new(0),
             next_session_id: AtomicU64::new(SESSION_ID_FIRST),
             next_stream_id: AtomicU64::new(0),
             next_server_key: AtomicU64::new(1),
@@ -242,6 +246,10 @@ pub struct LiveProxy {
     pub log_targets: LogTargets,
     /// Log lines so far.
     pub log_count: AtomicU64,
+    /// The last invalid request of a client.
+    pub invalid_request: LastCapture,
+    /// The last invalid response of a server.
+    pub invalid_response: LastCapture,
 }
 
 /// The numbers of one side of a proxy, or of a server or listener.

@@ -9,12 +9,15 @@ use super::{
     reply::Reply,
     session::{Context, Session, level_name},
 };
-use crate::stats::{
-    control::{ProxyName, find_proxy},
-    info::{InfoForm, show_info},
-    render,
-    row::{Only, Selection},
-    view::Detail,
+use crate::{
+    capture::{self, Capture},
+    stats::{
+        control::{ProxyName, find_proxy},
+        info::{InfoForm, show_info},
+        render,
+        row::{Only, Selection},
+        view::Detail,
+    },
 };
 
 pub(super) fn info(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply {
@@ -120,14 +123,30 @@ pub(super) fn startup_logs(_: &mut Session, context: &Context<'_>, _: &Line) -> 
     Reply::Text(context.startup_logs.clone())
 }
 
-/// Invalid messages are not kept, so none are shown.
+/// `show errors [<proxy>] [request|response]`; -1 is every proxy.
 pub(super) fn errors(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply {
     let name = line.word(2);
-    let known = |_: &ProxyName| true;
-    if !name.is_empty() && find_proxy(context.control, name, known).is_none() && leading_number(name) == 0 {
+    let id = match name {
+        "" => -1,
+        name => match find_proxy(context.control, name, |_| true) {
+            Some(proxy) => i64::from(proxy.id),
+            None => leading_number(name),
+        },
+    };
+    if id == 0 {
         return Reply::error("No such proxy.");
     }
-    Reply::Text(format!("Total events captured on [{}] : 0\n", date(context.now, context.offset)))
+    let (total, captures) = context.control.captures(&|proxy: &ProxyName| id == -1 || i64::from(proxy.id) == id);
+    let mut out = format!("Total events captured on [{}] : {total}\n", date(context.now, context.offset));
+    let asked = |capture: &&Capture| match line.word(3) {
+        "request" => !capture.is_response,
+        "response" => capture.is_response,
+        _ => true,
+    };
+    for capture in captures.iter().filter(asked) {
+        capture::render(&mut out, capture, &date(capture.at, context.offset));
+    }
+    Reply::Text(out)
 }
 
 /// `21/Nov/2026:03:35:34.365`, after Howard Hinnant's algorithm for dates from days since the epoch.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::view::{Detail, ProcessView, Snapshot};
+use crate::capture::Capture;
 
 /// A proxy, as far as commands have to know it to find it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,6 +185,9 @@ pub trait Control {
 
     /// Forgets the greatest values, or all counts.
     fn clear_counters(&self, all: bool);
+
+    /// How many invalid messages there were, and those that are kept of the proxies that are wanted.
+    fn captures(&self, wanted: &dyn Fn(&ProxyName) -> bool) -> (u64, Vec<Capture>);
 
     /// A variable of the process.
     fn variable(&self, name: &str) -> Option<VariableView>;

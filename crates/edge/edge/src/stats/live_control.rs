@@ -19,6 +19,7 @@ use super::{
     view::{Detail, ProcessView, Product, Snapshot},
 };
 use crate::{
+    capture::Capture,
     live::{Instance, ListenerOrder, LiveProxy, LiveServer, Shared, Target},
     variables,
 };
@@ -180,6 +181,12 @@ impl Control for LiveControl<'_> {
 
     fn clear_counters(&self, all: bool) {
         clear::clear(&self.instance, all);
+    }
+
+    fn captures(&self, wanted: &dyn Fn(&ProxyName) -> bool) -> (u64, Vec<Capture>) {
+        let proxies = self.instance.proxies.iter().enumerate().filter(|(index, proxy)| wanted(&name(*index, proxy)));
+        let captures = proxies.flat_map(|(_, proxy)| [proxy.invalid_request.last(), proxy.invalid_response.last()]);
+        (self.shared.process.captures.load(Relaxed), captures.flatten().collect())
     }
 
     fn variable(&self, name: &str) -> Option<VariableView> {

@@ -263,6 +263,10 @@ impl Control for FakeControl {
         self.note(format!("clear {all}"));
     }
 
+    fn captures(&self, _: &dyn Fn(&ProxyName) -> bool) -> (u64, Vec<crate::capture::Capture>) {
+        (0, Vec::new())
+    }
+
     fn variable(&self, name: &str) -> Option<VariableView> {
         (name == "proc.a").then(|| VariableView { kind: "str", text: Some(b"x\ty".to_vec()) })
     }

@@ -384,6 +384,9 @@ impl Session {
         let worker = self.worker.index;
         let server = &upstream.connection.server;
         server.side.traffic.of(worker).response_errors.increment();
+        if matches!(end, HeadEnd::Junk) {
+            self.capture_response(transaction, upstream);
+        }
         if let Some(backend) = &transaction.backend {
             backend.backend.traffic.of(worker).response_errors.increment();
             if server.config.observe.is_on() {

@@ -128,6 +128,7 @@ impl Session {
                 self.answer_error(transaction, 408).await
             }
             Failure::Malformed(status) => {
+                self.capture_request(transaction);
                 transaction.terminate(b'P', b'R');
                 self.count_bad_request(transaction);
                 let status = *status;
