@@ -25,3 +25,5 @@ pub mod worker;
 
 #[cfg(test)]
 mod side_by_side;
+#[cfg(test)]
+mod test_instance;

@@ -132,32 +132,12 @@ pub fn set_by_command(
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, sync::Arc, time::Instant};
+    use std::time::Instant;
 
-    use haproxycfg::{
-        model::HttpAction,
-        source::{Files, ReadError},
-    };
+    use haproxycfg::model::HttpAction;
 
     use super::*;
-
-    struct Text(&'static str);
-
-    impl Files for Text {
-        fn read(&self, _: &str) -> Result<Arc<[u8]>, ReadError> {
-            Ok(self.0.as_bytes().into())
-        }
-
-        fn list(&self, _: &str) -> Result<Option<Vec<String>>, ReadError> {
-            Ok(None)
-        }
-    }
-
-    fn configuration(text: &'static str) -> Config {
-        let options = haproxycfg::Options::default();
-        let parsed = haproxycfg::parse(&["test.cfg".into()], &Text(text), BTreeMap::new(), &options);
-        parsed.config.unwrap_or_else(|| panic!("{:#?}", parsed.diagnostics))
-    }
+    use crate::test_instance::configuration;
 
     fn process() -> Process {
         Process::new(1, Instant::now(), SystemTime::now())

@@ -7,21 +7,17 @@ use std::{
     os::unix::net::UnixListener,
     sync::{Arc, Mutex},
     thread,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use balance::CheckStatus;
-use haproxycfg::{
-    Options,
-    source::{Files, ReadError},
-};
 
 use super::*;
 use crate::{
-    assemble::Assembly,
-    live::{Instance, Process, Shared},
-    logs::{AdminLog, Identity, Outputs},
+    live::{Instance, Shared},
+    logs::AdminLog,
     side_by_side::{Haproxy, PATIENCE, free_port, syslog},
+    test_instance,
 };
 
 /// Serves each connection on loopback in a thread of its own, until the test's process ends; the port.
@@ -74,19 +70,6 @@ fn full() -> u16 {
     port
 }
 
-/// A configuration that is a text.
-struct Text<'a>(&'a str);
-
-impl Files for Text<'_> {
-    fn read(&self, _: &str) -> Result<Arc<[u8]>, ReadError> {
-        Ok(self.0.as_bytes().into())
-    }
-
-    fn list(&self, _: &str) -> Result<Option<Vec<String>>, ReadError> {
-        Ok(None)
-    }
-}
-
 /// An instance of ours for a configuration, with its events handled.
 struct Ours {
     instance: Arc<Instance>,
@@ -94,23 +77,8 @@ struct Ours {
 }
 
 impl Ours {
-    fn new(configuration: &str) -> Self {
-        let options = Options { hostname: "node".into(), ..Options::default() };
-        let parsed = haproxycfg::parse(&["test.cfg".into()], &Text(configuration), BTreeMap::new(), &options);
-        let config = parsed.config.unwrap_or_else(|| panic!("{:#?}", parsed.diagnostics));
-        let process = Arc::new(Process::new(1, Instant::now(), SystemTime::now()));
-        let outputs = Arc::new(Outputs::new());
-        let identity = Identity::new(&config.global, "haproxy");
-        let assembly = Assembly {
-            process: &process,
-            outputs: &outputs,
-            identity: &identity,
-            generation: 1,
-            workers: 1,
-            previous: None,
-            seed: 1,
-        };
-        let instance = assembly.build(config);
+    fn new(text: &str) -> Self {
+        let (process, instance, outputs) = test_instance::instance(test_instance::configuration(text), 1);
         let shared = Arc::new(Shared::new(Arc::clone(&process), Arc::clone(&instance)));
         let board = Arc::new(CheckBoard::new());
         let log = Arc::new(AdminLog::new(outputs, false));

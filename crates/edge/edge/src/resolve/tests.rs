@@ -3,21 +3,17 @@ use std::{
     io,
     net::IpAddr,
     sync::{Arc, Mutex},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
-use haproxycfg::{
-    Options,
-    model::{Config, LogDestination, ServerAddress},
-    source::{Files, ReadError},
-};
+use haproxycfg::model::{Config, LogDestination, ServerAddress};
 
 use super::*;
 use crate::{
-    assemble::Assembly,
     live::{Instance, Process, Shared, Target},
-    logs::{AdminLog, Identity, Outputs},
+    logs::AdminLog,
     side_by_side::{PATIENCE, receive, syslog},
+    test_instance::{configuration, instance},
 };
 
 /// Names and what they resolve to at the moment.
@@ -37,22 +33,9 @@ impl Lookup for Names {
     }
 }
 
-struct Text<'a>(&'a str);
-
-impl Files for Text<'_> {
-    fn read(&self, _: &str) -> Result<Arc<[u8]>, ReadError> {
-        Ok(self.0.as_bytes().into())
-    }
-
-    fn list(&self, _: &str) -> Result<Option<Vec<String>>, ReadError> {
-        Ok(None)
-    }
-}
-
 fn parse(text: &str) -> Config {
     let text = format!("defaults\n  mode http\n  timeout connect 5s\n  timeout server 5s\n  timeout client 5s\n{text}");
-    let parsed = haproxycfg::parse(&["t.cfg".into()], &Text(&text), BTreeMap::new(), &Options::default());
-    parsed.config.unwrap_or_else(|| panic!("{:#?}", parsed.diagnostics))
+    configuration(&text)
 }
 
 fn unknown(_: &str, _: &str, _: &str) -> Option<IpAddr> {
@@ -127,19 +110,7 @@ fn answers_travel_with_the_configuration() {
 fn run(text: &str, names: &Names) -> (Arc<Instance>, Arc<Process>, Arc<AdminLog>) {
     let mut config = parse(text);
     assert!(said(&mut config, names).is_empty());
-    let process = Arc::new(Process::new(1, Instant::now(), SystemTime::now()));
-    let outputs = Arc::new(Outputs::new());
-    let identity = Identity::new(&config.global, "haproxy");
-    let assembly = Assembly {
-        process: &process,
-        outputs: &outputs,
-        identity: &identity,
-        generation: 1,
-        workers: 1,
-        previous: None,
-        seed: 1,
-    };
-    let instance = assembly.build(config);
+    let (process, instance, outputs) = instance(config, 1);
     mark_unresolved(&instance);
     (instance, process, Arc::new(AdminLog::new(outputs, false)))
 }

@@ -1,15 +1,6 @@
 //! Numbers and changes of an instance made from a configuration.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, atomic::Ordering::Relaxed},
-    time::{Instant, SystemTime},
-};
-
-use haproxycfg::{
-    Options,
-    source::{Files, ReadError},
-};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use super::{
     columns::Column,
@@ -19,22 +10,9 @@ use super::{
     view::Detail,
 };
 use crate::{
-    assemble::Assembly,
-    live::{Process, Shared},
-    logs::{Identity, Outputs},
+    live::Shared,
+    test_instance::{configuration, instance},
 };
-
-struct Text(&'static str);
-
-impl Files for Text {
-    fn read(&self, _: &str) -> Result<Arc<[u8]>, ReadError> {
-        Ok(self.0.as_bytes().into())
-    }
-
-    fn list(&self, _: &str) -> Result<Option<Vec<String>>, ReadError> {
-        Ok(None)
-    }
-}
 
 const CONFIGURATION: &str = "\
 global
@@ -63,20 +41,7 @@ listen page
 ";
 
 fn shared() -> Arc<Shared> {
-    let parsed = haproxycfg::parse(&["text".to_owned()], &Text(CONFIGURATION), BTreeMap::new(), &Options::default());
-    let config = parsed.config.expect("a valid configuration");
-    let process = Arc::new(Process::new(2, Instant::now(), SystemTime::now()));
-    let (outputs, identity) = (Outputs::new(), Identity::new(&config.global, "test"));
-    let assembly = Assembly {
-        process: &process,
-        outputs: &outputs,
-        identity: &identity,
-        generation: 1,
-        workers: 2,
-        previous: None,
-        seed: 1,
-    };
-    let instance = assembly.build(config);
+    let (process, instance, _) = instance(configuration(CONFIGURATION), 2);
     Arc::new(Shared::new(process, instance))
 }
 

@@ -19,7 +19,6 @@ pub struct Bind {
     pub accept: AcceptMode,
     /// `accept-proxy`.
     pub accept_proxy: bool,
-    /// `accept-netscaler-cip` is refused by the parser.
     /// `maxconn`.
     pub maxconn: Option<u32>,
     /// `backlog`.

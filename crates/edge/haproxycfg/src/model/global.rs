@@ -65,9 +65,8 @@ pub struct Global {
     pub server_state_file: Option<String>,
     /// `set-var`, `set-var-fmt` on the proc scope.
     pub set_vars: Vec<SetVariable>,
-    /// `setenv`, `presetenv` and so on have acted on this environment while parsing.
+    /// The environment, on which `setenv`, `presetenv` and the others have acted.
     pub environment: BTreeMap<String, String>,
-    /// `default-path` and others that only steer the parser are not kept.
     /// The `tune.*` settings.
     pub tune: Tune,
     /// `strict-limits`.

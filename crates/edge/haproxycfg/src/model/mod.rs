@@ -1,7 +1,8 @@
 //! What a checked configuration says: the typed result that the edge runs.
 //!
 //! Nothing here is raw text any more. Names have become indexes, defaults have been applied, expressions are
-//! compiled. A `listen` section is one [`Proxy`] with both sides, as in HAProxy.
+//! compiled. A `listen` section is one [`Proxy`] with both sides, as in HAProxy. What only steers the parser, and what the
+//! parser refuses, is not here.
 
 mod balance;
 mod bind;

@@ -44,7 +44,6 @@ pub struct Options {
     pub http_pretend_keepalive: bool,
     /// `option http-use-proxy-header`.
     pub http_use_proxy_header: bool,
-    /// `option http_proxy` was removed in 2.5 and is an error.
     /// `option independent-streams`.
     pub independent_streams: bool,
     /// `option log-health-checks`.

@@ -165,7 +165,6 @@ pub struct Proxy {
     pub client_keepalive: TcpKeepalive,
     /// `srvtcpka-cnt`, `-idle`, `-intvl`.
     pub server_keepalive: TcpKeepalive,
-    /// `email-alert` and the like are refused by the parser and so are not here.
     /// Whether `option httpclose`, `http-server-close` or keep-alive rules connections.
     pub connection_mode: ConnectionMode,
 }

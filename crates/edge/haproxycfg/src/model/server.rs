@@ -58,7 +58,6 @@ pub struct Server {
     pub check_address: Option<ServerAddress>,
     /// `check-send-proxy`.
     pub check_send_proxy: bool,
-    /// `check-via-socks4` and others are refused by the parser.
     /// `observe`.
     pub observe: Observe,
     /// `on-error`.
