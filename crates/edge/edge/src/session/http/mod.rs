@@ -71,7 +71,7 @@ pub struct Session {
 const SILENCE_TIME: Duration = Duration::from_secs(1);
 
 /// The same where there are many, so that a rush of clients that each ask once does not cost the memory of as many tasks.
-const CROWDED_SILENCE_TIME: Duration = Duration::from_millis(100);
+const CROWDED_SILENCE_TIME: Duration = Duration::from_millis(20);
 
 /// How many connections of a worker keep the memory of a request; with more it is crowded.
 const WARM_MAX: usize = 512;
