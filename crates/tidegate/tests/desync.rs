@@ -64,6 +64,29 @@ const BODIES: &[(&str, &str)] = &[
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
 #[test]
+fn a_server_cannot_open_a_tunnel_that_nobody_asked_for() {
+    for (request, fields) in [
+        ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "Connection: upgrade\r\nUpgrade: x\r\n"),
+        ("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", ""),
+    ] {
+        let server = Origin::start(move |mut wire, _| {
+            wire.request();
+            wire.try_send(format!("HTTP/1.1 101 Switching Protocols\r\n{fields}\r\n"));
+            wire.read_to_end();
+        });
+        for start in [|config: &str| Some(Edge::start(config)), Edge::start_haproxy] {
+            let front = free_address();
+            let config = format!(
+                "defaults\n mode http\n timeout client 5s\n timeout server 5s\n timeout connect 1s\nlisten web\n bind {front}\n server s {}\n",
+                server.address
+            );
+            let Some(_edge) = start(&config) else { continue };
+            assert_eq!(Wire::connect(front).ask(request).status(), 502, "{request}");
+        }
+    }
+}
+
+#[test]
 fn ambiguous_requests_never_reach_a_server() {
     let origin = Origin::named("hello");
     let front = free_address();

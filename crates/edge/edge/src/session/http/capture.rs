@@ -31,6 +31,10 @@ impl Session {
         let bytes = upstream.connection.wire.received.bytes();
         let limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
         let wrong = capture::wrong_response(bytes, &limits);
+        // What is wrong only for this request has been consumed.
+        if wrong.is_none() && !upstream.connection.wire.received.is_full() {
+            return;
+        }
         let capture = self.capture(transaction, bytes, wrong, Some(&upstream.connection.server));
         backend.invalid_response.keep(capture);
     }

@@ -545,6 +545,14 @@ impl AwaitHead<'_> {
                         self.server.received.consume(consumed);
                         transaction.bytes_out += size::of_response(&transaction.response);
                         let status = transaction.response.status();
+                        // A 101 that nobody asked for would make the client's next request part of a tunnel.
+                        let upgrades = || {
+                            transaction.wants_upgrade
+                                && http::ConnectionOptions::of(&transaction.response.headers).upgrade
+                        };
+                        if status == 101 && !upgrades() {
+                            return Poll::Ready(HeadEnd::Junk);
+                        }
                         if status >= 200 || status == 101 {
                             return Poll::Ready(HeadEnd::Response);
                         }
