@@ -168,7 +168,9 @@ fn outcomes_of(haproxy: &mut Haproxy, backends: usize) -> BTreeMap<String, Outco
                 info: row[info].clone(),
                 description: row[column("check_desc")].clone(),
             };
-            if outcome.status != "INI" {
+            // A check that has begun anew (`*`) has no code yet, beside the last one's status.
+            let is_between = row[status].starts_with("* ") && outcome.code == "0";
+            if outcome.status != "INI" && !is_between {
                 outcomes.insert(row[0].clone(), outcome);
             }
         }
