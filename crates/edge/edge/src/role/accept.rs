@@ -20,7 +20,7 @@ use crate::{
     net::Stream,
     parking,
     registry::Order,
-    session::{self, Arrival},
+    session::{self, Arrival, Counted},
     worker::Worker,
 };
 
@@ -233,7 +233,8 @@ async fn accept(
             Peer::Unix => None,
         };
         let Ok(stream) = into_stream(stream) else { continue };
-        let arrival = Arrival { stream, source, guard, running: worker.count_running() };
+        let counted = Counted::enter(&worker, &frontend, bind);
+        let arrival = Arrival { stream, source, counted, guard, running: worker.count_running() };
         let serving = session::serve(Rc::clone(&worker), Arc::clone(&instance), Arc::clone(&frontend), bind, arrival);
         spawn_local(worker.clocked(serving));
     }

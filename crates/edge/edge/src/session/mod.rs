@@ -81,6 +81,8 @@ pub struct Arrival {
     pub stream: Stream,
     /// Where it comes from; `None` for a unix socket.
     pub source: Option<SocketAddr>,
+    /// Counts it in its frontend.
+    pub counted: Counted,
     /// Counts it for its acceptor.
     pub guard: ConnectionGuard,
     /// Counts it for its worker.
@@ -114,8 +116,7 @@ fn begin(
     listener: usize,
     arrival: Arrival,
 ) -> Option<(Box<http::Session>, bool)> {
-    let Arrival { stream, source, guard, running } = arrival;
-    let counted = Counted::enter(&worker, &frontend, listener);
+    let Arrival { stream, source, counted, guard, running } = arrival;
     let held = Held { not_to_linger: None, _counted: counted, _guard: guard, _running: running };
     let settings = frontend.settings();
     let stream = Rc::new(stream);
@@ -212,14 +213,16 @@ fn prepare_socket(stream: &Stream, settings: &Proxy, tune: &Tune) {
 }
 
 /// Counts a connection in the process, its frontend and its listener as long as it lives.
-struct Counted {
+pub struct Counted {
     worker: Rc<Worker>,
     frontend: Arc<LiveProxy>,
     listener: usize,
 }
 
 impl Counted {
-    fn enter(worker: &Rc<Worker>, frontend: &Arc<LiveProxy>, listener: usize) -> Self {
+    /// Counts it in. To be done as soon as it is accepted: what is not counted does not count against `maxconn`.
+    #[must_use]
+    pub fn enter(worker: &Rc<Worker>, frontend: &Arc<LiveProxy>, listener: usize) -> Self {
         worker.shared.process.connections.increment();
         frontend.frontend.sessions.increment();
         if let Some(live) = frontend.listeners.get(listener) {
