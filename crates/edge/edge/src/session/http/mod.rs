@@ -207,6 +207,10 @@ impl Session {
             self.first = false;
             self.idle_since = self.worker.now();
             self.client.rest();
+            if !self.client.received.is_empty() {
+                // NOTE: pipelined requests wait for nothing, so the task has to give way to others by itself.
+                tokio::task::coop::consume_budget().await;
+            }
             let is_crowded = self.worker.warm.get() > WARM_MAX;
             if is_crowded {
                 break Next::KeepAlive;
