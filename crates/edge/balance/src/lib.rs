@@ -41,8 +41,8 @@ pub use config::{
 };
 pub use event::{ConsoleLevel, Event, LogLevel, Message, ShutdownReason};
 pub use farm::{
-    AdminFlagError, BackendStats, CheckView, Claim, Farm, Followed, Pick, QueuePosition, Request, ServerSnapshot,
-    ServerStats, ServerStatus, WeightChange, WeightError,
+    AdminFlagError, BackendStats, CheckView, Claim, Farm, Followed, Pick, QueuePosition, RemovalError, Request,
+    ServerSnapshot, ServerStats, ServerStatus, WeightChange, WeightError,
 };
 pub use hash::Hasher;
 pub use health::{CheckReport, CheckResult, CheckStatus, Observation};

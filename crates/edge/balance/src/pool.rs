@@ -17,7 +17,7 @@ impl Servers {
     }
 
     pub(crate) fn find(&self, id: ServerId) -> Option<&Server> {
-        self.0.get(id.index())
+        self.0.get(id.index()).filter(|server| !server.is_vacant)
     }
 
     pub(crate) fn ids(&self) -> impl DoubleEndedIterator<Item = ServerId> + ExactSizeIterator + use<> {
@@ -97,6 +97,13 @@ impl Pool {
             streams: 0,
             served: 0,
         }
+    }
+
+    /// Makes a place for one more server.
+    pub(crate) fn add(&mut self, server: Server) -> ServerId {
+        self.order.add_item();
+        self.servers.0.push(server);
+        ServerId::new(self.servers.len() - 1)
     }
 
     /// The weight used for choosing that a share of the divider gives: rounded up, so that only 0 gives 0.

@@ -162,6 +162,8 @@ pub(crate) struct Server {
 
     /// Streams that hold a slot.
     pub(crate) served: u32,
+    /// The server is gone; its place waits for another.
+    pub(crate) is_vacant: bool,
     /// Tickets in the server's own queue.
     pub(crate) queued: u32,
     /// Tickets that ever left the server's queue for a slot, for their position in the log.
@@ -210,6 +212,7 @@ impl Server {
             check,
             followed_check: false,
             served: 0,
+            is_vacant: false,
             queued: 0,
             queue_index: 0,
             counters: ServerCounters::default(),

@@ -84,7 +84,7 @@ struct World {
 
 impl World {
     fn server(&self, index: usize) -> ServerId {
-        ServerId::new(index % self.farm.servers().len())
+        ServerId::new(index % self.farm.servers().count())
     }
 
     fn request(&mut self, number: u64, request: Request) {

@@ -22,6 +22,7 @@ use crate::{
     capture::LastCapture,
     live::{CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, Process, Side, Target},
     logs::{Identity, LogTargets, Outputs},
+    servers::Servers,
     stats::collect,
     variables,
 };
@@ -92,13 +93,12 @@ impl Assembly<'_> {
         let workers = self.workers;
         let farm_config = farm_config(config, proxy, index, self.seed.wrapping_add(u64::from(index.0)));
         let retry = retry_policy(proxy, &farm_config);
-        let servers: Vec<ServerConfig> =
-            proxy.servers.iter().map(|server| server_config(config, proxy, server)).collect();
+        let servers: Vec<ServerConfig> = proxy.servers.iter().map(|server| server_config(config, server)).collect();
         let mut farm = Farm::new(farm_config, servers, now_ms);
         if let Some(before) = before {
             carry_over(before, proxy, &mut farm, now_ms);
         }
-        let live_servers = proxy
+        let live_servers: Vec<_> = proxy
             .servers
             .iter()
             .zip(0..)
@@ -126,7 +126,7 @@ impl Assembly<'_> {
             hasher: farm.hasher(),
             farm: Mutex::new(farm),
             retry,
-            servers: live_servers,
+            servers: Servers::new(live_servers),
             direct: direct_server(proxy)
                 .map(|server| Arc::new(self.server(None, &server, index, ServerIndex(u32::MAX)))),
             listeners,
@@ -150,7 +150,8 @@ impl Assembly<'_> {
         proxy: ProxyIndex,
         index: ServerIndex,
     ) -> LiveServer {
-        let before = before.and_then(|before| before.servers.iter().find(|live| live.config.name == server.name));
+        let before = before.and_then(|before| before.servers.named(&server.name));
+        let before = before.as_deref();
         let configured = target(server);
         let same_place =
             before.filter(|before| target(&before.config) == configured && before.config.fqdn == server.fqdn);
@@ -168,6 +169,8 @@ impl Assembly<'_> {
             idle: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.idle)),
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
             shutdown_epoch: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.shutdown_epoch)),
+            is_gone: AtomicBool::new(false),
+            is_followed: AtomicBool::new(false),
         }
     }
 }
@@ -191,11 +194,8 @@ fn direct_server(proxy: &Proxy) -> Option<model::Server> {
 fn carry_over(before: &LiveProxy, proxy: &Proxy, farm: &mut Farm, now_ms: u64) {
     let old = before.farm();
     for (place, server) in proxy.servers.iter().enumerate() {
-        let Some((old_place, old_server)) =
-            before.servers.iter().enumerate().find(|(_, live)| live.config.name == server.name)
-        else {
-            continue;
-        };
+        let Some(old_server) = before.servers.named(&server.name) else { continue };
+        let old_place = old_server.index.0 as usize;
         let unchanged = target(&old_server.config) == target(server)
             && old_server.config.check == server.check
             && old_server.config.disabled == server.disabled
@@ -285,13 +285,14 @@ fn retry_policy(proxy: &Proxy, farm: &FarmConfig) -> RetryPolicy {
     }
 }
 
-fn server_config(config: &Config, proxy: &Proxy, server: &model::Server) -> ServerConfig {
+/// What a farm is told of a server.
+#[must_use]
+pub fn server_config(config: &Config, server: &model::Server) -> ServerConfig {
     let track = server.track.and_then(|(backend, place)| {
         let backend = config.proxies.get(backend.0 as usize)?;
         let followed = backend.servers.get(place.0 as usize)?;
         Some(format!("{}/{}", backend.name, followed.name))
     });
-    let _ = proxy;
     ServerConfig {
         name: server.name.to_string(),
         id: server.id,

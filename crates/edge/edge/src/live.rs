@@ -21,9 +21,11 @@ use tokio::{runtime::RuntimeMetrics, sync::Notify};
 
 use crate::{
     capture::LastCapture,
+    checks::CheckBoard,
     counters::{ProcessTraffic, Traffic},
     logs::{LogTargets, Outputs},
     rates::RateWindow,
+    servers::Servers,
     stats::sampler::{ProcessRates, Sampler},
 };
 
@@ -83,8 +85,12 @@ pub struct Process {
     pub next_session_id: AtomicU64,
     /// Source of unique ids.
     pub next_stream_id: AtomicU64,
+    /// Counts servers that came and went at run time.
+    pub server_changes: AtomicU64,
     /// Source of [`LiveServer::key`].
     pub next_server_key: AtomicU64,
+    /// Whom to tell of servers that come and go; set once at start.
+    pub check_board: OnceLock<Arc<CheckBoard>>,
     /// Handles the events of farms; set once at start.
     pub farm_events: OnceLock<Box<FarmEvents>>,
     /// Wakes the sessions of the server with that key; set once at start.
@@ -138,7 +144,9 @@ impl Process {
             captures: AtomicU64::new(0),
             next_session_id: AtomicU64::new(SESSION_ID_FIRST),
             next_stream_id: AtomicU64::new(0),
+            server_changes: AtomicU64::new(0),
             next_server_key: AtomicU64::new(1),
+            check_board: OnceLock::new(),
             farm_events: OnceLock::new(),
             wake_server: OnceLock::new(),
             ask_sessions: OnceLock::new(),
@@ -224,7 +232,7 @@ pub struct LiveProxy {
     /// What it does after a failed attempt.
     pub retry: balance::RetryPolicy,
     /// In the order of [`model::Proxy::servers`]; runtime additions behind.
-    pub servers: Vec<Arc<LiveServer>>,
+    pub servers: Servers,
     /// Where everything goes without balancing (`dispatch`, `option transparent`): a server that is neither named, counted
     /// nor checked.
     pub direct: Option<Arc<LiveServer>>,
@@ -322,6 +330,10 @@ pub struct LiveServer {
     /// Counts the times its sessions were ordered to shut down, with the last cause in the lowest byte; sessions
     /// compare, also those that began before a reload.
     pub shutdown_epoch: Arc<AtomicU64>,
+    /// `del server`: one of the configuration that is no longer there.
+    pub is_gone: AtomicBool,
+    /// A server that came at run time tracks it, or did.
+    pub is_followed: AtomicBool,
 }
 
 /// What of a check's destination is not the server's own.
@@ -398,12 +410,40 @@ impl LiveProxy {
 
     /// The server at a place.
     #[must_use]
-    pub fn server(&self, index: ServerIndex) -> Option<&Arc<LiveServer>> {
+    pub fn server(&self, index: ServerIndex) -> Option<Arc<LiveServer>> {
         self.servers.get(index.0 as usize)
     }
 }
 
 impl LiveServer {
+    /// A server of which nothing is known yet but its configuration.
+    #[must_use]
+    pub fn new(
+        process: &Arc<Process>,
+        proxy: ProxyIndex,
+        index: ServerIndex,
+        config: model::Server,
+        workers: usize,
+    ) -> Self {
+        Self {
+            process: Arc::clone(process),
+            key: process.next_server_key.fetch_add(1, Relaxed),
+            proxy,
+            index,
+            target: RwLock::new(crate::assemble::target(&config)),
+            target_epoch: AtomicU64::new(0),
+            check_place: Mutex::new(CheckPlace { address: config.check_address.clone(), port: config.check_port }),
+            side: Arc::new(Side::new(workers)),
+            connections: Arc::default(),
+            idle: Arc::default(),
+            last_session_ms: AtomicU64::new(0),
+            shutdown_epoch: Arc::default(),
+            is_gone: AtomicBool::new(false),
+            is_followed: AtomicBool::new(false),
+            config,
+        }
+    }
+
     /// Where its checks go now, if not where it is.
     #[must_use]
     pub fn check_place(&self) -> CheckPlace {

@@ -15,6 +15,8 @@ const VERSION: &str = "1";
 const FIELDS_LEAST: usize = 18;
 /// Bits of `srv_check_state`: checks are switched on.
 const CHECK_ENABLED: u32 = 0x04;
+/// Checks pause.
+const CHECK_PAUSED: u32 = 0x08;
 /// Larger files are no state files.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -75,7 +77,7 @@ impl SavedStates {
         let now_ms = instance.process.milliseconds(Instant::now());
         for proxy in &instance.proxies {
             let mut farm = proxy.farm();
-            for server in &proxy.servers {
+            for server in proxy.servers.iter() {
                 let key = (Arc::clone(&proxy.settings().name), server.config.name.to_string());
                 if let Some(snapshot) = self.0.get(&key) {
                     farm.restore(ServerId::new(server.index.0 as usize), snapshot, now_ms);
@@ -165,6 +167,7 @@ fn state(fields: &[&str]) -> Option<(String, ServerSnapshot)> {
         check_health: number(12)?,
         // A bit that says that there is a check at all, and one that it is switched on.
         check_enabled: (check_state & 0x02 > 0).then_some(check_state & CHECK_ENABLED > 0),
+        check_paused: check_state & CHECK_PAUSED > 0,
         check_info: String::new(),
         check_code: 0,
         check_duration_ms: None,

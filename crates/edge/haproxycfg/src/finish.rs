@@ -14,8 +14,8 @@ use crate::{
     keywords::option,
     line::Line,
     model::{
-        CheckStep, Config, HttpReuse, LoadServerState, Mode, Proxy, ProxyIndex, ProxyKind, ServerAddress, ServerIndex,
-        ServerPort,
+        CheckStep, Config, HttpReuse, LoadServerState, Mode, Proxy, ProxyIndex, ProxyKind, Server, ServerAddress,
+        ServerIndex, ServerPort,
     },
     rules,
     scope::{Scope, Section},
@@ -73,6 +73,7 @@ fn number_proxies(scope: &mut Scope<'_>) {
         if stats_at == Some(place) {
             next += 1;
         }
+        draft.proxy.is_id_forced = draft.simple.is_id_forced;
         if !draft.simple.is_id_forced {
             while forced.contains(&next) {
                 next += 1;
@@ -94,6 +95,7 @@ fn number_servers(scope: &mut Scope<'_>) {
     let mut names: HashMap<Arc<str>, u32> = HashMap::new();
     let mut duplicates = Vec::new();
     for (server, pending) in servers.iter_mut().zip(&pending) {
+        server.is_id_forced = pending.is_id_forced;
         if !pending.is_id_forced {
             if let Some(first) = names.get(&server.name) {
                 duplicates.push((pending.line.clone(), Arc::clone(&server.name), *first));
@@ -213,6 +215,7 @@ fn resolve_tracks(scope: &mut Scope<'_>, index: usize) {
         if let Some(server) = scope.proxy().proxy.servers.get_mut(server) {
             server.track = Some((backend, target));
         }
+        scope.refer_to(backend, target);
     }
 }
 
@@ -280,29 +283,14 @@ impl TrackWalk {
 
 /// A server that is checked needs a port for it: its own, `port`, or that of the first step.
 fn check_ports(scope: &mut Scope<'_>) {
-    let kind = scope.kind_word();
     let draft = scope.proxy();
     let proxy = &draft.proxy;
     if !proxy.kind.has_backend() {
         return;
     }
-    let first = proxy.check.steps.iter().find(|step| !matches!(step, CheckStep::Comment(_)));
-    if matches!(first, Some(CheckStep::Connect { port: Some(_), .. })) {
-        return;
-    }
     let mut problems = Vec::new();
     for (server, pending) in proxy.servers.iter().zip(&draft.simple.servers) {
-        let has_port = matches!(server.port, ServerPort::Fixed(_)) || server.check_port.is_some();
-        // An address that stands for that of the client's connection is not looked at.
-        let is_inet = matches!(server.check_address.as_ref().unwrap_or(&server.address),
-            ServerAddress::Ip(address) if !address.is_unspecified());
-        if let (true, false, true, Some(line)) = (server.check, has_port, is_inet, &pending.line) {
-            let message = format!(
-                "config: {kind} '{}': server '{}' has neither service port nor check port{}.",
-                proxy.name,
-                server.name,
-                if first.is_none() { "" } else { " nor tcp_check rule 'connect' with port information" }
-            );
+        if let (Some(message), Some(line)) = (missing_check_port(proxy, server), &pending.line) {
             problems.push((line.clone(), message));
         }
     }
@@ -310,6 +298,26 @@ fn check_ports(scope: &mut Scope<'_>) {
         let problem = Problem::new(message).prefix(Prefix::Nothing).at(2);
         scope.alert(&line, problem.expected("a port in the address, or 'port <port>'"));
     }
+}
+
+/// What is wrong with a checked server that has no port to be checked at.
+#[must_use]
+pub fn missing_check_port(proxy: &Proxy, server: &Server) -> Option<String> {
+    let first = proxy.check.steps.iter().find(|step| !matches!(step, CheckStep::Comment(_)));
+    let step_has_port = matches!(first, Some(CheckStep::Connect { port: Some(_), .. }));
+    let has_port = matches!(server.port, ServerPort::Fixed(_)) || server.check_port.is_some();
+    // An address that stands for that of the client's connection is not looked at.
+    let is_inet = matches!(server.check_address.as_ref().unwrap_or(&server.address),
+        ServerAddress::Ip(address) if !address.is_unspecified());
+    (server.check && is_inet && !has_port && !step_has_port).then(|| {
+        format!(
+            "config: {} '{}': server '{}' has neither service port nor check port{}.",
+            kind_word(proxy.kind),
+            proxy.name,
+            server.name,
+            if first.is_none() { "" } else { " nor tcp_check rule 'connect' with port information" }
+        )
+    })
 }
 
 /// HAProxy's checks of a proxy as a whole.
@@ -438,7 +446,11 @@ fn check_references(scope: &mut Scope<'_>) {
             ReferenceKind::Server => {
                 let (backend, server) = name.split_once('/').unwrap_or((&own, name));
                 let backend_index = scope.backend_named(backend);
-                let is_known = backend_index.is_some_and(|backend| scope.server_named(backend, server).is_some());
+                let server_index = backend_index.and_then(|backend| scope.server_named(backend, server));
+                if let (Some(backend), Some(server)) = (backend_index, server_index) {
+                    scope.refer_to(backend, server);
+                }
+                let is_known = server_index.is_some();
                 let message = match backend_index {
                     Some(_) => format!("unable to find server '{server}' in proxy '{backend}'"),
                     None => format!("unable to find proxy '{backend}'"),

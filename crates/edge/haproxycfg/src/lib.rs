@@ -16,6 +16,7 @@ pub mod bridge;
 pub mod condition;
 pub mod diagnostics;
 pub mod dispatch;
+pub mod dynamic;
 pub mod explain;
 pub mod finish;
 pub mod keywords;

@@ -196,6 +196,16 @@ impl Scope<'_> {
         u32::try_from(index).ok().map(ServerIndex)
     }
 
+    /// Notes that something names a server for good.
+    pub fn refer_to(&mut self, proxy: ProxyIndex, server: ServerIndex) {
+        let draft = usize::try_from(proxy.0).ok().and_then(|place| self.state.proxies.get_mut(place));
+        let servers = draft.map(|draft| &mut draft.proxy.servers);
+        let server = usize::try_from(server.0).ok().and_then(|place| servers?.get_mut(place));
+        if let Some(server) = server {
+            server.is_referenced = true;
+        }
+    }
+
     fn proxy_named(&self, name: &str, has_side: fn(ProxyKind) -> bool) -> Option<ProxyIndex> {
         let has_side = |index: &u32| {
             let index = usize::try_from(*index).unwrap_or(usize::MAX);

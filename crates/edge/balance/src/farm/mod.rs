@@ -2,6 +2,7 @@
 
 mod admin;
 mod check;
+mod dynamic;
 mod queue;
 mod snapshot;
 mod state;
@@ -24,6 +25,7 @@ use crate::{ServerId, Ticket};
 use self::queue::Queues;
 
 pub use self::admin::{AdminFlagError, Followed, WeightChange, WeightError};
+pub use self::dynamic::RemovalError;
 pub use self::queue::{Claim, QueuePosition};
 pub use self::snapshot::ServerSnapshot;
 
@@ -87,6 +89,8 @@ pub struct Farm<W> {
     counters: BackendCounters,
     last_change_ms: u64,
     down_time_s: u64,
+    /// Places of servers that are gone.
+    vacant: Vec<ServerId>,
 }
 
 impl<W> Farm<W> {
@@ -107,6 +111,7 @@ impl<W> Farm<W> {
             counters: BackendCounters::default(),
             last_change_ms: now_ms,
             down_time_s: 0,
+            vacant: Vec::new(),
         }
     }
 
@@ -126,18 +131,19 @@ impl<W> Farm<W> {
     }
 
     /// All servers, in order of declaration.
-    pub fn servers(&self) -> impl DoubleEndedIterator<Item = ServerId> + ExactSizeIterator + use<W> {
-        self.pool.servers.ids()
+    pub fn servers(&self) -> impl DoubleEndedIterator<Item = ServerId> + use<W> {
+        let vacant = self.vacant.clone();
+        self.pool.servers.ids().filter(move |id| !vacant.contains(id))
     }
 
     /// The server with this name.
     pub fn server_by_name(&self, name: &str) -> Option<ServerId> {
-        self.pool.servers.ids().find(|&id| self.pool.servers[id].config.name == name)
+        self.servers().find(|&id| self.pool.servers[id].config.name == name)
     }
 
     /// The server with this number (`id`).
     pub fn server_by_number(&self, number: u32) -> Option<ServerId> {
-        self.pool.servers.ids().find(|&id| self.pool.servers[id].number == number)
+        self.servers().find(|&id| self.pool.servers[id].number == number)
     }
 
     /// Counts a stream into the backend. Dynamic limits (`minconn`) follow this number.

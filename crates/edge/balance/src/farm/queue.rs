@@ -81,7 +81,6 @@ pub(super) struct Queues<W> {
     slots: Vec<Slot<W>>,
     free: Vec<u32>,
     order: Forest,
-    servers: usize,
     backend_len: u32,
     backend_index: u32,
     wakes: VecDeque<W>,
@@ -93,7 +92,6 @@ impl<W> Queues<W> {
             slots: Vec::new(),
             free: Vec::new(),
             order: Forest::new(0, servers + 1),
-            servers,
             backend_len: 0,
             backend_index: 0,
             wakes: VecDeque::new(),
@@ -108,8 +106,14 @@ impl<W> Queues<W> {
         self.wakes.pop_front()
     }
 
+    /// Makes the queue of one more server.
+    pub(super) fn add_server(&mut self) {
+        self.order.add_tree();
+    }
+
+    /// The backend's queue comes first, so that servers may be added behind.
     fn tree(&self, queue: Option<ServerId>) -> Tree {
-        self.order.tree(queue.map_or(self.servers, ServerId::index))
+        self.order.tree(queue.map_or(0, |server| server.index() + 1))
     }
 
     fn slot(&self, ticket: Ticket) -> Option<&Slot<W>> {

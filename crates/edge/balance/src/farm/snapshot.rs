@@ -34,6 +34,8 @@ pub struct ServerSnapshot {
     pub check_health: u32,
     /// Whether checks are switched on; `None` if the server has none.
     pub check_enabled: Option<bool>,
+    /// Whether checks pause, as in maintenance.
+    pub check_paused: bool,
     /// More about the last check.
     pub check_info: String,
     /// The last check's code.
@@ -63,6 +65,7 @@ impl<W> Farm<W> {
             check_result: check.result,
             check_health: check.health,
             check_enabled: check.config.map(|_| check.enabled),
+            check_paused: check.paused,
             check_info: check.info.clone(),
             check_code: check.code,
             check_duration_ms: check.duration_ms,

@@ -323,7 +323,7 @@ impl<W> Farm<W> {
             self.counters = super::BackendCounters::default();
         }
         (self.counters.streams_max, self.counters.queue_max) = (self.pool.streams, self.queues.backend_len());
-        for id in self.servers() {
+        for id in self.pool.servers.ids() {
             let server = &mut self.pool.servers[id];
             if all {
                 server.counters = crate::server::ServerCounters::default();

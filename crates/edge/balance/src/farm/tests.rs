@@ -556,3 +556,66 @@ fn changes_raise_events() {
         "its sessions may end by themselves"
     );
 }
+
+#[test]
+fn servers_come_and_go() {
+    let consistent = HashConfig { hash_type: HashType::Consistent, ..HashConfig::default() };
+    for (algorithm, hash) in [
+        (Algorithm::RoundRobin, HashConfig::default()),
+        (Algorithm::LeastConn, HashConfig::default()),
+        (Algorithm::First, HashConfig::default()),
+        (Algorithm::Random { draws: 2 }, HashConfig::default()),
+        (Algorithm::Source, consistent),
+    ] {
+        let mut farm = farm(FarmConfig { algorithm, hash, ..FarmConfig::default() }, vec![server("s1")]);
+        assert!(farm.is_dynamic());
+        let added = farm.add_server(server("s2"), false, 1_000);
+        assert_eq!((added, farm.server_by_number(2)), (SECOND, Some(SECOND)));
+        assert_eq!(farm.status(added), Some(ServerStatus::Maint));
+        let picks = |farm: &mut Farm<u32>| -> Vec<ServerId> {
+            // Keys that lie far apart, for those who hash.
+            let keys = (0..20_u32).map(|key| key.wrapping_mul(0x9e37_79b9));
+            keys.map(|key| {
+                let id = assigned(farm.pick(&Request { key: Some(key), ..Request::default() }, 1_000, || 0));
+                farm.release(id, 1_000);
+                id
+            })
+            .collect()
+        };
+        assert!(picks(&mut farm).iter().all(|id| *id == FIRST), "it begins in maintenance");
+        farm.set_ready(added, 1_000);
+        assert_eq!(farm.usable(), 2);
+        farm.set_maint(FIRST, 1_000);
+        assert!(picks(&mut farm).iter().all(|id| *id == added));
+        let slot = assigned(pick(&mut farm));
+        assert_eq!(farm.remove_server(added), Err(RemovalError::NotInMaintenance));
+        farm.set_maint(added, 1_000);
+        assert_eq!(farm.remove_server(added), Err(RemovalError::InUse));
+        farm.release(slot, 1_000);
+        assert_eq!(farm.remove_server(added), Ok(()));
+        assert_eq!(farm.remove_server(added), Err(RemovalError::UnknownServer));
+        assert_eq!((farm.status(added), farm.servers().count()), (None, 1));
+        // What still names it does nothing.
+        farm.set_ready(added, 1_000);
+        farm.release(added, 1_000);
+        assert_eq!(pick(&mut farm), Pick::NoServer);
+        let again = farm.add_server(server("s3"), true, 2_000);
+        assert_eq!((again, farm.server_by_name("s3"), farm.server_by_name("s2")), (added, Some(added), None));
+        assert_eq!(assigned(pick(&mut farm)), again);
+    }
+    let fixed = farm(FarmConfig { algorithm: Algorithm::StaticRr, ..FarmConfig::default() }, vec![server("s1")]);
+    assert!(!fixed.is_dynamic());
+}
+
+#[test]
+fn numbers_of_servers_that_come_fill_gaps() {
+    let numbered = |name, id| ServerConfig { id, ..server(name) };
+    let mut farm = farm(FarmConfig::default(), vec![numbered("s1", 1), numbered("s2", 3), numbered("s3", 7)]);
+    let mut add = |name, id| farm.add_server(numbered(name, id), false, 0);
+    add("s4", 0);
+    add("s5", 9);
+    add("s6", 0);
+    let numbers: Vec<u32> =
+        farm.servers().filter_map(|id| farm.server_stats(id, 0)).map(|stats| stats.number).collect();
+    assert_eq!(numbers, [1, 3, 7, 2, 9, 4]);
+}

@@ -17,6 +17,8 @@ use crate::{
 
 /// Servers that follow others (`track`), by whom they follow.
 type Followers = HashMap<(ProxyIndex, ServerIndex), Vec<(ProxyIndex, ServerIndex)>>;
+/// A load of the configuration, and how many servers had come and gone by then.
+type Moment = (u64, u64);
 
 fn followers(instance: &Instance) -> Followers {
     let mut followers = Followers::new();
@@ -33,14 +35,16 @@ fn followers(instance: &Instance) -> Followers {
 /// Handles the events of all farms of the process ([`crate::live::Process::farm_events`]): logs, ends sessions, brings
 /// followers along, and makes checks that have become urgent run.
 pub fn farm_events(shared: Arc<Shared>, log: Arc<AdminLog>, board: Arc<CheckBoard>) -> Box<FarmEvents> {
-    let known: Mutex<Option<(u64, Arc<Followers>)>> = Mutex::default();
+    // Who follows whom changes with a configuration, and with servers that come and go.
+    let known: Mutex<Option<(Moment, Arc<Followers>)>> = Mutex::default();
     let followers_of = move |instance: &Instance| {
+        let state = (instance.generation, instance.process.server_changes.load(Relaxed));
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {
-            Some((generation, followers)) if *generation == instance.generation => Arc::clone(followers),
+            Some((then, followers)) if *then == state => Arc::clone(followers),
             _ => {
                 let made = Arc::new(followers(instance));
-                *known = Some((instance.generation, Arc::clone(&made)));
+                *known = Some((state, Arc::clone(&made)));
                 made
             }
         }
@@ -76,7 +80,7 @@ pub fn farm_events(shared: Arc<Shared>, log: Arc<AdminLog>, board: Arc<CheckBoar
         }
         Event::CheckRescheduled { server } => {
             if let Some(server) = proxy.servers.get(server.index()) {
-                board.wake(server);
+                board.wake(&server);
             }
         }
     })

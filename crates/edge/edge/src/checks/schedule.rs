@@ -37,6 +37,8 @@ pub struct CheckBoard {
 struct Notices {
     /// Keys of servers. Bounded: each key stands there once.
     keys: Mutex<Vec<u64>>,
+    /// Servers that came at run time.
+    added: Mutex<Vec<(Arc<LiveProxy>, Arc<LiveServer>)>>,
     notify: Notify,
 }
 
@@ -53,10 +55,30 @@ impl CheckBoard {
         known.get(worker).cloned().unwrap_or_default()
     }
 
+    fn notices_of(&self, server: &LiveServer) -> Option<Arc<Notices>> {
+        let known = self.workers.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(worker_of(server, known.len())).cloned()
+    }
+
+    /// Has a server checked that came at run time.
+    pub fn add(&self, proxy: &Arc<LiveProxy>, server: &Arc<LiveServer>) {
+        if !server.config.check && server.config.slowstart.is_zero() {
+            return;
+        }
+        let Some(notices) = self.notices_of(server) else { return };
+        let added = (Arc::clone(proxy), Arc::clone(server));
+        notices.added.lock().unwrap_or_else(PoisonError::into_inner).push(added);
+        notices.notify.notify_one();
+    }
+
+    /// Lets go of a server that has gone.
+    pub fn remove(&self, server: &LiveServer) {
+        self.wake(server);
+    }
+
     /// Makes the scheduler of a server look at it again.
     pub fn wake(&self, server: &LiveServer) {
-        let known = self.workers.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(notices) = known.get(worker_of(server, known.len())) else { return };
+        let Some(notices) = self.notices_of(server) else { return };
         let mut keys = notices.keys.lock().unwrap_or_else(PoisonError::into_inner);
         if !keys.contains(&server.key) {
             keys.push(server.key);
@@ -80,7 +102,7 @@ fn now_ms(process: &Process) -> u64 {
 }
 
 /// Every server of an instance that is checked, in order of declaration.
-fn checked(instance: &Instance) -> impl Iterator<Item = (&Arc<LiveProxy>, &Arc<LiveServer>)> {
+fn checked(instance: &Instance) -> impl Iterator<Item = (&Arc<LiveProxy>, Arc<LiveServer>)> {
     instance
         .proxies
         .iter()
@@ -94,12 +116,12 @@ fn checked(instance: &Instance) -> impl Iterator<Item = (&Arc<LiveProxy>, &Arc<L
 pub fn prepare(instance: &Instance) {
     let now_ms = now_ms(&instance.process);
     let intervals: Vec<u32> = checked(instance)
-        .map(|(proxy, server)| proxy.farm().check_interval_ms(id(server)).unwrap_or_default())
+        .map(|(proxy, server)| proxy.farm().check_interval_ms(id(&server)).unwrap_or_default())
         .collect();
     let spread = instance.config.global.max_spread_checks.unwrap_or_default().as_millis();
     let delays = balance::health::first_check_delays_ms(&intervals, u32::try_from(spread).unwrap_or(u32::MAX));
     for ((proxy, server), delay_ms) in checked(instance).zip(delays) {
-        proxy.farm().schedule_check(id(server), now_ms + delay_ms);
+        proxy.farm().schedule_check(id(&server), now_ms + delay_ms);
     }
     events::follow_all(instance, now_ms);
 }
@@ -137,10 +159,19 @@ struct Slot {
     queued_ms: Option<u64>,
 }
 
+impl Slot {
+    /// Whether the backend still has this server: another one may have taken its place.
+    fn is_there(&self) -> bool {
+        let now = self.proxy.servers.with(self.server.index.0 as usize, |now| now.key);
+        now == Some(self.server.key) && !self.server.is_gone.load(Relaxed)
+    }
+}
+
 struct Scheduler {
     process: Arc<Process>,
     ring: Option<Rc<Ring>>,
-    slots: Vec<Slot>,
+    /// Servers; an empty place waits for the next one.
+    slots: Vec<Option<Slot>>,
     by_key: HashMap<u64, usize>,
     queue: BinaryHeap<Reverse<(u64, usize)>>,
     running: JoinSet<CheckReport>,
@@ -154,7 +185,7 @@ impl Scheduler {
     fn new(instance: &Arc<Instance>, worker: usize, workers: usize) -> Self {
         let slots: Vec<_> = checked(instance)
             .filter(|(_, server)| worker_of(server, workers) == worker)
-            .map(|(proxy, server)| Slot { proxy: Arc::clone(proxy), server: Arc::clone(server), queued_ms: None })
+            .map(|(proxy, server)| Some(Slot { proxy: Arc::clone(proxy), server, queued_ms: None }))
             .collect();
         let is_warming = |proxy: &LiveProxy| {
             proxy.index.0 as usize % workers.max(1) == worker
@@ -163,7 +194,7 @@ impl Scheduler {
         let mut scheduler = Self {
             process: Arc::clone(&instance.process),
             ring: None,
-            by_key: slots.iter().enumerate().map(|(slot, entry)| (entry.server.key, slot)).collect(),
+            by_key: slots.iter().flatten().enumerate().map(|(slot, entry)| (entry.server.key, slot)).collect(),
             queue: BinaryHeap::with_capacity(slots.len()),
             running: JoinSet::new(),
             running_slots: HashMap::new(),
@@ -191,9 +222,14 @@ impl Scheduler {
                 () = notices.notify.notified() => {
                     let keys = std::mem::take(&mut *notices.keys.lock().unwrap_or_else(PoisonError::into_inner));
                     for key in keys {
-                        if let Some(slot) = self.by_key.get(&key) {
-                            self.enqueue(*slot);
+                        if let Some(slot) = self.by_key.get(&key).copied() {
+                            self.enqueue(slot);
+                            self.forget_if_gone(slot);
                         }
+                    }
+                    let added = std::mem::take(&mut *notices.added.lock().unwrap_or_else(PoisonError::into_inner));
+                    for (proxy, server) in added {
+                        self.add(proxy, server);
                     }
                 }
             }
@@ -210,9 +246,41 @@ impl Scheduler {
         due.into_iter().chain(tick).min()
     }
 
+    /// Takes a server in that came at run time.
+    fn add(&mut self, proxy: Arc<LiveProxy>, server: Arc<LiveServer>) {
+        let knows = |warming: &Arc<LiveProxy>| Arc::ptr_eq(warming, &proxy);
+        if !server.config.slowstart.is_zero() && !self.warming.iter().any(knows) {
+            self.warming.push(Arc::clone(&proxy));
+        }
+        if !server.config.check {
+            return;
+        }
+        let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.by_key.insert(server.key, slot);
+        if let Some(vacant) = self.slots.get_mut(slot) {
+            *vacant = Some(Slot { proxy, server, queued_ms: None });
+        }
+        self.enqueue(slot);
+    }
+
+    /// Lets go of a server that its backend no longer has. While a check of it is under way, its place is not given away.
+    fn forget_if_gone(&mut self, slot: usize) {
+        let Some(Some(entry)) = self.slots.get(slot) else { return };
+        if entry.is_there() || self.running_slots.values().any(|running| *running == slot) {
+            return;
+        }
+        self.by_key.remove(&entry.server.key);
+        if let Some(vacant) = self.slots.get_mut(slot) {
+            *vacant = None;
+        }
+    }
+
     /// Puts a server into the queue for when its farm says.
     fn enqueue(&mut self, slot: usize) {
-        let Some(entry) = self.slots.get_mut(slot) else { return };
+        let Some(Some(entry)) = self.slots.get_mut(slot) else { return };
         let Some(due_ms) = entry.proxy.farm().check_due_ms(id(&entry.server)) else { return };
         if entry.queued_ms.is_none_or(|queued| due_ms < queued) {
             entry.queued_ms = Some(due_ms);
@@ -232,7 +300,8 @@ impl Scheduler {
             }
             left -= 1;
             self.queue.pop();
-            let Some(entry) = self.slots.get_mut(slot).filter(|entry| entry.queued_ms == Some(due_ms)) else {
+            let entry = self.slots.get_mut(slot).and_then(Option::as_mut);
+            let Some(entry) = entry.filter(|entry| entry.queued_ms == Some(due_ms)) else {
                 continue;
             };
             entry.queued_ms = None;
@@ -261,7 +330,7 @@ impl Scheduler {
             }
         };
         let Some(slot) = self.running_slots.remove(&task) else { return };
-        if let Some(entry) = self.slots.get(slot) {
+        if let Some(entry) = self.slots.get(slot).and_then(Option::as_ref).filter(|entry| entry.is_there()) {
             let now_ms = now_ms(&self.process);
             let server = id(&entry.server);
             entry.proxy.with_farm(|farm| farm.check_end(server, report, now_ms));
@@ -272,6 +341,7 @@ impl Scheduler {
             }
         }
         self.enqueue(slot);
+        self.forget_if_gone(slot);
     }
 
     fn warm_up(&mut self) {

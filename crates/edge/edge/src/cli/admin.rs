@@ -72,6 +72,53 @@ pub(super) fn enable_agent(_: &mut Session, context: &Context<'_>, line: &Line) 
     server(context, line.word(2)).map_or_else(|reply| reply, missing)
 }
 
+/// The two parts of `backend/server`, split at the first slash; HAProxy ends these answers without a line break.
+fn parts(name: &str) -> Result<(&str, &str), Reply> {
+    let unended = |text: &str| Reply::Unended(Severity::Error, text.to_owned());
+    // The first letter is never looked at, so that an empty backend is one of no name.
+    match name.split_once('/').filter(|(_, server)| !server.is_empty()) {
+        Some((backend, server)) => Ok((backend, server)),
+        None => Err(unended("Require 'backend/server'.")),
+    }
+}
+
+fn unended(text: impl Into<String>) -> Reply {
+    Reply::Unended(Severity::Error, text.into())
+}
+
+pub(super) fn add_server(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply {
+    let (backend, name) = match parts(line.word(2)) {
+        Ok(parts) => parts,
+        Err(reply) => return reply,
+    };
+    let Some(proxy) = find_proxy(context.control, backend, |proxy| proxy.backend) else {
+        return unended("No such backend.");
+    };
+    if !context.control.is_dynamic(proxy.index) {
+        return unended("Backend must use a dynamic load balancing to support dynamic servers.");
+    }
+    let words: Vec<&str> = line.rest(3).collect();
+    match context.control.add_server(proxy.index, name, &words) {
+        Ok(()) => Reply::info("New server registered."),
+        Err(refusal) => Reply::error(refusal.to_string()),
+    }
+}
+
+pub(super) fn del_server(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply {
+    let (backend, name) = match parts(line.word(2)) {
+        Ok(parts) => parts,
+        Err(reply) => return reply,
+    };
+    let Some(proxy) = find_proxy(context.control, backend, |proxy| proxy.backend) else {
+        return unended("No such backend.");
+    };
+    let Some(server) = find_server(context.control, proxy.index, name) else { return unended("No such server.") };
+    match context.control.remove_server(server) {
+        Ok(()) => Reply::Unended(Severity::Info, "Server deleted.".to_owned()),
+        Err(refusal) => unended(refusal.to_string()),
+    }
+}
+
 pub(super) fn shutdown_sessions(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply {
     change(context, line.word(3), ServerChange::ShutSessions)
 }

@@ -64,6 +64,7 @@ fn write_state(out: &mut String, proxy: &ProxyView, server: &ServerView) {
     let health = match (checked, state.admin.is_maint()) {
         (true, _) => state.check_health,
         // Who is not checked stands where checks would begin.
+        (false, false) if server.is_dynamic => state.check_health,
         (false, false) => server.rise,
         (false, true) => 0,
     };
@@ -86,7 +87,7 @@ fn check_state(server: &ServerView) -> u32 {
         (running, CHECK_RUNNING),
         (own && state.check_enabled.is_some(), CHECK_CONFIGURED),
         (own && state.check_enabled == Some(true), CHECK_ENABLED),
-        (state.admin.is_maint(), CHECK_PAUSED),
+        (state.check_paused, CHECK_PAUSED),
     ]
     .into_iter()
     .filter_map(|(set, bit)| set.then_some(bit))

@@ -70,12 +70,20 @@ const ADMIN: CliLevel = CliLevel::Admin;
 pub const COMMANDS: &[Command] = &[
     with(&["_getsocks"], USER, "", "", |_, _, _| Reply::SendSockets),
     with(
+        &["add", "server"],
+        ADMIN,
+        "add server <bk>/<srv> <address> [opts]",
+        "create a server, in maintenance",
+        admin::add_server,
+    ),
+    with(
         &["clear", "counters"],
         OPERATOR,
         "clear counters [all]",
         "forget the greatest values, or all counts",
         admin::clear_counters,
     ),
+    with(&["del", "server"], ADMIN, "del server <bk>/<srv>", "take a server away", admin::del_server),
     with(
         &["disable", "agent"],
         ADMIN,
@@ -237,7 +245,6 @@ pub const COMMANDS: &[Command] = &[
     not_yet(&["abort", "ssl"]),
     not_yet(&["add", "acl"]),
     not_yet(&["add", "map"]),
-    not_yet(&["add", "server"]),
     not_yet(&["add", "ssl", "crt-list"]),
     not_yet(&["clear", "acl"]),
     not_yet(&["clear", "map"]),
@@ -248,7 +255,6 @@ pub const COMMANDS: &[Command] = &[
     not_yet(&["debug", "dev"]),
     not_yet(&["del", "acl"]),
     not_yet(&["del", "map"]),
-    not_yet(&["del", "server"]),
     not_yet(&["del", "ssl"]),
     not_yet(&["disable", "dynamic-cookie", "backend"]),
     not_yet(&["enable", "dynamic-cookie", "backend"]),

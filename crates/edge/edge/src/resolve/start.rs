@@ -111,7 +111,7 @@ fn settle_log(line: &mut LogTarget, lookup: &dyn Lookup, diagnostics: &mut Vec<D
 pub fn mark_unresolved(instance: &Instance) {
     let now_ms = instance.process.milliseconds(Instant::now().into_std());
     for proxy in &instance.proxies {
-        for server in &proxy.servers {
+        for server in proxy.servers.iter() {
             if server.config.fqdn.is_some() && server.target() == Target::Unresolved {
                 let mut farm = proxy.farm();
                 farm.set_unresolved(ServerId::new(server.index.0 as usize), "", now_ms);

@@ -51,17 +51,17 @@ impl Watch {
 
 /// Looks every name up once, and moves the servers whose name has left their address.
 pub fn look_again(instance: &Instance, log: &AdminLog, lookup: &dyn Lookup) {
-    let mut answers: HashMap<&str, Vec<IpAddr>> = HashMap::new();
+    let mut answers: HashMap<String, Vec<IpAddr>> = HashMap::new();
     for proxy in instance.proxies.iter().filter(|proxy| !proxy.settings().disabled) {
-        for server in &proxy.servers {
+        for server in proxy.servers.iter() {
             let Some(host) = server.config.fqdn.as_deref() else { continue };
-            let addresses = answers.entry(host).or_insert_with(|| {
+            let addresses = answers.entry(host.to_owned()).or_insert_with(|| {
                 lookup.lookup(host).unwrap_or_else(|_| {
                     instance.process.resolutions_failed.fetch_add(1, Relaxed);
                     Vec::new()
                 })
             });
-            update(proxy, server, addresses, log);
+            update(proxy, &server, addresses, log);
         }
     }
 }

@@ -167,7 +167,7 @@ fn steer_listeners(ways: &Ways, log: &AdminLog, proxy: &LiveProxy, generation: u
 /// Where a server of the running instance is, if it is still the same host.
 fn current_address(instance: &Instance, backend: &str, server: &str, host: &str) -> Option<IpAddr> {
     let proxy = instance.backend(backend)?;
-    let server = proxy.servers.iter().find(|live| &*live.config.name == server)?;
+    let server = proxy.servers.named(server)?;
     match server.target() {
         Target::Inet(address) if server.config.fqdn.as_deref() == Some(host) => Some(address.ip()),
         _ => None,
@@ -221,6 +221,7 @@ impl Service for EdgeService {
                 let handler =
                     checks::farm_events(Arc::clone(&shared), Arc::clone(&self.admin), Arc::clone(&self.board));
                 // Set only here.
+                let _ = self.process.check_board.set(Arc::clone(&self.board));
                 let _ = self.process.farm_events.set(handler);
                 let ways = Arc::clone(&self.ways);
                 let _ = self.process.wake_server.set(Box::new(move |key| wake_server(&ways, key)));

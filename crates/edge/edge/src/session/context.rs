@@ -40,9 +40,9 @@ impl Transaction {
         self.backend.as_deref()
     }
 
-    fn find_server(&self, backend: &str, server: &str) -> Option<(&LiveProxy, &LiveServer)> {
+    fn find_server(&self, backend: &str, server: &str) -> Option<(&LiveProxy, Arc<LiveServer>)> {
         let proxy = if backend.is_empty() { self.ended_by()? } else { self.instance.backend(backend)? };
-        let server = proxy.servers.iter().find(|candidate| &*candidate.config.name == server)?;
+        let server = proxy.servers.named(server)?;
         Some((proxy, server))
     }
 

@@ -68,8 +68,8 @@ fn use_server(
             ServerTarget::Static(index) => *index,
             ServerTarget::Dynamic(format) => {
                 let name = format.to_vec(transaction);
-                let place = settings.servers.iter().position(|server| server.name.as_bytes() == name)?;
-                ServerIndex(u32::try_from(place).ok()?)
+                let named = |server: &LiveServer| (server.config.name.as_bytes() == name).then_some(server.index);
+                backend.servers.find_map(named)?
             }
         };
         if backend.farm().accepts_forced(forced(index)) {
@@ -83,17 +83,18 @@ fn use_server(
 fn look_up(backend: &LiveProxy, value: &[u8], forced: impl Fn(ServerIndex) -> Forced) -> Lookup {
     let mut found = Lookup::Unknown;
     let farm = backend.farm();
-    for server in &backend.servers {
+    let usable = backend.servers.find_map(|server| {
         if cookie_of(backend.settings(), server).is_none_or(|cookie| *cookie != *value) {
-            continue;
+            return None;
         }
         let wanted = forced(server.index);
         if farm.accepts_forced(wanted) {
-            return Lookup::Server(server.index, farm.is_up(wanted.server));
+            return Some(Lookup::Server(server.index, farm.is_up(wanted.server)));
         }
         found = Lookup::Down;
-    }
-    found
+        None
+    });
+    usable.unwrap_or(found)
 }
 
 /// The value of a server in cookies: its own, or with `cookie ... dynamic` one made of its address and the backend's secret.

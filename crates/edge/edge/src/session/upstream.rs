@@ -37,9 +37,7 @@ impl Drop for Slot<'_> {
     fn drop(&mut self) {
         let now = self.worker.now_ms();
         // NOTE: first, or who gets the slot next would be counted on top of this one.
-        if let Some(server) = self.proxy.servers.get(self.server.index()) {
-            server.side.sessions.decrement();
-        }
+        self.proxy.servers.with(self.server.index(), |server| server.side.sessions.decrement());
         self.proxy.with_farm(|farm| farm.release(self.server, now));
     }
 }
@@ -171,7 +169,7 @@ pub async fn reach<'a>(
                 }
             }
         };
-        let Some(server) = proxy.servers.get(slot.server.index()).cloned() else { return Err(Unreachable::NoServer) };
+        let Some(server) = proxy.servers.get(slot.server.index()) else { return Err(Unreachable::NoServer) };
         if let Some(before) = transaction.server.as_ref().filter(|_| chosen_again) {
             let (server_traffic, traffic) =
                 (before.side.traffic.of(worker.index), proxy.backend.traffic.of(worker.index));
@@ -320,9 +318,9 @@ pub async fn retry_or_give_up<'a>(
         }
         Retry::SameServer(time) => {
             proxy.with_farm(|farm| farm.count_retry(slot.server));
-            if let Some(server) = proxy.servers.get(slot.server.index()) {
+            proxy.servers.with(slot.server.index(), |server| {
                 server.side.traffic.of(worker.index).retries.increment();
-            }
+            });
             proxy.backend.traffic.of(worker.index).retries.increment();
             attempts.slot = Some(slot);
             time
@@ -480,9 +478,7 @@ impl Drop for Waiting<'_> {
 
 fn take<'a>(worker: &Rc<Worker>, transaction: &mut Transaction, proxy: &'a LiveProxy, server: ServerId) -> Slot<'a> {
     transaction.timeline.dequeued = Some(worker.now());
-    if let Some(server) = proxy.servers.get(server.index()) {
-        server.side.sessions.increment();
-    }
+    proxy.servers.with(server.index(), |server| server.side.sessions.increment());
     Slot { worker: Rc::clone(worker), proxy, server }
 }
 

@@ -13,11 +13,12 @@ pub fn clear(instance: &Instance, all: bool) {
     for proxy in &instance.proxies {
         proxy.with_farm(|farm| farm.clear_counters(all));
         let listeners = proxy.listeners.iter().map(|listener| &listener.side);
-        let servers = proxy.servers.iter().map(|server| &server.side);
+        let listed: Vec<_> = proxy.servers.iter().collect();
+        let servers = listed.iter().map(|server| &server.side);
         for side in [&proxy.frontend, &proxy.backend].into_iter().chain(listeners).chain(servers) {
             clear_side(side, all);
         }
-        for server in &proxy.servers {
+        for server in &listed {
             server.connections.reset_max();
         }
     }

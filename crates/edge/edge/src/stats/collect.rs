@@ -141,7 +141,7 @@ fn proxy_view(proxy: &LiveProxy, now_ms: u64, limit: u32, detail: Detail) -> Pro
     let paused = proxy.paused.load(Relaxed) || proxy.stopped.load(Relaxed);
     ProxyView {
         id: settings.id,
-        id_forced: false,
+        id_forced: settings.is_id_forced,
         name: settings.name.clone(),
         http,
         description: settings.description.clone(),
@@ -153,7 +153,7 @@ fn proxy_view(proxy: &LiveProxy, now_ms: u64, limit: u32, detail: Detail) -> Pro
             .map(|(index, listener)| listener_view(proxy, index, listener, paused))
             .collect(),
         listeners_shown: settings.options.socket_stats,
-        servers: proxy.servers.iter().filter_map(|server| server_view(proxy, server, http, now_ms, detail)).collect(),
+        servers: proxy.servers.iter().filter_map(|server| server_view(proxy, &server, http, now_ms, detail)).collect(),
         backend: settings.kind.has_backend().then(|| backend_view(proxy, http, now_ms)),
     }
 }
@@ -241,7 +241,7 @@ fn server_view(proxy: &LiveProxy, server: &LiveServer, http: bool, now_ms: u64, 
     Some(ServerView {
         farm,
         state,
-        id_forced: false,
+        id_forced: config.is_id_forced,
         times: Times::of(&side.traffic, measured(http)),
         sessions: level(&side.sessions),
         session_rate: session_rate(side, &totals, now_ms),
@@ -249,6 +249,7 @@ fn server_view(proxy: &LiveProxy, server: &LiveServer, http: bool, now_ms: u64, 
         last_session: seconds_since(server.last_session_ms.load(Relaxed), now_ms),
         observed: config.observe.is_on(),
         rise: config.rise,
+        is_dynamic: proxy.servers.is_added(server.index.0 as usize),
         used: Level { now: server.connections.value().saturating_sub(idle), max: server.connections.max() },
         idle,
         idle_limit: config.pool_max_conn,

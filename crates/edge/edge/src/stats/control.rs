@@ -171,6 +171,21 @@ pub trait Control {
     /// Why it was not changed.
     fn change_server(&self, server: ServerRef, change: ServerChange) -> Result<Option<String>, Refusal>;
 
+    /// Adds a server to a backend: the words behind its name.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    fn add_server(&self, proxy: usize, name: &str, words: &[&str]) -> Result<(), Refusal>;
+
+    /// Takes a server away.
+    ///
+    /// # Errors
+    /// Why it stays.
+    fn remove_server(&self, server: ServerRef) -> Result<(), Refusal>;
+
+    /// Whether servers of a backend may come and go.
+    fn is_dynamic(&self, proxy: usize) -> bool;
+
     /// Changes a frontend; false if it was like that already.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     capture::Capture,
+    dynamic,
     live::{Instance, ListenerOrder, LiveProxy, LiveServer, Shared, Target},
     variables,
 };
@@ -43,7 +44,7 @@ impl<'a> LiveControl<'a> {
         self.shared.process.milliseconds(Instant::now())
     }
 
-    fn server(&self, server: ServerRef) -> Result<(&Arc<LiveProxy>, &Arc<LiveServer>, ServerId), Refusal> {
+    fn server(&self, server: ServerRef) -> Result<(&Arc<LiveProxy>, Arc<LiveServer>, ServerId), Refusal> {
         let proxy = self.instance.proxies.get(server.proxy).ok_or_else(|| Refusal::new("No such backend."))?;
         let live = proxy.servers.get(server.server).ok_or_else(|| Refusal::new("No such server."))?;
         Ok((proxy, live, ServerId::new(server.server)))
@@ -51,7 +52,8 @@ impl<'a> LiveControl<'a> {
 
     fn place_of(&self, proxy: usize, wanted: impl Fn(&LiveServer) -> bool) -> Option<ServerRef> {
         let servers = &self.instance.proxies.get(proxy)?.servers;
-        servers.iter().position(|server| wanted(server)).map(|server| ServerRef { proxy, server })
+        let place = |server: &LiveServer| wanted(server).then_some(server.index.0 as usize);
+        servers.find_map(place).map(|server| ServerRef { proxy, server })
     }
 }
 
@@ -101,7 +103,7 @@ impl Control for LiveControl<'_> {
             ServerChange::Ready => proxy.with_farm(|farm| farm.set_ready(id, now_ms)),
             ServerChange::Drain => proxy.with_farm(|farm| farm.set_drain(id, now_ms)),
             ServerChange::Maintain => proxy.with_farm(|farm| farm.set_maint(id, now_ms)),
-            ServerChange::Health(health) => force_health(proxy, live, id, health, now_ms)?,
+            ServerChange::Health(health) => force_health(proxy, &live, id, health, now_ms)?,
             ServerChange::Checks(enabled) => proxy
                 .with_farm(|farm| farm.set_check_enabled(id, enabled))
                 .map_err(|error| Refusal::new(error.to_string()))?,
@@ -110,7 +112,7 @@ impl Control for LiveControl<'_> {
                 .map_err(|error| Refusal::new(error.to_string()))?,
             ServerChange::MaxConn(limit) => proxy.with_farm(|farm| farm.set_maxconn(id, limit, now_ms)),
             ServerChange::Address { ip, port } => {
-                let said = change_address(live, ip, port);
+                let said = change_address(&live, ip, port);
                 proxy.with_farm(|farm| farm.set_resolved(id, now_ms));
                 return Ok(Some(said));
             }
@@ -134,6 +136,20 @@ impl Control for LiveControl<'_> {
             ServerChange::ShutSessions => live.shut_sessions(b'K'),
         }
         Ok(None)
+    }
+
+    fn add_server(&self, proxy: usize, name: &str, words: &[&str]) -> Result<(), Refusal> {
+        let proxy = self.instance.proxies.get(proxy).ok_or_else(|| Refusal::new("No such backend."))?;
+        dynamic::add(&self.instance, proxy, name, words).map_err(|refusal| Refusal(refusal.0))
+    }
+
+    fn remove_server(&self, server: ServerRef) -> Result<(), Refusal> {
+        let (proxy, live, _) = self.server(server)?;
+        dynamic::remove(proxy, &live).map_err(|refusal| Refusal(refusal.0))
+    }
+
+    fn is_dynamic(&self, proxy: usize) -> bool {
+        self.instance.proxies.get(proxy).is_some_and(|proxy| proxy.farm().is_dynamic())
     }
 
     fn change_frontend(&self, proxy: usize, change: FrontendChange) -> Result<bool, Refusal> {

@@ -66,7 +66,8 @@ fn remember(history: &mut History, proxy: &LiveProxy) {
         let sessions = u64::from(proxy.farm().streams());
         reading(&proxy.backend.traffic, http, sessions, true)
     });
-    let servers = proxy.servers.iter().map(|server| {
+    let listed: Vec<_> = proxy.servers.iter().collect();
+    let servers = listed.iter().map(|server| {
         let side = &server.side;
         (&server.config.name, move || reading(&side.traffic, http, side.sessions.value(), false))
     });
@@ -110,7 +111,7 @@ impl Sampler {
         for proxy in &instance.proxies {
             sessions += tick_side(&proxy.frontend, now_ms);
             tick_side(&proxy.backend, now_ms);
-            for server in &proxy.servers {
+            for server in proxy.servers.iter() {
                 tick_side(&server.side, now_ms);
             }
         }

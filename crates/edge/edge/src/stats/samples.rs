@@ -72,6 +72,7 @@ fn servers(farm: &Farm<()>) -> Vec<ServerView> {
         last_session: (id.index() != 3).then_some(2),
         observed: id.index() == 0,
         rise: 3,
+        is_dynamic: false,
         used: Level { now: 3, max: 5 },
         idle: 2,
         idle_limit: -1,
@@ -225,6 +226,20 @@ impl Control for FakeControl {
     fn weight(&self, server: ServerRef) -> (u32, u32) {
         let farm = &snapshot().proxies[server.proxy].servers[server.server].farm;
         (farm.user_weight, farm.initial_weight)
+    }
+
+    fn add_server(&self, proxy: usize, name: &str, words: &[&str]) -> Result<(), Refusal> {
+        self.note(format!("{proxy} add {name} {words:?}"));
+        if words.is_empty() { Err(Refusal::new("no address")) } else { Ok(()) }
+    }
+
+    fn remove_server(&self, server: ServerRef) -> Result<(), Refusal> {
+        self.note(format!("{} del", self.name(server)));
+        Ok(())
+    }
+
+    fn is_dynamic(&self, _: usize) -> bool {
+        true
     }
 
     fn change_server(&self, server: ServerRef, change: ServerChange) -> Result<Option<String>, Refusal> {

@@ -80,6 +80,8 @@ impl Default for ServerDraft {
             tcp_user_timeout: None,
             tfo: false,
             track: None,
+            is_referenced: false,
+            is_id_forced: false,
         };
         Self { server, pending: Pending::default() }
     }
@@ -166,7 +168,7 @@ fn words(scope: &mut Scope<'_>, line: &Line, from: usize, draft: &mut ServerDraf
     Ok(())
 }
 
-fn set_address(scope: &mut Scope<'_>, line: &Line, draft: &mut ServerDraft) -> Result<(), Problem> {
+pub(crate) fn set_address(scope: &mut Scope<'_>, line: &Line, draft: &mut ServerDraft) -> Result<(), Problem> {
     let parsed = address::parse(line.word(2), Accepts::SERVER, &scope.state.global.environment)
         .map_err(|message| Problem::new(message).at(2))?;
     draft.server.port = match parsed.port {

@@ -51,6 +51,8 @@ pub enum Mode {
 pub struct Proxy {
     /// `id`, or the next free number.
     pub id: u32,
+    /// `id` was given.
+    pub is_id_forced: bool,
     /// Its name.
     pub name: Arc<str>,
     /// Which sides it has.

@@ -90,6 +90,10 @@ pub struct Server {
     pub tfo: bool,
     /// `track`: backend and server.
     pub track: Option<(ProxyIndex, ServerIndex)>,
+    /// Something else in the configuration names it, so it cannot be taken away at run time.
+    pub is_referenced: bool,
+    /// `id` was given.
+    pub is_id_forced: bool,
 }
 
 /// Address of a server, without the port.

@@ -202,6 +202,7 @@ fn server_target(scope: &mut Scope<'_>, line: &Line) -> Result<ServerTarget, Pro
     }
     let own = this(scope);
     if let Some(index) = scope.server_named(own, name) {
+        scope.refer_to(own, index);
         return Ok(ServerTarget::Static(index));
     }
     let kind = scope.kind_word();

@@ -1,6 +1,7 @@
 //! Whole configurations: what they become, what is said about them, and that nothing breaks the parser.
 
 mod configurations;
+mod dynamic;
 mod facts;
 mod keywords;
 mod rendering;

@@ -1,0 +1,122 @@
+//! Commands on the stats socket, beside HAProxy where it is installed.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::net::SocketAddr;
+
+use support::{Edge, Origin, Wire, free_address, wait_until};
+
+const DEFAULTS: &str = "defaults\n mode http\n timeout client 2s\n timeout server 1s\n timeout connect 1s\n";
+
+fn get(front: SocketAddr) -> String {
+    let answer = Wire::connect(front).get("/");
+    format!("{} {}", answer.status(), answer.text())
+}
+
+/// Without the time since a server's last change.
+fn timeless(answer: &str) -> String {
+    let line = |line: &str| {
+        let mut fields: Vec<&str> = line.split(' ').collect();
+        if fields.len() == 25 && !line.starts_with('#') {
+            fields[9] = "T";
+        }
+        fields.join(" ")
+    };
+    answer.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Answers of both to the same commands, one after the other; what differs is returned.
+fn differences(ours: &Edge, theirs: &Edge, commands: &[&str]) -> Vec<String> {
+    let differs = |command: &&str| {
+        let (mine, other) = (timeless(&ours.command(command)), timeless(&theirs.command(command)));
+        (mine != other).then(|| format!("{command}\n ours   {mine:?}\n theirs {other:?}"))
+    };
+    commands.iter().filter_map(differs).collect()
+}
+
+/// The same configuration with ours and with HAProxy; `FRONT` stands for an address of each one's own.
+fn both(config: &str) -> Option<(Edge, Edge)> {
+    let ours = Edge::start_single(&config.replace("FRONT", &free_address().to_string()));
+    Some((ours, Edge::start_haproxy(&config.replace("FRONT", &free_address().to_string()))?))
+}
+
+#[test]
+fn servers_are_added_and_taken_away_in_haproxys_words() {
+    let nobody = free_address();
+    let config = format!(
+        "global\n stats socket %FOLDER%/stats level admin\n nbthread 1\n{DEFAULTS}frontend fe\n bind FRONT\n \
+         default_backend be\nbackend be\n balance roundrobin\n option httpchk\n server s1 {nobody} check inter 1m\n \
+         server s2 {nobody} disabled\n server s3 {nobody} weight 10\nbackend fixed\n balance static-rr\n \
+         server s1 {nobody}\nbackend empty\n"
+    );
+    let Some((ours, theirs)) = both(&config) else { return };
+    let commands = [
+        "add server be/s1 127.0.0.1:1",
+        "add server be/n1",
+        "add server be/n1 127.0.0.1:1 wieght 3",
+        "add server be/n1 127.0.0.1:1 cookie x",
+        "add server be/n1 127.0.0.1:1 weight 1000",
+        "add server be/n1 127.0.0.1 check",
+        "add server be/n!1 127.0.0.1:1",
+        "add server be/n1 127.0.0.1:1 id 0",
+        "add server be/nn 127.0.0.1:1 check inter 1m weight 5 maxconn 3 slowstart 2s port 2 addr 127.0.0.2",
+        "add server be/n2 127.0.0.1:1 track be/s2",
+        "add server be/n2 127.0.0.1:1 track be/s1",
+        "add server be/n3 127.0.0.1:1 track be/n2",
+        "add server be/n3 127.0.0.1:1 track foo/n2",
+        "add server be/n3 127.0.0.1:1 track be/s1 check",
+        "add server be/n5 127.0.0.1:1 disabled",
+        "add server be/n6 127.0.0.1:1 enabled id 20",
+        "add server be/n7 /tmp/x.sock backup",
+        "add server be/",
+        "add server be",
+        "add server",
+        "add server fixed/xx 127.0.0.1:1",
+        "add server nosuch/xx 127.0.0.1:1",
+        "show servers state be",
+        "del server be/nn",
+        "del server be/n6",
+        "del server be/s3",
+        "del server be/s1",
+        "del server",
+        "del server be/nosuch",
+        "del server nosuch/nosuch",
+        "add server empty/a 127.0.0.1:1 id 7",
+        "add server empty/b 127.0.0.1:1",
+        "show servers state",
+        "enable health be/n7",
+        "enable server be/n7",
+        "enable server be/nosuch",
+        "get weight be/n7",
+        "add server be/again 127.0.0.1:1",
+        "show servers state be",
+    ];
+    assert_eq!(differences(&ours, &theirs, &commands), Vec::<String>::new());
+}
+
+#[test]
+fn an_added_server_serves_until_it_is_taken_away() {
+    let (origin, front) = (Origin::named("added"), free_address());
+    let edge = Edge::start(&format!(
+        "global\n stats socket %FOLDER%/stats level admin\n nbthread 2\n{DEFAULTS}listen site\n bind {front}\n \
+         option httpchk GET /\n http-check expect status 200\n"
+    ));
+    assert!(get(front).starts_with("503"));
+    for round in 0..3 {
+        let words = format!("add server site/s{round} {} check inter 20ms rise 1 fall 1", origin.address);
+        assert_eq!(edge.command(&words), "New server registered.\n\n");
+        assert!(get(front).starts_with("503"), "it begins in maintenance");
+        edge.command(&format!("enable server site/s{round}; enable health site/s{round}"));
+        let row = |part: &str| edge.command("show stat").lines().any(|row| row.contains(part));
+        wait_until("a check has passed", || row("L7OK"));
+        assert_eq!(get(front), "200 added");
+        let refused = edge.command(&format!("del server site/s{round}"));
+        assert_eq!(refused, "Only servers in maintenance mode can be deleted.\n");
+        edge.command(&format!("set server site/s{round} state maint"));
+        assert_eq!(edge.command(&format!("del server site/s{round}")), "Server deleted.\n");
+        assert!(!row(&format!("site,s{round}")));
+    }
+    assert!(get(front).starts_with("503"));
+}
