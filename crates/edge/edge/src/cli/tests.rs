@@ -202,7 +202,7 @@ async fn what_is_shown() {
         ("show table", "'show table' is not supported yet.\n\n"),
         ("trace h1", "'trace' is not supported yet.\n\n"),
         ("get weight app/s1", "10 (initial 10)\n\n"),
-        ("help", "The following commands are valid at this level:\n  clear counters [all]"),
+        ("help", "The following commands are valid at this level:\n  add server <bk>/<srv>"),
         ("help show", "The following commands are valid at this level:\n  show activity"),
     ] {
         let answer = admin(command).await.0;
