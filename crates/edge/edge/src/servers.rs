@@ -86,12 +86,6 @@ impl Servers {
         self.iter().find(|server| &*server.config.name == name)
     }
 
-    /// Whether the server at a place came at run time.
-    #[must_use]
-    pub fn is_added(&self, place: usize) -> bool {
-        place >= self.configured.len()
-    }
-
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -64,7 +64,8 @@ fn write_state(out: &mut String, proxy: &ProxyView, server: &ServerView) {
     let health = match (checked, state.admin.is_maint()) {
         (true, _) => state.check_health,
         // Who is not checked stands where checks would begin.
-        (false, false) if server.is_dynamic => state.check_health,
+        // Who was in maintenance once, or came at run time, stands at the bottom.
+        (false, false) if state.check_health == 0 => 0,
         (false, false) => server.rise,
         (false, true) => 0,
     };

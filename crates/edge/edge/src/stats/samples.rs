@@ -72,7 +72,6 @@ fn servers(farm: &Farm<()>) -> Vec<ServerView> {
         last_session: (id.index() != 3).then_some(2),
         observed: id.index() == 0,
         rise: 3,
-        is_dynamic: false,
         used: Level { now: 3, max: 5 },
         idle: 2,
         idle_limit: -1,

@@ -432,8 +432,6 @@ pub struct ServerView {
     pub observed: bool,
     /// `rise`.
     pub rise: u32,
-    /// It came at run time.
-    pub is_dynamic: bool,
     /// Connections in use.
     pub used: Level,
     /// Idle connections.
