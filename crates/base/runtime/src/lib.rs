@@ -20,7 +20,7 @@ pub mod log;
 pub mod process;
 mod system;
 
-pub use self::system::{set_tcp_repair, tcp_information};
+pub use self::system::{register, set_tcp_repair, tcp_information};
 pub mod workers;
 
 pub use listen::{

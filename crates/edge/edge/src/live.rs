@@ -488,6 +488,12 @@ impl LiveServer {
 }
 
 impl Instance {
+    /// The variables of a connection that has none of its own yet.
+    #[must_use]
+    pub fn stream_variables(&self) -> sample::StreamVariables {
+        sample::StreamVariables::new(Arc::clone(&self.process.variables), Arc::clone(&self.variable_limits))
+    }
+
     /// The proxy at a place.
     #[must_use]
     pub fn proxy(&self, index: ProxyIndex) -> Option<&Arc<LiveProxy>> {

@@ -9,6 +9,8 @@ use std::{
     time::Instant,
 };
 
+use slab::Slab;
+
 use crate::{
     live::{LiveProxy, LiveServer},
     ring::Ring,
@@ -70,6 +72,11 @@ impl Handle {
         if !waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
             *waker = Some(context.waker().clone());
         }
+    }
+
+    /// Forgets the task that listened: it ends, and nothing may hold on to its memory.
+    pub fn forget_listener(&self) {
+        self.waker.replace(None);
     }
 
     /// Backend and server of the current request.
@@ -134,9 +141,7 @@ impl Handle {
 /// All connections of a worker.
 #[derive(Debug, Default)]
 pub struct Registry {
-    slots: RefCell<Vec<Option<Rc<Handle>>>>,
-    free: RefCell<Vec<usize>>,
-    open: Cell<usize>,
+    handles: RefCell<Slab<Rc<Handle>>>,
     ring: Option<Rc<Ring>>,
 }
 
@@ -180,28 +185,20 @@ impl Registry {
         if let Some(ring) = &self.ring {
             ring.session_begins(&handle, &handle.frontend.borrow(), listener);
         }
-        let mut slots = self.slots.borrow_mut();
-        let slot = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            slots.push(None);
-            slots.len() - 1
-        });
-        if let Some(place) = slots.get_mut(slot) {
-            *place = Some(Rc::clone(&handle));
-        }
-        self.open.set(self.open.get() + 1);
+        let slot = self.handles.borrow_mut().insert(Rc::clone(&handle));
         Registered { registry: Rc::clone(self), slot, handle }
     }
 
     /// Number of connections.
     #[must_use]
     pub fn open(&self) -> usize {
-        self.open.get()
+        self.handles.borrow().len()
     }
 
     /// Every connection.
     #[must_use]
     pub fn handles(&self) -> Vec<Rc<Handle>> {
-        self.slots.borrow().iter().flatten().cloned().collect()
+        self.handles.borrow().iter().map(|(_, handle)| Rc::clone(handle)).collect()
     }
 
     /// Tells the connections for which `whom` holds; their number.
@@ -219,10 +216,6 @@ impl Drop for Registered {
         if let Some(ring) = &self.registry.ring {
             ring.session_ends(&self.handle);
         }
-        if let Some(place) = self.registry.slots.borrow_mut().get_mut(self.slot) {
-            *place = None;
-        }
-        self.registry.free.borrow_mut().push(self.slot);
-        self.registry.open.set(self.registry.open.get() - 1);
+        self.registry.handles.borrow_mut().try_remove(self.slot);
     }
 }

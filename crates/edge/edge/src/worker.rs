@@ -19,7 +19,7 @@ use crate::{
     net::BufferPool,
     parking::Parking,
     pool::ServerPool,
-    registry::Registry,
+    registry::{Handle, Order, Registry},
     ring::Ring,
     session::{SpareHeads, Transaction, record},
 };
@@ -101,6 +101,13 @@ impl Worker {
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.clock.milliseconds.get()
+    }
+
+    /// Tells the connections for which `whom` holds; their number.
+    pub fn tell(&self, order: Order, whom: impl Fn(&Handle) -> bool) -> usize {
+        let told = self.registry.tell(order, whom);
+        self.parking.wake_told();
+        told
     }
 
     /// Runs a connection's task with a clock that stands still between two waits.

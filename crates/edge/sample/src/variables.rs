@@ -206,6 +206,12 @@ impl StreamVariables {
         }
     }
 
+    /// Whether the session has variables of its own.
+    #[must_use]
+    pub fn has_session_variables(&self) -> bool {
+        !self.session.entries.is_empty()
+    }
+
     /// Starts a transaction with its request; whatever the previous one left is forgotten.
     pub fn start_request(&mut self) {
         self.end_transaction();

@@ -8,7 +8,7 @@ pub mod timer;
 
 pub use buffer::{Buffer, BufferPool};
 pub use splice::Splice;
-pub use stream::Stream;
+pub use stream::{Socket, Stream};
 pub use timer::Deadline;
 
 /// Whether `address` belongs to this machine: the kernel lets a socket be bound to nothing else.

@@ -23,6 +23,24 @@ pub enum Stream {
     Unix(UnixStream),
 }
 
+/// A socket that the runtime does not watch.
+#[derive(Debug)]
+pub enum Socket {
+    /// TCP.
+    Tcp(std::net::TcpStream),
+    /// Unix.
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
 macro_rules! each {
     ($self:expr, $stream:ident => $body:expr) => {
         match $self {
@@ -33,6 +51,28 @@ macro_rules! each {
 }
 
 impl Stream {
+    /// Has the runtime watch a socket, which must not block.
+    ///
+    /// # Errors
+    /// The system's, when it has no memory for that.
+    pub fn from_socket(socket: Socket) -> io::Result<Self> {
+        match socket {
+            Socket::Tcp(socket) => TcpStream::from_std(socket).map(Self::Tcp),
+            Socket::Unix(socket) => UnixStream::from_std(socket).map(Self::Unix),
+        }
+    }
+
+    /// Takes the socket from the runtime.
+    ///
+    /// # Errors
+    /// Those of the runtime's shutdown.
+    pub fn into_socket(self) -> io::Result<Socket> {
+        match self {
+            Self::Tcp(stream) => stream.into_std().map(Socket::Tcp),
+            Self::Unix(stream) => stream.into_std().map(Socket::Unix),
+        }
+    }
+
     /// Ready when a read may get somewhere.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         each!(self, stream => stream.poll_read_ready(context))

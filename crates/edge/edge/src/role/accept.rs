@@ -148,7 +148,7 @@ fn answer_about_sessions(worker: &Worker, ask: &AskSessions) {
             let _ = answers.send(worker.registry.handles().iter().map(|handle| session_view(handle)).collect());
         }
         AskSessions::Shut(id, answers) => {
-            if worker.registry.tell(Order::Abort, |handle| handle.id == *id) > 0 {
+            if worker.tell(Order::Abort, |handle| handle.id == *id) > 0 {
                 let _ = answers.send(());
             }
         }
@@ -171,7 +171,7 @@ fn session_view(handle: &crate::registry::Handle) -> SessionView {
 async fn drain(worker: &Worker) {
     worker.draining.set(true);
     worker.servers.borrow_mut().clear();
-    worker.registry.tell(Order::Finish, |_| true);
+    worker.tell(Order::Finish, |_| true);
     while worker.running.get() > 0 {
         worker.ended.notified().await;
     }
@@ -186,6 +186,9 @@ async fn sweep(worker: Rc<Worker>) {
         let now = std::time::Instant::now();
         worker.servers.borrow_mut().sweep(now);
         worker.parking.expire(now);
+        if !worker.instance().config.global.no_memory_trimming {
+            worker.parking.tidy();
+        }
         let busy = metrics.worker_total_busy_duration(0);
         let since = busy.saturating_sub(std::mem::replace(&mut counted, busy));
         worker.traffic().busy.add(u64::try_from(since.as_nanos()).unwrap_or(0));

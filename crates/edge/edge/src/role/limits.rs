@@ -5,8 +5,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors that every process has: standard ones, logs, files that are open for a moment.
 const BASE: u64 = 10;
-/// Descriptors of a worker thread: its event loop, its wake-up, its ring.
-const EACH_WORKER: u64 = 4;
+/// Descriptors of a worker thread: its event loop, its wake-up, its parking, its ring.
+const EACH_WORKER: u64 = 5;
 /// The greatest `maxconn` that is chosen without being configured.
 const CONNECTIONS_MAX: u64 = 1 << 20;
 

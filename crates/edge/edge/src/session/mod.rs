@@ -35,7 +35,12 @@ use haproxycfg::model::{Mode, Proxy, Tune};
 use runtime::ConnectionGuard;
 
 use self::{context::wall_clock, tcp::TcpVerdict, transaction::ClientSide};
-pub use self::{heads::SpareHeads, http::Session as HttpSession, transaction::Transaction, wire::Wire};
+pub use self::{
+    heads::SpareHeads,
+    http::{Parked, Session as HttpSession},
+    transaction::Transaction,
+    wire::Wire,
+};
 use crate::{
     live::{Instance, LiveProxy},
     net::{Deadline, Stream},
@@ -64,15 +69,15 @@ pub async fn serve(
     let settings = session.side.frontend.settings();
     session.held.not_to_linger = settings.options.nolinger.then(|| Rc::clone(&session.side.stream));
     match settings.mode {
-        Mode::Http => http::serve(session).await,
+        Mode::Http => http::serve(session, false).await,
         Mode::Tcp => Box::pin(tcp::serve(session)).await,
     }
 }
 
-/// Serves a connection that was parked.
-pub fn resume(session: Box<HttpSession>) -> impl Future<Output = ()> {
+/// Serves a connection that was parked; `speaks` says that its socket has something.
+pub fn resume(session: Box<HttpSession>, speaks: bool) -> impl Future<Output = ()> {
     let worker = Rc::clone(&session.worker);
-    worker.clocked(http::serve(session))
+    worker.clocked(http::serve(session, speaks))
 }
 
 /// An accepted connection.
@@ -124,7 +129,6 @@ fn begin(
     let id = instance.process.next_session_id.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let accepted = worker.now();
     let client = Wire::new(Rc::clone(&stream), worker.buffers.clone());
-    let limits = Arc::clone(&instance.variable_limits);
     let mut side = ClientSide {
         source: Cell::new(source),
         original_source: source,
@@ -133,7 +137,7 @@ fn begin(
         received_proxy: false,
         proxy_fields: None,
         stream,
-        variables: RefCell::new(sample::StreamVariables::new(Arc::clone(&instance.process.variables), limits)),
+        variables: RefCell::new(instance.stream_variables()),
         frontend: Arc::clone(&frontend),
         listener,
         accepted,
@@ -172,6 +176,7 @@ fn begin(
         registered,
         deadline: Deadline::default(),
         first: true,
+        stays_awake: false,
         idle_since: accepted,
         kept: None,
         held,

@@ -145,7 +145,7 @@ pub async fn serve(mut session: Box<Session>) {
     let to_http = run_session(&mut session, &mut transaction).await;
     if to_http {
         worker.heads.give(transaction.take_heads());
-        return Box::pin(http::serve(session)).await;
+        return Box::pin(http::serve(session, false)).await;
     }
     session.finish(&mut transaction);
     worker.heads.give(transaction.take_heads());

@@ -70,7 +70,7 @@ impl ClientSide {
 
     /// The same connection under another configuration's frontend. Session variables go along.
     #[must_use]
-    pub fn under(&self, frontend: Arc<LiveProxy>, limits: Arc<sample::VariableLimits>) -> Self {
+    pub fn under(&self, frontend: Arc<LiveProxy>, no_variables: StreamVariables) -> Self {
         Self {
             source: self.source.clone(),
             original_source: self.original_source,
@@ -79,9 +79,7 @@ impl ClientSide {
             received_proxy: self.received_proxy,
             proxy_fields: self.proxy_fields.clone(),
             stream: Rc::clone(&self.stream),
-            variables: RefCell::new(
-                self.variables.replace(StreamVariables::new(Arc::clone(&frontend.process.variables), limits)),
-            ),
+            variables: RefCell::new(self.variables.replace(no_variables)),
             frontend,
             listener: self.listener,
             accepted: self.accepted,

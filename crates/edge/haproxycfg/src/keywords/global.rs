@@ -115,13 +115,14 @@ pub fn master_worker(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> 
     Ok(())
 }
 
-/// `set-dumpable`, `quiet`, `zero-warning`, `external-check`, `strict-limits`.
+/// `set-dumpable`, `quiet`, `zero-warning`, `external-check`, `strict-limits`, `no-memory-trimming`.
 pub fn switch(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 0)?;
     let global = &mut scope.state.global;
     let field = match line.word(0) {
         "set-dumpable" => &mut global.set_dumpable,
         "quiet" => &mut global.quiet,
+        "no-memory-trimming" => &mut global.no_memory_trimming,
         "zero-warning" => &mut global.zero_warning,
         "external-check" => return Ok(()),
         _ => &mut global.strict_limits,

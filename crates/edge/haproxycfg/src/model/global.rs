@@ -75,6 +75,8 @@ pub struct Global {
     pub zero_warning: bool,
     /// `quiet`.
     pub quiet: bool,
+    /// `no-memory-trimming`: what a rush of connections left behind is kept for the next one.
+    pub no_memory_trimming: bool,
     /// `unix-bind` defaults.
     pub unix_bind: UnixOptions,
     /// `h1-case-adjust` and its file: from lower case to wanted case.

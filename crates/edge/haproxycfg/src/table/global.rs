@@ -157,8 +157,8 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(global::nbthread),
     global("node", "<name>").doc("Name of this instance for the statistics page.", "node front1").line(global::node),
     global("no-memory-trimming", "")
-        .doc("Does not give memory back to the system.", "no-memory-trimming")
-        .harmless("memory is given back by the allocator"),
+        .doc("Keeps what a rush of connections left behind, rather than giving it back.", "no-memory-trimming")
+        .line(global::switch),
     global("numa-cpu-mapping", "")
         .doc("Keeps all threads on one NUMA node.", "numa-cpu-mapping")
         .negatable()

@@ -13,11 +13,12 @@ mod capture;
 mod decide;
 mod exchange;
 mod finish;
+mod parked;
 mod receive;
 mod respond;
 mod service;
 
-pub use self::{decide::hash_key, exchange::InBackend};
+pub use self::{decide::hash_key, exchange::InBackend, parked::Parked};
 
 use std::{
     future::poll_fn,
@@ -59,6 +60,8 @@ pub struct Session {
     pub deadline: Deadline,
     /// Whether the next request is its first.
     pub first: bool,
+    /// Whether it could not be parked in this silence.
+    pub stays_awake: bool,
     /// When the wait for the next request began.
     pub idle_since: Instant,
     /// A server connection that only this client may use (`http-reuse never`).
@@ -106,19 +109,25 @@ pub fn limits(instance: &Instance, accept_invalid: bool) -> Limits {
     }
 }
 
-/// Serves a client until its connection ends, or until it is so silent that it can be parked.
-pub async fn serve(mut session: Box<Session>) {
+/// Serves a client until its connection ends, or until it is so silent that it can be parked. `speaks` says that its
+/// socket is known to have something.
+pub async fn serve(mut session: Box<Session>, speaks: bool) {
+    session.client.readable |= speaks;
+    let mut wait = if speaks { Wait::Request } else { session.wait_for_request().await };
     loop {
-        match session.wait_for_request().await {
-            Wait::Request => {}
+        match wait {
+            Wait::Request => match Box::pin(session.requests()).await {
+                Next::KeepAlive => {}
+                Next::Close => return,
+                Next::Linger => return Box::pin(session.linger()).await,
+            },
             Wait::Over => return,
-            Wait::Silence => return session.park(),
+            Wait::Silence => match session.park() {
+                Ok(()) => return,
+                Err(unparked) => session = unparked,
+            },
         }
-        match Box::pin(session.requests()).await {
-            Next::KeepAlive => {}
-            Next::Close => return,
-            Next::Linger => return Box::pin(session.linger()).await,
-        }
+        wait = session.wait_for_request().await;
     }
 }
 
@@ -178,7 +187,7 @@ impl Session {
         });
         match successor {
             Some(frontend) if frontend.listeners.get(self.side.listener).is_some() => {
-                self.side = Rc::new(self.side.under(Arc::clone(frontend), Arc::clone(&current.variable_limits)));
+                self.side = Rc::new(self.side.under(Arc::clone(frontend), current.stream_variables()));
                 self.instance = current;
             }
             // The frontend is gone: the connection ends when it is idle next.
@@ -205,6 +214,7 @@ impl Session {
                 break next;
             }
             self.first = false;
+            self.stays_awake = false;
             self.idle_since = self.worker.now();
             self.client.rest();
             if !self.client.received.is_empty() {
@@ -238,13 +248,14 @@ impl Session {
         limit.map(|limit| self.idle_since + limit)
     }
 
-    /// Leaves the task: an idle connection needs none.
-    fn park(mut self: Box<Self>) {
+    /// Leaves the task: an idle connection needs none. What cannot be parked is given back and stays awake.
+    fn park(self: Box<Self>) -> Result<(), Box<Self>> {
         let until = self.idle_until();
-        self.deadline = Deadline::default();
-        self.client.output = Vec::new();
         let worker = Rc::clone(&self.worker);
-        worker.parking.park(self, until);
+        worker.parking.park(self, until).map_err(|mut session| {
+            session.stays_awake = true;
+            session
+        })
     }
 
     /// Waits for the first byte of a request.
@@ -256,7 +267,7 @@ impl Session {
         let is_crowded = self.worker.registry.open() > WARM_MAX;
         let silent_at = self.idle_since + if is_crowded { CROWDED_SILENCE_TIME } else { SILENCE_TIME };
         // One that is told to end waits here for that: parked, it would be woken again at once.
-        let silent_at = Some(silent_at).filter(|_| !self.is_leaving());
+        let silent_at = Some(silent_at).filter(|_| !self.is_leaving() && !self.stays_awake);
         self.deadline.set(match (until, silent_at) {
             (Some(until), Some(silent_at)) => Some(until.min(silent_at)),
             (until, silent_at) => until.or(silent_at),
