@@ -200,7 +200,7 @@ impl Scope<'_> {
         let name = Arc::clone(&draft.proxy.name);
         let http = draft.proxy.mode == Mode::Http;
         let file = Arc::clone(line.file());
-        let mut context = ParseContext::new(&file, line.number(), &name, http, &loader, &mut state.pattern_files);
+        let mut context = ParseContext::new(&file, line.number(), &name, http, &loader, &mut state.patterns);
         let outcome = parse(&mut draft.acls, &mut context);
         let warnings = std::mem::take(&mut context.warnings);
         let references = std::mem::take(&mut context.references);

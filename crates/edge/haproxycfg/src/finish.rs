@@ -60,6 +60,20 @@ pub fn finish(scope: &mut Scope<'_>) {
     scope.section = Section::None;
     check_tracks(scope);
     check_references(scope);
+    check_pattern_changes(scope);
+    scope.state.patterns.finish();
+}
+
+/// Warns of rules that change a list of patterns that nothing uses: HAProxy runs them without any effect.
+fn check_pattern_changes(scope: &mut Scope<'_>) {
+    for (path, line, index) in std::mem::take(&mut scope.state.pattern_changes) {
+        if scope.state.patterns.of_file(&path).is_none() {
+            let known: Vec<String> = scope.state.patterns.paths().map(str::to_owned).collect();
+            let message = format!("no map and no ACL uses the file '{path}', so this rule changes nothing.");
+            let problem = Problem::new(message).at(index).nearest(&path, known.iter().map(String::as_str));
+            scope.warn(&line, problem);
+        }
+    }
 }
 
 /// Gives each proxy without `id` the next free number; those that are disabled count, so that nothing is renumbered.

@@ -193,5 +193,6 @@ fn end(state: State, paths: &[String], options: &Options) -> Config {
         userlists: state.userlists,
         asks_request_body: state.asks_request_body,
         asks_response_body: state.asks_response_body,
+        patterns: state.patterns,
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use sample::{AclSet, PatternFiles};
+use sample::{AclSet, PatternReferences};
 
 use crate::{
     bridge::NamedReference,
@@ -73,7 +73,9 @@ pub struct State {
     pub(crate) simple: keywords::global::Pending,
     /// Proxies by name, in order.
     pub(crate) names: HashMap<Arc<str>, Vec<u32>>,
-    pub(crate) pattern_files: PatternFiles,
+    pub(crate) patterns: PatternReferences,
+    /// Files whose lists of patterns rules change, and where these rules stand.
+    pub(crate) pattern_changes: Vec<(String, Line, usize)>,
     pub(crate) asks_request_body: bool,
     pub(crate) asks_response_body: bool,
     pub(crate) references: Vec<NamedReference>,

@@ -11,7 +11,10 @@ use crate::expression::{self, Conversion, Expression, Refused, name_length};
 use crate::fetch;
 use crate::keyword::{Cursor, Fetched, State};
 use crate::parser::{ParseContext, ReferenceKind};
-use crate::pattern::{MatchMethod, Matcher, Operator, PatternOptions, PatternSet, integer_pattern};
+use crate::pattern::{
+    Compilation, MatchMethod, Matcher, Operator, PatternExpression, PatternOptions, PatternReference, PatternSet, User,
+    integer_pattern,
+};
 use crate::place::{Places, Sources};
 use crate::value::Type;
 
@@ -307,6 +310,8 @@ fn warn_of_parenthesis(name: &str, words: &[&[u8]], parser: &mut ParseContext<'_
 struct Subject {
     expression: Expression,
     keyword: Box<str>,
+    /// What HAProxy calls the list of patterns after.
+    label: &'static str,
     method: Option<MatchMethod>,
     used: usize,
 }
@@ -328,9 +333,10 @@ fn parse_subject(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Subje
             };
             error.near(near.as_deref()).context(|message| format!("{message} in ACL expression '{shown}'"))
         })?;
-        let keyword = expression.fetch().name.into();
+        let fetch = expression.fetch();
+        let label = fetch.aliases.iter().find(|alias| **alias == name).copied().unwrap_or(fetch.name);
         let method = MatchMethod::default_for(expression.output());
-        return Ok(Subject { expression, keyword, method, used });
+        return Ok(Subject { expression, keyword: fetch.name.into(), label, method, used });
     };
     let in_keyword = |error: Error| error.context(|message| format!("ACL keyword '{name}' : {message}"));
     let Some(found) = fetch::find(keyword.fetch) else {
@@ -367,15 +373,18 @@ fn parse_subject(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Subje
         }
     }
     // After a converter the name of the keyword no longer says how to match.
-    let method = if conversions.is_empty() { Some(keyword.method) } else { MatchMethod::default_for(output) };
+    let (method, label) = match conversions.is_empty() {
+        true => (Some(keyword.method), keyword.name),
+        false => (MatchMethod::default_for(output), keyword.fetch),
+    };
     let shown = String::from_utf8_lossy(first).into_owned();
     let expression = Expression::build(&shown, found, arguments, conversions);
-    Ok(Subject { expression, keyword: name.into(), method, used: 1 })
+    Ok(Subject { expression, keyword: name.into(), label, method, used: 1 })
 }
 
 /// Reads a test: a subject, flags, patterns.
 fn parse_test(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Test, Error> {
-    let Subject { expression, keyword, mut method, used } = parse_subject(words, parser)?;
+    let Subject { expression, keyword, label, mut method, used } = parse_subject(words, parser)?;
     let output = expression.output();
     let mut rest = words.get(used..).unwrap_or_default();
     if method.is_some() && output != Type::Bool && rest.is_empty() {
@@ -392,8 +401,9 @@ fn parse_test(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Test, Er
         );
         Error::new(ErrorKind::Type, message)
     };
-    let mut sets = Vec::new();
-    let (mut ignore_case, mut resolve, mut as_map) = (false, true, false);
+    let mut files: Vec<Arc<PatternExpression>> = Vec::new();
+    let mut id = None;
+    let (mut ignore_case, mut resolves, mut as_map) = (false, true, false);
     while let Some((flag, tail)) = rest.split_first() {
         if flag.first() != Some(&b'-') {
             break;
@@ -406,23 +416,24 @@ fn parse_test(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Test, Er
         };
         match *flag {
             b"-i" => ignore_case = true,
-            b"-n" => resolve = false,
+            b"-n" => resolves = false,
             b"-M" => as_map = true,
             b"--" => break,
             b"-u" => {
                 let word = value();
-                let Some(id) = crate::number::parse_integer(word) else {
+                let Some(wanted) = crate::number::parse_integer(word) else {
                     let message = "the argument of -u must be an integer";
                     return Err(Error::new(ErrorKind::Argument, message).word(word));
                 };
-                if !parser.files.take_id(id) {
+                if !parser.patterns.is_free(wanted) {
                     return Err(Error::new(ErrorKind::Argument, "the id is already used").word(word));
                 }
+                id = Some(wanted);
             }
             b"-m" => {
                 let word = value();
                 let name = String::from_utf8_lossy(word).into_owned();
-                if !sets.is_empty() {
+                if !files.is_empty() {
                     let message = "'-m' must only be specified before patterns and files in parsing ACL expression";
                     return Err(Error::new(ErrorKind::Syntax, message).word(word));
                 }
@@ -441,7 +452,8 @@ fn parse_test(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Test, Er
             b"-f" => {
                 let path = value();
                 let method = method.ok_or_else(without_method)?;
-                sets.push(load_file(path, method, ignore_case, resolve, as_map, parser)?);
+                let compilation = Compilation { method, ignore_case, resolves, output: None };
+                files.push(load_file(path, compilation, as_map, parser)?);
             }
             other => {
                 let message = format!(
@@ -453,77 +465,80 @@ fn parse_test(words: &[&[u8]], parser: &mut ParseContext<'_>) -> Result<Test, Er
         }
     }
     let method = method.ok_or_else(without_method)?;
-    if !rest.is_empty() {
-        sets.push(inline_patterns(rest, method, ignore_case, resolve, parser)?);
-    }
+    let compilation = Compilation { method, ignore_case, resolves, output: None };
+    let (inline, reference) = inline_patterns(rest, compilation, label, id, parser)?;
     let user_list = match (method, expression.first_argument()) {
         (MatchMethod::Group, Some(Argument::Name(list))) => Some(list.clone()),
         _ => None,
     };
     if let Some(list) = &user_list {
-        for group in sets.iter().flat_map(PatternSet::words) {
-            let name = format!("{list}/{}", String::from_utf8_lossy(group));
+        let mut groups: Vec<Vec<u8>> = inline.words().map(<[u8]>::to_vec).collect();
+        for file in &files {
+            file.read(|index| groups.extend(index.words().map(<[u8]>::to_vec)));
+        }
+        for group in groups {
+            let name = format!("{list}/{}", String::from_utf8_lossy(&group));
             parser.refer(ReferenceKind::Group, name, &keyword, 0);
         }
     }
-    Ok(Test { expression, keyword, matcher: Matcher::new(method, sets, user_list) })
+    Ok(Test { expression, keyword, matcher: Matcher::new(method, inline, reference, files, user_list) })
 }
 
+/// Compiles the patterns that stand in the ACL, and keeps them as text for whoever looks at them or changes them later.
 fn inline_patterns(
     words: &[&[u8]],
-    method: MatchMethod,
-    ignore_case: bool,
-    resolve: bool,
-    parser: &ParseContext<'_>,
-) -> Result<PatternSet, Error> {
-    if method.is_numeric() {
+    compilation: Compilation,
+    label: &'static str,
+    id: Option<i64>,
+    parser: &mut ParseContext<'_>,
+) -> Result<(PatternSet, Arc<PatternReference>), Error> {
+    let Compilation { method, ignore_case, resolves, .. } = compilation;
+    let mut texts: Vec<Arc<[u8]>> = Vec::with_capacity(words.len());
+    let set = if method.is_numeric() {
+        let is_dotted = method == MatchMethod::Version;
         let mut operator = Operator::Equal;
-        let mut ranges = Vec::new();
+        let mut ranges = Vec::with_capacity(words.len());
         for word in words {
             if let Some(found) = Operator::find(word) {
                 operator = found;
                 continue;
             }
-            let range = integer_pattern(word, operator, method == MatchMethod::Version)
+            let range = integer_pattern(word, operator, is_dotted)
                 .map_err(|reason| Error::new(ErrorKind::Argument, reason).word(word))?;
+            let is_range = word.iter().any(|byte| matches!(byte, b':' | b'-'));
+            texts.push(if operator == Operator::Equal || is_range {
+                Arc::from(*word)
+            } else {
+                range.text(is_dotted).into_bytes().into()
+            });
             ranges.push(range);
         }
-        return Ok(PatternSet::integers(method, ranges));
-    }
-    let loader = parser.loader;
-    let options = PatternOptions {
-        method,
-        ignore_case,
-        ordered: false,
-        resolve: &|name| if resolve { loader.resolve(name) } else { None },
+        PatternSet::integers(method, ranges)
+    } else {
+        texts.extend(words.iter().map(|word| Arc::from(*word)));
+        let loader = parser.loader;
+        let resolve = |name: &str| if resolves { loader.resolve(name) } else { None };
+        let options = PatternOptions { method, ignore_case, resolve: &resolve };
+        PatternSet::compile(words, &options).map_err(|(number, reason)| {
+            Error::new(ErrorKind::Argument, reason).word(words.get(number).copied().unwrap_or_default())
+        })?
     };
-    PatternSet::compile(words, &options).map_err(|(number, reason)| {
-        Error::new(ErrorKind::Argument, reason).word(words.get(number).copied().unwrap_or_default())
-    })
+    let reference = parser.patterns.add_inline(label, compilation, id, &texts, (parser.file, parser.line));
+    Ok((set, reference))
 }
 
 fn load_file(
     path: &[u8],
-    method: MatchMethod,
-    ignore_case: bool,
-    resolve: bool,
+    compilation: Compilation,
     as_map: bool,
     parser: &mut ParseContext<'_>,
-) -> Result<PatternSet, Error> {
+) -> Result<Arc<PatternExpression>, Error> {
     let Ok(path) = std::str::from_utf8(path) else {
         return Err(Error::new(ErrorKind::File, "a path must be UTF-8").word(path));
     };
-    let lines = parser.load(path, as_map)?;
-    let words: Vec<&[u8]> = lines.iter().map(|line| &*line.key).collect();
+    let reference = parser.load(path, as_map, if as_map { User::AclOnMap } else { User::Acl })?;
     let loader = parser.loader;
-    let options = PatternOptions {
-        method,
-        ignore_case,
-        ordered: false,
-        resolve: &|name| if resolve { loader.resolve(name) } else { None },
-    };
-    PatternSet::compile(&words, &options).map_err(|(number, reason)| {
-        let line = lines.get(number).map_or(0, |line| line.line);
+    reference.expression(compilation, &|name| loader.resolve(name)).map_err(|(line, reason)| {
         Error::new(ErrorKind::File, format!("{reason} at line {line} of file '{path}'")).word(path.as_bytes())
     })
 }

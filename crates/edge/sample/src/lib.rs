@@ -49,8 +49,8 @@ pub use logformat::{
     LogVariable, LogVariableEntry, TCP_LOG_FORMAT,
 };
 pub use nearest::nearest;
-pub use parser::{Loader, NoFiles, ParseContext, PatternFiles, Reference, ReferenceKind};
-pub use pattern::{MATCH_METHODS, MatchMethod};
+pub use parser::{Loader, NoFiles, ParseContext, Reference, ReferenceKind};
+pub use pattern::{Hit, LookUp, MATCH_METHODS, MatchMethod, PatternReference, PatternReferences};
 pub use place::{PLACES, Place, Places, Source, Sources};
 pub use regex::{Groups, Regex, expand};
 pub use value::{Type, Value};

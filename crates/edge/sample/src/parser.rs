@@ -1,11 +1,11 @@
 //! What parsing needs from outside: where in the configuration it stands, files, and a place for warnings and for names
 //! that are checked once everything is read.
 
-use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
+use crate::pattern::{PatternReference, PatternReferences, User};
 
 /// Reads files and resolves names for a configuration. This crate touches neither disk nor network.
 pub trait Loader {
@@ -30,89 +30,6 @@ impl Loader for NoFiles {
     fn load(&self, _: &str) -> Result<Vec<u8>, String> {
         Err("no files here".to_owned())
     }
-}
-
-/// A line of a pattern file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PatternLine {
-    pub(crate) line: usize,
-    pub(crate) key: Box<[u8]>,
-    pub(crate) value: Box<[u8]>,
-}
-
-/// The files of patterns of a whole configuration: each is read once, however often it is used.
-#[derive(Default)]
-pub struct PatternFiles {
-    files: HashMap<String, (bool, Arc<[PatternLine]>)>,
-    ids: BTreeSet<i64>,
-}
-
-impl PatternFiles {
-    /// None read yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The paths read so far.
-    pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.files.keys().map(String::as_str)
-    }
-
-    /// Takes a unique id given with `-u`; whether it was free.
-    pub(crate) fn take_id(&mut self, id: i64) -> bool {
-        self.ids.insert(id)
-    }
-
-    pub(crate) fn load(
-        &mut self,
-        loader: &dyn Loader,
-        path: &str,
-        two_columns: bool,
-    ) -> Result<Arc<[PatternLine]>, Error> {
-        let refuse = |message: String| Err(Error::new(ErrorKind::File, message).word(path.as_bytes()));
-        if let Some((columns, lines)) = self.files.get(path) {
-            if *columns == two_columns {
-                return Ok(Arc::clone(lines));
-            }
-            let (is, wanted) = if two_columns { ("one", "two") } else { ("two", "one") };
-            return refuse(format!(
-                "The file \"{path}\" is already used as {is} column file and cannot be used by as {wanted} column file."
-            ));
-        }
-        let Ok(content) = loader.load(path) else {
-            return refuse(format!("failed to open pattern file <{path}>"));
-        };
-        let lines: Arc<[PatternLine]> = content
-            .split(|byte| *byte == b'\n')
-            .enumerate()
-            .filter_map(|(index, line)| pattern_line(index + 1, line, two_columns))
-            .collect();
-        self.files.insert(path.to_owned(), (two_columns, Arc::clone(&lines)));
-        Ok(lines)
-    }
-}
-
-/// Reads a line: a comment only if `#` is its first character, leading blanks skipped. One column is everything up to the
-/// end; of two, the first ends at a blank.
-fn pattern_line(number: usize, line: &[u8], two_columns: bool) -> Option<PatternLine> {
-    if line.first() == Some(&b'#') {
-        return None;
-    }
-    let is_blank = |byte: &u8| *byte == b' ' || *byte == b'\t';
-    let end = line.iter().position(|byte| *byte == b'\r' || *byte == 0).unwrap_or(line.len());
-    let line = line.get(..end)?;
-    let line = line.get(line.iter().take_while(|byte| is_blank(byte)).count()..)?;
-    if line.is_empty() {
-        return None;
-    }
-    let (key, value) = if two_columns {
-        let key_end = line.iter().position(is_blank).unwrap_or(line.len());
-        (line.get(..key_end)?, line.get(key_end..)?.trim_ascii())
-    } else {
-        (line, &b""[..])
-    };
-    Some(PatternLine { line: number, key: key.into(), value: value.into() })
 }
 
 /// What a name in an argument must be the name of.
@@ -161,8 +78,8 @@ pub struct ParseContext<'a> {
     pub http: bool,
     /// Reads files.
     pub loader: &'a dyn Loader,
-    /// Files read so far.
-    pub files: &'a mut PatternFiles,
+    /// Lists of patterns read so far.
+    pub patterns: &'a mut PatternReferences,
     /// Warnings, in order.
     pub warnings: Vec<String>,
     /// Names to check once the whole configuration is read.
@@ -177,9 +94,9 @@ impl<'a> ParseContext<'a> {
         proxy: &'a str,
         http: bool,
         loader: &'a dyn Loader,
-        files: &'a mut PatternFiles,
+        patterns: &'a mut PatternReferences,
     ) -> Self {
-        ParseContext { file, line, proxy, http, loader, files, warnings: Vec::new(), references: Vec::new() }
+        ParseContext { file, line, proxy, http, loader, patterns, warnings: Vec::new(), references: Vec::new() }
     }
 
     pub(crate) fn refer(&mut self, kind: ReferenceKind, name: String, keyword: &str, index: usize) {
@@ -197,7 +114,7 @@ impl<'a> ParseContext<'a> {
         self.warnings.push(warning.into());
     }
 
-    pub(crate) fn load(&mut self, path: &str, two_columns: bool) -> Result<Arc<[PatternLine]>, Error> {
-        self.files.load(self.loader, path, two_columns)
+    pub(crate) fn load(&mut self, path: &str, two_columns: bool, user: User) -> Result<Arc<PatternReference>, Error> {
+        self.patterns.load(self.loader, path, two_columns, user, (self.file, self.line))
     }
 }

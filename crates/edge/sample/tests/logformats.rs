@@ -296,7 +296,7 @@ fn malformed_formats() {
         let error = format(text, LogFormatOptions::RULE).unwrap_err();
         assert_eq!(error.message(), expected, "{text}");
     }
-    let mut patterns = PatternFiles::new();
+    let mut patterns = PatternReferences::new();
     let mut parser = ParseContext::new("c", 1, "fe", false, &NoFiles, &mut patterns);
     let log = Places::only(Place::Log);
     let error = LogFormat::parse("%ci %r", log, LogFormatOptions::LOG, &mut parser).unwrap_err();

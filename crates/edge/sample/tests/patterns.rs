@@ -278,7 +278,7 @@ fn host_names_are_resolved_once() {
         }),
         ..Stream::default()
     };
-    let mut patterns = PatternFiles::new();
+    let mut patterns = PatternReferences::new();
     let mut parser = ParseContext::new("c", 1, "fe", true, &Hosts, &mut patterns);
     let mut acls = AclSet::new();
     let found = Condition::parse(&["if", "{", "src", "office.example", "}"], &mut acls, &mut parser).unwrap();
@@ -296,7 +296,7 @@ fn files_are_read_once_and_for_one_purpose() {
         let mut acls = AclSet::new();
         acls.declare(&["one", "path", "-f", "list"], parser).unwrap();
         acls.declare(&["two", "path_end", "-i", "-f", "list", "c"], parser).unwrap();
-        assert_eq!(parser.files.paths().collect::<Vec<_>>(), ["list"]);
+        assert_eq!(parser.patterns.paths().collect::<Vec<_>>(), ["list"]);
         let error = Expression::parse_text("path,map(list)", parser).unwrap_err();
         assert!(error.message().ends_with(
             "The file \"list\" is already used as one column file and cannot be used by as two column file."

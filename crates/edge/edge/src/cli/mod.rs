@@ -11,6 +11,7 @@ mod admin;
 mod help;
 mod line;
 pub mod master;
+mod patterns;
 mod reply;
 mod serve;
 mod server_state;

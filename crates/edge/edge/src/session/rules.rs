@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use haproxycfg::model::{
-    AddressPart, HeaderMatch, HttpAction, NormalizeUri, Redirect, RedirectKind, Reply, Rule, TimeoutKind, TimeoutValue,
+    AddressPart, HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Redirect, RedirectKind,
+    Reply, Rule, TimeoutKind, TimeoutValue,
 };
 use http::Headers;
-use sample::{Address, Condition, Context, Direction, LogFormat, Options, Type, Value, expand};
+use sample::{Address, Condition, Context, Direction, Expression, LogFormat, Options, Type, Value, expand};
 
 use super::{normalize, transaction::Transaction};
 use crate::variables;
@@ -274,6 +275,8 @@ fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) -> R
             }
         }
         HttpAction::DisableL7Retry => transaction.l7_retry_disabled.set(true),
+        HttpAction::ChangePatterns(change) => change_patterns(transaction, change),
+        HttpAction::SetPriority { class, expr } => set_priority(transaction, *class, expr, phase.options()),
         HttpAction::StrictMode(_)
         | HttpAction::NormalizeUri(_)
         | HttpAction::Allow
@@ -289,6 +292,35 @@ fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) -> R
         | HttpAction::PrometheusExporter => {}
     }
     Ok(())
+}
+
+/// The greatest class, in the queue of a server or backend, that a request may have, and the least.
+const PRIORITY_CLASS_MAX: i64 = 0x7ff;
+/// The greatest offset in milliseconds, and the least.
+const PRIORITY_OFFSET_MAX: i64 = 0x7_ffff;
+
+/// Gives the request another class or offset in queues.
+pub fn set_priority(transaction: &Transaction, class: bool, expr: &Expression, options: Options) {
+    let Some(value) = expr.integer(transaction, options) else { return };
+    let (old_class, old_offset) = transaction.priority.get();
+    transaction.priority.set(if class {
+        (value.clamp(-PRIORITY_CLASS_MAX, PRIORITY_CLASS_MAX), old_offset)
+    } else {
+        (old_class, value.clamp(-PRIORITY_OFFSET_MAX, PRIORITY_OFFSET_MAX))
+    });
+}
+
+/// Changes a list of patterns for everyone who uses it. One that nothing uses is left alone, as a warning has said.
+fn change_patterns(transaction: &Transaction, change: &PatternChange) {
+    let Some(list) = transaction.instance.config.patterns.of_file(&change.path) else { return };
+    let key = change.key.to_vec(transaction);
+    match &change.kind {
+        PatternChangeKind::Set(value) => list.put(&key, &value.to_vec(transaction)),
+        PatternChangeKind::Add => list.add_once(&key),
+        PatternChangeKind::Delete => {
+            list.delete(&key);
+        }
+    }
 }
 
 /// Gives the fields of a name the values that `new` makes of theirs; stops at the first that does not fit.

@@ -13,7 +13,7 @@ use sample::{Context, Direction, Options, Outcome};
 use super::{
     http::{self, Session},
     logging, persistence,
-    rules::set_address,
+    rules::{set_address, set_priority},
     transaction::{ClientSide, Transaction},
     upstream::{Attempts, Wanted, Watch, reach, resolve_backend},
     wire::Wire,
@@ -100,11 +100,7 @@ fn change(transaction: &Transaction, action: &TcpAction, options: Options) {
             let _ = socket2::SockRef::from(&*transaction.client.stream).set_mark(*mark);
         }
         TcpAction::SetLogLevel(level) => transaction.log_level.set(Some(*level)),
-        TcpAction::SetPriority { class, expr } => {
-            let Some(value) = expr.integer(transaction, options) else { return };
-            let (old_class, old_offset) = transaction.priority.get();
-            transaction.priority.set(if *class { (value, old_offset) } else { (old_class, value) });
-        }
+        TcpAction::SetPriority { class, expr } => set_priority(transaction, *class, expr, options),
         TcpAction::Accept
         | TcpAction::Reject
         | TcpAction::Close

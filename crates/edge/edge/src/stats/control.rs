@@ -213,6 +213,9 @@ pub trait Control {
     /// What is wrong with the name or the text.
     fn set_variable(&self, name: &str, is_format: bool, text: &str) -> Result<(), Refusal>;
 
+    /// The lists of patterns: of files and of ACLs.
+    fn patterns(&self) -> Option<&sample::PatternReferences>;
+
     /// Environment variables as the configuration sees them.
     fn environment(&self) -> Vec<(String, String)>;
 }

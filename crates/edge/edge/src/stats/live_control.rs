@@ -70,6 +70,10 @@ fn name(index: usize, proxy: &LiveProxy) -> ProxyName {
 }
 
 impl Control for LiveControl<'_> {
+    fn patterns(&self) -> Option<&sample::PatternReferences> {
+        Some(&self.instance.config.patterns)
+    }
+
     fn process(&self) -> ProcessView {
         collect::collect_process(self.shared, &self.instance, &self.product)
     }

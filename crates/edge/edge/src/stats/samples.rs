@@ -167,6 +167,8 @@ pub fn snapshot() -> Snapshot {
 #[derive(Default)]
 pub struct FakeControl {
     told: std::cell::RefCell<Vec<String>>,
+    /// Its lists of patterns.
+    pub patterns: sample::PatternReferences,
 }
 
 impl FakeControl {
@@ -186,6 +188,10 @@ impl FakeControl {
 }
 
 impl Control for FakeControl {
+    fn patterns(&self) -> Option<&sample::PatternReferences> {
+        Some(&self.patterns)
+    }
+
     fn process(&self) -> ProcessView {
         snapshot().process
     }

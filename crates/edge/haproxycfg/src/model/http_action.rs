@@ -115,6 +115,37 @@ pub enum HttpAction {
     NormalizeUri(NormalizeUri),
     /// `use-service prometheus-exporter`.
     PrometheusExporter,
+    /// `set-map`, `del-map`, `add-acl`, `del-acl`.
+    ChangePatterns(PatternChange),
+    /// `set-priority-class`, `set-priority-offset`.
+    SetPriority {
+        /// Whether it is the class.
+        class: bool,
+        /// Its value.
+        expr: Expr,
+    },
+}
+
+/// A change of a list of patterns.
+#[derive(Clone, Debug)]
+pub struct PatternChange {
+    /// The file that names the list.
+    pub path: String,
+    /// The key.
+    pub key: LogFormat,
+    /// What is done with it.
+    pub kind: PatternChangeKind,
+}
+
+/// What is done with a key of a list of patterns.
+#[derive(Clone, Debug)]
+pub enum PatternChangeKind {
+    /// `set-map`: it gets this value.
+    Set(LogFormat),
+    /// `add-acl`: it is added if it is not there.
+    Add,
+    /// `del-map`, `del-acl`: it is deleted.
+    Delete,
 }
 
 /// `normalize-uri`'s normalizers.

@@ -36,7 +36,7 @@ pub use self::{
     check::{CheckConfig, CheckExpect, CheckExpectation, CheckStep, StringMatch},
     cookie::{Cookie, CookieMode},
     global::{Global, Identity},
-    http_action::{HeaderMatch, HttpAction, NormalizeUri, TimeoutKind, TimeoutValue},
+    http_action::{HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, TimeoutKind, TimeoutValue},
     logs::{LogDestination, LogLineFormat, LogTarget},
     options::{ForwardFor, Options, RestrictNames},
     proxy::{ConnectionMode, HttpReuse, LoadServerState, Mode, Proxy, ProxyKind, TcpKeepalive},
@@ -84,4 +84,6 @@ pub struct Config {
     pub asks_request_body: bool,
     /// The same for responses.
     pub asks_response_body: bool,
+    /// Lists of patterns: of files and of ACLs. They may change at run time.
+    pub patterns: sample::PatternReferences,
 }

@@ -12,7 +12,7 @@ use crate::{
     args,
     diagnostics::Problem,
     line::Line,
-    model::{HeaderMatch, HttpAction, NormalizeUri, TimeoutKind, TimeoutValue},
+    model::{HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, TimeoutKind, TimeoutValue},
     scope::Scope,
     units::{self, TimeError, Unit},
 };
@@ -329,6 +329,41 @@ pub(super) fn wait_for_body(scope: &mut Scope<'_>, line: &Line, index: &mut usiz
     }
     let Some(time) = time else { return Err(wrong(usage, start).expected(expected)) };
     Ok(HttpAction::WaitForBody { time, at_least })
+}
+
+/// `set-map`, `del-map`, `add-acl` and `del-acl`, with the file in parentheses.
+pub(super) fn change_patterns(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
+    let places = Ruleset::of(line, *index).places(scope);
+    let start = *index;
+    let word = line.word(start);
+    let name = word.split('(').next().unwrap_or_default();
+    let path = word.split_once('(').and_then(|(_, path)| path.strip_suffix(')')).map(str::to_owned);
+    let Some(path) = path else {
+        return Err(wrong(format!("'{name}' expects a file in parentheses"), start).expected(format!("{name}(<file>)")));
+    };
+    let (count, message, expected) = match name {
+        "set-map" => (2, "expects exactly 2 arguments", "<key fmt> <value fmt>, as in %[src] %[path]"),
+        _ => (1, "expects exactly 1 arguments", "<key fmt>, as in %[src]"),
+    };
+    let at = arguments(line, index, count, message, expected)?;
+    let key = scope.log_format(line, at, places)?;
+    let kind = match name {
+        "set-map" => PatternChangeKind::Set(scope.log_format(line, at + 1, places)?),
+        "add-acl" => PatternChangeKind::Add,
+        _ => PatternChangeKind::Delete,
+    };
+    *index += count;
+    scope.state.pattern_changes.push((path.clone(), line.clone(), start));
+    Ok(HttpAction::ChangePatterns(PatternChange { path, key, kind }))
+}
+
+/// `set-priority-class` and `set-priority-offset`.
+pub(super) fn set_priority(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
+    let class = line.word(*index) == "set-priority-class";
+    *index += 1;
+    let places = scope.request_places();
+    let expr = common::expression(scope, line, index, places)?;
+    Ok(HttpAction::SetPriority { class, expr })
 }
 
 pub(super) fn normalize_uri(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {

@@ -173,13 +173,13 @@ macro_rules! messages {
             )
             .http(parse::wait_for_body),
             action!($group, $line, "add-acl(*", "<file>) <key fmt>", "Adds an entry to an ACL.", "add-acl(bad.lst) %[src]")
-                .not_yet("ACLs and maps that change at run time come later"),
+                .http(parse::change_patterns),
             action!($group, $line, "del-acl(*", "<file>) <key fmt>", "Removes an entry from an ACL.", "del-acl(bad.lst) %[src]")
-                .not_yet("ACLs and maps that change at run time come later"),
+                .http(parse::change_patterns),
             action!($group, $line, "set-map(*", "<file>) <key fmt> <value fmt>", "Sets an entry of a map.", "set-map(m.lst) %[src] 1")
-                .not_yet("ACLs and maps that change at run time come later"),
+                .http(parse::change_patterns),
             action!($group, $line, "del-map(*", "<file>) <key fmt>", "Removes an entry from a map.", "del-map(m.lst) %[src]")
-                .not_yet("ACLs and maps that change at run time come later"),
+                .http(parse::change_patterns),
             action!($group, $line, "lua.*", "<arguments>", "Runs a function in Lua.", "lua.check")
                 .not_yet("it comes with Lua"),
             action!($group, $line, "sc-inc-gpc*", "(<idx>,<sc-id>)", "Increments a counter.", "sc-inc-gpc0(0)")
@@ -368,7 +368,7 @@ pub(super) const REQUEST: [&[Keyword]; 3] = [
             "The class in the queue.",
             "set-priority-class int(1)"
         )
-        .not_yet("queues do not know priorities of requests yet"),
+        .http(parse::set_priority),
         action!(
             HttpRequest,
             "http-request",
@@ -377,7 +377,7 @@ pub(super) const REQUEST: [&[Keyword]; 3] = [
             "The offset in the queue.",
             "set-priority-offset int(1)"
         )
-        .not_yet("queues do not know priorities of requests yet"),
+        .http(parse::set_priority),
         action!(
             HttpRequest,
             "http-request",

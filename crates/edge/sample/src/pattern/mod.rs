@@ -1,15 +1,32 @@
 //! Patterns: how they are read, kept and matched.
 //!
-//! A [`Matcher`] holds all patterns of one ACL or map. Few are compared one after the other; many are indexed: exact strings
-//! by hash, prefixes and networks in sorted order with a link from each to the longest other one that contains it, so that a
-//! look-up is one binary search and a short walk.
+//! A [`Matcher`] holds all patterns of one ACL: those that stand in it are compiled into it ([`PatternSet`]); those of files
+//! are shared with whatever else uses the file ([`PatternReference`]). Few are compared one after the other; many are
+//! indexed: exact strings by hash, prefixes and networks in order, substrings in an automaton.
 
+mod elements;
+mod files;
 mod index;
+mod live;
 mod parse;
+mod reference;
 mod set;
+mod sub;
+mod tree;
 
+use std::sync::Arc;
+
+pub use files::PatternReferences;
+pub use reference::{Hit, LookUp, PatternReference};
+
+pub(crate) use live::LiveIndex;
 pub(crate) use parse::{Operator, integer_pattern};
+pub(crate) use reference::{Compilation, PatternExpression, User, value as map_value};
 pub(crate) use set::{PatternOptions, PatternSet};
+
+/// What stands around a word for `-m dir` and for `-m dom`.
+const DIR_DELIMITERS: &[u8] = b"/?";
+const DOM_DELIMITERS: &[u8] = b"/?.:";
 
 use crate::context::Context;
 use crate::value::{Type, Value};
@@ -142,23 +159,30 @@ impl MatchMethod {
     }
 }
 
-/// A matching method with its patterns: those of each file and those given in place, which may differ in `-i`.
+/// A matching method with its patterns: those that stand in the ACL, and those of each file, which may differ in `-i`.
 ///
-/// Nearly always there is one set, which is kept here rather than behind a pointer: with hundreds of ACLs, what costs is
-/// fetching them from memory.
+/// What stands in the ACL is kept here rather than behind a pointer: with hundreds of ACLs, what costs is fetching them from
+/// memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Matcher {
     method: MatchMethod,
-    first: Option<PatternSet>,
-    others: Vec<PatternSet>,
+    inline: PatternSet,
+    /// Through which those that stand in the ACL are changed.
+    reference: Arc<PatternReference>,
+    files: Box<[Arc<PatternExpression>]>,
     /// The user list whose groups the patterns are.
     user_list: Option<Box<str>>,
 }
 
 impl Matcher {
-    pub(crate) fn new(method: MatchMethod, sets: Vec<PatternSet>, user_list: Option<Box<str>>) -> Self {
-        let mut sets = sets.into_iter();
-        Matcher { method, first: sets.next(), others: sets.collect(), user_list }
+    pub(crate) fn new(
+        method: MatchMethod,
+        inline: PatternSet,
+        reference: Arc<PatternReference>,
+        files: Vec<Arc<PatternExpression>>,
+        user_list: Option<Box<str>>,
+    ) -> Self {
+        Matcher { method, inline, reference, files: files.into_boxed_slice(), user_list }
     }
 
     /// Whether `value` matches one of the patterns, if it is of a type that needs no cast.
@@ -166,13 +190,13 @@ impl Matcher {
     pub(crate) fn matches_as_is(&self, value: &Value<'_>) -> Option<bool> {
         match (self.method.input(), value) {
             (Type::Str, Value::Str(bytes)) if self.method != MatchMethod::Group => {
-                Some(self.any(|set| set.find_bytes(bytes).is_some()))
+                Some(self.any(|set| set.find_bytes(bytes).is_some(), value))
             }
-            (Type::Meth, Value::Meth(bytes)) => Some(self.any(|set| set.find_bytes(bytes).is_some())),
-            (Type::Addr, Value::Ipv4(_) | Value::Ipv6(_)) => Some(self.any(|set| set.find(value).is_some())),
+            (Type::Meth, Value::Meth(bytes)) => Some(self.any(|set| set.find_bytes(bytes).is_some(), value)),
+            (Type::Addr, Value::Ipv4(_) | Value::Ipv6(_)) => Some(self.any(|set| set.find(value).is_some(), value)),
             (Type::Sint, Value::Bool(value)) if self.method == MatchMethod::Bool => Some(*value),
             (Type::Sint, Value::Sint(number)) if self.method != MatchMethod::Bool => {
-                Some(self.any(|set| set.find_integer(*number).is_some()))
+                Some(self.any(|set| set.find_integer(*number).is_some(), value))
             }
             _ => None,
         }
@@ -185,16 +209,28 @@ impl Matcher {
             MatchMethod::Bool => matches!(value.cast(Type::Sint), Some(Value::Sint(value)) if value != 0),
             MatchMethod::Group => {
                 let (Some(list), Some(user)) = (&self.user_list, value.into_text()) else { return false };
-                self.any(|set| set.words().any(|group| context.in_group(list, &user, group)))
+                let is_in = |group: &[u8]| context.in_group(list, &user, group);
+                let is_in_any = |index: &LiveIndex| index.words().any(is_in);
+                let inline = match self.reference.changed() {
+                    None => self.inline.words().any(is_in),
+                    Some(expression) => expression.read(is_in_any),
+                };
+                inline || self.files.iter().any(|file| file.read(is_in_any))
             }
             method => {
                 let Some(value) = value.cast(method.input()) else { return false };
-                self.any(|set| set.find(&value).is_some())
+                self.any(|set| set.find(&value).is_some(), &value)
             }
         }
     }
 
-    fn any(&self, test: impl Fn(&PatternSet) -> bool) -> bool {
-        self.first.as_ref().is_some_and(&test) || self.others.iter().any(test)
+    #[inline]
+    fn any(&self, compiled: impl FnOnce(&PatternSet) -> bool, value: &Value<'_>) -> bool {
+        let is_live = |expression: &PatternExpression| expression.read(|index| index.find(value).is_some());
+        let inline = match self.reference.changed() {
+            None => compiled(&self.inline),
+            Some(expression) => is_live(expression),
+        };
+        inline || self.files.iter().any(|file| is_live(file))
     }
 }

@@ -15,6 +15,16 @@ impl IntegerRange {
     pub(crate) fn contains(self, value: i64) -> bool {
         self.least.is_none_or(|least| least <= value) && self.most.is_none_or(|most| value <= most)
     }
+
+    /// The range as text: as two numbers of 16 bits each if it is `dotted`.
+    pub(crate) fn text(self, dotted: bool) -> String {
+        let end = |value: Option<i64>| match value {
+            Some(value) if dotted => format!("{}.{}", value >> 16, value & 0xffff),
+            Some(value) => value.to_string(),
+            None => String::new(),
+        };
+        format!("{}:{}", end(self.least), end(self.most))
+    }
 }
 
 /// A network: an address and which of its bits count.

@@ -1,13 +1,13 @@
-//! The patterns of one list, compiled for one matching method.
+//! The patterns that stand in an ACL, compiled for its matching method.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
 use memchr::memmem;
 
-use super::MatchMethod;
 use super::index::{Bits, PrefixIndex};
 use super::parse::{IntegerRange, Network, integer_range, network};
+use super::{DIR_DELIMITERS, DOM_DELIMITERS, MatchMethod};
 use crate::number;
 use crate::regex::Regex;
 use crate::value::Value;
@@ -18,8 +18,8 @@ const INDEX_FROM: usize = 5;
 /// Keys up to this length are lowered on the stack.
 const STACK_KEY_BYTES: usize = 256;
 
-/// A compiled list of patterns. [`PatternSet::find`] answers with the number of the pattern that decides: the first in the
-/// list, or the longest prefix or network.
+/// A compiled list of patterns, which never changes. [`PatternSet::find`] answers with the number of a pattern that matches:
+/// of several, whichever is found most easily.
 #[derive(Clone, Debug)]
 pub(crate) struct PatternSet {
     ignore_case: bool,
@@ -56,8 +56,6 @@ enum Patterns {
 pub(crate) struct PatternOptions<'a> {
     pub(crate) method: MatchMethod,
     pub(crate) ignore_case: bool,
-    /// Whether it matters which of several patterns matches: in maps.
-    pub(crate) ordered: bool,
     pub(crate) resolve: &'a dyn Fn(&str) -> Option<IpAddr>,
 }
 
@@ -114,12 +112,6 @@ impl PatternSet {
             Value::Ipv6(address) => self.find_address(IpAddr::V6(*address)),
             Value::Str(bytes) | Value::Bin(bytes) | Value::Meth(bytes) => self.find_bytes(bytes),
         }
-    }
-
-    /// The groups of the first expression that matches `subject`, and its number.
-    pub(crate) fn find_groups(&self, subject: &[u8]) -> Option<(u32, crate::regex::Groups)> {
-        let Patterns::Expressions(expressions) = &self.patterns else { return None };
-        (0u32..).zip(expressions).find_map(|(number, regex)| Some((number, regex.groups(subject)?)))
     }
 
     /// The number of the pattern that `value` is in.
@@ -184,8 +176,8 @@ impl PatternSet {
             }
             // Letter case is never ignored in methods that everyone knows.
             MatchMethod::Method => bytes == word || (!is_known_method(bytes) && equal(bytes)),
-            MatchMethod::Dir => has_part(bytes, word, b"/?", self.ignore_case),
-            MatchMethod::Dom => has_part(bytes, word, b"/?.:", self.ignore_case),
+            MatchMethod::Dir => has_part(bytes, word, DIR_DELIMITERS, self.ignore_case),
+            MatchMethod::Dom => has_part(bytes, word, DOM_DELIMITERS, self.ignore_case),
             _ => equal(bytes),
         }
     }
@@ -206,12 +198,12 @@ impl PatternSet {
     }
 }
 
-fn is_known_method(method: &[u8]) -> bool {
+pub(super) fn is_known_method(method: &[u8]) -> bool {
     matches!(method, b"OPTIONS" | b"GET" | b"HEAD" | b"POST" | b"PUT" | b"DELETE" | b"TRACE" | b"CONNECT")
 }
 
 /// The IPv4 address in an IPv4-mapped, IPv4-compatible or 6to4 address.
-fn embedded_v4(address: Ipv6Addr) -> Option<u32> {
+pub(super) fn embedded_v4(address: Ipv6Addr) -> Option<u32> {
     let value = u128::from(address);
     let (high, middle) = (value >> 64, (value >> 32) & 0xffff_ffff);
     if high == 0 && (middle == 0 || middle == 0xffff) {
@@ -244,19 +236,16 @@ fn strings(words: Vec<Vec<u8>>, options: &PatternOptions<'_>) -> Patterns {
             }
             Patterns::Hash(index)
         }
-        // In a map the longest prefix decides, however few there are.
-        MatchMethod::Beg if many || options.ordered => Patterns::Prefixes(PrefixIndex::new(folded())),
-        MatchMethod::End if many && !options.ordered => {
-            Patterns::Suffixes(PrefixIndex::new(folded().map(|(word, number)| {
-                let reversed: Vec<u8> = word.iter().rev().copied().collect();
-                (reversed.into_boxed_slice(), number)
-            })))
-        }
+        MatchMethod::Beg if many => Patterns::Prefixes(PrefixIndex::new(folded())),
+        MatchMethod::End if many => Patterns::Suffixes(PrefixIndex::new(folded().map(|(word, number)| {
+            let reversed: Vec<u8> = word.iter().rev().copied().collect();
+            (reversed.into_boxed_slice(), number)
+        }))),
         MatchMethod::Sub => {
             Patterns::Substrings(folded().map(|(word, _)| memmem::Finder::new(&word).into_owned()).collect())
         }
-        MatchMethod::Dir => listed(words.iter().map(|word| trim(word, b"/?")).collect()),
-        MatchMethod::Dom => listed(words.iter().map(|word| trim(word, b"/?.:")).collect()),
+        MatchMethod::Dir => listed(words.iter().map(|word| Box::from(trim(word, DIR_DELIMITERS))).collect()),
+        MatchMethod::Dom => listed(words.iter().map(|word| Box::from(trim(word, DOM_DELIMITERS))).collect()),
         _ => listed(words.into_iter().map(Vec::into_boxed_slice).collect()),
     }
 }
@@ -289,11 +278,11 @@ fn networks(words: &[&[u8]], resolve: &dyn Fn(&str) -> Option<IpAddr>) -> Result
 }
 
 /// `word` without delimiters around it.
-fn trim(word: &[u8], delimiters: &[u8]) -> Box<[u8]> {
+pub(super) fn trim<'a>(word: &'a [u8], delimiters: &[u8]) -> &'a [u8] {
     let start = word.iter().take_while(|byte| delimiters.contains(byte)).count();
     let word = word.get(start..).unwrap_or_default();
     let end = word.len() - word.iter().rev().take_while(|byte| delimiters.contains(byte)).count();
-    Box::from(word.get(..end).unwrap_or_default())
+    word.get(..end).unwrap_or_default()
 }
 
 /// Whether `word` stands in `bytes` between delimiters or the ends.

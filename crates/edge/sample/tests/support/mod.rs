@@ -27,7 +27,7 @@ impl Loader for Files {
 
 /// Calls `action` with what parsing needs.
 pub fn with_parser<T>(files: &Files, action: impl FnOnce(&mut ParseContext<'_>) -> T) -> T {
-    let mut patterns = PatternFiles::new();
+    let mut patterns = PatternReferences::new();
     action(&mut ParseContext::new("test.cfg", 7, "fe", true, files, &mut patterns))
 }
 
