@@ -149,7 +149,7 @@ async fn conversations_with_a_prompt() {
     assert_eq!(end, End::Closed);
     assert_eq!(
         answer,
-        "\n> admin\n\n> + + 'set map' is not supported yet.\n\n> expert-mode is OFF\n\n> \n> expert-mode is ON\n\n> "
+        "\n> admin\n\n> + + 'set map' expects three parameters: map identifier, key and value.\n\n> expert-mode is OFF\n\n> \n> expert-mode is ON\n\n> "
     );
 }
 
@@ -202,8 +202,8 @@ async fn what_is_shown() {
         ("show table", "'show table' is not supported yet.\n\n"),
         ("trace h1", "'trace' is not supported yet.\n\n"),
         ("get weight app/s1", "10 (initial 10)\n\n"),
-        ("help", "The following commands are valid at this level:\n  add server <bk>/<srv>"),
-        ("help show", "The following commands are valid at this level:\n  show activity"),
+        ("help", "The following commands are valid at this level:\n  add acl [@<ver>]"),
+        ("help show", "The following commands are valid at this level:\n  show acl [@<ver>]"),
     ] {
         let answer = admin(command).await.0;
         assert!(answer.starts_with(start), "{command}: {answer:.200}");

@@ -133,8 +133,9 @@ fn wrongly_accepted(directory: &Directory, cases: &[Case]) -> Vec<String> {
 }
 
 /// What only this parser warns of: where HAProxy is silent, and the line is of no use or has no effect here.
-const OWN_WARNINGS: [&str; 4] = [
+const OWN_WARNINGS: [&str; 5] = [
     "' has no effect: ",
+    "so this rule changes nothing",
     "'dynamic' needs a secret",
     "sends no request in its checks",
     // HAProxy does not look at rules that are inherited.
