@@ -24,6 +24,7 @@ use crate::{
     logs::{Identity, LogTargets, Outputs},
     servers::Servers,
     stats::collect,
+    stick::Tables,
     variables,
 };
 
@@ -70,11 +71,13 @@ impl Assembly<'_> {
         self.process.connection_rate_limit.store(config.global.maxconnrate, Relaxed);
         self.process.session_rate_limit.store(config.global.maxsessrate, Relaxed);
         variables::set_global(&config, self.process);
+        let tables = Tables::new(&config, self.previous.map(|previous| &*previous.tables), self.seed);
         Arc::new(Instance {
             variable_limits: Arc::new(variable_limits(config.global.tune.vars_max_size)),
             config,
             generation: self.generation,
             proxies,
+            tables: Arc::new(tables),
             backends,
             process: Arc::clone(self.process),
             log_targets,

@@ -21,6 +21,7 @@ pub mod server_state;
 pub mod servers;
 pub mod session;
 pub mod stats;
+pub mod stick;
 pub mod tunnel;
 pub mod variables;
 pub mod worker;

@@ -27,6 +27,7 @@ use crate::{
     rates::RateWindow,
     servers::Servers,
     stats::sampler::{ProcessRates, Sampler},
+    stick::Tables,
 };
 
 /// Sessions are counted from here, requests from 0.
@@ -208,6 +209,8 @@ pub struct Instance {
     pub generation: u64,
     /// In the order of [`Config::proxies`].
     pub proxies: Vec<Arc<LiveProxy>>,
+    /// Stick tables.
+    pub tables: Arc<Tables>,
     /// Proxies with a backend side by name.
     pub backends: HashMap<Arc<str>, ProxyIndex>,
     /// The process it runs in.

@@ -53,7 +53,7 @@ pub struct Worker {
     pub parking: Parking,
     /// Connections that keep the memory of a request although none is in flight.
     pub warm: Cell<usize>,
-    clock: Clock,
+    clock: Rc<Clock>,
     scratch: RefCell<Vec<u8>>,
     /// What is recorded.
     pub ring: Option<Rc<Ring>>,
@@ -78,7 +78,7 @@ impl Worker {
             ended: Notify::new(),
             parking: Parking::default(),
             warm: Cell::new(0),
-            clock: Clock::new(),
+            clock: Rc::new(Clock::new()),
             scratch: RefCell::default(),
             registry: Rc::new(Registry::new(ring.clone())),
             ring,
@@ -108,6 +108,12 @@ impl Worker {
         let told = self.registry.tell(order, whom);
         self.parking.wake_told();
         told
+    }
+
+    /// The clock itself, for what lives longer than a task.
+    #[must_use]
+    pub fn clock(&self) -> Rc<Clock> {
+        Rc::clone(&self.clock)
     }
 
     /// Runs a connection's task with a clock that stands still between two waits.
@@ -194,7 +200,8 @@ impl<F: Future> Future for Clocked<F> {
 }
 
 /// When the running task was woken.
-struct Clock {
+#[derive(Debug)]
+pub struct Clock {
     now: Cell<Instant>,
     milliseconds: Cell<u64>,
 }
@@ -202,6 +209,12 @@ struct Clock {
 impl Clock {
     fn new() -> Self {
         Self { now: Cell::new(Instant::now()), milliseconds: Cell::new(0) }
+    }
+
+    /// Milliseconds since the start of the process.
+    #[must_use]
+    pub fn milliseconds(&self) -> u64 {
+        self.milliseconds.get()
     }
 }
 

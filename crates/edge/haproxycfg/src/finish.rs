@@ -471,7 +471,13 @@ fn check_references(scope: &mut Scope<'_>) {
                 };
                 (is_known, message)
             }
-            ReferenceKind::Table => (false, format!("unable to find table '{name}'")),
+            ReferenceKind::Table if reference.name.is_empty() && matches!(section, Section::Defaults(_)) => {
+                let message =
+                    format!("table name must be set in arg {} of '{}'.", reference.position, reference.keyword);
+                scope.alert(&line, Problem::new(message).at(0));
+                continue;
+            }
+            ReferenceKind::Table => (scope.stick_table_named(name).is_some(), format!("unable to find table '{name}'")),
             ReferenceKind::UserList => {
                 (scope.state.userlists.contains_key(name), format!("unable to find userlist '{name}'"))
             }

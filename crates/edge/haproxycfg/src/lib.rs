@@ -191,6 +191,7 @@ fn end(state: State, paths: &[String], options: &Options) -> Config {
         global,
         proxies: state.proxies.into_iter().map(|draft| draft.proxy).collect(),
         userlists: state.userlists,
+        stick_tables: state.stick_tables,
         asks_request_body: state.asks_request_body,
         asks_response_body: state.asks_response_body,
         patterns: state.patterns,

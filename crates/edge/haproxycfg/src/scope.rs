@@ -12,7 +12,7 @@ use crate::{
     diagnostics::{Diagnostic, Diagnostics, Problem, Severity},
     keywords,
     line::Line,
-    model::{Global, Proxy, ProxyIndex, ProxyKind, Server, ServerIndex, Userlist},
+    model::{Global, Proxy, ProxyIndex, ProxyKind, Server, ServerIndex, StickTable, TableIndex, Userlist},
     rules,
     source::{Files, ReadError},
 };
@@ -66,6 +66,8 @@ pub struct State {
     pub defaults: Vec<ProxyDraft>,
     /// Frontends, backends and listens in order. Their place is their [`ProxyIndex`].
     pub proxies: Vec<ProxyDraft>,
+    /// `stick-table` lines in order. Their place is their [`TableIndex`].
+    pub stick_tables: Vec<StickTable>,
     /// `userlist` sections by name.
     pub userlists: BTreeMap<String, Userlist>,
     /// What the rule parsers keep that belongs to no proxy (`http-errors` sections and the like).
@@ -206,6 +208,26 @@ impl Scope<'_> {
         if let Some(server) = server {
             server.is_referenced = true;
         }
+    }
+
+    /// The stick table of this name. Complete only in `finish`.
+    #[must_use]
+    pub fn stick_table_named(&self, name: &str) -> Option<TableIndex> {
+        let index = self.state.stick_tables.iter().position(|table| &*table.definition.name == name)?;
+        u32::try_from(index).ok().map(TableIndex)
+    }
+
+    /// The stick table at a place.
+    #[must_use]
+    pub fn stick_table(&self, index: TableIndex) -> Option<&StickTable> {
+        self.state.stick_tables.get(index.0 as usize)
+    }
+
+    /// Whether there is a `peers` section of this name. None is read so far.
+    #[must_use]
+    pub fn has_peers(&self, name: &str) -> bool {
+        let _ = name;
+        false
     }
 
     fn proxy_named(&self, name: &str, has_side: fn(ProxyKind) -> bool) -> Option<ProxyIndex> {

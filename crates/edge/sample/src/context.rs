@@ -295,6 +295,30 @@ pub enum ServerMetric {
     UserWeight,
 }
 
+/// Whose entry of a stick table is asked about.
+#[derive(Clone, Debug)]
+pub enum StickKey<'a> {
+    /// That of a tracked counter: the entry itself, or in another table the entry of the same key.
+    Counter(u32),
+    /// That of the client's address.
+    Source,
+    /// That of a value.
+    Value(Value<'a>),
+}
+
+/// What a stick table says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StickAnswer {
+    /// Nothing is tracked, or what is there cannot be a key of this table.
+    NoKey,
+    /// There is no entry.
+    NoEntry,
+    /// The table does not store what was asked for.
+    NotStored,
+    /// This.
+    Value(i64),
+}
+
 /// Where a rule stands.
 #[derive(Clone, Debug)]
 pub struct RuleLocation {
@@ -408,6 +432,18 @@ pub trait Context {
     /// A number of the server called `server` in the backend called `backend`.
     fn server_metric(&self, backend: &str, server: &str, metric: ServerMetric) -> Option<i64> {
         let _ = (backend, server, metric);
+        None
+    }
+
+    /// Asks about an entry of the stick table called `table`; of a tracked counter's own table without a name.
+    fn stick(&self, key: StickKey<'_>, table: Option<&str>, query: stick::Query) -> StickAnswer {
+        let _ = (key, table, query);
+        StickAnswer::NoKey
+    }
+
+    /// Entries of a stick table, and how many it may have.
+    fn stick_table_use(&self, table: &str) -> Option<(u32, u32)> {
+        let _ = table;
         None
     }
 

@@ -27,6 +27,7 @@ mod parser;
 mod pattern;
 mod place;
 mod regex;
+mod stick_key;
 mod value;
 mod variables;
 
@@ -37,7 +38,8 @@ pub use bytes::Bytes;
 pub use condition::Condition;
 pub use context::{
     Address, Backend, BackendMetric, Body, Buffer, Connection, Context, Direction, Frontend, FrontendMetric, Listener,
-    Nothing, Options, Process, Request, Response, RuleLocation, Server, ServerMetric, TcpInformation,
+    Nothing, Options, Process, Request, Response, RuleLocation, Server, ServerMetric, StickAnswer, StickKey,
+    TcpInformation,
 };
 pub use converter::converters;
 pub use error::{Error, ErrorKind};
@@ -53,6 +55,7 @@ pub use parser::{Loader, NoFiles, ParseContext, Reference, ReferenceKind};
 pub use pattern::{Hit, LookUp, MATCH_METHODS, MatchMethod, PatternReference, PatternReferences};
 pub use place::{PLACES, Place, Places, Source, Sources};
 pub use regex::{Groups, Regex, expand};
+pub use stick_key::{stick_key, stick_key_type};
 pub use value::{Type, Value};
 pub use variables::{
     ProcessVariables, Scope, SetCondition, StreamVariables, VARIABLE_OVERHEAD, VariableLimits, VariableName,

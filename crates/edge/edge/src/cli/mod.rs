@@ -20,6 +20,7 @@ mod sessions;
 mod show;
 mod socket;
 mod table;
+mod tables;
 mod variable;
 
 pub use reply::{Reply, Severity};
@@ -28,6 +29,7 @@ pub use session::{Context, Session};
 pub use sessions::{AskSessions, SessionView, Sessions};
 pub use socket::serve_socket;
 pub use table::{COMMANDS, Command};
+pub use tables::Entries;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! What a command is answered with.
 
-use super::sessions::Sessions;
+use super::{sessions::Sessions, tables::Entries};
 
 /// How important an answer is, with syslog's numbers; shown on demand (`set severity-output`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub enum Reply {
     Unended(Severity, String),
     /// Every session that is asked for.
     ShowSessions(Sessions),
+    /// Entries of a stick table, or their removal.
+    Entries(Entries),
     /// The end of a session.
     ShutSession(u64),
     /// The listening sockets, and then the end.

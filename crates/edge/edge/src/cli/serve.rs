@@ -14,6 +14,7 @@ use super::{
     reply::Reply,
     session::{Context, Session},
     sessions::{self, SessionView},
+    tables::Dump,
 };
 
 /// Time to the next command when `stats timeout` says nothing.
@@ -77,6 +78,16 @@ where
                         Reply::Quit => return Ok(End::Closed),
                         Reply::SendSockets => return Ok(End::SendSockets),
                         Reply::ShowSessions(which) => sessions::render(&host.sessions().await, which),
+                        Reply::Entries(entries) => {
+                            let dump = host.with_context(|context| Dump::begin(entries, context));
+                            if let Some(mut dump) = dump {
+                                // NOTE: a table may be large: no more of the answer is made than the other side takes.
+                                while let Some(part) = host.with_context(|context| dump.part(context)) {
+                                    timeout(time, stream.write_all(part.as_bytes())).await??;
+                                }
+                            }
+                            String::new()
+                        }
                         Reply::ShutSession(id) if host.shut_session(id).await => String::new(),
                         Reply::ShutSession(_) => session.render(&Reply::error("No such session (use 'show sess').")),
                         other => session.render(&other),

@@ -110,9 +110,12 @@ impl Session {
             Reply::Text(text) => text.clone(),
             Reply::Said(severity, text) => self.said(*severity, text) + "\n",
             Reply::Unended(severity, text) => self.said(*severity, text),
-            Reply::Done | Reply::ShowSessions(_) | Reply::ShutSession(_) | Reply::SendSockets | Reply::Quit => {
-                String::new()
-            }
+            Reply::Done
+            | Reply::Entries(_)
+            | Reply::ShowSessions(_)
+            | Reply::ShutSession(_)
+            | Reply::SendSockets
+            | Reply::Quit => String::new(),
         }
     }
 

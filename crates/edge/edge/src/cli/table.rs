@@ -9,7 +9,7 @@ use super::{
     reply::Reply,
     server_state,
     session::{self, Context, Session},
-    sessions, show, variable,
+    sessions, show, tables, variable,
 };
 
 /// A command.
@@ -85,6 +85,13 @@ pub const COMMANDS: &[Command] = &[
         admin::clear_counters,
     ),
     with(&["del", "server"], ADMIN, "del server <bk>/<srv>", "take a server away", admin::del_server),
+    with(
+        &["clear", "table"],
+        USER,
+        "clear table <table> [<filter>]*",
+        "remove entries of a table (filter: data/key)",
+        tables::clear,
+    ),
     with(
         &["disable", "agent"],
         ADMIN,
@@ -168,6 +175,13 @@ pub const COMMANDS: &[Command] = &[
         session::set_severity,
     ),
     with(
+        &["set", "table"],
+        USER,
+        "set table <table> key <k> [data.* <v>]*",
+        "make an entry of a table, or change it",
+        tables::set,
+    ),
+    with(
         &["set", "timeout"],
         USER,
         "set timeout cli <delay>",
@@ -225,6 +239,13 @@ pub const COMMANDS: &[Command] = &[
         "show stat [desc|json|no-maint|typed|up]*",
         "tell about frontends, backends and servers",
         show::statistics,
+    ),
+    with(
+        &["show", "table"],
+        USER,
+        "show table <table> [<filter>]*",
+        "tell about tables, or list the entries of one (filter: data/key)",
+        tables::show,
     ),
     with(&["show", "version"], USER, "show version", "tell the version", show::version),
     with(
@@ -290,7 +311,6 @@ pub const COMMANDS: &[Command] = &[
     with(&["user"], USER, "user", "go down to the level user", session::lower),
     not_yet(&["abort", "ssl"]),
     not_yet(&["add", "ssl", "crt-list"]),
-    not_yet(&["clear", "table"]),
     not_yet(&["commit", "ssl"]),
     not_yet(&["debug", "dev"]),
     not_yet(&["del", "ssl"]),
@@ -301,7 +321,6 @@ pub const COMMANDS: &[Command] = &[
     not_yet(&["set", "dynamic-cookie-key", "backend"]),
     not_yet(&["set", "profiling"]),
     not_yet(&["set", "ssl"]),
-    not_yet(&["set", "table"]),
     not_yet(&["show", "cache"]),
     not_yet(&["show", "events"]),
     not_yet(&["show", "fd"]),
@@ -310,7 +329,6 @@ pub const COMMANDS: &[Command] = &[
     not_yet(&["show", "profiling"]),
     not_yet(&["show", "resolvers"]),
     not_yet(&["show", "ssl"]),
-    not_yet(&["show", "table"]),
     not_yet(&["show", "tasks"]),
     not_yet(&["show", "threads"]),
     not_yet(&["show", "tls-keys"]),

@@ -121,6 +121,7 @@ impl EdgeService {
             ),
         }
         self.background.push(tokio::task::spawn_local(crate::stats::sampler::run(Arc::clone(shared))));
+        self.background.push(tokio::task::spawn_local(crate::stick::expire(Arc::clone(shared))));
     }
 }
 

@@ -11,11 +11,11 @@ use balance::ServerId;
 use haproxycfg::model::{CookieMode, Mode, Password};
 use sample::{
     Address, Backend, BackendMetric, Body, Bytes, Connection, Context, Direction, Frontend, FrontendMetric, Listener,
-    LogFields, Process, Request, Response, RuleLocation, Scope, Server, ServerMetric, TcpInformation, Value,
-    VariableName,
+    LogFields, Process, Request, Response, RuleLocation, Scope, Server, ServerMetric, StickAnswer, StickKey,
+    TcpInformation, Value, VariableName,
 };
 
-use super::transaction::Transaction;
+use super::transaction::{ProxyFields, Transaction};
 use crate::{
     live::{LiveProxy, LiveServer},
     rates::per_second,
@@ -38,6 +38,10 @@ fn clamp(number: u64) -> u32 {
 impl Transaction {
     fn ended_by(&self) -> Option<&LiveProxy> {
         self.backend.as_deref()
+    }
+
+    fn proxy_fields(&self) -> Option<&ProxyFields> {
+        self.client.more.get()?.proxy_fields.get()
     }
 
     fn find_server(&self, backend: &str, server: &str) -> Option<(&LiveProxy, Arc<LiveServer>)> {
@@ -98,8 +102,8 @@ impl Context for Transaction {
             original_destination: address(self.client.original_destination()),
             http_major: 1,
             received_proxy: self.client.received_proxy,
-            proxy_authority: self.client.proxy_fields.as_ref().and_then(|fields| fields.authority.as_deref()),
-            proxy_unique_id: self.client.proxy_fields.as_ref().and_then(|fields| fields.unique_id.as_deref()),
+            proxy_authority: self.proxy_fields().and_then(|fields| fields.authority.as_deref()),
+            proxy_unique_id: self.proxy_fields().and_then(|fields| fields.unique_id.as_deref()),
             ..Connection::default()
         })
     }
@@ -295,6 +299,22 @@ impl Context for Transaction {
             ServerMetric::InitialWeight => i64::from(server.config.weight),
             ServerMetric::UserWeight => i64::from(stats.user_weight),
         })
+    }
+
+    fn stick(&self, key: StickKey<'_>, table: Option<&str>, query: stick::Query) -> StickAnswer {
+        match key {
+            StickKey::Counter(number) => self.counter_answer(number, table, query),
+            StickKey::Source => match self.client.source.get() {
+                Some(source) => self.value_answer(Value::address(source.ip()), table, query, query.changes()),
+                None => StickAnswer::NoKey,
+            },
+            StickKey::Value(value) => self.value_answer(value, table, query, false),
+        }
+    }
+
+    fn stick_table_use(&self, table: &str) -> Option<(u32, u32)> {
+        let table = self.instance.tables.named(table)?;
+        Some((table.len(), table.definition().size))
     }
 
     fn variable(&self, name: &VariableName) -> Option<Value<'static>> {

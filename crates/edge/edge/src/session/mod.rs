@@ -34,11 +34,11 @@ use std::{
 use haproxycfg::model::{Mode, Proxy, Tune};
 use runtime::ConnectionGuard;
 
-use self::{context::wall_clock, tcp::TcpVerdict, transaction::ClientSide};
+use self::{context::wall_clock, tcp::TcpVerdict};
 pub use self::{
     heads::SpareHeads,
     http::{Parked, Session as HttpSession},
-    transaction::Transaction,
+    transaction::{ClientSide, Transaction},
     wire::Wire,
 };
 use crate::{
@@ -65,6 +65,7 @@ pub async fn serve(
         return;
     }
     session.traffic().sessions.increment();
+    session.side.count_tracked_session();
     session.idle_since = session.worker.now();
     let settings = session.side.frontend.settings();
     session.held.not_to_linger = settings.options.nolinger.then(|| Rc::clone(&session.side.stream));
@@ -135,7 +136,7 @@ fn begin(
         changed_destination: Cell::new(None),
         original_destination: OnceCell::new(),
         received_proxy: false,
-        proxy_fields: None,
+        more: OnceCell::new(),
         stream,
         variables: RefCell::new(instance.stream_variables()),
         frontend: Arc::clone(&frontend),

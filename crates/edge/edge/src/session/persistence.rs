@@ -17,6 +17,7 @@ use super::{
 use crate::{
     live::{LiveProxy, LiveServer, Target},
     logs::{LogLevel, LogLine},
+    stick,
     worker::Worker,
 };
 
@@ -49,6 +50,12 @@ pub fn server_of_request(transaction: &mut Transaction, backend: &Arc<LiveProxy>
         transaction.cookie_state.request = visit.presented.letter();
         transaction.persistence.dates = visit.dates;
         transaction.persistence.server = transaction.persistence.server.or(visit.server);
+    }
+    if !settings.sticking_rules.is_empty() {
+        let assigned = transaction.persistence.server.is_some();
+        let accepts = |index| backend.farm().accepts_forced(forced(index));
+        let remembered = stick::server_of(transaction, backend, assigned, accepts);
+        transaction.persistence.server = transaction.persistence.server.or(remembered);
     }
     transaction.persistence.server.map(forced)
 }

@@ -50,13 +50,16 @@ pub async fn receive(session: &mut Session) -> Result<(), ()> {
         side.source.set(Some(source));
         side.changed_destination.set(Some(destination));
     }
-    side.proxy_fields = fields;
+    if let Some(fields) = fields {
+        // There is one header.
+        let _ = side.more.get_or_init(Rc::default).proxy_fields.set(fields);
+    }
     side.received_proxy = true;
     Ok(())
 }
 
 /// What the header says beside addresses; `None` for nothing that is known.
-fn fields(bytes: &[u8]) -> Option<Rc<ProxyFields>> {
+fn fields(bytes: &[u8]) -> Option<ProxyFields> {
     let mut fields = ProxyFields::default();
     for (kind, value) in tlvs(bytes) {
         match kind {
@@ -65,5 +68,5 @@ fn fields(bytes: &[u8]) -> Option<Rc<ProxyFields>> {
             _ => {}
         }
     }
-    (fields.authority.is_some() || fields.unique_id.is_some()).then(|| Rc::new(fields))
+    (fields.authority.is_some() || fields.unique_id.is_some()).then_some(fields)
 }

@@ -13,7 +13,10 @@ use http::Headers;
 use sample::{Address, Condition, Context, Direction, Expression, LogFormat, Options, Type, Value, expand};
 
 use super::{normalize, transaction::Transaction};
-use crate::variables;
+use crate::{
+    stick::{self, Level},
+    variables,
+};
 
 /// What a rule set came to.
 #[derive(Debug)]
@@ -117,6 +120,11 @@ pub fn run<'r>(
             HttpAction::NormalizeUri(how) if !normalize_uri(transaction, *how) => Verdict::Malformed,
             HttpAction::StrictMode(strict) => {
                 transaction.soft_rewrites = !strict;
+                continue;
+            }
+            HttpAction::Stick(action) => {
+                let level = if phase == Phase::Request { Level::Request } else { Level::Response };
+                stick::act(transaction, action, level, phase.options());
                 continue;
             }
             action => {
@@ -289,7 +297,8 @@ fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) -> R
         | HttpAction::Auth { .. }
         | HttpAction::EarlyHint(..)
         | HttpAction::WaitForBody { .. }
-        | HttpAction::PrometheusExporter => {}
+        | HttpAction::PrometheusExporter
+        | HttpAction::Stick(_) => {}
     }
     Ok(())
 }

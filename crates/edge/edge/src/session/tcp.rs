@@ -19,7 +19,8 @@ use super::{
     wire::Wire,
 };
 use crate::{
-    live::Instance,
+    live::{Instance, LiveProxy},
+    stick::{self, Level},
     tunnel::{self, TunnelSetup, TunnelTimeouts},
     variables,
     worker::Worker,
@@ -49,13 +50,12 @@ pub fn connection_rules(
     side: &Rc<ClientSide>,
     rules: &[Rule<TcpAction>],
 ) -> TcpVerdict {
-    let transaction =
-        Transaction::new(Arc::clone(instance), Rc::clone(side), worker.index, worker.heads.take(), worker.random());
-    run(&transaction, rules, Options::REQUEST).unwrap_or(TcpVerdict::Accept)
+    let transaction = Transaction::new(Arc::clone(instance), Rc::clone(side), worker);
+    run(&transaction, rules, Level::Connection, Options::REQUEST).unwrap_or(TcpVerdict::Accept)
 }
 
 /// Runs rules; `None` when one of them cannot be decided before more bytes come.
-fn run(transaction: &Transaction, rules: &[Rule<TcpAction>], options: Options) -> Option<TcpVerdict> {
+fn run(transaction: &Transaction, rules: &[Rule<TcpAction>], level: Level, options: Options) -> Option<TcpVerdict> {
     for rule in rules {
         match rule.condition.as_ref().map_or(Outcome::Pass, |condition| condition.evaluate(transaction, options)) {
             Outcome::Pass => {}
@@ -69,6 +69,12 @@ fn run(transaction: &Transaction, rules: &[Rule<TcpAction>], options: Options) -
             TcpAction::SilentDrop => TcpVerdict::Drop,
             TcpAction::ExpectProxy => TcpVerdict::ExpectProxy,
             TcpAction::SwitchModeHttp => TcpVerdict::SwitchToHttp,
+            TcpAction::Stick(action) => {
+                if !stick::act(transaction, action, level, options) {
+                    return None;
+                }
+                continue;
+            }
             action => {
                 change(transaction, action, options);
                 continue;
@@ -106,35 +112,30 @@ fn change(transaction: &Transaction, action: &TcpAction, options: Options) {
         | TcpAction::Close
         | TcpAction::SilentDrop
         | TcpAction::ExpectProxy
-        | TcpAction::SwitchModeHttp => {}
+        | TcpAction::SwitchModeHttp
+        | TcpAction::Stick(_) => {}
     }
 }
 
 /// Runs `tcp-request content` rules on a request that is complete.
 pub fn content_rules(transaction: &Transaction, rules: &[Rule<TcpAction>]) -> TcpVerdict {
-    run(transaction, rules, Options::REQUEST).unwrap_or(TcpVerdict::Accept)
+    run(transaction, rules, Level::Content, Options::REQUEST).unwrap_or(TcpVerdict::Accept)
 }
 
 /// Runs `tcp-response content` rules while more of the response may come; `None` when one of them needs more of it.
 pub fn partial_response_rules(transaction: &Transaction, rules: &[Rule<TcpAction>]) -> Option<TcpVerdict> {
-    run(transaction, rules, Options::RESPONSE_PARTIAL)
+    run(transaction, rules, Level::Content, Options::RESPONSE_PARTIAL)
 }
 
 /// Runs `tcp-response content` rules on what there is of a response.
 pub fn response_rules(transaction: &Transaction, rules: &[Rule<TcpAction>]) -> TcpVerdict {
-    run(transaction, rules, Options::RESPONSE).unwrap_or(TcpVerdict::Accept)
+    run(transaction, rules, Level::Content, Options::RESPONSE).unwrap_or(TcpVerdict::Accept)
 }
 
 /// Serves a connection of a frontend in TCP mode.
 pub async fn serve(mut session: Box<Session>) {
     let worker = Rc::clone(&session.worker);
-    let mut transaction = Transaction::new(
-        Arc::clone(&session.instance),
-        Rc::clone(&session.side),
-        worker.index,
-        worker.heads.take(),
-        worker.random(),
-    );
+    let mut transaction = Transaction::new(Arc::clone(&session.instance), Rc::clone(&session.side), &worker);
     transaction.restart(&session.instance, &session.side, worker.random());
     transaction.timeline.idle_since = Some(session.side.accepted);
     transaction.timeline.first_byte = Some(session.side.accepted);
@@ -238,6 +239,7 @@ async fn connect_and_tunnel(
             }
         }
     }
+    remember_server(transaction, backend, &connection.wire);
     let server = Arc::clone(&connection.server);
     let (front, back) = (&session.side.frontend.settings().timeouts, &backend.settings().timeouts);
     let setup = TunnelSetup {
@@ -267,6 +269,16 @@ async fn connect_and_tunnel(
     transaction.end_tunnel(&report.end);
 }
 
+/// Runs `stick store-response` on what the server has sent so far, and remembers the server.
+fn remember_server(transaction: &mut Transaction, backend: &LiveProxy, server: &Wire) {
+    if backend.settings().sticking_rules.is_empty() && backend.settings().store_response_rules.is_empty() {
+        return;
+    }
+    transaction.raw_response = server.received.bytes().to_vec();
+    stick::store(transaction, backend);
+    transaction.raw_response = Vec::new();
+}
+
 /// Runs `tcp-request content` rules, waiting up to `inspect-delay` for bytes that they ask about.
 async fn content_phase(
     session: &mut Session,
@@ -287,7 +299,7 @@ async fn content_phase(
             transaction.raw_request = client.received.bytes().to_vec();
             transaction.raw_request_closed = closed;
             let options = if late || closed { Options::REQUEST } else { Options::REQUEST_PARTIAL };
-            if let Some(verdict) = run(transaction, rules, options) {
+            if let Some(verdict) = run(transaction, rules, Level::Content, options) {
                 transaction.raw_request = Vec::new();
                 return Poll::Ready(verdict);
             }
@@ -321,7 +333,7 @@ async fn response_phase(
             transaction.raw_response = server.received.bytes().to_vec();
             transaction.raw_response_closed = closed;
             let options = if late || closed { Options::RESPONSE } else { Options::RESPONSE_PARTIAL };
-            if let Some(verdict) = run(transaction, rules, options) {
+            if let Some(verdict) = run(transaction, rules, Level::Content, options) {
                 transaction.raw_response = Vec::new();
                 return Poll::Ready(verdict);
             }

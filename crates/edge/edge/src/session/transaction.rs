@@ -17,6 +17,8 @@ use crate::{
     counters::Traffic,
     live::{Instance, LiveProxy, LiveServer},
     net::Stream,
+    stick::{Counters, Stick},
+    worker::{Clock, Worker},
 };
 
 /// What a PROXY protocol header says beside addresses.
@@ -26,6 +28,15 @@ pub struct ProxyFields {
     pub authority: Option<Vec<u8>>,
     /// The number of the connection.
     pub unique_id: Option<Vec<u8>>,
+}
+
+/// What few connections have.
+#[derive(Debug, Default)]
+pub struct More {
+    /// What the PROXY protocol header said beside addresses.
+    pub proxy_fields: OnceCell<ProxyFields>,
+    /// Entries of stick tables that it tracks.
+    pub counters: RefCell<Option<Counters>>,
 }
 
 /// The client's connection, as long as it lasts.
@@ -41,8 +52,8 @@ pub struct ClientSide {
     pub original_destination: OnceCell<Option<SocketAddr>>,
     /// Whether a PROXY protocol header came first.
     pub received_proxy: bool,
-    /// What else that header said, if anything.
-    pub proxy_fields: Option<Rc<ProxyFields>>,
+    /// What few connections have. It goes along when another configuration takes over.
+    pub more: OnceCell<Rc<More>>,
     /// The socket.
     pub stream: Rc<Stream>,
     /// Variables: those of the session stay from one request to the next.
@@ -77,7 +88,7 @@ impl ClientSide {
             changed_destination: self.changed_destination.clone(),
             original_destination: self.original_destination.clone(),
             received_proxy: self.received_proxy,
-            proxy_fields: self.proxy_fields.clone(),
+            more: self.more.clone(),
             stream: Rc::clone(&self.stream),
             variables: RefCell::new(self.variables.replace(no_variables)),
             frontend,
@@ -273,6 +284,10 @@ pub struct Transaction {
     pub unique_id: OnceCell<Vec<u8>>,
     /// Where the rule stands that ended it.
     pub last_rule: RefCell<Option<haproxycfg::model::Location>>,
+    /// What it tracks in stick tables and is to be remembered there.
+    pub stick: RefCell<Option<Box<Stick>>>,
+    /// The worker's clock.
+    pub clock: Rc<Clock>,
     /// Whether it was logged before its end (`option logasap`).
     pub logged: bool,
     /// Number of the log line of the frontend.
@@ -292,14 +307,14 @@ impl Captures {
 impl Transaction {
     /// A transaction that has not begun: [`Transaction::restart`] begins it.
     #[must_use]
-    pub fn new(instance: Arc<Instance>, client: Rc<ClientSide>, worker: usize, heads: Heads, random: u64) -> Self {
-        let Heads { request, response, request_line } = heads;
+    pub fn new(instance: Arc<Instance>, client: Rc<ClientSide>, worker: &Worker) -> Self {
+        let Heads { request, response, request_line } = worker.heads.take();
         Self {
             number: 0,
             bad_request: false,
             instance,
             client,
-            worker,
+            worker: worker.index,
             request,
             has_request: false,
             first_request: true,
@@ -348,9 +363,11 @@ impl Transaction {
             l7_retry_disabled: Cell::new(false),
             unique_id: OnceCell::new(),
             last_rule: RefCell::new(None),
+            stick: RefCell::new(None),
+            clock: worker.clock(),
             logged: false,
             log_counter: 0,
-            random: Cell::new(random),
+            random: Cell::new(worker.random()),
         }
     }
 
@@ -411,6 +428,8 @@ impl Transaction {
             l7_retry_disabled,
             unique_id,
             last_rule,
+            stick,
+            clock: _,
             logged,
             log_counter,
             random,
@@ -419,6 +438,8 @@ impl Transaction {
         *number = instance.process.next_stream_id.fetch_add(1, Relaxed);
         if !Arc::ptr_eq(old_instance, instance) {
             *old_instance = Arc::clone(instance);
+            // Its places of tables are those of the instance before.
+            *stick.get_mut() = None;
         }
         if !Rc::ptr_eq(old_client, client) {
             *old_client = Rc::clone(client);

@@ -1,7 +1,7 @@
 //! Takes a [`Snapshot`] of what runs.
 
 use std::{
-    sync::atomic::Ordering::Relaxed,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
@@ -9,7 +9,7 @@ use haproxycfg::model::{BindAddress, Config, Mode, ServerAddress};
 
 use super::view::{
     BackendView, Detail, FrontendState, FrontendView, Level, ListenerState, ListenerView, Place, ProcessView, Product,
-    ProxyView, RateView, ServerView, Snapshot, Times, Totals,
+    ProxyView, RateView, ServerView, Snapshot, TableView, Times, Totals,
 };
 use crate::{
     counters::Traffic,
@@ -32,7 +32,14 @@ pub fn collect(
     let taken = proxies.filter(|(index, proxy)| !proxy.settings().disabled && wanted(*index, proxy));
     let process = process_view(shared, instance, product, now_ms);
     let limit = process.connections_max;
-    Snapshot { process, proxies: taken.map(|(_, proxy)| proxy_view(proxy, now_ms, limit, detail)).collect() }
+    let proxies = taken.map(|(_, proxy)| proxy_view(proxy, now_ms, limit, detail)).collect();
+    let table_view = |table: &Arc<stick::Table>| TableView {
+        name: Arc::clone(&table.definition().name),
+        key: table.definition().key.name(),
+        size: table.definition().size,
+        used: table.len(),
+    };
+    Snapshot { process, proxies, tables: instance.tables.listed().map(table_view).collect() }
 }
 
 /// Takes only the process.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::view::{Detail, ProcessView, Snapshot};
-use crate::capture::Capture;
+use crate::{capture::Capture, stick::Tables};
 
 /// A proxy, as far as commands have to know it to find it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,6 +215,16 @@ pub trait Control {
 
     /// The lists of patterns: of files and of ACLs.
     fn patterns(&self) -> Option<&sample::PatternReferences>;
+
+    /// Stick tables.
+    fn tables(&self) -> Arc<Tables> {
+        Arc::default()
+    }
+
+    /// Milliseconds since the start of the process.
+    fn now_ms(&self) -> u64 {
+        0
+    }
 
     /// Environment variables as the configuration sees them.
     fn environment(&self) -> Vec<(String, String)>;

@@ -22,6 +22,7 @@ use crate::{
     capture::Capture,
     dynamic,
     live::{Instance, ListenerOrder, LiveProxy, LiveServer, Shared, Target},
+    stick::Tables,
     variables,
 };
 
@@ -38,10 +39,6 @@ impl<'a> LiveControl<'a> {
     #[must_use]
     pub fn new(shared: &'a Shared) -> Self {
         Self { shared, instance: shared.instance(), product: Product::default() }
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.shared.process.milliseconds(Instant::now())
     }
 
     fn server(&self, server: ServerRef) -> Result<(&Arc<LiveProxy>, Arc<LiveServer>, ServerId), Refusal> {
@@ -217,6 +214,14 @@ impl Control for LiveControl<'_> {
     fn set_variable(&self, name: &str, is_format: bool, text: &str) -> Result<(), Refusal> {
         variables::set_by_command(&self.instance.config, &self.shared.process, name, is_format, text)
             .map_err(Refusal::new)
+    }
+
+    fn tables(&self) -> Arc<Tables> {
+        Arc::clone(&self.instance.tables)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.shared.process.milliseconds(Instant::now())
     }
 
     fn environment(&self) -> Vec<(String, String)> {

@@ -8,7 +8,7 @@ use super::{
     control::{Control, FrontendChange, ProcessChange, ProxyName, Refusal, ServerChange, ServerRef, VariableView},
     view::{
         BackendView, Detail, FrontendView, Level, ListenerState, ListenerView, Place, ProcessView, ProxyView, RateView,
-        ServerView, Snapshot, Time, Times, Totals,
+        ServerView, Snapshot, TableView, Time, Times, Totals,
     },
 };
 
@@ -160,7 +160,8 @@ pub fn snapshot() -> Snapshot {
         node: "edge-1".to_owned(),
         ..ProcessView::default()
     };
-    Snapshot { process, proxies: vec![web, app, tcp] }
+    let clients = TableView { name: "clients".into(), key: "ip", size: 1_024, used: 3 };
+    Snapshot { process, proxies: vec![web, app, tcp], tables: vec![clients] }
 }
 
 /// An edge that only writes down what it is told.

@@ -233,7 +233,7 @@ impl Peer {
             "global\n stats socket {0}/socket level admin\n description a description\n\
              defaults\n mode http\n timeout client 5s\n timeout server 5s\n timeout connect 1s\n\
              frontend web\n bind 127.0.0.1:{web}\n option socket-stats\n default_backend app\n\
-             backend app\n option httpchk\n cookie C insert\n\
+             backend app\n option httpchk\n cookie C insert\n stick-table type ip size 1k\n\
              server s1 127.0.0.1:{closed} check cookie a maxconn 5 maxqueue 3 pool-max-conn 7 observe layer7 on-error mark-down\n\
              server s2 127.0.0.1:{closed} track app/s1\n server s3 127.0.0.1:{closed} disabled\n\
              frontend metrics\n bind 127.0.0.1:{metrics_port}\n http-request use-service prometheus-exporter\n",

@@ -21,6 +21,21 @@ pub struct Snapshot {
     pub process: ProcessView,
     /// Its proxies in the order of the configuration, without disabled ones.
     pub proxies: Vec<ProxyView>,
+    /// Stick tables, in the order in which HAProxy lists them.
+    pub tables: Vec<TableView>,
+}
+
+/// A stick table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableView {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The type of its keys.
+    pub key: &'static str,
+    /// Entries that it may have.
+    pub size: u32,
+    /// Entries that it has.
+    pub used: u32,
 }
 
 /// What the program calls itself.

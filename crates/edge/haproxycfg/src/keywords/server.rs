@@ -79,6 +79,7 @@ impl Default for ServerDraft {
             prefer_ipv4: false,
             tcp_user_timeout: None,
             tfo: false,
+            non_stick: false,
             track: None,
             is_referenced: false,
             is_id_forced: false,
@@ -225,7 +226,8 @@ pub fn flag(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut Serve
         "no-send-proxy-v2" => server.send_proxy = server.send_proxy.filter(|version| *version != SendProxy::V2),
         "tfo" => server.tfo = true,
         "no-tfo" => server.tfo = false,
-        "stick" | "non-stick" => {}
+        "stick" => server.non_stick = false,
+        "non-stick" => server.non_stick = true,
         // What `no-ssl` and its like turn off is not there.
         _ => {}
     }

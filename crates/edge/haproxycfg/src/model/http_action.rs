@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sample::{Expression as Expr, LogFormat};
 
-use super::{AddressPart, Redirect, Reply, SetVariable};
+use super::{AddressPart, Redirect, Reply, SetVariable, StickAction};
 
 /// Actions of `http-request`, `http-response` and `http-after-response`. The parser refuses those that do not belong.
 #[derive(Clone, Debug)]
@@ -124,6 +124,8 @@ pub enum HttpAction {
         /// Its value.
         expr: Expr,
     },
+    /// `track-sc*`, `sc-inc-gpc*`, `sc-set-gpt*`.
+    Stick(StickAction),
 }
 
 /// A change of a list of patterns.

@@ -20,6 +20,7 @@ mod rule;
 mod server;
 mod source;
 mod stats;
+mod stick;
 mod switching;
 mod tcp_action;
 mod timeouts;
@@ -46,6 +47,7 @@ pub use self::{
     server::{InitAddr, SendProxy, Server, ServerAddress, ServerPort},
     source::{SourceAddress, UseSource},
     stats::{CliLevel, Stats, StatsSocket},
+    stick::{STICK_COUNTERS, StickAction, StickRule, StickTable, TableIndex, TagValue, Track},
     switching::{BackendTarget, PersistRule, ServerTarget, UseBackend, UseServer},
     tcp_action::TcpAction,
     timeouts::Timeouts,
@@ -80,6 +82,8 @@ pub struct Config {
     pub proxies: Vec<Proxy>,
     /// `userlist` sections by name.
     pub userlists: BTreeMap<String, Userlist>,
+    /// `stick-table` lines in order of appearance.
+    pub stick_tables: Vec<StickTable>,
     /// Whether any expression asks about the body of requests, as far as it is there.
     pub asks_request_body: bool,
     /// The same for responses.

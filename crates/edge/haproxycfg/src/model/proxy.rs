@@ -7,7 +7,8 @@ use sample::{Condition, LogFormat};
 
 use super::{
     Balance, Bind, Capture, CaptureCookie, CheckConfig, Cookie, ErrorReply, HttpAction, Location, LogTarget, Options,
-    PersistRule, ProxyIndex, Redirect, Rule, Server, SourceAddress, Stats, TcpAction, Timeouts, UseBackend, UseServer,
+    PersistRule, ProxyIndex, Redirect, Rule, Server, SourceAddress, Stats, StickRule, TableIndex, TcpAction, Timeouts,
+    UseBackend, UseServer,
 };
 
 /// What a proxy is, which says which of its fields have a meaning.
@@ -159,6 +160,12 @@ pub struct Proxy {
     pub dispatch: Option<SocketAddr>,
     /// `persist rdp-cookie`, `ignore-persist`, `force-persist` rules: condition and whether it forces.
     pub persist_rules: Vec<PersistRule>,
+    /// `stick-table`.
+    pub stick_table: Option<TableIndex>,
+    /// `stick match`, `on` and `store-request` in order.
+    pub sticking_rules: Vec<StickRule>,
+    /// `stick store-response` in order.
+    pub store_response_rules: Vec<StickRule>,
     /// `load-server-state-from-file`.
     pub load_server_state: LoadServerState,
     /// `server-state-file-name`; the backend's name otherwise.

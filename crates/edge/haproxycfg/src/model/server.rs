@@ -88,6 +88,8 @@ pub struct Server {
     pub tcp_user_timeout: Option<Duration>,
     /// `tfo`.
     pub tfo: bool,
+    /// `non-stick`: nobody is remembered to belong to it.
+    pub non_stick: bool,
     /// `track`: backend and server.
     pub track: Option<(ProxyIndex, ServerIndex)>,
     /// Something else in the configuration names it, so it cannot be taken away at run time.

@@ -2,7 +2,7 @@
 
 use sample::Expression as Expr;
 
-use super::{AddressPart, SetVariable};
+use super::{AddressPart, SetVariable, StickAction};
 
 /// Actions of `tcp-request` and `tcp-response`.
 #[derive(Clone, Debug)]
@@ -47,4 +47,6 @@ pub enum TcpAction {
     },
     /// `switch-mode http`.
     SwitchModeHttp,
+    /// `track-sc*`, `sc-inc-gpc*`, `sc-set-gpt*`.
+    Stick(StickAction),
 }

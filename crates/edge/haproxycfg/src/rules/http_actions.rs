@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     common, redirect, reply,
     ruleset::Ruleset,
-    variables,
+    stick, variables,
     words::{around, header_name, is_condition, leading_integer, regex, wrong},
 };
 use crate::{
@@ -407,6 +407,21 @@ pub(super) fn normalize_uri(_: &mut Scope<'_>, line: &Line, index: &mut usize) -
         }
     };
     Ok(HttpAction::NormalizeUri(normalizer))
+}
+
+/// `track-sc*`.
+pub(super) fn track(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
+    stick::track(scope, line, index).map(HttpAction::Stick)
+}
+
+/// `sc-inc-gpc*`.
+pub(super) fn increment_counter(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
+    stick::increment(scope, line, index).map(HttpAction::Stick)
+}
+
+/// `sc-set-gpt*`.
+pub(super) fn set_tag(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
+    stick::set_tag(scope, line, index).map(HttpAction::Stick)
 }
 
 pub(super) fn use_service(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {

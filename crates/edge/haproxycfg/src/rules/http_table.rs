@@ -183,13 +183,13 @@ macro_rules! messages {
             action!($group, $line, "lua.*", "<arguments>", "Runs a function in Lua.", "lua.check")
                 .not_yet("it comes with Lua"),
             action!($group, $line, "sc-inc-gpc*", "(<idx>,<sc-id>)", "Increments a counter.", "sc-inc-gpc0(0)")
-                .not_yet("it comes with stick tables"),
+                .http(parse::increment_counter),
             action!($group, $line, "sc-set-gpt*", "(<idx>,<sc-id>) { <int> | <expr> }", "Sets a tag.", "sc-set-gpt0(0) 1")
-                .not_yet("it comes with stick tables"),
+                .http(parse::set_tag),
             action!($group, $line, "send-spoe-group", "<engine> <group>", "Asks an agent.", "send-spoe-group engine group")
                 .not_yet("it comes with filters"),
             action!($group, $line, "track-sc*", "<key> [table <table>]", "Counts by a key.", "track-sc0 src table limits")
-                .not_yet("it comes with stick tables"),
+                .http(parse::track),
         ]
     };
 }

@@ -27,6 +27,8 @@ mod refused;
 mod reply;
 mod ruleset;
 mod stats;
+mod stick;
+mod stick_table;
 mod switching;
 mod tcp;
 mod tcp_table;
@@ -88,6 +90,8 @@ pub(crate) const TABLES: &[&[Keyword]] = &{
         options::KEYWORDS,
         refused::KEYWORDS,
         stats::KEYWORDS,
+        stick::KEYWORDS,
+        stick_table::KEYWORDS,
         switching::KEYWORDS,
         tcp_table::LINES,
         users::KEYWORDS,
@@ -141,6 +145,7 @@ pub struct Pending {
     inherited: Option<Inherited>,
     use_backend: Vec<switching::Waiting>,
     use_server: Vec<switching::Waiting>,
+    sticks: Vec<stick::Waiting>,
     /// The section that the reply of the rule which is being read takes its page from.
     waiting_reply: Option<(Line, usize)>,
     replies: Vec<WaitingReply>,
@@ -192,6 +197,7 @@ pub(crate) fn inherit(draft: &mut ProxyDraft, defaults: &ProxyDraft) {
 pub(crate) fn finish_shared(scope: &mut Scope<'_>) {
     users::finish(scope);
     check_inheritance(scope);
+    stick::finish_defaults(scope);
 }
 
 /// Resolves what a proxy still waits for; the scope's section is that proxy.
@@ -201,6 +207,7 @@ pub(crate) fn finish(scope: &mut Scope<'_>) {
         return;
     }
     switching::finish(scope);
+    stick::finish(scope);
     errors::finish(scope);
     formats::finish(scope);
     checks::finish(scope);

@@ -123,22 +123,6 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         "it comes with the RDP protocol; use 'cookie' for HTTP"
     ),
     not_yet!(
-        "stick",
-        "{ match | on | store-request | store-response } <pattern> [table <table>]",
-        BACKEND,
-        "Persistence by a table.",
-        "stick on src",
-        "it comes with stick tables; use 'cookie' or 'balance source'"
-    ),
-    not_yet!(
-        "stick-table",
-        "type <type> size <size> [arguments...]",
-        FRONTEND_BACKEND,
-        "A table of counters or of persistence.",
-        "stick-table type ip size 1m expire 10s store http_req_rate(10s)",
-        "it comes with stick tables"
-    ),
-    not_yet!(
         "tcp-check",
         "{ comment | connect | expect | send | send-lf | send-binary | send-binary-lf | set-var | set-var-fmt | unset-var } <arguments>",
         DEFAULTS_BACKEND,

@@ -5,7 +5,7 @@ use sample::{Condition, Places};
 use super::{
     common, order,
     ruleset::Ruleset,
-    variables,
+    stick, variables,
     words::{around, is_condition, wrong},
 };
 use crate::{
@@ -139,6 +139,21 @@ pub(super) fn switch_mode(scope: &mut Scope<'_>, line: &Line, index: &mut usize)
         }
     }
     Ok(TcpAction::SwitchModeHttp)
+}
+
+/// `track-sc*`.
+pub(super) fn track(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
+    stick::track(scope, line, index).map(TcpAction::Stick)
+}
+
+/// `sc-inc-gpc*`.
+pub(super) fn increment_counter(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
+    stick::increment(scope, line, index).map(TcpAction::Stick)
+}
+
+/// `sc-set-gpt*`.
+pub(super) fn set_tag(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
+    stick::set_tag(scope, line, index).map(TcpAction::Stick)
 }
 
 /// The rule whose action stands at `index`; none when the action has no effect here.

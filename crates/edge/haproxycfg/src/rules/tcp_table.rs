@@ -81,7 +81,7 @@ macro_rules! everywhere {
             action!($group, $line, "lua.*", "<arguments>", "Runs a function in Lua.", "lua.check")
                 .not_yet("it comes with Lua"),
             action!($group, $line, "sc-inc-gpc*", "(<idx>,<sc-id>)", "Increments a counter.", "sc-inc-gpc0(0)")
-                .not_yet("it comes with stick tables"),
+                .tcp(parse::increment_counter),
             action!(
                 $group,
                 $line,
@@ -90,7 +90,7 @@ macro_rules! everywhere {
                 "Sets a tag.",
                 "sc-set-gpt0(0) 1"
             )
-            .not_yet("it comes with stick tables"),
+            .tcp(parse::set_tag),
         ]
     };
 }
@@ -143,7 +143,7 @@ macro_rules! requests {
                 "Counts by a key.",
                 "track-sc0 src table limits"
             )
-            .not_yet("it comes with stick tables"),
+            .tcp(parse::track),
         ]
     };
 }

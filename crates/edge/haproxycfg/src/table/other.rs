@@ -2,7 +2,7 @@
 
 use super::{Group, Keyword};
 
-const PEERS: &str = "comes with stick tables";
+const PEERS: &str = "peers are not there yet";
 const RESOLVERS: &str = "comes with resolvers";
 const MAILERS: &str = "comes with e-mail alerts";
 const PROGRAM: &str = "run programs by the system's service manager";

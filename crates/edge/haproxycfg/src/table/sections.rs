@@ -43,7 +43,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .not_yet("comes with e-mail alerts"),
     section("peers", "<name>", "3.5")
         .doc("Instances that share stick tables.", "peers cluster")
-        .not_yet("comes with stick tables"),
+        .not_yet("peers are not there yet"),
     section("program", "<name>", "3.7")
         .doc("A program that the master process runs.", "program exporter")
         .not_yet("run programs by the system's service manager"),

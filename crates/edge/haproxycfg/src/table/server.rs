@@ -218,8 +218,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .not_yet(TLS),
     word("non-stick", "")
         .doc("Is not remembered in stick tables.", "server web1 192.0.2.1:80 non-stick")
-        .server(server::flag)
-        .without_effect("there are no stick tables yet"),
+        .server(server::flag),
     tls(
         "npn",
         "<protocols>",
@@ -341,8 +340,7 @@ pub const KEYWORDS: &[Keyword] = &[
     tls("ssl-reuse", "", "Resumes TLS sessions.", "server web1 192.0.2.1:443 ssl ssl-reuse"),
     word("stick", "")
         .doc("Is remembered in stick tables, whatever default-server says.", "server web1 192.0.2.1:80 stick")
-        .server(server::flag)
-        .without_effect("there are no stick tables yet"),
+        .server(server::flag),
     word("tcp-ut", "<time>")
         .doc(
             "Closes the connection when data is not acknowledged for this time.",

@@ -92,7 +92,8 @@ fn surroundings(text: &str) -> (String, Bundle) {
         return (text.to_owned(), files);
     }
     let named = "userlist staff\n  user ann insecure-password x\n  user bob insecure-password x\nhttp-errors site\n  \
-                 errorfile 503 /etc/503.http\nbackend app\n  mode http\nbackend static\n  mode http\n";
+                 errorfile 503 /etc/503.http\nbackend app\n  mode http\nbackend static\n  mode http\n\
+                 backend limits\n  stick-table type ip size 1k\n";
     let text = text.replace(
         "userlist u\n  group",
         "userlist u\n  user ann insecure-password x\n  user bob insecure-password x\n  group",
@@ -140,7 +141,7 @@ fn explanations() {
     }
     let text = crate::explain("option forwardfor");
     assert!(text.starts_with("option forwardfor "), "{text}");
-    assert!(crate::explain("stick-table").contains("not supported yet"));
+    assert!(crate::explain("persist").contains("not supported yet"));
     assert!(crate::explain("reqadd").contains("http-request add-header"));
     assert!(crate::explain("maxcnon").contains("Nearest: maxconn"));
     assert!(crate::explain("").contains("what"));

@@ -6,6 +6,7 @@ mod encoding;
 mod json;
 mod later;
 mod lookup;
+mod stick;
 mod text;
 mod time;
 mod variable;
@@ -25,6 +26,7 @@ const TABLES: &[&[Converter]] = &[
     json::CONVERTERS,
     lookup::CONVERTERS,
     variable::CONVERTERS,
+    stick::CONVERTERS,
     later::CONVERTERS,
 ];
 

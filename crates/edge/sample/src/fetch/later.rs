@@ -1,7 +1,5 @@
 //! Fetches of HAProxy 2.6 that do not work yet, and those on TLS connections that have an answer without TLS.
 
-use std::sync::OnceLock;
-
 use crate::arguments::ArgumentType;
 use crate::keyword::{Fetch, Fetched};
 use crate::place::{Source, Sources};
@@ -12,21 +10,15 @@ const UPSTREAM: Sources = Sources::of(&[Source::ServerSession]);
 const HEADERS: Sources = Sources::of(&[Source::RequestHeaders]);
 const MESSAGES: Sources = Sources::of(&[Source::RequestHeaders, Source::ResponseHeaders]);
 const RESPONSE: Sources = Sources::of(&[Source::Response]);
-const INTERNAL: Sources = Sources::of(&[Source::Internal]);
-const ADDRESS: Sources = Sources::of(&[Source::Client]);
 
 const TLS: &str = "TLS";
 const CACHE: &str = "the cache";
 const COMPRESSION: &str = "compression";
 const FASTCGI: &str = "FastCGI applications";
-const STICK_TABLES: &str = "stick tables";
 const HTX: &str = "HAProxy's own message format, which this program does not have";
 
 const INTEGER: &[ArgumentType] = &[ArgumentType::Sint];
 const STRING: &[ArgumentType] = &[ArgumentType::Str];
-const TABLE: &[ArgumentType] = &[ArgumentType::Table];
-const INTEGER_TABLE: &[ArgumentType] = &[ArgumentType::Sint, ArgumentType::Table];
-const TWO_INTEGERS_TABLE: &[ArgumentType] = &[ArgumentType::Sint, ArgumentType::Sint, ArgumentType::Table];
 const NAME_PART: &[ArgumentType] = &[ArgumentType::Str, ArgumentType::Sint, ArgumentType::Str];
 
 const fn client(name: &'static str, output: Type, doc: &'static str) -> Fetch {
@@ -55,11 +47,11 @@ macro_rules! certificate {
     };
 }
 
-const CLIENT_CERTIFICATE: [Fetch; 10] = certificate!("ssl_c", "the client's certificate");
-const OUR_CERTIFICATE: [Fetch; 10] = certificate!("ssl_f", "the certificate shown to the client");
-const SERVER_CERTIFICATE: [Fetch; 10] = certificate!("ssl_s", "the server's certificate");
+static CLIENT_CERTIFICATE: [Fetch; 10] = certificate!("ssl_c", "the client's certificate");
+static OUR_CERTIFICATE: [Fetch; 10] = certificate!("ssl_f", "the certificate shown to the client");
+static SERVER_CERTIFICATE: [Fetch; 10] = certificate!("ssl_s", "the server's certificate");
 
-const OTHERS: [Fetch; 77] = [
+const OTHERS: [Fetch; 75] = [
     // Without TLS these have an answer, and configurations ask for it.
     Fetch::new("ssl_fc", Type::Bool, CLIENT, |call, _| {
         call.context.client().map(|client| Value::Bool(client.encrypted)).into()
@@ -161,100 +153,11 @@ const OTHERS: [Fetch; 77] = [
     Fetch::not_yet("internal.htx_blk.size", Type::Sint, MESSAGES, HTX, "Size of a block.").takes(STRING, 1),
     Fetch::not_yet("internal.htx_blk.start_line", Type::Str, MESSAGES, HTX, "First line in a block.").takes(STRING, 1),
     Fetch::not_yet("internal.htx_blk.type", Type::Str, MESSAGES, HTX, "Type of a block.").takes(STRING, 1),
-    Fetch::not_yet("table_avl", Type::Sint, INTERNAL, STICK_TABLES, "Free entries of a stick table.").takes(TABLE, 1),
-    Fetch::not_yet("table_cnt", Type::Sint, INTERNAL, STICK_TABLES, "Entries of a stick table.").takes(TABLE, 1),
 ];
 
 pub(super) const FETCHES: &[Fetch] = &OTHERS;
 
-/// Counters of stick tables, each known under several prefixes: the name after them, and which prefixes do not have it.
-const COUNTERS: &[(&str, &str)] = &[
-    ("bytes_in_rate", "Rate of bytes from the client."),
-    ("bytes_out_rate", "Rate of bytes to the client."),
-    ("clr_gpc0", "Sets the first general counter to zero; its value before."),
-    ("clr_gpc1", "Sets the second general counter to zero; its value before."),
-    ("conn_cnt", "Connections so far."),
-    ("conn_cur", "Connections now."),
-    ("conn_rate", "Rate of connections."),
-    ("get_gpc0", "The first general counter."),
-    ("get_gpc1", "The second general counter."),
-    ("get_gpt0", "The first general tag."),
-    ("gpc0_rate", "Rate of the first general counter."),
-    ("gpc1_rate", "Rate of the second general counter."),
-    ("http_err_cnt", "Requests that were in error."),
-    ("http_err_rate", "Rate of requests that were in error."),
-    ("http_fail_cnt", "Requests that servers failed."),
-    ("http_fail_rate", "Rate of requests that servers failed."),
-    ("http_req_cnt", "Requests so far."),
-    ("http_req_rate", "Rate of requests."),
-    ("inc_gpc0", "Adds one to the first general counter."),
-    ("inc_gpc1", "Adds one to the second general counter."),
-    ("kbytes_in", "Kilobytes from the client."),
-    ("kbytes_out", "Kilobytes to the client."),
-    ("sess_cnt", "Sessions so far."),
-    ("sess_rate", "Rate of sessions."),
-];
-
-/// Counters of which there is an array.
-const INDEXED: &[(&str, &str)] = &[
-    ("clr_gpc", "Sets a general counter to zero; its value before."),
-    ("get_gpc", "A general counter."),
-    ("get_gpt", "A general tag."),
-    ("gpc_rate", "Rate of a general counter."),
-    ("inc_gpc", "Adds one to a general counter."),
-];
-
-/// The certificates' fields and the counters, which are too many to write out.
-pub(super) fn tracked() -> impl Iterator<Item = &'static Fetch> {
-    static TRACKED: OnceLock<Vec<Fetch>> = OnceLock::new();
-    TRACKED
-        .get_or_init(all_tracked)
-        .iter()
-        .chain(&CLIENT_CERTIFICATE)
-        .chain(&OUR_CERTIFICATE)
-        .chain(&SERVER_CERTIFICATE)
-}
-
-fn all_tracked() -> Vec<Fetch> {
-    let mut fetches = Vec::new();
-    let mut add = |name: String, output, sources, doc, arguments, required| {
-        // The table lives as long as the process, so its names may too.
-        let fetch = Fetch::not_yet(name.leak(), output, sources, STICK_TABLES, doc).takes(arguments, required);
-        fetches.push(fetch);
-    };
-    let source = |name: &str| if name.starts_with("kbytes") { ADDRESS } else { INTERNAL };
-    for (name, doc) in COUNTERS {
-        add(format!("sc_{name}"), Type::Sint, source(name), doc, INTEGER_TABLE, 1);
-        add(format!("src_{name}"), Type::Sint, ADDRESS, doc, TABLE, 1);
-        for number in 0..3 {
-            add(format!("sc{number}_{name}"), Type::Sint, source(name), doc, TABLE, 0);
-        }
-    }
-    for (name, doc) in INDEXED {
-        add(format!("sc_{name}"), Type::Sint, INTERNAL, doc, TWO_INTEGERS_TABLE, 2);
-        add(format!("src_{name}"), Type::Sint, ADDRESS, doc, INTEGER_TABLE, 2);
-    }
-    add(
-        "sc1_clr_gpc".to_owned(),
-        Type::Sint,
-        INTERNAL,
-        "Sets a general counter to zero; its value before.",
-        INTEGER_TABLE,
-        1,
-    );
-    add("src_updt_conn_cnt".to_owned(), Type::Sint, ADDRESS, "Adds one to the connections so far.", TABLE, 1);
-    for (prefix, arguments, required) in
-        [("sc", INTEGER_TABLE, 1), ("sc0", TABLE, 0), ("sc1", TABLE, 0), ("sc2", TABLE, 0)]
-    {
-        add(format!("{prefix}_tracked"), Type::Bool, INTERNAL, "Whether the counter is tracked.", arguments, required);
-        add(
-            format!("{prefix}_trackers"),
-            Type::Sint,
-            INTERNAL,
-            "How many streams track the entry.",
-            arguments,
-            required,
-        );
-    }
-    fetches
+/// The certificates' fields, which are too many to write out.
+pub(super) fn certificates() -> impl Iterator<Item = &'static Fetch> {
+    CLIENT_CERTIFICATE.iter().chain(&OUR_CERTIFICATE).chain(&SERVER_CERTIFICATE)
 }

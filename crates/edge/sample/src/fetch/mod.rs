@@ -10,6 +10,7 @@ mod header;
 mod later;
 mod process;
 mod request;
+mod stick;
 mod tls_hello;
 
 use crate::arguments::{Argument, Arguments};
@@ -29,12 +30,15 @@ const TABLES: &[&[Fetch]] = &[
     cookie::FETCHES,
     body::FETCHES,
     auth::FETCHES,
+    stick::FETCHES,
+    stick::COUNTERS,
+    stick::INDEXED,
     later::FETCHES,
 ];
 
 /// Every sample fetch of HAProxy 2.6, supported or not, in groups.
 pub fn fetches() -> impl Iterator<Item = &'static Fetch> {
-    TABLES.iter().flat_map(|table| table.iter()).chain(later::tracked())
+    TABLES.iter().flat_map(|table| table.iter()).chain(later::certificates())
 }
 
 /// The fetch called `name`.

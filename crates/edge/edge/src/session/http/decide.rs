@@ -53,6 +53,7 @@ impl Session {
         let settings = frontend.settings();
         capture_request(transaction, settings);
         if settings.monitor_uri.as_deref().is_some_and(|uri| is_probe(transaction, uri)) {
+            transaction.count_tracked_request();
             return Decision::Done(Box::pin(self.answer_monitor(transaction)).await);
         }
         if settings.options.http_buffer_request
@@ -67,6 +68,7 @@ impl Session {
             transaction.method_len = 0;
             return Decision::Done(Next::Close);
         }
+        transaction.count_tracked_request();
         if let Some(done) = self.apply(transaction, frontend, body).await {
             return Decision::Done(done);
         }
@@ -81,6 +83,7 @@ impl Session {
             if !self.passes_content_rules(transaction, &backend.settings().tcp_request_content) {
                 return Decision::Done(Next::Close);
             }
+            transaction.count_backend_request();
             if let Some(done) = self.apply(transaction, &backend, body).await {
                 return Decision::Done(done);
             }
@@ -134,6 +137,7 @@ impl Session {
         }
         if !restrict_names(&mut transaction.request.headers, settings.options.restrict_request_header_names) {
             self.count_denied_request(transaction);
+            transaction.count_tracked_error();
             transaction.terminate(b'P', b'R');
             return Some(Box::pin(self.answer_error(transaction, 403)).await);
         }
@@ -153,11 +157,13 @@ impl Session {
         match verdict {
             Verdict::Deny(reply) => {
                 self.count_denied_request(transaction);
+                transaction.count_tracked_error();
                 transaction.terminate(b'P', b'R');
                 self.answer_reply(transaction, reply, 403).await
             }
             Verdict::Tarpit(reply) => {
                 self.count_denied_request(transaction);
+                transaction.count_tracked_error();
                 transaction.terminate(b'P', b'T');
                 self.tarpit(transaction, proxy).await;
                 // As HAProxy has it, the time in the pit is one in a queue.

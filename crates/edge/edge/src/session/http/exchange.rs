@@ -411,14 +411,17 @@ impl Session {
                 if reused && !self.first && matches!(end, HeadEnd::Empty) {
                     return Next::Close;
                 }
+                transaction.count_tracked_failure();
                 self.answer_error(transaction, 502).await
             }
             HeadEnd::Junk => {
                 transaction.terminate(b'P', b'H');
+                transaction.count_tracked_failure();
                 self.answer_error(transaction, 502).await
             }
             HeadEnd::Timeout => {
                 transaction.terminate(b's', b'H');
+                transaction.count_tracked_failure();
                 self.answer_error(transaction, 504).await
             }
             HeadEnd::ClientCutOff => {

@@ -52,7 +52,9 @@ impl Session {
             traffic.bytes_in.add(transaction.bytes_in);
             traffic.bytes_out.add(transaction.bytes_out);
         }
+        transaction.count_tracked_bytes();
         logging::log(&self.worker, transaction);
+        transaction.end_tracking();
         self.registered.handle.rests();
     }
 }

@@ -199,13 +199,7 @@ impl Session {
     /// connection that falls silent gives it back.
     pub(super) async fn requests(&mut self) -> Next {
         let warm = Warm::count(&self.worker);
-        let mut transaction = Transaction::new(
-            Arc::clone(&self.instance),
-            Rc::clone(&self.side),
-            self.worker.index,
-            self.worker.heads.take(),
-            self.worker.random(),
-        );
+        let mut transaction = Transaction::new(Arc::clone(&self.instance), Rc::clone(&self.side), &self.worker);
         let next = loop {
             self.adopt_instance();
             transaction.restart(&self.instance, &self.side, self.worker.random());

@@ -19,7 +19,7 @@ use crate::{
     pool::ServerConnection,
     registry::{Order, Registered},
     session::{
-        transaction::{ClientSide, ProxyFields},
+        transaction::{ClientSide, More},
         wire::Wire,
     },
     worker::Worker,
@@ -43,14 +43,14 @@ pub struct Parked {
     nolinger: bool,
 }
 
-/// What most connections have nothing of: addresses that were changed and variables of the session.
+/// What most connections have nothing of: addresses that were changed, variables of the session, tracked entries.
 struct Unusual {
     source: Option<SocketAddr>,
     original_source: Option<SocketAddr>,
     changed_destination: Option<SocketAddr>,
     original_destination: OnceCell<Option<SocketAddr>>,
     received_proxy: bool,
-    proxy_fields: Option<Rc<ProxyFields>>,
+    more: OnceCell<Rc<More>>,
     variables: StreamVariables,
 }
 
@@ -89,7 +89,7 @@ impl Parked {
             changed_destination,
             original_destination,
             received_proxy,
-            proxy_fields,
+            more,
             stream,
             variables,
             frontend,
@@ -104,7 +104,7 @@ impl Parked {
             && source == original_source
             && changed_destination.is_none()
             && !received_proxy
-            && proxy_fields.is_none()
+            && more.get().is_none()
             && !variables.has_session_variables();
         let unusual = (!is_usual).then(|| {
             Box::new(Unusual {
@@ -113,7 +113,7 @@ impl Parked {
                 changed_destination,
                 original_destination,
                 received_proxy,
-                proxy_fields,
+                more,
                 variables,
             })
         });
@@ -177,7 +177,7 @@ impl Parked {
             changed_destination,
             original_destination,
             received_proxy,
-            proxy_fields,
+            more,
             variables,
         } = unusual.map_or_else(
             || Unusual {
@@ -186,7 +186,7 @@ impl Parked {
                 changed_destination: None,
                 original_destination: OnceCell::new(),
                 received_proxy: false,
-                proxy_fields: None,
+                more: OnceCell::new(),
                 variables: instance.stream_variables(),
             },
             |unusual| *unusual,
@@ -197,7 +197,7 @@ impl Parked {
             changed_destination: Cell::new(changed_destination),
             original_destination,
             received_proxy,
-            proxy_fields,
+            more,
             stream,
             variables: RefCell::new(variables),
             frontend,

@@ -90,6 +90,7 @@ impl Session {
 
     fn count_bad_request(&self, transaction: &mut Transaction) {
         transaction.bad_request = true;
+        transaction.count_tracked_request();
         self.side.count(self.worker.index, |traffic| &traffic.request_errors);
         self.side.frontend.frontend.traffic.of(self.worker.index).requests.increment();
     }
@@ -114,6 +115,7 @@ impl Session {
                     transaction.log_level.set(Some(None));
                 } else {
                     self.count_bad_request(transaction);
+                    transaction.count_tracked_error();
                     transaction.status = 400;
                 }
                 Next::Close
@@ -131,6 +133,7 @@ impl Session {
                 self.capture_request(transaction);
                 transaction.terminate(b'P', b'R');
                 self.count_bad_request(transaction);
+                transaction.count_tracked_error();
                 let status = *status;
                 self.answer_error(transaction, status).await
             }

@@ -19,6 +19,7 @@ use crate::{
         transaction::Transaction,
         upstream::{Unreachable, Upstream, observe},
     },
+    stick,
     tunnel::{self, TunnelSetup, TunnelTimeouts},
 };
 
@@ -57,6 +58,10 @@ impl Session {
         self.side.variables.borrow_mut().start_response();
         let status = transaction.response.status();
         self.count_server_response(backend, &upstream, status);
+        if status >= 400 {
+            transaction.count_tracked_status(status);
+        }
+        stick::store(transaction, backend);
         let length = response_body_length(&transaction.response, method);
         let server_keeps = http::keep_alive(transaction.response.version(), &transaction.response.headers);
         let side = Rc::clone(&self.side);
@@ -186,6 +191,7 @@ impl Session {
                         let wanted = WantedBody { length, time, at_least };
                         if !self.buffer_response(transaction, backend, upstream, up, &wanted).await {
                             transaction.terminate(b's', b'R');
+                            transaction.count_tracked_failure();
                             transaction.timeline.response = None;
                             // What came of it counts though it goes nowhere.
                             let body = Peeked::at(upstream.connection.wire.received.bytes(), length, &self.limits());
@@ -435,6 +441,7 @@ impl Session {
             Transfer::Server(failure) => {
                 let cause = if matches!(failure, PumpFailure::Malformed(_)) { b'P' } else { b'S' };
                 transaction.terminate(cause, b'D');
+                transaction.count_tracked_failure();
                 server_traffic.server_aborts.increment();
                 server_traffic.response_errors.increment();
                 backend.backend.traffic.of(worker).server_aborts.increment();
@@ -443,6 +450,7 @@ impl Session {
             }
             Transfer::ServerTimeout => {
                 transaction.terminate(b's', b'D');
+                transaction.count_tracked_failure();
                 server_traffic.server_aborts.increment();
                 backend.backend.traffic.of(worker).server_aborts.increment();
             }
@@ -634,6 +642,7 @@ impl Session {
 
     /// Demands credentials.
     pub(super) async fn answer_unauthorized(&mut self, transaction: &mut Transaction, realm: &[u8]) -> Next {
+        transaction.count_tracked_error();
         let body = reply::unauthorized(transaction, realm);
         self.answer(transaction, &body).await
     }

@@ -10,7 +10,7 @@ use crate::stats::{
     row::{Row, Selection},
     text::{decode_url, escape_label},
     value::{Nature, Value},
-    view::{Condition, ListenerState, ProxyView, ServerView, Snapshot},
+    view::{Condition, ListenerState, ProxyView, ServerView, Snapshot, TableView},
 };
 
 /// Value of `Content-Type` for this format.
@@ -25,6 +25,7 @@ pub struct Filter {
     listeners: bool,
     backends: bool,
     servers: bool,
+    tables: bool,
     hide_maintenance: bool,
 }
 
@@ -41,6 +42,7 @@ impl Filter {
         listeners: true,
         backends: true,
         servers: true,
+        tables: true,
         hide_maintenance: false,
     };
 
@@ -50,6 +52,7 @@ impl Filter {
         listeners: false,
         backends: false,
         servers: false,
+        tables: false,
         hide_maintenance: false,
     };
 
@@ -78,7 +81,7 @@ impl Filter {
                         b"listener" => scopes.listeners = true,
                         b"backend" => scopes.backends = true,
                         b"server" => scopes.servers = true,
-                        b"sticktable" => {}
+                        b"sticktable" => scopes.tables = true,
                         _ => return Err(BadQuery),
                     }
                 }
@@ -108,6 +111,9 @@ pub fn prometheus(snapshot: &Snapshot, filter: Filter) -> String {
     }
     if filter.servers {
         object(&mut out, "haproxy_server_", Object::Server, &rows.servers);
+    }
+    if filter.tables {
+        tables(&mut out, snapshot);
     }
     out
 }
@@ -190,6 +196,21 @@ fn process(out: &mut String, snapshot: &Snapshot) {
         } else {
             sample(out, PREFIX, name, "", &field.value(&snapshot.process));
         }
+    }
+}
+
+fn tables(out: &mut String, snapshot: &Snapshot) {
+    const PREFIX: &str = "haproxy_sticktable_";
+    let mut metric = |name: &str, doc: &str, value: fn(&TableView) -> u32| {
+        header(out, PREFIX, name, doc, false);
+        for table in &snapshot.tables {
+            let labels = format!("name=\"{}\",type=\"{}\"", escape_label(&table.name), table.key);
+            sample(out, PREFIX, name, &labels, &Value::U32(value(table)));
+        }
+    };
+    if !snapshot.tables.is_empty() {
+        metric("size", "Entries that the stick table may have", |table| table.size);
+        metric("used", "Entries that the stick table has", |table| table.used);
     }
 }
 

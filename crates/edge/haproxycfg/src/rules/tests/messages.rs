@@ -49,7 +49,10 @@ fn errors_name_the_place_and_the_remedy() {
             "http-request redirect location / code 300",
             ["unsupported HTTP code '300'", "(must be one of 301, 302, 303, 307 or 308)", "expected 301"],
         ),
-        ("http-request track-sc0 src", ["'track-sc0' is not supported yet", "stick tables", "^^^^^^^^^"]),
+        (
+            "http-request track-sc5 src",
+            ["'http-request track-sc5' rule : 5 track-sc number exceeding 2", "track-sc0 to track-sc2", "^^^^^^^^^"],
+        ),
         ("http-request set-var(a) src", ["invalid variable name 'a'", "must be start by its scope", "^"]),
         (
             "http-request set-var src",
@@ -283,7 +286,8 @@ fn examples_are_right() {
     let directory = Directory::new("examples");
     let prelude = directory.fill(
         "userlist staff\nuser ann insecure-password x\nhttp-errors site\nerrorfile 503 DIR/good.http\n\
-         backend static\nmode http\nbackend app\nmode http\n",
+         backend static\nmode http\nbackend app\nmode http\n\
+         backend limits\nmode http\nstick-table type ip size 1k\n",
     );
     let mut wrong = Vec::new();
     for keyword in super::super::TABLES.iter().flat_map(|table| table.iter()) {
