@@ -366,8 +366,8 @@ mod tests {
         for data in DataType::ALL {
             for index in 0..layout.len(data) {
                 let field = layout.field(data, index).unwrap();
-                for word in field.word..field.word + field.kind.words() {
-                    assert!(!std::mem::replace(&mut used[word], true), "{data:?} {index}");
+                for word in &mut used[field.word..field.word + field.kind.words()] {
+                    assert!(!std::mem::replace(word, true), "{data:?} {index}");
                 }
             }
             assert_eq!(layout.field(data, layout.len(data)), None);

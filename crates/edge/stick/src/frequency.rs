@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_clock_may_wrap() {
-        let at = u64::from(u32::MAX) - (1 << 31) - 100;
+        let at = u64::from(u32::MAX) - (1 << 31) - 101;
         check(1_000, &[(at, 5), (at + 300, 5)], &[(at + 300, 10), (at + 999, 10), (at + 1_500, 5), (at + 5_000, 0)]);
     }
 

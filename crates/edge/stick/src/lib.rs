@@ -33,6 +33,9 @@ mod shard;
 mod table;
 mod updates;
 
+#[cfg(test)]
+mod tests;
+
 pub use data::{ARRAY_LEN_MAX, DataType, Kind, Layout, StoreError};
 pub use definition::{Definition, KEY_LEN_DEFAULT, KEY_LEN_MAX, SIZE_MAX, ServerKey};
 pub use entry::{Entry, Reading};

@@ -441,7 +441,9 @@ impl Session {
             Transfer::Server(failure) => {
                 let cause = if matches!(failure, PumpFailure::Malformed(_)) { b'P' } else { b'S' };
                 transaction.terminate(cause, b'D');
-                transaction.count_tracked_failure();
+                if cause == b'P' {
+                    transaction.count_tracked_failure();
+                }
                 server_traffic.server_aborts.increment();
                 server_traffic.response_errors.increment();
                 backend.backend.traffic.of(worker).server_aborts.increment();
@@ -450,7 +452,6 @@ impl Session {
             }
             Transfer::ServerTimeout => {
                 transaction.terminate(b's', b'D');
-                transaction.count_tracked_failure();
                 server_traffic.server_aborts.increment();
                 backend.backend.traffic.of(worker).server_aborts.increment();
             }
