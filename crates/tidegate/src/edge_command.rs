@@ -131,18 +131,19 @@ fn check(options: &EdgeOptions) -> ExitCode {
 }
 
 fn serve(mut line: CommandLine, personality: Personality) -> ExitCode {
+    // `-D` counts for more than `-db`, and these for more than the file.
+    let foreground = (line.foreground || line.debug) && !line.daemon;
     let (mut daemon, mut master, mut pidfile) = (line.daemon, line.master_worker, line.pidfile.take());
     // NOTE: `daemon`, `master-worker` and `pidfile` may stand in the file, so it is read once for them alone; not by the
     // processes that this one starts, to which they mean nothing.
     let config = if runtime::process::is_told() { None } else { read(&line.edge).0.config };
     if let Some(config) = config {
-        daemon |= config.global.daemon;
+        daemon |= config.global.daemon && !foreground;
         master |= config.global.master_worker;
         pidfile = pidfile.or_else(|| config.global.pidfile.as_ref().map(PathBuf::from));
     }
-    daemon &= !line.foreground && !line.debug;
     let master = (master || personality == Personality::Tidegate) && !line.single;
-    line.edge.foreground = line.foreground || line.debug;
+    line.edge.foreground = foreground;
     line.edge.console = !daemon && !line.edge.quiet;
     let control = match line.control.iter().map(|text| control_listener(text)).collect::<Result<Vec<_>, _>>() {
         Ok(control) => control,
@@ -237,8 +238,8 @@ fn parse(words: &[String]) -> Result<CommandLine, String> {
             "-v" => line.version = 1,
             "-vv" => line.version = 2,
             "-W" => line.master_worker = true,
-            // systemd is told whenever it asks to be.
-            "-Ws" => line.master_worker = true,
+            // systemd is told whenever it asks to be, and wants its process in the foreground whatever the file says.
+            "-Ws" => (line.master_worker, line.foreground) = (true, true),
             "-D" => line.daemon = true,
             "-db" => {
                 line.foreground = true;

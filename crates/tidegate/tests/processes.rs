@@ -201,6 +201,21 @@ fn sigterm_ends_at_once() {
     }
 }
 
+/// systemd waits for the process that it started; Debian's haproxy.cfg has `daemon`.
+#[test]
+fn ws_stays_in_the_foreground_whatever_the_file_says() {
+    let origin = Origin::named("hello");
+    let front = free_address();
+    let config = format!("global\n daemon\n{}", config(front, origin.address).replace("global\n", ""));
+    for program in ["edge", "haproxy"] {
+        let mut edge = Edge::start_as(env!("CARGO_BIN_EXE_tidegate"), &[program, "-Ws"], &config);
+        assert_eq!(Wire::connect(front).get("/").text(), "hello");
+        assert!(!edge.has_ended() && !edge.workers().is_empty(), "{}", edge.output());
+        edge.signal(Signal::TERM);
+        assert_eq!(edge.wait_end(), 0);
+    }
+}
+
 /// Opens a connection that was upgraded; the server sends back what it gets.
 #[track_caller]
 fn websocket(front: SocketAddr) -> Wire {
