@@ -300,10 +300,15 @@ fn print_version(long: bool) {
         edge::live::WORKERS_MAX,
         std::thread::available_parallelism().map_or(1, usize::from)
     );
+    let codings = http::Coding::ALL.map(|coding| format!("{}(\"{}\")", coding.name(), coding.token()));
+    println!("Compression algorithms supported : {}", codings.join(", "));
     println!("Available polling systems : epoll (through tokio)");
     println!("Available multiplexer protocols : h1 (HTTP), none (TCP)");
     println!("Available services : prometheus-exporter");
-    println!("Available filters : none yet");
+    println!("Available filters :");
+    for filter in ["[BWLIM] bwlim-in", "[BWLIM] bwlim-out", "[COMP] compression", "[TRACE] trace"] {
+        println!("\t{filter}");
+    }
 }
 
 fn print_usage(program: &str) {

@@ -69,6 +69,7 @@ impl Assembly<'_> {
         let log_targets = LogTargets::new(&config.global.logs, None, self.identity, self.outputs);
         self.process.maxconn.store(collect::hard_maxconn(&config), Relaxed);
         self.process.connection_rate_limit.store(config.global.maxconnrate, Relaxed);
+        self.process.compression.rate_max.store(config.global.tune.compression_rate_max, Relaxed);
         self.process.session_rate_limit.store(config.global.maxsessrate, Relaxed);
         variables::set_global(&config, self.process);
         let tables = Tables::new(&config, self.previous.map(|previous| &*previous.tables), self.seed);

@@ -61,8 +61,23 @@ pub struct Traffic {
     pub response_time: SlidingAverage,
     /// `ttime`: milliseconds of the whole session.
     pub total_time: SlidingAverage,
+    /// What compression did, where there is any.
+    pub compression: OnceLock<Box<CompressionTraffic>>,
     /// Microseconds of whole requests, for quantiles.
     pub latency: OnceLock<Box<Histogram>>,
+}
+
+/// What compression did for a frontend or backend.
+#[derive(Debug, Default)]
+pub struct CompressionTraffic {
+    /// `comp_in`: bytes given to it.
+    pub taken: Counter,
+    /// `comp_out`: bytes that it made of them.
+    pub made: Counter,
+    /// `comp_byp`: bytes passed on as they were, for want of time.
+    pub bypassed: Counter,
+    /// `comp_rsp`: responses.
+    pub responses: Counter,
 }
 
 impl Traffic {
@@ -91,6 +106,10 @@ pub struct ProcessTraffic {
     pub bytes_out: Counter,
     /// `TotalSplicedBytesOut`.
     pub bytes_spliced: Counter,
+    /// `CompressBpsIn`.
+    pub compression_in: Counter,
+    /// `CompressBpsOut`.
+    pub compression_out: Counter,
     /// Connections accepted by this worker that are open now; only this worker writes it.
     pub open: Counter,
     /// Nanoseconds that the worker was busy, from the runtime.

@@ -26,6 +26,7 @@ use crate::{
     logs::{LogTargets, Outputs},
     rates::RateWindow,
     servers::Servers,
+    session::filter::CompressionLimits,
     stats::sampler::{ProcessRates, Sampler},
     stick::Tables,
 };
@@ -76,6 +77,8 @@ pub struct Process {
     pub connection_rate_limit: AtomicU32,
     /// `SessRateLimit`: `set rate-limit sessions global` changes it; 0 is none.
     pub session_rate_limit: AtomicU32,
+    /// What compression may take and takes.
+    pub compression: CompressionLimits,
     /// Set once a stop has begun.
     pub stopping: AtomicBool,
     /// Reloads so far.
@@ -140,6 +143,7 @@ impl Process {
             maxconn: AtomicU32::new(0),
             connection_rate_limit: AtomicU32::new(0),
             session_rate_limit: AtomicU32::new(0),
+            compression: CompressionLimits::default(),
             stopping: AtomicBool::new(false),
             reloads: AtomicU64::new(0),
             captures: AtomicU64::new(0),

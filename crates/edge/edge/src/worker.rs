@@ -55,6 +55,8 @@ pub struct Worker {
     pub warm: Cell<usize>,
     clock: Rc<Clock>,
     scratch: RefCell<Vec<u8>>,
+    /// What compressed bodies of this worker share.
+    pub compression: RefCell<Option<Box<compress::Workspace>>>,
     /// What is recorded.
     pub ring: Option<Rc<Ring>>,
     instance: RefCell<Arc<Instance>>,
@@ -80,6 +82,7 @@ impl Worker {
             warm: Cell::new(0),
             clock: Rc::new(Clock::new()),
             scratch: RefCell::default(),
+            compression: RefCell::default(),
             registry: Rc::new(Registry::new(ring.clone())),
             ring,
             instance: RefCell::new(instance),

@@ -36,7 +36,7 @@ pub const FEATURES: &[(&str, bool)] = &[
     ("PRCTL", true),
     ("PROMEX", true),
     ("QUIC", false),
-    ("SLZ", false),
+    ("SLZ", true),
     ("SYSTEMD", true),
     ("TFO", true),
     ("THREAD", true),

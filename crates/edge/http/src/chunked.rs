@@ -132,6 +132,23 @@ impl ChunkedDecoder {
         if self.state == State::Data { self.remaining } else { 0 }
     }
 
+    /// How many bytes of trailers it has passed, without the line end after the last one.
+    #[must_use]
+    pub fn trailer_len(&self) -> usize {
+        // The empty line begins like a trailer.
+        self.trailer_bytes - usize::from(matches!(self.state, State::EndLf | State::Done))
+    }
+
+    /// How many bytes of the empty line that ends the body it has passed.
+    #[must_use]
+    pub fn empty_line_len(&self) -> usize {
+        match self.state {
+            State::EndLf => 1,
+            State::Done => 2,
+            _ => 0,
+        }
+    }
+
     /// Passes over up to `len` bytes of data that went by unseen; how many that were. At most
     /// [`ChunkedDecoder::data_ahead`].
     pub fn account(&mut self, len: u64) -> u64 {

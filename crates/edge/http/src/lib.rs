@@ -5,6 +5,7 @@ mod basic_auth;
 mod body;
 mod bytes;
 mod chunked;
+mod compression;
 mod connection;
 mod cookies;
 mod date;
@@ -29,6 +30,7 @@ pub use body::{BodyTracker, Tracked};
 pub use chunked::{
     ChunkPart, ChunkProgress, ChunkedDecoder, write_chunk, write_chunk_end, write_chunk_start, write_last_chunk,
 };
+pub use compression::{Coding, Uncompressed, accepted_coding, mark_compressed, may_compress};
 pub use connection::{
     ConnectionOptions, expect_continue, keep_alive, remove_connection_options, remove_hop_by_hop, upgrade_protocols,
     wants_upgrade,

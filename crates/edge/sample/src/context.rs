@@ -504,6 +504,11 @@ pub trait Context {
         self.response().map(|response| response.status)
     }
 
+    /// How the response is compressed, if it is: a word of `compression algo`.
+    fn compression(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The method, kept until the end.
     fn method(&self) -> Option<Bytes<'_>> {
         self.request().map(|request| Bytes::Borrowed(request.method))

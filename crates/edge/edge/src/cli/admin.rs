@@ -332,8 +332,9 @@ pub(super) fn set_rate_limit(_: &mut Session, context: &Context<'_>, line: &Line
     let change: fn(u32) -> ProcessChange = match (line.word(2), line.word(3)) {
         ("connections", "global") => ProcessChange::ConnectionRate,
         ("sessions", "global") => ProcessChange::SessionRate,
-        ("ssl-sessions" | "http-compression", "global") => {
-            return Reply::error(format!("'set rate-limit {} global' is not supported yet.", line.word(2)));
+        ("http-compression", "global") => ProcessChange::CompressionRate,
+        ("ssl-sessions", "global") => {
+            return Reply::error("'set rate-limit ssl-sessions global' is not supported yet.");
         }
         _ => return Reply::error(RATE_USAGE),
     };

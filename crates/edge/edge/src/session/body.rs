@@ -9,10 +9,13 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use http::{BodyLength, BodyTracker, ChunkedDecoder, Limits, ParseError};
+use http::{BodyLength, BodyTracker, Limits, ParseError};
 
-use super::wire::Wire;
+use super::{filter::Stages, wire::Wire};
 use crate::net::splice::{Side, Splice, Spliced};
+
+/// Bytes that stages gather before they are sent in any case.
+const GATHERED_MAX: usize = 16 * 1024;
 
 /// A body on its way.
 #[derive(Debug)]
@@ -20,8 +23,8 @@ pub struct BodyPump {
     tracker: BodyTracker,
     /// Bytes at the front of the sender's buffer that belong to the message.
     approved: usize,
-    /// Takes the chunks apart for a receiver that does not know them (HTTP/1.0).
-    decoder: Option<Box<ChunkedDecoder>>,
+    /// What it goes through on its way, if it does not go as it came.
+    stages: Option<Box<Stages>>,
     /// Bytes of the body received so far.
     pub received: u64,
     /// Bytes of data received so far, as they are counted: without the framing of chunks, whose end counts as one.
@@ -51,11 +54,12 @@ impl BodyPump {
     /// A body of this length. With `decode`, chunks are taken apart.
     #[must_use]
     pub fn new(length: BodyLength, limits: &Limits, decode: bool) -> Self {
-        let decoder = (decode && length == BodyLength::Chunked).then(|| Box::new(ChunkedDecoder::new(limits)));
+        // Chunks are taken apart for a receiver that does not know them (HTTP/1.0).
+        let stages = (decode && length == BodyLength::Chunked).then(|| Box::new(Stages::decoding(limits)));
         Self {
             tracker: BodyTracker::new(length, limits),
             approved: 0,
-            decoder,
+            stages,
             received: 0,
             counted: 0,
             is_chunked: length == BodyLength::Chunked,
@@ -70,6 +74,17 @@ impl BodyPump {
     pub fn splice_from(&mut self, least: u64, pipe_size: usize) {
         self.splice_min = least;
         self.pipe_size = pipe_size;
+    }
+
+    /// Sends the body through `stages`.
+    pub fn stage(&mut self, stages: Box<Stages>) {
+        self.stages = Some(stages);
+    }
+
+    /// Whether it waits for a limit of bandwidth rather than for either side.
+    #[must_use]
+    pub fn is_paced(&self) -> bool {
+        self.stages.as_ref().is_some_and(|stages| stages.is_waiting())
     }
 
     /// Whether the whole message has been received.
@@ -108,7 +123,7 @@ impl BodyPump {
     /// Moves approved bytes behind what `to` has to send, if they are few enough that copying them beats a second
     /// system call.
     pub fn append_small(&mut self, from: &mut Wire, to: &mut Wire, most: usize) {
-        if self.decoder.is_none() && self.approved > 0 && self.approved <= most {
+        if self.stages.is_none() && self.approved > 0 && self.approved <= most {
             to.output.extend_from_slice(from.received.bytes().get(..self.approved).unwrap_or_default());
             from.received.consume(self.approved);
             self.approved = 0;
@@ -123,6 +138,9 @@ impl BodyPump {
 
     /// Moves what can be moved; ready once the whole message has been sent.
     pub fn poll(&mut self, from: &mut Wire, to: &mut Wire, context: &mut Context<'_>) -> Poll<Result<(), PumpFailure>> {
+        if self.stages.is_some() {
+            return self.poll_staged(from, to, context);
+        }
         loop {
             self.approve(from).map_err(PumpFailure::Malformed)?;
             if self.approved > 0 || !to.is_flushed() {
@@ -147,6 +165,50 @@ impl BodyPump {
         }
     }
 
+    /// Like [`BodyPump::poll`], through stages. What is ready goes out as soon as nothing more can be taken in, so nothing
+    /// waits for what the sender may say later.
+    fn poll_staged(
+        &mut self,
+        from: &mut Wire,
+        to: &mut Wire,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), PumpFailure>> {
+        loop {
+            self.approve(from).map_err(PumpFailure::Malformed)?;
+            let Some(stages) = &mut self.stages else { return Poll::Ready(Ok(())) };
+            let mut receives = false;
+            if self.approved > 0 {
+                let allowed = stages.allowance(self.approved);
+                let bytes = from.received.bytes().get(..allowed).unwrap_or_default();
+                stages.push(bytes, &mut to.output).map_err(PumpFailure::Malformed)?;
+                from.received.consume(allowed);
+                self.approved -= allowed;
+            }
+            if self.approved == 0 && self.tracker.has_ended() {
+                stages.finish(&mut to.output);
+            } else if self.approved == 0 && to.unsent().len() < GATHERED_MAX {
+                match from.poll_receive(context) {
+                    Poll::Ready(Ok(0)) if self.tracker.close() => continue,
+                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(PumpFailure::CutOff)),
+                    Poll::Ready(Ok(_)) => continue,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpFailure::Receive(error))),
+                    Poll::Pending => receives = true,
+                }
+            }
+            stages.flush(&mut to.output);
+            ready!(to.poll_flush(context)).map_err(PumpFailure::Send)?;
+            if self.approved == 0 && self.tracker.has_ended() {
+                return Poll::Ready(Ok(()));
+            }
+            if receives {
+                return Poll::Pending;
+            }
+            if self.approved > 0 {
+                ready!(stages.poll_pace(self.approved, context));
+            }
+        }
+    }
+
     /// Sends once what may go; pending only when the receiver's socket takes nothing now.
     fn poll_forward(
         &mut self,
@@ -154,14 +216,6 @@ impl BodyPump {
         to: &mut Wire,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), PumpFailure>> {
-        if let Some(decoder) = &mut self.decoder
-            && self.approved > 0
-        {
-            let bytes = from.received.bytes().get(..self.approved).unwrap_or_default();
-            decoder.decode_into(bytes, &mut to.output).map_err(PumpFailure::Malformed)?;
-            from.received.consume(self.approved);
-            self.approved = 0;
-        }
         let bytes = from.received.bytes().get(..self.approved).unwrap_or_default();
         let count = ready!(to.poll_send(bytes, context)).map_err(PumpFailure::Send)?;
         from.received.consume(count);
@@ -170,7 +224,7 @@ impl BodyPump {
     }
 
     fn may_splice(&mut self) -> bool {
-        if self.decoder.is_some() || self.splice_min == 0 {
+        if self.splice_min == 0 {
             return false;
         }
         if self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty()) {

@@ -370,6 +370,11 @@ impl Context for Transaction {
         }
     }
 
+    fn compression(&self) -> Option<&'static str> {
+        let filters = self.filters.get().filter(|filters| filters.compresses.get())?;
+        filters.coding.get().map(http::Coding::name)
+    }
+
     fn method(&self) -> Option<Bytes<'_>> {
         self.request_line.get(..self.method_len).filter(|method| !method.is_empty()).map(Bytes::Borrowed)
     }

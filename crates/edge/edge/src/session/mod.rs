@@ -7,6 +7,7 @@ pub mod body;
 mod cacheable;
 mod context;
 mod cookie;
+pub mod filter;
 mod heads;
 mod http;
 mod logging;

@@ -282,6 +282,7 @@ fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) -> R
                 TimeoutKind::Tunnel => transaction.tunnel_timeout.set(value),
             }
         }
+        HttpAction::SetBandwidthLimit(limit) => transaction.set_bandwidth_limit(limit, phase.options()),
         HttpAction::DisableL7Retry => transaction.l7_retry_disabled.set(true),
         HttpAction::ChangePatterns(change) => change_patterns(transaction, change),
         HttpAction::SetPriority { class, expr } => set_priority(transaction, *class, expr, phase.options()),

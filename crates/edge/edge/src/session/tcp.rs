@@ -107,6 +107,7 @@ fn change(transaction: &Transaction, action: &TcpAction, options: Options) {
         }
         TcpAction::SetLogLevel(level) => transaction.log_level.set(Some(*level)),
         TcpAction::SetPriority { class, expr } => set_priority(transaction, *class, expr, options),
+        TcpAction::SetBandwidthLimit(limit) => transaction.set_bandwidth_limit(limit, options),
         TcpAction::Accept
         | TcpAction::Reject
         | TcpAction::Close

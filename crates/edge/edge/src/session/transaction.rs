@@ -12,7 +12,7 @@ use http::{RequestHead, ResponseHead};
 use sample::StreamVariables;
 use telemetry::Counter;
 
-use super::{heads::Heads, persistence::Persistence};
+use super::{filter::StreamFilters, heads::Heads, persistence::Persistence};
 use crate::{
     counters::Traffic,
     live::{Instance, LiveProxy, LiveServer},
@@ -282,6 +282,8 @@ pub struct Transaction {
     pub l7_retry_disabled: Cell<bool>,
     /// Made at its first use.
     pub unique_id: OnceCell<Vec<u8>>,
+    /// What filters keep of it, if any does.
+    pub filters: OnceCell<Box<StreamFilters>>,
     /// Where the rule stands that ended it.
     pub last_rule: RefCell<Option<haproxycfg::model::Location>>,
     /// What it tracks in stick tables and is to be remembered there.
@@ -362,6 +364,7 @@ impl Transaction {
             soft_rewrites: false,
             l7_retry_disabled: Cell::new(false),
             unique_id: OnceCell::new(),
+            filters: OnceCell::new(),
             last_rule: RefCell::new(None),
             stick: RefCell::new(None),
             clock: worker.clock(),
@@ -427,6 +430,7 @@ impl Transaction {
             soft_rewrites,
             l7_retry_disabled,
             unique_id,
+            filters,
             last_rule,
             stick,
             clock: _,
@@ -474,6 +478,7 @@ impl Transaction {
         priority.set((0, 0));
         l7_retry_disabled.set(false);
         unique_id.take();
+        filters.take();
         *last_rule.get_mut() = None;
         (*soft_rewrites, *logged, *log_counter) = (false, false, 0);
         random.set(random_seed);

@@ -4,7 +4,7 @@
 //! next time.
 
 use crate::{
-    counters::{ProcessTraffic, Traffic},
+    counters::{CompressionTraffic, ProcessTraffic, Traffic},
     live::{Instance, Side},
 };
 
@@ -28,7 +28,16 @@ pub fn clear(instance: &Instance, all: bool) {
     }
     for part in instance.process.traffic.iter() {
         // Named one by one, so that a new counter does not go unnoticed.
-        let ProcessTraffic { connections: _, requests: _, bytes_out: _, bytes_spliced: _, open: _, busy: _ } = part;
+        let ProcessTraffic {
+            connections: _,
+            requests: _,
+            bytes_out: _,
+            bytes_spliced: _,
+            compression_in: _,
+            compression_out: _,
+            open: _,
+            busy: _,
+        } = part;
     }
 }
 
@@ -71,6 +80,7 @@ fn clear_traffic(traffic: &Traffic, all: bool) {
         connect_time,
         response_time,
         total_time,
+        compression,
         latency: _,
     } = traffic;
     let times = [queue_time, connect_time, response_time, total_time];
@@ -103,6 +113,10 @@ fn clear_traffic(traffic: &Traffic, all: bool) {
         reuses,
         intercepted,
     ];
+    if let Some(compression) = compression.get() {
+        let CompressionTraffic { taken, made, bypassed, responses } = &**compression;
+        [taken, made, bypassed, responses].into_iter().for_each(telemetry::Counter::reset);
+    }
     for counter in counters.into_iter().chain(responses) {
         counter.reset();
     }

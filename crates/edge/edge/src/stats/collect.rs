@@ -85,6 +85,17 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
         request_rate: RateView::of(&process.rates.requests, requests_total, now_ms),
         bytes_out,
         bytes_spliced: traffic.sum(|part| part.bytes_spliced.value()),
+        compression_in: RateView::of(
+            &process.rates.compression_in,
+            traffic.sum(|part| part.compression_in.value()),
+            now_ms,
+        ),
+        compression_out: RateView::of(
+            &process.rates.compression_out,
+            traffic.sum(|part| part.compression_out.value()),
+            now_ms,
+        ),
+        compression_rate_limit: process.compression.rate_max.load(Relaxed),
         bytes_out_rate: RateView::of(&process.rates.bytes_out, bytes_out, now_ms),
         idle_percent: shared.sampler.idle_percent(),
         memory_bytes: memory_bytes(),

@@ -116,6 +116,8 @@ pub enum ProcessChange {
     MaxConn(u32),
     /// Connections a second; 0 is no limit.
     ConnectionRate(u32),
+    /// `set rate-limit http-compression global`: kilobytes a second.
+    CompressionRate(u32),
     /// Sessions a second; 0 is no limit.
     SessionRate(u32),
 }

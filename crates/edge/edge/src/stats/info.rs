@@ -107,9 +107,9 @@ fields! {
     "SslBackendMaxKeyRate" MAX gauge "max_backend_ssl_key_rate": "Most TLS keys made for servers in a second" => ZERO;
     "SslCacheLookups" COUNTER counter "ssl_cache_lookups_total": "TLS sessions looked for" => ZERO;
     "SslCacheMisses" COUNTER counter "ssl_cache_misses_total": "TLS sessions looked for and not found" => ZERO;
-    "CompressBpsIn" RATE counter "http_comp_bytes_in_total": "Bytes given to compression in the last second" => ZERO;
-    "CompressBpsOut" RATE counter "http_comp_bytes_out_total": "Bytes that compression made in the last second" => ZERO;
-    "CompressBpsRateLim" LIMIT gauge "limit_http_comp": "Bytes that compression may make in a second" => ZERO;
+    "CompressBpsIn" RATE counter "http_comp_bytes_in_total": "Bytes given to compression in the last second" => |process, float| rate(process.compression_in, float);
+    "CompressBpsOut" RATE counter "http_comp_bytes_out_total": "Bytes that compression made in the last second" => |process, float| rate(process.compression_out, float);
+    "CompressBpsRateLim" LIMIT gauge "limit_http_comp": "Bytes that compression may make in a second" => |process, _| Value::u32_from(process.compression_rate_limit);
     "ZlibMemUsage" GAUGE gauge "current_zlib_memory": "Bytes of memory used by compression" => |_, _| Value::Empty;
     "MaxZlibMemUsage" LIMIT gauge "max_zlib_memory": "Bytes of memory that compression may use" => |_, _| Value::Empty;
     "Tasks" GAUGE gauge "current_tasks": "Tasks of the runtime" => |process, _| Value::U32(process.tasks);

@@ -185,6 +185,10 @@ impl Control for LiveControl<'_> {
                 self.shared.process.room.notify_waiters();
                 Ok(())
             }
+            ProcessChange::CompressionRate(kilobytes) => {
+                self.shared.process.compression.rate_max.store(u64::from(kilobytes) * 1_024, Relaxed);
+                Ok(())
+            }
             ProcessChange::ConnectionRate(limit) => {
                 self.shared.process.connection_rate_limit.store(limit, Relaxed);
                 Ok(())

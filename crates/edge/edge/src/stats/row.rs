@@ -118,10 +118,10 @@ impl Row {
             (Column::Connects, totals.connects),
             (Column::Reuses, totals.reuses),
             (Column::InternalErrors, totals.internal_errors),
-            (Column::CompressionIn, 0),
-            (Column::CompressionOut, 0),
-            (Column::CompressionBypassed, 0),
-            (Column::CompressedResponses, 0),
+            (Column::CompressionIn, totals.compression_in),
+            (Column::CompressionOut, totals.compression_out),
+            (Column::CompressionBypassed, totals.compression_bypassed),
+            (Column::CompressedResponses, totals.compressed_responses),
         ];
         let with_http = [
             (Column::Responses1xx, one),

@@ -33,6 +33,10 @@ pub struct ProcessRates {
     pub requests: RateWindow,
     /// Bytes to clients.
     pub bytes_out: RateWindow,
+    /// Bytes given to compression.
+    pub compression_in: RateWindow,
+    /// Bytes that it made of them.
+    pub compression_out: RateWindow,
 }
 
 /// Remembers what happened. One task calls [`Sampler::tick`] once a second, others read.
@@ -121,6 +125,8 @@ impl Sampler {
         let bytes_out = traffic.sum(|part| part.bytes_out.value());
         process.rates.bytes_out.rate(bytes_out, now_ms);
         process.rates.sessions.rate(sessions, now_ms);
+        process.rates.compression_in.rate(traffic.sum(|part| part.compression_in.value()), now_ms);
+        process.rates.compression_out.rate(traffic.sum(|part| part.compression_out.value()), now_ms);
 
         self.note_idle(traffic.sum(|part| part.busy.value()), process.workers, now_ms);
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);

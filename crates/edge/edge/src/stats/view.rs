@@ -117,6 +117,12 @@ pub struct ProcessView {
     pub bytes_spliced: u64,
     /// Bytes to clients a second.
     pub bytes_out_rate: RateView,
+    /// Bytes given to compression in a second.
+    pub compression_in: RateView,
+    /// Bytes that it made of them.
+    pub compression_out: RateView,
+    /// Bytes that may be given to it in a second; 0 is no limit.
+    pub compression_rate_limit: u64,
     /// Percent of the last second that workers waited; `None` while not known.
     pub idle_percent: Option<u32>,
     /// Bytes of memory in use, of the whole process.
@@ -203,6 +209,10 @@ pub struct Totals {
     pub connects: u64,
     pub reuses: u64,
     pub intercepted: u64,
+    pub compression_in: u64,
+    pub compression_out: u64,
+    pub compression_bypassed: u64,
+    pub compressed_responses: u64,
 }
 
 impl Totals {
@@ -218,6 +228,12 @@ impl Totals {
 
     fn add(&mut self, part: &Traffic) {
         self.connections += part.connections.value();
+        if let Some(compression) = part.compression.get() {
+            self.compression_in += compression.taken.value();
+            self.compression_out += compression.made.value();
+            self.compression_bypassed += compression.bypassed.value();
+            self.compressed_responses += compression.responses.value();
+        }
         self.sessions += part.sessions.value();
         self.balanced += part.balanced.value();
         self.bytes_in += part.bytes_in.value();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sample::{Expression as Expr, LogFormat};
 
-use super::{AddressPart, Redirect, Reply, SetVariable, StickAction};
+use super::{AddressPart, BandwidthLimit, Redirect, Reply, SetVariable, StickAction};
 
 /// Actions of `http-request`, `http-response` and `http-after-response`. The parser refuses those that do not belong.
 #[derive(Clone, Debug)]
@@ -113,6 +113,8 @@ pub enum HttpAction {
     },
     /// `normalize-uri`.
     NormalizeUri(NormalizeUri),
+    /// `set-bandwidth-limit`.
+    SetBandwidthLimit(Box<BandwidthLimit>),
     /// `use-service prometheus-exporter`.
     PrometheusExporter,
     /// `set-map`, `del-map`, `add-acl`, `del-acl`.

@@ -9,6 +9,7 @@ mod bind;
 mod capture;
 mod check;
 mod cookie;
+mod filter;
 mod global;
 mod http_action;
 mod logs;
@@ -36,6 +37,7 @@ pub use self::{
     capture::{Capture, CaptureCookie},
     check::{CheckConfig, CheckExpect, CheckExpectation, CheckStep, StringMatch},
     cookie::{Cookie, CookieMode},
+    filter::{Amount, Bandwidth, BandwidthLimit, Compression, Filter, Trace},
     global::{Global, Identity},
     http_action::{HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, TimeoutKind, TimeoutValue},
     logs::{LogDestination, LogLineFormat, LogTarget},

@@ -6,9 +6,9 @@ use balance::RetryOn;
 use sample::{Condition, LogFormat};
 
 use super::{
-    Balance, Bind, Capture, CaptureCookie, CheckConfig, Cookie, ErrorReply, HttpAction, Location, LogTarget, Options,
-    PersistRule, ProxyIndex, Redirect, Rule, Server, SourceAddress, Stats, StickRule, TableIndex, TcpAction, Timeouts,
-    UseBackend, UseServer,
+    Balance, Bind, Capture, CaptureCookie, CheckConfig, Compression, Cookie, ErrorReply, Filter, HttpAction, Location,
+    LogTarget, Options, PersistRule, ProxyIndex, Redirect, Rule, Server, SourceAddress, Stats, StickRule, TableIndex,
+    TcpAction, Timeouts, UseBackend, UseServer,
 };
 
 /// What a proxy is, which says which of its fields have a meaning.
@@ -174,6 +174,10 @@ pub struct Proxy {
     pub client_keepalive: TcpKeepalive,
     /// `srvtcpka-cnt`, `-idle`, `-intvl`.
     pub server_keepalive: TcpKeepalive,
+    /// `compression`.
+    pub compression: Option<Compression>,
+    /// `filter` lines, with the one that `compression` implies.
+    pub filters: Vec<Filter>,
     /// Whether `option httpclose`, `http-server-close` or keep-alive rules connections.
     pub connection_mode: ConnectionMode,
 }

@@ -2,7 +2,7 @@
 
 use sample::Expression as Expr;
 
-use super::{AddressPart, SetVariable, StickAction};
+use super::{AddressPart, BandwidthLimit, SetVariable, StickAction};
 
 /// Actions of `tcp-request` and `tcp-response`.
 #[derive(Clone, Debug)]
@@ -45,6 +45,8 @@ pub enum TcpAction {
         /// Value.
         expr: Expr,
     },
+    /// `set-bandwidth-limit`.
+    SetBandwidthLimit(Box<BandwidthLimit>),
     /// `switch-mode http`.
     SwitchModeHttp,
     /// `track-sc*`, `sc-inc-gpc*`, `sc-set-gpt*`.

@@ -27,6 +27,12 @@ pub struct Tune {
     pub sndbuf_server: usize,
     /// `tune.vars.*-max-size`: bytes; 0 is no limit. Order: global, proc, sess, txn, reqres.
     pub vars_max_size: [usize; 5],
+    /// `maxcomprate`: bytes a second; 0 is no limit.
+    pub compression_rate_max: u64,
+    /// `maxcompcpuusage`: percent.
+    pub compression_cpu_max: u32,
+    /// `maxzlibmem`: bytes; 0 is no limit.
+    pub compression_memory_max: u64,
     /// Tidegate's: `tune.ring.size`, bytes of the transaction ring of each worker; 0 turns it off.
     pub ring_size: usize,
     /// Tidegate's: `tune.splice.min`, body bytes from which splice is used; 0 turns it off.
@@ -48,6 +54,9 @@ impl Default for Tune {
             sndbuf_client: 0,
             sndbuf_server: 0,
             vars_max_size: [0; 5],
+            compression_rate_max: 0,
+            compression_cpu_max: 100,
+            compression_memory_max: 0,
             ring_size: 256 * 1024,
             splice_min: 65_536,
         }

@@ -149,6 +149,15 @@ macro_rules! messages {
             action!(
                 $group,
                 $line,
+                "set-bandwidth-limit",
+                "<name> [limit { <expr> | <size> }] [period { <expr> | <time> }]",
+                "Turns a bandwidth limitation filter on; HAProxy 2.7's.",
+                "set-bandwidth-limit downloads if { path_beg /files/ }"
+            )
+            .http(super::filters::http_limit),
+            action!(
+                $group,
+                $line,
                 "set-log-level",
                 "{ <level> | silent }",
                 "The level of this transaction's line in the log.",

@@ -13,6 +13,7 @@ mod common;
 mod cookie;
 mod error_file;
 mod errors;
+mod filters;
 mod formats;
 mod http;
 mod http_actions;
@@ -83,6 +84,7 @@ pub(crate) const TABLES: &[&[Keyword]] = &{
         checks::KEYWORDS,
         cookie::KEYWORDS,
         errors::KEYWORDS,
+        filters::KEYWORDS,
         formats::KEYWORDS,
         http_table::LINES,
         logs::KEYWORDS,
@@ -149,6 +151,8 @@ pub struct Pending {
     /// The section that the reply of the rule which is being read takes its page from.
     waiting_reply: Option<(Line, usize)>,
     replies: Vec<WaitingReply>,
+    /// Names of filters that `set-bandwidth-limit` rules use.
+    bandwidth_limits: Vec<(Line, usize)>,
     /// Slots that `capture ... id` rules fill.
     capture_ids: Vec<(Line, usize, Ruleset, usize)>,
     errors: Vec<errors::Entry>,
@@ -184,6 +188,10 @@ pub(crate) fn inherit(draft: &mut ProxyDraft, defaults: &ProxyDraft) {
         || !proxy.http_after_response.is_empty();
     let has_captures = !proxy.request_captures.is_empty() || !proxy.response_captures.is_empty();
     let line = defaults.line.clone().filter(|_| has_rules || has_captures);
+    draft.proxy.filters.clear();
+    if let Some(compression) = &mut draft.proxy.compression {
+        compression.offload = false;
+    }
     let rules = &mut draft.rules;
     rules.inherited =
         line.map(|line| Inherited { line, has_rules, has_connection_rules, has_response_rules, has_captures });
@@ -214,6 +222,7 @@ pub(crate) fn finish(scope: &mut Scope<'_>) {
     cookie::finish(scope);
     stats::finish(scope);
     finish_captures(scope);
+    filters::finish(scope);
     mode::finish(scope);
 }
 

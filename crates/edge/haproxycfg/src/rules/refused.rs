@@ -83,14 +83,6 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     removed!("rspideny", "http-response deny"),
     removed!("rspadd", "http-response add-header"),
     not_yet!(
-        "compression",
-        "{ algo <algorithm>... | type <mime>... | offload }",
-        ALL,
-        "Compresses responses.",
-        "compression algo gzip",
-        "responses are passed on as they are"
-    ),
-    not_yet!(
         "email-alert",
         "{ from | level | mailers | myhostname | to } <value>",
         ALL,
@@ -105,14 +97,6 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         "Checks servers with a program.",
         "external-check command /bin/true",
         "checks are by connection or 'option httpchk' for now"
-    ),
-    not_yet!(
-        "filter",
-        "<name> [arguments...]",
-        FRONTEND_BACKEND,
-        "Puts a filter into the stream.",
-        "filter trace name before",
-        "there are no filters"
     ),
     not_yet!(
         "persist",

@@ -161,6 +161,15 @@ macro_rules! contents {
                 "set-log-level silent"
             )
             .tcp(parse::set_log_level),
+            action!(
+                $group,
+                $line,
+                "set-bandwidth-limit",
+                "<name> [limit { <expr> | <size> }] [period { <expr> | <time> }]",
+                "Turns a bandwidth limitation filter on; HAProxy 2.7's.",
+                "set-bandwidth-limit uploads"
+            )
+            .tcp(super::filters::tcp_limit),
             action!($group, $line, "set-nice", "<nice>", "The priority of the task.", "set-nice -100")
                 .harmless("tasks have no priorities here"),
             action!(

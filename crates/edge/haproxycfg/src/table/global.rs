@@ -5,7 +5,7 @@ use crate::keywords::{global, tune};
 
 const TLS: &str = "TLS is not there yet";
 const LUA: &str = "there is no Lua here, so nothing depends on it";
-const COMPRESSION: &str = "compression is not there yet";
+const ZLIB: &str = "compression does not use zlib";
 const POLLER: &str = "the runtime polls with epoll and needs no choice";
 const HTTP2: &str = "HTTP/2 is not there yet";
 const QUIC: &str = "QUIC is not there yet";
@@ -274,12 +274,6 @@ pub const KEYWORDS: &[Keyword] = &[
     tune("max-spread-checks", "<time>")
         .doc("Longest time between the first and the last check at start.", "max-spread-checks 10s")
         .line(global::time),
-    tune("maxcomprate", "<number>")
-        .doc("Compressed output, kilobytes a second.", "maxcomprate 1000")
-        .harmless(COMPRESSION),
-    tune("maxcompcpuusage", "<number>")
-        .doc("Use of the CPU above which compression stops, percent.", "maxcompcpuusage 80")
-        .harmless(COMPRESSION),
     tune("maxconn", "<number>").doc("Connections of the whole process.", "maxconn 20000").line(global::number),
     tune("maxconnrate", "<number>")
         .doc("New connections a second of the whole process.", "maxconnrate 1000")
@@ -292,7 +286,6 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(global::number),
     tune("maxsslconn", "<number>").doc("TLS connections of the whole process.", "maxsslconn 1000").harmless(TLS),
     tune("maxsslrate", "<number>").doc("New TLS sessions a second.", "maxsslrate 1000").harmless(TLS),
-    tune("maxzlibmem", "<number>").doc("Memory of zlib, megabytes.", "maxzlibmem 100").harmless(COMPRESSION),
     tune("noepoll", "").doc("Does not use epoll.", "noepoll").harmless(POLLER),
     tune("noevports", "").doc("Does not use event ports.", "noevports").harmless(POLLER),
     tune("nogetaddrinfo", "")
@@ -325,7 +318,6 @@ pub const KEYWORDS: &[Keyword] = &[
     tune("tune.chksize", "<bytes>")
         .doc("Size of the buffer of checks.", "tune.chksize 16384")
         .removed("option 'tune.chksize' is not supported any more (tune.bufsize is used instead)."),
-    tune("tune.comp.maxlevel", "<1..9>").doc("Level of compression.", "tune.comp.maxlevel 1").harmless(COMPRESSION),
     tune("tune.fail-alloc", "<percent>")
         .doc("Lets allocations fail, for tests of HAProxy itself.", "tune.fail-alloc 0")
         .not_yet("it is for tests of HAProxy itself"),
@@ -497,8 +489,8 @@ pub const KEYWORDS: &[Keyword] = &[
     tune("tune.vars.txn-max-size", "<bytes>")
         .doc("Memory of the variables of a transaction.", "tune.vars.txn-max-size 1024")
         .line(tune::vars_max_size),
-    tune("tune.zlib.memlevel", "<1..9>").doc("Memory of zlib.", "tune.zlib.memlevel 8").harmless(COMPRESSION),
-    tune("tune.zlib.windowsize", "<8..15>").doc("Window of zlib.", "tune.zlib.windowsize 15").harmless(COMPRESSION),
+    tune("tune.zlib.memlevel", "<1..9>").doc("Memory of zlib.", "tune.zlib.memlevel 8").harmless(ZLIB),
+    tune("tune.zlib.windowsize", "<8..15>").doc("Window of zlib.", "tune.zlib.windowsize 15").harmless(ZLIB),
     Keyword::new(Group::Global, "quiet", "", "3.3").doc("Prints nothing while starting.", "quiet").line(global::switch),
     Keyword::new(Group::Global, "zero-warning", "", "3.3")
         .doc("Refuses to start when there is any warning.", "zero-warning")

@@ -13,7 +13,6 @@ const RESPONSE: Sources = Sources::of(&[Source::Response]);
 
 const TLS: &str = "TLS";
 const CACHE: &str = "the cache";
-const COMPRESSION: &str = "compression";
 const FASTCGI: &str = "FastCGI applications";
 const HTX: &str = "HAProxy's own message format, which this program does not have";
 
@@ -51,7 +50,7 @@ static CLIENT_CERTIFICATE: [Fetch; 10] = certificate!("ssl_c", "the client's cer
 static OUR_CERTIFICATE: [Fetch; 10] = certificate!("ssl_f", "the certificate shown to the client");
 static SERVER_CERTIFICATE: [Fetch; 10] = certificate!("ssl_s", "the server's certificate");
 
-const OTHERS: [Fetch; 75] = [
+const OTHERS: [Fetch; 73] = [
     // Without TLS these have an answer, and configurations ask for it.
     Fetch::new("ssl_fc", Type::Bool, CLIENT, |call, _| {
         call.context.client().map(|client| Value::Bool(client.encrypted)).into()
@@ -138,8 +137,6 @@ const OTHERS: [Fetch; 75] = [
     Fetch::not_yet("fcgi.index", Type::Str, HEADERS, FASTCGI, "The index script of the FastCGI application."),
     Fetch::not_yet("res.cache_hit", Type::Bool, RESPONSE, CACHE, "Whether the response comes from the cache."),
     Fetch::not_yet("res.cache_name", Type::Str, RESPONSE, CACHE, "The name of the cache that the response comes from."),
-    Fetch::not_yet("res.comp", Type::Bool, RESPONSE, COMPRESSION, "Whether the response was compressed here."),
-    Fetch::not_yet("res.comp_algo", Type::Str, RESPONSE, COMPRESSION, "How the response was compressed here."),
     Fetch::not_yet("internal.htx.data", Type::Sint, MESSAGES, HTX, "Bytes in the message buffer."),
     Fetch::not_yet("internal.htx.free", Type::Sint, MESSAGES, HTX, "Free bytes in the message buffer."),
     Fetch::not_yet("internal.htx.free_data", Type::Sint, MESSAGES, HTX, "Free bytes for data in the message buffer."),

@@ -109,6 +109,12 @@ pub(super) const FETCHES: &[Fetch] = &[
     })
     .also(&["resp_ver"])
     .doc("The version of the response, as 1.1.", "acl old res.ver 1.0"),
+    Fetch::new("res.comp", Type::Bool, RESPONSE, |call, _| {
+        Fetched::Value(Value::Bool(call.context.compression().is_some()))
+    })
+    .doc("Whether the response is compressed here.", "http-response set-header X-Compressed yes if { res.comp }"),
+    Fetch::new("res.comp_algo", Type::Str, RESPONSE, |call, _| call.context.compression().map(Value::str).into())
+        .doc("How the response is compressed here: gzip, deflate.", "log-format \"%ST %[res.comp_algo] %B\""),
     Fetch::new("status", Type::Sint, RESPONSE, |call, _| {
         if call.options.direction != Direction::Response {
             return Fetched::Missing;

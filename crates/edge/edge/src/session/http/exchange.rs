@@ -18,7 +18,7 @@ use crate::{
     registry::{Handle, Order},
     session::{
         body::{BodyPump, PumpFailure},
-        reply, size,
+        filter, reply, size,
         tcp::{self, TcpVerdict},
         transaction::Transaction,
         upstream::{Attempts, Unreachable, Upstream, Wanted, Watch, after_failure, observe, reach, retry_or_give_up},
@@ -97,6 +97,9 @@ impl Session {
         backend.backend.traffic.of(self.worker.index).sessions.increment();
         let method = transaction.request.method_kind();
         let mut pump = BodyPump::new(body, &self.limits(), false);
+        if filter::has_filters(&self.side.frontend, &backend) {
+            self.filter_request(transaction, &backend, &mut pump);
+        }
         if pump.approve(&self.client).is_err() {
             transaction.terminate(b'P', b'R');
             return Box::pin(self.answer_error(transaction, 400)).await;
@@ -200,6 +203,15 @@ impl Session {
                 }
             }
             transaction.resent = true;
+        }
+    }
+
+    /// Shows the request to the filters of its stream.
+    fn filter_request(&self, transaction: &mut Transaction, backend: &LiveProxy, pump: &mut BodyPump) {
+        filter::choose(transaction, backend);
+        filter::tell(transaction, backend, filter::Point::Request);
+        if let Some(stages) = transaction.stages(&self.worker, backend, true) {
+            pump.stage(stages);
         }
     }
 

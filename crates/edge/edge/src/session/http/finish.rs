@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::Session;
 use crate::{
     counters::Traffic,
-    session::{logging, transaction::Transaction},
+    session::{filter, logging, transaction::Transaction},
 };
 
 impl Session {
@@ -54,6 +54,11 @@ impl Session {
         }
         transaction.count_tracked_bytes();
         logging::log(&self.worker, transaction);
+        if let Some(backend) =
+            transaction.backend.clone().filter(|backend| filter::has_filters(&self.side.frontend, backend))
+        {
+            filter::tell(transaction, &backend, filter::Point::End);
+        }
         transaction.end_tracking();
         self.registered.handle.rests();
     }

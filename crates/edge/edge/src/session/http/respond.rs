@@ -13,6 +13,7 @@ use crate::{
     registry::Order,
     session::{
         body::{BodyPump, PumpFailure},
+        filter::{self, Compression, Stages},
         logging, persistence, reply,
         rules::{self, Phase, Verdict},
         size,
@@ -67,6 +68,10 @@ impl Session {
         let side = Rc::clone(&self.side);
         let frontend = &side.frontend;
         capture_response(transaction, frontend.settings());
+        let filtered = filter::has_filters(frontend, backend);
+        if filtered {
+            filter::judge(&self.worker, transaction, backend, length);
+        }
         // NOTE: what is rare is boxed, here and elsewhere, so that every request need not have room for it.
         if !(backend.settings().http_response.is_empty() && frontend.settings().http_response.is_empty())
             && let Some(next) =
@@ -99,11 +104,15 @@ impl Session {
         if !self.after_response(transaction, backend.settings()) {
             return Box::pin(self.internal_error(transaction, b'H')).await;
         }
+        let stages = if filtered { self.filter_response(transaction, backend, length) } else { None };
         self.write_head(transaction, client_keeps);
         self.log_early(transaction, upstream.connection.wire.received.bytes().len());
         let server_limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
         let mut down = BodyPump::new(length, &server_limits, decode);
         let tune = &self.instance.config.global.tune;
+        if let Some(stages) = stages {
+            down.stage(stages);
+        }
         if length != BodyLength::None {
             down.splice_from(tune.splice_min, tune.pipesize);
         }
@@ -132,6 +141,23 @@ impl Session {
             }
             failed => self.broken_transfer(transaction, backend, &upstream, &failed),
         }
+    }
+
+    /// Shows the response to the filters of its stream; what they put its body through.
+    fn filter_response(
+        &self,
+        transaction: &mut Transaction,
+        backend: &Arc<LiveProxy>,
+        length: BodyLength,
+    ) -> Option<Box<Stages>> {
+        let mut stages = transaction.stages(&self.worker, backend, false);
+        if let Some(compression) = Compression::begin(&self.worker, transaction, backend) {
+            let limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
+            let chunked = (length == BodyLength::Chunked).then_some(&limits);
+            stages.get_or_insert_default().compress(compression, chunked);
+        }
+        filter::tell(transaction, backend, filter::Point::Response);
+        stages.filter(|_| length != BodyLength::None)
     }
 
     fn end_of_answer(&self) -> Next {
@@ -421,6 +447,8 @@ impl Session {
             }
             let on_client = held > 0;
             let limit = if on_client { client_limit } else { server_limit };
+            // NOTE: who is kept waiting by a limit of bandwidth is not late.
+            let limit = limit.filter(|_| !down.is_paced());
             deadline.set(limit.map(|limit| since + limit));
             deadline.poll(context).map(|()| if on_client { Transfer::ClientTimeout } else { Transfer::ServerTimeout })
         })

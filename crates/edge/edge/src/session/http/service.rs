@@ -10,6 +10,7 @@ use crate::{
     live::LiveProxy,
     session::{
         context::verify,
+        filter::{self, Compression},
         rules::{self, Phase, Verdict},
         transaction::Transaction,
     },
@@ -80,6 +81,18 @@ impl Session {
         }
         if !response.headers.contains(b"content-length") {
             response.headers.add(b"content-length", body.len().to_string().as_bytes());
+        }
+        let frontend = Arc::clone(&self.side.frontend);
+        let mut compressed = Vec::new();
+        let mut body = body;
+        if filter::has_filters(&frontend, &frontend) {
+            filter::choose(transaction, &frontend);
+            filter::judge(&self.worker, transaction, &frontend, BodyLength::Exact(body.len() as u64));
+            if let Some(mut compression) = Compression::begin(&self.worker, transaction, &frontend) {
+                compression.add(body, &mut compressed);
+                compression.finish(b"", &mut compressed);
+                body = &compressed;
+            }
         }
         self.answer(transaction, body).await
     }

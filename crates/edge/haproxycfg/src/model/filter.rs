@@ -1,0 +1,76 @@
+//! `filter` and `compression` lines.
+
+use std::{sync::Arc, time::Duration};
+
+use http::Coding;
+use sample::Expression as Expr;
+
+/// What `compression` lines say.
+#[derive(Clone, Debug, Default)]
+pub struct Compression {
+    /// `algo`, in the order of the configuration.
+    pub codings: Vec<Coding>,
+    /// `type`: beginnings of content types; none are all.
+    pub types: Vec<Box<[u8]>>,
+    /// `offload`: servers are not told what clients accept.
+    pub offload: bool,
+}
+
+/// A `filter` line, or the one that `compression` implies. They work in the order of the configuration.
+#[derive(Clone, Debug)]
+pub enum Filter {
+    /// `compression`.
+    Compression,
+    /// `bwlim-in`, `bwlim-out`.
+    Bandwidth(Arc<Bandwidth>),
+    /// `trace`.
+    Trace(Arc<Trace>),
+}
+
+/// `filter bwlim-in` and `filter bwlim-out` with a limit for each stream.
+#[derive(Clone, Debug)]
+pub struct Bandwidth {
+    /// What `set-bandwidth-limit` calls it.
+    pub name: String,
+    /// Whether it limits what clients send; otherwise what they receive.
+    pub inbound: bool,
+    /// `default-limit`: bytes a period.
+    pub limit: u64,
+    /// `default-period`.
+    pub period: Duration,
+    /// `min-size`: bytes that are forwarded at a time, at least; 0 is any number.
+    pub min_size: u64,
+}
+
+/// `set-bandwidth-limit`: turns a filter on.
+#[derive(Clone, Debug)]
+pub struct BandwidthLimit {
+    /// Which.
+    pub name: String,
+    /// `limit`: bytes, in place of the filter's.
+    pub limit: Option<Amount>,
+    /// `period`: milliseconds, in place of the filter's.
+    pub period: Option<Amount>,
+}
+
+/// A number that a rule gives.
+#[derive(Clone, Debug)]
+pub enum Amount {
+    /// As it stands there.
+    Fixed(u64),
+    /// What the expression gives.
+    Expr(Expr),
+}
+
+/// `filter trace`.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// `name`.
+    pub name: String,
+    /// `random-forwarding`: payload is passed on in parts of random sizes.
+    pub random_forwarding: bool,
+    /// `hexdump`: payload is shown.
+    pub hexdump: bool,
+    /// Not `quiet`: calls are shown.
+    pub verbose: bool,
+}

@@ -1,0 +1,326 @@
+//! `filter` and `compression`: what works on messages while they pass.
+
+use std::sync::Arc;
+
+use http::Coding;
+
+use super::{
+    common,
+    ruleset::Ruleset,
+    words::{is_condition, lenient_integer, section_problem, wrong},
+};
+use crate::{
+    args,
+    diagnostics::Problem,
+    line::Line,
+    model::{Amount, Bandwidth, BandwidthLimit, Filter, HttpAction, TcpAction, Trace},
+    scope::Scope,
+    table::{Group, Keyword, Sections},
+    units::Unit,
+};
+
+const CHAPTER: &str = "9.2";
+
+/// Filters that are known, for messages.
+const NAMES: [&str; 4] = ["compression", "trace", "bwlim-in", "bwlim-out"];
+
+/// Lines about filters.
+pub(super) const KEYWORDS: &[Keyword] = &[
+    Keyword::new(Group::Proxy, "compression", "{ algo <algorithm>... | type <mime>... | offload }", "4.2")
+        .sections(Sections::ALL)
+        .doc(
+            "Compresses responses: by gzip, deflate, raw-deflate, br, zstd or not at all (identity).",
+            "compression algo gzip",
+        )
+        .line(compression),
+    Keyword::new(
+        Group::Proxy,
+        "filter",
+        "{ compression | trace [options...] | { bwlim-in | bwlim-out } <name> <options...> }",
+        CHAPTER,
+    )
+    .sections(Sections::FRONTEND_BACKEND)
+    .doc(
+        "Puts a filter into the stream, behind those before it; bwlim-in and bwlim-out are HAProxy 2.7's.",
+        "filter bwlim-out downloads default-limit 1m default-period 1s",
+    )
+    .line(filter),
+    Keyword::new(Group::Global, "maxcomprate", "<number>", "3.2")
+        .doc("Kilobytes a second that are compressed at most.", "maxcomprate 1000")
+        .line(global),
+    Keyword::new(Group::Global, "maxcompcpuusage", "<number>", "3.2")
+        .doc("Use of the CPU above which nothing more is compressed, percent.", "maxcompcpuusage 80")
+        .line(global),
+    Keyword::new(Group::Global, "maxzlibmem", "<number>", "3.2")
+        .doc("Memory of compression, megabytes.", "maxzlibmem 100")
+        .line(global),
+    Keyword::new(Group::Global, "tune.comp.maxlevel", "<1..9>", "3.2")
+        .doc("Level of compression; all are the same fast one, as with HAProxy's libslz.", "tune.comp.maxlevel 1")
+        .line(global),
+];
+
+/// `compression`.
+fn compression(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    let mut settings = scope.proxy().proxy.compression.take().unwrap_or_default();
+    let outcome = match line.word(1) {
+        "algo" => algorithms(line, &mut settings.codings),
+        "type" => types(line, &mut settings.types),
+        "offload" => {
+            if scope.in_defaults() {
+                scope.warn(line, wrong("'compression' : 'offload' ignored in 'defaults' section.", 1));
+            }
+            settings.offload = true;
+            args::no_more_after(line, 0, 1)
+        }
+        word => Err(wrong("'compression' expects 'algo', 'type' or 'offload'", 1)
+            .expected("algo, type or offload")
+            .nearest(word, ["algo", "type", "offload"])),
+    };
+    scope.proxy().proxy.compression = Some(settings);
+    outcome
+}
+
+fn algorithms(line: &Line, codings: &mut Vec<Coding>) -> Result<(), Problem> {
+    if line.word(2).is_empty() {
+        return Err(wrong("'compression' expects <algorithm>.", 2).expected("an algorithm, as in gzip"));
+    }
+    for (index, word) in line.texts_from(0).enumerate().skip(2) {
+        let coding = Coding::named(word).ok_or_else(|| {
+            let names = Coding::ALL.map(Coding::name);
+            wrong(format!("'compression' : '{word}' is not a supported algorithm."), index)
+                .expected(format!("one of {}", names.join(", ")))
+                .nearest(word, names)
+        })?;
+        // What is named again stands where it was named last.
+        codings.retain(|known| *known != coding);
+        codings.push(coding);
+    }
+    Ok(())
+}
+
+fn types(line: &Line, types: &mut Vec<Box<[u8]>>) -> Result<(), Problem> {
+    if line.word(2).is_empty() {
+        return Err(wrong("'compression' expects <type>.", 2).expected("a content type, as in text/html"));
+    }
+    types.extend((2..line.len()).map(|index| Box::from(line.bytes(index))));
+    Ok(())
+}
+
+/// `filter`.
+fn filter(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    let (filter, end) = match line.word(1) {
+        "" => {
+            let kind = scope.kind_word();
+            let name = scope.proxy().proxy.name.clone();
+            return Err(
+                wrong(format!("missing argument for 'filter' in {kind} '{name}'."), 1).expected("the name of a filter")
+            );
+        }
+        "compression" => {
+            let proxy = &scope.proxy().proxy;
+            if proxy.filters.iter().any(|filter| matches!(filter, Filter::Compression)) {
+                let message = format!("'filter' : '{}: Proxy supports only one compression filter", proxy.name);
+                return Err(wrong(message, 1));
+            }
+            (Filter::Compression, 2)
+        }
+        "trace" => trace(scope, line)?,
+        "bwlim-in" | "bwlim-out" => bandwidth(scope, line)?,
+        "cache" => return Err(later("cache", "the HTTP cache")),
+        "fcgi-app" => return Err(later("fcgi-app", "FastCGI")),
+        "spoe" => return Err(later("spoe", "SPOE")),
+        "opentracing" => return Err(later("opentracing", "OpenTracing")),
+        word => {
+            return Err(wrong(format!("'filter' : unknown keyword '{word}'."), 1)
+                .expected(format!("one of {}", NAMES.join(", ")))
+                .nearest(word, NAMES));
+        }
+    };
+    if !line.word(end).is_empty() {
+        return Err(wrong(format!("'filter {}' : unknown keyword '{}'.", line.word(1), line.word(end)), end));
+    }
+    scope.proxy().proxy.filters.push(filter);
+    Ok(())
+}
+
+fn later(name: &str, what: &str) -> Problem {
+    wrong(format!("'filter {name}' is not supported yet: it comes with {what}."), 1)
+}
+
+fn trace(scope: &mut Scope<'_>, line: &Line) -> Result<(Filter, usize), Problem> {
+    let mut trace = Trace { name: "TRACE".to_owned(), random_forwarding: false, hexdump: false, verbose: true };
+    let mut index = 2;
+    loop {
+        match line.word(index) {
+            "name" => {
+                index += 1;
+                if line.word(index).is_empty() {
+                    return Err(wrong("'filter' : ''trace' : 'name' option without value'", index)
+                        .expected("a name for the lines"));
+                }
+                line.word(index).clone_into(&mut trace.name);
+            }
+            "quiet" => trace.verbose = false,
+            "random-forwarding" => trace.random_forwarding = true,
+            "hexdump" => trace.hexdump = true,
+            // Nothing is parsed in parts here.
+            "random-parsing" => {}
+            _ => break,
+        }
+        index += 1;
+    }
+    trace.name = format!("{}/{}", trace.name, scope.proxy().proxy.name);
+    Ok((Filter::Trace(Arc::new(trace)), index))
+}
+
+fn bandwidth(scope: &mut Scope<'_>, line: &Line) -> Result<(Filter, usize), Problem> {
+    let keyword = line.word(1).to_owned();
+    let name = line.word(2).to_owned();
+    if name.is_empty() {
+        return Err(wrong(format!("'{keyword}' : a name is expected as first argument"), 2)
+            .expected("the name that 'set-bandwidth-limit' uses"));
+    }
+    let (mut limit, mut period, mut min_size) = (None, None, 0);
+    let mut index = 3;
+    loop {
+        let word = line.word(index);
+        match word {
+            "default-limit" => limit = Some(args::size(line, index + 1)?),
+            "default-period" => period = Some(args::time(scope, line, index + 1, Unit::Millisecond)?),
+            "min-size" => min_size = args::size(line, index + 1)?,
+            "limit" | "key" | "table" => {
+                let message = format!(
+                    "'{keyword}' : '{word}' is not supported yet: limits that streams share need stick tables."
+                );
+                return Err(
+                    wrong(message, index).expected("default-limit and default-period, which are for each stream")
+                );
+            }
+            _ => break,
+        }
+        index += 2;
+    }
+    let missing = |what: &str| {
+        wrong(format!("'{keyword}' : '{what}' is missing"), index.min(line.len()))
+            .expected("default-limit <size> default-period <time>")
+    };
+    let limit = limit.filter(|limit| *limit > 0).ok_or_else(|| missing("default-limit"))?;
+    let period = period.filter(|period| !period.is_zero()).ok_or_else(|| missing("default-period"))?;
+    let filter = Bandwidth { name, inbound: keyword == "bwlim-in", limit, period, min_size };
+    Ok((Filter::Bandwidth(Arc::new(filter)), index))
+}
+
+/// `set-bandwidth-limit` of all rule sets that have it.
+fn limit(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Result<BandwidthLimit, Problem> {
+    let ruleset = Ruleset::of(line, *index);
+    *index += 1;
+    let name = line.word(*index).to_owned();
+    if name.is_empty() || is_condition(&name) {
+        return Err(wrong("missing bandwidth limitation filter name", *index)
+            .expected("the name of a 'filter bwlim-in' or 'filter bwlim-out'"));
+    }
+    let at = *index;
+    *index += 1;
+    let places = ruleset.places(scope);
+    let (mut limit, mut period) = (None, None);
+    loop {
+        let is_limit = match line.word(*index) {
+            "limit" => true,
+            "period" => false,
+            _ => break,
+        };
+        *index += 1;
+        let amount = if !line.word(*index).starts_with(|first: char| first.is_ascii_digit()) {
+            Amount::Expr(common::expression(scope, line, index, places)?)
+        } else if is_limit {
+            *index += 1;
+            Amount::Fixed(args::size(line, *index - 1)?)
+        } else {
+            *index += 1;
+            let time = args::time(scope, line, *index - 1, Unit::Millisecond)?;
+            Amount::Fixed(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+        };
+        *(if is_limit { &mut limit } else { &mut period }) = Some(amount);
+    }
+    scope.proxy().rules.bandwidth_limits.push((line.clone(), at));
+    Ok(BandwidthLimit { name, limit, period })
+}
+
+pub(super) fn http_limit(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Result<HttpAction, Problem> {
+    limit(scope, line, index).map(|limit| HttpAction::SetBandwidthLimit(Box::new(limit)))
+}
+
+pub(super) fn tcp_limit(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Result<TcpAction, Problem> {
+    limit(scope, line, index).map(|limit| TcpAction::SetBandwidthLimit(Box::new(limit)))
+}
+
+/// What `compression` implies, and whether the names of limits are those of filters.
+pub(super) fn finish(scope: &mut Scope<'_>) {
+    let limits = std::mem::take(&mut scope.proxy().rules.bandwidth_limits);
+    for (line, word) in limits {
+        let proxy = &scope.proxy().proxy;
+        let name = line.word(word);
+        let known: Vec<&str> = proxy
+            .filters
+            .iter()
+            .filter_map(|filter| match filter {
+                Filter::Bandwidth(filter) => Some(filter.name.as_str()),
+                _ => None,
+            })
+            .collect();
+        if !known.contains(&name) {
+            let kind = crate::finish::kind_word(proxy.kind);
+            let message = format!(
+                "unable to find bandwidth limitation filter '{name}' referenced by set-bandwidth-limit rule in {kind} \
+                 '{}'",
+                proxy.name
+            );
+            let problem = wrong(message, word).nearest(name, known.iter().copied());
+            scope.alert(&line, problem);
+        }
+    }
+    let draft = scope.proxy();
+    if draft.proxy.compression.is_none() {
+        return;
+    }
+    let has_filter = draft.proxy.filters.iter().any(|filter| matches!(filter, Filter::Compression));
+    if has_filter {
+        return;
+    }
+    if draft.proxy.filters.is_empty() {
+        draft.proxy.filters.push(Filter::Compression);
+        return;
+    }
+    let name = draft.proxy.name.clone();
+    let line = draft.line.clone();
+    let kind = scope.kind_word();
+    if let Some(line) = line {
+        let message =
+            format!("config: {kind} '{name}': require an explicit filter declaration to use HTTP compression");
+        scope.alert(&line, section_problem(message).expected("'filter compression' among the filters"));
+    }
+}
+
+/// Limits of compression for the whole process.
+fn global(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    let keyword = line.word(0);
+    let what = match keyword {
+        "maxcomprate" => "an integer argument in kb/s.",
+        "maxcompcpuusage" => "an integer argument between 0 and 100.",
+        "maxzlibmem" => "an integer argument.",
+        _ => "a numeric value between 1 and 9",
+    };
+    args::required(line, 1, what)?;
+    let value = lenient_integer(scope, line, 1);
+    let refuse = || Err(wrong(format!("'{keyword}' expects {what}"), 1).expected(what.trim_end_matches('.')));
+    let tune = &mut scope.state.global.tune;
+    match (keyword, u32::try_from(value)) {
+        ("maxcomprate", Ok(kilobytes)) => tune.compression_rate_max = u64::from(kilobytes) * 1_024,
+        ("maxcompcpuusage", Ok(percent @ 0..=100)) => tune.compression_cpu_max = percent,
+        ("maxzlibmem", Ok(megabytes)) => tune.compression_memory_max = u64::from(megabytes) << 20,
+        ("tune.comp.maxlevel", Ok(1..=9)) => {}
+        _ => return refuse(),
+    }
+    Ok(())
+}
