@@ -71,7 +71,14 @@ fn around(keyword: &Keyword) -> Option<String> {
             } else {
                 ("listen", "  declare capture request len 8\n  declare capture response len 8\n")
             };
-            format!("{kind} l\n  mode http\n{server}  {example}\n")
+            // What rules turn on must be there.
+            let filters = if example.contains("set-bandwidth-limit") {
+                "  filter bwlim-out downloads default-limit 1m default-period 1s\n  filter bwlim-in uploads default-limit \
+                 1m default-period 1s\n"
+            } else {
+                ""
+            };
+            format!("{kind} l\n  mode http\n{server}{filters}  {example}\n")
         }
         // Lines of sections that are not supported.
         _ => return None,

@@ -307,6 +307,14 @@ fn examples_are_right() {
             Group::HttpCheck => format!("option httpchk\n{line}"),
             _ => line,
         };
+        let line = if line.contains("set-bandwidth-limit") {
+            format!(
+                "filter bwlim-out downloads default-limit 1m default-period 1s\nfilter bwlim-in uploads default-limit 1m \
+                 default-period 1s\n{line}"
+            )
+        } else {
+            line
+        };
         let text = match keyword.group {
             Group::Global => format!("global\n{line}\n"),
             Group::Userlist => {
