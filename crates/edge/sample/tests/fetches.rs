@@ -257,6 +257,8 @@ fn values_while_a_response_is_processed() {
     stream.response_buffer = Some(b"\x02ok".to_vec());
     for (name, expected) in [
         ("status", Some("404")),
+        ("res.comp", Some("0")),
+        ("res.comp_algo", None),
         ("res.ver", Some("1.1")),
         ("resp_ver", Some("1.1")),
         ("res.hdr(server)", Some("nginx")),
