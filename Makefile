@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: help demo build test tools check format lint unit docs deny page reference reference-check bench vtc clean
+.PHONY: help demo build test tools check format lint unit docs deny page reference reference-check bench configurations vtc clean
 
 help:
 	@echo 'make demo       build the release binary and try it: two web sites behind a load balancer'
@@ -13,6 +13,7 @@ help:
 	@echo 'make check      format, lints and tests, with what is installed'
 	@echo 'make reference  write docs/reference out of the tables of keywords'
 	@echo 'make bench      compare with haproxy and nginx (CASES="..." for some cases)'
+	@echo 'make configurations  play real configurations with tidegate and haproxy and compare (NAMES="..." for some)'
 	@echo "make vtc        run HAProxy's own regression scripts (HAPROXY_REGTESTS=folder)"
 
 demo: build
@@ -58,6 +59,10 @@ page:
 
 bench: build
 	bench/run.py $(CASES)
+
+configurations:
+	$(CARGO) build --locked -p tidegate
+	scenarios/configurations/run -v --tidegate $(TARGET)/debug/tidegate $(NAMES)
 
 vtc:
 	$(CARGO) build --locked -p tidegate

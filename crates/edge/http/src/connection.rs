@@ -128,14 +128,20 @@ pub fn remove_hop_by_hop(headers: &mut Headers, keep_upgrade: bool) {
             is_protected(id, name) || !named.iter().any(|named| name.eq_ignore_ascii_case(named))
         });
     }
-    headers.retain_known(|id, _, _| match id {
-        HeaderId::Connection | HeaderId::KeepAlive | HeaderId::ProxyConnection | HeaderId::Te => false,
+    let keep_option = keep_upgrade && options.upgrade;
+    if keep_option {
+        // It stays where it is and spelled as it is: some servers compare it letter by letter.
+        headers.rewrite_known(HeaderId::Connection, |value| {
+            let upgrade = elements(value).find(|option| option.eq_ignore_ascii_case(b"upgrade"));
+            Some(upgrade.unwrap_or_default().to_vec())
+        });
+    }
+    headers.retain_known(|id, _, value| match id {
+        HeaderId::Connection => keep_option && !value.is_empty(),
+        HeaderId::KeepAlive | HeaderId::ProxyConnection | HeaderId::Te => false,
         HeaderId::Upgrade => keep_upgrade,
         _ => true,
     });
-    if keep_upgrade && options.upgrade {
-        headers.add_known(HeaderId::Connection, b"upgrade");
-    }
 }
 
 /// Whether a field stays although Connection names it.

@@ -402,6 +402,11 @@ pub trait Context {
         None
     }
 
+    /// Whether there may be a request where there is none yet: not when what the client sent is none.
+    fn request_may_come(&self) -> bool {
+        true
+    }
+
     /// The response, once its head is complete and as long as it is kept.
     fn response(&self) -> Option<Response<'_>> {
         None

@@ -1,10 +1,19 @@
 //! The dates at the front of lines, made once a second.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::local_time::{LocalTime, local_time};
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// When something was accepted, as it stands in lines: `21/Nov/2026:03:47:31.123`.
+#[must_use]
+pub fn accept_date(since_epoch: Duration) -> String {
+    let LocalTime { year, month, day, hour, minute, second, .. } =
+        local_time(i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX));
+    let name = MONTHS.get(month).copied().unwrap_or("Jan");
+    format!("{day:02}/{name}/{year:04}:{hour:02}:{minute:02}:{second:02}.{:03}", since_epoch.subsec_millis())
+}
 
 /// The current second, written down.
 #[derive(Debug, Default)]

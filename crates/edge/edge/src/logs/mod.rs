@@ -28,6 +28,7 @@ mod targets;
 mod unix;
 
 pub use admin::{AdminLog, Severity};
+pub use dates::accept_date;
 pub use line::{LogLevel, LogLine};
 pub use local_time::local_offset;
 pub use output::{Counters, Outputs};

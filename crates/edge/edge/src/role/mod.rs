@@ -13,35 +13,12 @@ mod service;
 
 use std::collections::BTreeMap;
 
-use haproxycfg::{
-    Parsed,
-    diagnostics::Severity,
-    model::{CliLevel, Config},
-    source::Recorder,
-};
-use runtime::process::{CheckReason, Conversation, Load, Plan, ProcessSettings, Role};
+use haproxycfg::{Parsed, diagnostics::Severity, model::Config, source::Recorder};
+use runtime::process::{CheckReason, Load, MasterStatus, Plan, ProcessSettings, Role};
 
 use self::payload::Payload;
 pub use self::{files::OsFiles, service::EdgeService};
-use crate::{
-    cli::master::MasterConversation,
-    resolve::{self, Recorded, SystemLookup},
-};
-
-/// Names of the master's control sockets, by the level of who talks there.
-const CONTROL_USER: &str = "master-socket user";
-const CONTROL_OPERATOR: &str = "master-socket operator";
-const CONTROL_ADMIN: &str = "master-socket admin";
-
-/// The name of a control socket of the master (`-S`) for people of this level.
-#[must_use]
-pub fn control_name(level: CliLevel) -> &'static str {
-    match level {
-        CliLevel::User => CONTROL_USER,
-        CliLevel::Operator => CONTROL_OPERATOR,
-        CliLevel::Admin => CONTROL_ADMIN,
-    }
-}
+use crate::resolve::{self, Recorded, SystemLookup};
 
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default)]
@@ -185,12 +162,7 @@ impl Role for EdgeRole {
         EdgeService::open(&self.options, first)
     }
 
-    fn conversation(&self, name: &str) -> Box<dyn Conversation> {
-        let level = match name {
-            CONTROL_USER => CliLevel::User,
-            CONTROL_OPERATOR => CliLevel::Operator,
-            _ => CliLevel::Admin,
-        };
-        Box::new(MasterConversation::new(level))
+    fn command(&mut self, _line: &str, _status: &MasterStatus) -> Option<String> {
+        None
     }
 }

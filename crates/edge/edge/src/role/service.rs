@@ -2,12 +2,10 @@
 
 use std::{
     net::IpAddr,
-    os::fd::OwnedFd,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use haproxycfg::model::CliLevel;
 use runtime::{
     WorkerOptions, Workers,
     process::{DrainReason, Load, Service},
@@ -22,10 +20,9 @@ use super::{
 use crate::{
     assemble::Assembly,
     checks::{self, CheckBoard},
-    cli::{AskSessions, serve_socket},
+    cli::AskSessions,
     live::{Instance, ListenerOrder, LiveProxy, Process, Shared, Target},
     logs::{AdminLog, Identity, Outputs},
-    net::Stream,
     resolve,
     server_state::SavedStates,
 };
@@ -274,16 +271,6 @@ impl Service for EdgeService {
         if let Some(workers) = &mut self.workers {
             workers.join().await;
         }
-    }
-
-    fn talker(&self) -> Box<dyn Fn(OwnedFd)> {
-        let shared = self.shared.clone();
-        Box::new(move |socket| {
-            let stream = std::os::unix::net::UnixStream::from(socket);
-            if let (Some(shared), Ok(stream)) = (&shared, tokio::net::UnixStream::from_std(stream)) {
-                tokio::task::spawn_local(serve_socket(Arc::clone(shared), Stream::Unix(stream), CliLevel::Admin));
-            }
-        })
     }
 
     fn pause(&mut self, paused: bool) {

@@ -15,7 +15,7 @@ use sample::{
     TcpInformation, Value, VariableName,
 };
 
-use super::transaction::{ProxyFields, Transaction};
+use super::transaction::{ProxyFields, RawHead, Transaction};
 use crate::{
     live::{LiveProxy, LiveServer},
     rates::per_second,
@@ -171,7 +171,7 @@ impl Context for Transaction {
     }
 
     fn request(&self) -> Option<Request<'_>> {
-        self.has_request.then(|| Request {
+        (self.has_request || self.raw_head == RawHead::Request).then(|| Request {
             method: self.request.method(),
             uri: self.request.target(),
             version: digits(self.request.version_bytes()),
@@ -180,6 +180,10 @@ impl Context for Transaction {
             first: self.first_request,
             to_proxy: self.asks_proxy(),
         })
+    }
+
+    fn request_may_come(&self) -> bool {
+        self.raw_head != RawHead::Other
     }
 
     fn response(&self) -> Option<Response<'_>> {

@@ -4,9 +4,12 @@ use std::time::{Instant, SystemTime};
 
 use haproxycfg::model::Mode;
 
-use super::transaction::Transaction;
+use super::{
+    proxy_protocol::Refused,
+    transaction::{ClientSide, Transaction},
+};
 use crate::{
-    logs::{LogLevel, LogLine},
+    logs::{self, LogLevel, LogLine},
     worker::Worker,
 };
 
@@ -19,6 +22,33 @@ pub fn log(worker: &Worker, transaction: &mut Transaction) {
     if !transaction.logged {
         write(worker, transaction);
     }
+}
+
+/// Logs a connection that ended before there was a session; a rule that closed it is no error, which HAProxy calls a
+/// success.
+pub fn log_refused(worker: &Worker, side: &ClientSide, why: Option<Refused>) {
+    let settings = side.frontend.settings();
+    let is_silent = why.is_none_or(Refused::is_silent);
+    if side.frontend.log_targets.is_empty() || settings.options.dontlognull && is_silent {
+        return;
+    }
+    let level = if settings.options.log_separate_errors { LogLevel::Error } else { LogLevel::Info };
+    let source = match side.source.get() {
+        Some(source) => format!("{}:{}", source.ip(), source.port()),
+        None => format!("unix:{}", side.listener + 1),
+    };
+    let bind = settings.binds.get(side.listener);
+    let listener = match bind.and_then(|bind| bind.name.clone()) {
+        Some(name) => name,
+        None => bind.and_then(|bind| bind.id).map_or(side.listener + 1, |id| id as usize).to_string(),
+    };
+    let text = format!(
+        "{source} [{}] {}/{listener}: {}",
+        logs::accept_date(side.accepted_at),
+        settings.name,
+        why.map_or("Success", Refused::text)
+    );
+    worker.log.send(&side.frontend.log_targets, &LogLine::new(level, text.as_bytes()), SystemTime::now());
 }
 
 /// `option logasap`: logs a transaction that goes on, as if it ended at `now` with `bytes_out` sent.

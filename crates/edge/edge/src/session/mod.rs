@@ -39,6 +39,7 @@ use self::{context::wall_clock, tcp::TcpVerdict};
 pub use self::{
     heads::SpareHeads,
     http::{Parked, Session as HttpSession},
+    persistence::cookie_of,
     transaction::{ClientSide, Transaction},
     wire::Wire,
 };
@@ -58,12 +59,11 @@ pub async fn serve(
 ) {
     let Some((mut session, expects_proxy)) = begin(worker, instance, frontend, listener, arrival) else { return };
     // NOTE: what is over soon or rare is boxed: this task lives as long as the connection, and mostly it is idle.
-    if expects_proxy && Box::pin(proxy_protocol::receive(&mut session)).await.is_err() {
-        session.side.count(session.worker.index, |traffic| &traffic.request_errors);
-        return;
+    if expects_proxy && let Err(refused) = Box::pin(proxy_protocol::receive(&mut session)).await {
+        return refuse(&session, Some(refused));
     }
     if !may_go_on(&session) {
-        return;
+        return refuse(&session, None);
     }
     session.traffic().sessions.increment();
     session.side.count_tracked_session();
@@ -184,6 +184,15 @@ fn begin(
         held,
     });
     Some((session, expects_proxy))
+}
+
+/// Ends a connection before there is a session on it; `None` stands for a rule, which has counted it.
+fn refuse(session: &http::Session, why: Option<proxy_protocol::Refused>) {
+    if !session.client.received.is_empty() {
+        // What was sent will not be read.
+        session.side.stream.reset_on_close();
+    }
+    logging::log_refused(&session.worker, &session.side, why);
 }
 
 /// Runs `tcp-request session` rules.

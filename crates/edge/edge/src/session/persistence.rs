@@ -105,7 +105,7 @@ fn look_up(backend: &LiveProxy, value: &[u8], forced: impl Fn(ServerIndex) -> Fo
 }
 
 /// The value of a server in cookies: its own, or with `cookie ... dynamic` one made of its address and the backend's secret.
-fn cookie_of<'a>(settings: &Proxy, server: &'a LiveServer) -> Option<Cow<'a, [u8]>> {
+pub fn cookie_of<'a>(settings: &Proxy, server: &'a LiveServer) -> Option<Cow<'a, [u8]>> {
     if let Some(cookie) = &server.config.cookie {
         return Some(Cow::Borrowed(cookie));
     }

@@ -73,11 +73,11 @@ fn built_in(response: &mut ResponseHead, status: u16) -> Arc<[u8]> {
     let body = format!("<html><body><h1>{status} {reason}</h1>\n{}\n</body></html>\n", sentence(status));
     response.start(Version::Http11, status);
     response.set_reason(reason.as_bytes());
+    content(response, body.len());
+    response.headers.add(b"cache-control", b"no-cache");
     if status == 400 || status == 408 {
         response.headers.add(b"connection", b"close");
     }
-    content(response, body.len());
-    response.headers.add(b"cache-control", b"no-cache");
     response.headers.add(b"content-type", b"text/html");
     body.into_bytes().into()
 }
@@ -88,10 +88,7 @@ fn raw(response: &mut ResponseHead, status: u16, bytes: &[u8]) -> Arc<[u8]> {
     match ResponseParser::new().parse(bytes, &limits, response) {
         Ok(Parsed::Complete { consumed }) => {
             let body: Arc<[u8]> = bytes.get(consumed..).unwrap_or_default().into();
-            response.headers.remove(b"connection");
             response.headers.remove(b"transfer-encoding");
-            response.headers.remove(b"content-length");
-            content(response, body.len());
             body
         }
         _ => built_in(response, status),
@@ -117,13 +114,13 @@ pub fn build(transaction: &mut Transaction, reply: &Reply, default_status: u16) 
         ReplyBody::Format(format) => format.to_vec(transaction).into(),
     };
     transaction.response.start(Version::Http11, status);
+    add_headers(transaction, reply);
     content(&mut transaction.response, body.len());
     if let Some(content_type) = &reply.content_type
         && !body.is_empty()
     {
         transaction.response.headers.add(b"content-type", content_type);
     }
-    add_headers(transaction, reply);
     body
 }
 
@@ -148,8 +145,12 @@ pub fn is_silent(transaction: &Transaction, status: u16) -> bool {
 
 /// Puts a redirect into the transaction's response.
 pub fn redirect(transaction: &mut Transaction, code: u16, location: &[u8], set_cookie: Option<&[u8]>) {
+    let has_body = !http::request_body_length(&transaction.request).is_empty();
     let response = &mut transaction.response;
     response.start(Version::Http11, code);
+    if has_body {
+        response.headers.add(b"connection", b"close");
+    }
     content(response, 0);
     response.headers.add(b"location", location);
     if matches!(code, 302 | 303 | 307) {

@@ -419,6 +419,7 @@ fn change_request_line(transaction: &mut Transaction, action: &HttpAction) -> Re
 }
 
 fn delete_header(headers: &mut Headers, matching: &HeaderMatch) {
+    // HAProxy's rules see names in lower case.
     let lower = |name: &[u8]| name.to_ascii_lowercase();
     match matching {
         HeaderMatch::Name(name) => {
@@ -434,7 +435,7 @@ fn delete_header(headers: &mut Headers, matching: &HeaderMatch) {
             headers.retain(|name, _| memchr::memmem::find(&lower(name), &lower(text.as_bytes())).is_none());
         }
         HeaderMatch::Regex(regex) => {
-            headers.retain(|name, _| !regex.is_match(name));
+            headers.retain(|name, _| !regex.is_match(&lower(name)));
         }
     }
 }
@@ -449,17 +450,23 @@ fn replace(regex: &sample::Regex, template: &[u8], subject: &[u8]) -> Option<Vec
 }
 
 fn replace_each(regex: &sample::Regex, template: &[u8], value: &[u8]) -> Option<Vec<u8>> {
-    let mut changed = false;
-    let parts: Vec<Vec<u8>> = http::elements(value)
-        .map(|part| match replace(regex, template, part) {
-            Some(new) => {
-                changed = true;
-                new
-            }
-            None => part.to_vec(),
-        })
-        .collect();
-    changed.then(|| parts.join(&b", "[..]))
+    let mut out = Vec::new();
+    let mut kept = 0;
+    for part in http::elements(value) {
+        let Some(new) = replace(regex, template, part) else { continue };
+        // A part is a slice of the value. The spaces around it go with it, as in HAProxy; all else stays as it is.
+        let start = part.as_ptr() as usize - value.as_ptr() as usize;
+        let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
+        let (before, after) = (value.get(..start)?, value.get(start + part.len()..)?);
+        out.extend_from_slice(value.get(kept..start - before.iter().rev().take_while(blank).count())?);
+        out.extend_from_slice(&new);
+        kept = start + part.len() + after.iter().take_while(blank).count();
+    }
+    if kept == 0 {
+        return None;
+    }
+    out.extend_from_slice(value.get(kept..)?);
+    Some(out)
 }
 
 /// `set-src` and its siblings.

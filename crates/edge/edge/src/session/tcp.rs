@@ -7,6 +7,7 @@ use std::{
     task::{Context as TaskContext, Poll},
 };
 
+use ::http::{Parsed, RequestParser};
 use haproxycfg::model::{Mode, Rule, TcpAction};
 use sample::{Context, Direction, Options, Outcome};
 
@@ -14,7 +15,7 @@ use super::{
     http::{self, Session},
     logging, persistence,
     rules::{set_address, set_priority},
-    transaction::{ClientSide, Transaction},
+    transaction::{ClientSide, RawHead, Transaction},
     upstream::{Attempts, Wanted, Watch, reach, resolve_backend},
     wire::Wire,
 };
@@ -158,15 +159,22 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
         TcpVerdict::SwitchToHttp => return true,
         TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop => {
             session.side.count(session.worker.index, |traffic| &traffic.denied_requests);
+            transaction.bytes_in += session.client.received.len() as u64;
             transaction.terminate(b'P', b'R');
             return false;
         }
+    }
+    if !settings.use_backend.is_empty() {
+        // These rules may ask for what content rules waited for, such as a TLS client's server name.
+        look_at(transaction, session.client.received.bytes());
     }
     let chosen = settings
         .use_backend
         .iter()
         .filter(|rule| super::rules::applies(rule.condition.as_ref(), transaction, super::rules::Phase::Request))
         .find_map(|rule| resolve_backend(transaction, &rule.target));
+    transaction.raw_request = Vec::new();
+    transaction.raw_head = RawHead::Unknown;
     let backend = chosen.or_else(|| match settings.default_backend {
         Some(index) => transaction.instance.proxy(index).cloned(),
         None if settings.kind.has_backend() => Some(Arc::clone(&frontend)),
@@ -180,6 +188,7 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
         return true;
     }
     transaction.backend = Some(Arc::clone(&backend));
+    backend.backend.traffic.of(session.worker.index).sessions.increment();
     if !Arc::ptr_eq(&backend, &frontend) {
         let rules = &backend.settings().tcp_request_content;
         match content_phase(session, transaction, rules, backend.settings().tcp_request_inspect_delay).await {
@@ -201,7 +210,6 @@ async fn connect_and_tunnel(
     backend: &Arc<crate::live::LiveProxy>,
 ) {
     let _counted = http::InBackend::enter(backend);
-    backend.backend.traffic.of(session.worker.index).sessions.increment();
     transaction.timeline.request = Some(session.worker.now());
     let key = http::hash_key(transaction, backend, transaction.client.source.get());
     let forced = persistence::server_of_request(transaction, backend);
@@ -210,12 +218,14 @@ async fn connect_and_tunnel(
     let mut watch = Watch {
         client: &mut session.client,
         abort_on_close: backend.settings().options.abortonclose,
+        is_tcp: true,
         handle: &session.registered.handle,
     };
     let reached = reach(&session.worker, transaction, backend, &mut wanted, &mut attempts, &mut watch, false).await;
     let upstream = match reached {
         Ok(upstream) => upstream,
         Err(why) => {
+            transaction.bytes_in += session.client.received.len() as u64;
             transaction.end_unreachable(&why);
             return;
         }
@@ -280,6 +290,22 @@ fn remember_server(transaction: &mut Transaction, backend: &LiveProxy, server: &
     transaction.raw_response = Vec::new();
 }
 
+/// Notes what has come of a TCP session for those who ask, as bytes and as the request of HTTP that they may be.
+fn look_at(transaction: &mut Transaction, bytes: &[u8]) {
+    transaction.raw_request = bytes.to_vec();
+    transaction.raw_head = if bytes.is_empty() {
+        RawHead::Unknown
+    } else {
+        let settings = transaction.frontend_settings();
+        let limits = http::limits(&transaction.instance, settings.options.accept_invalid_http_request);
+        match RequestParser::new().parse(bytes, &limits, &mut transaction.request) {
+            Ok(Parsed::Complete { .. }) => RawHead::Request,
+            Ok(Parsed::Incomplete) => RawHead::Unknown,
+            Err(_) => RawHead::Other,
+        }
+    };
+}
+
 /// Runs `tcp-request content` rules, waiting up to `inspect-delay` for bytes that they ask about.
 async fn content_phase(
     session: &mut Session,
@@ -293,15 +319,24 @@ async fn content_phase(
     let until = inspect_delay.map(|delay| session.worker.now() + delay);
     session.deadline.set(until);
     let (client, deadline) = (&mut session.client, &mut session.deadline);
+    let mut looked = false;
     poll_fn(|context| {
         loop {
+            if !looked {
+                // What the client sent with its connection is seen the first time already.
+                looked = true;
+                if matches!(client.poll_receive(context), Poll::Ready(Err(_))) {
+                    return Poll::Ready(TcpVerdict::Reject);
+                }
+            }
             let late = until.is_none() || deadline.poll(context).is_ready();
             let closed = client.ended || client.received.is_full() && client.received.has_block();
-            transaction.raw_request = client.received.bytes().to_vec();
+            look_at(transaction, client.received.bytes());
             transaction.raw_request_closed = closed;
             let options = if late || closed { Options::REQUEST } else { Options::REQUEST_PARTIAL };
             if let Some(verdict) = run(transaction, rules, Level::Content, options) {
                 transaction.raw_request = Vec::new();
+                transaction.raw_head = RawHead::Unknown;
                 return Poll::Ready(verdict);
             }
             match client.poll_receive(context) {

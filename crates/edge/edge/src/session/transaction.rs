@@ -39,6 +39,18 @@ pub struct More {
     pub counters: RefCell<Option<Counters>>,
 }
 
+/// What the first bytes of a TCP session are, as far as HTTP goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RawHead {
+    /// Too few to tell.
+    #[default]
+    Unknown,
+    /// The head of a request.
+    Request,
+    /// Something else.
+    Other,
+}
+
 /// The client's connection, as long as it lasts.
 #[derive(Debug)]
 pub struct ClientSide {
@@ -214,6 +226,8 @@ pub struct Transaction {
     pub raw_request: Vec<u8>,
     /// Whether more of it can come.
     pub raw_request_closed: bool,
+    /// Whether it is a request of HTTP, whose head then stands in [`Transaction::request`].
+    pub raw_head: RawHead,
     /// The response's body, decoded, as far as a rule waited for it or asks about it.
     pub response_body: Vec<u8>,
     /// Whether [`Transaction::response_body`] is all of it.
@@ -330,6 +344,7 @@ impl Transaction {
             body_complete: false,
             raw_request: Vec::new(),
             raw_request_closed: false,
+            raw_head: RawHead::Unknown,
             response_body: Vec::new(),
             response_body_complete: false,
             response_announced: None,
@@ -396,6 +411,7 @@ impl Transaction {
             body_complete,
             raw_request,
             raw_request_closed,
+            raw_head,
             response_body,
             response_body_complete,
             response_announced,
@@ -458,6 +474,7 @@ impl Transaction {
         // Bodies and captures are rare and may be large: their memory goes.
         *body = Vec::new();
         *raw_request = Vec::new();
+        *raw_head = RawHead::Unknown;
         (*body_complete, *raw_request_closed, *body_announced) = (false, false, None);
         *response_body = Vec::new();
         *raw_response = Vec::new();

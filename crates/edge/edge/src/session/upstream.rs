@@ -103,6 +103,8 @@ pub struct Watch<'a> {
     pub client: &'a mut Wire,
     /// Whether a closed client ends the wait (`option abortonclose`).
     pub abort_on_close: bool,
+    /// In TCP mode a client that closes without having sent anything leaves even without that option.
+    pub is_tcp: bool,
     /// Who may end it.
     pub handle: &'a Handle,
 }
@@ -121,7 +123,8 @@ impl Watch<'_> {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        if self.abort_on_close { Poll::Ready(Unreachable::ClientGone) } else { Poll::Pending }
+        let leaves = self.abort_on_close || self.is_tcp && self.client.received.is_empty();
+        if leaves { Poll::Ready(Unreachable::ClientGone) } else { Poll::Pending }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::{
     live::{Instance, LiveListener, LiveProxy, LiveServer, Shared, Side, Target},
     net::Splice,
     role::{limits, worker_count},
+    session::cookie_of,
 };
 
 /// Takes everything of the proxies that are wanted, disabled ones left out.
@@ -280,7 +281,7 @@ fn server_view(proxy: &LiveProxy, server: &LiveServer, http: bool, now_ms: u64, 
         check_place: place(check.address.as_ref(), check.port),
         // There are no agent checks, but as in HAProxy what the configuration says of checks goes for them too.
         agent_place: place(config.check_address.as_ref(), config.check_port),
-        cookie: config.cookie.as_deref().map(|cookie| String::from_utf8_lossy(cookie).into_owned()),
+        cookie: cookie_of(proxy.settings(), server).map(|cookie| String::from_utf8_lossy(&cookie).into_owned()),
         totals,
     })
 }

@@ -112,7 +112,26 @@ pub(super) fn load(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<A
         wrong(format!("'{path}': {message}"), index)
             .expected("a whole response: status line, headers, an empty line, and a body as long as announced")
     })?;
-    Ok(response)
+    Ok(on_the_wire(&response))
+}
+
+/// The response with its head's lines ended as HTTP ends them: editors leave a bare LF, and perhaps lines before it.
+fn on_the_wire(response: &[u8]) -> Arc<[u8]> {
+    let start = response.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(response.len());
+    let mut rest = response.get(start..).unwrap_or_default();
+    let mut out = Vec::with_capacity(response.len() + 16);
+    while let Some(length) = rest.iter().position(|byte| *byte == b'\n') {
+        let line = rest.get(..length).unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        out.extend_from_slice(line);
+        out.extend_from_slice(b"\r\n");
+        rest = rest.get(length + 1..).unwrap_or_default();
+        if line.is_empty() {
+            break;
+        }
+    }
+    out.extend_from_slice(rest);
+    out.into()
 }
 
 /// The status that the word at `index` names, if its page can be replaced.
@@ -134,7 +153,18 @@ pub(super) fn statuses_text() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{check, on_the_wire};
+
+    #[test]
+    fn lines_end_as_on_the_wire() {
+        for (file, expected) in [
+            ("", ""),
+            ("HTTP/1.1 503 x\nA: b\n\nbody\n", "HTTP/1.1 503 x\r\nA: b\r\n\r\nbody\n"),
+            ("\r\n\nHTTP/1.1 503 x\r\n\r\n\nb", "HTTP/1.1 503 x\r\n\r\n\nb"),
+        ] {
+            assert_eq!(&*on_the_wire(file.as_bytes()), expected.as_bytes(), "{file:?}");
+        }
+    }
 
     #[test]
     fn responses() {

@@ -156,6 +156,7 @@ fn request<'a>(call: &Call<'a>, read: impl FnOnce(&Request<'a>) -> Option<Value<
     }
     match call.context.request() {
         Some(request) => read(&request).into(),
+        None if !call.context.request_may_come() => Fetched::Missing,
         None => call.absent(),
     }
 }

@@ -75,10 +75,18 @@ impl Session {
         let backend = choose_backend(transaction, frontend);
         let Some(backend) = backend else {
             transaction.terminate(b'S', b'C');
+            transaction.timeline.request = None;
             return Decision::Done(Box::pin(self.answer_error(transaction, 503)).await);
         };
         transaction.backend = Some(Arc::clone(&backend));
         self.registered.handle.enters(&backend);
+        backend.backend.traffic.of(self.worker.index).sessions.increment();
+        if backend.settings().options.http_buffer_request
+            && !transaction.body_complete
+            && let Some(done) = Box::pin(self.buffer_request(transaction, backend.settings(), body)).await
+        {
+            return Decision::Done(done);
+        }
         if !Arc::ptr_eq(&backend, frontend) {
             if !self.passes_content_rules(transaction, &backend.settings().tcp_request_content) {
                 return Decision::Done(Next::Close);
@@ -87,13 +95,6 @@ impl Session {
             if let Some(done) = self.apply(transaction, &backend, body).await {
                 return Decision::Done(done);
             }
-        }
-        let settings = backend.settings();
-        if settings.options.http_buffer_request
-            && !transaction.body_complete
-            && let Some(done) = Box::pin(self.buffer_request(transaction, settings, body)).await
-        {
-            return Decision::Done(done);
         }
         let wanted = self.wanted(transaction, &backend, body).await;
         Decision::Forward(wanted)
@@ -167,12 +168,12 @@ impl Session {
                 transaction.terminate(b'P', b'T');
                 self.tarpit(transaction, proxy).await;
                 // As HAProxy has it, the time in the pit is one in a queue.
-                transaction.timeline.request = None;
+                forget_request_time(transaction, proxy);
                 transaction.timeline.dequeued = Some(self.worker.now());
                 self.answer_reply(transaction, reply, 500).await
             }
             Verdict::Return(reply) => {
-                self.count_intercepted();
+                self.count_intercepted(transaction);
                 transaction.terminate(b'L', b'R');
                 self.answer_reply(transaction, reply, 200).await
             }
@@ -181,6 +182,7 @@ impl Session {
                 None => Next::Close,
             },
             Verdict::Auth(realm) => {
+                self.count_intercepted(transaction);
                 transaction.terminate(b'L', b'R');
                 let realm = realm.unwrap_or(proxy.name.as_bytes());
                 self.answer_unauthorized(transaction, realm).await
@@ -188,7 +190,7 @@ impl Session {
             Verdict::Reject => {
                 self.count_denied_request(transaction);
                 transaction.terminate(b'P', b'R');
-                transaction.timeline.request = None;
+                forget_request_time(transaction, proxy);
                 Next::Close
             }
             Verdict::Malformed => {
@@ -196,17 +198,17 @@ impl Session {
                 self.answer_error(transaction, 400).await
             }
             Verdict::RewriteFailed => {
-                transaction.timeline.request = None;
+                forget_request_time(transaction, proxy);
                 self.internal_error(transaction, b'R').await
             }
             Verdict::SilentDrop => {
                 transaction.terminate(b'P', b'R');
-                transaction.timeline.request = None;
+                forget_request_time(transaction, proxy);
                 crate::session::silent_drop(&self.client.stream);
                 Next::Close
             }
             Verdict::PrometheusExporter => {
-                self.count_intercepted();
+                self.count_intercepted(transaction);
                 transaction.terminate(b'L', b'R');
                 self.answer_prometheus(transaction).await
             }
@@ -231,7 +233,7 @@ impl Session {
 
     async fn answer_redirect(&mut self, transaction: &mut Transaction, redirect: &Redirect) -> Option<Next> {
         let location = rules::location(transaction, redirect)?;
-        self.count_intercepted();
+        self.count_intercepted(transaction);
         transaction.terminate(b'L', b'R');
         Some(self.answer_location(transaction, redirect, &location).await)
     }
@@ -244,9 +246,12 @@ impl Session {
         }
     }
 
-    /// Counts a request that the edge answers in place of a server.
-    pub(super) fn count_intercepted(&self) {
-        self.side.frontend.frontend.traffic.of(self.worker.index).intercepted.increment();
+    /// Counts a request that a frontend answers in place of a server, before it has another backend.
+    pub(super) fn count_intercepted(&self, transaction: &Transaction) {
+        let frontend = &self.side.frontend;
+        if transaction.backend.as_ref().is_none_or(|backend| Arc::ptr_eq(backend, frontend)) {
+            frontend.frontend.traffic.of(self.worker.index).intercepted.increment();
+        }
     }
 
     /// `option http-buffer-request`; `Some` when the request is over.
@@ -258,6 +263,10 @@ impl Session {
     ) -> Option<Next> {
         let time = settings.timeouts.http_request.or(self.side.frontend.settings().timeouts.client);
         let buffered = Box::pin(self.buffer_body(transaction, body, time.unwrap_or(Duration::MAX), 0)).await;
+        if buffered == Buffered::Enough {
+            // With this option a request is there when its body is.
+            transaction.timeline.request = Some(self.worker.now());
+        }
         self.not_buffered(transaction, buffered).await
     }
 
@@ -387,6 +396,13 @@ impl Peeked {
         transaction.body = self.bytes;
         transaction.body_complete = self.complete;
         transaction.body_announced = self.announced;
+    }
+}
+
+/// As HAProxy has it, what ends a request early leaves no time at which it was complete, unless that was waited for.
+fn forget_request_time(transaction: &mut Transaction, proxy: &Proxy) {
+    if !proxy.options.http_buffer_request && !transaction.frontend_settings().options.http_buffer_request {
+        transaction.timeline.request = None;
     }
 }
 

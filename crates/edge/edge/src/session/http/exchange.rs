@@ -94,7 +94,6 @@ impl Session {
     async fn forward(&mut self, transaction: &mut Transaction, body: BodyLength, mut wanted: Wanted) -> Next {
         let Some(backend) = transaction.backend.clone() else { return Next::Close };
         let _counted = InBackend::enter(&backend);
-        backend.backend.traffic.of(self.worker.index).sessions.increment();
         let method = transaction.request.method_kind();
         let mut pump = BodyPump::new(body, &self.limits(), false);
         if filter::has_filters(&self.side.frontend, &backend) {
@@ -114,6 +113,7 @@ impl Session {
             let mut watch = Watch {
                 client: &mut self.client,
                 abort_on_close: backend.settings().options.abortonclose,
+                is_tcp: false,
                 handle: &self.registered.handle,
             };
             let reached =
@@ -132,7 +132,17 @@ impl Session {
                 }
             };
             let failure = match end {
-                HeadEnd::Response => return self.respond(transaction, &backend, upstream, pump, method).await,
+                HeadEnd::Response => {
+                    let status = Failure::Status(transaction.response.status());
+                    let again = backend.retry.retry_on.contains(status)
+                        && replay.is_some()
+                        && !transaction.l7_retry_disabled.get()
+                        && attempts.failed < backend.retry.retries;
+                    if !again {
+                        return self.respond(transaction, &backend, upstream, pump, method).await;
+                    }
+                    status
+                }
                 HeadEnd::Empty => Failure::EmptyResponse,
                 HeadEnd::Broken => Failure::EmptyResponse,
                 HeadEnd::Junk => Failure::JunkResponse,
@@ -145,8 +155,21 @@ impl Session {
                     return Box::pin(self.answer_head_end(transaction, &end, false)).await;
                 }
             };
-            self.count_response_error(transaction, &upstream, &end);
             let may_resend = replay.is_some() && !transaction.l7_retry_disabled.get();
+            if may_resend && backend.retry.retry_on.contains(failure) && attempts.failed < backend.retry.retries {
+                // As in HAProxy this counts as a retry wherever it goes, and as an error only if it made no sense.
+                transaction.bytes_out = 0;
+                let worker = self.worker.index;
+                backend.backend.traffic.of(worker).retries.increment();
+                upstream.connection.server.side.traffic.of(worker).retries.increment();
+            }
+            if !may_resend
+                || !backend.retry.retry_on.contains(failure)
+                || attempts.failed >= backend.retry.retries
+                || matches!(end, HeadEnd::Junk)
+            {
+                self.count_response_error(transaction, &upstream, &end);
+            }
             let stale = upstream.reused && matches!(end, HeadEnd::Empty) && method.is_idempotent();
             let Upstream { connection, slot, reused } = upstream;
             drop(connection);
@@ -158,7 +181,6 @@ impl Session {
                     continue;
                 }
                 if may_resend && backend.retry.retry_on.contains(failure) && attempts.failed < backend.retry.retries {
-                    backend.backend.traffic.of(self.worker.index).retries.increment();
                     attempts.failed += 1;
                     transaction.retries += 1;
                     transaction.resent = true;
@@ -180,6 +202,7 @@ impl Session {
                 let mut watch = Watch {
                     client: &mut self.client,
                     abort_on_close: backend.settings().options.abortonclose,
+                    is_tcp: false,
                     handle: &self.registered.handle,
                 };
                 let given_up = Box::pin(retry_or_give_up(
@@ -245,7 +268,7 @@ impl Session {
         transaction.wants_upgrade = upgrade;
         http::remove_hop_by_hop(&mut transaction.request.headers, upgrade);
         http::enforce_request_framing(&mut transaction.request);
-        transaction.request.set_version(http::Version::Http11);
+        // NOTE: a request of HTTP/1.0 stays one. It may lack a Host, without which one of HTTP/1.1 is refused.
     }
 
     /// Puts the request behind what the server's wire has to send.
@@ -268,14 +291,18 @@ impl Session {
             != ConnectionMode::KeepAlive
             && !settings.options.http_pretend_keepalive
             && !transaction.wants_upgrade;
-        let close: &[(&[u8], &[u8])] = &[(b"connection", b"close")];
+        let connection: &[(&[u8], &[u8])] = match (closes, transaction.client_version) {
+            (true, http::Version::Http11) => &[(b"connection", b"close")],
+            (false, http::Version::Http10) => &[(b"connection", b"keep-alive")],
+            _ => &[],
+        };
         let wire = &mut upstream.connection.wire;
         self.worker.heads.lend_output(&mut wire.output);
         let adjust = &self.instance.config.global.h1_case_adjust;
         if !adjust.is_empty() && settings.options.h1_case_adjust_bogus_server {
             adjust_case(&mut transaction.request.headers, adjust);
         }
-        transaction.request.write_with(&mut wire.output, if closes { close } else { &[] });
+        transaction.request.write_with(&mut wire.output, connection);
         upstream.connection.requests += 1;
         if transaction.resent {
             pump.discard(&mut self.client);

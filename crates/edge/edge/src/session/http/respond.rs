@@ -380,7 +380,8 @@ impl Session {
                 &[(b"connection", b"keep-alive")]
             }
             true => &[],
-            false if response_is_old => &[],
+            // A page that is made here may say it already, in its own place.
+            false if response_is_old || transaction.response.headers.contains_known(http::HeaderId::Connection) => &[],
             false => &[(b"connection", b"close")],
         };
         let adjust = &self.instance.config.global.h1_case_adjust;
@@ -580,8 +581,15 @@ impl Session {
         let frontend = Arc::clone(&self.side.frontend);
         let backend = transaction.backend.clone().unwrap_or_else(|| Arc::clone(&frontend));
         let mode = connection_mode(frontend.settings().connection_mode, backend.settings().connection_mode);
+        if transaction.server.is_none() && transaction.has_request {
+            self.count_unread_body(transaction);
+        }
         let request_ended = self.request_is_drained(transaction);
-        let closing = http::ConnectionOptions::of(&transaction.response.headers).close;
+        let has_length = transaction.response.status() != 204;
+        let headers = &mut transaction.response.headers;
+        // An error file that does not say how long it is ends with the connection.
+        let closing = http::ConnectionOptions::of(headers).close
+            || has_length && !headers.contains_known(http::HeaderId::ContentLength);
         let keeps = transaction.has_request
             && !transaction.bad_request
             && transaction.wants_keep_alive
@@ -600,9 +608,17 @@ impl Session {
         }
         // What answers something that is no request counts nothing.
         if !transaction.bad_request {
-            transaction.bytes_out += size::of_reply(&transaction.response) + body.len() as u64;
+            transaction.bytes_out += size::of_reply(&transaction.response);
+            transaction.bytes_out += if transaction.is_head() { 0 } else { body.len() as u64 };
         }
-        transaction.response.headers.remove(b"connection");
+        if !has_length {
+            // RFC 9110 section 8.6: it has none.
+            transaction.response.headers.remove(b"content-length");
+        }
+        // Only what answers no request says it in a place of its own.
+        if transaction.has_request {
+            transaction.response.headers.remove(b"connection");
+        }
         self.write_head(transaction, keeps);
         if !transaction.is_head() {
             self.client.output.extend_from_slice(body);
@@ -615,6 +631,15 @@ impl Session {
             (true, _) => Next::KeepAlive,
             (false, true) => self.end_of_answer(),
             (false, false) => Next::Linger,
+        }
+    }
+
+    /// Counts what has come of a body that no server gets.
+    fn count_unread_body(&self, transaction: &mut Transaction) {
+        let body = http::request_body_length(&transaction.request);
+        if !body.is_empty() {
+            let come = Peeked::at(self.client.received.bytes(), body, &self.limits());
+            transaction.bytes_in += come.bytes.len() as u64;
         }
     }
 
@@ -639,7 +664,17 @@ impl Session {
             return Next::Close;
         }
         let body = reply::error_page(transaction, status);
-        self.answer(transaction, &body).await
+        self.answer_instead_of(transaction, &body, status).await
+    }
+
+    /// Answers with what stands for a page of `status`: that is what is logged and counted, whatever it looks like.
+    async fn answer_instead_of(&mut self, transaction: &mut Transaction, body: &[u8], status: u16) -> Next {
+        let shown = transaction.response.status();
+        let next = self.answer(transaction, body).await;
+        if transaction.status == shown {
+            transaction.status = status;
+        }
+        next
     }
 
     /// Answers with a configured reply.
@@ -655,7 +690,7 @@ impl Session {
             return Next::Close;
         }
         let body = reply::build(transaction, reply, status);
-        self.answer(transaction, &body).await
+        self.answer_instead_of(transaction, &body, status).await
     }
 
     /// Answers with a redirect.
@@ -684,6 +719,7 @@ impl Session {
             .monitor_fail
             .iter()
             .any(|condition| condition.holds(transaction, sample::Options::REQUEST));
+        self.count_intercepted(transaction);
         transaction.terminate(b'L', b'R');
         transaction.log_level.set(Some(None));
         self.answer_error(transaction, if fails { 503 } else { 200 }).await

@@ -29,7 +29,7 @@ impl Session {
         stats: &Stats,
         body: BodyLength,
     ) -> Next {
-        self.count_intercepted();
+        self.count_intercepted(transaction);
         transaction.answered_by = Some("<STATS>");
         transaction.terminate(b'L', b'R');
         if !stats.rules.is_empty() {
@@ -58,11 +58,21 @@ impl Session {
             body: transaction.body_complete.then_some(transaction.body.as_slice()),
         };
         let reply = serve::page(&self.worker.shared, proxy, stats, &request, may_admin);
+        self.note_service(transaction);
         self.answer_made(transaction, reply.status, &reply.headers, &reply.body).await
+    }
+
+    /// A service stands in a server's place and is reached at once.
+    fn note_service(&self, transaction: &mut Transaction) {
+        let now = Some(self.worker.now());
+        let times = &mut transaction.timeline;
+        (times.dequeued, times.connected, times.response) = (now, now, now);
     }
 
     /// Serves the numbers for Prometheus.
     pub(super) async fn answer_prometheus(&mut self, transaction: &mut Transaction) -> Next {
+        transaction.answered_by = Some("<PROMEX>");
+        self.note_service(transaction);
         let reply = serve::metrics(&self.worker.shared, transaction.request.target());
         self.answer_made(transaction, reply.status, &reply.headers, &reply.body).await
     }

@@ -119,8 +119,10 @@ pub fn act(control: &dyn Control, body: &[u8]) -> Outcome {
     let (Some(backend), Some(wanted)) = (backend, wanted) else { return Outcome::Nothing };
     let Some(proxy) = find_proxy(control, &backend, |proxy| proxy.backend) else { return Outcome::Invalid };
     let Some(change) = action(&wanted) else { return Outcome::Invalid };
+    // HAProxy reads the form from its end, and servers come back into the balance in the order in which they are set up.
     let altered = servers
         .iter()
+        .rev()
         .filter_map(|name| control.server_named(proxy.index, name))
         .filter(|server| change.as_ref().is_some_and(|change| control.change_server(*server, change.clone()).is_ok()))
         .count();
@@ -140,7 +142,7 @@ mod tests {
     fn form() {
         for (body, expected, changes) in [
             ("s=s1&action=drain&b=%233", Outcome::Done, "app/s1 Drain"),
-            ("s=s1&s=s2&action=maint&b=app", Outcome::Done, "app/s1 Maintain, app/s2 Maintain"),
+            ("s=s1&s=s2&action=maint&b=app", Outcome::Done, "app/s2 Maintain, app/s1 Maintain"),
             ("s=s1&s=nope&action=ready&b=app", Outcome::Partly, "app/s1 Ready"),
             ("b=app&action=hdown&s=s2", Outcome::Done, "app/s2 Health(Down)"),
             ("b=app&action=maint&action=shutdown&s=s2", Outcome::Done, "app/s2 ShutSessions"),

@@ -1,0 +1,20 @@
+//! The quick ones of `scenarios/configurations`, each played with Tidegate and with Debian's haproxy; `make
+//! configurations` plays all of them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use std::{path::Path, process::Command};
+
+fn judge(folder: &str, arguments: &[&str]) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(folder).join("run");
+    let mut command = Command::new("python3");
+    command.arg(script).args(arguments).args(["--tidegate", env!("CARGO_BIN_EXE_tidegate")]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn real_configurations_behave_as_with_haproxy() {
+    judge("configurations", &["--quick"]);
+}
