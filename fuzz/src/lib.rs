@@ -6,3 +6,4 @@
 
 pub mod configuration;
 pub mod http_codec;
+pub mod sample_messages;

@@ -68,9 +68,9 @@ pub fn finish(scope: &mut Scope<'_>) {
 fn check_pattern_changes(scope: &mut Scope<'_>) {
     for (path, line, index) in std::mem::take(&mut scope.state.pattern_changes) {
         if scope.state.patterns.of_file(&path).is_none() {
-            let known: Vec<String> = scope.state.patterns.paths().map(str::to_owned).collect();
             let message = format!("no map and no ACL uses the file '{path}', so this rule changes nothing.");
-            let problem = Problem::new(message).at(index).nearest(&path, known.iter().map(String::as_str));
+            let problem = scope
+                .near(Problem::new(message).at(index), &path, || scope.state.patterns.paths().map(Arc::from).collect());
             scope.warn(&line, problem);
         }
     }
@@ -155,9 +155,8 @@ fn resolve_default_backend(scope: &mut Scope<'_>, index: usize) {
     let has_servers = !own.servers.is_empty();
     let whole = |message: String| Problem::new(message).prefix(Prefix::Nothing).at(1);
     let Some(target) = scope.backend_named(&name) else {
-        let known: Vec<Arc<str>> = backend_names(scope);
         let message = format!("Proxy '{own_name}': unable to find required default_backend: '{name}'");
-        let problem = whole(message).nearest(&name, known.iter().map(|name| &**name));
+        let problem = scope.near(whole(message), &name, || backend_names(scope));
         scope.alert(&line, problem);
         return;
     };

@@ -1,6 +1,7 @@
 //! What a keyword parser may see and change: the section it stands in, everything read so far, files, and diagnostics.
 
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
@@ -9,7 +10,7 @@ use sample::{AclSet, PatternReferences};
 
 use crate::{
     bridge::NamedReference,
-    diagnostics::{Diagnostic, Diagnostics, Problem, Severity},
+    diagnostics::{Diagnostic, Diagnostics, FATAL_ERRORS_MAX, Problem, Severity},
     keywords,
     line::Line,
     model::{Global, Proxy, ProxyIndex, ProxyKind, Server, ServerIndex, StickTable, TableIndex, Userlist},
@@ -49,12 +50,22 @@ pub struct ProxyDraft {
     pub(crate) acls: AclSet,
 }
 
+/// From this many servers on, those of a section are found by hash.
+const HASH_SERVERS_FROM: usize = 32;
+
 /// A server while it is read.
 #[derive(Clone, Debug)]
 pub struct ServerDraft {
     /// What is known for sure.
     pub server: Server,
     pub(crate) pending: keywords::server::Pending,
+}
+
+/// Places of servers by name, of the first `count` of a section.
+#[derive(Debug, Default)]
+pub(crate) struct ServersByName {
+    count: usize,
+    places: HashMap<Arc<str>, usize>,
 }
 
 /// Everything read so far.
@@ -75,6 +86,10 @@ pub struct State {
     pub(crate) simple: keywords::global::Pending,
     /// Proxies by name, in order.
     pub(crate) names: HashMap<Arc<str>, Vec<u32>>,
+    /// The servers of large sections by name.
+    pub(crate) servers_by_name: RefCell<HashMap<u32, ServersByName>>,
+    /// Places of `defaults` sections by name.
+    pub(crate) defaults_by_name: HashMap<Arc<str>, Vec<usize>>,
     pub(crate) patterns: PatternReferences,
     /// Files whose lists of patterns rules change, and where these rules stand.
     pub(crate) pattern_changes: Vec<(String, Line, usize)>,
@@ -108,6 +123,15 @@ impl Scope<'_> {
             _ => None,
         };
         draft.unwrap_or(&mut self.outside)
+    }
+
+    /// The problem with the name nearest to `word`. There may be thousands of names, so it is looked for only as often as an
+    /// error is likely to be read.
+    pub(crate) fn near(&self, problem: Problem, word: &str, names: impl FnOnce() -> Vec<Arc<str>>) -> Problem {
+        if self.diagnostics.alerts() >= FATAL_ERRORS_MAX {
+            return problem;
+        }
+        problem.nearest(word, names().iter().map(|name| &**name))
     }
 
     /// Whether a proxy or `defaults` section is being read.
@@ -196,7 +220,19 @@ impl Scope<'_> {
     #[must_use]
     pub fn server_named(&self, proxy: ProxyIndex, name: &str) -> Option<ServerIndex> {
         let draft = self.state.proxies.get(usize::try_from(proxy.0).ok()?)?;
-        let index = draft.proxy.servers.iter().position(|server| &*server.name == name)?;
+        let servers = &draft.proxy.servers;
+        let index = if servers.len() < HASH_SERVERS_FROM {
+            servers.iter().position(|server| &*server.name == name)?
+        } else {
+            let mut all = self.state.servers_by_name.borrow_mut();
+            let known = all.entry(proxy.0).or_default();
+            // While the section is read there are ever more of them.
+            for (place, server) in servers.iter().enumerate().skip(known.count) {
+                known.places.entry(Arc::clone(&server.name)).or_insert(place);
+            }
+            known.count = servers.len();
+            *known.places.get(name)?
+        };
         u32::try_from(index).ok().map(ServerIndex)
     }
 

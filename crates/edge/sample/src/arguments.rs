@@ -98,6 +98,8 @@ pub(crate) enum Argument {
     Header(HeaderId, Box<[u8]>),
     Regex(Arc<Regex>),
     Map(Arc<Map>),
+    /// Numbers with dots between them.
+    Numbers(Box<[u32]>),
     Conditions(Vec<SetCondition>),
 }
 
@@ -256,7 +258,7 @@ fn convert(
         ArgumentType::Mask4 => Argument::Mask4(number::parse_mask4(word).ok_or_else(malformed)?),
         ArgumentType::Mask6 => Argument::Mask6(number::parse_mask6(word).ok_or_else(malformed)?),
         ArgumentType::Regex => Argument::Str(word.into()),
-        ArgumentType::ProtobufField => Argument::Str(word.into()),
+        ArgumentType::ProtobufField => Argument::Numbers(number::parse_dotted_list(word).ok_or_else(malformed)?),
         ArgumentType::Server => {
             let text = text()?;
             let (backend, server) = match text.rsplit_once('/') {

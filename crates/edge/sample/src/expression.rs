@@ -1,5 +1,7 @@
 //! Expressions: a fetch and the converters after it.
 
+use std::cell::Cell;
+
 use crate::arguments::{self, Argument};
 use crate::context::{Context, Options};
 use crate::converter;
@@ -332,20 +334,23 @@ impl Expression {
         iterate: bool,
         cursor: &mut Cursor,
     ) -> Fetched<'a> {
-        let call = Call { arguments: &self.arguments, context, options, iterate };
+        let call = Call { arguments: &self.arguments, context, options, iterate, may_change: Cell::new(None) };
         if self.conversions.is_empty() {
             // What is found goes straight to the caller: copying it costs more than most fetches.
             return (self.fetch.run)(&call, cursor);
         }
-        let (value, changing) = match (self.fetch.run)(&call, cursor) {
+        let (value, mut changing) = match (self.fetch.run)(&call, cursor) {
             Fetched::Value(value) => (value, false),
             Fetched::Changing(value) => (value, true),
             other => return other,
         };
         let converted = self.conversions.iter().try_fold(value, |value, conversion| {
             let value = value.cast(conversion.converter.input)?;
-            let call = Call { arguments: &conversion.arguments, context, options, iterate };
-            (conversion.converter.run)(value, &call)
+            let call =
+                Call { arguments: &conversion.arguments, context, options, iterate, may_change: Cell::new(None) };
+            let converted = (conversion.converter.run)(value, &call);
+            changing = call.may_change.get().unwrap_or(changing);
+            converted
         });
         match (converted, changing) {
             (Some(value), false) => Fetched::Value(value),

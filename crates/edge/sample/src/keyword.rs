@@ -1,6 +1,8 @@
 //! How fetches and converters are declared: one entry each, from which parsing, checking, evaluation, messages and the
 //! reference come.
 
+use std::cell::Cell;
+
 use crate::arguments::{Argument, ArgumentType, Arguments};
 use crate::context::{Context, Options};
 use crate::parser::ParseContext;
@@ -55,6 +57,14 @@ impl<'a> From<Option<Value<'a>>> for Fetched<'a> {
     }
 }
 
+/// What a converter that looks into a message finds, of which more may come.
+pub(crate) enum Judgement<T> {
+    /// This, or nothing, whatever comes.
+    Settled(Option<T>),
+    /// Nothing so far.
+    Open,
+}
+
 /// What a fetch or a converter is called with.
 pub(crate) struct Call<'a> {
     pub(crate) arguments: &'a [Argument],
@@ -62,9 +72,25 @@ pub(crate) struct Call<'a> {
     pub(crate) options: Options,
     /// Whether every occurrence is wanted, one after the other (in ACLs), rather than the last.
     pub(crate) iterate: bool,
+    /// Whether more of the message may change what comes out, if the converter knows that better than the fetch.
+    pub(crate) may_change: Cell<Option<bool>>,
 }
 
 impl<'a> Call<'a> {
+    /// Notes whether more of the message may change the judgement; what was found.
+    pub(crate) fn judge<T>(&self, judgement: Judgement<T>) -> Option<T> {
+        match judgement {
+            Judgement::Settled(found) => {
+                self.may_change.set(Some(false));
+                found
+            }
+            Judgement::Open => {
+                self.may_change.set(Some(true));
+                None
+            }
+        }
+    }
+
     /// What to answer when something is not there: it may still come unless this is final.
     pub(crate) fn absent(&self) -> Fetched<'a> {
         if self.options.is_final { Fetched::Missing } else { Fetched::NotYet }

@@ -48,6 +48,21 @@ pub(crate) fn parse_integer(text: &[u8]) -> Option<i64> {
     Some(value)
 }
 
+/// Reads numbers with dots between them; between two dots is zero.
+pub(crate) fn parse_dotted_list(text: &[u8]) -> Option<Box<[u32]>> {
+    if text.last() == Some(&b'.') {
+        return None;
+    }
+    text.split(|byte| *byte == b'.')
+        .map(|part| {
+            part.iter().try_fold(0u32, |value, byte| {
+                let digit = byte.wrapping_sub(b'0');
+                (digit <= 9).then(|| value.wrapping_mul(10).wrapping_add(u32::from(digit)))
+            })
+        })
+        .collect()
+}
+
 /// Reads a number of two 16-bit parts (`1.1`, or `1` for `1.0`) as one 32-bit quantity, major part high.
 pub(crate) fn parse_dotted(text: &[u8]) -> Option<i64> {
     let (major, minor) = match text.iter().position(|byte| *byte == b'.') {

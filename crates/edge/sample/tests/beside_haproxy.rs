@@ -10,6 +10,9 @@ use support::*;
 /// Expressions whose value must be the same, one a line; `#` starts a comment.
 const EXPRESSIONS: &str = include_str!("data/expressions.txt");
 
+/// The same for binary messages.
+const MESSAGES: &str = include_str!("data/messages.txt");
+
 /// What is asked for, after a number that says which expression is wanted.
 const PATH: &str = "/dir/sub.d/File%20name.html;x=1?user=john&empty=&list=a,b;c=3&user=jane&q=a+b%3F";
 
@@ -171,12 +174,22 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
 
 #[test]
 fn values_are_those_of_haproxy() {
+    let (directory, files) = map_files();
+    compare(EXPRESSIONS, &directory, &files);
+    let _ = std::fs::remove_dir_all(&directory);
+}
+
+#[test]
+fn fields_of_messages_are_those_of_haproxy() {
+    compare(MESSAGES, std::path::Path::new(""), &Files::default());
+}
+
+fn compare(text: &'static str, directory: &std::path::Path, files: &Files) {
     if !HaProxy::is_installed() {
         return;
     }
-    let (directory, files) = map_files();
     let expressions: Vec<String> =
-        lines(EXPRESSIONS).into_iter().map(|text| text.replace("MAPS", &directory.to_string_lossy())).collect();
+        lines(text).into_iter().map(|text| text.replace("MAPS", &directory.to_string_lossy())).collect();
     let mut configuration = preamble();
     for (number, text) in expressions.iter().enumerate() {
         configuration.push_str(&format!(
@@ -189,12 +202,11 @@ fn values_are_those_of_haproxy() {
     let mut wrong = Vec::new();
     for (number, text) in expressions.iter().enumerate() {
         let theirs = haproxy.body(&request(number));
-        let ours = ours(text, number, haproxy.port, &files);
+        let ours = ours(text, number, haproxy.port, files);
         if ours != theirs {
             wrong.push(format!("{text}\n  ours   {}\n  theirs {}", readable(&ours), readable(&theirs)));
         }
     }
-    let _ = std::fs::remove_dir_all(&directory);
     assert!(wrong.is_empty(), "{} of {} differ\n{}", wrong.len(), expressions.len(), wrong.join("\n"));
 }
 

@@ -583,7 +583,6 @@ fn what_is_not_supported_says_so() {
         ("sc_http_req_rate(0)", "fetch method 'sc_http_req_rate' is not supported yet: it comes with stick tables"),
         ("ssl_c_s_dn", "fetch method 'ssl_c_s_dn' is not supported yet: it comes with TLS"),
         ("src,in_table(t)", "converter 'in_table' is not supported yet: it comes with stick tables"),
-        ("req.body,mqtt_is_valid", "converter 'mqtt_is_valid' is not supported yet: it comes with the MQTT protocol"),
     ] {
         let error = expression(text).unwrap_err();
         assert_eq!((error.to_string().as_str(), error.kind()), (expected, ErrorKind::Unsupported), "{text}");

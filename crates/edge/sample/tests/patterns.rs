@@ -606,7 +606,8 @@ fn text_of(name: &str, stream: &Stream) -> Option<String> {
 
 #[test]
 fn every_supported_converter_is_tested() {
-    let tested: String = [include_str!("data/expressions.txt"), include_str!("patterns.rs")].concat();
+    let tested: String =
+        [include_str!("data/expressions.txt"), include_str!("data/messages.txt"), include_str!("patterns.rs")].concat();
     for converter in converters().filter(|converter| converter.state == State::Supported) {
         let names = std::iter::once(converter.name).chain(converter.aliases.iter().copied());
         let is_tested = names.into_iter().any(|name| {

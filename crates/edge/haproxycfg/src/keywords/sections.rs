@@ -62,6 +62,8 @@ pub fn defaults(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     draft.line = Some(line.clone());
     draft.proxy.kind = ProxyKind::Listen;
     scope.section = Section::Defaults(scope.state.defaults.len());
+    let place = scope.state.defaults.len();
+    scope.state.defaults_by_name.entry(Arc::clone(&draft.proxy.name)).or_default().push(place);
     scope.state.defaults.push(draft);
     scope.state.simple.usage.push(Usage::default());
     Ok(())
@@ -228,8 +230,8 @@ fn referenced_defaults(
     kind: &str,
 ) -> Result<usize, Problem> {
     let wanted = line.word(index);
-    let named = |draft: &ProxyDraft| &*draft.proxy.name == wanted;
-    let mut found = scope.state.defaults.iter().enumerate().filter(|(_, draft)| named(draft));
+    let places = scope.state.defaults_by_name.get(wanted).map(Vec::as_slice).unwrap_or_default();
+    let mut found = places.iter().filter_map(|place| Some((*place, scope.state.defaults.get(*place)?)));
     let (first, second) = (found.next(), found.next());
     let Some((position, first)) = first else {
         let known: Vec<String> = scope.state.defaults.iter().map(|draft| draft.proxy.name.to_string()).collect();

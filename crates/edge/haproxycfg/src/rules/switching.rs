@@ -1,5 +1,7 @@
 //! Which backend and which server: `use_backend`, `use-server`, `force-persist` and `ignore-persist`.
 
+use std::sync::Arc;
+
 use sample::{Condition, LogFormatOptions, Place, Places};
 
 use super::words::{around, is_condition, wrong};
@@ -162,11 +164,11 @@ fn backend_target(scope: &mut Scope<'_>, line: &Line) -> Result<BackendTarget, P
     let (proxy, mode) = (draft.proxy.name.clone(), draft.proxy.mode);
     let kind = scope.kind_word();
     let Some(index) = scope.backend_named(name) else {
-        let names = scope.state.proxies.iter().filter(|draft| draft.proxy.kind.has_backend());
-        let names: Vec<&str> = names.map(|draft| &*draft.proxy.name).collect();
-        return Err(wrong(format!("Proxy '{proxy}': unable to find required use_backend: '{name}'."), 1)
-            .expected("the name of a backend or listen section")
-            .nearest(name, names));
+        let backends = || scope.state.proxies.iter().filter(|draft| draft.proxy.kind.has_backend());
+        let names = || backends().map(|draft| Arc::clone(&draft.proxy.name)).collect();
+        let problem = wrong(format!("Proxy '{proxy}': unable to find required use_backend: '{name}'."), 1)
+            .expected("the name of a backend or listen section");
+        return Err(scope.near(problem, name, names));
     };
     if index == own {
         return Err(wrong(format!("Proxy '{proxy}': loop detected for use_backend: '{name}'."), 1)
@@ -206,10 +208,10 @@ fn server_target(scope: &mut Scope<'_>, line: &Line) -> Result<ServerTarget, Pro
         return Ok(ServerTarget::Static(index));
     }
     let kind = scope.kind_word();
-    let proxy = &scope.proxy().proxy;
-    let message =
-        format!("{kind} '{}' : unable to find server '{name}' referenced in a 'use-server' rule.", proxy.name);
-    Err(wrong(message, 1)
-        .expected("the name of a server of this section")
-        .nearest(name, proxy.servers.iter().map(|server| &*server.name)))
+    let proxy = Arc::clone(&scope.proxy().proxy.name);
+    let message = format!("{kind} '{proxy}' : unable to find server '{name}' referenced in a 'use-server' rule.");
+    let problem = wrong(message, 1).expected("the name of a server of this section");
+    let draft = usize::try_from(own.0).ok().and_then(|own| scope.state.proxies.get(own));
+    let servers = || draft.into_iter().flat_map(|draft| &draft.proxy.servers);
+    Err(scope.near(problem, name, || servers().map(|server| Arc::clone(&server.name)).collect()))
 }

@@ -6,13 +6,9 @@ use crate::value::Type;
 
 const STRING: &[ArgumentType] = &[ArgumentType::Str];
 const TWO_STRINGS: &[ArgumentType] = &[ArgumentType::Str, ArgumentType::Str];
-const FIELD: &[ArgumentType] = &[ArgumentType::ProtobufField, ArgumentType::Str];
 const CIPHER: &[ArgumentType] = &[ArgumentType::Sint, ArgumentType::Str, ArgumentType::Str, ArgumentType::Str];
 
 const TLS: &str = "TLS";
-const FIX: &str = "the FIX protocol";
-const MQTT: &str = "the MQTT protocol";
-const PROTOBUF: &str = "protocol buffers";
 const DEVICES: &str = "device detection, which is a separate product";
 
 pub(super) const CONVERTERS: &[Converter] = &[
@@ -21,15 +17,6 @@ pub(super) const CONVERTERS: &[Converter] = &[
         .takes(STRING, 1),
     Converter::not_yet("51d.single", Type::Str, Type::Str, DEVICES, "What 51Degrees knows of a user agent.")
         .takes(STRING, 1),
-    Converter::not_yet("fix_is_valid", Type::Bin, Type::Bool, FIX, "Whether it is a valid FIX message."),
-    Converter::not_yet("fix_tag_value", Type::Bin, Type::Bin, FIX, "The value of a tag of a FIX message.")
-        .takes(STRING, 1),
     Converter::not_yet("jwt_verify", Type::Bin, Type::Sint, TLS, "Whether the signature of a JSON Web Token is right.")
         .takes(TWO_STRINGS, 2),
-    Converter::not_yet("mqtt_field_value", Type::Bin, Type::Str, MQTT, "A field of an MQTT packet.")
-        .takes(TWO_STRINGS, 2),
-    Converter::not_yet("mqtt_is_valid", Type::Bin, Type::Bool, MQTT, "Whether it is a valid MQTT packet."),
-    Converter::not_yet("protobuf", Type::Bin, Type::Bin, PROTOBUF, "A field of a protocol buffers message.")
-        .takes(FIELD, 1),
-    Converter::not_yet("ungrpc", Type::Bin, Type::Bin, PROTOBUF, "A field of a gRPC message.").takes(FIELD, 1),
 ];

@@ -3,9 +3,12 @@
 mod arithmetic;
 mod crypto;
 mod encoding;
+mod fix;
 mod json;
 mod later;
 mod lookup;
+mod mqtt;
+mod protobuf;
 mod stick;
 mod text;
 mod time;
@@ -25,6 +28,9 @@ const TABLES: &[&[Converter]] = &[
     time::CONVERTERS,
     json::CONVERTERS,
     lookup::CONVERTERS,
+    fix::CONVERTERS,
+    mqtt::CONVERTERS,
+    protobuf::CONVERTERS,
     variable::CONVERTERS,
     stick::CONVERTERS,
     later::CONVERTERS,
