@@ -298,6 +298,8 @@ pub struct ServerConfig {
     pub disabled: bool,
     /// `check` and its settings; `None` without `check`.
     pub check: Option<CheckConfig>,
+    /// Settings of `agent-check`, if an agent is asked.
+    pub agent: Option<CheckConfig>,
     /// `observe`.
     pub observe: Observe,
     /// `error-limit`.
@@ -327,6 +329,7 @@ impl Default for ServerConfig {
             slowstart_ms: 0,
             disabled: false,
             check: None,
+            agent: None,
             observe: Observe::None,
             error_limit: ERROR_LIMIT_DEFAULT,
             on_error: OnError::FailCheck,

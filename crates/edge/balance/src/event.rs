@@ -11,6 +11,8 @@ pub enum LogLevel {
     Alert,
     /// `notice`.
     Notice,
+    /// `info`.
+    Information,
 }
 
 /// How HAProxy tags the same message on standard error.
@@ -27,6 +29,8 @@ pub enum ConsoleLevel {
 pub struct Message {
     /// Severity in the log.
     pub level: LogLevel,
+    /// Severity of the mail about it, if there is to be one; its text lacks the final period of `text`.
+    pub mail: Option<LogLevel>,
     /// Severity on standard error.
     pub console_level: ConsoleLevel,
     /// The text for the log, without a newline.

@@ -10,6 +10,7 @@
 //!   0 <------------------- (below rise) <--bad-- rise <--bad-- top
 //! ```
 
+use crate::agent::AgentReply;
 use crate::config::CheckConfig;
 use crate::rng::Rng;
 
@@ -156,6 +157,26 @@ impl CheckStatus {
         Self::ProcessTimeout,
         Self::ProcessOk,
     ];
+}
+
+/// The two kinds of checks that a server may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CheckKind {
+    /// `check`: does the server work?
+    Health,
+    /// `agent-check`: what does an agent say of it?
+    Agent,
+}
+
+/// How a question to an agent ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentReport {
+    /// There was no answer.
+    Failed(CheckReport),
+    /// The answer was not a whole line.
+    Incomplete,
+    /// The answer.
+    Reply(AgentReply),
 }
 
 /// How a check ended.

@@ -17,11 +17,13 @@
 //!
 //! - [`Farm::pick`] chooses for a request, or queues it; [`Farm::release`] gives the slot back; [`Farm::claim`] and
 //!   [`Farm::cancel`] end the wait in a queue.
-//! - [`Farm::check_begin`] and [`Farm::check_end`] bracket a health check; [`Farm::observe`] counts what traffic tells.
+//! - [`Farm::check_begin`] and [`Farm::check_end`] bracket a health check, [`Farm::check_begin`] and [`Farm::agent_end`]
+//!   a question to an agent; [`Farm::observe`] counts what traffic tells.
 //! - [`Farm::poll_wake`] and [`Farm::poll_event`] give what is to be done outside, after each call.
 //! - [`Hasher`] computes the keys of the hashing algorithms, without the lock.
 //! - [`RetryPolicy`] says what to do after a failure.
 
+pub mod agent;
 pub mod config;
 mod event;
 mod farm;
@@ -29,6 +31,7 @@ pub mod hash;
 pub mod health;
 mod id;
 mod lb;
+pub mod message;
 mod order;
 mod pool;
 mod retry;
@@ -41,11 +44,11 @@ pub use config::{
 };
 pub use event::{ConsoleLevel, Event, LogLevel, Message, ShutdownReason};
 pub use farm::{
-    AdminFlagError, BackendStats, CheckView, Claim, Farm, Followed, Pick, QueuePosition, RemovalError, Request,
-    ServerSnapshot, ServerStats, ServerStatus, WeightChange, WeightError,
+    AdminFlagError, AgentSnapshot, BackendStats, CheckView, Claim, Farm, Followed, Pick, QueuePosition, RemovalError,
+    Request, ServerSnapshot, ServerStats, ServerStatus, WeightChange, WeightError,
 };
 pub use hash::Hasher;
-pub use health::{CheckReport, CheckResult, CheckStatus, Observation};
+pub use health::{AgentReport, CheckKind, CheckReport, CheckResult, CheckStatus, Observation};
 pub use id::{ServerId, Ticket};
 pub use retry::{Failure, Retry, RetryAfter, RetryOn, RetryPolicy, RetrySituation};
 pub use rng::Rng;

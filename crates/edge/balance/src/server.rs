@@ -1,7 +1,7 @@
 //! One server as the farm knows it: settings, states, load.
 
 use crate::config::ServerConfig;
-use crate::health::Check;
+use crate::health::{Check, CheckKind};
 use crate::order::Tree;
 
 /// The scale between a weight in the configuration and the weight used for choosing, so that small weights can be
@@ -157,8 +157,12 @@ pub(crate) struct Server {
     pub(crate) warmup_due_ms: Option<u64>,
     pub(crate) consecutive_errors: u32,
     pub(crate) check: Check,
+    /// Questions to its agent (`agent-check`).
+    pub(crate) agent: Option<Box<Check>>,
     /// Whether the followed server (`track`) is checked.
     pub(crate) followed_check: bool,
+    /// Health by the agent of the followed server, if one is asked.
+    pub(crate) followed_agent: Option<u32>,
 
     /// Streams that hold a slot.
     pub(crate) served: u32,
@@ -196,6 +200,7 @@ impl Server {
         let state = if config.disabled { OperationalState::Stopped } else { OperationalState::Running };
         let standing = Standing { state, admin, weight: 0 };
         let check = Check::new(config.check, config.disabled);
+        let agent = config.agent.map(|agent| Box::new(Check::new(Some(agent), false)));
         Self {
             number,
             initial_weight: config.weight,
@@ -210,7 +215,9 @@ impl Server {
             warmup_due_ms: None,
             consecutive_errors: 0,
             check,
+            agent,
             followed_check: false,
+            followed_agent: None,
             served: 0,
             is_vacant: false,
             queued: 0,
@@ -231,6 +238,36 @@ impl Server {
     /// Tells that what the algorithm was told is now the truth.
     pub(crate) fn commit(&mut self) {
         self.current = self.next;
+    }
+
+    /// The check of that kind, if it has one.
+    pub(crate) fn check_of(&self, kind: CheckKind) -> Option<&Check> {
+        match kind {
+            CheckKind::Health => self.check.config.is_some().then_some(&self.check),
+            CheckKind::Agent => self.agent.as_deref(),
+        }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn check_of_mut(&mut self, kind: CheckKind) -> Option<&mut Check> {
+        match kind {
+            CheckKind::Health => self.check.config.is_some().then_some(&mut self.check),
+            CheckKind::Agent => self.agent.as_deref_mut(),
+        }
+    }
+
+    /// Whether neither checks nor the agent have a word against the server.
+    pub(crate) fn checks_agree(&self) -> bool {
+        (!self.check.enabled || self.check.is_up())
+            && self.agent.as_ref().is_none_or(|agent| !agent.enabled || agent.is_up())
+    }
+
+    /// Health by the agent of this server, or of the one that it follows, if one is asked.
+    pub(crate) fn agent_health(&self) -> Option<u32> {
+        if self.config.track.is_some() {
+            return self.followed_agent;
+        }
+        self.agent.as_ref().filter(|agent| agent.enabled).map(|agent| agent.health)
     }
 
     /// The state in which the server comes up.

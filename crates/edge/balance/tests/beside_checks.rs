@@ -19,8 +19,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use balance::{
-    CheckConfig, CheckReport, CheckStatus, Farm, FarmConfig, Observation, Observe, OnError, OperationalState, Rng,
-    ServerConfig, ServerId,
+    CheckConfig, CheckKind, CheckReport, CheckStatus, Farm, FarmConfig, Observation, Observe, OnError,
+    OperationalState, Rng, ServerConfig, ServerId,
 };
 
 use beside::{Beside, Case, haproxy_is_installed, take_messages};
@@ -137,7 +137,7 @@ fn results_lead_to_the_same_states_and_words() {
         let mut farm: Farm<()> = Farm::new(case.farm.clone(), case.servers.clone(), 0);
         let id = ServerId::new(0);
         for act in script {
-            assert!(farm.check_begin(id, 0));
+            assert!(farm.check_begin(id, CheckKind::Health, 0));
             farm.check_end(id, act.report(farm.may_pass_conditionally(id)), 0);
         }
         beside.compare_messages(name, &take_messages(&mut farm));
@@ -201,7 +201,7 @@ fn commands_change_checked_servers_alike() {
         let mut rng = Rng::new(seed as u64);
         let mut farm: Farm<()> = Farm::new(case.farm.clone(), case.servers.clone(), 0);
         for id in farm.servers() {
-            if farm.check_begin(id, 0) {
+            if farm.check_begin(id, CheckKind::Health, 0) {
                 beside.wait_for_stat(name, &format!("s{}", id.index() + 1), "check_status", "L7OK");
                 farm.check_end(id, Act::Status(200).report(true), 0);
             }
@@ -283,7 +283,7 @@ fn observed_errors_lead_to_the_same_states_and_words() {
         let mut farm: Farm<()> = Farm::new(case.farm.clone(), case.servers.clone(), 0);
         let id = ServerId::new(0);
         beside.wait_for_stat(name, "s1", "check_status", "L7OK");
-        assert!(farm.check_begin(id, 0));
+        assert!(farm.check_begin(id, CheckKind::Health, 0));
         farm.check_end(id, Act::Status(200).report(true), 0);
         for _ in 0..9 {
             let answer = beside.refused(name, IpAddr::V4(Ipv4Addr::LOCALHOST), b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");

@@ -10,9 +10,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use balance::{
-    Algorithm, CheckConfig, CheckReport, CheckStatus, Claim, Event, Farm, FarmConfig, Forced, HashConfig, HashFunction,
-    HashType, Hasher, Observation, Observe, OnError, Pick, Request, RetryOn, ServerConfig, ServerId, Ticket,
-    UriOptions, WeightChange,
+    Algorithm, CheckConfig, CheckKind, CheckReport, CheckStatus, Claim, Event, Farm, FarmConfig, Forced, HashConfig,
+    HashFunction, HashType, Hasher, Observation, Observe, OnError, Pick, Request, RetryOn, ServerConfig, ServerId,
+    Ticket, UriOptions, WeightChange,
 };
 use proptest::prelude::*;
 
@@ -150,10 +150,10 @@ impl World {
             Step::MaxConn(server, maxconn) => self.farm.set_maxconn(self.server(server), maxconn, self.now_ms),
             Step::Check(server, status) => {
                 let server = self.server(server);
-                if self.farm.check_begin(server, self.now_ms) {
+                if self.farm.check_begin(server, CheckKind::Health, self.now_ms) {
                     let report = CheckReport { status, code: 0, info: String::new() };
                     self.farm.check_end(server, report, self.now_ms);
-                    assert!(self.farm.check_due_ms(server).unwrap() > self.now_ms);
+                    assert!(self.farm.check_due_ms(server, CheckKind::Health).unwrap() > self.now_ms);
                 }
             }
             Step::Observe(server) => {

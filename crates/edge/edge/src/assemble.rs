@@ -20,7 +20,7 @@ use haproxycfg::model::{
 
 use crate::{
     capture::LastCapture,
-    live::{CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, Process, Side, Target},
+    live::{Agent, CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, Process, Side, Target},
     logs::{Identity, LogTargets, Outputs},
     servers::Servers,
     stats::collect,
@@ -167,6 +167,7 @@ impl Assembly<'_> {
             config: server.clone(),
             target: RwLock::new(same_place.map_or(configured, |before| before.target())),
             check_place: Mutex::new(CheckPlace { address: server.check_address.clone(), port: server.check_port }),
+            agent: Mutex::new(Agent::of(server)),
             target_epoch: AtomicU64::new(same_place.map_or(0, |before| before.target_epoch.load(Relaxed))),
             side: before.map_or_else(|| Arc::new(Side::new(self.workers)), |before| Arc::clone(&before.side)),
             connections: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.connections)),
@@ -202,6 +203,7 @@ fn carry_over(before: &LiveProxy, proxy: &Proxy, farm: &mut Farm, now_ms: u64) {
         let old_place = old_server.index.0 as usize;
         let unchanged = target(&old_server.config) == target(server)
             && old_server.config.check == server.check
+            && old_server.config.agent_check == server.agent_check
             && old_server.config.disabled == server.disabled
             && old_server.config.weight == server.weight;
         if unchanged && let Some(snapshot) = old.snapshot(ServerId::new(old_place), now_ms) {
@@ -313,6 +315,14 @@ pub fn server_config(config: &Config, server: &model::Server) -> ServerConfig {
             downinter_ms: server.downinter.map(milliseconds),
             rise: server.rise,
             fall: server.fall,
+        }),
+        // Neither fast nor slow, and one word is enough.
+        agent: server.agent_check.then(|| CheckConfig {
+            inter_ms: milliseconds(server.agent_inter),
+            fastinter_ms: None,
+            downinter_ms: None,
+            rise: 1,
+            fall: 1,
         }),
         observe: server.observe,
         error_limit: server.error_limit,

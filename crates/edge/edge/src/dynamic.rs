@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use balance::ServerId;
+use balance::{CheckKind, ServerId};
 use haproxycfg::{
     dynamic::{self, DynamicServer},
     model::ServerIndex,
@@ -59,12 +59,11 @@ pub fn add(instance: &Instance, proxy: &Arc<LiveProxy>, name: &str, words: &[&st
     let id = farm.add_server(server_config, is_ready, now_ms);
     server.id = farm.server_stats(id, now_ms).map_or(0, |stats| stats.number);
     let index = ServerIndex(u32::try_from(id.index()).unwrap_or(u32::MAX));
-    let checked = server.check;
     let live = Arc::new(LiveServer::new(process, proxy.index, index, server, process.workers));
     proxy.servers.add(id.index(), Arc::clone(&live));
-    if checked {
-        let interval_ms = farm.check_interval_ms(id).unwrap_or_default();
-        farm.schedule_check(id, now_ms + u64::from(interval_ms));
+    for kind in [CheckKind::Health, CheckKind::Agent] {
+        let interval_ms = farm.check_interval_ms(id, kind).unwrap_or_default();
+        farm.schedule_check(id, kind, now_ms + u64::from(interval_ms));
     }
     drop(farm);
     process.server_changes.fetch_add(1, Relaxed);

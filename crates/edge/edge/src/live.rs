@@ -326,6 +326,8 @@ pub struct LiveServer {
     pub target_epoch: AtomicU64,
     /// Where its checks go, if not where it is; a command may change it.
     pub check_place: Mutex<CheckPlace>,
+    /// How its agent is asked; a command may change it.
+    pub agent: Mutex<Agent>,
     /// Numbers.
     pub side: Arc<Side>,
     /// Connections open to it, in use or idle.
@@ -350,6 +352,25 @@ pub struct CheckPlace {
     pub address: Option<model::ServerAddress>,
     /// The port.
     pub port: Option<u16>,
+}
+
+/// How a server's agent is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    /// Where.
+    pub place: CheckPlace,
+    /// What it is sent; may be empty.
+    pub question: Vec<u8>,
+}
+
+impl Agent {
+    /// As the configuration says: what it says of checks goes for the agent too.
+    #[must_use]
+    pub fn of(server: &model::Server) -> Self {
+        let address = server.agent_address.map(model::ServerAddress::Ip).or_else(|| server.check_address.clone());
+        let place = CheckPlace { address, port: server.agent_port.or(server.check_port) };
+        Self { place, question: server.agent_send.clone() }
+    }
 }
 
 /// Where a server is.
@@ -440,6 +461,7 @@ impl LiveServer {
             target: RwLock::new(crate::assemble::target(&config)),
             target_epoch: AtomicU64::new(0),
             check_place: Mutex::new(CheckPlace { address: config.check_address.clone(), port: config.check_port }),
+            agent: Mutex::new(Agent::of(&config)),
             side: Arc::new(Side::new(workers)),
             connections: Arc::default(),
             idle: Arc::default(),
@@ -455,6 +477,18 @@ impl LiveServer {
     #[must_use]
     pub fn check_place(&self) -> CheckPlace {
         self.check_place.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Where its agent is asked now, as far as that is not the server's own place.
+    #[must_use]
+    pub fn agent_place(&self) -> CheckPlace {
+        self.agent.lock().unwrap_or_else(PoisonError::into_inner).place.clone()
+    }
+
+    /// What its agent is sent now.
+    #[must_use]
+    pub fn agent_question(&self) -> Vec<u8> {
+        self.agent.lock().unwrap_or_else(PoisonError::into_inner).question.clone()
     }
 
     /// Where connections go now.

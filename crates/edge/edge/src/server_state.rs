@@ -4,7 +4,7 @@
 
 use std::{collections::HashMap, fmt::Display, fs, path::PathBuf, sync::Arc, time::Instant};
 
-use balance::{AdminState, CheckResult, CheckStatus, OperationalState, ServerId, ServerSnapshot};
+use balance::{AdminState, AgentSnapshot, CheckResult, CheckStatus, OperationalState, ServerId, ServerSnapshot};
 use haproxycfg::model::{Config, Global, LoadServerState, Proxy};
 
 use crate::live::Instance;
@@ -145,7 +145,7 @@ fn state(fields: &[&str]) -> Option<(String, ServerSnapshot)> {
     let field = |index: usize| fields.get(index).copied().unwrap_or_default();
     let byte = |index: usize| field(index).parse::<u8>().ok();
     let number = |index: usize| field(index).parse::<u32>().ok();
-    let check_state = number(13)?;
+    let (check_state, agent_state) = (number(13)?, number(14).unwrap_or(0));
     let snapshot = ServerSnapshot {
         name: field(3).to_owned(),
         number: number(2)?,
@@ -166,6 +166,12 @@ fn state(fields: &[&str]) -> Option<(String, ServerSnapshot)> {
         },
         check_health: number(12)?,
         // A bit that says that there is a check at all, and one that it is switched on.
+        agent: (agent_state & 0x02 > 0).then_some(AgentSnapshot {
+            enabled: agent_state & CHECK_ENABLED > 0,
+            last: None,
+            // Its words are asked for anew.
+            health: 1,
+        }),
         check_enabled: (check_state & 0x02 > 0).then_some(check_state & CHECK_ENABLED > 0),
         check_paused: check_state & CHECK_PAUSED > 0,
         check_info: String::new(),

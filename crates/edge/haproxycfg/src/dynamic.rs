@@ -92,7 +92,7 @@ pub fn server(
     if let Some(track) = &draft.pending.track {
         server.track = Some(followed(config, backend, known, track)?);
     }
-    if let Some(problem) = finish::missing_check_port(proxy, &server) {
+    if let Some(problem) = finish::missing_check_port(proxy, &server).or_else(|| finish::missing_agent_port(&server)) {
         return Err(problem);
     }
     if server.minconn > server.maxconn {

@@ -14,8 +14,8 @@ use crate::{
     keywords::option,
     line::Line,
     model::{
-        CheckStep, Config, HttpReuse, LoadServerState, Mode, Proxy, ProxyIndex, ProxyKind, Server, ServerAddress,
-        ServerIndex, ServerPort,
+        CheckAction, CheckPort, Config, HttpReuse, LoadServerState, Mode, Proxy, ProxyIndex, ProxyKind, Server,
+        ServerAddress, ServerIndex, ServerPort,
     },
     rules,
     scope::{Scope, Section},
@@ -246,7 +246,7 @@ fn check_tracks(scope: &mut Scope<'_>) {
             };
             let name = format!("{}/{}", other.name, tracked.name);
             let node = (own, ServerIndex(u32::try_from(position).unwrap_or(u32::MAX)));
-            let message = if !tracked.check && tracked.track.is_none() {
+            let message = if !tracked.check && !tracked.agent_check && tracked.track.is_none() {
                 format!("unable to use {name} for tracking as it does not have any check nor agent enabled.")
             } else if walk.is_in_loop(scope, node) {
                 format!("unable to track {name} as it belongs to a tracking chain looping back to {name}.")
@@ -316,21 +316,35 @@ fn check_ports(scope: &mut Scope<'_>) {
 /// What is wrong with a checked server that has no port to be checked at.
 #[must_use]
 pub fn missing_check_port(proxy: &Proxy, server: &Server) -> Option<String> {
-    let first = proxy.check.steps.iter().find(|step| !matches!(step, CheckStep::Comment(_)));
-    let step_has_port = matches!(first, Some(CheckStep::Connect { port: Some(_), .. }));
     let has_port = matches!(server.port, ServerPort::Fixed(_)) || server.check_port.is_some();
     // An address that stands for that of the client's connection is not looked at.
     let is_inet = matches!(server.check_address.as_ref().unwrap_or(&server.address),
         ServerAddress::Ip(address) if !address.is_unspecified());
-    (server.check && is_inet && !has_port && !step_has_port).then(|| {
-        format!(
-            "config: {} '{}': server '{}' has neither service port nor check port{}.",
-            kind_word(proxy.kind),
-            proxy.name,
-            server.name,
-            if first.is_none() { "" } else { " nor tcp_check rule 'connect' with port information" }
-        )
-    })
+    if !server.check || !is_inet || has_port {
+        return None;
+    }
+    let connections = proxy.check.steps.iter().filter_map(|step| match &step.action {
+        CheckAction::Connect(connect) => Some(connect),
+        _ => None,
+    });
+    // NOTE: as in HAProxy, a port that an expression gives is none.
+    let have_ports: Vec<bool> = connections.map(|connect| matches!(connect.port, Some(CheckPort::Fixed(_)))).collect();
+    let lacks = match have_ports.first() {
+        None => "nor check port",
+        Some(false) => "nor check port nor tcp_check rule 'connect' with port information",
+        Some(true) if have_ports.iter().all(|has_port| *has_port) => return None,
+        Some(true) => "nor check port, and a tcp_check rule 'connect' with no port information",
+    };
+    let kind = kind_word(proxy.kind);
+    Some(format!("config: {kind} '{}': server '{}' has neither service port {lacks}.", proxy.name, server.name))
+}
+
+/// An agent needs a port.
+#[must_use]
+pub fn missing_agent_port(server: &Server) -> Option<String> {
+    let has_port = server.agent_port.or(server.check_port).is_some();
+    (server.agent_check && !has_port)
+        .then(|| format!("server {} does not have agent port. Agent check has been disabled.", server.name))
 }
 
 /// HAProxy's checks of a proxy as a whole.

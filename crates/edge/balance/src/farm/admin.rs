@@ -66,6 +66,44 @@ pub enum WeightError {
     UnknownServer,
 }
 
+impl WeightError {
+    /// The words as they stand in the report of an agent: HAProxy ends some of them with a line end.
+    pub(super) fn as_of_agent(self) -> String {
+        let end = if matches!(self, Self::NotANumber | Self::TrailingGarbage) { "" } else { "\n" };
+        format!("{self}{end}")
+    }
+}
+
+/// Why a limit of connections was refused; worded as HAProxy's answers on its socket.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum MaxConnError {
+    /// Nothing was given.
+    #[error("Require <maxconn>.\n")]
+    Missing,
+    /// It does not start with a number.
+    #[error("maxconn string empty or preceded by garbage")]
+    NotANumber,
+    /// Something follows the number.
+    #[error("Trailing garbage in maxconn string")]
+    TrailingGarbage,
+}
+
+impl MaxConnError {
+    /// Reads the limit that an agent wants.
+    pub(super) fn parse(text: &str) -> Result<u32, Self> {
+        let digits = text.bytes().skip(usize::from(text.starts_with(['-', '+']))).take_while(u8::is_ascii_digit);
+        match digits.count() {
+            _ if text.is_empty() => Err(Self::Missing),
+            0 => Err(Self::NotANumber),
+            // A negative number is no limit, as 0 is.
+            _ => text.parse::<i64>().map(|limit| u32::try_from(limit.max(0)).unwrap_or(u32::MAX)).or({
+                let is_number = text.trim_start_matches(['-', '+']).bytes().all(|byte| byte.is_ascii_digit());
+                if is_number { Ok(u32::MAX) } else { Err(Self::TrailingGarbage) }
+            }),
+        }
+    }
+}
+
 /// Why a change was refused.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum AdminFlagError {
@@ -75,6 +113,9 @@ pub enum AdminFlagError {
     /// Checks cannot be switched on for a server that has none.
     #[error("Health check was not configured on this server, cannot enable.")]
     NoCheck,
+    /// Nor can questions to an agent.
+    #[error("Agent was not configured on this server, cannot enable.")]
+    NoAgent,
 }
 
 /// What a server that others `track` passes on to them.
@@ -84,6 +125,7 @@ pub struct Followed {
     pub(super) maint: bool,
     pub(super) drain: bool,
     pub(super) enabled: bool,
+    pub(super) agent_health: Option<u32>,
     pub(super) health: u32,
     pub(super) rise: u32,
     pub(super) fall: u32,
@@ -132,7 +174,8 @@ impl<W> Farm<W> {
             state: server.next.state,
             maint: server.next.admin.is_maint(),
             drain: server.next.admin.is_drain(),
-            enabled: server.check.enabled,
+            enabled: server.check.enabled || server.followed_check,
+            agent_health: server.agent_health(),
             health: server.check.health,
             rise: server.check.rise(),
             fall: server.check.fall(),
@@ -149,6 +192,7 @@ impl<W> Farm<W> {
             Some(crate::CheckConfig { rise: followed.rise, fall: followed.fall, ..check.config.unwrap_or_default() });
         check.health = followed.health;
         self.pool.servers[server].followed_check = followed.enabled;
+        self.pool.servers[server].followed_agent = followed.agent_health;
         // What is new comes before what ends, or the server would be ready for a moment in between.
         if followed.maint {
             self.set_flag(server, Flag { flag: AdminState::INHERITED_MAINT, cause: "" }, now_ms);

@@ -57,6 +57,9 @@ impl<W> Farm<W> {
         }
         server.config.disabled = is_disabled;
         server.check.enabled = false;
+        if let Some(agent) = &mut server.agent {
+            agent.enabled = false;
+        }
         server.check.paused = is_disabled;
         server.last_change_ms = now_ms;
         server.next.weight = self.pool.effective_weight(server.user_weight, self.pool.weight_divider);

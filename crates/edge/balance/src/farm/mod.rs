@@ -27,7 +27,7 @@ use self::queue::Queues;
 pub use self::admin::{AdminFlagError, Followed, WeightChange, WeightError};
 pub use self::dynamic::RemovalError;
 pub use self::queue::{Claim, QueuePosition};
-pub use self::snapshot::ServerSnapshot;
+pub use self::snapshot::{AgentSnapshot, ServerSnapshot};
 
 pub use self::stats::{BackendStats, CheckView, ServerStats, ServerStatus};
 

@@ -1,7 +1,7 @@
 //! Carrying the state of servers over to another farm: at a reload, or through a state file.
 
 use crate::ServerId;
-use crate::health::{CheckResult, CheckStatus};
+use crate::health::{CheckReport, CheckResult, CheckStatus};
 use crate::server::{AdminState, OperationalState};
 
 use super::state::Cause;
@@ -42,8 +42,21 @@ pub struct ServerSnapshot {
     pub check_code: u16,
     /// The last check's duration.
     pub check_duration_ms: Option<u64>,
+    /// What is known from its agent; `None` if it has none.
+    pub agent: Option<AgentSnapshot>,
     /// The limit in force, if it was changed at run time.
     pub maxconn: Option<u32>,
+}
+
+/// What is worth keeping about the questions to an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentSnapshot {
+    /// Whether it is asked.
+    pub enabled: bool,
+    /// What came of it last, if that is known.
+    pub last: Option<(CheckReport, CheckResult, Option<u64>)>,
+    /// Health by its words.
+    pub health: u32,
 }
 
 impl<W> Farm<W> {
@@ -69,6 +82,15 @@ impl<W> Farm<W> {
             check_info: check.info.clone(),
             check_code: check.code,
             check_duration_ms: check.duration_ms,
+            agent: server.agent.as_ref().map(|agent| AgentSnapshot {
+                enabled: agent.enabled,
+                last: Some((
+                    CheckReport { status: agent.status, code: agent.code, info: agent.info.clone() },
+                    agent.result,
+                    agent.duration_ms,
+                )),
+                health: agent.health,
+            }),
             maxconn: (server.maxconn != configured).then_some(server.maxconn),
         })
     }
@@ -111,6 +133,14 @@ impl<W> Farm<W> {
         if check.config.is_some() && snapshot.check_enabled == Some(false) {
             check.enabled = false;
         }
+        if let (Some(agent), Some(known)) = (server.agent.as_deref_mut(), &snapshot.agent) {
+            agent.enabled = known.enabled;
+            agent.health = known.health.min(agent.top());
+            if let Some((last, result, duration_ms)) = &known.last {
+                (agent.status, agent.result, agent.duration_ms) = (last.status, *result, *duration_ms);
+                (agent.code, agent.info) = (last.code, last.info.clone());
+            }
+        }
         self.recalculate_weight(id, now_ms);
         self.apply(id, Cause::None, "", now_ms);
         // None of this was news.
@@ -128,9 +158,11 @@ impl<W> Farm<W> {
         match snapshot.state {
             OperationalState::Stopped => {
                 // NOTE: how far a server had come on its way up is lost, as in HAProxy.
-                check.health = 0;
+                let is_down_by_agent = snapshot.agent.as_ref().is_some_and(|agent| agent.enabled && agent.health == 0);
+                check.health = if is_down_by_agent { snapshot.check_health.min(top) } else { 0 };
                 // A server in maintenance is down for that reason alone and comes up when it ends.
-                if !snapshot.admin.is_maint() && check.config.is_some() {
+                let is_checked = check.config.is_some() || self.pool.servers[id].agent.is_some();
+                if !snapshot.admin.is_maint() && is_checked {
                     self.mark_stopped(id, Cause::None, now_ms);
                 }
             }

@@ -13,6 +13,7 @@
 
 use crate::ServerId;
 use crate::event::{Event, LogLevel, ShutdownReason};
+use crate::health::CheckKind;
 use crate::server::{AdminState, OperationalState};
 
 use super::Farm;
@@ -27,8 +28,8 @@ pub(super) enum Cause {
     /// Nothing more to say, or it comes from the followed server.
     #[default]
     None,
-    /// The last check.
-    Check,
+    /// The last check of that kind.
+    Check(CheckKind),
     /// Plain words.
     Text(String),
 }
@@ -157,7 +158,7 @@ impl<W> Farm<W> {
                 let mut text = self.subject(id, " is DOWN");
                 self.append_status(&mut text, id, cause, Some(moved), false);
                 let level = if was_stopping { LogLevel::Notice } else { LogLevel::Alert };
-                self.say(level, text);
+                self.say_and_mail(level, level, text);
                 self.pool.servers[id].counters.went_down += 1;
             }
             Stopping if current != Stopping => {
@@ -182,7 +183,7 @@ impl<W> Farm<W> {
                 let moved = self.grab_from_backend(id, now_ms);
                 let mut text = self.subject(id, " is UP");
                 self.append_status(&mut text, id, cause, Some(moved), false);
-                self.say(LogLevel::Notice, text);
+                self.say_and_mail(LogLevel::Notice, LogLevel::Notice, text);
             }
             _ => self.engine.changed(&mut self.pool, id),
         }
@@ -237,8 +238,8 @@ impl<W> Farm<W> {
             // It starts up, but the next check decides.
             server.check.health = server.check.rise();
         }
-        let checks_agree = !(server.check.enabled || server.followed_check) || server.check.is_up();
-        if checks_agree {
+        let followed_agrees = !server.followed_check || server.check.is_up();
+        if server.checks_agree() && followed_agrees {
             server.last_change_ms = now_ms;
             server.next.state = server.first_up_state();
             if server.next.state == OperationalState::Starting {
@@ -298,7 +299,7 @@ impl<W> Farm<W> {
                 let mut text = self.subject(id, " enters drain state");
                 append_flag_cause(&mut text, flag_cause);
                 self.append_status(&mut text, id, &Cause::None, Some(moved), forced);
-                self.say(LogLevel::Notice, text);
+                self.say_and_mail(LogLevel::Notice, LogLevel::Notice, text);
             }
             (true, false) => {
                 self.backend_comes_up(now_ms);

@@ -2,7 +2,7 @@
 
 use crate::ServerId;
 use crate::config::CheckConfig;
-use crate::health::CheckStatus;
+use crate::health::{Check, CheckStatus};
 use crate::server::{AdminState, OperationalState};
 
 use super::Farm;
@@ -18,6 +18,8 @@ pub enum ServerStatus {
     Maint,
     /// Down.
     Down,
+    /// Down, as an agent says.
+    DownAgent,
     /// Down, and so many of so many good checks have been counted.
     GoingUp(u32, u32),
     /// Up.
@@ -30,6 +32,8 @@ pub enum ServerStatus {
     NoLbGoingDown(u32, u32),
     /// Draining.
     Drain,
+    /// Draining, while an agent is asked.
+    DrainAgent,
     /// Draining, on its way down.
     DrainGoingDown(u32, u32),
     /// Not checked, so taken for up.
@@ -43,12 +47,14 @@ impl std::fmt::Display for ServerStatus {
             Self::MaintVia(via) => write!(formatter, "MAINT (via {via})"),
             Self::Maint => formatter.write_str("MAINT"),
             Self::Down => formatter.write_str("DOWN"),
+            Self::DownAgent => formatter.write_str("DOWN (agent)"),
             Self::GoingUp(done, wanted) => write!(formatter, "DOWN {done}/{wanted}"),
             Self::Up => formatter.write_str("UP"),
             Self::GoingDown(left, of) => write!(formatter, "UP {left}/{of}"),
             Self::NoLb => formatter.write_str("NOLB"),
             Self::NoLbGoingDown(left, of) => write!(formatter, "NOLB {left}/{of}"),
             Self::Drain => formatter.write_str("DRAIN"),
+            Self::DrainAgent => formatter.write_str("DRAIN (agent)"),
             Self::DrainGoingDown(left, of) => write!(formatter, "DRAIN {left}/{of}"),
             Self::NoCheck => formatter.write_str("no check"),
         }
@@ -72,6 +78,21 @@ pub struct CheckView {
     pub config: CheckConfig,
     /// The counter, 0 to `rise + fall - 1`.
     pub health: u32,
+}
+
+impl CheckView {
+    /// What there is to see of a check, unless it is switched off or rests.
+    fn of(check: &Check) -> Option<Self> {
+        (check.enabled && !check.paused).then(|| Self {
+            status: check.status,
+            in_progress: check.in_progress,
+            code: check.status.has_code().then_some(check.code),
+            duration_ms: check.duration_ms.filter(|_| check.status >= CheckStatus::Checked),
+            info: check.info.clone(),
+            config: check.config.unwrap_or_default(),
+            health: check.health,
+        })
+    }
 }
 
 /// Numbers of one server.
@@ -129,6 +150,8 @@ pub struct ServerStats {
     pub track: Option<String>,
     /// The last check, if checks run and are not paused.
     pub check: Option<CheckView>,
+    /// The last question to its agent, if it is asked.
+    pub agent: Option<CheckView>,
     /// Whether checks are switched on, so that the counters about them mean something.
     pub check_enabled: bool,
 }
@@ -242,8 +265,10 @@ impl<W> Farm<W> {
         let is_checked = check.enabled || server.followed_check;
         let is_top = check.health == check.top();
         let (left, of) = (check.health.saturating_sub(check.rise()) + u32::from(check.is_up()), check.fall());
+        let agent = server.agent_health();
         Some(match server.current.state {
             OperationalState::Running | OperationalState::Starting => match (admin.is_drain(), is_checked && !is_top) {
+                (true, _) if agent.is_some() => ServerStatus::DrainAgent,
                 (true, true) => ServerStatus::DrainGoingDown(left, of),
                 (true, false) => ServerStatus::Drain,
                 (false, true) => ServerStatus::GoingDown(left, of),
@@ -258,10 +283,11 @@ impl<W> Farm<W> {
                 }
             }
             OperationalState::Stopped => {
-                if is_checked && check.health > 0 {
-                    ServerStatus::GoingUp(check.health, check.rise())
-                } else {
-                    ServerStatus::Down
+                let is_going_up = agent.is_some() && !is_checked || is_checked && check.health > 0;
+                match agent {
+                    Some(0) => ServerStatus::DownAgent,
+                    _ if is_going_up => ServerStatus::GoingUp(check.health, check.rise()),
+                    _ => ServerStatus::Down,
                 }
             }
         })
@@ -304,15 +330,8 @@ impl<W> Farm<W> {
             throttle: is_warming
                 .then(|| (100 * multiplier * server.current.weight).div_ceil(divider * server.user_weight)),
             track: server.config.track.clone(),
-            check: (check.enabled && !check.paused).then(|| CheckView {
-                status: check.status,
-                in_progress: check.in_progress,
-                code: check.status.has_code().then_some(check.code),
-                duration_ms: check.duration_ms.filter(|_| check.status >= CheckStatus::Checked),
-                info: check.info.clone(),
-                config: check.config.unwrap_or_default(),
-                health: check.health,
-            }),
+            check: CheckView::of(check),
+            agent: server.agent.as_deref().and_then(CheckView::of),
             check_enabled: check.enabled,
         })
     }

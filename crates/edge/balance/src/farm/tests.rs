@@ -1,9 +1,10 @@
 //! Farms in virtual time.
 
 use super::*;
+use crate::agent::AgentLine;
 use crate::config::{CheckConfig, Observe, OnError};
 use crate::event::{Event, LogLevel, ShutdownReason};
-use crate::health::{CheckReport, CheckStatus, Observation};
+use crate::health::{AgentReport, CheckKind, CheckReport, CheckStatus, Observation};
 use crate::{Algorithm, HashConfig, HashType, UriOptions};
 
 fn server(name: &str) -> ServerConfig {
@@ -27,10 +28,10 @@ fn report(status: CheckStatus) -> CheckReport {
 
 /// Runs one check and returns the delay to the next.
 fn check(farm: &mut Farm<u32>, id: ServerId, status: CheckStatus, now_ms: u64) -> u64 {
-    assert!(farm.check_begin(id, now_ms));
-    assert_eq!(farm.check_due_ms(id), None, "a check is running");
+    assert!(farm.check_begin(id, CheckKind::Health, now_ms));
+    assert_eq!(farm.check_due_ms(id, CheckKind::Health), None, "a check is running");
     farm.check_end(id, report(status), now_ms + 3);
-    farm.check_due_ms(id).unwrap() - now_ms - 3
+    farm.check_due_ms(id, CheckKind::Health).unwrap() - now_ms - 3
 }
 
 fn messages(farm: &mut Farm<u32>) -> Vec<String> {
@@ -98,7 +99,7 @@ fn words_are_haproxys() {
         ],
     );
     assigned(pick(&mut farm));
-    assert!(farm.check_begin(FIRST, 0));
+    assert!(farm.check_begin(FIRST, CheckKind::Health, 0));
     let info = "say \"<no>\" \u{e9}\n".to_owned();
     farm.check_end(FIRST, CheckReport { status: CheckStatus::Layer7Status, code: 503, info }, 7);
     let mut events: Vec<Event> = std::iter::from_fn(|| farm.poll_event()).collect();
@@ -216,21 +217,21 @@ fn time_down_is_counted() {
 #[test]
 fn maintenance_pauses_checks() {
     let mut farm = farm(FarmConfig::default(), vec![ServerConfig { check: checked(2, 2), ..server("s1") }]);
-    farm.schedule_check(FIRST, 500);
+    farm.schedule_check(FIRST, CheckKind::Health, 500);
     farm.set_maint(FIRST, 400);
-    assert!(!farm.check_begin(FIRST, 500));
-    assert_eq!(farm.check_due_ms(FIRST), Some(1_500));
-    assert!(!farm.check_begin(FIRST, 9_700), "late");
-    assert_eq!(farm.check_due_ms(FIRST), Some(10_500), "and no check is made up for");
+    assert!(!farm.check_begin(FIRST, CheckKind::Health, 500));
+    assert_eq!(farm.check_due_ms(FIRST, CheckKind::Health), Some(1_500));
+    assert!(!farm.check_begin(FIRST, CheckKind::Health, 9_700), "late");
+    assert_eq!(farm.check_due_ms(FIRST, CheckKind::Health), Some(10_500), "and no check is made up for");
     farm.set_ready(FIRST, 10_000);
     assert_eq!(farm.status(FIRST).unwrap().to_string(), "UP 1/2", "up, but the next check decides");
-    assert!(farm.check_begin(FIRST, 10_500));
+    assert!(farm.check_begin(FIRST, CheckKind::Health, 10_500));
     farm.set_maint(FIRST, 10_501);
     farm.check_end(FIRST, report(CheckStatus::Layer4Ok), 10_502);
     assert_eq!(farm.status(FIRST).unwrap().to_string(), "MAINT", "a check that ends in maintenance changes nothing");
-    assert!(farm.set_check_enabled(FIRST, false).is_ok());
+    assert!(farm.set_check_enabled(FIRST, CheckKind::Health, false).is_ok());
     farm.set_ready(FIRST, 11_000);
-    assert!(!farm.check_begin(FIRST, 12_000));
+    assert!(!farm.check_begin(FIRST, CheckKind::Health, 12_000));
 }
 
 #[test]
@@ -244,7 +245,7 @@ fn observed_errors_bring_the_next_check_forward() {
     };
     let mut farm = farm(FarmConfig::default(), vec![observed]);
     check(&mut farm, FIRST, CheckStatus::Layer4Ok, 0);
-    assert_eq!(farm.check_due_ms(FIRST), Some(1_003));
+    assert_eq!(farm.check_due_ms(FIRST, CheckKind::Health), Some(1_003));
     for (number, observation) in [
         Observation::ConnectionError,
         Observation::ConnectionError,
@@ -257,10 +258,10 @@ fn observed_errors_bring_the_next_check_forward() {
     .into_iter()
     .enumerate()
     {
-        assert_eq!(farm.check_due_ms(FIRST), Some(1_003), "before {number}");
+        assert_eq!(farm.check_due_ms(FIRST, CheckKind::Health), Some(1_003), "before {number}");
         farm.observe(FIRST, observation, 50);
     }
-    assert_eq!(farm.check_due_ms(FIRST), Some(150));
+    assert_eq!(farm.check_due_ms(FIRST, CheckKind::Health), Some(150));
     let rescheduled =
         std::iter::from_fn(|| farm.poll_event()).any(|event| event == Event::CheckRescheduled { server: FIRST });
     assert!(rescheduled);
@@ -414,10 +415,10 @@ fn strange_servers_change_nothing() {
     farm.set_ready(strange, 0);
     farm.set_maxconn(strange, 1, 0);
     farm.count_retry(strange);
-    farm.schedule_check(strange, 0);
+    farm.schedule_check(strange, CheckKind::Health, 0);
     farm.observe(strange, Observation::ConnectionError, 0);
     farm.check_end(strange, report(CheckStatus::Layer4Ok), 0);
-    assert!(!farm.check_begin(strange, 0));
+    assert!(!farm.check_begin(strange, CheckKind::Health, 0));
     assert!(!farm.force_health(strange, OperationalState::Stopped, 0));
     assert_eq!(farm.server_stats(strange, 0), None);
     assert_eq!(farm.snapshot(strange, 0), None);
@@ -618,4 +619,149 @@ fn numbers_of_servers_that_come_fill_gaps() {
     let numbers: Vec<u32> =
         farm.servers().filter_map(|id| farm.server_stats(id, 0)).map(|stats| stats.number).collect();
     assert_eq!(numbers, [1, 3, 7, 2, 9, 4]);
+}
+
+/// A farm with one server that an agent is asked about, checked too or not.
+fn with_agent(is_checked: bool, config: FarmConfig) -> Farm<u32> {
+    let agent = Some(CheckConfig { inter_ms: 2_000, fastinter_ms: None, downinter_ms: None, rise: 1, fall: 1 });
+    let check = if is_checked { checked(1, 1) } else { None };
+    farm(config, vec![ServerConfig { check, agent, weight: 100, ..server("s1") }])
+}
+
+/// The agent says this.
+fn agent_says(farm: &mut Farm<u32>, line: &str, now_ms: u64) {
+    assert!(farm.check_begin(FIRST, CheckKind::Agent, now_ms));
+    let report = match AgentLine::read(line.as_bytes(), true) {
+        AgentLine::Reply(reply) => AgentReport::Reply(reply),
+        AgentLine::Wait | AgentLine::Incomplete => AgentReport::Incomplete,
+    };
+    farm.agent_end(FIRST, report, now_ms + 3);
+}
+
+#[test]
+fn agents_set_health_state_weight_and_limit() {
+    for (line, status, agent, messages_expected) in [
+        ("up\n", "no check", "L7OK via agent : up", &[][..]),
+        ("75%\n", "no check", "CHECKED ", &[]),
+        (
+            "down # fire\n",
+            "DOWN (agent)",
+            "L7STS via agent : down (fire)",
+            &[
+                "Server bk/s1 is DOWN, reason: Layer7 wrong status, code: 0, info: \"via agent : down (fire)\", check \
+                 duration: 3ms. 0 active and 0 backup servers left. 0 sessions active, 0 requeued, 0 remaining in queue.",
+                "backend bk has no server available!",
+            ],
+        ),
+        ("stopped\n", "DOWN (agent)", "L7STS via agent : stopped", &["is DOWN", "no server"]),
+        ("Fail,\t\n", "DOWN (agent)", "L7STS via agent : Fail", &["is DOWN", "no server"]),
+        ("drain\n", "DRAIN (agent)", "CHECKED ", &["enters drain state", "no server"]),
+        ("maint\n", "MAINT", "CHECKED ", &["is going DOWN for maintenance", "no server"]),
+        ("maxconn:30 up\n", "no check", "L7OK via agent : up", &[]),
+        ("maxconn:x\n", "no check", "CHECKED agent warns : maxconn string empty or preceded by garbage", &[]),
+        ("what 50%\n", "no check", "CHECKED agent reports an error : what", &[]),
+        ("what up # fine\n", "no check", "L7OK via agent : up (what)", &[]),
+        ("up 5%x\n", "no check", "L7OK via agent : up (Trailing garbage in weight string)", &[]),
+        ("what fail # fire\n", "DOWN (agent)", "L7STS via agent : fail (fire)", &["is DOWN", "no server"]),
+        ("nothing", "no check", "INI Ignoring incomplete line from agent", &[]),
+    ] {
+        let mut farm = with_agent(false, FarmConfig::default());
+        agent_says(&mut farm, line, 0);
+        let stats = farm.server_stats(FIRST, 10).unwrap();
+        let view = stats.agent.unwrap();
+        assert_eq!(stats.status.to_string(), status, "{line:?}");
+        assert_eq!(format!("{} {}", view.status.info(), view.info), agent, "{line:?}");
+        let said = messages(&mut farm);
+        assert_eq!(said.len(), messages_expected.len(), "{line:?}: {said:?}");
+        for (said, expected) in said.iter().zip(messages_expected) {
+            assert!(said.contains(expected), "{line:?}: {said}");
+        }
+    }
+    let mut farm = with_agent(false, FarmConfig::default());
+    agent_says(&mut farm, "50% maxconn:7 ready\n", 0);
+    let stats = farm.server_stats(FIRST, 0).unwrap();
+    assert_eq!((stats.user_weight, stats.maxconn), (50, 7));
+    let static_farm = FarmConfig { algorithm: Algorithm::Source, ..FarmConfig::default() };
+    let mut farm = with_agent(false, static_farm);
+    agent_says(&mut farm, "50%\n", 0);
+    let view = farm.server_stats(FIRST, 0).unwrap().agent.unwrap();
+    assert_eq!(
+        view.info,
+        "agent warns : Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.\n"
+    );
+}
+
+#[test]
+fn agents_and_checks_must_agree() {
+    let state = |farm: &Farm<u32>| farm.status(FIRST).unwrap().to_string();
+    let mut farm = with_agent(true, FarmConfig::default());
+    agent_says(&mut farm, "down\n", 0);
+    check(&mut farm, FIRST, CheckStatus::Layer4Ok, 10);
+    assert_eq!(state(&farm), "DOWN (agent)", "a check does not overrule the agent");
+    agent_says(&mut farm, "up\n", 20);
+    assert_eq!(state(&farm), "UP");
+    check(&mut farm, FIRST, CheckStatus::Layer4Connection, 30);
+    agent_says(&mut farm, "up\n", 40);
+    assert_eq!(state(&farm), "DOWN", "nor the agent a check");
+    check(&mut farm, FIRST, CheckStatus::Layer4Ok, 50);
+    assert_eq!(state(&farm), "UP");
+    // Silence says nothing, whatever was said before.
+    assert!(farm.check_begin(FIRST, CheckKind::Agent, 60));
+    farm.agent_end(FIRST, AgentReport::Failed(report(CheckStatus::Layer4Connection)), 61);
+    assert_eq!(state(&farm), "UP");
+    check(&mut farm, FIRST, CheckStatus::Layer7Conditional, 70);
+    agent_says(&mut farm, "up\n", 80);
+    assert_eq!(state(&farm), "NOLB", "nor does the agent end what a check asked for");
+}
+
+#[test]
+fn agents_are_asked_in_maintenance_and_switched_off() {
+    let mut farm = with_agent(true, FarmConfig::default());
+    farm.schedule_check(FIRST, CheckKind::Agent, 0);
+    farm.set_maint(FIRST, 0);
+    agent_says(&mut farm, "ready\n", 1);
+    assert_eq!(farm.status(FIRST).unwrap().to_string(), "UP", "until the next check");
+    assert_eq!(farm.check_due_ms(FIRST, CheckKind::Agent), Some(2_004));
+    // What comes after it was switched off counts for nothing.
+    assert!(farm.check_begin(FIRST, CheckKind::Agent, 2_004));
+    farm.set_check_enabled(FIRST, CheckKind::Agent, false).unwrap();
+    let AgentLine::Reply(reply) = AgentLine::read(b"down\n", true) else { panic!() };
+    farm.agent_end(FIRST, AgentReport::Reply(reply), 2_005);
+    assert_ne!(farm.status(FIRST).unwrap().to_string(), "DOWN (agent)");
+    assert!(!farm.check_begin(FIRST, CheckKind::Agent, 9_000));
+    assert!(!farm.force_agent(FIRST, false, "changed from CLI", 9_000));
+    farm.set_check_enabled(FIRST, CheckKind::Agent, true).unwrap();
+    assert!(farm.force_agent(FIRST, false, "changed from CLI", 9_000));
+    assert_eq!(farm.status(FIRST).unwrap().to_string(), "DOWN (agent)");
+    // All that outlives a reload.
+    let snapshot = farm.snapshot(FIRST, 9_000).unwrap();
+    let mut next = with_agent(true, FarmConfig::default());
+    next.restore(FIRST, &snapshot, 9_000);
+    assert_eq!(next.status(FIRST).unwrap().to_string(), "DOWN (agent)");
+    assert_eq!(next.snapshot(FIRST, 9_000).unwrap(), snapshot);
+    let mut plain = farm_of_one();
+    assert!(plain.set_check_enabled(FIRST, CheckKind::Agent, true).is_err());
+    assert!(plain.set_check_enabled(FIRST, CheckKind::Agent, false).is_ok());
+}
+
+fn farm_of_one() -> Farm<u32> {
+    farm(FarmConfig::default(), vec![server("s1")])
+}
+
+#[test]
+fn agents_are_told_apart_in_the_log() {
+    let mut farm = with_agent(false, FarmConfig { log_health_checks: true, ..FarmConfig::default() });
+    agent_says(&mut farm, "up\n", 0);
+    agent_says(&mut farm, "up\n", 3_000);
+    assert!(farm.check_begin(FIRST, CheckKind::Agent, 6_000));
+    farm.agent_end(FIRST, AgentReport::Failed(report(CheckStatus::Layer4Timeout)), 6_001);
+    let said = messages(&mut farm);
+    assert_eq!(
+        said,
+        [
+            "Agent check for server bk/s1 succeeded, reason: Layer7 check passed, code: 0, info: \"via agent : up\", check \
+         duration: 3ms, status: 1/1 UP.",
+            "Agent check for server bk/s1 failed, reason: Layer4 timeout, check duration: 1ms, status: 1/1 UP.",
+        ]
+    );
 }

@@ -16,10 +16,20 @@ impl<W> Farm<W> {
         format!("{backup}Server {}/{}{what}", self.config.name, server.config.name)
     }
 
-    pub(super) fn say(&mut self, level: LogLevel, mut text: String) {
+    pub(super) fn say(&mut self, level: LogLevel, text: String) {
+        self.tell(level, None, text);
+    }
+
+    /// Says what is also worth a mail of that severity.
+    pub(super) fn say_and_mail(&mut self, level: LogLevel, mail: LogLevel, text: String) {
+        self.tell(level, Some(mail), text);
+    }
+
+    fn tell(&mut self, level: LogLevel, mail: Option<LogLevel>, mut text: String) {
         text.push('.');
         self.events.push_back(Event::Message(Message {
             level,
+            mail,
             console_level: ConsoleLevel::Warning,
             console_text: text.clone(),
             text,
@@ -37,7 +47,11 @@ impl<W> Farm<W> {
     ) {
         let server = &self.pool.servers[id];
         match cause {
-            Cause::Check => append_check(text, &server.check),
+            Cause::Check(kind) => {
+                if let Some(check) = server.check_of(*kind) {
+                    append_check(text, check);
+                }
+            }
             Cause::Text(words) if !words.is_empty() => *text += &format!(", {words}"),
             Cause::Text(_) | Cause::None => {
                 if let Some(track) = server.config.track.as_ref().filter(|_| !is_forced) {
@@ -70,6 +84,7 @@ impl<W> Farm<W> {
         let (kind, name) = (self.config.proxy_type.name(), &self.config.name);
         self.events.push_back(Event::Message(Message {
             level: LogLevel::Emergency,
+            mail: None,
             console_level: ConsoleLevel::Alert,
             text: format!("{kind} {name} has no server available!"),
             console_text: format!("{kind} '{name}' has no server available!"),

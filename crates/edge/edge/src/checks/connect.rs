@@ -1,17 +1,17 @@
 //! Connections of checks: opened as HAProxy opens them and closed so that they leave nothing behind.
 
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, time::Duration};
 
 use balance::CheckStatus;
-use haproxycfg::model::{SendProxy, ServerAddress};
+use haproxycfg::model::{CheckConnect, CheckPort, CheckProtocol, SendProxy, ServerAddress};
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use tokio::net::{TcpStream, UnixStream};
 
+use super::{
+    context::{CheckContext, OPTIONS},
+    subject::Subject,
+};
 use crate::{
     live::{LiveProxy, LiveServer, Target},
     net::{
@@ -40,15 +40,30 @@ pub(super) fn words(error: &io::Error) -> String {
     }
 }
 
-/// What a connect step asks for; all of it is optional.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ConnectStep {
-    pub(super) port: Option<u16>,
-    pub(super) address: Option<IpAddr>,
-    pub(super) send_proxy: bool,
-    pub(super) linger: bool,
-    /// As the server's own connections.
-    pub(super) default: bool,
+/// What a connect step asks for, with its port known.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    target: Target,
+    proxy_header: Option<SendProxy>,
+    linger: bool,
+}
+
+impl Wanted {
+    /// What `step` asks for: the step's address, the one for checks, or the server's own; and likewise for the port.
+    pub(super) fn of(subject: &Subject<'_>, step: &CheckConnect, context: &CheckContext<'_>) -> Self {
+        let port = match &step.port {
+            Some(CheckPort::Fixed(port)) => Some(*port),
+            Some(CheckPort::Expression(expression)) => {
+                expression.integer(context, OPTIONS).and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0)
+            }
+            None => None,
+        };
+        Self {
+            target: destination(subject, step.address.as_ref(), port),
+            proxy_header: proxy_header(subject, step),
+            linger: step.linger,
+        }
+    }
 }
 
 /// A connection of a check.
@@ -58,52 +73,51 @@ pub(super) struct Connection {
     linger: bool,
 }
 
-/// Where a check connects to: the step's address, the one for checks, or the server's own; and likewise for the port.
-pub(super) fn destination(server: &LiveServer, step: &ConnectStep) -> Target {
-    let own = server.target();
-    let place = server.check_place();
-    let address = match (step.address, place.address) {
-        (Some(address), _) => Some(address),
-        (None, Some(ServerAddress::Ip(address))) => Some(address),
-        (None, Some(ServerAddress::Unix(path))) => return Target::Unix(path),
-        (None, Some(ServerAddress::Abstract(name))) => return Target::Abstract(name),
-        (None, Some(ServerAddress::Unresolved) | None) => None,
+fn destination(subject: &Subject<'_>, address: Option<&ServerAddress>, port: Option<u16>) -> Target {
+    let own = &subject.target;
+    let port = port.or(subject.place.port);
+    let address = match address.or(subject.place.address.as_ref()) {
+        Some(ServerAddress::Ip(address)) => Some(*address),
+        Some(ServerAddress::Unix(path)) => return Target::Unix(path.clone()),
+        Some(ServerAddress::Abstract(name)) => return Target::Abstract(name.clone()),
+        Some(ServerAddress::Unresolved) | None => None,
     };
-    let port = step.port.or(place.port);
     match (address, own) {
         (None, Target::Inet(own)) => Target::Inet(SocketAddr::new(own.ip(), port.unwrap_or(own.port()))),
-        (None, own) => own,
+        (None, own) => own.clone(),
         (Some(address), Target::Inet(own)) => Target::Inet(SocketAddr::new(address, port.unwrap_or(own.port()))),
         (Some(address), _) => Target::Inet(SocketAddr::new(address, port.unwrap_or(0))),
     }
 }
 
-/// Whether the connection begins with a PROXY header, and which.
-fn proxy_header(server: &LiveServer, step: &ConnectStep) -> Option<SendProxy> {
-    let config = &server.config;
-    let elsewhere = config.check_port.is_some() || config.check_address.is_some();
-    let wanted =
-        step.send_proxy || step.default && (config.check_send_proxy || !elsewhere && config.send_proxy.is_some());
-    wanted.then(|| config.send_proxy.unwrap_or(SendProxy::V1))
+/// Whether the connection begins with a PROXY header, and which. Agents never get one.
+fn proxy_header(subject: &Subject<'_>, step: &CheckConnect) -> Option<SendProxy> {
+    let config = subject.server.map(|server| &server.config);
+    let as_server = config.is_some_and(|config| {
+        let elsewhere = config.check_port.is_some() || config.check_address.is_some();
+        config.check_send_proxy || !elsewhere && config.send_proxy.is_some()
+    });
+    let is_agent = subject.protocol == CheckProtocol::Agent;
+    let wanted = step.send_proxy || step.default && !is_agent && as_server;
+    wanted.then(|| config.and_then(|config| config.send_proxy).unwrap_or(SendProxy::V1))
 }
 
 /// Opens a connection and waits until it stands and the PROXY header, if any, is sent. The caller bounds the time.
-pub(super) async fn connect(proxy: &LiveProxy, server: &LiveServer, step: &ConnectStep) -> Result<Connection, Refusal> {
-    let target = destination(server, step);
+pub(super) async fn connect(subject: &Subject<'_>, wanted: &Wanted) -> Result<Connection, Refusal> {
     // HAProxy: what fails before a TCP connection stands is a connection problem, but a unix socket's is a socket error.
-    let status = match target {
+    let status = match wanted.target {
         Target::Inet(_) => CheckStatus::Layer4Connection,
         Target::Unresolved | Target::Unix(_) | Target::Abstract(_) => CheckStatus::SocketError,
     };
     let refuse = |info| Refusal { status, info };
-    let stream = match &target {
+    let stream = match &wanted.target {
         Target::Unresolved => return Err(refuse(String::new())),
-        Target::Inet(address) => connect_tcp(proxy, server, *address).await.map_err(refuse)?,
+        Target::Inet(address) => connect_tcp(subject.proxy, subject.server, *address).await.map_err(refuse)?,
         Target::Unix(path) => connect_unix(path).await.map_err(refuse)?,
         Target::Abstract(name) => connect_unix(&format!("\0{name}")).await.map_err(refuse)?,
     };
-    let connection = Connection { stream, linger: step.linger };
-    if let Some(version) = proxy_header(server, step) {
+    let connection = Connection { stream, linger: wanted.linger };
+    if let Some(version) = wanted.proxy_header {
         let mut header = Vec::new();
         match version {
             SendProxy::V1 => {
@@ -135,16 +149,16 @@ fn at_once(error: &io::Error) -> String {
     with_reason(text, error)
 }
 
-async fn connect_tcp(proxy: &LiveProxy, server: &LiveServer, address: SocketAddr) -> Result<Stream, String> {
+async fn connect_tcp(proxy: &LiveProxy, server: Option<&LiveServer>, address: SocketAddr) -> Result<Stream, String> {
     let settings = proxy.settings();
-    let source = server.config.source.as_ref().or(settings.source.as_ref());
+    let source = server.and_then(|server| server.config.source.as_ref()).or(settings.source.as_ref());
     let tune = &proxy.config.global.tune;
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket =
         Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP)).map_err(|error| at_once(&error))?;
     let options = ConnectOptions {
         keepalive: settings.options.srvtcpka.then_some(settings.server_keepalive),
-        user_timeout: server.config.tcp_user_timeout,
+        user_timeout: server.and_then(|server| server.config.tcp_user_timeout),
         receive_buffer: tune.rcvbuf_server,
         send_buffer: tune.sndbuf_server,
         ..ConnectOptions::default()
@@ -206,6 +220,14 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.stream.readable().await?,
                 result => return result,
             }
+        }
+    }
+
+    /// Reads what there is without waiting for more; `None` if there is nothing.
+    pub(super) fn try_read(&self, room: &mut [u8]) -> Option<io::Result<usize>> {
+        match self.stream.try_read(room) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            result => Some(result),
         }
     }
 

@@ -8,8 +8,8 @@ use std::{
 
 use haproxycfg::model::Mode;
 use sample::{
-    Address, Backend, Body, Bytes, Connection, Context, Direction, Options, Process, Response, Scope, Server, Value,
-    VariableName,
+    Address, Backend, Body, Buffer, Bytes, Connection, Context, Direction, Options, Process, Response, Scope, Server,
+    Value, VariableName,
 };
 
 use super::{connect, response::Received};
@@ -24,9 +24,12 @@ const VARIABLES_MAX: usize = 100;
 /// The check as an expression sees it.
 pub(super) struct CheckContext<'a> {
     pub(super) proxy: &'a LiveProxy,
-    pub(super) server: &'a LiveServer,
+    pub(super) server: Option<&'a LiveServer>,
     pub(super) connection: Option<&'a connect::Connection>,
     pub(super) received: Option<&'a Received>,
+    /// What came, if it is not HTTP.
+    pub(super) input: &'a [u8],
+    pub(super) is_http: bool,
     pub(super) variables: &'a RefCell<Vec<(VariableName, Value<'static>)>>,
 }
 
@@ -73,7 +76,7 @@ impl Context for CheckContext<'_> {
     }
 
     fn server(&self) -> Option<Server<'_>> {
-        Some(Server { id: self.server.config.id, name: &self.server.config.name })
+        self.server.map(|server| Server { id: server.config.id, name: &server.config.name })
     }
 
     fn response(&self) -> Option<Response<'_>> {
@@ -86,6 +89,10 @@ impl Context for CheckContext<'_> {
             headers: &head.headers,
             body: Body { bytes: received.body(), complete: received.is_complete(), announced: None },
         })
+    }
+
+    fn response_buffer(&self) -> Option<Buffer<'_>> {
+        (!self.is_http).then_some(Buffer { bytes: self.input, closed: true })
     }
 
     fn has_scope(&self, scope: Scope) -> bool {

@@ -91,6 +91,7 @@ fn level(level: balance::LogLevel) -> LogLevel {
         balance::LogLevel::Emergency => LogLevel::Emergency,
         balance::LogLevel::Alert => LogLevel::Alert,
         balance::LogLevel::Notice => LogLevel::Notice,
+        balance::LogLevel::Information => LogLevel::Info,
     }
 }
 

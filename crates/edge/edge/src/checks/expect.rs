@@ -75,6 +75,14 @@ pub(super) fn evaluate(expect: &CheckExpect, received: &Received, ended: bool, c
         CheckExpectation::Body(_) | CheckExpectation::BodyRegex(_) | CheckExpectation::BodyFormat(_) => {
             return evaluate_body(expect, received, ended, context);
         }
+        // What only `tcp-check` expects.
+        CheckExpectation::Text(_)
+        | CheckExpectation::Binary(_)
+        | CheckExpectation::TextRegex(_)
+        | CheckExpectation::BinaryRegex(_)
+        | CheckExpectation::TextFormat(_)
+        | CheckExpectation::BinaryFormat(_)
+        | CheckExpectation::Message(_) => false,
     };
     if matches == expect.negate { head_failed } else { Verdict::Met }
 }
@@ -214,12 +222,17 @@ pub(super) fn failure_text(
     String::from_utf8_lossy(&text).into_owned()
 }
 
+/// The code that `status-code` gives, which begins with a number.
+pub(super) fn code_of_expression(expect: &CheckExpect, context: &CheckContext<'_>) -> Option<u16> {
+    let expression = expect.status_code.as_ref()?;
+    let text = expression.string(context, OPTIONS)?;
+    let text = text.as_ref().trim_ascii_start();
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
+    let number = digits.fold(0_u32, |number, byte| number.saturating_mul(10).saturating_add(u32::from(byte - b'0')));
+    Some(u16::try_from(number).unwrap_or(u16::MAX))
+}
+
 /// The code that `status-code` gives, or the response's status.
 pub(super) fn code(expect: &CheckExpect, received: &Received, context: &CheckContext<'_>) -> u16 {
-    let given = expect.status_code.as_ref().and_then(|expression| expression.integer(context, OPTIONS));
-    match given {
-        Some(code) => u16::try_from(code).unwrap_or(u16::MAX),
-        None if received.has_head() => received.head.status(),
-        None => 0,
-    }
+    code_of_expression(expect, context).unwrap_or_else(|| if received.has_head() { received.head.status() } else { 0 })
 }

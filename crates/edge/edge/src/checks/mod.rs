@@ -6,6 +6,7 @@
 //!    check_begin ------------------------->  may it run?
 //!    spawn `run`: connect, send, expect
 //!    check_end(report) ------------------->  count, change state
+//!    agent_end(what it says) ------------->  set weight, limit, state
 //!                                            events --------------------> log and console lines
 //!                                                                         followers (`track`)
 //!    wake up early  <----- CheckBoard <---------------------------------- fast check after errors
@@ -21,10 +22,13 @@ mod connect;
 mod context;
 mod events;
 mod expect;
+mod expect_tcp;
 mod request;
 mod response;
 mod run;
 mod schedule;
+mod subject;
+mod words;
 
 pub use events::farm_events;
 pub use schedule::{CheckBoard, Checks, prepare, start};

@@ -38,8 +38,8 @@ pub(super) fn write(step: &RequestStep<'_>, send_state: bool, context: &CheckCon
         says_connection |= name.eq_ignore_ascii_case("connection");
         field(&mut out, name, &value);
     }
-    if send_state {
-        field(&mut out, "x-haproxy-server-state", state(context.proxy, context.server, now_ms).as_bytes());
+    if let (true, Some(server)) = (send_state, context.server) {
+        field(&mut out, "x-haproxy-server-state", state(context.proxy, server, now_ms).as_bytes());
     }
     let body = step.body.map(|body| context.render(body)).unwrap_or_default();
     if !body.is_empty() {

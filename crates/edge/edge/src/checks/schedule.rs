@@ -8,14 +8,17 @@ use std::{
     time::Duration,
 };
 
-use balance::{CheckReport, CheckStatus, ServerId};
+use balance::{AgentReport, CheckKind, CheckReport, CheckStatus, ServerId};
 use tokio::{
     sync::Notify,
     task::{Id, JoinHandle, JoinSet},
     time::{Instant, sleep_until},
 };
 
-use super::{events, run::run};
+use super::{
+    events,
+    run::{self, Ended},
+};
 use crate::{
     live::{Instance, LiveProxy, LiveServer, Process},
     ring::Ring,
@@ -62,7 +65,7 @@ impl CheckBoard {
 
     /// Has a server checked that came at run time.
     pub fn add(&self, proxy: &Arc<LiveProxy>, server: &Arc<LiveServer>) {
-        if !server.config.check && server.config.slowstart.is_zero() {
+        if kinds(server).next().is_none() && server.config.slowstart.is_zero() {
             return;
         }
         let Some(notices) = self.notices_of(server) else { return };
@@ -101,14 +104,20 @@ fn now_ms(process: &Process) -> u64 {
     process.milliseconds(Instant::now().into_std())
 }
 
-/// Every server of an instance that is checked, in order of declaration.
-fn checked(instance: &Instance) -> impl Iterator<Item = (&Arc<LiveProxy>, Arc<LiveServer>)> {
+/// The checks that a server has: that of its health, then the question to its agent.
+fn kinds(server: &LiveServer) -> impl Iterator<Item = CheckKind> + use<> {
+    let health = server.config.check.then_some(CheckKind::Health);
+    health.into_iter().chain(server.config.agent_check.then_some(CheckKind::Agent))
+}
+
+/// Every check of an instance, in order of declaration.
+fn checked(instance: &Instance) -> impl Iterator<Item = (&Arc<LiveProxy>, Arc<LiveServer>, CheckKind)> {
     instance
         .proxies
         .iter()
         .filter(|proxy| proxy.settings().kind.has_backend() && !proxy.settings().disabled)
         .flat_map(|proxy| proxy.servers.iter().map(move |server| (proxy, server)))
-        .filter(|(_, server)| server.config.check)
+        .flat_map(|(proxy, server)| kinds(&server).map(move |kind| (proxy, Arc::clone(&server), kind)))
 }
 
 /// Plans the first check of every server, and brings servers with `track` in line with those they follow. Once for each
@@ -116,12 +125,12 @@ fn checked(instance: &Instance) -> impl Iterator<Item = (&Arc<LiveProxy>, Arc<Li
 pub fn prepare(instance: &Instance) {
     let now_ms = now_ms(&instance.process);
     let intervals: Vec<u32> = checked(instance)
-        .map(|(proxy, server)| proxy.farm().check_interval_ms(id(&server)).unwrap_or_default())
+        .map(|(proxy, server, kind)| proxy.farm().check_interval_ms(id(&server), kind).unwrap_or_default())
         .collect();
     let spread = instance.config.global.max_spread_checks.unwrap_or_default().as_millis();
     let delays = balance::health::first_check_delays_ms(&intervals, u32::try_from(spread).unwrap_or(u32::MAX));
-    for ((proxy, server), delay_ms) in checked(instance).zip(delays) {
-        proxy.farm().schedule_check(id(&server), now_ms + delay_ms);
+    for ((proxy, server, kind), delay_ms) in checked(instance).zip(delays) {
+        proxy.farm().schedule_check(id(&server), kind, now_ms + delay_ms);
     }
     events::follow_all(instance, now_ms);
 }
@@ -155,11 +164,16 @@ pub fn start(
 struct Slot {
     proxy: Arc<LiveProxy>,
     server: Arc<LiveServer>,
+    kind: CheckKind,
     /// The time of this server's entry in the queue that counts; others are stale.
     queued_ms: Option<u64>,
 }
 
 impl Slot {
+    fn key(&self) -> (u64, CheckKind) {
+        (self.server.key, self.kind)
+    }
+
     /// Whether the backend still has this server: another one may have taken its place.
     fn is_there(&self) -> bool {
         let now = self.proxy.servers.with(self.server.index.0 as usize, |now| now.key);
@@ -167,14 +181,20 @@ impl Slot {
     }
 }
 
+/// What a check or a question to an agent came to.
+enum Finished {
+    Health(Ended),
+    Agent(AgentReport),
+}
+
 struct Scheduler {
     process: Arc<Process>,
     ring: Option<Rc<Ring>>,
-    /// Servers; an empty place waits for the next one.
+    /// Checks; an empty place waits for the next one.
     slots: Vec<Option<Slot>>,
-    by_key: HashMap<u64, usize>,
+    by_key: HashMap<(u64, CheckKind), usize>,
     queue: BinaryHeap<Reverse<(u64, usize)>>,
-    running: JoinSet<CheckReport>,
+    running: JoinSet<Finished>,
     running_slots: HashMap<Id, usize>,
     /// Backends with slow starts that this worker takes the steps of.
     warming: Vec<Arc<LiveProxy>>,
@@ -184,8 +204,8 @@ struct Scheduler {
 impl Scheduler {
     fn new(instance: &Arc<Instance>, worker: usize, workers: usize) -> Self {
         let slots: Vec<_> = checked(instance)
-            .filter(|(_, server)| worker_of(server, workers) == worker)
-            .map(|(proxy, server)| Some(Slot { proxy: Arc::clone(proxy), server, queued_ms: None }))
+            .filter(|(_, server, _)| worker_of(server, workers) == worker)
+            .map(|(proxy, server, kind)| Some(Slot { proxy: Arc::clone(proxy), server, kind, queued_ms: None }))
             .collect();
         let is_warming = |proxy: &LiveProxy| {
             proxy.index.0 as usize % workers.max(1) == worker
@@ -194,7 +214,7 @@ impl Scheduler {
         let mut scheduler = Self {
             process: Arc::clone(&instance.process),
             ring: None,
-            by_key: slots.iter().flatten().enumerate().map(|(slot, entry)| (entry.server.key, slot)).collect(),
+            by_key: slots.iter().flatten().enumerate().map(|(slot, entry)| (entry.key(), slot)).collect(),
             queue: BinaryHeap::with_capacity(slots.len()),
             running: JoinSet::new(),
             running_slots: HashMap::new(),
@@ -222,9 +242,11 @@ impl Scheduler {
                 () = notices.notify.notified() => {
                     let keys = std::mem::take(&mut *notices.keys.lock().unwrap_or_else(PoisonError::into_inner));
                     for key in keys {
-                        if let Some(slot) = self.by_key.get(&key).copied() {
-                            self.enqueue(slot);
-                            self.forget_if_gone(slot);
+                        for kind in [CheckKind::Health, CheckKind::Agent] {
+                            if let Some(slot) = self.by_key.get(&(key, kind)).copied() {
+                                self.enqueue(slot);
+                                self.forget_if_gone(slot);
+                            }
                         }
                     }
                     let added = std::mem::take(&mut *notices.added.lock().unwrap_or_else(PoisonError::into_inner));
@@ -252,18 +274,17 @@ impl Scheduler {
         if !server.config.slowstart.is_zero() && !self.warming.iter().any(knows) {
             self.warming.push(Arc::clone(&proxy));
         }
-        if !server.config.check {
-            return;
+        for kind in kinds(&server) {
+            let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
+                self.slots.push(None);
+                self.slots.len() - 1
+            });
+            self.by_key.insert((server.key, kind), slot);
+            if let Some(vacant) = self.slots.get_mut(slot) {
+                *vacant = Some(Slot { proxy: Arc::clone(&proxy), server: Arc::clone(&server), kind, queued_ms: None });
+            }
+            self.enqueue(slot);
         }
-        let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
-        self.by_key.insert(server.key, slot);
-        if let Some(vacant) = self.slots.get_mut(slot) {
-            *vacant = Some(Slot { proxy, server, queued_ms: None });
-        }
-        self.enqueue(slot);
     }
 
     /// Lets go of a server that its backend no longer has. While a check of it is under way, its place is not given away.
@@ -272,7 +293,7 @@ impl Scheduler {
         if entry.is_there() || self.running_slots.values().any(|running| *running == slot) {
             return;
         }
-        self.by_key.remove(&entry.server.key);
+        self.by_key.remove(&entry.key());
         if let Some(vacant) = self.slots.get_mut(slot) {
             *vacant = None;
         }
@@ -281,7 +302,7 @@ impl Scheduler {
     /// Puts a server into the queue for when its farm says.
     fn enqueue(&mut self, slot: usize) {
         let Some(Some(entry)) = self.slots.get_mut(slot) else { return };
-        let Some(due_ms) = entry.proxy.farm().check_due_ms(id(&entry.server)) else { return };
+        let Some(due_ms) = entry.proxy.farm().check_due_ms(id(&entry.server), entry.kind) else { return };
         if entry.queued_ms.is_none_or(|queued| due_ms < queued) {
             entry.queued_ms = Some(due_ms);
             self.queue.push(Reverse((due_ms, slot)));
@@ -306,12 +327,20 @@ impl Scheduler {
             };
             entry.queued_ms = None;
             let begins = entry.proxy.with_farm(|farm| {
-                let is_due = farm.check_due_ms(id(&entry.server)).is_some_and(|due| due <= now_ms);
-                is_due && farm.check_begin(id(&entry.server), now_ms)
+                let (server, kind) = (id(&entry.server), entry.kind);
+                let is_due = farm.check_due_ms(server, kind).is_some_and(|due| due <= now_ms);
+                is_due && farm.check_begin(server, kind, now_ms)
             });
             if begins {
                 let (proxy, server) = (Arc::clone(&entry.proxy), Arc::clone(&entry.server));
-                let task = self.running.spawn_local(async move { run(&proxy, &server).await });
+                let task = match entry.kind {
+                    CheckKind::Health => {
+                        self.running.spawn_local(async move { Finished::Health(run::health(&proxy, &server).await) })
+                    }
+                    CheckKind::Agent => {
+                        self.running.spawn_local(async move { Finished::Agent(run::agent(&proxy, &server).await) })
+                    }
+                };
                 self.running_slots.insert(task.id(), slot);
             } else {
                 self.enqueue(slot);
@@ -320,21 +349,33 @@ impl Scheduler {
         false
     }
 
-    fn end(&mut self, ended: Result<(Id, CheckReport), tokio::task::JoinError>) {
-        let (task, report) = match ended {
-            Ok((task, report)) => (task, report),
-            // A check that broke must not end the checks of its server.
-            Err(error) => {
-                let info = "internal error".to_owned();
-                (error.id(), CheckReport { status: CheckStatus::SocketError, code: 0, info })
-            }
+    fn end(&mut self, ended: Result<(Id, Finished), tokio::task::JoinError>) {
+        let (task, finished) = match ended {
+            Ok((task, finished)) => (task, Some(finished)),
+            Err(error) => (error.id(), None),
         };
         let Some(slot) = self.running_slots.remove(&task) else { return };
         if let Some(entry) = self.slots.get(slot).and_then(Option::as_ref).filter(|entry| entry.is_there()) {
             let now_ms = now_ms(&self.process);
             let server = id(&entry.server);
-            entry.proxy.with_farm(|farm| farm.check_end(server, report, now_ms));
-            let stats = self.ring.as_ref().and_then(|_| entry.proxy.farm().server_stats(server, now_ms));
+            // A check that broke must not end the checks of its server.
+            let broken =
+                || CheckReport { status: CheckStatus::SocketError, code: 0, info: "internal error".to_owned() };
+            let finished = finished.unwrap_or_else(|| match entry.kind {
+                CheckKind::Health => Finished::Health(Ended { progress: None, report: broken() }),
+                CheckKind::Agent => Finished::Agent(AgentReport::Failed(broken())),
+            });
+            entry.proxy.with_farm(|farm| match finished {
+                Finished::Health(Ended { progress, report }) => {
+                    if let Some(progress) = progress {
+                        farm.check_progress(server, progress, now_ms);
+                    }
+                    farm.check_end(server, report, now_ms);
+                }
+                Finished::Agent(report) => farm.agent_end(server, report, now_ms),
+            });
+            let wants_record = self.ring.as_ref().filter(|_| entry.kind == CheckKind::Health);
+            let stats = wants_record.and_then(|_| entry.proxy.farm().server_stats(server, now_ms));
             if let (Some(ring), Some(stats)) = (&self.ring, stats) {
                 let number = self.process.next_session_id.fetch_add(1, Relaxed);
                 ring.checked(number, &entry.proxy.settings().name, &stats);

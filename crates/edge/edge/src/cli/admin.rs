@@ -64,12 +64,11 @@ pub(super) fn enable_health(_: &mut Session, context: &Context<'_>, line: &Line)
 }
 
 pub(super) fn disable_agent(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply {
-    server(context, line.word(2)).map_or_else(|reply| reply, |_| Reply::Done)
+    change(context, line.word(2), ServerChange::AgentChecks(false))
 }
 
 pub(super) fn enable_agent(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply {
-    let missing = |_| Reply::error("Agent was not configured on this server, cannot enable.");
-    server(context, line.word(2)).map_or_else(|reply| reply, missing)
+    change(context, line.word(2), ServerChange::AgentChecks(true))
 }
 
 /// The two parts of `backend/server`, split at the first slash; HAProxy ends these answers without a line break.
@@ -157,7 +156,6 @@ pub(super) fn set_maxconn_server(_: &mut Session, context: &Context<'_>, line: &
 
 const SERVER_USAGE: &str = "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | agent-send | \
     check-addr | check-port | fqdn | health | ssl | state | weight";
-const NO_AGENT: &str = "agent checks are not enabled on this server.";
 
 pub(super) fn set_server(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply {
     let (name, value) = (line.word(2), line.word(4));
@@ -178,13 +176,12 @@ pub(super) fn set_server(_: &mut Session, context: &Context<'_>, line: &Line) ->
             "down" => ServerChange::Health(Health::Down),
             _ => return Reply::error("'set server <srv> health' expects 'up', 'stopping', or 'down'."),
         },
-        "agent" | "agent-send" => return Reply::error(NO_AGENT),
-        "agent-addr" if value.is_empty() => {
-            return Reply::error("set server <b>/<s> agent-addr requires an address and optionally a port.");
-        }
-        "agent-port" if value.is_empty() => return Reply::error("set server <b>/<s> agent-port requires a port."),
-        "agent-addr" | "agent-port" => {
-            return Reply::Unended(Severity::Warning, NO_AGENT.trim_end_matches('.').to_owned());
+        "agent" | "agent-addr" | "agent-port" | "agent-send" => {
+            let is_asked = server(context, name).is_ok_and(|server| context.control.asks_agent(server));
+            match agent(line, is_asked) {
+                Ok(change) => change,
+                Err(reply) => return reply,
+            }
         }
         "addr" => match address(line) {
             Ok(change) => change,
@@ -226,25 +223,54 @@ fn port(text: &str) -> PortChange {
     read.unwrap_or_else(|_| PortChange::Unreadable(text.to_owned()))
 }
 
+/// `agent up|down`, `agent-send <text>`, `agent-addr <address> [port <port>]` and `agent-port <port>`.
+fn agent(line: &Line, is_asked: bool) -> Result<ServerChange, Reply> {
+    const NO_AGENT: &str = "agent checks are not enabled on this server";
+    let (what, value) = (line.word(3), line.word(4));
+    if matches!(what, "agent-addr" | "agent-port") {
+        needs_place(what, value)?;
+        if !is_asked {
+            return Err(Reply::Unended(Severity::Warning, NO_AGENT.to_owned()));
+        }
+        let (ip, port) = place(line)?;
+        return Ok(ServerChange::AgentAddress { ip, port });
+    }
+    match (what, value) {
+        _ if !is_asked => Err(Reply::error(format!("{NO_AGENT}."))),
+        ("agent", "up") => Ok(ServerChange::Agent(true)),
+        ("agent", "down") => Ok(ServerChange::Agent(false)),
+        ("agent", _) => Err(Reply::error("'set server <srv> agent' expects 'up' or 'down'.")),
+        _ => Ok(ServerChange::AgentSend(value.to_owned())),
+    }
+}
+
 /// `check-addr <address> [port <port>]` and `check-port <port>`.
 fn check_address(line: &Line) -> Result<ServerChange, Reply> {
+    needs_place(line.word(3), line.word(4))?;
+    let (ip, port) = place(line)?;
+    Ok(ServerChange::CheckAddress { ip, port })
+}
+
+fn needs_place(what: &str, value: &str) -> Result<(), Reply> {
+    let needs = if what.ends_with("-port") { "a port" } else { "an address and optionally a port" };
+    if value.is_empty() { Err(Reply::error(format!("set server <b>/<s> {what} requires {needs}."))) } else { Ok(()) }
+}
+
+/// The address and port behind `check-addr`, `check-port` and their like for agents.
+fn place(line: &Line) -> Result<(Option<IpAddr>, Option<u16>), Reply> {
     let (what, value) = (line.word(3), line.word(4));
-    let only_port = what == "check-port";
-    if value.is_empty() {
-        let needs = if only_port { "a port" } else { "an address and optionally a port" };
-        return Err(Reply::error(format!("set server <b>/<s> {what} requires {needs}.")));
-    }
+    let only_port = what.ends_with("-port");
     let warning = |text: String| Reply::Unended(Severity::Warning, text);
     let read_port = |text: &str| {
         let number: i64 = text.parse().map_err(|_| warning("provided port is not an integer".to_owned()))?;
         u16::try_from(number).map_err(|_| warning("provided port is invalid".to_owned()))
     };
     if only_port {
-        return Ok(ServerChange::CheckAddress { ip: None, port: Some(read_port(value)?) });
+        return Ok((None, Some(read_port(value)?)));
     }
     let ip: IpAddr = value.parse().map_err(|_| warning(format!("invalid addr '{value}'")))?;
     let port = (line.word(5) == "port").then(|| read_port(line.word(6))).transpose()?;
-    Ok(ServerChange::CheckAddress { ip: Some(ip), port })
+    Ok((Some(ip), port))
 }
 
 fn frontend(context: &Context<'_>, name: &str) -> Result<ProxyName, Reply> {

@@ -69,7 +69,8 @@ fn write_state(out: &mut String, proxy: &ProxyView, server: &ServerView) {
         (false, false) => server.rise,
         (false, true) => 0,
     };
-    let _ = write!(out, "{} {result} {health} {} 0 ", state.check_status.code(), check_state(server));
+    let (status, check) = (state.check_status.code(), check_state(server));
+    let _ = write!(out, "{status} {result} {health} {check} {} ", agent_state(server));
     let (forced, server_forced) = (u8::from(proxy.id_forced), u8::from(server.id_forced));
     let host = server.host_name.as_deref().unwrap_or("-");
     let _ = write!(out, "{forced} {server_forced} {host} {} - 0 ", server.place.port());
@@ -77,6 +78,15 @@ fn write_state(out: &mut String, proxy: &ProxyView, server: &ServerView) {
     let ip = |place: Option<&Place>| place.map_or_else(|| "-".to_owned(), Place::ip);
     let port = |place: Option<&Place>| place.map_or(0, Place::port);
     let _ = writeln!(out, "{} {} {} {}", port(check), ip(check), ip(agent), port(agent));
+}
+
+/// The bits of a check that is there, switched on, running, and an agent's.
+fn agent_state(server: &ServerView) -> u32 {
+    const AGENT: u32 = 0x10;
+    let Some(agent) = server.state.as_ref().and_then(|state| state.agent.as_ref()) else { return 0 };
+    let running = server.farm.agent.as_ref().is_some_and(|agent| agent.in_progress);
+    let enabled = if agent.enabled { CHECK_ENABLED } else { 0 };
+    CHECK_CONFIGURED | AGENT | enabled | u32::from(running)
 }
 
 fn check_state(server: &ServerView) -> u32 {

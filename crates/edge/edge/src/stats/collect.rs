@@ -256,7 +256,7 @@ fn server_view(proxy: &LiveProxy, server: &LiveServer, http: bool, now_ms: u64, 
         (_, Some(port)) => Some(Place::Port(port)),
         (_, None) => None,
     };
-    let check = server.check_place();
+    let (check, agent) = (server.check_place(), server.agent_place());
     Some(ServerView {
         farm,
         state,
@@ -279,8 +279,7 @@ fn server_view(proxy: &LiveProxy, server: &LiveServer, http: bool, now_ms: u64, 
         },
         host_name: config.fqdn.clone(),
         check_place: place(check.address.as_ref(), check.port),
-        // There are no agent checks, but as in HAProxy what the configuration says of checks goes for them too.
-        agent_place: place(config.check_address.as_ref(), config.check_port),
+        agent_place: place(agent.address.as_ref(), agent.port),
         cookie: cookie_of(proxy.settings(), server).map(|cookie| String::from_utf8_lossy(&cookie).into_owned()),
         totals,
     })

@@ -90,6 +90,19 @@ pub enum ServerChange {
         /// The port.
         port: Option<u16>,
     },
+    /// What the agent would say: whether the server works.
+    Agent(bool),
+    /// Questions to the agent on or off.
+    AgentChecks(bool),
+    /// Another address or port of the agent.
+    AgentAddress {
+        /// The address.
+        ip: Option<IpAddr>,
+        /// The port.
+        port: Option<u16>,
+    },
+    /// What the agent is sent.
+    AgentSend(String),
     /// Another host name.
     HostName(String),
     /// The end of all its sessions.
@@ -166,6 +179,9 @@ pub trait Control {
 
     /// A server's weight: as set, and in the configuration.
     fn weight(&self, server: ServerRef) -> (u32, u32);
+
+    /// Whether an agent is asked about a server.
+    fn asks_agent(&self, server: ServerRef) -> bool;
 
     /// Changes a server; what there is to say about it.
     ///

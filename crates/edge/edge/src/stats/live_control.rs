@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use balance::{OperationalState, ServerId, WeightChange};
+use balance::{CheckKind, OperationalState, ServerId, WeightChange};
 use haproxycfg::model::ServerAddress;
 
 use super::{
@@ -97,6 +97,10 @@ impl Control for LiveControl<'_> {
         stats.map_or((0, 0), |stats| (stats.user_weight, stats.initial_weight))
     }
 
+    fn asks_agent(&self, server: ServerRef) -> bool {
+        self.server(server).is_ok_and(|(proxy, _, id)| proxy.farm().is_agent_enabled(id))
+    }
+
     fn change_server(&self, server: ServerRef, change: ServerChange) -> Result<Option<String>, Refusal> {
         let (proxy, live, id) = self.server(server)?;
         let now_ms = self.now_ms();
@@ -106,7 +110,7 @@ impl Control for LiveControl<'_> {
             ServerChange::Maintain => proxy.with_farm(|farm| farm.set_maint(id, now_ms)),
             ServerChange::Health(health) => force_health(proxy, &live, id, health, now_ms)?,
             ServerChange::Checks(enabled) => proxy
-                .with_farm(|farm| farm.set_check_enabled(id, enabled))
+                .with_farm(|farm| farm.set_check_enabled(id, CheckKind::Health, enabled))
                 .map_err(|error| Refusal::new(error.to_string()))?,
             ServerChange::Weight(weight) => WeightChange::parse(&weight)
                 .and_then(|weight| proxy.with_farm(|farm| farm.set_weight(id, weight, now_ms)))
@@ -130,6 +134,26 @@ impl Control for LiveControl<'_> {
                     // As in HAProxy, 0 is the server's own port.
                     place.port = Some(port).filter(|port| *port > 0);
                 }
+            }
+            ServerChange::AgentChecks(enabled) => proxy
+                .with_farm(|farm| farm.set_check_enabled(id, CheckKind::Agent, enabled))
+                .map_err(|error| Refusal::new(error.to_string()))?,
+            ServerChange::Agent(works) => {
+                if !proxy.with_farm(|farm| farm.force_agent(id, works, "changed from CLI", now_ms)) {
+                    return Err(Refusal::new("agent checks are not enabled on this server."));
+                }
+            }
+            ServerChange::AgentAddress { ip, port } => {
+                let mut agent = live.agent.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(ip) = ip {
+                    agent.place.address = Some(ServerAddress::Ip(ip));
+                }
+                if let Some(port) = port {
+                    agent.place.port = Some(port).filter(|port| *port > 0);
+                }
+            }
+            ServerChange::AgentSend(text) => {
+                live.agent.lock().unwrap_or_else(PoisonError::into_inner).question = text.into_bytes();
             }
             ServerChange::HostName(_) => {
                 return Err(Refusal::new("set server <b>/<s> fqdn failed because no resolution is configured."));

@@ -289,6 +289,21 @@ impl Row {
             self.count(Column::Downs, farm.went_down);
             self.level(Column::Downtime, farm.down_time_s);
         }
+        if let Some(agent) = &farm.agent {
+            let star = if agent.in_progress { "* " } else { "" };
+            self.set(Column::AgentStatus, Value::text(format!("{star}{}", agent.status.info())));
+            if let Some(code) = agent.code {
+                self.set(Column::AgentCode, Value::U32(code.into()));
+            }
+            if let Some(duration) = agent.duration_ms {
+                self.count(Column::AgentDuration, duration);
+            }
+            self.set(Column::AgentDescription, Value::Text(agent.status.description().into()));
+            self.set(Column::LastAgentCheck, Value::text(agent.info.clone()));
+            self.set(Column::AgentRise, Value::U32(agent.config.rise));
+            self.set(Column::AgentFall, Value::U32(agent.config.fall));
+            self.set(Column::AgentHealth, Value::U32(agent.health));
+        }
         let Some(check) = &farm.check else { return };
         let star = if check.in_progress { "* " } else { "" };
         self.set(Column::CheckStatus, Value::text(format!("{star}{}", check.status.info())));

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use balance::{CheckConfig, CheckReport, CheckStatus, Farm, FarmConfig, ServerConfig, ServerId};
+use balance::{CheckConfig, CheckKind, CheckReport, CheckStatus, Farm, FarmConfig, ServerConfig, ServerId};
 
 use super::{
     control::{Control, FrontendChange, ProcessChange, ProxyName, Refusal, ServerChange, ServerRef, VariableView},
@@ -47,7 +47,7 @@ pub fn farm() -> Farm<()> {
     let mut farm = Farm::new(config, servers, 1_000);
     let mut check = |index: usize, status, code, info: &str, now_ms| {
         let id = ServerId::new(index);
-        assert!(farm.check_begin(id, now_ms));
+        assert!(farm.check_begin(id, CheckKind::Health, now_ms));
         farm.check_end(id, CheckReport { status, code, info: info.to_owned() }, now_ms + 3);
     };
     check(0, CheckStatus::Layer7Ok, 200, "OK", 2_000);
@@ -248,7 +248,14 @@ impl Control for FakeControl {
         true
     }
 
+    fn asks_agent(&self, server: ServerRef) -> bool {
+        snapshot().proxies[server.proxy].servers[server.server].farm.agent.is_some()
+    }
+
     fn change_server(&self, server: ServerRef, change: ServerChange) -> Result<Option<String>, Refusal> {
+        if change == ServerChange::AgentChecks(true) && !self.asks_agent(server) {
+            return Err(Refusal::new("Agent was not configured on this server, cannot enable."));
+        }
         let told = format!("{} {change:?}", self.name(server));
         let answer = match &change {
             ServerChange::Weight(weight) => {

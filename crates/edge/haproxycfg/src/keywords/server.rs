@@ -8,6 +8,7 @@ use crate::{
     address::{self, Accepts, Family, Host, Port},
     args,
     diagnostics::{Prefix, Problem},
+    finish,
     keywords::source,
     line::Line,
     model::{InitAddr, Location, SendProxy, Server, ServerAddress, ServerPort},
@@ -64,6 +65,11 @@ impl Default for ServerDraft {
             check_port: None,
             check_address: None,
             check_send_proxy: false,
+            agent_check: false,
+            agent_inter: Duration::from_secs(2),
+            agent_port: None,
+            agent_address: None,
+            agent_send: Vec::new(),
             observe: Observe::None,
             on_error: OnError::default(),
             error_limit: 10,
@@ -124,6 +130,9 @@ pub fn server(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let outcome = outcome.and_then(|()| {
         if draft.server.check && draft.pending.track.is_some() {
             return Err(Problem::new("unable to enable checks and tracking at the same time!"));
+        }
+        if let Some(message) = finish::missing_agent_port(&draft.server) {
+            return Err(Problem::new(message).expected("'agent-port <port>'"));
         }
         Ok(())
     });
@@ -215,6 +224,8 @@ pub fn flag(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut Serve
         "enabled" => server.disabled = false,
         "check" => server.check = true,
         "no-check" => server.check = false,
+        "agent-check" => server.agent_check = true,
+        "no-agent-check" => server.agent_check = false,
         "check-send-proxy" => server.check_send_proxy = true,
         "no-check-send-proxy" => server.check_send_proxy = false,
         // With both, HAProxy writes version 2.
@@ -266,6 +277,10 @@ pub fn number(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut
             let port = args::lenient(scope, line, at, 0..=u16::MAX)?;
             draft.server.check_port = Some(port).filter(|port| *port > 0);
         }
+        "agent-port" => {
+            let port = args::lenient(scope, line, at, 0..=u16::MAX)?;
+            draft.server.agent_port = Some(port).filter(|port| *port > 0);
+        }
         "pool-max-conn" => {
             let message = format!("'{keyword}' must be >= -1");
             draft.server.pool_max_conn = args::lenient(scope, line, at, -1..=i32::MAX).map_err(wrong(message))?;
@@ -310,13 +325,14 @@ pub fn time(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut S
     let keyword = line.word(word);
     let value = args::time_of(scope, line, word + 1, text, keyword, Unit::Millisecond)?;
     let server = &mut draft.server;
-    if matches!(keyword, "inter" | "fastinter" | "downinter") && value.is_zero() {
+    if matches!(keyword, "inter" | "fastinter" | "downinter" | "agent-inter") && value.is_zero() {
         let name = if draft.pending.is_default { "default-server" } else { &server.name };
         let message = format!("invalid value 0 for argument '{keyword}' of server {name}.");
         return Err(Problem::new(message).at(word + 1));
     }
     match keyword {
         "inter" => server.inter = value,
+        "agent-inter" => server.agent_inter = value,
         "fastinter" => server.fastinter = Some(value),
         "downinter" => server.downinter = Some(value),
         // HAProxy keeps whole seconds, rounded up.
@@ -327,12 +343,16 @@ pub fn time(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut S
     Ok(())
 }
 
-/// `cookie`, `redir`, `track`.
+/// `cookie`, `redir`, `track`, `agent-send`.
 pub fn text(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
     match line.word(*index) {
         "cookie" => {
             argument(line, index, "<value> as argument.")?;
             draft.server.cookie = Some(line.bytes(*index - 1).to_vec());
+        }
+        "agent-send" => {
+            argument(line, index, "a string as argument.")?;
+            draft.server.agent_send = line.bytes(*index - 1).to_vec();
         }
         "redir" => {
             argument(line, index, "<prefix> as argument.")?;
@@ -359,6 +379,19 @@ pub fn addr(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut S
         Host::Abstract(name) => ServerAddress::Abstract(name),
         Host::Name(..) | Host::Descriptor(_) => return Err(problem(format!("invalid address: '{text}'"))),
     });
+    Ok(())
+}
+
+/// `agent-addr`.
+pub fn agent_addr(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let word = *index;
+    let text = argument(line, index, "an address as argument.")?;
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let address: IpAddr = bare.parse().map_err(|_| {
+        let message = format!("parsing agent-addr failed. Check if '{text}' is correct address.");
+        Problem::new(message).at(word + 1).expected("an IPv4 or IPv6 address")
+    })?;
+    draft.server.agent_address = Some(address);
     Ok(())
 }
 

@@ -1,40 +1,68 @@
 //! What health checks send and expect.
 
-use std::net::IpAddr;
-
 use sample::{Expression as Expr, LogFormat};
 
-use super::SetVariable;
+use super::{ServerAddress, SetVariable};
 
 /// What the checks of a backend's servers do.
 #[derive(Clone, Debug, Default)]
 pub struct CheckConfig {
-    /// Steps after the connection; empty is a plain TCP check.
+    /// What is spoken.
+    pub protocol: CheckProtocol,
+    /// The steps, the connection included; empty is a connection and nothing else.
     pub steps: Vec<CheckStep>,
-    /// `option httpchk` is on.
-    pub http: bool,
     /// `http-check disable-on-404`.
     pub disable_on_404: bool,
     /// `http-check send-state`.
     pub send_state: bool,
 }
 
+/// What a check speaks. What differs is the wording of reports: each is a sequence of steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CheckProtocol {
+    /// Nothing: a connection will do.
+    #[default]
+    Connection,
+    /// `option tcp-check`.
+    Tcp,
+    /// `option httpchk`.
+    Http,
+    /// `option redis-check`.
+    Redis,
+    /// `option mysql-check`.
+    Mysql,
+    /// `option pgsql-check`.
+    Pgsql,
+    /// `option smtpchk`.
+    Smtp,
+    /// `option ldap-check`.
+    Ldap,
+    /// `option spop-check`.
+    Spop,
+    /// `option ssl-hello-chk`.
+    Ssl,
+    /// `agent-check` of a server line.
+    Agent,
+}
+
 /// A step of a check.
 #[derive(Clone, Debug)]
-pub enum CheckStep {
+pub struct CheckStep {
+    /// What it does.
+    pub action: CheckAction,
+    /// `comment`.
+    pub comment: Option<String>,
+    /// Its number in messages, from 1; 0 is the connection that no line asks for.
+    pub number: u32,
+}
+
+/// What a step of a check does.
+#[derive(Clone, Debug)]
+pub enum CheckAction {
     /// `http-check connect`, `tcp-check connect`.
-    Connect {
-        /// `port`.
-        port: Option<u16>,
-        /// `addr`.
-        address: Option<IpAddr>,
-        /// `send-proxy`.
-        send_proxy: bool,
-        /// `linger`.
-        linger: bool,
-        /// `default`: with `send-proxy` of the server line.
-        default: bool,
-    },
+    Connect(CheckConnect),
+    /// `tcp-check send` and its like.
+    Send(CheckSend),
     /// `http-check send`, and the request line of `option httpchk`.
     SendHttp {
         /// `meth`.
@@ -48,17 +76,60 @@ pub enum CheckStep {
         /// `body` or `body-lf`.
         body: Option<LogFormat>,
     },
-    /// `http-check expect`.
-    ExpectHttp(CheckExpect),
-    /// `comment` of the step before.
-    Comment(String),
+    /// `http-check expect`, `tcp-check expect`.
+    Expect(Box<CheckExpect>),
     /// `set-var`.
     SetVar(SetVariable),
     /// `unset-var`.
     UnsetVar(sample::VariableName),
 }
 
-/// `http-check expect`.
+impl CheckAction {
+    /// Whether it talks to the server.
+    #[must_use]
+    pub fn is_exchange(&self) -> bool {
+        !matches!(self, Self::SetVar(_) | Self::UnsetVar(_))
+    }
+}
+
+/// The connection of a check.
+#[derive(Clone, Debug, Default)]
+pub struct CheckConnect {
+    /// `port`.
+    pub port: Option<CheckPort>,
+    /// `addr`.
+    pub address: Option<ServerAddress>,
+    /// `send-proxy`.
+    pub send_proxy: bool,
+    /// `linger`.
+    pub linger: bool,
+    /// `default`: as the server's own connections.
+    pub default: bool,
+    /// No line asks for it.
+    pub implicit: bool,
+}
+
+/// The port that a check connects to.
+#[derive(Clone, Debug)]
+pub enum CheckPort {
+    /// A number.
+    Fixed(u16),
+    /// What an expression says at the time.
+    Expression(Expr),
+}
+
+/// What a check sends.
+#[derive(Clone, Debug)]
+pub enum CheckSend {
+    /// `send`, `send-binary`.
+    Bytes(Vec<u8>),
+    /// `send-lf`.
+    Format(LogFormat),
+    /// `send-binary-lf`: hexadecimal digits once it is written out.
+    HexFormat(LogFormat),
+}
+
+/// `http-check expect`, `tcp-check expect`.
 #[derive(Clone, Debug)]
 pub struct CheckExpect {
     /// `!`.
@@ -81,6 +152,24 @@ pub struct CheckExpect {
     pub status_code: Option<Expr>,
 }
 
+impl CheckExpect {
+    /// An expectation without options.
+    #[must_use]
+    pub fn plain(what: CheckExpectation) -> Self {
+        Self {
+            negate: false,
+            what,
+            min_recv: None,
+            ok_status: None,
+            error_status: None,
+            timeout_status: None,
+            on_success: None,
+            on_error: None,
+            status_code: None,
+        }
+    }
+}
+
 /// What a check expects.
 #[derive(Clone, Debug)]
 pub enum CheckExpectation {
@@ -88,11 +177,11 @@ pub enum CheckExpectation {
     Status(Vec<(u16, u16)>),
     /// `rstatus`.
     StatusRegex(sample::Regex),
-    /// `string`.
+    /// `string` of an HTTP body.
     Body(Vec<u8>),
-    /// `rstring`.
+    /// `rstring` of an HTTP body.
     BodyRegex(sample::Regex),
-    /// `string-lf`.
+    /// `string-lf` of an HTTP body.
     BodyFormat(LogFormat),
     /// `hdr`, `fhdr`: name and value matches.
     Header {
@@ -103,6 +192,35 @@ pub enum CheckExpectation {
         /// Value.
         value: Option<StringMatch>,
     },
+    /// `string`.
+    Text(Vec<u8>),
+    /// `binary`.
+    Binary(Vec<u8>),
+    /// `rstring`.
+    TextRegex(sample::Regex),
+    /// `rbinary`: of what came, as hexadecimal digits.
+    BinaryRegex(sample::Regex),
+    /// `string-lf`.
+    TextFormat(LogFormat),
+    /// `binary-lf`.
+    BinaryFormat(LogFormat),
+    /// What no words of the language can say.
+    Message(CheckMessage),
+}
+
+/// A message of a protocol that a check understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckMessage {
+    /// The greeting of MySQL.
+    MysqlGreeting,
+    /// MySQL's answer to a login, behind the greeting.
+    MysqlLogin,
+    /// LDAP's answer to a bind.
+    LdapBind,
+    /// The greeting of a SPOP agent.
+    SpopHello,
+    /// The line of an agent.
+    AgentLine,
 }
 
 /// A text match of a check.

@@ -35,7 +35,10 @@ pub use self::{
     balance::{Algorithm, Balance},
     bind::{AcceptMode, Bind, BindAddress, UnixOptions},
     capture::{Capture, CaptureCookie},
-    check::{CheckConfig, CheckExpect, CheckExpectation, CheckStep, StringMatch},
+    check::{
+        CheckAction, CheckConfig, CheckConnect, CheckExpect, CheckExpectation, CheckMessage, CheckPort, CheckProtocol,
+        CheckSend, CheckStep, StringMatch,
+    },
     cookie::{Cookie, CookieMode},
     filter::{Amount, Bandwidth, BandwidthLimit, Compression, Filter, Trace},
     global::{Global, Identity},

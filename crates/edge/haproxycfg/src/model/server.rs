@@ -58,6 +58,16 @@ pub struct Server {
     pub check_address: Option<ServerAddress>,
     /// `check-send-proxy`.
     pub check_send_proxy: bool,
+    /// `agent-check`.
+    pub agent_check: bool,
+    /// `agent-inter`.
+    pub agent_inter: Duration,
+    /// `agent-port`.
+    pub agent_port: Option<u16>,
+    /// `agent-addr`.
+    pub agent_address: Option<IpAddr>,
+    /// `agent-send`.
+    pub agent_send: Vec<u8>,
     /// `observe`.
     pub observe: Observe,
     /// `on-error`.

@@ -1,7 +1,7 @@
-//! Arguments of `http-check expect`.
+//! Arguments of `http-check expect` and `tcp-check expect`.
 
 use super::{
-    check_steps::{argument, format},
+    check_steps::{argument, format, hexadecimal},
     checks::PLACES,
     reply::literal,
     words::{around, lenient_integer, regex, wrong},
@@ -16,35 +16,33 @@ use crate::{
 /// Most ranges of one `status`.
 const RANGES_MAX: usize = 1000;
 
-/// An expectation without options.
-pub(super) fn plain(what: CheckExpectation) -> CheckExpect {
-    CheckExpect {
-        negate: false,
-        what,
-        min_recv: None,
-        ok_status: None,
-        error_status: None,
-        timeout_status: None,
-        on_success: None,
-        on_error: None,
-        status_code: None,
-    }
+/// Whose patterns are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    Http,
+    Tcp,
 }
 
 struct Parser {
+    language: Language,
     what: Option<CheckExpectation>,
     rest: CheckExpect,
     comment: Option<String>,
 }
 
-/// `http-check expect`, and its comment.
-pub(super) fn expect(scope: &mut Scope<'_>, line: &Line) -> Result<(CheckExpect, Option<String>), Problem> {
+/// `expect`, and its comment.
+pub(super) fn expect(
+    scope: &mut Scope<'_>,
+    line: &Line,
+    language: Language,
+) -> Result<(CheckExpect, Option<String>), Problem> {
     if line.word(2).is_empty() {
         return Err(
             wrong("expects at least a matching pattern as arguments", 2).expected("a pattern, as in status 200-299")
         );
     }
-    let mut parser = Parser { what: None, rest: plain(CheckExpectation::Status(Vec::new())), comment: None };
+    let rest = CheckExpect::plain(CheckExpectation::Status(Vec::new()));
+    let mut parser = Parser { language, what: None, rest, comment: None };
     let mut index = 2;
     while !line.word(index).is_empty() {
         // Any number of `!`, alone or before the pattern's name.
@@ -71,9 +69,8 @@ pub(super) fn expect(scope: &mut Scope<'_>, line: &Line) -> Result<(CheckExpect,
         index = parser.argument(scope, line, index, name)?;
     }
     let Some(what) = parser.what else {
-        return Err(
-            wrong("pattern not found", line.len()).expected("status, rstatus, hdr, fhdr, string, rstring or string-lf")
-        );
+        let known = format!("one of {}", parser.patterns().join(", "));
+        return Err(wrong("pattern not found", line.len()).expected(known));
     };
     Ok((CheckExpect { what, ..parser.rest }, parser.comment))
 }
@@ -141,18 +138,36 @@ impl Parser {
         Ok(index + 2)
     }
 
-    fn pattern(&mut self, scope: &mut Scope<'_>, line: &Line, index: usize, name: &str) -> Result<usize, Problem> {
-        let value = index + 1;
-        let known = ["status", "rstatus", "hdr", "fhdr", "string", "rstring", "string-lf"];
-        if !known.contains(&name) {
-            return Err(wrong(
+    /// The patterns that there are.
+    fn patterns(&self) -> &'static [&'static str] {
+        match self.language {
+            Language::Http => &["status", "rstatus", "hdr", "fhdr", "string", "rstring", "string-lf"],
+            Language::Tcp => &["string", "rstring", "string-lf", "binary", "rbinary", "binary-lf"],
+        }
+    }
+
+    fn unknown(&self, name: &str, index: usize) -> Problem {
+        let message = match self.language {
+            Language::Http => {
                 format!(
                     "only supports min-recv, '[!]string', '[!]rstring', '[!]string-lf', '[!]status', '[!]rstatus', \
                      [!]hdr, [!]fhdr or comment but got '{name}' as argument"
-                ),
-                index,
-            )
-            .nearest(name, known));
+                )
+            }
+            Language::Tcp => {
+                format!(
+                    "only supports min-recv, '[!]binary', '[!]string', '[!]rstring', '[!]string-lf', '[!]rbinary', \
+                     '[!]binary-lf' or comment but got '{name}' as argument"
+                )
+            }
+        };
+        wrong(message, index).nearest(name, self.patterns().iter().copied())
+    }
+
+    fn pattern(&mut self, scope: &mut Scope<'_>, line: &Line, index: usize, name: &str) -> Result<usize, Problem> {
+        let value = index + 1;
+        if !self.patterns().contains(&name) {
+            return Err(self.unknown(name, index));
         }
         if self.what.is_some() {
             return Err(wrong("only on pattern expected", index).expected("one pattern in a step"));
@@ -165,12 +180,23 @@ impl Parser {
         if line.word(value).is_empty() {
             return Err(wrong(format!("'{name}' expects a <pattern> as argument"), value));
         }
-        self.what = Some(match name {
-            "status" => CheckExpectation::Status(status_ranges(line, value)?),
-            "rstatus" => CheckExpectation::StatusRegex(regex(scope, line, value, false)?),
-            "string" => CheckExpectation::Body(line.bytes(value).to_vec()),
-            "rstring" => CheckExpectation::BodyRegex(regex(scope, line, value, false)?),
-            _ => CheckExpectation::BodyFormat(format(scope, line, value)?),
+        self.what = Some(match (self.language, name) {
+            (_, "status") => CheckExpectation::Status(status_ranges(line, value)?),
+            (_, "rstatus") => CheckExpectation::StatusRegex(regex(scope, line, value, false)?),
+            (Language::Http, "string") => CheckExpectation::Body(line.bytes(value).to_vec()),
+            (Language::Http, "rstring") => CheckExpectation::BodyRegex(regex(scope, line, value, false)?),
+            (Language::Http, _) => CheckExpectation::BodyFormat(format(scope, line, value)?),
+            (Language::Tcp, "string") => CheckExpectation::Text(line.bytes(value).to_vec()),
+            (Language::Tcp, "rstring") => CheckExpectation::TextRegex(regex(scope, line, value, false)?),
+            (Language::Tcp, "string-lf") => CheckExpectation::TextFormat(format(scope, line, value)?),
+            (Language::Tcp, "binary") => {
+                let bytes = hexadecimal(line.bytes(value)).map_err(|error| {
+                    wrong(format!("invalid binary string ({error})"), value).expected("pairs of hexadecimal digits")
+                })?;
+                CheckExpectation::Binary(bytes)
+            }
+            (Language::Tcp, "rbinary") => CheckExpectation::BinaryRegex(regex(scope, line, value, false)?),
+            (Language::Tcp, _) => CheckExpectation::BinaryFormat(format(scope, line, value)?),
         });
         Ok(index + 2)
     }

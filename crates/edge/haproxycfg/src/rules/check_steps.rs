@@ -1,15 +1,44 @@
-//! Arguments of `http-check connect`, `http-check send` and `option httpchk`.
-
-use std::net::IpAddr;
+//! Arguments of `connect` and `send` of `http-check` and `tcp-check`, and of `option httpchk`.
 
 use sample::{LogFormat, LogFormatOptions};
 
 use super::{
-    checks::{PLACES, Send},
+    checks::PLACES,
     reply::literal,
-    words::{header_name, is_token, leading_integer, wrong},
+    words::{around, header_name, is_token, leading_integer, wrong},
 };
-use crate::{diagnostics::Problem, line::Line, model::CheckStep, scope::Scope};
+use crate::{
+    address::{self, Accepts, Host, Port},
+    diagnostics::Problem,
+    line::Line,
+    model::{CheckConnect, CheckPort, CheckSend, ServerAddress},
+    scope::Scope,
+};
+
+/// A request of a check. What is missing comes from the request that it is merged with, or from defaults.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Send {
+    pub(super) method: Option<String>,
+    pub(super) uri: Option<LogFormat>,
+    pub(super) version: Option<String>,
+    pub(super) headers: Vec<(String, LogFormat)>,
+    pub(super) body: Option<LogFormat>,
+    /// Whether it comes from `option httpchk` alone.
+    pub(super) from_option: bool,
+}
+
+impl Send {
+    /// Takes over what another one says differently. Headers are replaced as a whole, by any.
+    pub(super) fn overwrite(&mut self, new: Self) {
+        self.method = new.method.or(self.method.take());
+        self.uri = new.uri.or(self.uri.take());
+        self.version = new.version.or(self.version.take());
+        if !new.headers.is_empty() {
+            self.headers = new.headers;
+        }
+        self.body = new.body.or(self.body.take());
+    }
+}
 
 /// The argument of the word at `index`.
 pub(super) fn argument<'l>(line: &'l Line, index: usize, what: &str) -> Result<&'l str, Problem> {
@@ -22,34 +51,33 @@ pub(super) fn argument<'l>(line: &'l Line, index: usize, what: &str) -> Result<&
 /// A log-format string of a check.
 pub(super) fn format(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<LogFormat, Problem> {
     let text = line.word(index);
-    scope.log_format_with(line, index, line.bytes(index), PLACES, LogFormatOptions::PLAIN).map_err(|problem| {
-        super::words::around(problem, |error| format!("'{text}' invalid log-format string ({error})"))
-    })
+    scope
+        .log_format_with(line, index, line.bytes(index), PLACES, LogFormatOptions::PLAIN)
+        .map_err(|problem| around(problem, |error| format!("'{text}' invalid log-format string ({error})")))
 }
 
-/// `http-check connect`, and its comment.
-pub(super) fn connect(_: &mut Scope<'_>, line: &Line) -> Result<(CheckStep, Option<String>), Problem> {
-    let (mut port, mut address, mut comment) = (None, None, None);
-    let (mut send_proxy, mut linger, mut default) = (false, false, false);
+/// `connect`, and its comment.
+pub(super) fn connect(scope: &mut Scope<'_>, line: &Line) -> Result<(CheckConnect, Option<String>), Problem> {
+    let mut connect = CheckConnect::default();
+    let mut comment = None;
     let mut index = 2;
     while !line.word(index).is_empty() {
         let word = line.word(index);
         match word {
-            "default" => default = true,
-            "send-proxy" => send_proxy = true,
-            "linger" => linger = true,
+            "default" => connect.default = true,
+            "send-proxy" => connect.send_proxy = true,
+            "linger" => connect.linger = true,
             "port" => {
-                port = Some(check_port(line, index)?);
+                connect.port = Some(check_port(scope, line, index)?);
                 index += 1;
             }
             "addr" => {
-                let text = argument(line, index, "<ipv4|ipv6>")?;
-                let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-                let parsed: Result<IpAddr, _> = bare.parse();
-                address = Some(parsed.map_err(|_| {
-                    wrong(format!("'addr' : invalid address: '{text}' in '{text}'"), index + 1)
-                        .expected("an IPv4 or IPv6 address without a port")
-                })?);
+                let (address, port) = check_address(scope, line, index)?;
+                connect.address = Some(address);
+                // `port` says more, wherever it stands.
+                if connect.port.is_none() {
+                    connect.port = port.map(CheckPort::Fixed);
+                }
                 index += 1;
             }
             "comment" => {
@@ -59,9 +87,7 @@ pub(super) fn connect(_: &mut Scope<'_>, line: &Line) -> Result<(CheckStep, Opti
             "ssl" | "sni" | "alpn" => return Err(not_yet(word, index, "it comes with TLS")),
             "via-socks4" => return Err(not_yet(word, index, "it comes with SOCKS4")),
             "proto" => {
-                if argument(line, index, "a MUX protocol")? != "h1" {
-                    return Err(not_yet(line.word(index + 1), index + 1, "only 'h1' is spoken to servers"));
-                }
+                check_protocol(line, index)?;
                 index += 1;
             }
             _ => {
@@ -78,27 +104,116 @@ pub(super) fn connect(_: &mut Scope<'_>, line: &Line) -> Result<(CheckStep, Opti
         }
         index += 1;
     }
-    Ok((CheckStep::Connect { port, address, send_proxy, linger, default }, comment))
+    Ok((connect, comment))
 }
 
 fn not_yet(word: &str, index: usize, why: &str) -> Problem {
     wrong(format!("'{word}' is not supported yet: {why}"), index)
 }
 
-fn check_port(line: &Line, index: usize) -> Result<u16, Problem> {
+fn check_port(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<CheckPort, Problem> {
     let word = argument(line, index, "a port number or a sample expression")?;
     let (number, rest) = leading_integer(word, false);
     if !rest.is_empty() {
-        return Err(not_yet(word, index + 1, "a port from a sample expression").expected("a port from 1 to 65535"));
+        let mut at = index + 1;
+        let context = |error: &str| format!("error detected while parsing port expression : {error}");
+        let expression = scope.expr(line, &mut at, PLACES).map_err(|problem| around(problem, context))?;
+        return match at {
+            _ if at == index + 2 => Ok(CheckPort::Expression(expression)),
+            _ => Err(wrong("the port's expression must be one word".to_owned(), at)),
+        };
     }
-    u16::try_from(number).ok().filter(|port| *port > 0).ok_or_else(|| {
+    let port = u16::try_from(number).ok().filter(|port| *port > 0).ok_or_else(|| {
         wrong(format!("expects a valid TCP port (from range 1 to 65535) or a sample expression, got {word}"), index + 1)
             .expected("a port from 1 to 65535")
-    })
+    })?;
+    Ok(CheckPort::Fixed(port))
+}
+
+fn check_address(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<(ServerAddress, Option<u16>), Problem> {
+    let text = argument(line, index, "<ipv4|ipv6>")?;
+    let problem = |message: String| {
+        wrong(format!("'addr' : {message}"), index + 1).expected("an IPv4 or IPv6 address, with or without a port")
+    };
+    let parsed = address::parse(text, Accepts::SOURCE, &scope.state.global.environment).map_err(problem)?;
+    let address = match parsed.host {
+        Host::Ip(ip) => ServerAddress::Ip(ip),
+        Host::Unix(path) => ServerAddress::Unix(path),
+        Host::Abstract(name) => ServerAddress::Abstract(name),
+        Host::Name(..) | Host::Descriptor(_) => {
+            return Err(problem(format!("invalid address: '{text}' in '{text}'")));
+        }
+    };
+    let port = match parsed.port {
+        Port::Range(port @ 1.., _) => Some(port),
+        _ => None,
+    };
+    Ok((address, port))
+}
+
+/// `proto`: one of those that the kind of check can speak.
+fn check_protocol(line: &Line, index: usize) -> Result<(), Problem> {
+    let word = argument(line, index, "a MUX protocol")?;
+    let (keyword, at) = (line.word(0), index + 1);
+    match (keyword, word) {
+        ("http-check", "h1") | ("tcp-check", "none") => Ok(()),
+        (_, "h2") => Err(not_yet(word, at, "only 'h1' is spoken to servers")),
+        (_, "fcgi") => Err(not_yet(word, at, "it comes with fcgi-app")),
+        (_, "h1" | "none") => Err(wrong(format!("'proto' : invalid MUX protocol '{word}' for {keyword}"), at)),
+        _ => Err(wrong(format!("'proto' : unknown MUX protocol '{word}'"), at)),
+    }
+}
+
+/// `tcp-check send` and its like, and the comment.
+pub(super) fn send_data(scope: &mut Scope<'_>, line: &Line) -> Result<(CheckSend, Option<String>), Problem> {
+    let keyword = line.word(1);
+    argument(line, 1, if keyword == "send-binary" { "a binary string" } else { "a string" })?;
+    let mut comment = None;
+    let mut index = 3;
+    while !line.word(index).is_empty() {
+        let word = line.word(index);
+        if word != "comment" {
+            return Err(wrong(format!("expects 'comment' but got '{word}' as argument"), index)
+                .expected("one text, spaces escaped or quoted"));
+        }
+        comment = Some(argument(line, index, "a string")?.to_owned());
+        index += 2;
+    }
+    let send = match keyword {
+        "send" => CheckSend::Bytes(line.bytes(2).to_vec()),
+        "send-lf" => CheckSend::Format(format(scope, line, 2)?),
+        "send-binary" => {
+            let bytes = hexadecimal(line.bytes(2)).map_err(|error| {
+                wrong(format!("'{}' invalid binary string ({error})", line.word(2)), 2)
+                    .expected("pairs of hexadecimal digits")
+            })?;
+            CheckSend::Bytes(bytes)
+        }
+        _ => CheckSend::HexFormat(format(scope, line, 2)?),
+    };
+    Ok((send, comment))
+}
+
+/// Bytes that are written as pairs of hexadecimal digits.
+pub(super) fn hexadecimal(text: &[u8]) -> Result<Vec<u8>, String> {
+    if text.len() % 2 == 1 {
+        return Err("an even number of hex digit is expected".to_owned());
+    }
+    let digit = |byte: u8| {
+        let found = char::from(byte);
+        let digit = found.to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        digit.ok_or_else(|| format!("an hex digit is expected (found '{found}')"))
+    };
+    text.chunks_exact(2)
+        .map(|pair| match pair {
+            [high, low] => Ok(digit(*high)? << 4 | digit(*low)?),
+            _ => Ok(0),
+        })
+        .collect()
 }
 
 /// `http-check send`, and its comment.
-pub(super) fn send(scope: &mut Scope<'_>, line: &Line) -> Result<(Send, Option<String>), Problem> {
+pub(super) fn send_http(scope: &mut Scope<'_>, line: &Line) -> Result<(Send, Option<String>), Problem> {
     let mut send = Send::default();
     let mut comment = None;
     let mut index = 2;

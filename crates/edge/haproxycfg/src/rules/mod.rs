@@ -7,7 +7,9 @@
 mod acl;
 mod captures;
 mod check_expect;
+mod check_options;
 mod check_steps;
+mod check_table;
 mod checks;
 mod common;
 mod cookie;
@@ -81,7 +83,7 @@ pub(crate) const TABLES: &[&[Keyword]] = &{
         GLOBAL,
         acl::KEYWORDS,
         captures::KEYWORDS,
-        checks::KEYWORDS,
+        check_table::KEYWORDS,
         cookie::KEYWORDS,
         errors::KEYWORDS,
         filters::KEYWORDS,

@@ -33,16 +33,6 @@ macro_rules! not_yet {
     };
 }
 
-/// A kind of health check that is not supported yet.
-macro_rules! check_not_yet {
-    ($name:literal, $arguments:literal, $doc:literal) => {
-        Keyword::new(Group::Option, $name, $arguments, CHAPTER)
-            .sections(Sections::DEFAULTS_BACKEND)
-            .doc($doc, concat!("option ", $name))
-            .not_yet("checks are by connection or 'option httpchk' for now")
-    };
-}
-
 /// What is refused.
 pub(super) const KEYWORDS: &[Keyword] = &[
     Keyword::new(Group::Proxy, "block", "{ if | unless } <condition>", CHAPTER)
@@ -107,14 +97,6 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         "it comes with the RDP protocol; use 'cookie' for HTTP"
     ),
     not_yet!(
-        "tcp-check",
-        "{ comment | connect | expect | send | send-lf | send-binary | send-binary-lf | set-var | set-var-fmt | unset-var } <arguments>",
-        DEFAULTS_BACKEND,
-        "A step of a check over TCP.",
-        "tcp-check send PING\\r\\n",
-        "checks are by connection or 'option httpchk' for now"
-    ),
-    not_yet!(
         "use-fcgi-app",
         "<name>",
         BACKEND,
@@ -122,16 +104,4 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         "use-fcgi-app php",
         "it comes with the web server"
     ),
-    check_not_yet!("external-check", "", "Checks servers with a program."),
-    check_not_yet!("ldap-check", "", "Checks servers over LDAP."),
-    check_not_yet!(
-        "mysql-check",
-        "[ user <username> [ { post-41 | pre-41 } ] ]",
-        "Checks servers over MySQL's protocol."
-    ),
-    check_not_yet!("pgsql-check", "user <username>", "Checks servers over PostgreSQL's protocol."),
-    check_not_yet!("redis-check", "", "Checks servers over Redis' protocol."),
-    check_not_yet!("smtpchk", "[ <hello> <domain> ]", "Checks servers over SMTP."),
-    check_not_yet!("spop-check", "", "Checks agents over SPOP."),
-    check_not_yet!("ssl-hello-chk", "", "Checks servers with a TLS hello."),
 ];

@@ -4,7 +4,6 @@ use super::{Group, Keyword};
 use crate::keywords::server;
 
 const TLS: &str = "comes with TLS";
-const AGENT: &str = "comes with agent checks";
 const RESOLVERS: &str = "comes with resolvers; names are resolved by the system at start and again when they change";
 
 const fn word(name: &'static str, arguments: &'static str) -> Keyword {
@@ -25,25 +24,25 @@ pub const KEYWORDS: &[Keyword] = &[
         .server(server::addr),
     word("agent-addr", "<address>")
         .doc("Address of the agent.", "server web1 192.0.2.1:80 agent-check agent-addr 192.0.2.101 agent-port 9000")
-        .not_yet(AGENT),
+        .server(server::agent_addr),
     word("agent-check", "")
         .doc(
             "Asks an agent on the server for its state and weight.",
             "server web1 192.0.2.1:80 agent-check agent-port 9000",
         )
-        .not_yet(AGENT),
+        .server(server::flag),
     word("agent-inter", "<time>")
         .doc(
             "Interval between questions to the agent.",
             "server web1 192.0.2.1:80 agent-check agent-port 9000 agent-inter 5s",
         )
-        .not_yet(AGENT),
+        .server(server::time),
     word("agent-port", "<port>")
         .doc("Port of the agent.", "server web1 192.0.2.1:80 agent-check agent-port 9000")
-        .not_yet(AGENT),
+        .server(server::number),
     word("agent-send", "<text>")
         .doc("What is sent to the agent.", "server web1 192.0.2.1:80 agent-check agent-port 9000 agent-send hello")
-        .not_yet(AGENT),
+        .server(server::text),
     tls("allow-0rtt", "", "Sends early data of TLS 1.3.", "server web1 192.0.2.1:443 ssl allow-0rtt"),
     tls("alpn", "<protocols>", "Protocols that TLS negotiates.", "server web1 192.0.2.1:443 ssl alpn h2,http/1.1"),
     word("backup", "")

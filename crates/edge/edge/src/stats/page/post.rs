@@ -74,9 +74,9 @@ impl Outcome {
     }
 }
 
-/// The actions by HAProxy's names, and what they do. `None` is for agent checks, which no server of ours has.
-fn action(name: &str) -> Option<Option<ServerChange>> {
-    Some(Some(match name {
+/// The actions by HAProxy's names, and what they do.
+fn action(name: &str) -> Option<ServerChange> {
+    Some(match name {
         "ready" | "enable" | "start" => ServerChange::Ready,
         "drain" | "stop" => ServerChange::Drain,
         "maint" | "disable" => ServerChange::Maintain,
@@ -86,9 +86,12 @@ fn action(name: &str) -> Option<Option<ServerChange>> {
         "hnolb" => ServerChange::Health(Health::Stopping),
         "hdown" => ServerChange::Health(Health::Down),
         "shutdown" => ServerChange::ShutSessions,
-        "dagent" | "eagent" | "arunn" | "adown" => return Some(None),
+        "dagent" => ServerChange::AgentChecks(false),
+        "eagent" => ServerChange::AgentChecks(true),
+        "arunn" => ServerChange::Agent(true),
+        "adown" => ServerChange::Agent(false),
         _ => return None,
-    }))
+    })
 }
 
 /// Does what a form asks for: `b` is the backend (`#` and its number, or its name), `action` what is to be done, and each
@@ -124,7 +127,7 @@ pub fn act(control: &dyn Control, body: &[u8]) -> Outcome {
         .iter()
         .rev()
         .filter_map(|name| control.server_named(proxy.index, name))
-        .filter(|server| change.as_ref().is_some_and(|change| control.change_server(*server, change.clone()).is_ok()))
+        .filter(|server| control.change_server(*server, change.clone()).is_ok())
         .count();
     match altered {
         0 => Outcome::Invalid,
@@ -151,7 +154,8 @@ mod tests {
             ("s=s1&action=&b=app", Outcome::Invalid, ""),
             ("s=s1&action=ready&b=nope", Outcome::Invalid, ""),
             ("s=s1&action=ready&b=web", Outcome::Invalid, ""),
-            ("s=s1&action=arunn&b=app", Outcome::Invalid, ""),
+            ("s=s1&action=arunn&b=app", Outcome::Done, "app/s1 Agent(true)"),
+            ("s=s1&action=dagent&b=app", Outcome::Done, "app/s1 AgentChecks(false)"),
             ("s=s1&b=app", Outcome::Nothing, ""),
             ("action=ready&b=app", Outcome::Nothing, ""),
             ("s=%zz&action=ready&b=app", Outcome::Invalid, ""),

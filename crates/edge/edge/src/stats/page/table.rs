@@ -62,7 +62,7 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// The actions of HAProxy's form in its order, agent checks left out.
+/// The actions of HAProxy's form in its order.
 const ACTIONS: &[(&str, &str)] = &[
     ("ready", "Ready: take part again"),
     ("drain", "Drain: no new visitors"),
@@ -72,6 +72,10 @@ const ACTIONS: &[(&str, &str)] = &[
     ("hrunn", "Health: up"),
     ("hnolb", "Health: up, no new visitors"),
     ("hdown", "Health: down"),
+    ("dagent", "Agent: stop asking"),
+    ("eagent", "Agent: ask"),
+    ("arunn", "Agent: up"),
+    ("adown", "Agent: down"),
     ("shutdown", "End all sessions"),
 ];
 

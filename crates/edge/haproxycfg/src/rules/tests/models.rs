@@ -6,9 +6,9 @@ use sample::SetCondition;
 
 use super::{accept, proxy, warnings};
 use crate::model::{
-    AddressPart, BackendTarget, CheckExpectation, CheckStep, CookieMode, ErrorReply, HeaderMatch, HttpAction,
-    LogDestination, LogLineFormat, NormalizeUri, Password, Proxy, RedirectKind, Reply, ReplyBody, ServerTarget,
-    StringMatch, TcpAction, TimeoutKind, TimeoutValue, VariableValue,
+    AddressPart, BackendTarget, CheckAction, CheckExpectation, CheckPort, CheckProtocol, CheckSend, CheckStep,
+    CookieMode, ErrorReply, HeaderMatch, HttpAction, LogDestination, LogLineFormat, NormalizeUri, Password, Proxy,
+    RedirectKind, Reply, ReplyBody, ServerTarget, StringMatch, TcpAction, TimeoutKind, TimeoutValue, VariableValue,
 };
 
 /// A frontend with these lines, and a backend `be`.
@@ -376,24 +376,39 @@ fn accounts() {
     assert_eq!(list.groups["g2"], ["ann", "bob"]);
 }
 
-/// The steps of a check in short.
+/// The steps of a check in short, without the connection that no line asks for.
 fn steps(proxy: &Proxy) -> Vec<String> {
-    let short = |step: &CheckStep| match step {
-        CheckStep::Connect { port, .. } => format!("connect {port:?}"),
-        CheckStep::SendHttp { method, version, headers, body, .. } => {
-            let names: Vec<_> = headers.iter().map(|(name, _)| name.as_str()).collect();
-            format!("{method} {version} {names:?} {}", body.is_some())
-        }
-        CheckStep::ExpectHttp(expect) => match &expect.what {
-            CheckExpectation::Status(ranges) => format!("{}status {ranges:?}", if expect.negate { "!" } else { "" }),
-            CheckExpectation::Body(body) => format!("body {}", String::from_utf8_lossy(body)),
-            other => format!("{other:?}"),
-        },
-        CheckStep::Comment(text) => format!("# {text}"),
-        CheckStep::SetVar(variable) => format!("set {}", variable.name.name()),
-        CheckStep::UnsetVar(name) => format!("unset {}", name.name()),
+    let short = |step: &CheckStep| {
+        let text = match &step.action {
+            CheckAction::Connect(connect) if connect.implicit => return None,
+            CheckAction::Connect(connect) => match &connect.port {
+                Some(CheckPort::Fixed(port)) => format!("connect {port}"),
+                Some(CheckPort::Expression(_)) => "connect expression".to_owned(),
+                None => "connect".to_owned(),
+            },
+            CheckAction::SendHttp { method, version, headers, body, .. } => {
+                let names: Vec<_> = headers.iter().map(|(name, _)| name.as_str()).collect();
+                format!("{method} {version} {names:?} {}", body.is_some())
+            }
+            CheckAction::Send(CheckSend::Bytes(bytes)) => format!("send {}", bytes.escape_ascii()),
+            CheckAction::Send(CheckSend::Format(format)) => format!("send-lf {}", format.text()),
+            CheckAction::Send(CheckSend::HexFormat(format)) => format!("send-binary-lf {}", format.text()),
+            CheckAction::Expect(expect) => match &expect.what {
+                CheckExpectation::Status(ranges) => {
+                    format!("{}status {ranges:?}", if expect.negate { "!" } else { "" })
+                }
+                CheckExpectation::Body(body) => format!("body {}", body.escape_ascii()),
+                CheckExpectation::Text(text) => format!("text {}", text.escape_ascii()),
+                CheckExpectation::Binary(bytes) => format!("binary {}", bytes.escape_ascii()),
+                other => format!("{other:?}").split(['(', ' ']).next().unwrap().to_owned(),
+            },
+            CheckAction::SetVar(variable) => format!("set {}", variable.name.name()),
+            CheckAction::UnsetVar(name) => format!("unset {}", name.name()),
+        };
+        let comment = step.comment.as_ref().map(|comment| format!(" # {comment}")).unwrap_or_default();
+        Some(format!("{text}{comment}"))
     };
-    proxy.check.steps.iter().map(short).collect()
+    proxy.check.steps.iter().filter_map(short).collect()
 }
 
 /// Compared with what HAProxy 2.6.12 sends for the same lines.
@@ -417,28 +432,86 @@ fn requests_of_checks() {
         ("option httpchk GET /a\noption httpchk HEAD /b", vec!["HEAD HTTP/1.0 [] false", "status [(200, 399)]"]),
         (
             "option httpchk GET /a\nhttp-check connect port 8\nhttp-check send meth PUT uri /b\nhttp-check expect ! status 500-599,404",
-            vec!["connect Some(8)", "PUT HTTP/1.0 [] false", "!status [(500, 599), (404, 404)]"],
+            vec!["connect 8", "PUT HTTP/1.0 [] false", "!status [(500, 599), (404, 404)]"],
         ),
         (
             "option httpchk\nhttp-check comment one\nhttp-check connect\nhttp-check set-var(check.a) int(1)\n\
              http-check send uri /a comment two\nhttp-check comment three\nhttp-check expect string OK\nhttp-check unset-var(check.a)",
-            vec![
-                "connect None",
-                "# one",
-                "set a",
-                "OPTIONS HTTP/1.0 [] false",
-                "# two",
-                "body OK",
-                "# three",
-                "unset a",
-            ],
+            vec!["connect # one", "set a", "OPTIONS HTTP/1.0 [] false # two", "body OK # three", "unset a"],
         ),
         ("option tcp-check", vec![]),
         ("http-check send uri /ignored", vec![]),
     ] {
         let proxy = backend(lines);
         assert_eq!(steps(&proxy), expected, "{lines}");
-        assert_eq!(proxy.check.http, lines.contains("httpchk"), "{lines}");
+        let is_http = proxy.check.protocol == CheckProtocol::Http;
+        assert_eq!(is_http, lines.contains("httpchk"), "{lines}");
+    }
+}
+
+#[test]
+fn sequences_over_tcp() {
+    for (lines, protocol, expected) in [
+        ("tcp-check send PING", CheckProtocol::Connection, vec![]),
+        ("tcp-check send PING\noption tcp-check", CheckProtocol::Tcp, vec!["send PING"]),
+        (
+            "option tcp-check\ntcp-check comment a\ntcp-check connect port 1 comment b\ntcp-check send \"P\\r\\n\"\n\
+             tcp-check comment c\ntcp-check expect string x\ntcp-check expect ! binary 0a0B comment d\n\
+             tcp-check connect port str(2)\ntcp-check send-binary 0001\ntcp-check send-lf %[int(1)]\n\
+             tcp-check set-var(check.a) int(1)\ntcp-check send-binary-lf 0%[int(1)]\ntcp-check expect rbinary ^1",
+            CheckProtocol::Tcp,
+            vec![
+                "connect 1 # b",
+                "send P\\r\\n",
+                "text x # c",
+                "binary \\n\\x0b # d",
+                "connect expression",
+                "send \\x00\\x01",
+                "send-lf %[int(1)]",
+                "set a",
+                "send-binary-lf 0%[int(1)]",
+                "BinaryRegex",
+            ],
+        ),
+        ("option redis-check", CheckProtocol::Redis, vec!["send *1\\r\\n$4\\r\\nPING\\r\\n", "text +PONG\\r\\n"]),
+        ("tcp-check send x\noption tcp-check\noption mysql-check", CheckProtocol::Mysql, vec!["connect", "Message"]),
+        (
+            "option smtpchk EHLO a.org",
+            CheckProtocol::Smtp,
+            vec![
+                "connect",
+                "TextRegex",
+                "TextRegex",
+                "send EHLO a.org\\r\\n",
+                "TextRegex",
+                "send QUIT\\r\\n",
+                "TextRegex",
+            ],
+        ),
+        (
+            "option redis-check\noption httpchk",
+            CheckProtocol::Http,
+            vec!["OPTIONS HTTP/1.0 [] false", "status [(200, 399)]"],
+        ),
+    ] {
+        let proxy = backend(lines);
+        assert_eq!(
+            (proxy.check.protocol, steps(&proxy)),
+            (protocol, expected.into_iter().map(String::from).collect()),
+            "{lines}"
+        );
+    }
+    let head = "defaults\nmode tcp\noption tcp-check\ntcp-check send A\ntimeout connect 1s\ntimeout server 1s\nbackend b\n\
+                server s 127.0.0.1:1\n";
+    for (lines, expected) in [
+        ("", vec!["send A"]),
+        ("option tcp-check\n", vec!["send A"]),
+        ("tcp-check send B\n", vec!["send B"]),
+        ("option tcp-check\ntcp-check send B\n", vec!["send B"]),
+        ("option httpchk\noption tcp-check\n", vec![]),
+        ("option httpchk\n", vec!["OPTIONS HTTP/1.0 [] false", "status [(200, 399)]"]),
+    ] {
+        assert_eq!(steps(&proxy(&accept(&format!("{head}{lines}")), "b")), expected, "{lines}");
     }
 }
 
@@ -461,8 +534,9 @@ fn inherited_checks_are_never_mixed() {
 fn expectations() {
     let expect = |arguments: &str| {
         let proxy = backend(&format!("option httpchk\nhttp-check expect {arguments}"));
-        match proxy.check.steps.into_iter().find(|step| matches!(step, CheckStep::ExpectHttp(_))) {
-            Some(CheckStep::ExpectHttp(expect)) => expect,
+        let mut actions = proxy.check.steps.into_iter().map(|step| step.action);
+        match actions.find(|action| matches!(action, CheckAction::Expect(_))) {
+            Some(CheckAction::Expect(expect)) => *expect,
             other => panic!("{other:?}"),
         }
     };
