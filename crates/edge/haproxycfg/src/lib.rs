@@ -191,6 +191,8 @@ fn end(state: State, paths: &[String], options: &Options) -> Config {
         global,
         proxies: state.proxies.into_iter().map(|draft| draft.proxy).collect(),
         userlists: state.userlists,
+        rings: state.rings,
+        log_forwards: state.log_forwards,
         stick_tables: state.stick_tables,
         asks_request_body: state.asks_request_body,
         asks_response_body: state.asks_response_body,

@@ -13,7 +13,9 @@ use crate::{
     diagnostics::{Diagnostic, Diagnostics, FATAL_ERRORS_MAX, Problem, Severity},
     keywords,
     line::Line,
-    model::{Global, Proxy, ProxyIndex, ProxyKind, Server, ServerIndex, StickTable, TableIndex, Userlist},
+    model::{
+        Global, LogForward, Proxy, ProxyIndex, ProxyKind, Ring, Server, ServerIndex, StickTable, TableIndex, Userlist,
+    },
     rules,
     source::{Files, ReadError},
 };
@@ -81,6 +83,10 @@ pub struct State {
     pub stick_tables: Vec<StickTable>,
     /// `userlist` sections by name.
     pub userlists: BTreeMap<String, Userlist>,
+    /// `ring` sections in order.
+    pub rings: Vec<Ring>,
+    /// `log-forward` sections in order.
+    pub log_forwards: Vec<LogForward>,
     /// What the rule parsers keep that belongs to no proxy (`http-errors` sections and the like).
     pub rules: rules::Shared,
     pub(crate) simple: keywords::global::Pending,

@@ -8,6 +8,7 @@
 //! to the edge that runs.
 
 mod admin;
+mod events;
 mod help;
 mod line;
 pub mod master;

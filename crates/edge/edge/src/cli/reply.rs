@@ -1,5 +1,6 @@
 //! What a command is answered with.
 
+use super::events::Events;
 use super::{sessions::Sessions, tables::Entries};
 
 /// How important an answer is, with syslog's numbers; shown on demand (`set severity-output`).
@@ -43,6 +44,8 @@ pub enum Reply {
     ShowSessions(Sessions),
     /// Entries of a stick table, or their removal.
     Entries(Entries),
+    /// The lines of a ring.
+    Events(Events),
     /// The end of a session.
     ShutSession(u64),
     /// The listening sockets, and then the end.

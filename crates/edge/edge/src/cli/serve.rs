@@ -88,6 +88,10 @@ where
                             }
                             String::new()
                         }
+                        Reply::Events(events) => {
+                            events.write_to(stream).await?;
+                            String::new()
+                        }
                         Reply::ShutSession(id) if host.shut_session(id).await => String::new(),
                         Reply::ShutSession(_) => session.render(&Reply::error("No such session (use 'show sess').")),
                         other => session.render(&other),

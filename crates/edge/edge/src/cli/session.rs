@@ -1,6 +1,6 @@
 //! One conversation on the stats socket: who may say what, and how it is answered.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use haproxycfg::{
     model::CliLevel,
@@ -13,7 +13,7 @@ use super::{
     reply::{Reply, Severity},
     table::{self, Run},
 };
-use crate::stats::control::Control;
+use crate::{logs::LogRing, stats::control::Control};
 
 /// What commands work with.
 pub struct Context<'a> {
@@ -21,6 +21,8 @@ pub struct Context<'a> {
     pub control: &'a dyn Control,
     /// The stats sockets: address and level.
     pub sockets: Vec<(String, CliLevel)>,
+    /// Rings of log lines.
+    pub rings: Vec<Arc<LogRing>>,
     /// What was said at the start.
     pub startup_logs: String,
     /// The time since the epoch.
@@ -111,6 +113,7 @@ impl Session {
             Reply::Said(severity, text) => self.said(*severity, text) + "\n",
             Reply::Unended(severity, text) => self.said(*severity, text),
             Reply::Done
+            | Reply::Events(_)
             | Reply::Entries(_)
             | Reply::ShowSessions(_)
             | Reply::ShutSession(_)

@@ -47,6 +47,7 @@ impl Host for LiveHost {
         work(&Context {
             control: &control,
             sockets: sockets.map(|socket| (address(&socket.bind.address), socket.level)).collect(),
+            rings: self.shared.process.outputs.get().map(|outputs| outputs.rings()).unwrap_or_default(),
             startup_logs: self.shared.process.startup_logs.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             now,
             offset: logs::local_offset(i64::try_from(now.as_secs()).unwrap_or(0)),

@@ -3,7 +3,7 @@
 use haproxycfg::model::CliLevel;
 
 use super::{
-    admin, help,
+    admin, events, help,
     line::Line,
     patterns,
     reply::Reply,
@@ -308,6 +308,7 @@ pub const COMMANDS: &[Command] = &[
         patterns::show,
     ),
     with(&["show", "map"], USER, "show map [@<ver>] [<map>]", "list the maps, or the entries of one", patterns::show),
+    with(&["show", "events"], USER, "show events [<sink>] [-w] [-n]", "show event sink state", events::show),
     with(&["user"], USER, "user", "go down to the level user", session::lower),
     not_yet(&["abort", "ssl"]),
     not_yet(&["add", "ssl", "crt-list"]),
@@ -322,7 +323,6 @@ pub const COMMANDS: &[Command] = &[
     not_yet(&["set", "profiling"]),
     not_yet(&["set", "ssl"]),
     not_yet(&["show", "cache"]),
-    not_yet(&["show", "events"]),
     not_yet(&["show", "fd"]),
     not_yet(&["show", "libs"]),
     not_yet(&["show", "peers"]),

@@ -25,6 +25,7 @@ impl Host for FakeHost {
         work(&Context {
             control: &self.control,
             sockets: vec![("unix@/run/socket".to_owned(), CliLevel::Admin)],
+            rings: Vec::new(),
             startup_logs: "all is well\n".to_owned(),
             now: Duration::from_secs(1_795_232_134),
             offset: 0,

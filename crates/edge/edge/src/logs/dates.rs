@@ -15,6 +15,16 @@ pub fn accept_date(since_epoch: Duration) -> String {
     format!("{day:02}/{name}/{year:04}:{hour:02}:{minute:02}:{second:02}.{:03}", since_epoch.subsec_millis())
 }
 
+/// The month that three letters name, from 0.
+pub(super) fn month_number(name: &[u8]) -> Option<usize> {
+    MONTHS.iter().position(|month| month.as_bytes() == name)
+}
+
+/// The name of a month, from 0.
+pub(super) fn month_name(month: usize) -> Option<&'static str> {
+    MONTHS.get(month).copied()
+}
+
 /// The current second, written down.
 #[derive(Debug, Default)]
 pub(super) struct Dates {
@@ -22,6 +32,8 @@ pub(super) struct Dates {
     legacy: String,
     iso: String,
     iso_offset: String,
+    year: i32,
+    month: usize,
     microsecond: u32,
 }
 
@@ -42,11 +54,17 @@ impl Dates {
     fn write_second(&mut self, time: LocalTime) {
         let LocalTime { year, month, day, hour, minute, second, offset } = time;
         let name = MONTHS.get(month).copied().unwrap_or("Jan");
+        (self.year, self.month) = (year, month);
         self.legacy = format!("{name} {day:>2} {hour:02}:{minute:02}:{second:02} ");
         self.iso = format!("{year:04}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.", month + 1);
         let minutes = offset.unsigned_abs() / 60;
         let sign = if offset < 0 { '-' } else { '+' };
         self.iso_offset = format!("{sign}{:02}:{:02} ", minutes / 60, minutes % 60);
+    }
+
+    /// The year of a date without one: this year's, or last year's if that month is still to come.
+    pub(super) fn year_of_month(&self, month: usize) -> i32 {
+        if self.month < month { self.year - 1 } else { self.year }
     }
 
     /// `Nov 21 03:47:31 `: what RFC 3164 wants.

@@ -7,6 +7,8 @@
 //!
 //! - [`LogTargets`]: the `log` lines of a proxy, compiled.
 //! - [`Outputs`]: sockets and descriptors, shared by the process and kept over reloads.
+//! - [`LogRing`]: lines in memory; [`Forwarders`] send them to servers over TCP.
+//! - [`Receivers`]: `log-forward` sections.
 //! - [`LogSender`]: gathers lines and sends those of one turn of the event loop with as few system calls as possible.
 //!
 //! # After `chroot`
@@ -20,9 +22,14 @@
 mod admin;
 mod dates;
 mod descriptor;
+mod forwarder;
 mod line;
 mod local_time;
+mod log_ring;
+mod message;
 mod output;
+mod receiver;
+mod rings;
 mod sender;
 mod targets;
 mod unix;
@@ -31,7 +38,10 @@ pub use admin::{AdminLog, Severity};
 pub use dates::accept_date;
 pub use line::{LogLevel, LogLine};
 pub use local_time::local_offset;
+pub use log_ring::LogRing;
 pub use output::{Counters, Outputs};
+pub use receiver::Receivers;
+pub use rings::Forwarders;
 pub use sender::{LogSender, WorkerLog};
 pub use targets::{Identity, LogTargets};
 

@@ -9,9 +9,9 @@ use std::{
     },
 };
 
-use haproxycfg::model::LogDestination;
+use haproxycfg::model::{LogDestination, Ring};
 
-use super::{descriptor::Descriptor, unix::UnixSyslog};
+use super::{descriptor::Descriptor, log_ring::LogRing, unix::UnixSyslog};
 
 /// Lines that did not arrive; `DroppedLogs` is the sum.
 #[derive(Debug, Default)]
@@ -38,6 +38,8 @@ impl Counters {
 #[derive(Debug, Default)]
 pub struct Outputs {
     known: Mutex<Vec<(LogDestination, Arc<Output>)>>,
+    /// One output for each, so that lines for a ring stay in order whatever `log` lines they come by.
+    rings: Mutex<Vec<(Arc<LogRing>, Arc<Output>)>>,
     counters: Counters,
     /// Whether the first failure was reported; more are only counted.
     failure_reported: AtomicBool,
@@ -50,7 +52,9 @@ pub(super) enum Output {
     Udp(SocketAddr),
     Unix(UnixSyslog),
     Descriptor(Descriptor),
-    /// A host without an address, or `ring@` (there are no ring sections): lines count as failed.
+    /// Memory.
+    Ring(Arc<LogRing>),
+    /// A host without an address: lines count as failed.
     Nowhere,
 }
 
@@ -83,6 +87,38 @@ impl Outputs {
         Self::default()
     }
 
+    /// Has these rings from now on. Those that were there and are the same keep their lines.
+    pub fn set_rings(&self, wanted: &[Ring]) {
+        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = |settings: &Ring| {
+            let is_same = |(ring, _): &&(Arc<LogRing>, Arc<Output>)| {
+                let old = ring.settings();
+                (&old.name, &old.description, old.format) == (&settings.name, &settings.description, settings.format)
+                    && (old.maxlen, old.size) == (settings.maxlen, settings.size)
+            };
+            rings.iter().find(is_same).cloned()
+        };
+        let made = |settings: &Ring| {
+            let ring = Arc::new(LogRing::new(settings.clone()));
+            (Arc::clone(&ring), Arc::new(Output::Ring(ring)))
+        };
+        let new: Vec<_> = wanted.iter().map(|settings| kept(settings).unwrap_or_else(|| made(settings))).collect();
+        *rings = new;
+    }
+
+    /// All rings, in the order of the configuration.
+    #[must_use]
+    pub fn rings(&self) -> Vec<Arc<LogRing>> {
+        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        rings.iter().map(|(ring, _)| Arc::clone(ring)).collect()
+    }
+
+    /// The ring of that name.
+    #[must_use]
+    pub fn ring(&self, name: &str) -> Option<Arc<LogRing>> {
+        self.rings().into_iter().find(|ring| &*ring.settings().name == name)
+    }
+
     /// Lines lost since the process started.
     #[must_use]
     pub fn counters(&self) -> &Counters {
@@ -92,6 +128,11 @@ impl Outputs {
     /// The output for a destination. It never fails: a destination that is not there yet is tried again later. A host
     /// name is looked up, which may take a while.
     pub(super) fn open(&self, destination: &LogDestination) -> Arc<Output> {
+        if let LogDestination::Ring(name) = destination {
+            let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = rings.iter().find(|(ring, _)| *ring.settings().name == **name);
+            return known.map_or_else(|| Arc::new(Output::Nowhere), |(_, output)| Arc::clone(output));
+        }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, output)) = known.iter().find(|(known, _)| known == destination) {
             return Arc::clone(output);

@@ -20,8 +20,9 @@ use rustix::{
 use super::{
     dates::Dates,
     line::LogLine,
+    message::Message,
     output::{Loss, Output, Outputs},
-    targets::LogTargets,
+    targets::{LogTargets, Target},
 };
 
 /// Lines that wait for one output before they are sent in any case.
@@ -61,8 +62,28 @@ impl LogSender {
         if targets.is_empty() {
             return;
         }
+        self.queue_with(targets, line.level as u8, now, |target, level, dates, out| {
+            target.header.write(out, line, level, dates, target.form.bytes_max);
+        });
+    }
+
+    /// Queues a line of someone else. One without a level goes to all targets.
+    pub(super) fn queue_message(&mut self, targets: &LogTargets, message: &Message<'_>, now: SystemTime) {
+        let level = message.priority.map_or(0, |(_, level)| level);
+        self.queue_with(targets, level, now, |target, level, dates, out| {
+            message.write(out, &target.form, level, dates);
+        });
+    }
+
+    fn queue_with(
+        &mut self,
+        targets: &LogTargets,
+        level: u8,
+        now: SystemTime,
+        write: impl Fn(&Target, u8, &Dates, &mut Vec<u8>),
+    ) {
         self.dates.set(now);
-        for (target, level) in targets.for_level(line.level as u8) {
+        for (target, level) in targets.for_level(level) {
             let place = self.batches.iter().position(|batch| batch.output.as_ptr() == Arc::as_ptr(&target.output));
             let index = place.unwrap_or_else(|| {
                 self.batches.push(Batch {
@@ -73,7 +94,7 @@ impl LogSender {
                 self.batches.len() - 1
             });
             let Some(batch) = self.batches.get_mut(index) else { continue };
-            target.header.write(&mut batch.bytes, line, level, &self.dates, target.bytes_max);
+            write(target, level, &self.dates, &mut batch.bytes);
             batch.ends.push(batch.bytes.len());
             if batch.ends.len() >= BATCH_LINES_MAX || batch.bytes.len() >= BATCH_BYTES_MAX {
                 batch.send(&mut self.sockets, &self.outputs);
@@ -117,6 +138,7 @@ impl Batch {
             Some(Output::Udp(address)) => sockets.send(*address, self.lines()),
             Some(Output::Unix(socket)) => socket.send(self.lines()),
             Some(Output::Descriptor(descriptor)) => descriptor.write(&self.bytes, &self.ends),
+            Some(Output::Ring(ring)) => Loss { dropped: ring.write(self.lines()), ..Loss::default() },
             Some(Output::Nowhere) | None => {
                 let mut loss = Loss::default();
                 loss.fail(self.ends.len() as u64, Errno::NODEV.into());

@@ -9,6 +9,7 @@ use haproxycfg::model::{Global, LogDestination, LogTarget};
 
 use super::{
     line::Header,
+    message::Form,
     output::{Output, Outputs},
 };
 
@@ -54,8 +55,8 @@ pub struct LogTargets {
 pub(super) struct Target {
     pub(super) output: Arc<Output>,
     pub(super) header: Header,
-    /// Bytes of a line without its end.
-    pub(super) bytes_max: usize,
+    /// How it wants lines of others; bytes of a line are those without its end.
+    pub(super) form: Form,
     level: u8,
     minlevel: u8,
     sample: Option<Sample>,
@@ -103,10 +104,17 @@ impl Target {
     fn new(line: &LogTarget, tag: &str, identity: &Identity, outputs: &Outputs) -> Self {
         // HAProxy counts the line end of lines to descriptors as part of the length.
         let end = usize::from(matches!(line.destination, LogDestination::Descriptor(_)));
+        // The format of lines in a ring is the ring's.
+        let ring = match &line.destination {
+            LogDestination::Ring(name) => outputs.ring(name),
+            _ => None,
+        };
+        let format = ring.as_ref().map_or(line.format, |ring| ring.settings().format);
+        let bytes_max = ring.map_or(line.len.saturating_sub(end), |ring| line.len.max(ring.settings().maxlen));
         Self {
             output: outputs.open(&line.destination),
-            header: Header::new(line.format, line.facility, identity.hostname.as_deref(), tag, identity.pid),
-            bytes_max: line.len.saturating_sub(end),
+            header: Header::new(format, line.facility, identity.hostname.as_deref(), tag, identity.pid),
+            form: Form { format, facility: line.facility, bytes_max },
             level: line.level,
             minlevel: line.minlevel,
             sample: line.sample.clone().filter(|(_, size)| *size > 0).map(|(ranges, size)| Sample {

@@ -22,7 +22,7 @@ use crate::{
     checks::{self, CheckBoard},
     cli::AskSessions,
     live::{Instance, ListenerOrder, LiveProxy, Process, Shared, Target},
-    logs::{AdminLog, Identity, Outputs},
+    logs::{AdminLog, Forwarders, Identity, Outputs, Receivers},
     resolve,
     server_state::SavedStates,
 };
@@ -42,6 +42,8 @@ pub struct EdgeService {
     ways: Ways,
     resolver: Option<resolve::Watch>,
     saved: Option<SavedStates>,
+    forwarders: Forwarders,
+    receivers: Receivers,
 }
 
 /// Ways to the worker threads, renewed at each load.
@@ -62,6 +64,9 @@ impl EdgeService {
         let identity = Identity::new(&config.global, &options.program);
         let _ = process.outputs.set(Arc::clone(&outputs));
         let _ = crate::logs::local_offset(0);
+        outputs.set_rings(&config.rings);
+        let mut receivers = Receivers::default();
+        receivers.open(&config.log_forwards)?;
         for proxy in &config.proxies {
             // Opened now so that they still are after chroot.
             let _ = crate::logs::LogTargets::new(&proxy.logs, None, &identity, &outputs);
@@ -80,6 +85,8 @@ impl EdgeService {
             ways: Ways::default(),
             resolver: None,
             saved,
+            forwarders: Forwarders::default(),
+            receivers,
         })
     }
 
@@ -195,6 +202,8 @@ impl Service for EdgeService {
             current_address(previous.as_deref()?, backend, server, host)
         });
         self.identity = Identity::new(&config.global, &self.program);
+        self.receivers.open(&config.log_forwards)?;
+        self.outputs.set_rings(&config.rings);
         let assembly = Assembly {
             process: &self.process,
             outputs: &self.outputs,
@@ -250,6 +259,8 @@ impl Service for EdgeService {
         for answer in answers {
             answer.await.map_err(|_| "a worker thread has ended".to_owned())??;
         }
+        self.forwarders.follow(&self.outputs, &instance.config.rings);
+        self.receivers.start(&instance.config.log_forwards, &self.identity, &self.outputs);
         *self.process.startup_logs.lock().unwrap_or_else(PoisonError::into_inner) = text;
         if let Some(shared) = &self.shared {
             shared.replace(instance);
@@ -268,9 +279,11 @@ impl Service for EdgeService {
         for task in self.background.drain(..) {
             task.abort();
         }
+        self.receivers.stop();
         if let Some(workers) = &mut self.workers {
             workers.join().await;
         }
+        self.forwarders.finish().await;
     }
 
     fn pause(&mut self, paused: bool) {

@@ -89,6 +89,7 @@ impl Default for ServerDraft {
             track: None,
             is_referenced: false,
             is_id_forced: false,
+            octet_count: false,
         };
         Self { server, pending: Pending::default() }
     }
@@ -200,6 +201,20 @@ pub(crate) fn set_address(scope: &mut Scope<'_>, line: &Line, draft: &mut Server
             ServerAddress::Unresolved
         }
         Host::Descriptor(_) => ServerAddress::Unresolved,
+    };
+    Ok(())
+}
+
+/// `log-proto`.
+pub fn log_proto(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let word = argument(line, index, "legacy or octet-count")?;
+    draft.server.octet_count = match word {
+        "legacy" => false,
+        "octet-count" => true,
+        _ => {
+            let message = format!("'log-proto' expects one of 'legacy' or 'octet-count' but got '{word}'");
+            return Err(Problem::new(message).at(*index - 1).nearest(word, ["legacy", "octet-count"]));
+        }
     };
     Ok(())
 }

@@ -17,6 +17,7 @@ mod options;
 mod proxy;
 mod redirect;
 mod reply;
+mod ring;
 mod rule;
 mod server;
 mod source;
@@ -48,6 +49,7 @@ pub use self::{
     proxy::{ConnectionMode, HttpReuse, LoadServerState, Mode, Proxy, ProxyKind, TcpKeepalive},
     redirect::{Redirect, RedirectKind},
     reply::{ErrorReply, Reply, ReplyBody},
+    ring::{LogForward, Ring},
     rule::{AddressPart, Rule},
     server::{InitAddr, SendProxy, Server, ServerAddress, ServerPort},
     source::{SourceAddress, UseSource},
@@ -89,6 +91,10 @@ pub struct Config {
     pub userlists: BTreeMap<String, Userlist>,
     /// `stick-table` lines in order of appearance.
     pub stick_tables: Vec<StickTable>,
+    /// `ring` sections, and rings that `log` lines with a stream address imply.
+    pub rings: Vec<Ring>,
+    /// `log-forward` sections.
+    pub log_forwards: Vec<LogForward>,
     /// Whether any expression asks about the body of requests, as far as it is there.
     pub asks_request_body: bool,
     /// The same for responses.

@@ -106,6 +106,8 @@ pub struct Server {
     pub is_referenced: bool,
     /// `id` was given.
     pub is_id_forced: bool,
+    /// `log-proto octet-count`: for servers of rings.
+    pub octet_count: bool,
 }
 
 /// Address of a server, without the port.

@@ -2,7 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::words::{around, leading_integer, lenient_integer, wrong};
+use super::{
+    rings,
+    words::{around, leading_integer, lenient_integer, wrong},
+};
 use crate::{
     args,
     diagnostics::Problem,
@@ -34,7 +37,7 @@ const FORMATS: [(&str, LogLineFormat); 8] = [
 
 /// Bytes of a line unless `len` says otherwise.
 const LEN_DEFAULT: usize = 1024;
-const PORT_DEFAULT: u16 = 514;
+pub(super) const PORT_DEFAULT: u16 = 514;
 /// What fits into the address of a unix socket, less what HAProxy keeps for temporary names.
 const PATH_LEN_MAX: usize = 97;
 const ABSTRACT_NAME_LEN_MAX: usize = 107;
@@ -125,15 +128,17 @@ fn no_arguments(line: &Line) -> Result<(), Problem> {
     }
 }
 
-fn target(scope: &mut Scope<'_>, line: &Line) -> Result<LogTarget, Problem> {
+pub(super) fn target(scope: &mut Scope<'_>, line: &Line) -> Result<LogTarget, Problem> {
     if line.word(1).is_empty() || line.word(2).is_empty() {
         let or_global = if scope.section == Section::Global { "" } else { "or global" };
         return Err(
             wrong(format!("expects <address> and <facility> {or_global} as arguments"), line.len()).expected(ARGUMENTS)
         );
     }
+    let stream = stream_address(line.word(1)).map(|address| rings::stream_server(line, 1, address)).transpose()?;
     let mut target = LogTarget {
-        destination: destination(line, 1)?,
+        // What goes over a stream goes through a ring.
+        destination: if stream.is_some() { LogDestination::Ring(String::new()) } else { destination(line, 1)? },
         len: LEN_DEFAULT,
         format: LogLineFormat::default(),
         sample: None,
@@ -172,10 +177,43 @@ fn target(scope: &mut Scope<'_>, line: &Line) -> Result<LogTarget, Problem> {
     if !line.word(index + 2).is_empty() {
         target.minlevel = optional_level(line, index + 2, "unknown optional minimum log level")?;
     }
-    match line.word(index + 3) {
-        "" => Ok(target),
-        word => Err(wrong(format!("cannot handle unexpected argument '{word}'"), index + 3).expected(ARGUMENTS)),
+    if !line.word(index + 3).is_empty() {
+        let word = line.word(index + 3);
+        return Err(wrong(format!("cannot handle unexpected argument '{word}'"), index + 3).expected(ARGUMENTS));
     }
+    if let Some(server) = stream {
+        rings::implied(scope, line, server, &mut target);
+    } else if let LogDestination::Ring(name) = &target.destination {
+        let place = match scope.section {
+            Section::Global => "global log server declared in file".to_owned(),
+            Section::Other(_) => format!("log server declared in log-forward section '{}' in file", scope.section_name),
+            _ => format!("log server declared in proxy section '{}' in file", scope.section_name),
+        };
+        let reference = rings::Reference { line: line.clone(), name: name.clone(), place };
+        scope.state.rules.ring_references.push(reference);
+    }
+    Ok(target)
+}
+
+/// The address behind a word that names a stream.
+fn stream_address(word: &str) -> Option<&str> {
+    let bare = word.strip_prefix("stream+");
+    let rest = bare.unwrap_or(word);
+    let named = [("tcp@", ""), ("tcp4@", "ipv4@"), ("tcp6@", "ipv6@"), ("uxst@", "unix@")];
+    match named.iter().find_map(|(prefix, _)| rest.strip_prefix(prefix)) {
+        Some(address) => Some(address),
+        None => bare,
+    }
+}
+
+/// The format of this name.
+pub(super) fn format_named(word: &str) -> Option<LogLineFormat> {
+    FORMATS.iter().find(|(name, _)| *name == word).map(|(_, format)| *format)
+}
+
+/// Names of formats.
+pub(super) fn format_names() -> [&'static str; 8] {
+    FORMATS.map(|(name, _)| name)
 }
 
 fn facility(line: &Line, index: usize) -> Result<u8, Problem> {
@@ -252,12 +290,11 @@ fn destination(line: &Line, index: usize) -> Result<LogDestination, Problem> {
         _ => {}
     }
     if let Some(name) = word.strip_prefix("ring@") {
-        return Err(wrong(format!("'ring@{name}' is not supported yet: rings come with 'ring' sections."), index)
-            .expected("an address, a socket's path, stdout or stderr"));
+        return Ok(LogDestination::Ring(name.to_owned()));
     }
     let stream = |index| {
-        Err(wrong(format!("'{word}' is not supported yet: logs over streams come with 'ring' sections."), index)
-            .expected("a datagram address, as in udp@192.168.0.1:514"))
+        Err(wrong(format!("'{word}' is no address that lines can be sent to."), index)
+            .expected("an address, as in udp@192.168.0.1:514 or tcp@192.168.0.1:514"))
     };
     let rest = match word.strip_prefix("stream+") {
         Some(_) => return stream(index),

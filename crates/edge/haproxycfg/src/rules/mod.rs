@@ -28,6 +28,7 @@ mod order;
 mod redirect;
 mod refused;
 mod reply;
+mod rings;
 mod ruleset;
 mod stats;
 mod stick;
@@ -93,6 +94,7 @@ pub(crate) const TABLES: &[&[Keyword]] = &{
         monitor::KEYWORDS,
         options::KEYWORDS,
         refused::KEYWORDS,
+        rings::KEYWORDS,
         stats::KEYWORDS,
         stick::KEYWORDS,
         stick_table::KEYWORDS,
@@ -175,6 +177,7 @@ pub struct Shared {
     error_sections: BTreeMap<String, errors::ErrorSection>,
     current_error_section: Option<String>,
     users: users::Waiting,
+    ring_references: Vec<rings::Reference>,
 }
 
 /// What a section inherits otherwise than by a copy of its `defaults` section.
@@ -206,6 +209,7 @@ pub(crate) fn inherit(draft: &mut ProxyDraft, defaults: &ProxyDraft) {
 /// Resolves what belongs to no proxy, once all sections have been read.
 pub(crate) fn finish_shared(scope: &mut Scope<'_>) {
     users::finish(scope);
+    rings::finish(scope);
     check_inheritance(scope);
     stick::finish_defaults(scope);
 }

@@ -6,7 +6,7 @@ const PEERS: &str = "peers are not there yet";
 const RESOLVERS: &str = "comes with resolvers";
 const MAILERS: &str = "comes with e-mail alerts";
 const PROGRAM: &str = "run programs by the system's service manager";
-const RING: &str = "comes with rings";
+const RING: &str = "rings are in memory alone";
 const CACHE: &str = "comes with the HTTP cache";
 const FCGI: &str = "comes with FastCGI";
 
@@ -62,14 +62,6 @@ pub const KEYWORDS: &[Keyword] = &[
     line(Group::Program, "user", "<name>", "3.7", PROGRAM).doc("Its user.", "user daemon"),
     line(Group::Ring, "backing-file", "<path>", "3.9", RING)
         .doc("File that holds the ring.", "backing-file /var/lib/haproxy/ring"),
-    line(Group::Ring, "description", "<text>", "3.9", RING).doc("Text about the ring.", "description access log"),
-    line(Group::Ring, "format", "<format>", "3.9", RING).doc("Format of its lines.", "format rfc3164"),
-    line(Group::Ring, "maxlen", "<length>", "3.9", RING).doc("Longest line.", "maxlen 1200"),
-    line(Group::Ring, "server", "<name> <address> [<param>...]", "3.9", RING)
-        .doc("Where its lines are sent.", "server log1 192.0.2.1:514"),
-    line(Group::Ring, "size", "<size>", "3.9", RING).doc("Its size.", "size 32m"),
-    line(Group::Ring, "timeout", "{ connect | server } <time>", "3.9", RING)
-        .doc("How long sending may take.", "timeout connect 5s"),
     line(Group::Cache, "max-age", "<seconds>", "6.2.1", CACHE).doc("Longest age.", "max-age 60"),
     line(Group::Cache, "max-object-size", "<bytes>", "6.2.1", CACHE).doc("Largest object.", "max-object-size 100000"),
     line(Group::Cache, "max-secondary-entries", "<number>", "6.2.1", CACHE)
@@ -92,15 +84,4 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("Splits script and path.", "path-info ^(/.+\\.php)(/.*)?$"),
     line(Group::FcgiApp, "set-param", "<name> <fmt> [ { if | unless } <condition> ]", "10.1.1", FCGI)
         .doc("Sets a parameter.", "set-param HTTPS on"),
-    line(Group::LogForward, "backlog", "<number>", "3.10", RING)
-        .doc("Connections that wait to be accepted.", "backlog 100"),
-    line(Group::LogForward, "bind", "<address> [<param>...]", "3.10", RING)
-        .doc("Listens for logs over TCP.", "bind :514"),
-    line(Group::LogForward, "dgram-bind", "<address> [<param>...]", "3.10", RING)
-        .doc("Listens for logs over UDP.", "dgram-bind :514"),
-    line(Group::LogForward, "log", "<target> <facility>", "3.10", RING)
-        .doc("Where logs are forwarded to.", "log 192.0.2.1:514 local0"),
-    line(Group::LogForward, "maxconn", "<number>", "3.10", RING).doc("Connections.", "maxconn 100"),
-    line(Group::LogForward, "timeout", "client <time>", "3.10", RING)
-        .doc("How long a client may be silent.", "timeout client 10s"),
 ];

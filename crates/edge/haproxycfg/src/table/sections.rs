@@ -35,9 +35,6 @@ pub const KEYWORDS: &[Keyword] = &[
     section("listen", "<name> [from <defaults>]", "4")
         .doc("A frontend and its backend in one.", "listen db")
         .line(sections::proxy),
-    section("log-forward", "<name>", "3.10")
-        .doc("Receives and forwards logs.", "log-forward syslog")
-        .not_yet("comes with rings"),
     section("mailers", "<name>", "3.6")
         .doc("Where alerts are mailed to.", "mailers ops")
         .not_yet("comes with e-mail alerts"),
@@ -53,7 +50,6 @@ pub const KEYWORDS: &[Keyword] = &[
             "names are resolved by the system at start and again when they change; a choice of name \
              servers comes with resolvers",
         ),
-    section("ring", "<name>", "3.9").doc("A ring of log lines in memory.", "ring lines").not_yet("comes with rings"),
     section("spoe-agent", "<name>", "9.3")
         .doc("An agent of the SPOE protocol, in its own file.", "spoe-agent ip-reputation")
         .not_yet("comes with SPOE"),

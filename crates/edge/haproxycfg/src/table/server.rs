@@ -141,7 +141,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .server(server::time),
     word("log-proto", "<proto>")
         .doc("Framing of log lines, for servers of rings.", "server log1 192.0.2.1:514 log-proto octet-count")
-        .not_yet("comes with rings"),
+        .server(server::log_proto),
     word("max-reuse", "<number>")
         .doc("Most times that a connection is used again; -1 is no limit.", "server web1 192.0.2.1:80 max-reuse 1000")
         .server(server::number),

@@ -53,6 +53,8 @@ fn around(keyword: &Keyword) -> Option<String> {
         Group::Server => format!("{backend}  mode http\n  {example}\nbackend web\n  server web1 192.0.2.1:80 check\n"),
         Group::Userlist => format!("userlist u\n  {example}\n"),
         Group::HttpErrors => format!("http-errors e\n  {example}\n"),
+        Group::Ring => format!("ring r\n  {example}\n"),
+        Group::LogForward => format!("ring lines\nlog-forward f\n  {example}\n"),
         Group::Proxy
         | Group::Option
         | Group::Timeout

@@ -324,6 +324,9 @@ fn examples_are_right() {
                 )
             }
             Group::HttpErrors => format!("http-errors other\n{line}\n"),
+            Group::Ring => format!("ring other\n{line}\n"),
+            Group::LogForward => format!("ring lines\nlog-forward other\n{line}\n"),
+            Group::Section => format!("{line}\n"),
             _ if needs_frontend => format!(
                 "listen edge\nmode http\nbind 127.0.0.1:1\ntimeout client 1s\ntimeout connect 1s\ntimeout server 1s\n\
                  server blue 127.0.0.1:1\nlog stdout local0\ndeclare capture response len 5\n{line}\n"

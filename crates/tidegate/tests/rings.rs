@@ -1,0 +1,160 @@
+//! Rings and `log-forward` over real sockets, beside Debian's HAProxy.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
+    os::unix::net::UnixStream,
+    time::Duration,
+};
+
+use support::{Edge, LogServer, PATIENCE, Wire, beside_haproxy, free_address};
+
+/// A line without what differs from run to run: the date and the process.
+fn plain(line: &str) -> String {
+    let line = line.trim_end();
+    let (head, rest) = line.split_once("haproxy[").unwrap_or(("", line));
+    let rest = rest.split_once("]: ").map_or(rest, |(_, text)| text);
+    format!("{}{rest}", head.get(..head.find('>').map_or(0, |end| end + 1)).unwrap_or_default())
+}
+
+#[test]
+fn lines_go_to_servers_and_to_whoever_asks() {
+    let told = beside_haproxy(
+        |front| {
+            // The server's address is one above that of the site.
+            let server = SocketAddr::new(front.ip(), front.port() + 10_000);
+            format!(
+                "global\n stats socket %FOLDER%/stats level admin\nring sent\n description \"to a server\"\n format rfc3164\n \
+                 maxlen 100\n size 20000\n timeout connect 1s\n timeout server 1s\n server s1 {server} log-proto \
+                 octet-count\nring kept\nfrontend site\n mode http\n bind {front}\n log ring@sent local1\n log ring@kept \
+                 local1\n log-format \"%HM %HU\"\n http-request return status 200\n"
+            )
+        },
+        |scene| {
+            let server = TcpListener::bind(SocketAddr::new(scene.front.ip(), scene.front.port() + 10_000)).unwrap();
+            let mut told = Vec::new();
+            for path in ["/one", "/two", &format!("/{}", "x".repeat(200))] {
+                assert_eq!(Wire::connect(scene.front).get(path).status(), 200);
+            }
+            // It connects again until someone is there, and nothing is lost.
+            let mut read = |count| {
+                let (stream, _) = server.accept().unwrap();
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                let mut stream = BufReader::new(stream);
+                for _ in 0..count {
+                    let mut length = Vec::new();
+                    stream.read_until(b' ', &mut length).unwrap();
+                    let length = String::from_utf8(length).unwrap().trim().parse().unwrap();
+                    let mut line = vec![0; length];
+                    stream.read_exact(&mut line).unwrap();
+                    told.push(plain(&String::from_utf8(line).unwrap()));
+                }
+            };
+            read(3);
+            for command in
+                ["show events", "show events kept", "show events nosuch", "show events stdout", "show events kept -x"]
+            {
+                told.push(scene.edge.command(command));
+            }
+            told
+        },
+    );
+    assert_eq!(told[0], "<142>GET /one");
+}
+
+#[test]
+fn events_can_be_followed() {
+    let front = free_address();
+    let edge = Edge::start_single(&format!(
+        "global\n stats socket %FOLDER%/stats level admin\ndefaults\n timeout client 5s\nring kept\nfrontend site\n mode http\n \
+         bind {front}\n log ring@kept local0\n log-format \"%HM %HU\"\n http-request return status 200\n"
+    ));
+    Wire::connect(front).get("/before");
+    let mut socket = UnixStream::connect(edge.folder.0.join("stats")).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(b"show events kept -wn\n").unwrap();
+    let mut reader = BufReader::new(socket.try_clone().unwrap());
+    let mut line = String::new();
+    // Nobody says when it has begun to wait.
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            for number in 0..100 {
+                Wire::connect(front).get(&format!("/after{number}"));
+                std::thread::sleep(Duration::from_millis(20));
+                if number > 3 {
+                    break;
+                }
+            }
+        });
+        reader.read_line(&mut line).unwrap();
+        asking.join().unwrap();
+    });
+    assert!(line.starts_with("GET /after"), "{line}");
+    socket.write_all(b"\n").unwrap();
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    assert!(rest.lines().filter(|line| !line.is_empty()).all(|line| line.starts_with("GET /after")), "{rest}");
+}
+
+#[test]
+fn received_lines_are_forwarded() {
+    const LINES: [&str; 9] = [
+        "<134>Nov 21 10:00:00 host1 app[123]: hello legacy",
+        "<13>1 2026-11-21T10:00:00.123456Z host2 app2 456 ID47 [x@1 a=\"b\"] hello 5424",
+        "<13>1 2026-11-21T10:00:00+02:00 host2 - - - - nil fields",
+        "<13>1 - host2 a 1 - - no time",
+        "no priority at all",
+        "<165>just text here that is long enough to look",
+        "<14>Nov  1 10:00:00 host3 no tag here",
+        "<14>Nov  1 10:00:00 host3 tag: x",
+        "<191>",
+    ];
+    let as_it_is = LogServer::start();
+    let (as_new, some) = (LogServer::start(), LogServer::start());
+    let told = beside_haproxy(
+        |front| {
+            let input = SocketAddr::new(front.ip(), front.port() + 10_000);
+            format!(
+                "frontend site\n bind {front}\nlog-forward f\n dgram-bind {input}\n bind {input}\n log {} local0\n log {} format \
+                 rfc5424 local0\n log {} sample 1:2 local0 err\n",
+                as_it_is.address, as_new.address, some.address
+            )
+        },
+        |scene| {
+            let input = SocketAddr::new(scene.front.ip(), scene.front.port() + 10_000);
+            let socket = UdpSocket::bind((scene.front.ip(), 0)).unwrap();
+            let mut told = Vec::new();
+            let has_date = |line: &str| line.contains("10:00:00") || line.contains("- host2");
+            let mut take = |count: usize| {
+                for _ in 0..count {
+                    told.push(as_it_is.raw());
+                    let new = as_new.raw();
+                    // A date of its own is of now.
+                    let text = new.split(' ').skip(2).collect::<Vec<_>>().join(" ");
+                    told.push(if has_date(&new) { new } else { text });
+                }
+            };
+            for line in LINES {
+                socket.send_to(line.as_bytes(), input).unwrap();
+                take(1);
+            }
+            let mut stream = TcpStream::connect(input).unwrap();
+            stream
+                .write_all(
+                    b"<134>Nov 21 10:00:00 h t[1]: one\r\n<134>Nov 21 10:00:00 h t[1]: two\n20 <13>octets counted 1",
+                )
+                .unwrap();
+            take(3);
+            stream.write_all(b"no line").unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            assert_eq!(stream.read(&mut [0; 9]).unwrap_or(0), 0, "what is malformed ends the connection");
+            told.extend(some.lines_so_far());
+            told
+        },
+    );
+    assert_eq!(told[0], LINES[0]);
+}
