@@ -161,3 +161,13 @@ pub fn register(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<O
     let registered = unsafe { AsyncFd::register_with_interest(descriptor, interest) };
     Ok(registered?)
 }
+
+/// Drops pages of the program's file that this process has mapped and not written. They are read again when needed.
+///
+/// `range` must be of a private, read-only mapping of a file in which nothing was relocated: what was would be lost.
+pub(crate) fn forget_pages(range: std::ops::Range<usize>) {
+    #[expect(unsafe_code, reason = "a range of addresses is all that names a mapping")]
+    // SAFETY: the caller says that the pages are the file's own, so that what is read after it is what was read before.
+    // A range that is not mapped is an error and changes nothing.
+    let _ = unsafe { libc::madvise(range.start as *mut libc::c_void, range.len(), libc::MADV_DONTNEED) };
+}

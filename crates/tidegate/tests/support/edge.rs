@@ -182,10 +182,10 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     found
 }
 
-/// Resident memory of a process.
+/// Resident memory of a process in kilobytes, without pages of files, which come and go.
 pub fn resident_kilobytes(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 

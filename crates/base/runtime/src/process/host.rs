@@ -1,6 +1,7 @@
 //! The host of a service in the process that serves: with a master above it ([`super::worker`]) or alone
 //! ([`super::single`]).
 
+use super::footprint;
 use super::message::PlanHeader;
 use super::role::{DrainReason, Load, Service};
 use crate::listen::{BindError, InUse, LastUse, ListenSpec, Prepared, SocketKey, SocketTable};
@@ -84,6 +85,7 @@ impl<S: Service> Host<S> {
             self.listeners = header.listeners;
             self.hard_stop_after = header.settings.hard_stop_after;
             self.grace = header.settings.grace;
+            footprint::forget_the_start();
             if let Some(former) = self.last_use.replace(last_use)
                 && tokio::time::timeout(STOP_MAX, former.wait()).await.is_err()
             {

@@ -15,6 +15,7 @@ mod beginning;
 mod channel;
 mod check;
 pub mod control;
+mod footprint;
 mod handoff;
 mod host;
 mod launch;

@@ -250,10 +250,10 @@ impl Service {
         links.map(|link| link.to_string_lossy().into_owned()).collect()
     }
 
-    /// Resident memory in kilobytes.
+    /// Resident memory in kilobytes, without pages of files, which come and go.
     pub fn resident_kb(pid: u32) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 }

@@ -9,6 +9,7 @@ pub(super) mod upgrade;
 use super::channel::{Channel, Descriptor, Outgoing};
 use super::check::{self, Question};
 use super::control::{self, Asked, Gate, Reply};
+use super::footprint;
 use super::handoff::State;
 use super::launch;
 use super::machine::{Action, Event, Generation, Machine, Notice, RequestId, Status, Timer, WorkerId};
@@ -287,6 +288,7 @@ impl<R: Role> Master<R> {
             old.end();
         }
         self.started.serving();
+        footprint::forget_the_start();
     }
 
     // Configurations
