@@ -403,3 +403,18 @@ pub fn proxy_protocol(data: &[u8]) {
         }
     }
 }
+
+/// More bytes never mend or change a header of a NetScaler.
+pub fn netscaler(data: &[u8]) {
+    use http::netscaler::{Decoded, decode};
+    let whole = decode(data, 77);
+    for end in 0..data.len().min(200) {
+        match decode(&data[..end], 77) {
+            Ok(Decoded::Incomplete) => {}
+            other => assert_eq!(other, whole),
+        }
+    }
+    if let Ok(Decoded::Complete { consumed, .. }) = whole {
+        assert!(consumed <= data.len());
+    }
+}

@@ -5,5 +5,6 @@
 //! exercises every target without nightly.
 
 pub mod configuration;
+pub mod dns;
 pub mod http_codec;
 pub mod sample_messages;

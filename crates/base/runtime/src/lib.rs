@@ -17,6 +17,7 @@
 
 pub mod listen;
 pub mod log;
+mod namespace;
 pub mod process;
 mod system;
 
@@ -27,4 +28,5 @@ pub use listen::{
     AcceptMode, Accepted, Acceptor, AcceptorHandle, AcceptorSeed, Address, ConnectionGuard, ListenSpec, Listener, Peer,
     Stream, UnixPermissions, abstract_address,
 };
+pub use namespace::{enter_namespace, in_namespace, open_namespace};
 pub use workers::{WorkerContext, WorkerOptions, Workers};

@@ -67,6 +67,9 @@ impl AdminState {
     /// In maintenance because its name does not resolve.
     pub const RESOLUTION_MAINT: Self = Self(0x20);
 
+    /// Its name was set at run time.
+    pub const NAME_SET: Self = Self(0x40);
+
     const ANY_MAINT: u8 = 0x23;
     const ANY_DRAIN: u8 = 0x18;
 
@@ -77,7 +80,7 @@ impl AdminState {
 
     /// The flags with this number in state files; unknown ones are dropped.
     pub fn from_bits(bits: u8) -> Self {
-        Self(bits & 0x3f)
+        Self(bits & 0x7f)
     }
 
     /// Whether all flags of `other` are set.

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, RwLock,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -22,6 +22,7 @@ use crate::{
     capture::LastCapture,
     live::{Agent, CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, Process, Side, Target},
     logs::{Identity, LogTargets, Outputs},
+    resolve,
     servers::Servers,
     stats::collect,
     stick::Tables,
@@ -75,13 +76,14 @@ impl Assembly<'_> {
         let tables = Tables::new(&config, self.previous.map(|previous| &*previous.tables), self.seed);
         Arc::new(Instance {
             variable_limits: Arc::new(variable_limits(config.global.tune.vars_max_size)),
-            config,
             generation: self.generation,
+            resolvers: resolve::assemble(&config, &proxies, self.process, self.seed),
             proxies,
             tables: Arc::new(tables),
             backends,
             process: Arc::clone(self.process),
             log_targets,
+            config,
         })
     }
 
@@ -157,15 +159,20 @@ impl Assembly<'_> {
         let before = before.and_then(|before| before.servers.named(&server.name));
         let before = before.as_deref();
         let configured = target(server);
-        let same_place =
-            before.filter(|before| target(&before.config) == configured && before.config.fqdn == server.fqdn);
+        let same_place = before.filter(|before| is_same_place(before, server));
+        let service_host = server.service_host.as_ref().map(|(host, _)| host.as_str());
+        let configured_host = || server.fqdn.as_deref().or(service_host).map(Into::into);
+        let host = same_place.map_or_else(configured_host, |before| before.host());
         LiveServer {
             process: Arc::clone(self.process),
             key: same_place.map_or_else(|| self.process.next_server_key.fetch_add(1, Relaxed), |before| before.key),
             proxy,
             index,
             config: server.clone(),
+            is_relative: is_relative(server),
             target: RwLock::new(same_place.map_or(configured, |before| before.target())),
+            host: Mutex::new(host),
+            lost_port: AtomicU16::new(same_place.map_or_else(|| configured_port(server), |before| before.port())),
             check_place: Mutex::new(CheckPlace { address: server.check_address.clone(), port: server.check_port }),
             agent: Mutex::new(Agent::of(server)),
             target_epoch: AtomicU64::new(same_place.map_or(0, |before| before.target_epoch.load(Relaxed))),
@@ -201,7 +208,7 @@ fn carry_over(before: &LiveProxy, proxy: &Proxy, farm: &mut Farm, now_ms: u64) {
     for (place, server) in proxy.servers.iter().enumerate() {
         let Some(old_server) = before.servers.named(&server.name) else { continue };
         let old_place = old_server.index.0 as usize;
-        let unchanged = target(&old_server.config) == target(server)
+        let unchanged = is_same_place(&old_server, server)
             && old_server.config.check == server.check
             && old_server.config.agent_check == server.agent_check
             && old_server.config.disabled == server.disabled
@@ -212,13 +219,43 @@ fn carry_over(before: &LiveProxy, proxy: &Proxy, farm: &mut Farm, now_ms: u64) {
     }
 }
 
+/// Whether a server of a new configuration is where the one of that name was. One whose address was looked up may have
+/// moved since the former configuration was read.
+fn is_same_place(before: &LiveServer, server: &model::Server) -> bool {
+    let (old, wanted) = (&before.config, target(server));
+    let is_found = old.fqdn.is_some() || old.service.is_some();
+    let has_moved_there = || {
+        let now = before.target();
+        match (&now, &wanted) {
+            // The port of a service is not that of the configuration.
+            (Target::Inet(now), Target::Inet(wanted)) if old.service.is_some() => now.ip() == wanted.ip(),
+            _ => now == wanted,
+        }
+    };
+    old.fqdn == server.fqdn && old.service == server.service && (target(old) == wanted || is_found && has_moved_there())
+}
+
+/// Whether where a server is depends on what the client connected to.
+pub(crate) fn is_relative(server: &model::Server) -> bool {
+    match server.address {
+        ServerAddress::Ip(ip) if ip.is_unspecified() => true,
+        ServerAddress::Ip(_) | ServerAddress::Unresolved => !matches!(server.port, ServerPort::Fixed(_)),
+        ServerAddress::Unix(_) | ServerAddress::Abstract(_) => false,
+    }
+}
+
+/// The port that the configuration gives a server, 0 for none.
+pub(crate) fn configured_port(server: &model::Server) -> u16 {
+    match (&server.service_host, &server.port) {
+        (Some((_, port)), _) | (None, ServerPort::Fixed(port)) => *port,
+        (None, ServerPort::Same | ServerPort::Offset(_)) => 0,
+    }
+}
+
 /// Where the configuration says that a server is.
 #[must_use]
 pub fn target(server: &model::Server) -> Target {
-    let port = match server.port {
-        ServerPort::Fixed(port) => port,
-        ServerPort::Same | ServerPort::Offset(_) => 0,
-    };
+    let port = configured_port(server);
     match &server.address {
         ServerAddress::Unresolved => Target::Unresolved,
         ServerAddress::Ip(ip) => Target::Inet(SocketAddr::new(*ip, port)),

@@ -9,7 +9,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     task::Waker,
     time::{Instant, SystemTime},
@@ -24,7 +24,9 @@ use crate::{
     checks::CheckBoard,
     counters::{ProcessTraffic, Traffic},
     logs::{LogTargets, Outputs},
+    net::Namespaces,
     rates::RateWindow,
+    resolve::LiveResolvers,
     servers::Servers,
     session::filter::CompressionLimits,
     stats::sampler::{ProcessRates, Sampler},
@@ -113,6 +115,8 @@ pub struct Process {
     pub resolutions_failed: AtomicU64,
     /// Variables of the scope `proc`.
     pub variables: Arc<sample::ProcessVariables>,
+    /// Network namespaces of servers.
+    pub namespaces: Namespaces,
     /// Name of the machine.
     pub hostname: String,
     /// Connections to the stats sockets.
@@ -161,6 +165,7 @@ impl Process {
             runtimes: Mutex::default(),
             resolutions_failed: AtomicU64::new(0),
             variables: Arc::default(),
+            namespaces: Namespaces::default(),
             commands: Gauge::default(),
             room: Notify::new(),
             waiting_listeners: AtomicU32::new(0),
@@ -217,6 +222,8 @@ pub struct Instance {
     pub tables: Arc<Tables>,
     /// Proxies with a backend side by name.
     pub backends: HashMap<Arc<str>, ProxyIndex>,
+    /// In the order of [`Config::resolvers`].
+    pub resolvers: Vec<Arc<LiveResolvers>>,
     /// The process it runs in.
     pub process: Arc<Process>,
     /// The `log` lines of the `global` section.
@@ -320,10 +327,16 @@ pub struct LiveServer {
     pub index: ServerIndex,
     /// What the configuration says.
     pub config: model::Server,
+    /// Where it is depends on what the client connected to (no port, or `0.0.0.0`).
+    pub is_relative: bool,
     /// Where connections go now: resolved, or changed at run time.
     pub target: RwLock<Target>,
     /// Counts changes of `target`, so that pooled connections to the old one are dropped.
     pub target_epoch: AtomicU64,
+    /// Its host name now: that of the configuration, of a command, or of the service that it is a part of.
+    pub host: Mutex<Option<Arc<str>>>,
+    /// The port that it has when its address is known again.
+    pub lost_port: AtomicU16,
     /// Where its checks go, if not where it is; a command may change it.
     pub check_place: Mutex<CheckPlace>,
     /// How its agent is asked; a command may change it.
@@ -460,6 +473,9 @@ impl LiveServer {
             index,
             target: RwLock::new(crate::assemble::target(&config)),
             target_epoch: AtomicU64::new(0),
+            is_relative: crate::assemble::is_relative(&config),
+            host: Mutex::new(config.fqdn.as_deref().map(Into::into)),
+            lost_port: AtomicU16::new(crate::assemble::configured_port(&config)),
             check_place: Mutex::new(CheckPlace { address: config.check_address.clone(), port: config.check_port }),
             agent: Mutex::new(Agent::of(&config)),
             side: Arc::new(Side::new(workers)),
@@ -503,6 +519,45 @@ impl LiveServer {
         self.target_epoch.fetch_add(1, Relaxed);
     }
 
+    /// Its host name now.
+    #[must_use]
+    pub fn host(&self) -> Option<Arc<str>> {
+        self.host.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives it another host name.
+    pub fn rename(&self, host: Option<&str>) {
+        *self.host.lock().unwrap_or_else(PoisonError::into_inner) = host.map(Into::into);
+    }
+
+    /// Its port, also while it has no address.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        match self.target() {
+            Target::Inet(address) => address.port(),
+            Target::Unresolved => self.lost_port.load(Relaxed),
+            Target::Unix(_) | Target::Abstract(_) => 0,
+        }
+    }
+
+    /// Gives it another port.
+    pub fn set_port(&self, port: u16) {
+        self.lost_port.store(port, Relaxed);
+        if let Target::Inet(address) = self.target()
+            && address.port() != port
+        {
+            self.retarget(Target::Inet(SocketAddr::new(address.ip(), port)));
+        }
+    }
+
+    /// Its address is not known any more.
+    pub fn lose_address(&self) {
+        self.lost_port.store(self.port(), Relaxed);
+        if self.target() != Target::Unresolved {
+            self.retarget(Target::Unresolved);
+        }
+    }
+
     /// Ends every session that this server serves (`shutdown sessions server`, `on-marked-down shutdown-sessions`), with
     /// this cause in their termination states.
     pub fn shut_sessions(&self, cause: u8) {
@@ -539,6 +594,12 @@ impl Instance {
     #[must_use]
     pub fn proxy(&self, index: ProxyIndex) -> Option<&Arc<LiveProxy>> {
         self.proxies.get(index.0 as usize)
+    }
+
+    /// The `resolvers` section of that name.
+    #[must_use]
+    pub fn resolvers_named(&self, name: &str) -> Option<&Arc<LiveResolvers>> {
+        self.resolvers.iter().find(|section| *section.config.name == *name)
     }
 
     /// The proxy with a backend side of that name.

@@ -17,7 +17,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{live::LiveServer, session::Wire};
+use crate::{
+    live::{LiveServer, Target},
+    session::Wire,
+};
 
 /// A connection to a server, with what decides whether it may be used again.
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub struct ServerConnection {
     pub requests: u32,
     /// Whether it may only serve the client connection that opened it.
     pub private: bool,
+    /// Tells the PROXY header that it began with from others.
+    pub greeting: u64,
     need: Rc<Need>,
     is_idle: bool,
 }
@@ -49,6 +54,15 @@ impl ServerConnection {
         }
         let mut byte = [0];
         !matches!(self.wire.stream.try_read(&mut byte), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+}
+
+impl ServerConnection {
+    /// Whether it is one to this address.
+    #[must_use]
+    pub fn leads_to(&self, place: &Target) -> bool {
+        let Target::Inet(wanted) = place else { return true };
+        socket2::SockRef::from(&*self.wire.stream).peer_addr().is_ok_and(|at| at.as_socket() == Some(*wanted))
     }
 }
 
@@ -125,14 +139,27 @@ impl ServerPool {
         server.connections.increment();
         let need = Rc::clone(&self.by_server.entry(server.key).or_default().need);
         need.take();
-        Box::new(ServerConnection { wire, server, epoch, requests: 0, private: false, need, is_idle: false })
+        Box::new(ServerConnection {
+            wire,
+            server,
+            epoch,
+            requests: 0,
+            private: false,
+            greeting: 0,
+            need,
+            is_idle: false,
+        })
     }
 
-    /// Takes an idle connection to `server`, the one used last first, dropping those that have gone stale.
-    pub fn take(&mut self, server: &LiveServer, reuse: Reuse) -> Option<Box<ServerConnection>> {
+    /// Takes an idle connection to `server`, the one used last first, dropping those that have gone stale; to `place`, if it
+    /// is one of several places.
+    pub fn take(&mut self, server: &LiveServer, reuse: Reuse, place: Option<&Target>) -> Option<Box<ServerConnection>> {
         let idle = self.by_server.get_mut(&server.key)?;
         loop {
             let at = match reuse {
+                _ if let Some(place) = place => idle.connections.iter().rposition(|connection| {
+                    connection.leads_to(place) && (reuse == Reuse::Any || connection.requests > 1)
+                })?,
                 Reuse::Any => idle.connections.len().checked_sub(1)?,
                 Reuse::Proven => idle.connections.iter().rposition(|connection| connection.requests > 1)?,
             };

@@ -2,12 +2,20 @@
 //!
 //! Read once, when the worker process starts: a reload keeps states in memory.
 
-use std::{collections::HashMap, fmt::Display, fs, path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    collections::HashMap,
+    fmt::Display,
+    fs,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
 
 use balance::{AdminState, AgentSnapshot, CheckResult, CheckStatus, OperationalState, ServerId, ServerSnapshot};
-use haproxycfg::model::{Config, Global, LoadServerState, Proxy};
+use haproxycfg::model::{Config, Global, LoadServerState, Proxy, Server};
 
-use crate::live::Instance;
+use crate::{live::Instance, resolve::Known};
 
 /// The one version of the form.
 const VERSION: &str = "1";
@@ -22,21 +30,32 @@ const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// States by the names of backend and server.
 #[derive(Debug, Default)]
-pub struct SavedStates(HashMap<(Arc<str>, String), ServerSnapshot>);
+pub struct SavedStates(HashMap<(Arc<str>, String), Saved>);
+
+/// What a line says of a server.
+#[derive(Clone, Debug)]
+struct Saved {
+    snapshot: ServerSnapshot,
+    address: Option<IpAddr>,
+    port: u16,
+    host: Option<String>,
+    /// The service that it was a part of.
+    service: Option<String>,
+}
 
 impl SavedStates {
-    /// Reads the files that the configuration names. What cannot be read is warned of and left out.
+    /// Reads the files that the configuration names. What cannot be read is left out, and told to `warn`.
     #[must_use]
-    pub fn read(config: &Config) -> Self {
+    pub fn read(config: &Config, warn: fn(&dyn Display)) -> Self {
         let global = &config.global;
         let mut saved = Self::default();
         let global_file = global.server_state_file.as_ref().and_then(|name| {
             let path = path(global, name);
             match fs::File::open(&path) {
-                Ok(_) => parse_file(&path, "config: ", "global server state file"),
+                Ok(_) => parse_file(&path, "config: ", "global server state file", warn),
                 Err(error) => {
                     let error = plain(&error);
-                    warn(format_args!("config: Can't open global server state file '{}': {error}", path.display()));
+                    warn(&format_args!("config: Can't open global server state file '{}': {error}", path.display()));
                     None
                 }
             }
@@ -51,13 +70,13 @@ impl SavedStates {
                     let subject = format!("Proxy '{}': ", proxy.name);
                     match fs::File::open(&path) {
                         Ok(_) => {
-                            let lines = parse_file(&path, &subject, "server state file");
+                            let lines = parse_file(&path, &subject, "server state file", warn);
                             saved.take(proxy, lines.as_deref().unwrap_or_default());
                         }
                         Err(error) => {
                             let error = plain(&error);
                             let path = path.display();
-                            warn(format_args!("{subject}Can't open server state file '{path}': {error}."));
+                            warn(&format_args!("{subject}Can't open server state file '{path}': {error}."));
                         }
                     }
                 }
@@ -66,10 +85,20 @@ impl SavedStates {
         saved
     }
 
-    fn take(&mut self, proxy: &Proxy, lines: &[(String, ServerSnapshot)]) {
-        for (_, snapshot) in lines.iter().filter(|(backend, _)| **backend == *proxy.name) {
-            self.0.insert((Arc::clone(&proxy.name), snapshot.name.clone()), snapshot.clone());
+    fn take(&mut self, proxy: &Proxy, lines: &[(String, Saved)]) {
+        for (_, saved) in lines.iter().filter(|(backend, _)| **backend == *proxy.name) {
+            self.0.insert((Arc::clone(&proxy.name), saved.snapshot.name.clone()), saved.clone());
         }
+    }
+
+    /// What is known of a server of a backend.
+    #[must_use]
+    pub fn known(&self, backend: &str, server: &Server) -> Option<Known> {
+        let saved = self.0.get(&(Arc::from(backend), server.name.to_string()))?;
+        let is_same = saved.service == server.service;
+        let service_host = saved.host.clone().filter(|_| is_same && server.service.is_some());
+        let address = saved.address.filter(|_| is_same);
+        Some(Known { address, is_saved: true, service_host: service_host.zip(Some(saved.port)) })
     }
 
     /// Brings the servers of a new instance into their states.
@@ -79,15 +108,16 @@ impl SavedStates {
             let mut farm = proxy.farm();
             for server in proxy.servers.iter() {
                 let key = (Arc::clone(&proxy.settings().name), server.config.name.to_string());
-                if let Some(snapshot) = self.0.get(&key) {
-                    farm.restore(ServerId::new(server.index.0 as usize), snapshot, now_ms);
+                if let Some(saved) = self.0.get(&key) {
+                    farm.restore(ServerId::new(server.index.0 as usize), &saved.snapshot, now_ms);
                 }
             }
         }
     }
 }
 
-fn warn(text: impl Display) {
+/// Says what is wrong with a state file, for [`SavedStates::read`].
+pub fn warn(text: &dyn Display) {
     runtime::log::write(runtime::log::Level::Warning, format_args!("{text}"));
 }
 
@@ -102,18 +132,18 @@ fn path(global: &Global, name: &str) -> PathBuf {
     global.server_state_base.as_ref().map_or_else(|| PathBuf::from(name), |base| PathBuf::from(base).join(name))
 }
 
-fn parse_file(path: &PathBuf, subject: &str, what: &str) -> Option<Vec<(String, ServerSnapshot)>> {
+fn parse_file(path: &Path, subject: &str, what: &str, warn: fn(&dyn Display)) -> Option<Vec<(String, Saved)>> {
     let size = fs::metadata(path).map_or(0, |metadata| metadata.len());
     let text = if size > FILE_BYTES_MAX { Vec::new() } else { fs::read(path).unwrap_or_default() };
     let text = String::from_utf8_lossy(&text);
     match parse(&text) {
         Ok(lines) => Some(lines),
         Err(0) => {
-            warn(format_args!("{subject}Can't get version of the {what} '{}'.", path.display()));
+            warn(&format_args!("{subject}Can't get version of the {what} '{}'.", path.display()));
             None
         }
         Err(line) => {
-            warn(format_args!("{subject}corrupted {what} '{}' at line {line}.", path.display()));
+            warn(&format_args!("{subject}corrupted {what} '{}' at line {line}.", path.display()));
             None
         }
     }
@@ -121,7 +151,7 @@ fn parse_file(path: &PathBuf, subject: &str, what: &str) -> Option<Vec<(String, 
 
 /// The states of a file with their backends' names; the number of the line that is malformed otherwise, 0 for the first one,
 /// which is the version.
-fn parse(text: &str) -> Result<Vec<(String, ServerSnapshot)>, usize> {
+fn parse(text: &str) -> Result<Vec<(String, Saved)>, usize> {
     let mut lines = text.lines();
     if lines.next().map(str::trim) != Some(VERSION) {
         return Err(0);
@@ -141,7 +171,7 @@ fn parse(text: &str) -> Result<Vec<(String, ServerSnapshot)>, usize> {
     Ok(found)
 }
 
-fn state(fields: &[&str]) -> Option<(String, ServerSnapshot)> {
+fn state(fields: &[&str]) -> Option<(String, Saved)> {
     let field = |index: usize| fields.get(index).copied().unwrap_or_default();
     let byte = |index: usize| field(index).parse::<u8>().ok();
     let number = |index: usize| field(index).parse::<u32>().ok();
@@ -179,7 +209,15 @@ fn state(fields: &[&str]) -> Option<(String, ServerSnapshot)> {
         check_duration_ms: None,
         maxconn: None,
     };
-    Some((field(1).to_owned(), snapshot))
+    let text = |index: usize| Some(field(index)).filter(|text| !matches!(*text, "" | "-")).map(str::to_owned);
+    let saved = Saved {
+        snapshot,
+        address: field(4).parse().ok(),
+        port: field(18).parse().unwrap_or(0),
+        host: text(17),
+        service: text(19),
+    };
+    Some((field(1).to_owned(), saved))
 }
 
 #[cfg(test)]
@@ -190,7 +228,9 @@ mod tests {
 
     #[test]
     fn files() {
-        let (backend, state) = parse(&format!("1\n# names\n{LINE}\n")).unwrap().remove(0);
+        let (backend, saved) = parse(&format!("1\n# names\n{LINE}\n")).unwrap().remove(0);
+        let state = &saved.snapshot;
+        assert_eq!((saved.address, saved.port), ("127.0.0.1".parse().ok(), 80));
         assert_eq!((backend.as_str(), state.name.as_str(), state.state), ("app", "s1", OperationalState::Running));
         assert_eq!((state.user_weight, state.initial_weight, state.last_change_s), (5, 10, 77));
         assert!(state.admin.contains(AdminState::FORCED_MAINT));

@@ -82,7 +82,7 @@ pub fn server(
     let mut draft = ServerDraft::default();
     draft.server.name = name.into();
     draft.server.location = line.location();
-    set_address(&mut scope, &line, &mut draft).map_err(|problem| text(&problem))?;
+    set_address(&mut scope, &line, 2, &mut draft).map_err(|problem| text(&problem))?;
     let is_ready = keywords(&mut scope, &line, &mut draft)?;
     if draft.server.check && draft.pending.track.is_some() {
         return Err("unable to enable checks and tracking at the same time!".to_owned());

@@ -11,11 +11,11 @@ use sample::ReferenceKind;
 use crate::{
     bridge::NamedReference,
     diagnostics::{Diagnostic, Prefix, Problem, Severity},
-    keywords::option,
+    keywords::{option, resolvers},
     line::Line,
     model::{
-        CheckAction, CheckPort, Config, HttpReuse, LoadServerState, Mode, Proxy, ProxyIndex, ProxyKind, Server,
-        ServerAddress, ServerIndex, ServerPort,
+        CheckAction, CheckPort, Config, HttpReuse, InitAddr, LoadServerState, Mode, Proxy, ProxyIndex, ProxyKind,
+        Server, ServerAddress, ServerIndex, ServerPort,
     },
     rules,
     scope::{Scope, Section},
@@ -44,9 +44,11 @@ pub fn mode_word(mode: Mode) -> &'static str {
 pub fn finish(scope: &mut Scope<'_>) {
     number_proxies(scope);
     rules::finish_shared(scope);
+    resolvers::make_default(scope);
     for index in 0..scope.state.proxies.len() {
         scope.section = Section::Proxy(index);
         number_servers(scope);
+        find_resolvers(scope);
         // A proxy that is not started may refer to what is not there.
         if scope.proxy().proxy.disabled {
             continue;
@@ -141,6 +143,37 @@ fn number_servers(scope: &mut Scope<'_>) {
              names."
         );
         scope.alert(&line, Problem::new(message).at(1));
+    }
+}
+
+/// Finds the `resolvers` sections of servers, and gives those without `init-addr` HAProxy's: with resolvers a name that is
+/// not known at the start may be known later.
+fn find_resolvers(scope: &mut Scope<'_>) {
+    let kind = scope.kind_word();
+    let mut problems = Vec::new();
+    for index in 0..scope.proxy().proxy.servers.len() {
+        let pending = scope.proxy().simple.servers.get(index).cloned().unwrap_or_default();
+        let found = pending.resolvers.as_deref().map(|name| resolvers::named(scope, name));
+        let owner = Arc::clone(&scope.proxy().proxy.name);
+        let Some(server) = scope.proxy().proxy.servers.get_mut(index) else { continue };
+        server.resolvers = found.flatten();
+        if server.init_addr.is_empty() {
+            server.init_addr = vec![InitAddr::Last, InitAddr::Libc];
+            if pending.resolvers.is_some() {
+                server.init_addr.push(InitAddr::None);
+            }
+        }
+        if let (Some(None), Some(name), Some(line)) = (found, pending.resolvers, pending.line) {
+            let message =
+                format!("{kind} '{owner}', server '{}': unable to find required resolvers '{name}'", server.name);
+            problems.push((line, name, message));
+        }
+    }
+    let known: Vec<Arc<str>> = scope.state.resolvers.iter().map(|section| Arc::clone(&section.name)).collect();
+    for (line, name, message) in problems {
+        let word = (1..line.len()).find(|word| line.word(word - 1) == "resolvers").unwrap_or(1);
+        let problem = Problem::new(message).prefix(Prefix::Nothing).at(word);
+        scope.alert(&line, problem.nearest(&name, known.iter().map(|name| &**name)));
     }
 }
 

@@ -190,6 +190,7 @@ fn end(state: State, paths: &[String], options: &Options) -> Config {
     Config {
         global,
         proxies: state.proxies.into_iter().map(|draft| draft.proxy).collect(),
+        resolvers: state.resolvers,
         userlists: state.userlists,
         rings: state.rings,
         log_forwards: state.log_forwards,

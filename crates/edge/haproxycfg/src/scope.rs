@@ -14,7 +14,8 @@ use crate::{
     keywords,
     line::Line,
     model::{
-        Global, LogForward, Proxy, ProxyIndex, ProxyKind, Ring, Server, ServerIndex, StickTable, TableIndex, Userlist,
+        Global, LogForward, Proxy, ProxyIndex, ProxyKind, Resolvers, Ring, Server, ServerIndex, StickTable, TableIndex,
+        Userlist,
     },
     rules,
     source::{Files, ReadError},
@@ -81,6 +82,8 @@ pub struct State {
     pub proxies: Vec<ProxyDraft>,
     /// `stick-table` lines in order. Their place is their [`TableIndex`].
     pub stick_tables: Vec<StickTable>,
+    /// `resolvers` sections in order.
+    pub resolvers: Vec<Resolvers>,
     /// `userlist` sections by name.
     pub userlists: BTreeMap<String, Userlist>,
     /// `ring` sections in order.

@@ -15,6 +15,7 @@ mod header_id;
 mod headers;
 mod limits;
 mod method;
+pub mod netscaler;
 mod parser;
 mod percent;
 pub mod proxy_protocol;

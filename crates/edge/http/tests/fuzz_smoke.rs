@@ -137,3 +137,19 @@ fn proxy_protocol() {
     ];
     run(http_codec::proxy_protocol, &seeds);
 }
+
+#[test]
+fn netscaler() {
+    let mut v4 = vec![0; 40];
+    v4[0] = 0x45;
+    v4[9] = 6;
+    let mut v6 = vec![0; 60];
+    v6[0] = 0x60;
+    v6[6] = 6;
+    let seeds = [
+        [&b"\0\0\0\x4d\0\0\0\x28"[..], &v4, b"GET"].concat(),
+        [&b"\0\0\0\x4d\0\0\0\x2c\0\0\0\x28"[..], &v4, b"GET"].concat(),
+        [&b"\0\0\0\x4d\0\0\0\x3c"[..], &v6, b"GET"].concat(),
+    ];
+    run(http_codec::netscaler, &seeds);
+}

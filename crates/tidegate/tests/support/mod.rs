@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod beside;
+mod dns;
 mod edge;
 mod log;
 mod network;
@@ -24,6 +25,7 @@ use std::{
 
 pub use self::{
     beside::{Case, differences},
+    dns::{NameServer, Oracle, answer as dns_answer},
     edge::{Edge, descendants, resident_kilobytes, signal_process},
     log::LogServer,
     network::Network,

@@ -60,6 +60,11 @@ impl Network {
         Some(network)
     }
 
+    /// The name of the other end's name space.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Pulls the cable, or puts it in again. Nobody is told: packets get lost.
     pub fn set_connected(&self, connected: bool) {
         let state = if connected { "up" } else { "down" };

@@ -5,6 +5,7 @@
 //! accepts yet, and would reset them should the configuration fail.
 
 use super::spec::{Address, ListenSpec, abstract_name};
+use crate::namespace::in_namespace;
 use crate::system;
 use rustix::net::{AddressFamily, sockopt};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -92,7 +93,14 @@ impl StagedSocket {
 /// Makes one socket for `spec`. Nothing that another process can see is replaced until it is committed.
 pub(crate) fn stage(spec: &ListenSpec) -> Result<StagedSocket, BindError> {
     match &spec.address {
-        Address::Ip(address) => Ok(StagedSocket { socket: stage_tcp(spec, *address)?, file: None }),
+        Address::Ip(address) => {
+            let socket = match &spec.namespace {
+                None => stage_tcp(spec, *address)?,
+                Some(name) => in_namespace(name, || stage_tcp(spec, *address))
+                    .map_err(|error| BindError::new(spec, "cannot enter the network namespace", error))??,
+            };
+            Ok(StagedSocket { socket, file: None })
+        }
         Address::Unix(path) => stage_unix(spec, path),
         Address::Abstract(name) => Ok(StagedSocket { socket: stage_abstract(spec, name)?, file: None }),
         Address::Inherited(number) => Ok(StagedSocket { socket: adopt(spec, *number)?, file: None }),

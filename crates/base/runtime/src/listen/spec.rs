@@ -23,6 +23,8 @@ pub struct ListenSpec {
     pub backlog: Option<u32>,
     /// `interface`: only what comes in over this network interface (`SO_BINDTODEVICE`).
     pub interface: Option<String>,
+    /// `namespace`: the network namespace to listen in.
+    pub namespace: Option<String>,
     /// `transparent`: the address need not be this machine's (`IP_TRANSPARENT`).
     pub transparent: bool,
     /// `v6only`: `Some(true)` for IPv6 alone, `Some(false)` (`v4v6`) for both, `None` for the system's default.
@@ -48,6 +50,7 @@ impl ListenSpec {
             mode: AcceptMode::default(),
             backlog: None,
             interface: None,
+            namespace: None,
             transparent: false,
             v6only: None,
             tcp_fast_open: false,
@@ -81,6 +84,10 @@ impl ListenSpec {
         if let Some(interface) = &self.interface {
             text.push_str(" interface ");
             text.push_str(interface);
+        }
+        if let Some(namespace) = &self.namespace {
+            text.push_str(" namespace ");
+            text.push_str(namespace);
         }
         if self.transparent {
             text.push_str(" transparent");

@@ -86,6 +86,10 @@ impl Inherited {
     }
 
     fn take(&mut self, spec: &ListenSpec) -> Option<OwnedFd> {
+        // The same address in another namespace is another one.
+        if spec.namespace.is_some() {
+            return None;
+        }
         let address = match &spec.address {
             Address::Ip(address) => ip_key(*address),
             Address::Unix(path) => format!("unix@{}", path.display()),

@@ -167,6 +167,24 @@ impl<W> Farm<W> {
         self.clear_flag(server, AdminState::RESOLUTION_MAINT, now_ms);
     }
 
+    /// Gives a server another host name, which was set at run time, or takes it away.
+    pub fn set_hostname(&mut self, server: ServerId, hostname: Option<&str>) {
+        if self.pool.servers.find(server).is_none() {
+            return;
+        }
+        let server = &mut self.pool.servers[server];
+        server.config.hostname = hostname.map(str::to_owned);
+        if hostname.is_some() {
+            // NOTE: it shows with the next change of state, as in HAProxy.
+            server.next.admin = server.next.admin.with(AdminState::NAME_SET);
+        }
+    }
+
+    /// The administrative state of a server.
+    pub fn admin_state(&self, server: ServerId) -> Option<AdminState> {
+        self.pool.servers.find(server).map(|server| server.next.admin)
+    }
+
     /// What those who `track` this server are to be told.
     pub fn followed(&self, server: ServerId) -> Option<Followed> {
         let server = self.pool.servers.find(server)?;

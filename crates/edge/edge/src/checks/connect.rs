@@ -3,9 +3,10 @@
 use std::{io, net::SocketAddr, time::Duration};
 
 use balance::CheckStatus;
-use haproxycfg::model::{CheckConnect, CheckPort, CheckProtocol, SendProxy, ServerAddress};
+use haproxycfg::model::{CheckConnect, CheckPort, CheckProtocol, Namespace, SendProxy, ServerAddress};
+use http::proxy_protocol::tlv_type;
 use rustix::io::Errno;
-use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::{
@@ -16,7 +17,8 @@ use crate::{
     live::{LiveProxy, LiveServer, Target},
     net::{
         Stream,
-        connect::{ConnectOptions, apply, bind_source},
+        connect::{ConnectOptions, apply, bind_source, tcp_socket},
+        socks4,
     },
 };
 
@@ -45,6 +47,8 @@ pub(super) fn words(error: &io::Error) -> String {
 pub(super) struct Wanted {
     target: Target,
     proxy_header: Option<SendProxy>,
+    /// The SOCKS4 proxy on the way.
+    socks4: Option<SocketAddr>,
     linger: bool,
 }
 
@@ -61,6 +65,7 @@ impl Wanted {
         Self {
             target: destination(subject, step.address.as_ref(), port),
             proxy_header: proxy_header(subject, step),
+            socks4: through(subject, step),
             linger: step.linger,
         }
     }
@@ -102,6 +107,13 @@ fn proxy_header(subject: &Subject<'_>, step: &CheckConnect) -> Option<SendProxy>
     wanted.then(|| config.and_then(|config| config.send_proxy).unwrap_or(SendProxy::V1))
 }
 
+/// The SOCKS4 proxy on the way of a check.
+fn through(subject: &Subject<'_>, step: &CheckConnect) -> Option<SocketAddr> {
+    let config = &subject.server?.config;
+    let as_server = subject.protocol != CheckProtocol::Agent && config.check_via_socks4;
+    config.socks4.filter(|_| step.via_socks4 || step.default && as_server)
+}
+
 /// Opens a connection and waits until it stands and the PROXY header, if any, is sent. The caller bounds the time.
 pub(super) async fn connect(subject: &Subject<'_>, wanted: &Wanted) -> Result<Connection, Refusal> {
     // HAProxy: what fails before a TCP connection stands is a connection problem, but a unix socket's is a socket error.
@@ -112,7 +124,14 @@ pub(super) async fn connect(subject: &Subject<'_>, wanted: &Wanted) -> Result<Co
     let refuse = |info| Refusal { status, info };
     let stream = match &wanted.target {
         Target::Unresolved => return Err(refuse(String::new())),
-        Target::Inet(address) => connect_tcp(subject.proxy, subject.server, *address).await.map_err(refuse)?,
+        Target::Inet(address) => match wanted.socks4 {
+            None => connect_tcp(subject.proxy, subject.server, *address).await.map_err(refuse)?,
+            Some(socks) => {
+                let stream = connect_tcp(subject.proxy, subject.server, socks).await.map_err(refuse)?;
+                socks4::ask(&stream, *address).await.map_err(|error| refuse(words(&error)))?;
+                stream
+            }
+        },
         Target::Unix(path) => connect_unix(path).await.map_err(refuse)?,
         Target::Abstract(name) => connect_unix(&format!("\0{name}")).await.map_err(refuse)?,
     };
@@ -124,7 +143,15 @@ pub(super) async fn connect(subject: &Subject<'_>, wanted: &Wanted) -> Result<Co
                 let (local, peer) = (connection.stream.local_address(), connection.stream.peer_address());
                 http::proxy_protocol::encode_v1(local.zip(peer), &mut header);
             }
-            SendProxy::V2 => http::proxy_protocol::encode_v2_local(&mut header),
+            SendProxy::V2 => {
+                let ends = connection.stream.local_address().zip(connection.stream.peer_address());
+                let ends = ends.filter(|_| subject.proxy.config.global.pp2_never_send_local);
+                let options = subject.server.map(|server| server.config.proxy_options).unwrap_or_default();
+                let checksum = options.crc32c.then_some((tlv_type::CRC32C, &[0; 4][..]));
+                let tls = options.tls.then_some((tlv_type::SSL, &[0; 5][..]));
+                let tlvs: Vec<(u8, &[u8])> = checksum.into_iter().chain(tls).collect();
+                http::proxy_protocol::encode_v2(ends, &tlvs, &mut header);
+            }
         }
         connection.write(&header).await.map_err(|error| refuse(words(&error)))?;
     }
@@ -153,9 +180,11 @@ async fn connect_tcp(proxy: &LiveProxy, server: Option<&LiveServer>, address: So
     let settings = proxy.settings();
     let source = server.and_then(|server| server.config.source.as_ref()).or(settings.source.as_ref());
     let tune = &proxy.config.global.tune;
-    let kind = Type::STREAM.nonblocking().cloexec();
-    let socket =
-        Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP)).map_err(|error| at_once(&error))?;
+    let namespace = match server.and_then(|server| server.config.namespace.as_ref()) {
+        Some(Namespace::Named(name)) => Some((&**name, &proxy.process.namespaces)),
+        Some(Namespace::FromProxyHeader) | None => None,
+    };
+    let socket = tcp_socket(address, namespace).await.map_err(|error| at_once(&error))?;
     let options = ConnectOptions {
         keepalive: settings.options.srvtcpka.then_some(settings.server_keepalive),
         user_timeout: server.and_then(|server| server.config.tcp_user_timeout),

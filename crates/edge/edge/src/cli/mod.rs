@@ -14,6 +14,7 @@ mod line;
 pub mod master;
 mod patterns;
 mod reply;
+mod resolvers;
 mod serve;
 mod server_state;
 mod session;

@@ -73,7 +73,8 @@ fn write_state(out: &mut String, proxy: &ProxyView, server: &ServerView) {
     let _ = write!(out, "{status} {result} {health} {check} {} ", agent_state(server));
     let (forced, server_forced) = (u8::from(proxy.id_forced), u8::from(server.id_forced));
     let host = server.host_name.as_deref().unwrap_or("-");
-    let _ = write!(out, "{forced} {server_forced} {host} {} - 0 ", server.place.port());
+    let service = server.service.as_deref().unwrap_or("-");
+    let _ = write!(out, "{forced} {server_forced} {host} {} {service} 0 ", server.place.port());
     let (check, agent) = (server.check_place.as_ref(), server.agent_place.as_ref());
     let ip = |place: Option<&Place>| place.map_or_else(|| "-".to_owned(), Place::ip);
     let port = |place: Option<&Place>| place.map_or(0, Place::port);

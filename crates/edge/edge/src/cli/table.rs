@@ -7,7 +7,7 @@ use super::{
     line::Line,
     patterns,
     reply::Reply,
-    server_state,
+    resolvers, server_state,
     session::{self, Context, Session},
     sessions, show, tables, variable,
 };
@@ -216,6 +216,13 @@ pub const COMMANDS: &[Command] = &[
     ),
     with(&["show", "info"], USER, "show info [desc|json|typed|float]*", "tell about the process", show::info),
     with(&["show", "pools"], USER, "show pools", "tell about memory", show::pools),
+    with(
+        &["show", "resolvers"],
+        USER,
+        "show resolvers [id]",
+        "tell about the name servers of 'resolvers' sections",
+        resolvers::show,
+    ),
     with(&["show", "schema", "json"], USER, "show schema json", "tell the schema of the JSON forms", show::schema),
     with(
         &["show", "servers", "conn"],
@@ -327,7 +334,6 @@ pub const COMMANDS: &[Command] = &[
     not_yet(&["show", "libs"]),
     not_yet(&["show", "peers"]),
     not_yet(&["show", "profiling"]),
-    not_yet(&["show", "resolvers"]),
     not_yet(&["show", "ssl"]),
     not_yet(&["show", "tasks"]),
     not_yet(&["show", "threads"]),

@@ -6,7 +6,7 @@ use haproxycfg::model::{SourceAddress, TcpKeepalive};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::stream::Stream;
+use super::{namespace::Namespaces, socks4, stream::Stream};
 use crate::live::Target;
 
 /// What a connection to a server is opened with.
@@ -26,6 +26,10 @@ pub struct ConnectOptions<'a> {
     pub receive_buffer: usize,
     /// `tune.sndbuf.server`; 0 is the system's.
     pub send_buffer: usize,
+    /// `socks4`: through this proxy.
+    pub socks4: Option<SocketAddr>,
+    /// `namespace`, and where it is found.
+    pub namespace: Option<(&'a str, &'a Namespaces)>,
     /// `set-tos`.
     pub tos: Option<u8>,
     /// `set-mark`.
@@ -41,14 +45,21 @@ pub async fn connect(target: &Target, options: ConnectOptions<'_>) -> io::Result
         Target::Unresolved => {
             Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "the server's host name has no address"))
         }
-        Target::Inet(address) => connect_tcp(*address, options).await,
+        Target::Inet(address) => match options.socks4 {
+            None => connect_tcp(*address, options).await,
+            Some(proxy) => {
+                let stream = connect_tcp(proxy, options).await?;
+                Box::pin(socks4::ask(&stream, *address)).await?;
+                Ok(stream)
+            }
+        },
         Target::Unix(path) => connect_unix(&SockAddr::unix(path)?).await,
         Target::Abstract(name) => connect_unix(&SockAddr::unix(format!("\0{name}"))?).await,
     }
 }
 
 async fn connect_tcp(address: SocketAddr, options: ConnectOptions<'_>) -> io::Result<Stream> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
+    let socket = tcp_socket(address, options.namespace).await?;
     socket.set_tcp_nodelay(true)?;
     apply(&socket, options)?;
     if let Some(source) = options.source {
@@ -60,6 +71,15 @@ async fn connect_tcp(address: SocketAddr, options: ConnectOptions<'_>) -> io::Re
         return Err(error);
     }
     Ok(Stream::Tcp(stream))
+}
+
+/// A TCP socket, in another network namespace if one is named.
+pub(crate) async fn tcp_socket(address: SocketAddr, namespace: Option<(&str, &Namespaces)>) -> io::Result<Socket> {
+    let domain = Domain::for_address(address);
+    match namespace {
+        None => Socket::new(domain, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP)),
+        Some((name, namespaces)) => Box::pin(namespaces.socket(name, domain)).await,
+    }
 }
 
 async fn connect_unix(address: &SockAddr) -> io::Result<Stream> {

@@ -2,11 +2,14 @@
 
 pub mod buffer;
 pub mod connect;
+mod namespace;
+pub(crate) mod socks4;
 pub mod splice;
 pub mod stream;
 pub mod timer;
 
 pub use buffer::{Buffer, BufferPool};
+pub use namespace::Namespaces;
 pub use splice::Splice;
 pub use stream::{Socket, Stream};
 pub use timer::Deadline;

@@ -6,7 +6,7 @@ use std::{
     net::{IpAddr, ToSocketAddrs as _},
 };
 
-use haproxycfg::model::{Config, LogDestination};
+use haproxycfg::model::{Config, InitAddr, LogDestination};
 
 /// Addresses that are kept of one name; more are left out.
 const ADDRESSES_MAX: usize = 256;
@@ -57,7 +57,9 @@ impl Lookup for Recorded {
 }
 
 fn server_names(config: &Config) -> impl Iterator<Item = &str> {
-    config.proxies.iter().flat_map(|proxy| &proxy.servers).filter_map(|server| server.fqdn.as_deref())
+    let servers = config.proxies.iter().flat_map(|proxy| &proxy.servers);
+    let asked = servers.filter(|server| server.init_addr.contains(&InitAddr::Libc));
+    asked.filter_map(|server| server.fqdn.as_deref())
 }
 
 fn log_names(config: &Config) -> impl Iterator<Item = &str> {

@@ -13,14 +13,17 @@
 //! In a worker that has changed its root directory, the C library finds `resolv.conf`, `hosts` and `nsswitch.conf` only if
 //! they are inside the new root. Without them later lookups fail, and servers keep the addresses of the start.
 //!
-//! `resolvers` sections, with name servers and hold times of their own, are not there yet.
+//! Servers with `resolvers` are looked up by a section of that name instead ([`LiveResolvers`]), as `do-resolve` does it.
 
 mod lookup;
+mod sections;
 mod start;
+mod transport;
 mod watch;
 
 pub use lookup::{Lookup, Recorded, SystemLookup};
-pub use start::{mark_unresolved, settle};
+pub use sections::{Asking, LiveResolvers, assemble, run_all};
+pub use start::{Known, mark_unresolved, settle};
 pub use watch::{HOLD_DEFAULT, Watch, look_again};
 
 #[cfg(test)]

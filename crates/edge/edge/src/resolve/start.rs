@@ -12,15 +12,26 @@ use tokio::time::Instant;
 use super::lookup::{Lookup, preferred};
 use crate::live::{Instance, Target};
 
+/// What is known of a server from before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Where it was.
+    pub address: Option<IpAddr>,
+    /// Whether that is out of a state file, which is what `init-addr last` means; otherwise it is where a server of the
+    /// former configuration is, which it keeps if its name still has that address.
+    pub is_saved: bool,
+    /// Host and port that a server of a service stood for.
+    pub service_host: Option<(String, u16)>,
+}
+
 /// Gives every server with a name an address, as its `init-addr` says, and every log target with one too; returns what
 /// HAProxy would say about it.
 ///
-/// `current` tells the address that a server has now, by backend, server and host name: at a reload, a server keeps it if
-/// its name still has it.
+/// `known` tells what is known of a server of a backend from before.
 pub fn settle(
     config: &mut Config,
     lookup: &dyn Lookup,
-    current: &dyn Fn(&str, &str, &str) -> Option<IpAddr>,
+    known: &dyn Fn(&str, &Server) -> Option<Known>,
 ) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     for line in config.global.logs.iter_mut() {
@@ -36,9 +47,9 @@ pub fn settle(
         }
         let Proxy { name, servers, .. } = proxy;
         for server in servers {
-            let Some(host) = server.fqdn.clone() else { continue };
-            let now = current(name, &server.name, &host);
-            let said = settle_server(name, server, &host, lookup, now);
+            let Some(host) = server.fqdn.clone().or_else(|| server.service.clone()) else { continue };
+            let before = known(name, server).unwrap_or_default();
+            let said = settle_server(name, server, &host, lookup, before);
             failed |= said.as_ref().is_some_and(|said| said.severity == Severity::Alert);
             diagnostics.extend(said);
         }
@@ -54,7 +65,7 @@ fn settle_server(
     server: &mut Server,
     host: &str,
     lookup: &dyn Lookup,
-    current: Option<IpAddr>,
+    before: Known,
 ) -> Option<Diagnostic> {
     let subject = format!("'server {backend}/{}' : ", server.name);
     let location = server.location.clone();
@@ -66,14 +77,23 @@ fn settle_server(
         })
     };
     let mut tried = false;
+    if server.service.is_some() {
+        server.service_host = before.service_host;
+    }
     for method in &server.init_addr {
         match method {
-            // There is no state file: what is known from before is in `current`.
-            InitAddr::Last => {}
+            // Who is resolved at run time is moved then.
+            InitAddr::Last => {
+                if let Some(address) = before.address.filter(|_| before.is_saved || server.resolvers.is_some()) {
+                    server.address = ServerAddress::Ip(address);
+                    return None;
+                }
+            }
+            InitAddr::Libc if server.fqdn.is_none() => {}
             InitAddr::Libc => {
                 tried = true;
                 let addresses = lookup.lookup(host).unwrap_or_default();
-                let kept = current.filter(|current| addresses.contains(current));
+                let kept = before.address.filter(|address| addresses.contains(address));
                 if let Some(address) = kept.or_else(|| preferred(&addresses, server.prefer_ipv4)) {
                     server.address = ServerAddress::Ip(address);
                     return None;
@@ -106,13 +126,14 @@ fn settle_log(line: &mut LogTarget, lookup: &dyn Lookup, diagnostics: &mut Vec<D
     }
 }
 
-/// Takes servers without an address out of service until [`super::look_again`] finds one. Once for each instance, before
+/// Takes servers without an address out of service until one is found. Once for each instance, before
 /// its workers serve.
 pub fn mark_unresolved(instance: &Instance) {
     let now_ms = instance.process.milliseconds(Instant::now().into_std());
     for proxy in &instance.proxies {
         for server in proxy.servers.iter() {
-            if server.config.fqdn.is_some() && server.target() == Target::Unresolved {
+            let is_named = server.config.fqdn.is_some() || server.config.service.is_some();
+            if is_named && server.target() == Target::Unresolved {
                 let mut farm = proxy.farm();
                 farm.set_unresolved(ServerId::new(server.index.0 as usize), "", now_ms);
                 // HAProxy says nothing of it but at start.

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haproxycfg::model::{Config, LogDestination, ServerAddress};
+use haproxycfg::model::{Config, LogDestination, Server, ServerAddress};
 
 use super::*;
 use crate::{
@@ -38,7 +38,7 @@ fn parse(text: &str) -> Config {
     configuration(&text)
 }
 
-fn unknown(_: &str, _: &str, _: &str) -> Option<IpAddr> {
+fn unknown(_: &str, _: &Server) -> Option<Known> {
     None
 }
 
@@ -93,13 +93,14 @@ fn answers_travel_with_the_configuration() {
 
     // At a reload a server stays where it is as long as its name has that address.
     let mut again = parse(text);
-    let current = |backend: &str, server: &str, host: &str| {
+    let known = |address: &str| Some(Known { address: Some(address.parse().unwrap()), ..Known::default() });
+    let current = |backend: &str, server: &Server| {
         assert_eq!(backend, "b");
-        (server == "s" && host == "web").then(|| "192.0.2.2".parse().unwrap())
+        (&*server.name == "s").then(|| known("192.0.2.2")).flatten()
     };
     assert!(settle(&mut again, &shipped, &current).is_empty());
     assert_eq!(again.proxies[0].servers[0].address, ServerAddress::Ip("192.0.2.2".parse().unwrap()));
-    let gone = |_: &str, _: &str, _: &str| Some("192.0.2.77".parse().unwrap());
+    let gone = |_: &str, _: &Server| known("192.0.2.77");
     assert!(settle(&mut again, &shipped, &gone).is_empty());
     assert_eq!(again.proxies[0].servers[0].address, ServerAddress::Ip("192.0.2.1".parse().unwrap()));
 

@@ -54,7 +54,10 @@ pub fn look_again(instance: &Instance, log: &AdminLog, lookup: &dyn Lookup) {
     let mut answers: HashMap<String, Vec<IpAddr>> = HashMap::new();
     for proxy in instance.proxies.iter().filter(|proxy| !proxy.settings().disabled) {
         for server in proxy.servers.iter() {
-            let Some(host) = server.config.fqdn.as_deref() else { continue };
+            // Those with `resolvers` are looked after by a section.
+            let Some(host) = server.config.fqdn.as_deref().filter(|_| server.config.resolvers.is_none()) else {
+                continue;
+            };
             let addresses = answers.entry(host.to_owned()).or_insert_with(|| {
                 lookup.lookup(host).unwrap_or_else(|_| {
                     instance.process.resolutions_failed.fetch_add(1, Relaxed);

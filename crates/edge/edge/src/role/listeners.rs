@@ -82,6 +82,7 @@ fn spec(owner: Owner, backlog: Option<u32>, bind: &Bind) -> Result<ListenSpec, S
     };
     spec.backlog = backlog;
     spec.interface.clone_from(&bind.interface);
+    spec.namespace.clone_from(&bind.namespace);
     spec.transparent = bind.transparent;
     spec.v6only = bind.v6only;
     spec.tcp_fast_open = bind.tfo;

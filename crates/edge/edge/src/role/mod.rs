@@ -13,12 +13,20 @@ mod service;
 
 use std::collections::BTreeMap;
 
-use haproxycfg::{Parsed, diagnostics::Severity, model::Config, source::Recorder};
+use haproxycfg::{
+    Parsed,
+    diagnostics::{Diagnostic, Prefix, Severity},
+    model::{Config, InitAddr, Namespace, Server},
+    source::Recorder,
+};
 use runtime::process::{CheckReason, Load, MasterStatus, Plan, ProcessSettings, Role};
 
 use self::payload::Payload;
 pub use self::{files::OsFiles, service::EdgeService};
-use crate::resolve::{self, Recorded, SystemLookup};
+use crate::{
+    resolve::{self, Recorded, SystemLookup},
+    server_state::SavedStates,
+};
 
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +73,12 @@ pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
     let mut addresses = Recorded::default();
     if let Some(config) = &mut parsed.config {
         addresses = Recorded::of(config, &SystemLookup);
-        let said = resolve::settle(config, &addresses, &|_, _, _| None);
+        let needs_last = |server: &Server| server.fqdn.is_some() && server.init_addr.contains(&InitAddr::Last);
+        let is_needed = config.proxies.iter().flat_map(|proxy| &proxy.servers).any(needs_last);
+        // The worker reads them again, and says what is wrong with them.
+        let saved = if is_needed { SavedStates::read(config, |_| {}) } else { SavedStates::default() };
+        let mut said = resolve::settle(config, &addresses, &|backend, server| saved.known(backend, server));
+        said.extend(missing_namespaces(config));
         let fails = said.iter().any(|diagnostic| diagnostic.severity == Severity::Alert);
         parsed.diagnostics.extend(said);
         if fails {
@@ -83,6 +96,27 @@ pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
         bundle: recorder.into_bundle(),
     };
     (parsed, payload)
+}
+
+/// Network namespaces that servers and listeners name and that are not there.
+fn missing_namespaces(config: &Config) -> Vec<Diagnostic> {
+    let servers = config.proxies.iter().flat_map(|proxy| proxy.servers.iter().map(move |server| (proxy, server)));
+    let of_servers = servers.filter_map(|(proxy, server)| match &server.namespace {
+        Some(Namespace::Named(name)) => {
+            Some((&**name, server.location.clone(), format!("'server {}/{}' : ", proxy.name, server.name)))
+        }
+        _ => None,
+    });
+    let binds = config.proxies.iter().flat_map(|proxy| &proxy.binds);
+    let of_binds =
+        binds.filter_map(|bind| Some((bind.namespace.as_deref()?, bind.location.clone(), "'bind' : ".into())));
+    let is_missing = |(name, ..): &(&str, _, _)| runtime::open_namespace(name).is_err();
+    let say = |(name, location, subject): (&str, _, String)| Diagnostic {
+        prefix: Prefix::Place,
+        location: Some(location),
+        ..Diagnostic::whole(Severity::Alert, format!("{subject}Cannot open namespace '{name}'."))
+    };
+    of_servers.chain(of_binds).filter(is_missing).map(say).collect()
 }
 
 /// Everything that reading a configuration has to say, as HAProxy prints it.

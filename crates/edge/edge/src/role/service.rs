@@ -1,11 +1,11 @@
 //! The worker process: makes instances, starts worker threads and hands instances to them.
 
 use std::{
-    net::IpAddr,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
+use haproxycfg::model::{Config, Namespace, Server};
 use runtime::{
     WorkerOptions, Workers,
     process::{DrainReason, Load, Service},
@@ -23,8 +23,8 @@ use crate::{
     cli::AskSessions,
     live::{Instance, ListenerOrder, LiveProxy, Process, Shared, Target},
     logs::{AdminLog, Forwarders, Identity, Outputs, Receivers},
-    resolve,
-    server_state::SavedStates,
+    resolve::{self, Known},
+    server_state::{self, SavedStates},
 };
 
 /// The edge in its worker process.
@@ -56,7 +56,7 @@ impl EdgeService {
     /// When the first configuration cannot be read.
     pub fn open(options: &EdgeOptions, first: &Load) -> Result<Self, String> {
         let config = Payload::from_bytes(&first.blob)?.parse().config.ok_or("the configuration is not valid")?;
-        let saved = Some(SavedStates::read(&config));
+        let saved = Some(SavedStates::read(&config, server_state::warn));
         let seed = random_seed();
         let console = options.console && (options.foreground || !config.global.daemon);
         let process = Arc::new(Process::new(first.workers, Instant::now(), SystemTime::now()));
@@ -64,6 +64,8 @@ impl EdgeService {
         let identity = Identity::new(&config.global, &options.program);
         let _ = process.outputs.set(Arc::clone(&outputs));
         let _ = crate::logs::local_offset(0);
+        // Now, while their files are within reach.
+        open_namespaces(&process, &config);
         outputs.set_rings(&config.rings);
         let mut receivers = Receivers::default();
         receivers.open(&config.log_forwards)?;
@@ -173,12 +175,26 @@ fn steer_listeners(ways: &Ways, log: &AdminLog, proxy: &LiveProxy, generation: u
 }
 
 /// Where a server of the running instance is, if it is still the same host.
-fn current_address(instance: &Instance, backend: &str, server: &str, host: &str) -> Option<IpAddr> {
-    let proxy = instance.backend(backend)?;
-    let server = proxy.servers.named(server)?;
-    match server.target() {
-        Target::Inet(address) if server.config.fqdn.as_deref() == Some(host) => Some(address.ip()),
+fn known(instance: &Instance, backend: &str, server: &Server) -> Option<Known> {
+    let live = instance.backend(backend)?.servers.named(&server.name)?;
+    if live.config.fqdn != server.fqdn || live.config.service != server.service {
+        return None;
+    }
+    let address = match live.target() {
+        Target::Inet(address) => Some(address.ip()),
         _ => None,
+    };
+    let host = live.host().filter(|_| server.service.is_some());
+    let service_host = host.map(|host| (host.to_string(), live.port()));
+    Some(Known { address, is_saved: false, service_host })
+}
+
+/// Opens the network namespaces of servers. One that is not there shows when it is used; the master has looked.
+fn open_namespaces(process: &Process, config: &Config) {
+    for server in config.proxies.iter().flat_map(|proxy| &proxy.servers) {
+        if let Some(Namespace::Named(name)) = &server.namespace {
+            let _ = process.namespaces.open(name);
+        }
     }
 }
 
@@ -198,9 +214,12 @@ impl Service for EdgeService {
         let text = super::render(&parsed);
         let mut config = parsed.config.ok_or_else(|| text.clone())?;
         let previous = self.shared.as_ref().map(|shared| shared.instance());
-        resolve::settle(&mut config, &payload.addresses, &|backend, server, host| {
-            current_address(previous.as_deref()?, backend, server, host)
+        let saved = self.saved.take();
+        resolve::settle(&mut config, &payload.addresses, &|backend, server| match &previous {
+            Some(previous) => known(previous, backend, server),
+            None => saved.as_ref()?.known(backend, server),
         });
+        open_namespaces(&self.process, &config);
         self.identity = Identity::new(&config.global, &self.program);
         self.receivers.open(&config.log_forwards)?;
         self.outputs.set_rings(&config.rings);
@@ -214,11 +233,15 @@ impl Service for EdgeService {
             seed: self.seed,
         };
         let instance = assembly.build(config);
-        if let Some(saved) = self.saved.take() {
+        if let Some(saved) = saved {
             saved.apply(&instance);
         }
         checks::prepare(&instance);
         resolve::mark_unresolved(&instance);
+        for section in previous.iter().flat_map(|previous| &previous.resolvers) {
+            section.release_servers();
+        }
+        resolve::run_all(&instance, &self.admin);
         match &self.shared {
             Some(_) => {
                 if let Some(workers) = &mut self.workers {

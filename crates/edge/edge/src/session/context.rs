@@ -40,7 +40,8 @@ impl Transaction {
         self.backend.as_deref()
     }
 
-    fn proxy_fields(&self) -> Option<&ProxyFields> {
+    /// What the client's PROXY header says beside addresses.
+    pub(super) fn proxy_fields(&self) -> Option<&ProxyFields> {
         self.client.more.get()?.proxy_fields.get()
     }
 

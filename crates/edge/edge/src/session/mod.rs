@@ -16,6 +16,7 @@ mod persistence;
 mod proxy_protocol;
 pub mod record;
 mod reply;
+mod resolving;
 mod rules;
 mod size;
 mod tcp;
@@ -57,9 +58,11 @@ pub async fn serve(
     listener: usize,
     arrival: Arrival,
 ) {
-    let Some((mut session, expects_proxy)) = begin(worker, instance, frontend, listener, arrival) else { return };
+    let Some((mut session, expected)) = begin(worker, instance, frontend, listener, arrival) else { return };
     // NOTE: what is over soon or rare is boxed: this task lives as long as the connection, and mostly it is idle.
-    if expects_proxy && let Err(refused) = Box::pin(proxy_protocol::receive(&mut session)).await {
+    if expected.is_any()
+        && let Err(refused) = Box::pin(proxy_protocol::receive(&mut session, expected)).await
+    {
         return refuse(&session, Some(refused));
     }
     if !may_go_on(&session) {
@@ -114,7 +117,22 @@ impl Drop for Held {
     }
 }
 
-/// Sets a connection up and runs `tcp-request connection` rules; also says whether a PROXY protocol header comes first.
+/// The headers that come before anything else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Expected {
+    /// One of the PROXY protocol.
+    proxy: bool,
+    /// A NetScaler's, with this number.
+    netscaler: Option<u32>,
+}
+
+impl Expected {
+    fn is_any(self) -> bool {
+        self.proxy || self.netscaler.is_some()
+    }
+}
+
+/// Sets a connection up and runs `tcp-request connection` rules; also says which headers come first.
 /// `None` when the connection is refused.
 fn begin(
     worker: Rc<Worker>,
@@ -122,7 +140,7 @@ fn begin(
     frontend: Arc<LiveProxy>,
     listener: usize,
     arrival: Arrival,
-) -> Option<(Box<http::Session>, bool)> {
+) -> Option<(Box<http::Session>, Expected)> {
     let Arrival { stream, source, counted, guard, running } = arrival;
     let held = Held { not_to_linger: None, _counted: counted, _guard: guard, _running: running };
     let settings = frontend.settings();
@@ -147,12 +165,16 @@ fn begin(
         id,
     };
     let bind = settings.binds.get(listener);
-    let mut expects_proxy = bind.is_some_and(|bind| bind.accept_proxy);
+    let mut expected =
+        bind.map(|bind| Expected { proxy: bind.accept_proxy, netscaler: bind.netscaler_magic }).unwrap_or_default();
     if !settings.tcp_request_connection.is_empty() {
         let shared = Rc::new(side);
         match tcp::connection_rules(&worker, &instance, &shared, &settings.tcp_request_connection) {
-            TcpVerdict::Accept => {}
-            TcpVerdict::ExpectProxy => expects_proxy = true,
+            TcpVerdict::Accept | TcpVerdict::Resolve(_) => {}
+            TcpVerdict::ExpectProxy => expected.proxy = true,
+            TcpVerdict::ExpectNetscaler => {
+                expected.netscaler = Some(bind.and_then(|bind| bind.netscaler_magic).unwrap_or(0));
+            }
             TcpVerdict::Drop => {
                 silent_drop(&shared.stream);
                 return None;
@@ -183,7 +205,7 @@ fn begin(
         kept: None,
         held,
     });
-    Some((session, expects_proxy))
+    Some((session, expected))
 }
 
 /// Ends a connection before there is a session on it; `None` stands for a rule, which has counted it.
@@ -202,7 +224,9 @@ fn may_go_on(session: &http::Session) -> bool {
         return true;
     }
     match tcp::connection_rules(&session.worker, &session.instance, &session.side, rules) {
-        TcpVerdict::Accept | TcpVerdict::ExpectProxy => return true,
+        TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::ExpectNetscaler | TcpVerdict::Resolve(_) => {
+            return true;
+        }
         TcpVerdict::Drop => silent_drop(&session.side.stream),
         TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SwitchToHttp => {
             session.side.count(session.worker.index, |traffic| &traffic.denied_sessions);

@@ -1,12 +1,15 @@
-//! Receiving the PROXY protocol header that `accept-proxy` and `expect-proxy` demand.
+//! Receiving the headers that `accept-proxy`, `expect-proxy`, `accept-netscaler-cip` and `expect-netscaler-cip` demand.
 
-use std::{future::poll_fn, rc::Rc, task::Poll, time::Duration};
+use std::{future::poll_fn, net::SocketAddr, rc::Rc, task::Poll, time::Duration};
 
-use ::http::proxy_protocol::{Decoded, Proxied, ProxyError, decode, tlv_type, tlvs};
+use ::http::{
+    netscaler::{self, NetscalerError},
+    proxy_protocol::{Decoded, Proxied, ProxyError, decode, tlv_type, tlvs},
+};
 
-use super::{http::Session, transaction::ProxyFields};
+use super::{Expected, http::Session, transaction::ProxyFields};
 
-/// How long the header may take where no timeout is configured.
+/// How long the headers may take where no timeout is configured.
 const HEADER_TIME: Duration = Duration::from_secs(10);
 
 /// Why there is no header.
@@ -24,6 +27,8 @@ pub enum Refused {
     NoHeader,
     /// It is malformed.
     Malformed,
+    /// The same of a NetScaler's header.
+    Netscaler(NetscalerRefused),
 }
 
 impl Refused {
@@ -37,41 +42,110 @@ impl Refused {
             Self::Truncated => "Truncated PROXY protocol header received",
             Self::NoHeader => "Received something which does not look like a PROXY protocol header",
             Self::Malformed => "Received an invalid PROXY protocol header",
+            Self::Netscaler(why) => why.text(),
         }
     }
 
     /// Whether nothing was to be learnt from the client, which `option dontlognull` keeps out of the log.
     #[must_use]
     pub fn is_silent(self) -> bool {
-        matches!(self, Self::Closed | Self::Reset)
+        matches!(self, Self::Closed | Self::Reset | Self::Netscaler(NetscalerRefused::Closed | NetscalerRefused::Reset))
     }
 }
 
-/// Receives the header and takes the addresses over.
+/// Why there is no header of a NetScaler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetscalerRefused {
+    Closed,
+    Reset,
+    Timeout,
+    Truncated,
+    Magic,
+    Protocol,
+}
+
+impl NetscalerRefused {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Closed => "Connection closed while waiting for NetScaler Client IP header",
+            Self::Reset => "Connection error while waiting for NetScaler Client IP header",
+            Self::Timeout => "Timeout while waiting for a NetScaler Client IP header",
+            Self::Truncated => "Truncated NetScaler Client IP header received",
+            Self::Magic => "Received an invalid NetScaler Client IP magic number",
+            Self::Protocol => "Received an unhandled protocol in the NetScaler Client IP header",
+        }
+    }
+
+    fn of(error: NetscalerError) -> Refused {
+        Refused::Netscaler(match error {
+            NetscalerError::Magic => Self::Magic,
+            NetscalerError::Form | NetscalerError::Protocol | NetscalerError::Length => Self::Protocol,
+        })
+    }
+
+    /// What went wrong with the connection, while such a header was waited for.
+    fn instead_of(refused: Refused) -> Refused {
+        match refused {
+            Refused::Closed => Refused::Netscaler(Self::Closed),
+            Refused::Reset => Refused::Netscaler(Self::Reset),
+            Refused::Timeout => Refused::Netscaler(Self::Timeout),
+            Refused::Truncated => Refused::Netscaler(Self::Truncated),
+            other => other,
+        }
+    }
+}
+
+/// Source and destination.
+type Addresses = (SocketAddr, SocketAddr);
+
+/// Receives the headers and takes the addresses over.
 ///
 /// # Errors
-/// When it does not come whole and in time, or is none. The connection must be closed.
-pub async fn receive(session: &mut Session) -> Result<(), Refused> {
+/// When one does not come whole and in time, or is none. The connection must be closed.
+pub async fn receive(session: &mut Session, expected: Expected) -> Result<(), Refused> {
     let timeouts = &session.side.frontend.settings().timeouts;
     let limit = timeouts.http_request.or(timeouts.client).unwrap_or(HEADER_TIME);
     session.deadline.set(Some(session.worker.now() + limit));
+    if expected.proxy {
+        let (addresses, fields) = header(session, proxy_header).await?;
+        take_over(session, addresses)?;
+        let side = Rc::get_mut(&mut session.side).ok_or(Refused::Reset)?;
+        if let Some(fields) = fields {
+            // There is one header.
+            let _ = side.more.get_or_init(Rc::default).proxy_fields.set(fields);
+        }
+        side.received_proxy = true;
+    }
+    if let Some(magic) = expected.netscaler {
+        let addresses = header(session, |bytes| match netscaler::decode(bytes, magic) {
+            Ok(netscaler::Decoded::Incomplete) => Ok(None),
+            Ok(netscaler::Decoded::Complete { consumed, source, destination }) => {
+                Ok(Some((consumed, (source, destination))))
+            }
+            Err(error) => Err(NetscalerRefused::of(error)),
+        });
+        let addresses = addresses.await.map_err(NetscalerRefused::instead_of)?;
+        take_over(session, Some(addresses))?;
+    }
+    Ok(())
+}
+
+/// Receives one header: `read` gives its length and what it says once it is whole.
+async fn header<T>(
+    session: &mut Session,
+    read: impl Fn(&[u8]) -> Result<Option<(usize, T)>, Refused>,
+) -> Result<T, Refused> {
     let (client, deadline) = (&mut session.client, &mut session.deadline);
-    let (proxied, fields) = poll_fn(|context| {
+    poll_fn(|context| {
         loop {
             if !client.received.is_empty() {
-                match decode(client.received.bytes()) {
-                    Ok(Decoded::Complete { consumed, proxied, tlvs }) => {
-                        let fields = fields(client.received.bytes().get(tlvs).unwrap_or_default());
-                        let addresses = match proxied {
-                            Proxied::Inet { source, destination } => Some((source, destination)),
-                            Proxied::Local | Proxied::Unknown | Proxied::Unix { .. } => None,
-                        };
+                match read(client.received.bytes()) {
+                    Ok(Some((consumed, said))) => {
                         client.received.consume(consumed);
-                        return Poll::Ready(Ok((addresses, fields)));
+                        return Poll::Ready(Ok(said));
                     }
-                    Ok(Decoded::Incomplete) => {}
-                    Err(ProxyError::NoHeader) => return Poll::Ready(Err(Refused::NoHeader)),
-                    Err(_) => return Poll::Ready(Err(Refused::Malformed)),
+                    Ok(None) => {}
+                    Err(refused) => return Poll::Ready(Err(refused)),
                 }
             }
             match client.poll_receive(context) {
@@ -83,20 +157,37 @@ pub async fn receive(session: &mut Session) -> Result<(), Refused> {
             }
         }
     })
-    .await?;
+    .await
+}
+
+fn take_over(session: &mut Session, addresses: Option<Addresses>) -> Result<(), Refused> {
     // Nobody else knows of the connection yet.
     let side = Rc::get_mut(&mut session.side).ok_or(Refused::Reset)?;
-    if let Some((source, destination)) = proxied {
+    if let Some((source, destination)) = addresses {
         session.registered.handle.source.set(Some(source));
         side.source.set(Some(source));
         side.changed_destination.set(Some(destination));
     }
-    if let Some(fields) = fields {
-        // There is one header.
-        let _ = side.more.get_or_init(Rc::default).proxy_fields.set(fields);
-    }
-    side.received_proxy = true;
     Ok(())
+}
+
+/// What a header of the PROXY protocol says: addresses, if there are any, and fields.
+type Said = (Option<Addresses>, Option<ProxyFields>);
+
+fn proxy_header(bytes: &[u8]) -> Result<Option<(usize, Said)>, Refused> {
+    match decode(bytes) {
+        Ok(Decoded::Complete { consumed, proxied, tlvs }) => {
+            let fields = fields(bytes.get(tlvs).unwrap_or_default());
+            let addresses = match proxied {
+                Proxied::Inet { source, destination } => Some((source, destination)),
+                Proxied::Local | Proxied::Unknown | Proxied::Unix { .. } => None,
+            };
+            Ok(Some((consumed, (addresses, fields))))
+        }
+        Ok(Decoded::Incomplete) => Ok(None),
+        Err(ProxyError::NoHeader) => Err(Refused::NoHeader),
+        Err(_) => Err(Refused::Malformed),
+    }
 }
 
 /// What the header says beside addresses; `None` for nothing that is known.
@@ -106,8 +197,10 @@ fn fields(bytes: &[u8]) -> Option<ProxyFields> {
         match kind {
             tlv_type::AUTHORITY => fields.authority = Some(value.to_vec()),
             tlv_type::UNIQUE_ID => fields.unique_id = Some(value.to_vec()),
+            tlv_type::NETNS => fields.namespace = std::str::from_utf8(value).ok().map(str::to_owned),
             _ => {}
         }
     }
-    (fields.authority.is_some() || fields.unique_id.is_some()).then_some(fields)
+    let is_any = fields.authority.is_some() || fields.unique_id.is_some() || fields.namespace.is_some();
+    is_any.then_some(fields)
 }

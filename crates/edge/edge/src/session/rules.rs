@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use haproxycfg::model::{
     AddressPart, HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Redirect, RedirectKind,
-    Reply, Rule, TimeoutKind, TimeoutValue,
+    Reply, Resolve, Rule, TimeoutKind, TimeoutValue,
 };
 use http::Headers;
 use sample::{Address, Condition, Context, Direction, Expression, LogFormat, Options, Type, Value, expand};
@@ -45,6 +45,13 @@ pub enum Verdict<'r> {
         time: Duration,
         /// How many bytes are enough; 0 is all or a full buffer.
         at_least: usize,
+        /// The next rule.
+        resume: usize,
+    },
+    /// `do-resolve`: go on with the rule at `resume` when the name has been looked up.
+    Resolve {
+        /// What to look up.
+        rule: &'r Resolve,
         /// The next rule.
         resume: usize,
     },
@@ -115,6 +122,7 @@ pub fn run<'r>(
             HttpAction::WaitForBody { time, at_least } => {
                 Verdict::WaitForBody { time: *time, at_least: *at_least, resume: index + 1 }
             }
+            HttpAction::Resolve(rule) => return Verdict::Resolve { rule, resume: index + 1 },
             HttpAction::EarlyHint(..) => return early_hints(transaction, rules, index),
             HttpAction::PrometheusExporter => Verdict::PrometheusExporter,
             HttpAction::NormalizeUri(how) if !normalize_uri(transaction, *how) => Verdict::Malformed,
@@ -297,6 +305,7 @@ fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) -> R
         | HttpAction::Redirect(_)
         | HttpAction::Auth { .. }
         | HttpAction::EarlyHint(..)
+        | HttpAction::Resolve(_)
         | HttpAction::WaitForBody { .. }
         | HttpAction::PrometheusExporter
         | HttpAction::Stick(_) => {}

@@ -14,6 +14,7 @@ use sample::{Context, Direction, Options, Outcome};
 use super::{
     http::{self, Session},
     logging, persistence,
+    resolving::{Patience, resolve},
     rules::{set_address, set_priority},
     transaction::{ClientSide, RawHead, Transaction},
     upstream::{Attempts, Wanted, Watch, reach, resolve_backend},
@@ -34,6 +35,10 @@ pub enum TcpVerdict {
     Accept,
     /// It goes on, with a PROXY protocol header first.
     ExpectProxy,
+    /// It goes on, with a NetScaler header first.
+    ExpectNetscaler,
+    /// It goes on with the rules behind this one, which waits for an address.
+    Resolve(usize),
     /// It is closed.
     Reject,
     /// The server's side is closed; what it has sent still goes to the client.
@@ -52,12 +57,18 @@ pub fn connection_rules(
     rules: &[Rule<TcpAction>],
 ) -> TcpVerdict {
     let transaction = Transaction::new(Arc::clone(instance), Rc::clone(side), worker);
-    run(&transaction, rules, Level::Connection, Options::REQUEST).unwrap_or(TcpVerdict::Accept)
+    run(&transaction, rules, 0, Level::Connection, Options::REQUEST).unwrap_or(TcpVerdict::Accept)
 }
 
-/// Runs rules; `None` when one of them cannot be decided before more bytes come.
-fn run(transaction: &Transaction, rules: &[Rule<TcpAction>], level: Level, options: Options) -> Option<TcpVerdict> {
-    for rule in rules {
+/// Runs rules from `start` on; `None` when one of them cannot be decided before more bytes come.
+fn run(
+    transaction: &Transaction,
+    rules: &[Rule<TcpAction>],
+    start: usize,
+    level: Level,
+    options: Options,
+) -> Option<TcpVerdict> {
+    for (index, rule) in rules.iter().enumerate().skip(start) {
         match rule.condition.as_ref().map_or(Outcome::Pass, |condition| condition.evaluate(transaction, options)) {
             Outcome::Pass => {}
             Outcome::Fail => continue,
@@ -69,6 +80,8 @@ fn run(transaction: &Transaction, rules: &[Rule<TcpAction>], level: Level, optio
             TcpAction::Close => TcpVerdict::Close,
             TcpAction::SilentDrop => TcpVerdict::Drop,
             TcpAction::ExpectProxy => TcpVerdict::ExpectProxy,
+            TcpAction::ExpectNetscaler => TcpVerdict::ExpectNetscaler,
+            TcpAction::Resolve(_) => return Some(TcpVerdict::Resolve(index)),
             TcpAction::SwitchModeHttp => TcpVerdict::SwitchToHttp,
             TcpAction::Stick(action) => {
                 if !stick::act(transaction, action, level, options) {
@@ -114,24 +127,38 @@ fn change(transaction: &Transaction, action: &TcpAction, options: Options) {
         | TcpAction::Close
         | TcpAction::SilentDrop
         | TcpAction::ExpectProxy
+        | TcpAction::ExpectNetscaler
+        | TcpAction::Resolve(_)
         | TcpAction::SwitchModeHttp
         | TcpAction::Stick(_) => {}
     }
 }
 
-/// Runs `tcp-request content` rules on a request that is complete.
-pub fn content_rules(transaction: &Transaction, rules: &[Rule<TcpAction>]) -> TcpVerdict {
-    run(transaction, rules, Level::Content, Options::REQUEST).unwrap_or(TcpVerdict::Accept)
+/// Runs `tcp-request content` rules from `start` on, on a request that is complete.
+pub fn content_rules(transaction: &Transaction, rules: &[Rule<TcpAction>], start: usize) -> TcpVerdict {
+    run(transaction, rules, start, Level::Content, Options::REQUEST).unwrap_or(TcpVerdict::Accept)
+}
+
+/// Carries out the rule that a set stopped at, a `do-resolve`; without `until`, which is `inspect-delay`, it cannot wait.
+pub async fn resolve_rule(
+    transaction: &Transaction,
+    rules: &[Rule<TcpAction>],
+    index: usize,
+    until: Option<std::time::Instant>,
+) {
+    if let Some(TcpAction::Resolve(rule)) = rules.get(index).map(|rule| &rule.action) {
+        resolve(transaction, rule, until.map_or(Patience::None, Patience::Until)).await;
+    }
 }
 
 /// Runs `tcp-response content` rules while more of the response may come; `None` when one of them needs more of it.
 pub fn partial_response_rules(transaction: &Transaction, rules: &[Rule<TcpAction>]) -> Option<TcpVerdict> {
-    run(transaction, rules, Level::Content, Options::RESPONSE_PARTIAL)
+    run(transaction, rules, 0, Level::Content, Options::RESPONSE_PARTIAL)
 }
 
 /// Runs `tcp-response content` rules on what there is of a response.
 pub fn response_rules(transaction: &Transaction, rules: &[Rule<TcpAction>]) -> TcpVerdict {
-    run(transaction, rules, Level::Content, Options::RESPONSE).unwrap_or(TcpVerdict::Accept)
+    run(transaction, rules, 0, Level::Content, Options::RESPONSE).unwrap_or(TcpVerdict::Accept)
 }
 
 /// Serves a connection of a frontend in TCP mode.
@@ -155,7 +182,7 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
     let frontend = Arc::clone(&session.side.frontend);
     let settings = frontend.settings();
     match content_phase(session, transaction, &settings.tcp_request_content, settings.tcp_request_inspect_delay).await {
-        TcpVerdict::Accept | TcpVerdict::ExpectProxy => {}
+        TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::ExpectNetscaler | TcpVerdict::Resolve(_) => {}
         TcpVerdict::SwitchToHttp => return true,
         TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop => {
             session.side.count(session.worker.index, |traffic| &traffic.denied_requests);
@@ -192,7 +219,11 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
     if !Arc::ptr_eq(&backend, &frontend) {
         let rules = &backend.settings().tcp_request_content;
         match content_phase(session, transaction, rules, backend.settings().tcp_request_inspect_delay).await {
-            TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::SwitchToHttp => {}
+            TcpVerdict::Accept
+            | TcpVerdict::ExpectProxy
+            | TcpVerdict::ExpectNetscaler
+            | TcpVerdict::Resolve(_)
+            | TcpVerdict::SwitchToHttp => {}
             TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop => {
                 backend.backend.traffic.of(session.worker.index).denied_requests.increment();
                 transaction.terminate(b'P', b'R');
@@ -238,7 +269,11 @@ async fn connect_and_tunnel(
         let delay = backend.settings().tcp_response_inspect_delay;
         let verdict = Box::pin(response_phase(session, transaction, &mut connection.wire, rules, delay)).await;
         match verdict {
-            TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::SwitchToHttp => {}
+            TcpVerdict::Accept
+            | TcpVerdict::ExpectProxy
+            | TcpVerdict::ExpectNetscaler
+            | TcpVerdict::Resolve(_)
+            | TcpVerdict::SwitchToHttp => {}
             TcpVerdict::Close => connection.wire.stream.shut_both(),
             TcpVerdict::Drop => {
                 super::silent_drop(&session.client.stream);
@@ -307,7 +342,7 @@ fn look_at(transaction: &mut Transaction, bytes: &[u8]) {
     };
 }
 
-/// Runs `tcp-request content` rules, waiting up to `inspect-delay` for bytes that they ask about.
+/// Runs `tcp-request content` rules, waiting up to `inspect-delay` for bytes and addresses that they ask about.
 async fn content_phase(
     session: &mut Session,
     transaction: &mut Transaction,
@@ -318,6 +353,26 @@ async fn content_phase(
         return TcpVerdict::Accept;
     }
     let until = inspect_delay.map(|delay| session.worker.now() + delay);
+    let mut start = 0;
+    loop {
+        match inspect(session, transaction, rules, start, until).await {
+            TcpVerdict::Resolve(index) => {
+                Box::pin(resolve_rule(transaction, rules, index, until)).await;
+                start = index + 1;
+            }
+            verdict => return verdict,
+        }
+    }
+}
+
+/// Runs `tcp-request content` rules from `start` on, until one of them decides.
+async fn inspect(
+    session: &mut Session,
+    transaction: &mut Transaction,
+    rules: &[Rule<TcpAction>],
+    start: usize,
+    until: Option<std::time::Instant>,
+) -> TcpVerdict {
     session.deadline.set(until);
     let (client, deadline) = (&mut session.client, &mut session.deadline);
     let mut looked = false;
@@ -335,7 +390,7 @@ async fn content_phase(
             look_at(transaction, client.received.bytes());
             transaction.raw_request_closed = closed;
             let options = if late || closed { Options::REQUEST } else { Options::REQUEST_PARTIAL };
-            if let Some(verdict) = run(transaction, rules, Level::Content, options) {
+            if let Some(verdict) = run(transaction, rules, start, Level::Content, options) {
                 transaction.raw_request = Vec::new();
                 transaction.raw_head = RawHead::Unknown;
                 return Poll::Ready(verdict);
@@ -370,7 +425,7 @@ async fn response_phase(
             transaction.raw_response = server.received.bytes().to_vec();
             transaction.raw_response_closed = closed;
             let options = if late || closed { Options::RESPONSE } else { Options::RESPONSE_PARTIAL };
-            if let Some(verdict) = run(transaction, rules, Level::Content, options) {
+            if let Some(verdict) = run(transaction, rules, 0, Level::Content, options) {
                 transaction.raw_response = Vec::new();
                 return Poll::Ready(verdict);
             }

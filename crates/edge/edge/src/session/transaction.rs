@@ -28,6 +28,8 @@ pub struct ProxyFields {
     pub authority: Option<Vec<u8>>,
     /// The number of the connection.
     pub unique_id: Option<Vec<u8>>,
+    /// The network namespace.
+    pub namespace: Option<String>,
 }
 
 /// What few connections have.

@@ -3,6 +3,7 @@
 
 use std::{
     future::poll_fn,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     io,
     net::SocketAddr,
     rc::Rc,
@@ -12,13 +13,13 @@ use std::{
 };
 
 use balance::{Claim, Failure, Forced, Pick, Retry, RetrySituation, ServerId};
-use haproxycfg::model::{BackendTarget, HttpReuse, SendProxy, ServerIndex, ServerPort};
+use haproxycfg::model::{BackendTarget, HttpReuse, Namespace, ProxyOptions, SendProxy, ServerIndex, ServerPort};
 
 use super::{transaction::Transaction, wire::Wire};
 use crate::{
     live::{LiveProxy, LiveServer, Target},
     net::{
-        Deadline, Stream,
+        Deadline, Namespaces, Stream,
         connect::{ConnectOptions, connect},
     },
     pool::{Reuse, ServerConnection},
@@ -208,7 +209,12 @@ pub async fn reach<'a>(
                 }
                 let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
                 let mut connection = worker.servers.borrow_mut().open(wire, server);
-                connection.private = proxy.settings().http_reuse == HttpReuse::Never;
+                connection.private =
+                    proxy.settings().http_reuse == HttpReuse::Never || connection.server.config.send_proxy.is_some();
+                if let Some(version) = connection.server.config.send_proxy.filter(|_| is_http) {
+                    let options = connection.server.config.proxy_options;
+                    connection.greeting = greeting(&proxy_header(transaction, version, options));
+                }
                 return Ok(Upstream { connection, slot: Some(slot), reused: false });
             }
             Err(Unreachable::Refused(error)) => (Failure::ConnectionError, Unreachable::Refused(error)),
@@ -240,8 +246,7 @@ async fn reach_direct<'a>(
         && let Some(kept) = attempts.kept.take()
         && kept.server.key == server.key
         && !kept.is_stale()
-        && matches!(destination(transaction, server), Target::Inet(wanted)
-            if socket2::SockRef::from(&*kept.wire.stream).peer_addr().is_ok_and(|at| at.as_socket() == Some(wanted)))
+        && kept.leads_to(&destination(transaction, server))
     {
         traffic.reuses.increment();
         transaction.timeline.connected = transaction.timeline.dequeued;
@@ -497,9 +502,15 @@ fn idle_connection(
     if attempts.failed > 0 || attempts.fresh {
         return None;
     }
+    if let Some(version) = server.config.send_proxy {
+        return greeted_connection(transaction, server, attempts, version);
+    }
+    // Where a server is may depend on the client: a connection to it leads to one of several places.
+    let place = server.is_relative.then(|| destination(transaction, server));
     if let Some(kept) = attempts.kept.take()
         && kept.server.key == server.key
         && !kept.is_stale()
+        && place.as_ref().is_none_or(|place| kept.leads_to(place))
     {
         return Some(kept);
     }
@@ -511,7 +522,27 @@ fn idle_connection(
         (HttpReuse::Aggressive, true) => Reuse::Proven,
         (HttpReuse::Always, _) | (_, false) => Reuse::Any,
     };
-    worker.servers.borrow_mut().take(server, reuse)
+    worker.servers.borrow_mut().take(server, reuse, place.as_ref())
+}
+
+/// A connection of this client that began with the very header that would be sent now.
+fn greeted_connection(
+    transaction: &Transaction,
+    server: &LiveServer,
+    attempts: &mut Attempts<'_>,
+    version: SendProxy,
+) -> Option<Box<ServerConnection>> {
+    let kept = attempts.kept.take().filter(|kept| kept.server.key == server.key && !kept.is_stale())?;
+    let greeting = greeting(&proxy_header(transaction, version, server.config.proxy_options));
+    let place = server.is_relative.then(|| destination(transaction, server));
+    (kept.greeting == greeting && place.is_none_or(|place| kept.leads_to(&place))).then_some(kept)
+}
+
+/// What tells PROXY headers apart.
+fn greeting(header: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    header.hash(&mut hasher);
+    hasher.finish()
 }
 
 async fn open(
@@ -530,6 +561,8 @@ async fn open(
         keepalive: settings.options.srvtcpka.then_some(settings.server_keepalive),
         no_linger: settings.options.nolinger,
         user_timeout: server.config.tcp_user_timeout,
+        socks4: server.config.socks4,
+        namespace: server.config.namespace.as_ref().and_then(|wanted| namespace(transaction, wanted)),
         receive_buffer: tune.rcvbuf_server,
         send_buffer: tune.sndbuf_server,
         ..ConnectOptions::default()
@@ -555,7 +588,7 @@ async fn open(
         _ => None,
     };
     if let Some(version) = server.config.send_proxy {
-        let header = proxy_header(transaction, version);
+        let header = proxy_header(transaction, version, server.config.proxy_options);
         // NOTE: a fresh socket takes a few hundred bytes at once; one that does not is as good as broken.
         match stream.try_write(&header) {
             Ok(count) if count == header.len() => {}
@@ -596,13 +629,49 @@ fn destination(transaction: &Transaction, server: &LiveServer) -> Target {
     Target::Inet(SocketAddr::new(ip, port))
 }
 
-fn proxy_header(transaction: &Transaction, version: SendProxy) -> Vec<u8> {
-    use http::proxy_protocol::{encode_v1, encode_v2};
+/// The network namespace that a server is in: for `*` the one that the client's PROXY header names, if it is known here.
+fn namespace<'a>(transaction: &'a Transaction, wanted: &'a Namespace) -> Option<(&'a str, &'a Namespaces)> {
+    let namespaces = &transaction.instance.process.namespaces;
+    let name = match wanted {
+        Namespace::Named(name) => name,
+        Namespace::FromProxyHeader => {
+            let fields = transaction.proxy_fields()?;
+            fields.namespace.as_deref().filter(|name| namespaces.is_known(name))?
+        }
+    };
+    Some((name, namespaces))
+}
+
+fn proxy_header(transaction: &Transaction, version: SendProxy, options: ProxyOptions) -> Vec<u8> {
+    use http::proxy_protocol::{encode_v1, encode_v2, tlv_type};
     let mut out = Vec::with_capacity(108);
     let ends = transaction.client.source.get().zip(transaction.destination());
     match version {
         SendProxy::V1 => encode_v1(ends, &mut out),
-        SendProxy::V2 => encode_v2(ends, &[], &mut out),
+        SendProxy::V2 if options == ProxyOptions::default() && transaction.proxy_fields().is_none() => {
+            encode_v2(ends, &[], &mut out);
+        }
+        SendProxy::V2 => {
+            let fields = transaction.proxy_fields();
+            let authority = fields.and_then(|fields| fields.authority.as_deref()).filter(|_| options.authority);
+            let unique_id = options.unique_id.then(|| sample::Context::unique_id(transaction).map(|id| id.to_vec()));
+            let unique_id = unique_id.map(Option::unwrap_or_default);
+            let namespaces = &transaction.instance.process.namespaces;
+            let namespace = fields.and_then(|fields| fields.namespace.as_deref());
+            let namespace = namespace.filter(|name| namespaces.is_known(name));
+            let tlvs: Vec<(u8, &[u8])> = [
+                options.crc32c.then_some((tlv_type::CRC32C, &[0; 4][..])),
+                authority.map(|authority| (tlv_type::AUTHORITY, authority)),
+                unique_id.as_deref().map(|id| (tlv_type::UNIQUE_ID, id)),
+                // The client has no TLS: no flag, and nothing was verified.
+                options.tls.then_some((tlv_type::SSL, &[0; 5][..])),
+                namespace.map(|name| (tlv_type::NETNS, name.as_bytes())),
+            ]
+            .into_iter()
+            .flatten()
+            .collect();
+            encode_v2(ends, &tlvs, &mut out);
+        }
     }
     out
 }

@@ -157,6 +157,15 @@ impl Refusal {
     }
 }
 
+/// A `resolvers` section.
+#[derive(Clone, Debug)]
+pub struct ResolversView {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its name servers by name, with their numbers.
+    pub nameservers: Vec<(Arc<str>, dns::Counters)>,
+}
+
 /// The running edge, as far as it can be asked and changed from outside.
 ///
 /// An implementation holds on to one instance, so that places stay those of the same proxies and servers for as long as
@@ -242,6 +251,11 @@ pub trait Control {
     /// Milliseconds since the start of the process.
     fn now_ms(&self) -> u64 {
         0
+    }
+
+    /// The `resolvers` sections with the numbers of their name servers.
+    fn resolvers(&self) -> Vec<ResolversView> {
+        Vec::new()
     }
 
     /// Environment variables as the configuration sees them.

@@ -13,8 +13,8 @@ use super::{
     clear,
     collect::{self, hard_maxconn},
     control::{
-        Control, FrontendChange, Health, PortChange, ProcessChange, ProxyName, Refusal, ServerChange, ServerRef,
-        VariableView, moved,
+        Control, FrontendChange, Health, PortChange, ProcessChange, ProxyName, Refusal, ResolversView, ServerChange,
+        ServerRef, VariableView, moved,
     },
     view::{Detail, ProcessView, Product, Snapshot},
 };
@@ -22,6 +22,7 @@ use crate::{
     capture::Capture,
     dynamic,
     live::{Instance, ListenerOrder, LiveProxy, LiveServer, Shared, Target},
+    resolve::LiveResolvers,
     stick::Tables,
     variables,
 };
@@ -155,9 +156,7 @@ impl Control for LiveControl<'_> {
             ServerChange::AgentSend(text) => {
                 live.agent.lock().unwrap_or_else(PoisonError::into_inner).question = text.into_bytes();
             }
-            ServerChange::HostName(_) => {
-                return Err(Refusal::new("set server <b>/<s> fqdn failed because no resolution is configured."));
-            }
+            ServerChange::HostName(name) => return change_name(&self.instance, proxy, &live, id, &name).map(Some),
             ServerChange::ShutSessions => live.shut_sessions(b'K'),
         }
         Ok(None)
@@ -252,6 +251,17 @@ impl Control for LiveControl<'_> {
         self.shared.process.milliseconds(Instant::now())
     }
 
+    fn resolvers(&self) -> Vec<ResolversView> {
+        let view = |section: &Arc<LiveResolvers>| {
+            let names = section.config.nameservers.iter().map(|nameserver| Arc::clone(&nameserver.name));
+            ResolversView {
+                name: Arc::clone(&section.config.name),
+                nameservers: names.zip(section.counters()).collect(),
+            }
+        };
+        self.instance.resolvers.iter().map(view).collect()
+    }
+
     fn environment(&self) -> Vec<(String, String)> {
         self.instance.config.global.environment.clone().into_iter().collect()
     }
@@ -274,6 +284,37 @@ fn force_health(
     };
     let known = proxy.with_farm(|farm| farm.force_health(id, state, now_ms));
     if known { Ok(()) } else { Err(Refusal::new("No such server.")) }
+}
+
+/// Gives a server another host name; what there is to say about it.
+fn change_name(
+    instance: &Instance,
+    proxy: &LiveProxy,
+    live: &LiveServer,
+    id: ServerId,
+    name: &str,
+) -> Result<String, Refusal> {
+    let failed = |why: &str| Refusal::new(format!("set server <b>/<s> fqdn failed because {why}."));
+    let section = live.config.resolvers.and_then(|index| instance.resolvers.get(index.0 as usize));
+    let section = section.ok_or_else(|| failed("no resolution is configured"))?;
+    if live.config.service.is_some() {
+        return Err(failed("SRV resolution is configured"));
+    }
+    let old = live.host().unwrap_or_default();
+    if *old == *name {
+        return Ok("no need to change the FDQN".to_owned());
+    }
+    let is_name = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".:_-".contains(&byte));
+    let Some(parsed) = dns::Name::parse(name.as_bytes()).filter(|_| is_name(name)) else {
+        return Ok(format!("invalid fqdn '{name}'"));
+    };
+    let (backend, server) = (&proxy.settings().name, &live.config.name);
+    if !section.rename(live, &parsed) {
+        return Ok(format!("could not update {backend}/{server} FQDN"));
+    }
+    live.rename(Some(name));
+    proxy.with_farm(|farm| farm.set_hostname(id, Some(name)));
+    Ok(format!("{backend}/{server} changed its FQDN from {old} to {name}"))
 }
 
 /// Moves a server; what there is to say about it.

@@ -78,6 +78,7 @@ fn servers(farm: &Farm<()>) -> Vec<ServerView> {
         purge_delay: Duration::from_secs(5),
         place: Place::Inet(SocketAddr::from(([127, 0, 0, 1], 8_080 + u16::try_from(id.index()).unwrap()))),
         host_name: None,
+        service: None,
         check_place: None,
         agent_place: None,
         cookie: (id.index() == 0).then(|| "a".to_owned()),

@@ -475,6 +475,8 @@ pub struct ServerView {
     pub place: Place,
     /// Host name, when it has one.
     pub host_name: Option<String>,
+    /// The service that it is a part of (SRV records).
+    pub service: Option<String>,
     /// Port and address of its checks, when they are not the server's.
     pub check_place: Option<Place>,
     /// Port and address of agent checks, when they are not the server's.

@@ -250,11 +250,21 @@ pub fn id(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut Bin
 
 /// `name`, `interface`.
 pub fn text(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut BindDraft) -> Result<(), Problem> {
-    if line.word(*index) == "name" {
-        draft.bind.name = Some(argument(line, index, "missing name")?.to_owned());
-    } else {
-        draft.bind.interface = Some(argument(line, index, "missing interface name")?.to_owned());
+    match line.word(*index) {
+        "name" => draft.bind.name = Some(argument(line, index, "missing name")?.to_owned()),
+        "namespace" => draft.bind.namespace = Some(argument(line, index, "missing namespace id")?.to_owned()),
+        _ => draft.bind.interface = Some(argument(line, index, "missing interface name")?.to_owned()),
     }
+    Ok(())
+}
+
+/// `accept-netscaler-cip`.
+pub fn netscaler(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut BindDraft) -> Result<(), Problem> {
+    let word = *index;
+    let value = argument(line, index, "missing value")?;
+    let message = format!("'accept-netscaler-cip' : invalid value {value}, must be >= 0");
+    let magic = args::lenient(scope, line, word + 1, 1..=u32::MAX).map_err(|problem| Problem { message, ..problem })?;
+    draft.bind.netscaler_magic = Some(magic);
     Ok(())
 }
 

@@ -115,7 +115,8 @@ pub fn master_worker(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> 
     Ok(())
 }
 
-/// `set-dumpable`, `quiet`, `zero-warning`, `external-check`, `strict-limits`, `no-memory-trimming`.
+/// `set-dumpable`, `quiet`, `pp2-never-send-local`, `zero-warning`, `external-check`, `strict-limits`,
+/// `no-memory-trimming`.
 pub fn switch(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 0)?;
     let global = &mut scope.state.global;
@@ -123,6 +124,7 @@ pub fn switch(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         "set-dumpable" => &mut global.set_dumpable,
         "quiet" => &mut global.quiet,
         "no-memory-trimming" => &mut global.no_memory_trimming,
+        "pp2-never-send-local" => &mut global.pp2_never_send_local,
         "zero-warning" => &mut global.zero_warning,
         "external-check" => return Ok(()),
         _ => &mut global.strict_limits,

@@ -1,6 +1,10 @@
 //! `server` and `default-server` lines.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+    time::Duration,
+};
 
 use balance::{Observe, OnError};
 
@@ -11,7 +15,9 @@ use crate::{
     finish,
     keywords::source,
     line::Line,
-    model::{InitAddr, Location, SendProxy, Server, ServerAddress, ServerPort},
+    model::{
+        InitAddr, Location, Namespace, ProxyOptions, ResolveOptions, SendProxy, Server, ServerAddress, ServerPort,
+    },
     parser::is_name_character,
     scope::{Scope, ServerDraft},
     table::{Group, Parse},
@@ -29,6 +35,8 @@ pub const SERVERS_MAX: usize = 100_000;
 pub struct Pending {
     /// `track`: a server, or backend and server.
     pub track: Option<String>,
+    /// `resolvers`: the name of a section.
+    pub resolvers: Option<String>,
     /// `id` was given.
     pub is_id_forced: bool,
     /// It is `default-server`.
@@ -45,6 +53,10 @@ impl Default for ServerDraft {
             name: Arc::default(),
             id: 0,
             fqdn: None,
+            service: None,
+            service_host: None,
+            resolvers: None,
+            resolve: ResolveOptions::default(),
             address: ServerAddress::Unresolved,
             port: ServerPort::Same,
             weight: 1,
@@ -76,12 +88,16 @@ impl Default for ServerDraft {
             on_marked_down_shutdown_sessions: false,
             on_marked_up_shutdown_backup_sessions: false,
             send_proxy: None,
+            proxy_options: ProxyOptions::default(),
+            socks4: None,
+            check_via_socks4: false,
+            namespace: None,
             source: None,
             pool_max_conn: -1,
             pool_purge_delay: Duration::from_secs(5),
             pool_low_conn: 0,
             max_reuse: -1,
-            init_addr: vec![InitAddr::Last, InitAddr::Libc],
+            init_addr: Vec::new(),
             prefer_ipv4: false,
             tcp_user_timeout: None,
             tfo: false,
@@ -117,17 +133,55 @@ pub fn server(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         let offset = name.find(character).unwrap_or(0);
         return Err(place(Problem::new(message).within(line, 1, offset..offset + character.len_utf8())));
     }
-    if scope.state.simple.servers >= SERVERS_MAX {
-        let message = format!("too many servers (maximum is {SERVERS_MAX} in all).");
-        return Err(place(Problem::new(message).at(0)));
+    add(scope, line, 2, &[name.to_owned()])
+}
+
+/// `server-template`.
+pub fn template(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    let place = |problem: Problem| problem.prefix(Prefix::Place);
+    let (prefix, range) = (line.word(1), line.word(2));
+    if line.word(3).is_empty() {
+        let message = "'server-template' expects <prefix> <nb | range> <addr>[:<port>] as arguments.";
+        let expected = "as in 'server-template web 1-3 web.example.com:80 check'";
+        return Err(place(Problem::new(message).at(line.len()).expected(expected)));
     }
-    scope.state.simple.servers += 1;
+    if let Some(character) = prefix.chars().find(|character| !is_name_character(*character)) {
+        let message = format!("character '{character}' is not permitted in server-template prefix '{prefix}'.");
+        return Err(place(Problem::new(message).at(1)));
+    }
+    let (low, high) = match range.split_once('-') {
+        Some((low, high)) => (leading_number(low), leading_number(high)),
+        None => (1, leading_number(range)),
+    };
+    if high < low {
+        let message = format!("Wrong server-template number or range arg '{range}'.");
+        return Err(place(Problem::new(message).at(2).expected("a number, or two as in 1-3")));
+    }
+    let numbers = (low..=high).take(SERVERS_MAX + 1);
+    let names: Vec<String> = numbers.map(|number| format!("{prefix}{number}")).collect();
+    add(scope, line, 3, &names)
+}
+
+/// The number that a text begins with, or 0.
+fn leading_number(text: &str) -> u32 {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    text.get(..digits).and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// Adds servers of these names, with the address at `index` and the words after it.
+fn add(scope: &mut Scope<'_>, line: &Line, index: usize, names: &[String]) -> Result<(), Problem> {
+    let Some(name) = names.first() else { return Ok(()) };
+    if scope.state.simple.servers + names.len() > SERVERS_MAX {
+        let message = format!("too many servers (maximum is {SERVERS_MAX} in all).");
+        return Err(Problem::new(message).at(0).prefix(Prefix::Place));
+    }
+    scope.state.simple.servers += names.len();
     let mut draft = scope.proxy().simple.default_server.clone();
     draft.pending.is_default = false;
     draft.pending.line = Some(line.clone());
-    draft.server.name = name.into();
+    draft.server.name = name.as_str().into();
     draft.server.location = line.location();
-    let outcome = set_address(scope, line, &mut draft).and_then(|()| words(scope, line, 3, &mut draft));
+    let outcome = set_address(scope, line, index, &mut draft).and_then(|()| words(scope, line, index + 1, &mut draft));
     let outcome = outcome.and_then(|()| {
         if draft.server.check && draft.pending.track.is_some() {
             return Err(Problem::new("unable to enable checks and tracking at the same time!"));
@@ -143,9 +197,14 @@ pub fn server(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     }
     let proxy = scope.proxy();
     let owner = Arc::clone(&proxy.proxy.name);
-    proxy.simple.servers.push(draft.pending);
-    proxy.proxy.servers.push(draft.server);
-    outcome.map_err(|problem| named(problem, &format!("server {owner}/{name}")))
+    for name in names {
+        // Only the first one has the number of the line.
+        let is_first = name == names.first().unwrap_or(name);
+        let is_id_forced = draft.pending.is_id_forced && is_first;
+        proxy.simple.servers.push(Pending { is_id_forced, ..draft.pending.clone() });
+        proxy.proxy.servers.push(Server { name: name.as_str().into(), ..draft.server.clone() });
+    }
+    outcome.map_err(|problem| named(problem, &format!("server {owner}/{}", line.word(1))))
 }
 
 /// `default-server`.
@@ -179,9 +238,14 @@ fn words(scope: &mut Scope<'_>, line: &Line, from: usize, draft: &mut ServerDraf
     Ok(())
 }
 
-pub(crate) fn set_address(scope: &mut Scope<'_>, line: &Line, draft: &mut ServerDraft) -> Result<(), Problem> {
-    let parsed = address::parse(line.word(2), Accepts::SERVER, &scope.state.global.environment)
-        .map_err(|message| Problem::new(message).at(2))?;
+pub(crate) fn set_address(
+    scope: &mut Scope<'_>,
+    line: &Line,
+    index: usize,
+    draft: &mut ServerDraft,
+) -> Result<(), Problem> {
+    let parsed = address::parse(line.word(index), Accepts::SERVER, &scope.state.global.environment)
+        .map_err(|message| Problem::new(message).at(index))?;
     draft.server.port = match parsed.port {
         Port::None | Port::Range(0, _) => ServerPort::Same,
         Port::Range(port, _) => ServerPort::Fixed(port),
@@ -192,8 +256,10 @@ pub(crate) fn set_address(scope: &mut Scope<'_>, line: &Line, draft: &mut Server
         Host::Unix(path) => ServerAddress::Unix(path),
         Host::Abstract(name) => ServerAddress::Abstract(name),
         Host::Name(name, _) if name.starts_with('_') => {
-            let message = "servers from SRV records are not supported yet: they come with resolvers.";
-            return Err(Problem::new(message).at(2));
+            // The port comes with the record.
+            draft.server.port = ServerPort::Fixed(0);
+            draft.server.service = Some(name);
+            ServerAddress::Unresolved
         }
         Host::Name(name, family) => {
             draft.server.fqdn = Some(name);
@@ -252,6 +318,7 @@ pub fn flag(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut Serve
         "no-send-proxy-v2" => server.send_proxy = server.send_proxy.filter(|version| *version != SendProxy::V2),
         "tfo" => server.tfo = true,
         "no-tfo" => server.tfo = false,
+        "check-via-socks4" => server.check_via_socks4 = true,
         "stick" => server.non_stick = false,
         "non-stick" => server.non_stick = true,
         // What `no-ssl` and its like turn off is not there.
@@ -535,4 +602,115 @@ pub fn source(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut
 /// `usesrc` without `source` before it.
 pub fn usesrc(_: &mut Scope<'_>, _: &Line, index: &mut usize, _: &mut ServerDraft) -> Result<(), Problem> {
     Err(Problem::new("'usesrc' only allowed after a 'source' statement.").at(*index))
+}
+
+/// `resolvers`. The section may come later.
+pub fn resolvers(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    draft.pending.resolvers = Some(argument(line, index, "<id> as argument.")?.to_owned());
+    Ok(())
+}
+
+/// Most networks of `resolve-net`, as in HAProxy.
+const NETWORKS_MAX: usize = 5;
+
+/// `resolve-net`.
+pub fn resolve_net(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let at = *index + 1;
+    let text = argument(line, index, "a list of networks.")?;
+    let networks = &mut draft.server.resolve.networks;
+    for text in text.split(',').filter(|text| !text.is_empty()) {
+        if networks.len() >= NETWORKS_MAX {
+            return Err(Problem::new(format!("'resolve-net' exceed {NETWORKS_MAX} networks.")).at(at));
+        }
+        let problem = || Problem::new(format!("'resolve-net' invalid network '{text}'.")).at(at);
+        networks.push(network(text).ok_or_else(|| problem().expected("a network as 10.0.0.0/8 or 2001:db8::/32"))?);
+    }
+    Ok(())
+}
+
+/// A network: an address with a length, or in IPv4 a mask.
+fn network(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, mask) = text.split_once('/').map_or((text, None), |(address, mask)| (address, Some(mask)));
+    let address: IpAddr = address.parse().ok()?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let bits = match mask {
+        None => most,
+        Some(mask) if address.is_ipv4() && mask.contains('.') => {
+            let mask = mask.parse::<Ipv4Addr>().ok()?.to_bits();
+            // A mask that is none leaves a hole.
+            u8::try_from(mask.leading_ones()).ok().filter(|_| mask.leading_ones() == mask.count_ones())?
+        }
+        Some(mask) => mask.parse().ok().filter(|bits| *bits <= most)?,
+    };
+    Some((address, bits))
+}
+
+/// `resolve-opts`.
+pub fn resolve_opts(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let at = *index + 1;
+    *index += 2;
+    for text in line.word(at).split(',').filter(|text| !text.is_empty()) {
+        match text {
+            "allow-dup-ip" => draft.server.resolve.allow_duplicates = true,
+            "prevent-dup-ip" => draft.server.resolve.allow_duplicates = false,
+            "ignore-weight" => draft.server.resolve.ignore_weight = true,
+            _ => {
+                let message = format!(
+                    "'resolve-opts' : unknown resolve-opts option '{text}', supported methods are 'allow-dup-ip', \
+                     'ignore-weight', and 'prevent-dup-ip'."
+                );
+                let known = ["allow-dup-ip", "ignore-weight", "prevent-dup-ip"];
+                return Err(Problem::new(message).at(at).nearest(text, known));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `proxy-v2-options`.
+pub fn proxy_options(
+    _: &mut Scope<'_>,
+    line: &Line,
+    index: &mut usize,
+    draft: &mut ServerDraft,
+) -> Result<(), Problem> {
+    let at = *index + 1;
+    *index += 2;
+    let options = &mut draft.server.proxy_options;
+    for text in line.word(at).split(',') {
+        match text {
+            "authority" => options.authority = true,
+            "crc32c" => options.crc32c = true,
+            "unique-id" => options.unique_id = true,
+            "ssl" | "cert-cn" | "cert-key" | "cert-sig" | "ssl-cipher" => options.tls = true,
+            _ => {
+                let known =
+                    ["authority", "crc32c", "unique-id", "ssl", "cert-cn", "cert-key", "cert-sig", "ssl-cipher"];
+                let message = format!("'{text}' : proxy v2 option not implemented");
+                return Err(Problem::new(message).at(at).nearest(text, known));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `socks4`.
+pub fn socks4(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    let at = *index + 1;
+    let text = argument(line, index, "<addr>:<port> as argument.")?;
+    let problem = |message: String| Problem::new(format!("'socks4 {text}' : {message}")).at(at);
+    let accepts = Accepts { port_mandatory: true, ..Accepts::SOURCE };
+    let parsed = address::parse(text, accepts, &scope.state.global.environment).map_err(problem)?;
+    let address = parsed.socket().ok_or_else(|| problem(format!("invalid address: '{text}'")))?;
+    draft.server.socks4 = Some(address);
+    Ok(())
+}
+
+/// `namespace`.
+pub fn namespace(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+    draft.server.namespace = Some(match argument(line, index, "<name> as argument")? {
+        "*" => Namespace::FromProxyHeader,
+        name => Namespace::Named(name.into()),
+    });
+    Ok(())
 }

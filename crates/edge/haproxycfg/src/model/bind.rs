@@ -19,6 +19,10 @@ pub struct Bind {
     pub accept: AcceptMode,
     /// `accept-proxy`.
     pub accept_proxy: bool,
+    /// `accept-netscaler-cip`: the number that such headers begin with.
+    pub netscaler_magic: Option<u32>,
+    /// `namespace`.
+    pub namespace: Option<String>,
     /// `maxconn`.
     pub maxconn: Option<u32>,
     /// `backlog`.

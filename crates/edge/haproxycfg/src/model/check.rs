@@ -103,6 +103,8 @@ pub struct CheckConnect {
     pub send_proxy: bool,
     /// `linger`.
     pub linger: bool,
+    /// `via-socks4`.
+    pub via_socks4: bool,
     /// `default`: as the server's own connections.
     pub default: bool,
     /// No line asks for it.

@@ -71,6 +71,8 @@ pub struct Global {
     pub tune: Tune,
     /// `strict-limits`.
     pub strict_limits: bool,
+    /// `pp2-never-send-local`: checks send addresses in the PROXY header too.
+    pub pp2_never_send_local: bool,
     /// `zero-warning`.
     pub zero_warning: bool,
     /// `quiet`.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sample::{Expression as Expr, LogFormat};
 
-use super::{AddressPart, BandwidthLimit, Redirect, Reply, SetVariable, StickAction};
+use super::{AddressPart, BandwidthLimit, Redirect, Reply, Resolve, SetVariable, StickAction};
 
 /// Actions of `http-request`, `http-response` and `http-after-response`. The parser refuses those that do not belong.
 #[derive(Clone, Debug)]
@@ -94,6 +94,8 @@ pub enum HttpAction {
     SetTos(u8),
     /// `set-mark`.
     SetMark(u32),
+    /// `do-resolve`.
+    Resolve(Box<Resolve>),
     /// `set-src`, `set-src-port`, `set-dst`, `set-dst-port`.
     SetAddress(AddressPart, Expr),
     /// `set-timeout server|tunnel`.

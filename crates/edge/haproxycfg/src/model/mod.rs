@@ -17,6 +17,7 @@ mod options;
 mod proxy;
 mod redirect;
 mod reply;
+mod resolvers;
 mod ring;
 mod rule;
 mod server;
@@ -49,9 +50,10 @@ pub use self::{
     proxy::{ConnectionMode, HttpReuse, LoadServerState, Mode, Proxy, ProxyKind, TcpKeepalive},
     redirect::{Redirect, RedirectKind},
     reply::{ErrorReply, Reply, ReplyBody},
+    resolvers::{NameServer, Resolve, ResolveOptions, Resolvers, ResolversIndex},
     ring::{LogForward, Ring},
     rule::{AddressPart, Rule},
-    server::{InitAddr, SendProxy, Server, ServerAddress, ServerPort},
+    server::{InitAddr, Namespace, ProxyOptions, SendProxy, Server, ServerAddress, ServerPort},
     source::{SourceAddress, UseSource},
     stats::{CliLevel, Stats, StatsSocket},
     stick::{STICK_COUNTERS, StickAction, StickRule, StickTable, TableIndex, TagValue, Track},
@@ -87,6 +89,8 @@ pub struct Config {
     pub global: Global,
     /// Every frontend, backend and listen section in order of appearance.
     pub proxies: Vec<Proxy>,
+    /// `resolvers` sections in order; `default` is always there.
+    pub resolvers: Vec<Resolvers>,
     /// `userlist` sections by name.
     pub userlists: BTreeMap<String, Userlist>,
     /// `stick-table` lines in order of appearance.

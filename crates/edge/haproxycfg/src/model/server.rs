@@ -1,10 +1,14 @@
 //! `server` lines.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use balance::{Observe, OnError};
 
-use super::{Location, ProxyIndex, ServerIndex, SourceAddress};
+use super::{Location, ProxyIndex, ResolveOptions, ResolversIndex, ServerIndex, SourceAddress};
 
 /// A `server` line, `default-server` applied.
 #[derive(Clone, Debug)]
@@ -18,6 +22,14 @@ pub struct Server {
     pub id: u32,
     /// Host name, when the address was given as one.
     pub fqdn: Option<String>,
+    /// Name of the SRV records that it is made of, when the address was given as one.
+    pub service: Option<String>,
+    /// Host and port that a server of a service stood for before: what runs the configuration fills it in.
+    pub service_host: Option<(String, u16)>,
+    /// `resolvers`: who looks the name up at run time.
+    pub resolvers: Option<ResolversIndex>,
+    /// `resolve-net`, `resolve-opts`.
+    pub resolve: ResolveOptions,
     /// Address; `None` until a host name resolves (`init-addr none`).
     pub address: ServerAddress,
     /// How the port of the connection follows from the configuration.
@@ -80,6 +92,14 @@ pub struct Server {
     pub on_marked_up_shutdown_backup_sessions: bool,
     /// `send-proxy`, `send-proxy-v2`.
     pub send_proxy: Option<SendProxy>,
+    /// `proxy-v2-options`.
+    pub proxy_options: ProxyOptions,
+    /// `socks4`: the SOCKS4 proxy on the way.
+    pub socks4: Option<SocketAddr>,
+    /// `check-via-socks4`.
+    pub check_via_socks4: bool,
+    /// `namespace`.
+    pub namespace: Option<Namespace>,
     /// `source`.
     pub source: Option<SourceAddress>,
     /// `pool-max-conn`; -1 is no limit, 0 keeps none.
@@ -154,4 +174,26 @@ pub enum SendProxy {
     V1,
     /// Version 2.
     V2,
+}
+
+/// `proxy-v2-options`: fields of the PROXY header version 2 beside addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProxyOptions {
+    /// `authority`: the host name that the client asked for.
+    pub authority: bool,
+    /// `crc32c`: a checksum.
+    pub crc32c: bool,
+    /// `unique-id`: the id of the request, by `unique-id-format`.
+    pub unique_id: bool,
+    /// `ssl` and what belongs to it.
+    pub tls: bool,
+}
+
+/// `namespace` of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Namespace {
+    /// That of the machine.
+    Named(Arc<str>),
+    /// `*`: the one that the client's PROXY header names.
+    FromProxyHeader,
 }

@@ -2,7 +2,7 @@
 
 use sample::Expression as Expr;
 
-use super::{AddressPart, BandwidthLimit, SetVariable, StickAction};
+use super::{AddressPart, BandwidthLimit, Resolve, SetVariable, StickAction};
 
 /// Actions of `tcp-request` and `tcp-response`.
 #[derive(Clone, Debug)]
@@ -17,6 +17,10 @@ pub enum TcpAction {
     SilentDrop,
     /// `expect-proxy layer4`.
     ExpectProxy,
+    /// `expect-netscaler-cip layer4`.
+    ExpectNetscaler,
+    /// `do-resolve`.
+    Resolve(Box<Resolve>),
     /// `set-var`, `set-var-fmt`.
     SetVar(SetVariable),
     /// `unset-var`.

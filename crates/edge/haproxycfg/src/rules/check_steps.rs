@@ -85,13 +85,13 @@ pub(super) fn connect(scope: &mut Scope<'_>, line: &Line) -> Result<(CheckConnec
                 index += 1;
             }
             "ssl" | "sni" | "alpn" => return Err(not_yet(word, index, "it comes with TLS")),
-            "via-socks4" => return Err(not_yet(word, index, "it comes with SOCKS4")),
+            "via-socks4" => connect.via_socks4 = true,
             "proto" => {
                 check_protocol(line, index)?;
                 index += 1;
             }
             _ => {
-                let known = ["comment", "port", "addr", "send-proxy", "linger", "default"];
+                let known = ["comment", "port", "addr", "send-proxy", "via-socks4", "linger", "default"];
                 return Err(wrong(
                     format!(
                         "expects 'comment', 'port', 'addr', 'send-proxy', 'ssl', 'sni', 'alpn' or 'via-socks4', \

@@ -7,9 +7,9 @@ use super::{
     words::{is_condition, leading_integer, lenient_integer, wrong},
 };
 use crate::{
-    diagnostics::Problem,
+    diagnostics::{Prefix, Problem},
     line::Line,
-    model::{AddressPart, Capture},
+    model::{AddressPart, Capture, Resolve},
     scope::Scope,
 };
 
@@ -87,6 +87,47 @@ pub(super) fn address(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> 
     let places = scope.request_places();
     let expr = expression(scope, line, index, places)?;
     Ok((part, expr))
+}
+
+/// `do-resolve(<variable>,<resolvers>[,<options>])`. The section is looked for when all have been read.
+pub(super) fn do_resolve(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Result<Box<Resolve>, Problem> {
+    let at = *index;
+    let word = line.word(at);
+    let malformed = || {
+        let message = format!(
+            "Can't parse '{word}'. Expects 'do-resolve(<varname>,<resolvers>[,<options>]) <expr>'. Available options \
+             are 'ipv4' and 'ipv6'"
+        );
+        wrong(message, at)
+    };
+    let arguments = word.split_once('(').and_then(|(_, rest)| rest.split_once(')')).ok_or_else(malformed)?.0;
+    let mut arguments = arguments.split(',');
+    let (Some(variable), Some(resolvers)) = (arguments.next(), arguments.next()) else { return Err(malformed()) };
+    let mut prefer_ipv4 = false;
+    for option in arguments {
+        prefer_ipv4 = match option {
+            "ipv4" => true,
+            "ipv6" => false,
+            _ => return Err(malformed()),
+        };
+    }
+    let variable = scope.variable(line, at, variable)?;
+    *index += 1;
+    let places = scope.request_places();
+    let expr = expression(scope, line, index, places)?;
+    scope.proxy().rules.resolvers.push((line.clone(), at, resolvers.to_owned()));
+    Ok(Box::new(Resolve { variable, resolvers: resolvers.into(), prefer_ipv4, expr }))
+}
+
+/// Whether the sections that `do-resolve` names are there.
+pub(super) fn find_resolvers(scope: &mut Scope<'_>) {
+    let own = scope.proxy().proxy.name.clone();
+    for (line, at, name) in std::mem::take(&mut scope.proxy().rules.resolvers) {
+        if crate::keywords::resolvers::named(scope, &name).is_none() {
+            let message = format!("Proxy '{own}': Can't find resolvers section '{name}' for do-resolve action.");
+            scope.alert(&line, Problem::new(message).prefix(Prefix::Nothing).at(at));
+        }
+    }
 }
 
 /// A sample expression that must be there.

@@ -254,6 +254,10 @@ pub(super) fn set_address(scope: &mut Scope<'_>, line: &Line, index: &mut usize)
     common::address(scope, line, index).map(|(part, expr)| HttpAction::SetAddress(part, expr))
 }
 
+pub(super) fn do_resolve(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
+    common::do_resolve(scope, line, index).map(HttpAction::Resolve)
+}
+
 pub(super) fn set_timeout(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
     let at = arguments(line, index, 2, "expects exactly 2 arguments", "{ server | tunnel } { <timeout> | <expr> }")?;
     if !scope.has_backend() {

@@ -368,7 +368,7 @@ pub(super) const REQUEST: [&[Keyword]; 3] = [
             "Looks a name up.",
             "do-resolve(txn.ip,dns) hdr(host)"
         )
-        .not_yet("it comes with 'resolvers' sections"),
+        .http(parse::do_resolve),
         action!(
             HttpRequest,
             "http-request",

@@ -159,6 +159,8 @@ pub struct Pending {
     bandwidth_limits: Vec<(Line, usize)>,
     /// Slots that `capture ... id` rules fill.
     capture_ids: Vec<(Line, usize, Ruleset, usize)>,
+    /// `resolvers` sections that `do-resolve` names.
+    resolvers: Vec<(Line, usize, String)>,
     errors: Vec<errors::Entry>,
     formats: formats::Sources,
     checks: checks::Pending,
@@ -229,6 +231,7 @@ pub(crate) fn finish(scope: &mut Scope<'_>) {
     stats::finish(scope);
     finish_captures(scope);
     filters::finish(scope);
+    common::find_resolvers(scope);
     mode::finish(scope);
 }
 

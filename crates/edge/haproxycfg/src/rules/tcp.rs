@@ -47,15 +47,30 @@ pub(super) fn silent_drop(_: &mut Scope<'_>, _: &Line, index: &mut usize) -> Par
 }
 
 pub(super) fn expect_proxy(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    let layer = line.word(*index + 1);
+    expect_layer(scope, line, index)?;
+    Ok(TcpAction::ExpectProxy)
+}
+
+pub(super) fn expect_netscaler(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
+    expect_layer(scope, line, index)?;
+    Ok(TcpAction::ExpectNetscaler)
+}
+
+/// `layer4` behind the word at `index`.
+fn expect_layer(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Result<(), Problem> {
+    let (action, layer) = (line.word(*index), line.word(*index + 1));
     if layer != "layer4" {
         let name = Ruleset::of(line, *index).name();
         let section = section(scope);
-        let message = format!("'{name} expect-proxy' only supports 'layer4' in {section} (got '{layer}')");
+        let message = format!("'{name} {action}' only supports 'layer4' in {section} (got '{layer}')");
         return Err(wrong(message, *index + 1).expected("layer4"));
     }
     *index += 2;
-    Ok(TcpAction::ExpectProxy)
+    Ok(())
+}
+
+pub(super) fn do_resolve(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
+    common::do_resolve(scope, line, index).map(TcpAction::Resolve)
 }
 
 pub(super) fn set_var(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {

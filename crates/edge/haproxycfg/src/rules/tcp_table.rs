@@ -207,7 +207,7 @@ pub(super) const CONNECTION: [&[Keyword]; 3] = [
             "Reads NetScaler's header.",
             "expect-netscaler-cip layer4"
         )
-        .not_yet("only the PROXY protocol is read"),
+        .tcp(parse::expect_netscaler),
     ],
 ];
 
@@ -265,7 +265,7 @@ pub(super) const REQUEST_CONTENT: [&[Keyword]; 4] = [
             "Looks a name up.",
             "do-resolve(txn.ip,dns) str(example.com)"
         )
-        .not_yet("it comes with 'resolvers' sections"),
+        .tcp(parse::do_resolve),
         action!(
             TcpRequestContent,
             "tcp-request content",

@@ -24,7 +24,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .bind(bind::accept),
     word("accept-netscaler-cip", "<magic>")
         .doc("Expects NetScaler's header with the client's address.", "bind :80 accept-netscaler-cip 1234")
-        .not_yet("NetScaler's protocol is not spoken; use the PROXY protocol"),
+        .bind(bind::netscaler),
     word("accept-proxy", "")
         .doc("Expects a PROXY header, version 1 or 2, with the client's address.", "bind :80 accept-proxy")
         .bind(bind::flag),
@@ -109,9 +109,7 @@ pub const KEYWORDS: &[Keyword] = &[
     word("mode", "<octal>").doc("Mode of a unix socket.", "bind /run/web.sock mode 660").bind(bind::unix),
     word("mss", "<number>").doc("Maximum segment size.", "bind :80 mss 1400").bind(bind::numeric),
     word("name", "<name>").doc("Name of the socket in statistics and logs.", "bind :80 name plain").bind(bind::text),
-    word("namespace", "<name>")
-        .doc("Network namespace.", "bind :80 namespace blue")
-        .not_yet("network namespaces are not supported"),
+    word("namespace", "<name>").doc("Network namespace.", "bind :80 namespace blue").bind(bind::text),
     word("nice", "<-1024..1024>")
         .doc("Priority of connections of this socket.", "bind :80 nice 100")
         .bind(bind::numeric)

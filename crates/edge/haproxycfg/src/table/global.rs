@@ -168,7 +168,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(global::path),
     global("pp2-never-send-local", "")
         .doc("Checks never send LOCAL in the PROXY protocol.", "pp2-never-send-local")
-        .not_yet("checks send LOCAL, as the protocol asks for"),
+        .line(global::switch),
     global("presetenv", "<name> <value>")
         .doc("Sets an environment variable unless it is there.", "presetenv PORT 8080")
         .line(global::environment),

@@ -9,6 +9,7 @@ mod global;
 mod option;
 mod other;
 mod proxy;
+mod resolvers;
 mod sections;
 mod server;
 
@@ -343,6 +344,7 @@ const TABLES: &[&[Keyword]] = &[
     bind::KEYWORDS,
     server::KEYWORDS,
     other::KEYWORDS,
+    resolvers::KEYWORDS,
 ];
 
 struct Index {

@@ -3,7 +3,6 @@
 use super::{Group, Keyword};
 
 const PEERS: &str = "peers are not there yet";
-const RESOLVERS: &str = "comes with resolvers";
 const MAILERS: &str = "comes with e-mail alerts";
 const PROGRAM: &str = "run programs by the system's service manager";
 const RING: &str = "rings are in memory alone";
@@ -38,18 +37,6 @@ pub const KEYWORDS: &[Keyword] = &[
     line(Group::Peers, "shards", "<number>", "3.5", PEERS).doc("Parts that keys are spread over.", "shards 3"),
     line(Group::Peers, "table", "<name> type <type> size <size> [<param>...]", "3.5", PEERS)
         .doc("A stick table.", "table clients type ip size 100k"),
-    line(Group::Resolvers, "accepted_payload_size", "<bytes>", "5.3.2", RESOLVERS)
-        .doc("Largest answer.", "accepted_payload_size 8192"),
-    line(Group::Resolvers, "hold", "<status> <time>", "5.3.2", RESOLVERS)
-        .doc("How long an answer holds.", "hold valid 10s"),
-    line(Group::Resolvers, "nameserver", "<name> <address>:<port>", "5.3.2", RESOLVERS)
-        .doc("A name server.", "nameserver ns1 192.0.2.53:53"),
-    line(Group::Resolvers, "parse-resolv-conf", "", "5.3.2", RESOLVERS)
-        .doc("Takes the system's name servers.", "parse-resolv-conf"),
-    line(Group::Resolvers, "resolve_retries", "<number>", "5.3.2", RESOLVERS)
-        .doc("How often a question is asked again.", "resolve_retries 3"),
-    line(Group::Resolvers, "timeout", "<event> <time>", "5.3.2", RESOLVERS)
-        .doc("How long a question may take.", "timeout retry 1s"),
     line(Group::Mailers, "mailer", "<name> <address>:<port>", "3.6", MAILERS)
         .doc("A mail server.", "mailer smtp1 192.0.2.25:25"),
     line(Group::Mailers, "timeout", "mail <time>", "3.6", MAILERS)

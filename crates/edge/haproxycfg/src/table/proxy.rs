@@ -141,7 +141,8 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(proxy::server_state_file_name),
     line("server-template", "<prefix> <number | range> <name>[:<port>] [<param>...]", Sections::BACKEND)
         .doc("Several servers from one name.", "server-template web 1-3 web.example.com:80 check")
-        .not_yet("comes with resolvers"),
+        .strict()
+        .line(server::template),
     line(
         "source",
         "<address>[:<port>] [usesrc { <address> | client | clientip }] [interface <name>]",

@@ -1,7 +1,7 @@
 //! What opens a section, and directives.
 
 use super::{Group, Keyword};
-use crate::keywords::sections;
+use crate::keywords::{resolvers, sections};
 
 const fn section(name: &'static str, arguments: &'static str, chapter: &'static str) -> Keyword {
     Keyword::new(Group::Section, name, arguments, chapter)
@@ -45,11 +45,8 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("A program that the master process runs.", "program exporter")
         .not_yet("run programs by the system's service manager"),
     section("resolvers", "<name>", "5.3.2")
-        .doc("Name servers that resolve the names of servers.", "resolvers dns")
-        .not_yet(
-            "names are resolved by the system at start and again when they change; a choice of name \
-             servers comes with resolvers",
-        ),
+        .doc("Name servers that resolve the names of servers.", "resolvers local")
+        .line(resolvers::section),
     section("spoe-agent", "<name>", "9.3")
         .doc("An agent of the SPOE protocol, in its own file.", "spoe-agent ip-reputation")
         .not_yet("comes with SPOE"),

@@ -4,7 +4,6 @@ use super::{Group, Keyword};
 use crate::keywords::server;
 
 const TLS: &str = "comes with TLS";
-const RESOLVERS: &str = "comes with resolvers; names are resolved by the system at start and again when they change";
 
 const fn word(name: &'static str, arguments: &'static str) -> Keyword {
     Keyword::new(Group::Server, name, arguments, "5.2")
@@ -82,7 +81,7 @@ pub const KEYWORDS: &[Keyword] = &[
             "Checks go through the SOCKS4 proxy.",
             "server web1 192.0.2.1:80 check check-via-socks4 socks4 192.0.2.200:1080",
         )
-        .not_yet("comes with SOCKS4"),
+        .server(server::flag),
     tls("ciphers", "<ciphers>", "Ciphers up to TLS 1.2.", "server web1 192.0.2.1:443 ssl ciphers ECDHE+AESGCM"),
     tls(
         "ciphersuites",
@@ -162,7 +161,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .server(server::number),
     word("namespace", "<name>")
         .doc("Network namespace of the connection.", "server web1 192.0.2.1:80 namespace blue")
-        .not_yet("network namespaces are not supported"),
+        .server(server::namespace),
     word("no-agent-check", "")
         .doc("Asks no agent, whatever default-server says.", "server web1 192.0.2.1:80 no-agent-check")
         .server(server::flag),
@@ -266,12 +265,15 @@ pub const KEYWORDS: &[Keyword] = &[
     word("proto", "<name>")
         .doc("Protocol of connections: h1, or none in TCP mode.", "server web1 192.0.2.1:80 proto h1")
         .server(server::protocol),
-    word("proxy-v2-options", "<option>,...")
-        .doc(
-            "Further fields of the PROXY header version 2.",
-            "server web1 192.0.2.1:80 send-proxy-v2 proxy-v2-options unique-id",
-        )
-        .not_yet("the PROXY header carries addresses only"),
+    word(
+        "proxy-v2-options",
+        "{ authority | crc32c | unique-id | ssl | cert-cn | cert-key | cert-sig | ssl-cipher },...",
+    )
+    .doc(
+        "Further fields of the PROXY header version 2.",
+        "server web1 192.0.2.1:80 send-proxy-v2 proxy-v2-options unique-id",
+    )
+    .server(server::proxy_options),
     word("redir", "<prefix>")
         .doc(
             "Redirects GET and HEAD requests to this prefix instead of forwarding them.",
@@ -280,10 +282,10 @@ pub const KEYWORDS: &[Keyword] = &[
         .server(server::text),
     word("resolve-net", "<network>,...")
         .doc("Networks whose addresses are preferred.", "server web1 web1.example.com:80 resolve-net 10.0.0.0/8")
-        .not_yet(RESOLVERS),
-    word("resolve-opts", "<option>,...")
+        .server(server::resolve_net),
+    word("resolve-opts", "{ allow-dup-ip | ignore-weight | prevent-dup-ip },...")
         .doc("Options of resolution.", "server web1 web1.example.com:80 resolve-opts allow-dup-ip")
-        .not_yet(RESOLVERS),
+        .server(server::resolve_opts),
     word("resolve-prefer", "{ ipv4 | ipv6 }")
         .doc(
             "Address family that a name resolves to when it has both.",
@@ -292,7 +294,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .server(server::resolve_prefer),
     word("resolvers", "<id>")
         .doc("Section of name servers that resolve the name.", "server web1 web1.example.com:80 resolvers dns")
-        .not_yet(RESOLVERS),
+        .server(server::resolvers),
     word("rise", "<number>")
         .doc("Good checks in a row after which the server is up.", "server web1 192.0.2.1:80 check rise 3")
         .server(server::number),
@@ -326,7 +328,7 @@ pub const KEYWORDS: &[Keyword] = &[
     tls("sni", "<expression>", "Name that TLS asks for.", "server web1 192.0.2.1:443 ssl sni req.hdr(host)"),
     word("socks4", "<address>:<port>")
         .doc("SOCKS4 proxy on the way.", "server web1 192.0.2.1:80 socks4 192.0.2.200:1080")
-        .not_yet("comes with SOCKS4"),
+        .server(server::socks4),
     word("source", "<address>[:<port>[-<port>]] [usesrc { <address> | client | clientip }] [interface <name>]")
         .doc(
             "Address that connections to the server come from.",

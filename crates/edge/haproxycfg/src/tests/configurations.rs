@@ -252,7 +252,7 @@ fn the_worker_reads_what_the_master_recorded() {
     let sources = ["t.cfg".to_owned()];
     let first = parse(&sources, &recorder, BTreeMap::new(), &options());
     let bundle = Bundle::from_bytes(&recorder.into_bundle().to_bytes()).unwrap();
-    assert_eq!(bundle.paths().collect::<Vec<_>>(), ["/etc/haproxy/errors/503.http", "t.cfg"]);
+    assert_eq!(bundle.paths().collect::<Vec<_>>(), ["/etc/haproxy/errors/503.http", "/etc/resolv.conf", "t.cfg"]);
     let second = parse(&sources, &bundle, BTreeMap::new(), &options());
     assert_eq!(format!("{:?}", first.config), format!("{:?}", second.config));
     assert_eq!(first.verdict(), Verdict::Valid);

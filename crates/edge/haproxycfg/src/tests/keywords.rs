@@ -55,6 +55,7 @@ fn around(keyword: &Keyword) -> Option<String> {
         Group::HttpErrors => format!("http-errors e\n  {example}\n"),
         Group::Ring => format!("ring r\n  {example}\n"),
         Group::LogForward => format!("ring lines\nlog-forward f\n  {example}\n"),
+        Group::Resolvers => format!("resolvers r\n  {example}\n"),
         Group::Proxy
         | Group::Option
         | Group::Timeout
@@ -101,13 +102,14 @@ fn surroundings(text: &str) -> (String, Bundle) {
         return (text.to_owned(), files);
     }
     let named = "userlist staff\n  user ann insecure-password x\n  user bob insecure-password x\nhttp-errors site\n  \
-                 errorfile 503 /etc/503.http\nbackend app\n  mode http\nbackend static\n  mode http\n\
+                 errorfile 503 /etc/503.http\nresolvers dns\nbackend app\n  mode http\nbackend static\n  mode http\n\
                  backend limits\n  stick-table type ip size 1k\n";
     let text = text.replace(
         "userlist u\n  group",
         "userlist u\n  user ann insecure-password x\n  user bob insecure-password x\n  group",
     );
-    (format!("{text}{named}"), files.with("/etc/503.http", b"HTTP/1.0 503 x\r\n\r\nx"))
+    let files = files.with("/etc/503.http", b"HTTP/1.0 503 x\r\n\r\nx");
+    (format!("{text}{named}"), files.with("/etc/resolv.conf", b"nameserver 192.0.2.53\n"))
 }
 
 #[test]

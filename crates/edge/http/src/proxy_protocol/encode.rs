@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
-use super::V2_SIGNATURE;
+use super::{V2_SIGNATURE, decode::checksum, tlv_type};
 
 /// Appends a version 1 line. Without both addresses, or for a unix socket, it says UNKNOWN; when the families differ,
 /// IPv4 is written as IPv6.
@@ -27,8 +27,35 @@ pub fn encode_v1(addresses: Option<(SocketAddr, SocketAddr)>, out: &mut Vec<u8>)
 }
 
 /// Appends a version 2 header for a client's TCP connection, with these TLVs (type and value). Without both addresses it
-/// is LOCAL. TLVs that would take the header beyond its 65,535 bytes are left out.
+/// is LOCAL. TLVs that would take the header beyond its 65,535 bytes are left out. One of type CRC32C, with four bytes that do
+/// not matter, must be the first, and gets the checksum.
 pub fn encode_v2(addresses: Option<(SocketAddr, SocketAddr)>, tlvs: &[(u8, &[u8])], out: &mut Vec<u8>) {
+    let start = out.len();
+    encode_fields(addresses, tlvs, out);
+    let Some((tlv_type::CRC32C, [_, _, _, _])) = tlvs.first() else { return };
+    let header = out.get(start..).unwrap_or_default();
+    let addresses = match header.get(FAMILY_AT) {
+        Some(0x11) => V4_BYTES,
+        Some(0x21) => V6_BYTES,
+        _ => 0,
+    };
+    let place = HEAD_BYTES + addresses + TLV_HEAD_BYTES;
+    let sum = checksum(header, place).to_be_bytes();
+    if let Some(value) = out.get_mut(start + place..start + place + sum.len()) {
+        value.copy_from_slice(&sum);
+    }
+}
+
+/// Bytes before the addresses, and where the family is among them.
+const HEAD_BYTES: usize = 16;
+const FAMILY_AT: usize = 13;
+/// Bytes of two addresses with their ports.
+const V4_BYTES: usize = 12;
+const V6_BYTES: usize = 36;
+/// Bytes of a TLV's type and length.
+const TLV_HEAD_BYTES: usize = 3;
+
+fn encode_fields(addresses: Option<(SocketAddr, SocketAddr)>, tlvs: &[(u8, &[u8])], out: &mut Vec<u8>) {
     let Some((source, destination)) = addresses else {
         begin_v2(out, 0x20, 0x00);
         return finish_v2(out, &[], tlvs);

@@ -193,3 +193,19 @@ fn encodes() {
     encode_v2(Some(pair), &[(1, &[0; 65_530]), (2, b"fits")], &mut out);
     assert_eq!(out.len(), 16 + 12 + 3 + 4);
 }
+
+/// The checksum that is written is the one that is wanted, whatever the addresses are.
+#[test]
+fn written_checksums() {
+    let ends = |text: &str| Some((text.parse().unwrap(), text.parse().unwrap()));
+    for addresses in [None, ends("192.0.2.1:80"), ends("[2001:db8::1]:443")] {
+        let mut out = b"before".to_vec();
+        let tlvs: [(u8, &[u8]); 2] = [(tlv_type::CRC32C, &[0; 4]), (tlv_type::UNIQUE_ID, b"abc")];
+        encode_v2(addresses, &tlvs, &mut out);
+        let header = out.get_mut(6..).unwrap();
+        assert!(matches!(decode(header), Ok(Decoded::Complete { .. })), "{addresses:?}");
+        *header.last_mut().unwrap() ^= 1;
+        // Nobody looks at what a header says of a connection that is the sender's own.
+        assert_eq!(decode(header).is_ok(), addresses.is_none());
+    }
+}

@@ -3,7 +3,7 @@
 use std::{future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc, task::Poll, time::Duration};
 
 use balance::{Forced, ServerId, UriOptions};
-use haproxycfg::model::{Algorithm, Proxy, Redirect, RestrictNames, Rule, TcpAction};
+use haproxycfg::model::{Algorithm, Proxy, Redirect, RestrictNames};
 use http::{BodyLength, ChunkedDecoder};
 use sample::{Context, Direction};
 
@@ -12,6 +12,7 @@ use crate::{
     live::LiveProxy,
     session::{
         persistence,
+        resolving::{Patience, resolve},
         rules::{self, Phase, Verdict},
         tcp::{self, TcpVerdict},
         transaction::Transaction,
@@ -61,7 +62,7 @@ impl Session {
         {
             return Decision::Done(done);
         }
-        if !self.passes_content_rules(transaction, &settings.tcp_request_content) {
+        if !self.passes_content_rules(transaction, settings).await {
             // These rules come before the request is taken for one.
             transaction.timeline.request = None;
             transaction.request_line.clear();
@@ -88,7 +89,7 @@ impl Session {
             return Decision::Done(done);
         }
         if !Arc::ptr_eq(&backend, frontend) {
-            if !self.passes_content_rules(transaction, &backend.settings().tcp_request_content) {
+            if !self.passes_content_rules(transaction, backend.settings()).await {
                 return Decision::Done(Next::Close);
             }
             transaction.count_backend_request();
@@ -101,12 +102,28 @@ impl Session {
     }
 
     /// Whether `tcp-request content` rules let the request go on. Ends it otherwise.
-    fn passes_content_rules(&self, transaction: &mut Transaction, rules: &[Rule<TcpAction>]) -> bool {
+    async fn passes_content_rules(&self, transaction: &mut Transaction, settings: &Proxy) -> bool {
+        let rules = &settings.tcp_request_content;
         if rules.is_empty() {
             return true;
         }
-        match tcp::content_rules(transaction, rules) {
-            TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::SwitchToHttp => return true,
+        let mut start = 0;
+        let verdict = loop {
+            match tcp::content_rules(transaction, rules, start) {
+                TcpVerdict::Resolve(index) => {
+                    let until = settings.tcp_request_inspect_delay.map(|delay| self.worker.now() + delay);
+                    Box::pin(tcp::resolve_rule(transaction, rules, index, until)).await;
+                    start = index + 1;
+                }
+                verdict => break verdict,
+            }
+        };
+        match verdict {
+            TcpVerdict::Accept
+            | TcpVerdict::ExpectProxy
+            | TcpVerdict::ExpectNetscaler
+            | TcpVerdict::Resolve(_)
+            | TcpVerdict::SwitchToHttp => return true,
             TcpVerdict::Drop => crate::session::silent_drop(&self.client.stream),
             TcpVerdict::Reject | TcpVerdict::Close => self.count_denied_request(transaction),
         }
@@ -127,6 +144,10 @@ impl Session {
                     if let Some(done) = Box::pin(self.not_buffered(transaction, buffered)).await {
                         return Some(done);
                     }
+                    start = resume;
+                }
+                Verdict::Resolve { rule, resume } => {
+                    Box::pin(resolve(transaction, rule, Patience::Answer)).await;
                     start = resume;
                 }
                 Verdict::EarlyHints { headers, resume } => {
@@ -212,9 +233,11 @@ impl Session {
                 transaction.terminate(b'L', b'R');
                 self.answer_prometheus(transaction).await
             }
-            Verdict::Continue | Verdict::Allow | Verdict::WaitForBody { .. } | Verdict::EarlyHints { .. } => {
-                Next::Close
-            }
+            Verdict::Continue
+            | Verdict::Allow
+            | Verdict::WaitForBody { .. }
+            | Verdict::Resolve { .. }
+            | Verdict::EarlyHints { .. } => Next::Close,
         }
     }
 

@@ -350,7 +350,11 @@ impl Session {
             tcp::response_rules(transaction, rules)
         };
         match verdict {
-            TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::SwitchToHttp => {}
+            TcpVerdict::Accept
+            | TcpVerdict::ExpectProxy
+            | TcpVerdict::ExpectNetscaler
+            | TcpVerdict::Resolve(_)
+            | TcpVerdict::SwitchToHttp => {}
             TcpVerdict::Close => upstream.connection.wire.stream.shut_both(),
             TcpVerdict::Reject | TcpVerdict::Drop => {
                 if verdict == TcpVerdict::Drop {

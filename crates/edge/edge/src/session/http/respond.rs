@@ -241,7 +241,11 @@ impl Session {
                 transaction.bytes_out += body.bytes.len() as u64;
             }
             match verdict {
-                Verdict::Continue | Verdict::Allow | Verdict::WaitForBody { .. } | Verdict::EarlyHints { .. } => {}
+                Verdict::Continue
+                | Verdict::Allow
+                | Verdict::WaitForBody { .. }
+                | Verdict::Resolve { .. }
+                | Verdict::EarlyHints { .. } => {}
                 Verdict::RewriteFailed => return Some(self.internal_error(transaction, b'H').await),
                 Verdict::Deny(reply) => {
                     self.count_denied_response(transaction, backend);
