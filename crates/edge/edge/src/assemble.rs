@@ -296,6 +296,8 @@ fn farm_config(config: &Config, proxy: &Proxy, index: ProxyIndex, seed: u64) -> 
         Algorithm::Header { name, use_domain_only } => {
             FarmAlgorithm::Header { name: name.clone().into_bytes(), use_domain_only: *use_domain_only }
         }
+        Algorithm::RdpCookie { name } => FarmAlgorithm::RdpCookie { name: name.clone().into_bytes() },
+        Algorithm::Hash => FarmAlgorithm::Expression,
         Algorithm::Random { draws } => FarmAlgorithm::Random { draws: *draws },
     };
     FarmConfig {

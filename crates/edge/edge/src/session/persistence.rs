@@ -1,11 +1,16 @@
 //! What binds a request to a server besides the balancer's choice: `use-server` and the persistence cookie.
 
-use std::{borrow::Cow, net::IpAddr, sync::Arc, time::SystemTime};
+use std::{
+    borrow::Cow,
+    net::{IpAddr, SocketAddr, SocketAddrV4},
+    sync::Arc,
+    time::SystemTime,
+};
 
 use balance::{Forced, ServerId};
 use haproxycfg::model::{CaptureCookie, Mode, Proxy, ServerIndex, ServerTarget};
 use http::HeaderId;
-use sample::Context as _;
+use sample::{Context as _, Options};
 use twox_hash::XxHash64;
 
 use super::{
@@ -57,7 +62,28 @@ pub fn server_of_request(transaction: &mut Transaction, backend: &Arc<LiveProxy>
         let remembered = stick::server_of(transaction, backend, assigned, accepts);
         transaction.persistence.server = transaction.persistence.server.or(remembered);
     }
+    if let Some(cookie) = &settings.rdp_persistence
+        && transaction.persistence.server.is_none()
+    {
+        let named = cookie.string(transaction, Options::REQUEST).and_then(|value| rdp_address(&value));
+        let is_named = |server: &LiveServer| {
+            let is_there = matches!(server.target(), Target::Inet(SocketAddr::V4(address)) if Some(address) == named);
+            (is_there && backend.farm().accepts_forced(forced(server.index))).then_some(server.index)
+        };
+        transaction.persistence.server = named.and_then(|_| backend.servers.find_map(is_named));
+    }
     transaction.persistence.server.map(forced)
+}
+
+/// The address that a cookie of RDP names, as in `3640205228.15629.0000`: it and the port are integers of the bytes as they
+/// are on the wire, read lowest first.
+fn rdp_address(cookie: &[u8]) -> Option<SocketAddrV4> {
+    let text = std::str::from_utf8(cookie).ok()?;
+    let (address, rest) = text.split_once('.')?;
+    let (port, _) = rest.split_once('.')?;
+    let address = u32::try_from(address.parse::<u64>().ok()?).ok()?;
+    let port = u16::try_from(port.parse::<u64>().ok()? & 0xffff).ok()?;
+    Some(SocketAddrV4::new(address.to_le_bytes().into(), u16::from_be_bytes(port.to_le_bytes())))
 }
 
 /// The first `use-server` line that holds and whose server may be used.

@@ -242,8 +242,19 @@ async fn connect_and_tunnel(
 ) {
     let _counted = http::InBackend::enter(backend);
     transaction.timeline.request = Some(session.worker.now());
+    let settings = backend.settings();
+    // These may ask for what content rules waited for, such as the cookie of RDP.
+    let asks = settings.balance.key.is_some()
+        || settings.rdp_persistence.is_some()
+        || !settings.use_server.is_empty()
+        || !settings.sticking_rules.is_empty();
+    if asks {
+        look_at(transaction, session.client.received.bytes());
+    }
     let key = http::hash_key(transaction, backend, transaction.client.source.get());
     let forced = persistence::server_of_request(transaction, backend);
+    transaction.raw_request = Vec::new();
+    transaction.raw_head = RawHead::Unknown;
     let mut wanted = Wanted { key, forced, avoid: None };
     let mut attempts = Attempts::default();
     let mut watch = Watch {

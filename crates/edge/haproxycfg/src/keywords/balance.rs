@@ -2,7 +2,18 @@
 
 use balance::HashFunction;
 
-use crate::{args, diagnostics::Problem, line::Line, model::Algorithm, scope::Scope};
+use std::sync::Arc;
+
+use sample::{Expression, Place, Places, Sources};
+
+use super::rdp;
+use crate::{
+    args,
+    diagnostics::{Prefix, Problem},
+    line::Line,
+    model::{Algorithm, Mode},
+    scope::Scope,
+};
 
 /// `balance`.
 pub fn balance(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
@@ -10,7 +21,13 @@ pub fn balance(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         let message = format!("balance {}", problem.message);
         Problem { message, ..problem }
     })?;
+    let key = match &algorithm {
+        Algorithm::Hash => Some(hashed(scope, line)?),
+        Algorithm::RdpCookie { name } => Some(rdp::cookie(scope, line, name)?),
+        _ => None,
+    };
     let draft = scope.proxy();
+    draft.proxy.balance.key = key.map(Arc::new);
     draft.proxy.balance.algorithm = algorithm;
     draft.simple.is_balanced = true;
     Ok(())
@@ -32,11 +49,18 @@ fn algorithm(scope: &mut Scope<'_>, line: &Line) -> Result<Algorithm, Problem> {
         ("uri", None) => uri(scope, line)?,
         ("url_param", None) => url_param(line)?,
         ("hdr", Some(inner)) => header(line, inner)?,
-        ("hash", None) => {
-            return Err(Problem::new("'hash' is not supported yet: comes with stick tables.").at(1));
+        ("hash", None) if line.word(2).is_empty() => {
+            return Err(Problem::new("hash requires a sample expression.").at(2).expected("balance hash <expression>"));
         }
-        ("rdp-cookie", _) => {
-            return Err(Problem::new("'rdp-cookie' is not supported yet: comes with RDP.").at(1));
+        ("hash", None) if !line.word(3).is_empty() => {
+            let message = format!("hash takes no other argument (got '{}').", line.word(3));
+            return Err(Problem::new(message).at(3).expected("converters after commas, without blanks"));
+        }
+        ("hash", None) => Algorithm::Hash,
+        ("rdp-cookie", inner) => {
+            let name = rdp::name(inner, "mstshash");
+            let name = name.ok_or_else(|| Problem::new("rdp-cookie : missing cookie name.").at(1))?;
+            Algorithm::RdpCookie { name: name.to_owned() }
         }
         _ => {
             let message = "only supports 'roundrobin', 'static-rr', 'leastconn', 'source', 'uri', 'url_param', \
@@ -46,6 +70,33 @@ fn algorithm(scope: &mut Scope<'_>, line: &Line) -> Result<Algorithm, Problem> {
             return Err(Problem::new(message).at(1).nearest(name, known));
         }
     })
+}
+
+/// The expression of `hash`.
+fn hashed(scope: &mut Scope<'_>, line: &Line) -> Result<Expression, Problem> {
+    let (kind, name, mode) = (scope.kind_word(), scope.proxy().proxy.name.clone(), scope.proxy().proxy.mode);
+    let text = line.word(2);
+    let place = format!("{kind} '{name}' [{}:{}]", line.file(), line.number());
+    let expression =
+        scope.sample(line, 2, |_, context| Expression::parse_text(line.bytes(2), context)).map_err(|problem| {
+            let message =
+                format!("{place}: failed to parse 'balance hash' expression '{text}' in : {}.", problem.message);
+            Problem { message, ..problem }.prefix(Prefix::Nothing)
+        })?;
+    if !expression.places().intersects(Places::only(Place::UseServer)) {
+        let message = format!(
+            "{place}: error detected while parsing 'balance hash' expression '{text}' which requires information from {}, \
+             which is not available here.",
+            expression.sources().names()
+        );
+        return Err(Problem::new(message).at(2).prefix(Prefix::Nothing));
+    }
+    if mode == Mode::Http && expression.sources().intersects(Sources::BUFFERS) {
+        let message =
+            format!("{place}: L6 sample fetch <{text}> will be ignored in 'balance hash' expression in HTTP mode.");
+        scope.warn(line, Problem::new(message).at(2).prefix(Prefix::Nothing));
+    }
+    Ok(expression)
 }
 
 fn draws(inner: Option<&str>) -> Result<u32, Problem> {

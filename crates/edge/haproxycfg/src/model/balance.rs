@@ -1,6 +1,10 @@
 //! `balance` and `hash-type`.
 
+use std::sync::Arc;
+
 use balance::HashFunction;
+
+use sample::Expression;
 
 /// `balance` and `hash-type`.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +19,8 @@ pub struct Balance {
     pub avalanche: bool,
     /// `hash-balance-factor`: percent; 0 is off.
     pub hash_balance_factor: u32,
+    /// What is hashed, if an expression says so: of `hash` and `rdp-cookie`.
+    pub key: Option<Arc<Expression>>,
 }
 
 /// `balance`'s algorithms.
@@ -56,6 +62,13 @@ pub enum Algorithm {
         /// `use_domain_only`.
         use_domain_only: bool,
     },
+    /// `rdp-cookie()`.
+    RdpCookie {
+        /// The cookie.
+        name: String,
+    },
+    /// `hash`.
+    Hash,
     /// `random()`.
     Random {
         /// Draws.

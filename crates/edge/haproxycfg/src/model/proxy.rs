@@ -158,7 +158,9 @@ pub struct Proxy {
     pub source: Option<SourceAddress>,
     /// `dispatch`: a single destination without balancing.
     pub dispatch: Option<SocketAddr>,
-    /// `persist rdp-cookie`, `ignore-persist`, `force-persist` rules: condition and whether it forces.
+    /// `persist rdp-cookie`: what fetches the cookie.
+    pub rdp_persistence: Option<Arc<sample::Expression>>,
+    /// `ignore-persist`, `force-persist` rules: condition and whether it forces.
     pub persist_rules: Vec<PersistRule>,
     /// `stick-table`.
     pub stick_table: Option<TableIndex>,

@@ -89,14 +89,6 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         "checks are by connection or 'option httpchk' for now"
     ),
     not_yet!(
-        "persist",
-        "rdp-cookie[(<name>)]",
-        DEFAULTS_BACKEND,
-        "Persistence by the cookie of RDP.",
-        "persist rdp-cookie",
-        "it comes with the RDP protocol; use 'cookie' for HTTP"
-    ),
-    not_yet!(
         "use-fcgi-app",
         "<name>",
         BACKEND,

@@ -1,7 +1,7 @@
 //! Lines of `defaults`, `frontend`, `backend` and `listen` that are not rules.
 
 use super::{Group, Keyword, Sections};
-use crate::keywords::{balance, bind, option, proxy, server, source};
+use crate::keywords::{balance, bind, option, proxy, rdp, server, source};
 
 const DEFAULTS_BOTH: Sections = Sections::ALL;
 const BOTH: Sections = Sections::FRONTEND_BACKEND;
@@ -26,7 +26,7 @@ pub const KEYWORDS: &[Keyword] = &[
     line("balance", "<algorithm> [<argument>...]", Sections::DEFAULTS_BACKEND)
         .doc(
             "How a server is chosen: roundrobin, static-rr, leastconn, first, source, uri, url_param, \
-             hdr(<name>), random[(<draws>)].",
+             hdr(<name>), hash <expression>, rdp-cookie[(<name>)], random[(<draws>)].",
             "balance leastconn",
         )
         .line(balance::balance),
@@ -119,6 +119,9 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("Turns an option on; 'no option' off, 'default option' to its default.", "option forwardfor")
         .negatable()
         .line(option::option),
+    line("persist", "rdp-cookie[(<name>)]", Sections::DEFAULTS_BACKEND)
+        .doc("RDP clients go back to the server that their cookie names.", "persist rdp-cookie")
+        .line(rdp::persist),
     line("rate-limit", "sessions <number>", Sections::DEFAULTS_FRONTEND)
         .doc("New sessions a second; more wait to be accepted.", "rate-limit sessions 100")
         .line(proxy::rate_limit),

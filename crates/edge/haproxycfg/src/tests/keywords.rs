@@ -152,7 +152,7 @@ fn explanations() {
     }
     let text = crate::explain("option forwardfor");
     assert!(text.starts_with("option forwardfor "), "{text}");
-    assert!(crate::explain("persist").contains("not supported yet"));
+    assert!(crate::explain("fcgi-app").contains("not supported yet"));
     assert!(crate::explain("reqadd").contains("http-request add-header"));
     assert!(crate::explain("maxcnon").contains("Nearest: maxconn"));
     assert!(crate::explain("").contains("what"));

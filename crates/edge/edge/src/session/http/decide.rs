@@ -5,7 +5,7 @@ use std::{future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc, task::Poll, time:
 use balance::{Forced, ServerId, UriOptions};
 use haproxycfg::model::{Algorithm, Proxy, Redirect, RestrictNames};
 use http::{BodyLength, ChunkedDecoder};
-use sample::{Context, Direction};
+use sample::{Context, Direction, Options, Type};
 
 use super::{Next, Session};
 use crate::{
@@ -502,6 +502,13 @@ pub fn hash_key(transaction: &Transaction, backend: &LiveProxy, source: Option<S
         Algorithm::Header { name, use_domain_only } => {
             let value = request.headers.last(name.as_bytes())?;
             hasher.header(value, *use_domain_only)
+        }
+        Algorithm::RdpCookie { .. } | Algorithm::Hash => {
+            let expression = backend.settings().balance.key.as_ref()?;
+            let value = expression.value(transaction, Options::REQUEST, Type::Bin)?.into_block()?;
+            // An expression may well give nothing; a cookie without a value is none.
+            let is_none = value.is_empty() && backend.settings().balance.algorithm != Algorithm::Hash;
+            (!is_none).then(|| hasher.bytes(&value))
         }
     }
 }
