@@ -197,9 +197,11 @@ def program(*names):
     raise Missing(names[0])
 
 
-def redis(address, *words):
+def redis(address, folder, *words):
     host, port = address
     words = ["--bind", host, "--port", str(port), "--save", "", "--appendonly", "no", "--daemonize", "no", *words]
+    # A replica keeps what its master sent in a file.
+    words = ["--dir", str(folder), "--dbfilename", f"redis-{host}.rdb", *words]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     return Real("redis", [program("redis-server"), *words], address, **quiet)
 

@@ -55,7 +55,8 @@ class Site:
         return self._server(servers.Dns(self.place.address(address), own))
 
     def redis(self, address, *words):
-        return self._server(servers.redis(self.place.address(address), *[self.place.real(word) for word in words]))
+        words = [self.place.real(word) for word in words]
+        return self._server(servers.redis(self.place.address(address), self.place.folder, *words))
 
     def nginx(self, address, config):
         return self._server(servers.nginx(self.place.address(address), self.place.folder, config))
