@@ -121,6 +121,14 @@ fn follow(start: fn(&str) -> Option<Edge>) -> Option<BTreeMap<String, Vec<String
     wait_until("it has moved", || states(&edge).contains(&"one 127.0.1.1 0 1 0 0 n1.test 81 -".to_owned()));
     let counters = edge.command("show resolvers d");
     assert!(counters.starts_with("Resolvers section d\n nameserver ns1:\n  sent:        "), "{counters}");
+    let statistics = edge.command("show stat domain resolvers");
+    assert!(statistics.starts_with("# id,pid,sent,send_error,valid,update,cname,"), "{statistics}");
+    assert!(statistics.contains("\nns1,d,"), "{statistics}");
+    let typed = edge.command("show stat domain resolvers typed");
+    assert!(typed.starts_with("N.0.id:CGP:str:ns1\nN.1.pid:CGP:str:d\nN.2.sent:MGP:u64:"), "{typed}");
+    let json = edge.command("show stat domain resolvers json");
+    let field = r#"[[{"field":{"pos":0,"name":"id"},"tags":{"origin":"Config","nature":"Gauge","scope":"Process"},"value":{"type":"str","value":"ns1"}},"#;
+    assert!(json.starts_with(field), "{json}");
     assert_eq!(edge.command("show resolvers e").trim_end(), "Can't find that resolvers section");
     Some(logged(&log))
 }

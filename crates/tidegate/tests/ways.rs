@@ -58,9 +58,9 @@ fn fields_of_the_proxy_protocol() {
         let mut said = Vec::new();
         let mut wire = Wire::connect(scene.front);
         // Version 2, PROXY, TCP over IPv4; the authority is the client's.
-        let mut header =
+        let header =
             b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x14\xC0\0\x02\x01\xC0\0\x02\x02\x30\x39\0\x50\x02\0\x05a.b.c".to_vec();
-        wire.send(&std::mem::take(&mut header));
+        wire.send(header);
         for path in ["/one", "/one", "/two", "/set"] {
             wire.ask(format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n"));
             said.extend(heard.try_iter().map(|header| format!("{path}: {}", shown(&header))));
@@ -138,7 +138,7 @@ fn through_a_socks4_proxy() {
     let nobody = free_address();
     let play = |scene: &Scene| {
         let mut said = Vec::new();
-        for path in ["/", "/nobody", "/v6"] {
+        for path in ["/", "/nobody", "/checked"] {
             let answer = Wire::connect(scene.front).get(path);
             said.push(format!("{path} {} {}", answer.status(), answer.text().len()));
         }
@@ -152,16 +152,16 @@ fn through_a_socks4_proxy() {
         |front| {
             format!(
                 "frontend site\n mode http\n bind {front}\n use_backend nobody if {{ path /nobody }}\n use_backend \
-                 checked if {{ path /v6 }}\n default_backend all\nbackend all\n mode http\n server s {} socks4 \
+                 checked if {{ path /checked }}\n default_backend all\nbackend all\n mode http\n server s {} socks4 \
                  {socks}\nbackend nobody\n mode http\n retries 0\n server s {nobody} socks4 {socks}\nbackend checked\n mode \
-                 http\n option httpchk\n server s {} socks4 {socks} check-via-socks4 check inter 100",
+                 http\n option httpchk\n server s {} socks4 {socks} check-via-socks4 check inter 3s",
                 origin.address, origin.address
             )
         },
         play,
     );
     assert_eq!(found[0], "/ 200 6");
-    assert!(found[1].starts_with("/nobody 503") && found[2].starts_with("/v6 200"), "{found:?}");
+    assert!(found[1].starts_with("/nobody 503") && found[2].starts_with("/checked 200"), "{found:?}");
 }
 
 #[test]
@@ -222,4 +222,58 @@ fn other_namespaces() {
     let there = SocketAddr::from((network.there, port + 1));
     assert_eq!(Wire::connect(there).get("/").text(), "there");
     drop(edge);
+}
+
+/// Addresses of clients, in place of this machine's own.
+#[test]
+fn sources() {
+    let origin = Origin::start(|mut wire, _| {
+        let from = wire.stream.peer_addr().unwrap().ip().to_string();
+        while wire.request().is_some() && wire.try_send(ok(&from)) {}
+    });
+    let play = |scene: &Scene| {
+        let ask = |path: &str, header: &str| {
+            let mut wire = Wire::connect(scene.front);
+            wire.ask(format!("GET {path} HTTP/1.1\r\nhost: h\r\n{header}\r\n"))
+        };
+        let mut said = Vec::new();
+        for (path, header) in [
+            ("/clientip", ""),
+            ("/client", ""),
+            ("/address", ""),
+            ("/header", "x-from: 127.0.0.21, 127.0.0.22\r\n"),
+            ("/first", "x-from: 127.0.0.21, 127.0.0.22\r\n"),
+            ("/header", ""),
+            ("/lo", ""),
+        ] {
+            let answer = ask(path, header);
+            let text = if answer.status() == 200 { answer.text() } else { String::new() };
+            said.push(format!("{path} {} {text}", answer.status()));
+        }
+        said
+    };
+    let found = beside_haproxy(
+        |front| {
+            let backend = |name: &str, words: &str| {
+                format!(
+                    "backend {name}\n mode http\n retries 0\n http-request set-src ipv4(127.0.0.20) if {{ path /clientip }}\n \
+                     server s {} source {words}\n",
+                    origin.address
+                )
+            };
+            [
+                format!("frontend site\n mode http\n bind {front}\n use_backend %[path,field(2,/)]\n"),
+                backend("clientip", "0.0.0.0 usesrc clientip"),
+                backend("client", "0.0.0.0 usesrc client"),
+                backend("address", "0.0.0.0 usesrc 127.0.0.23"),
+                backend("header", "0.0.0.0 usesrc hdr_ip(x-from)"),
+                backend("first", "0.0.0.0 usesrc hdr_ip(x-from,1)"),
+                backend("lo", "127.0.0.24 interface lo"),
+            ]
+            .concat()
+        },
+        play,
+    );
+    assert_eq!(found[0], "/clientip 200 127.0.0.20");
+    assert_eq!(found[3..], ["/header 200 127.0.0.22", "/first 200 127.0.0.21", "/header 500 ", "/lo 200 127.0.0.24"]);
 }

@@ -47,7 +47,7 @@ pub(super) fn statistics(session: &mut Session, context: &Context<'_>, line: &Li
     if line.word(at) == "domain" {
         match line.word(at + 1) {
             "proxy" => at += 2,
-            "resolvers" => return Reply::error("'show stat domain resolvers' is not supported yet."),
+            "resolvers" => return super::resolvers::statistics(context, line),
             _ => return Reply::error("Invalid statistics domain."),
         }
     }

@@ -159,11 +159,17 @@ pub(crate) fn bind_source(socket: &Socket, source: &SourceAddress, client: Optio
     let foreign = match (&source.usesrc, client) {
         (Some(UseSource::Client), Some(client)) => Some(client),
         (Some(UseSource::ClientIp), Some(client)) => Some(SocketAddr::new(client.ip(), 0)),
+        // Whoever opens a connection for a request has found the address in its header.
+        (Some(UseSource::Header { .. }), Some(client)) => Some(SocketAddr::new(client.ip(), 0)),
         (Some(UseSource::Address(address)), _) => Some(*address),
         _ => None,
     };
     if let Some(address) = foreign {
-        socket.set_ip_transparent_v4(true)?;
+        match address {
+            SocketAddr::V4(_) => socket.set_ip_transparent_v4(true)?,
+            SocketAddr::V6(_) => socket.set_ip_transparent_v6(true)?,
+        }
+        socket.set_reuse_address(true)?;
         return socket.bind(&address.into());
     }
     let Some((low, high)) = source.ports else {

@@ -18,6 +18,7 @@ impl Transaction {
             // Who waits in a queue has no server yet.
             Unreachable::ClientGone => (b'C', if self.server.is_some() { b'C' } else { b'Q' }),
             Unreachable::Killed => (b'K', b'C'),
+            Unreachable::NoSource => (b'I', b'C'),
             Unreachable::Elsewhere => (b'L', b'C'),
         };
         self.terminate(cause, phase);

@@ -5,7 +5,7 @@ use std::{
     future::poll_fn,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     io,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
     task::{Context, Poll},
@@ -13,7 +13,9 @@ use std::{
 };
 
 use balance::{Claim, Failure, Forced, Pick, Retry, RetrySituation, ServerId};
-use haproxycfg::model::{BackendTarget, HttpReuse, Namespace, ProxyOptions, SendProxy, ServerIndex, ServerPort};
+use haproxycfg::model::{
+    BackendTarget, HttpReuse, Namespace, ProxyOptions, SendProxy, ServerIndex, ServerPort, UseSource,
+};
 
 use super::{transaction::Transaction, wire::Wire};
 use crate::{
@@ -70,6 +72,8 @@ pub enum Unreachable {
     Refused(io::Error),
     /// The last attempt took too long.
     ConnectTimeout,
+    /// The request has not the source address that it is to come from (`usesrc hdr_ip`).
+    NoSource,
     /// The client is to ask the server itself (`redir`).
     Elsewhere,
 }
@@ -490,6 +494,17 @@ fn take<'a>(worker: &Rc<Worker>, transaction: &mut Transaction, proxy: &'a LiveP
     Slot { worker: Rc::clone(worker), proxy, server }
 }
 
+/// Whether a connection comes from the address that one for this request would come from.
+fn comes_from(transaction: &Transaction, usesrc: &UseSource, connection: &ServerConnection) -> bool {
+    let wanted = match usesrc {
+        UseSource::Address(_) => return true,
+        UseSource::Client | UseSource::ClientIp => transaction.client.source.get(),
+        UseSource::Header { name, occurrence } => address_in_header(&transaction.request.headers, name, *occurrence),
+    };
+    let local = connection.wire.stream.local_address();
+    wanted.zip(local).is_some_and(|(wanted, local)| wanted.ip() == local.ip())
+}
+
 /// An idle connection that `http-reuse` allows for this request.
 fn idle_connection(
     worker: &Worker,
@@ -507,14 +522,17 @@ fn idle_connection(
     }
     // Where a server is may depend on the client: a connection to it leads to one of several places.
     let place = server.is_relative.then(|| destination(transaction, server));
+    let source = server.config.source.as_ref().or(proxy.settings().source.as_ref());
+    let usesrc = source.and_then(|source| source.usesrc.as_ref());
     if let Some(kept) = attempts.kept.take()
         && kept.server.key == server.key
         && !kept.is_stale()
+        && usesrc.is_none_or(|usesrc| comes_from(transaction, usesrc, &kept))
         && place.as_ref().is_none_or(|place| kept.leads_to(place))
     {
         return Some(kept);
     }
-    if server.config.source.as_ref().is_some_and(|source| source.usesrc.is_some()) {
+    if usesrc.is_some() {
         return None;
     }
     let reuse = match (proxy.settings().http_reuse, transaction.first_request) {
@@ -555,9 +573,17 @@ async fn open(
     let target = destination(transaction, server);
     let settings = proxy.settings();
     let tune = &transaction.instance.config.global.tune;
+    let source = server.config.source.as_ref().or(settings.source.as_ref());
+    let client = match source.and_then(|source| source.usesrc.as_ref()) {
+        Some(UseSource::Header { name, occurrence }) => {
+            let found = address_in_header(&transaction.request.headers, name, *occurrence);
+            Some(found.ok_or(Unreachable::NoSource)?)
+        }
+        _ => transaction.client.source.get(),
+    };
     let options = ConnectOptions {
-        source: server.config.source.as_ref().or(settings.source.as_ref()),
-        client: transaction.client.source.get(),
+        source,
+        client,
         keepalive: settings.options.srvtcpka.then_some(settings.server_keepalive),
         no_linger: settings.options.nolinger,
         user_timeout: server.config.tcp_user_timeout,
@@ -627,6 +653,21 @@ fn destination(transaction: &Transaction, server: &LiveServer) -> Target {
         ip => ip,
     };
     Target::Inet(SocketAddr::new(ip, port))
+}
+
+/// The IPv4 address that a value of a header is, for `usesrc hdr_ip`; what is none stands for any, as in HAProxy.
+fn address_in_header(headers: &http::Headers, name: &str, occurrence: i32) -> Option<SocketAddr> {
+    let mut values = headers.all(name.as_bytes()).flat_map(http::elements);
+    let value = match usize::try_from(occurrence) {
+        Ok(from_start) => values.nth(from_start.checked_sub(1)?)?,
+        Err(_) => {
+            let values: Vec<&[u8]> = values.collect();
+            let back = usize::try_from(occurrence.unsigned_abs()).ok()?;
+            *values.get(values.len().checked_sub(back)?)?
+        }
+    };
+    let ip = std::str::from_utf8(value).ok().and_then(|text| text.parse::<Ipv4Addr>().ok());
+    Some(SocketAddr::new(ip.unwrap_or(Ipv4Addr::UNSPECIFIED).into(), 0))
 }
 
 /// The network namespace that a server is in: for `*` the one that the client's PROXY header names, if it is known here.

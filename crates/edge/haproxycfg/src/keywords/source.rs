@@ -49,16 +49,13 @@ pub fn parse(scope: &Scope<'_>, line: &Line, index: &mut usize, ranges: bool) ->
             "usesrc" => {
                 source.usesrc = Some(match line.word(at) {
                     "" => {
-                        let message = "'usesrc' expects <addr>[:<port>], 'client', or 'clientip' as argument.";
+                        let message =
+                            "'usesrc' expects <addr>[:<port>], 'client', 'clientip', or 'hdr_ip(name,#)' as argument.";
                         return Err(Problem::new(message).at(*index));
                     }
                     "client" => UseSource::Client,
                     "clientip" => UseSource::ClientIp,
-                    word if word.starts_with("hdr_ip(") => {
-                        let message = "'usesrc hdr_ip()' is not supported yet: use 'http-request set-src' and \
-                                       'usesrc clientip'.";
-                        return Err(Problem::new(message).at(at));
-                    }
+                    word if word.starts_with("hdr_ip(") => header(word, at)?,
                     _ => UseSource::Address(inet(at, Accepts::SOURCE)?.0),
                 });
             }
@@ -72,6 +69,30 @@ pub fn parse(scope: &Scope<'_>, line: &Line, index: &mut usize, ranges: bool) ->
         }
         *index += 2;
     }
+}
+
+/// Values from the end that a header may have, as in HAProxy.
+const OCCURRENCE_LEAST: i32 = -10;
+
+/// `hdr_ip(<name>[,<occurrence>])`; the last value unless it says otherwise.
+fn header(word: &str, at: usize) -> Result<UseSource, Problem> {
+    let arguments = word.trim_start_matches("hdr_ip(").split(')').next().unwrap_or_default();
+    let (name, occurrence) = arguments.split_once(',').unwrap_or((arguments, "-1"));
+    let (name, occurrence) = (name.trim().to_owned(), occurrence.trim());
+    let expected = "as in hdr_ip(x-forwarded-for,-1)";
+    if name.is_empty() {
+        let message = "'usesrc' expects <addr>[:<port>], 'client', 'clientip', or 'hdr_ip(name,#)' as argument.";
+        return Err(Problem::new(message).at(at).expected(expected));
+    }
+    let occurrence: i32 = occurrence.parse().ok().filter(|occurrence| *occurrence != 0).ok_or_else(|| {
+        Problem::new(format!("'usesrc hdr_ip' : '{occurrence}' is not the number of a value")).at(at).expected(expected)
+    })?;
+    if occurrence < OCCURRENCE_LEAST {
+        let message =
+            "usesrc hdr_ip(name,num) does not support negative occurrences values smaller than 10.".to_owned();
+        return Err(Problem::new(message).at(at));
+    }
+    Ok(UseSource::Header { name, occurrence })
 }
 
 /// `usesrc` without `source`.

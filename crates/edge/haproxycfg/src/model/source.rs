@@ -22,6 +22,13 @@ pub enum UseSource {
     Client,
     /// `clientip`.
     ClientIp,
+    /// `hdr_ip(name,occurrence)`: an IPv4 address out of a request header.
+    Header {
+        /// Its name.
+        name: String,
+        /// Which of its values, from 1; from the end if negative.
+        occurrence: i32,
+    },
     /// An address.
     Address(SocketAddr),
 }

@@ -148,7 +148,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(server::template),
     line(
         "source",
-        "<address>[:<port>] [usesrc { <address> | client | clientip }] [interface <name>]",
+        "<address>[:<port>] [usesrc { <address> | client | clientip | hdr_ip(<name>[,<number>]) }] [interface <name>]",
         Sections::DEFAULTS_BACKEND,
     )
     .doc("Address that connections to servers come from.", "source 192.0.2.200")

@@ -329,7 +329,7 @@ pub const KEYWORDS: &[Keyword] = &[
     word("socks4", "<address>:<port>")
         .doc("SOCKS4 proxy on the way.", "server web1 192.0.2.1:80 socks4 192.0.2.200:1080")
         .server(server::socks4),
-    word("source", "<address>[:<port>[-<port>]] [usesrc { <address> | client | clientip }] [interface <name>]")
+    word("source", "<address>[:<port>[-<port>]] [usesrc { <address> | client | clientip | hdr_ip(<name>[,<number>]) }] [interface <name>]")
         .doc(
             "Address that connections to the server come from.",
             "server web1 192.0.2.1:80 source 192.0.2.200:10000-20000",
@@ -356,7 +356,7 @@ pub const KEYWORDS: &[Keyword] = &[
     word("track", "[<backend>/]<server>")
         .doc("Takes its state from another server that is checked.", "server api1 192.0.2.1:81 track web/web1")
         .server(server::text),
-    word("usesrc", "{ <address> | client | clientip }")
+    word("usesrc", "{ <address> | client | clientip | hdr_ip(<name>[,<number>]) }")
         .doc("Belongs to 'source'.", "server web1 192.0.2.1:80 source 0.0.0.0 usesrc client")
         .server(server::usesrc),
     tls(

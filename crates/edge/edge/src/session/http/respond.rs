@@ -746,6 +746,7 @@ impl Session {
                 reply::server_redirect(transaction, &location);
                 self.answer(transaction, b"").await
             }
+            Unreachable::NoSource => self.answer_error(transaction, 500).await,
             _ => self.answer_error(transaction, 503).await,
         }
     }
