@@ -1,6 +1,7 @@
 //! The edge: a load balancer that runs haproxy.cfg.
 
 pub mod assemble;
+mod background;
 pub mod capture;
 pub mod checks;
 pub mod cli;

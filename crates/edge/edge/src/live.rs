@@ -20,6 +20,7 @@ use telemetry::{Gauge, PerWorker};
 use tokio::{runtime::RuntimeMetrics, sync::Notify};
 
 use crate::{
+    background::Background,
     capture::LastCapture,
     checks::CheckBoard,
     counters::{ProcessTraffic, Traffic},
@@ -117,6 +118,8 @@ pub struct Process {
     pub variables: Arc<sample::ProcessVariables>,
     /// Network namespaces of servers.
     pub namespaces: Namespaces,
+    /// The thread for what must not run on a worker.
+    pub background: Background,
     /// Name of the machine.
     pub hostname: String,
     /// Connections to the stats sockets.
@@ -166,6 +169,7 @@ impl Process {
             resolutions_failed: AtomicU64::new(0),
             variables: Arc::default(),
             namespaces: Namespaces::default(),
+            background: Background::default(),
             commands: Gauge::default(),
             room: Notify::new(),
             waiting_listeners: AtomicU32::new(0),

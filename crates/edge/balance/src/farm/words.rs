@@ -96,7 +96,8 @@ impl<W> Farm<W> {
 pub(super) fn append_check(text: &mut String, check: &Check) {
     *text += &format!(", reason: {}", check.status.description());
     if check.status.has_code() {
-        *text += &format!(", code: {}", check.code);
+        // The code of a program that a signal ended is -1.
+        *text += &format!(", code: {}", check.code.cast_signed());
     }
     if !check.info.is_empty() {
         *text += ", info: \"";

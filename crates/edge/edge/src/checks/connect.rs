@@ -14,7 +14,7 @@ use super::{
     subject::Subject,
 };
 use crate::{
-    live::{LiveProxy, LiveServer, Target},
+    live::Target,
     net::{
         Stream,
         connect::{ConnectOptions, apply, bind_source, tcp_socket},
@@ -50,11 +50,18 @@ pub(super) struct Wanted {
     /// The SOCKS4 proxy on the way.
     socks4: Option<SocketAddr>,
     linger: bool,
+    /// The other side speaks first, so it is told at once that the connection stands.
+    listens_first: bool,
 }
 
 impl Wanted {
     /// What `step` asks for: the step's address, the one for checks, or the server's own; and likewise for the port.
-    pub(super) fn of(subject: &Subject<'_>, step: &CheckConnect, context: &CheckContext<'_>) -> Self {
+    pub(super) fn of(
+        subject: &Subject<'_>,
+        step: &CheckConnect,
+        listens_first: bool,
+        context: &CheckContext<'_>,
+    ) -> Self {
         let port = match &step.port {
             Some(CheckPort::Fixed(port)) => Some(*port),
             Some(CheckPort::Expression(expression)) => {
@@ -67,6 +74,7 @@ impl Wanted {
             proxy_header: proxy_header(subject, step),
             socks4: through(subject, step),
             linger: step.linger,
+            listens_first,
         }
     }
 }
@@ -125,9 +133,9 @@ pub(super) async fn connect(subject: &Subject<'_>, wanted: &Wanted) -> Result<Co
     let stream = match &wanted.target {
         Target::Unresolved => return Err(refuse(String::new())),
         Target::Inet(address) => match wanted.socks4 {
-            None => connect_tcp(subject.proxy, subject.server, *address).await.map_err(refuse)?,
+            None => connect_tcp(subject, wanted, *address).await.map_err(refuse)?,
             Some(socks) => {
-                let stream = connect_tcp(subject.proxy, subject.server, socks).await.map_err(refuse)?;
+                let stream = connect_tcp(subject, wanted, socks).await.map_err(refuse)?;
                 socks4::ask(&stream, *address).await.map_err(|error| refuse(words(&error)))?;
                 stream
             }
@@ -176,7 +184,8 @@ fn at_once(error: &io::Error) -> String {
     with_reason(text, error)
 }
 
-async fn connect_tcp(proxy: &LiveProxy, server: Option<&LiveServer>, address: SocketAddr) -> Result<Stream, String> {
+async fn connect_tcp(subject: &Subject<'_>, wanted: &Wanted, address: SocketAddr) -> Result<Stream, String> {
+    let (proxy, server) = (subject.proxy, subject.server);
     let settings = proxy.settings();
     let source = server.and_then(|server| server.config.source.as_ref()).or(settings.source.as_ref());
     let tune = &proxy.config.global.tune;
@@ -203,7 +212,9 @@ async fn connect_tcp(proxy: &LiveProxy, server: Option<&LiveServer>, address: So
     }
     // The first bytes, or the reset, then carry the acknowledgement that ends the handshake: a server is not bothered
     // with connections that only check whether its port is open.
-    let _ = socket.set_tcp_quickack(false);
+    if !wanted.listens_first {
+        let _ = socket.set_tcp_quickack(false);
+    }
     match socket.connect(&address.into()) {
         Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => return Err(at_once(&error)),
         _ => {}

@@ -57,6 +57,14 @@ pub fn farm_events(shared: Arc<Shared>, log: Arc<AdminLog>, board: Arc<CheckBoar
             };
             log.console(severity, &message.console_text);
             log.log(&proxy.log_targets, level(message.level), &message.text);
+            if let Some(mail) = message.mail.filter(|_| proxy.settings().mail.is_some()) {
+                let instance = shared.instance();
+                let own = instance.proxy(proxy.index).filter(|_| Arc::ptr_eq(&instance.config, &proxy.config));
+                if let Some(own) = own {
+                    let text = message.text.strip_suffix('.').unwrap_or(&message.text);
+                    super::mail::send(own, level(mail) as u8, text);
+                }
+            }
         }
         Event::StateChanged { server, .. } | Event::HealthChanged { server } => {
             let instance = shared.instance();

@@ -23,6 +23,8 @@ mod context;
 mod events;
 mod expect;
 mod expect_tcp;
+mod external;
+mod mail;
 mod request;
 mod response;
 mod run;

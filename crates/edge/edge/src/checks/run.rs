@@ -15,7 +15,7 @@ use super::{
     connect::{self, Connection, connect},
     context::{CheckContext, OPTIONS},
     expect::{self, status_named},
-    expect_tcp,
+    expect_tcp, external,
     request::{self, RequestStep},
     response::Received,
     subject::Subject,
@@ -43,6 +43,9 @@ pub(crate) struct Ended {
 
 /// Checks a server once.
 pub(super) async fn health(proxy: &LiveProxy, server: &LiveServer) -> Ended {
+    if let Some(check) = &proxy.settings().check.external {
+        return Ended { progress: None, report: external::run(proxy, server, check).await };
+    }
     match run(Subject::health(proxy, server)).await {
         Outcome::Ended(ended) => ended,
         Outcome::Agent(_) => Ended { progress: None, report: lost() },
@@ -146,13 +149,17 @@ impl<'a> Check<'a> {
             // A connection that nobody asks for is all there is to check.
             let connect = CheckConnect { default: true, implicit: true, ..CheckConnect::default() };
             let step = CheckStep { action: CheckAction::Connect(connect.clone()), comment: None, number: 0 };
-            self.connect(&connect, &step).await?;
+            self.connect(&connect, &step, false).await?;
         }
         let mut last = None;
         let mut at = 0;
         while let Some(step) = steps.get(at) {
             match &step.action {
-                CheckAction::Connect(connect) => self.connect(connect, step).await?,
+                CheckAction::Connect(connect) => {
+                    let next = steps.iter().skip(at + 1).find(|step| step.action.is_exchange());
+                    let listens = next.is_some_and(|next| matches!(next.action, CheckAction::Expect(_)));
+                    self.connect(connect, step, listens).await?;
+                }
                 CheckAction::Send(send) => self.send(send, step).await?,
                 CheckAction::SendHttp { method, uri, version, headers, body } => {
                     let request = RequestStep { method, uri, version, headers, body: body.as_ref() };
@@ -220,7 +227,7 @@ impl<'a> Check<'a> {
     }
 
     /// `timeout check` bounds what follows the connection. Without it, connection and all that follows share `inter`.
-    async fn connect(&mut self, wanted: &CheckConnect, step: &CheckStep) -> Result<(), Stop> {
+    async fn connect(&mut self, wanted: &CheckConnect, step: &CheckStep, listens: bool) -> Result<(), Stop> {
         if let Some(connection) = self.connection.take() {
             connection.close();
         }
@@ -233,7 +240,7 @@ impl<'a> Check<'a> {
             (Some(_), Some(connect)) => interval.min(connect),
             _ => interval,
         };
-        let wanted = connect::Wanted::of(&self.subject, wanted, &self.context());
+        let wanted = connect::Wanted::of(&self.subject, wanted, listens, &self.context());
         self.deadline = Instant::now() + limit.max(Duration::from_millis(1));
         match timeout_at(self.deadline, connect(&self.subject, &wanted)).await {
             Err(_) => Err(self.failure(CheckStatus::Layer4Timeout, "", step).into()),

@@ -25,6 +25,22 @@ pub(super) fn month_name(month: usize) -> Option<&'static str> {
     MONTHS.get(month).copied()
 }
 
+/// A date in the head of a mail (RFC 5322, 3.3): `Sat, 21 Nov 2026 03:47:31 +0100`.
+#[must_use]
+pub fn mail_date(unix_seconds: i64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    let LocalTime { year, month, day, hour, minute, second, offset } = local_time(unix_seconds);
+    let days = unix_seconds.saturating_add(i64::from(offset)).div_euclid(86_400).rem_euclid(7);
+    let name = usize::try_from(days).ok().and_then(|day| DAYS.get(day)).copied().unwrap_or("Thu");
+    let month = MONTHS.get(month).copied().unwrap_or("Jan");
+    let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.unsigned_abs() / 60);
+    format!(
+        "{name}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} {sign}{:02}{:02}",
+        minutes / 60,
+        minutes % 60
+    )
+}
+
 /// The current second, written down.
 #[derive(Debug, Default)]
 pub(super) struct Dates {

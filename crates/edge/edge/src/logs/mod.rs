@@ -35,7 +35,7 @@ mod targets;
 mod unix;
 
 pub use admin::{AdminLog, Severity};
-pub use dates::accept_date;
+pub use dates::{accept_date, mail_date};
 pub use line::{LogLevel, LogLine};
 pub use local_time::local_offset;
 pub use log_ring::LogRing;

@@ -6,7 +6,7 @@ use std::{
     net::{IpAddr, ToSocketAddrs as _},
 };
 
-use haproxycfg::model::{Config, InitAddr, LogDestination};
+use haproxycfg::model::{Config, InitAddr, LogDestination, MailerAddress};
 
 /// Addresses that are kept of one name; more are left out.
 const ADDRESSES_MAX: usize = 256;
@@ -44,7 +44,7 @@ impl Recorded {
     /// Looks up every name that a configuration leaves open.
     #[must_use]
     pub fn of(config: &Config, lookup: &dyn Lookup) -> Self {
-        let names: BTreeSet<&str> = server_names(config).chain(log_names(config)).collect();
+        let names: BTreeSet<&str> = server_names(config).chain(log_names(config)).chain(mailer_names(config)).collect();
         let answer = |name: &str| Some((name.to_owned(), lookup.lookup(name).ok()?));
         Self(names.into_iter().filter_map(answer).collect())
     }
@@ -67,6 +67,14 @@ fn log_names(config: &Config) -> impl Iterator<Item = &str> {
     lines.filter_map(|line| match &line.destination {
         LogDestination::UdpHost { host, .. } => Some(host.as_str()),
         _ => None,
+    })
+}
+
+fn mailer_names(config: &Config) -> impl Iterator<Item = &str> {
+    let mails = config.proxies.iter().filter(|proxy| !proxy.disabled).filter_map(|proxy| proxy.mail.as_ref());
+    mails.flat_map(|mail| &mail.mailers).filter_map(|mailer| match &mailer.address {
+        MailerAddress::Host(host, _) => Some(host.as_str()),
+        MailerAddress::Inet(_) => None,
     })
 }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use balance::ServerId;
 use haproxycfg::{
     diagnostics::{Diagnostic, Prefix, Severity},
-    model::{Config, InitAddr, LogDestination, LogTarget, Proxy, Server, ServerAddress},
+    model::{Config, InitAddr, LogDestination, LogTarget, Mailer, MailerAddress, Proxy, Server, ServerAddress},
 };
 use tokio::time::Instant;
 
@@ -44,6 +44,9 @@ pub fn settle(
         }
         if !proxy.kind.has_backend() || proxy.disabled {
             continue;
+        }
+        for mailer in proxy.mail.iter_mut().flat_map(|mail| &mut mail.mailers) {
+            settle_mailer(mailer, lookup, &mut diagnostics);
         }
         let Proxy { name, servers, .. } = proxy;
         for server in servers {
@@ -121,6 +124,17 @@ fn settle_log(line: &mut LogTarget, lookup: &dyn Lookup, diagnostics: &mut Vec<D
         Some(address) => line.destination = LogDestination::Udp(SocketAddr::new(address, *port)),
         None => {
             let text = format!("'log' : could not resolve address '{host}'.");
+            diagnostics.push(Diagnostic::whole(Severity::Alert, text));
+        }
+    }
+}
+
+fn settle_mailer(mailer: &mut Mailer, lookup: &dyn Lookup, diagnostics: &mut Vec<Diagnostic>) {
+    let MailerAddress::Host(host, port) = &mailer.address else { return };
+    match lookup.lookup(host).ok().and_then(|addresses| addresses.first().copied()) {
+        Some(address) => mailer.address = MailerAddress::Inet(SocketAddr::new(address, *port)),
+        None => {
+            let text = format!("'mailer {}' : could not resolve address '{host}'.", mailer.name);
             diagnostics.push(Diagnostic::whole(Severity::Alert, text));
         }
     }

@@ -115,8 +115,8 @@ pub fn master_worker(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> 
     Ok(())
 }
 
-/// `set-dumpable`, `quiet`, `pp2-never-send-local`, `zero-warning`, `external-check`, `strict-limits`,
-/// `no-memory-trimming`.
+/// `set-dumpable`, `quiet`, `pp2-never-send-local`, `zero-warning`, `external-check`, `insecure-fork-wanted`,
+/// `strict-limits`, `no-memory-trimming`.
 pub fn switch(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 0)?;
     let global = &mut scope.state.global;
@@ -126,7 +126,8 @@ pub fn switch(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         "no-memory-trimming" => &mut global.no_memory_trimming,
         "pp2-never-send-local" => &mut global.pp2_never_send_local,
         "zero-warning" => &mut global.zero_warning,
-        "external-check" => return Ok(()),
+        "external-check" => &mut global.external_check,
+        "insecure-fork-wanted" => &mut global.insecure_fork,
         _ => &mut global.strict_limits,
     };
     *field = is_on(line);

@@ -283,6 +283,13 @@ pub fn userlist(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     Ok(())
 }
 
+/// `mailers`.
+pub fn mailers(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    rules::open_mailers(scope, line)?;
+    scope.section = Section::Other(Group::Mailers);
+    Ok(())
+}
+
 /// `http-errors`.
 pub fn http_errors(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     rules::open_http_errors(scope, line)?;

@@ -115,6 +115,13 @@ pub fn vars_max_size(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> 
     Ok(())
 }
 
+/// Tidegate's `tune.external-checks`.
+pub fn external_checks(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    scope.state.global.tune.external_checks_max = args::integer(line, 1, 1..=10_000)?;
+    Ok(())
+}
+
 /// Tidegate's `tune.ring.size` and `tune.splice.min`.
 pub fn size(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;

@@ -15,6 +15,8 @@ pub struct CheckConfig {
     pub disable_on_404: bool,
     /// `http-check send-state`.
     pub send_state: bool,
+    /// The program, if one checks.
+    pub external: Option<ExternalCheck>,
 }
 
 /// What a check speaks. What differs is the wording of reports: each is a sequence of steps.
@@ -41,8 +43,19 @@ pub enum CheckProtocol {
     Spop,
     /// `option ssl-hello-chk`.
     Ssl,
+    /// `option external-check`: a program does.
+    External,
     /// `agent-check` of a server line.
     Agent,
+}
+
+/// `external-check`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalCheck {
+    /// `command`.
+    pub command: String,
+    /// `path`.
+    pub path: Option<String>,
 }
 
 /// A step of a check.

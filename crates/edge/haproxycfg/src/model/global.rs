@@ -69,6 +69,10 @@ pub struct Global {
     pub environment: BTreeMap<String, String>,
     /// The `tune.*` settings.
     pub tune: Tune,
+    /// `external-check`.
+    pub external_check: bool,
+    /// `insecure-fork-wanted`.
+    pub insecure_fork: bool,
     /// `strict-limits`.
     pub strict_limits: bool,
     /// `pp2-never-send-local`: checks send addresses in the PROXY header too.

@@ -13,6 +13,7 @@ mod filter;
 mod global;
 mod http_action;
 mod logs;
+mod mail;
 mod options;
 mod proxy;
 mod redirect;
@@ -39,13 +40,14 @@ pub use self::{
     capture::{Capture, CaptureCookie},
     check::{
         CheckAction, CheckConfig, CheckConnect, CheckExpect, CheckExpectation, CheckMessage, CheckPort, CheckProtocol,
-        CheckSend, CheckStep, StringMatch,
+        CheckSend, CheckStep, ExternalCheck, StringMatch,
     },
     cookie::{Cookie, CookieMode},
     filter::{Amount, Bandwidth, BandwidthLimit, Compression, Filter, Trace},
     global::{Global, Identity},
     http_action::{HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, TimeoutKind, TimeoutValue},
     logs::{LogDestination, LogLineFormat, LogTarget},
+    mail::{MailAlert, MailAlertLevel, Mailer, MailerAddress},
     options::{ForwardFor, Options, RestrictNames},
     proxy::{ConnectionMode, HttpReuse, LoadServerState, Mode, Proxy, ProxyKind, TcpKeepalive},
     redirect::{Redirect, RedirectKind},

@@ -7,8 +7,8 @@ use sample::{Condition, LogFormat};
 
 use super::{
     Balance, Bind, Capture, CaptureCookie, CheckConfig, Compression, Cookie, ErrorReply, Filter, HttpAction, Location,
-    LogTarget, Options, PersistRule, ProxyIndex, Redirect, Rule, Server, SourceAddress, Stats, StickRule, TableIndex,
-    TcpAction, Timeouts, UseBackend, UseServer,
+    LogTarget, MailAlert, Options, PersistRule, ProxyIndex, Redirect, Rule, Server, SourceAddress, Stats, StickRule,
+    TableIndex, TcpAction, Timeouts, UseBackend, UseServer,
 };
 
 /// What a proxy is, which says which of its fields have a meaning.
@@ -142,6 +142,8 @@ pub struct Proxy {
     pub unique_id_header: Option<String>,
     /// What checks of its servers send and expect.
     pub check: CheckConfig,
+    /// `email-alert`.
+    pub mail: Option<Box<MailAlert>>,
     /// `retries`.
     pub retries: u32,
     /// `retry-on`.

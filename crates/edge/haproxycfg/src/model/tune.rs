@@ -35,6 +35,8 @@ pub struct Tune {
     pub compression_memory_max: u64,
     /// Tidegate's: `tune.ring.size`, bytes of the transaction ring of each worker; 0 turns it off.
     pub ring_size: usize,
+    /// Tidegate's: `tune.external-checks`, programs of checks that run at a time.
+    pub external_checks_max: u32,
     /// Tidegate's: `tune.splice.min`, body bytes from which splice is used; 0 turns it off.
     pub splice_min: u64,
 }
@@ -45,6 +47,7 @@ impl Default for Tune {
             bufsize: 16_384,
             maxrewrite: 1_024,
             http_maxhdr: 101,
+            external_checks_max: 100,
             http_logurilen: 1_023,
             http_cookielen: 63,
             maxaccept: 64,

@@ -342,6 +342,13 @@ pub(super) fn ssl_hello(scope: &mut Scope<'_>, line: &Line) -> Result<(), Proble
     Ok(())
 }
 
+/// `option external-check`.
+pub(super) fn external(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more_after(line, 0, 1)?;
+    scope.proxy().rules.checks.choose(Chosen::External(Box::new(line.clone())));
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

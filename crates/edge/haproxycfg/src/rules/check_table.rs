@@ -44,7 +44,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         .line(options::ssl_hello),
     option("external-check", "")
         .doc("Checks servers with the program of 'external-check command'.", "option external-check")
-        .not_yet("checks speak a protocol for now"),
+        .line(options::external),
     Keyword::new(Group::Proxy, "tcp-check", "<step> [arguments...]", "4.2")
         .sections(Sections::DEFAULTS_BACKEND)
         .doc("A step of the health check that 'option tcp-check' turns on.", "tcp-check expect string +PONG")

@@ -10,6 +10,7 @@ use sample::{Place, Places};
 use super::{
     check_expect,
     check_steps::{self, Send},
+    external_check,
     reply::literal,
     variables,
     words::{around, section_problem, wrong},
@@ -70,6 +71,8 @@ pub(super) enum Chosen {
     Http,
     /// A sequence that needs no lines.
     BuiltIn(CheckProtocol, Vec<CheckStep>),
+    /// `option external-check`, and its line.
+    External(Box<Line>),
 }
 
 /// The lines of one of the two keywords.
@@ -120,7 +123,9 @@ impl Pending {
     /// An option chooses what is checked.
     pub(super) fn choose(&mut self, chosen: Chosen) {
         self.own_option = true;
-        (self.http.unused, self.tcp.unused) = (None, None);
+        if !matches!(chosen, Chosen::External(_)) {
+            (self.http.unused, self.tcp.unused) = (None, None);
+        }
         // Steps of another kind that were inherited are gone for good, and so are those that 'option httpchk' replaces.
         self.http.inherited = None;
         if !matches!((&self.chosen, &chosen), (Chosen::Tcp, Chosen::Tcp)) {
@@ -347,6 +352,11 @@ pub(super) fn finish(scope: &mut Scope<'_>) {
     let checks = std::mem::take(&mut scope.proxy().rules.checks);
     warn_of_unused(scope, &checks);
     let is_http = matches!(checks.chosen, Chosen::Http);
+    let program_line = match &checks.chosen {
+        Chosen::External(line) => Some(&**line),
+        _ => None,
+    };
+    let external = external_check::finish(scope, program_line);
     let is_other = matches!(checks.chosen, Chosen::Tcp | Chosen::BuiltIn(..));
     let mut config = CheckConfig {
         disable_on_404: checks.disable_on_404.is_some() && !is_other,
@@ -357,6 +367,11 @@ pub(super) fn finish(scope: &mut Scope<'_>) {
     let owner = scope.proxy().line.clone().or(checks.first.clone());
     let steps = match checks.chosen {
         Chosen::Nothing => Vec::new(),
+        Chosen::External(_) => {
+            config.protocol = CheckProtocol::External;
+            config.external = external;
+            Vec::new()
+        }
         Chosen::BuiltIn(protocol, steps) => {
             config.protocol = protocol;
             config.steps = steps;

@@ -15,12 +15,14 @@ mod common;
 mod cookie;
 mod error_file;
 mod errors;
+mod external_check;
 mod filters;
 mod formats;
 mod http;
 mod http_actions;
 mod http_table;
 mod logs;
+mod mail;
 mod mode;
 mod monitor;
 mod options;
@@ -56,6 +58,7 @@ use crate::{
 };
 
 pub(crate) use errors::open_section as open_http_errors;
+pub(crate) use mail::open_section as open_mailers;
 pub(crate) use users::open_section as open_userlist;
 
 /// Keywords of `global` that set variables.
@@ -87,10 +90,12 @@ pub(crate) const TABLES: &[&[Keyword]] = &{
         check_table::KEYWORDS,
         cookie::KEYWORDS,
         errors::KEYWORDS,
+        external_check::KEYWORDS,
         filters::KEYWORDS,
         formats::KEYWORDS,
         http_table::LINES,
         logs::KEYWORDS,
+        mail::KEYWORDS,
         monitor::KEYWORDS,
         options::KEYWORDS,
         refused::KEYWORDS,
@@ -164,6 +169,8 @@ pub struct Pending {
     errors: Vec<errors::Entry>,
     formats: formats::Sources,
     checks: checks::Pending,
+    external_check: external_check::Pending,
+    mail: mail::Pending,
     /// Whether the page's settings are those of the `defaults` section.
     stats_inherited: bool,
     /// How many of the `log` lines of `global` the section has.
@@ -180,6 +187,7 @@ pub struct Shared {
     current_error_section: Option<String>,
     users: users::Waiting,
     ring_references: Vec<rings::Reference>,
+    mailers: mail::Mailers,
 }
 
 /// What a section inherits otherwise than by a copy of its `defaults` section.
@@ -227,6 +235,7 @@ pub(crate) fn finish(scope: &mut Scope<'_>) {
     errors::finish(scope);
     formats::finish(scope);
     checks::finish(scope);
+    mail::finish(scope);
     cookie::finish(scope);
     stats::finish(scope);
     finish_captures(scope);

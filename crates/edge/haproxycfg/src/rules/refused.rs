@@ -73,22 +73,6 @@ pub(super) const KEYWORDS: &[Keyword] = &[
     removed!("rspideny", "http-response deny"),
     removed!("rspadd", "http-response add-header"),
     not_yet!(
-        "email-alert",
-        "{ from | level | mailers | myhostname | to } <value>",
-        ALL,
-        "Mails about states of servers.",
-        "email-alert to ops@example.com",
-        "it comes with 'mailers' sections"
-    ),
-    not_yet!(
-        "external-check",
-        "{ command <command> | path <path> }",
-        DEFAULTS_BACKEND,
-        "Checks servers with a program.",
-        "external-check command /bin/true",
-        "checks are by connection or 'option httpchk' for now"
-    ),
-    not_yet!(
         "use-fcgi-app",
         "<name>",
         BACKEND,

@@ -71,10 +71,7 @@ pub const KEYWORDS: &[Keyword] = &[
     global("expose-experimental-directives", "")
         .doc("Allows keywords that HAProxy calls experimental.", "expose-experimental-directives")
         .harmless("no keyword here is hidden as experimental"),
-    global("external-check", "")
-        .doc("Allows checks by external programs.", "external-check")
-        .line(global::switch)
-        .without_effect("checks by external programs are refused, so nothing is allowed by it"),
+    global("external-check", "").doc("Allows checks by external programs.", "external-check").line(global::switch),
     global("fd-hard-limit", "<number>")
         .doc("Most descriptors that the automatic limit may be.", "fd-hard-limit 50000")
         .harmless("the limit of descriptors is that of ulimit-n, or the system's"),
@@ -119,7 +116,7 @@ pub const KEYWORDS: &[Keyword] = &[
     global("insecure-fork-wanted", "")
         .doc("Lets workers start processes.", "insecure-fork-wanted")
         .negatable()
-        .harmless("workers never start a process"),
+        .line(global::switch),
     global("insecure-setuid-wanted", "")
         .doc("Lets started processes gain rights.", "insecure-setuid-wanted")
         .negatable()
@@ -421,6 +418,12 @@ pub const KEYWORDS: &[Keyword] = &[
     tune("tune.recv_enough", "<bytes>")
         .doc("Bytes after which reading pauses.", "tune.recv_enough 10136")
         .harmless("reading is bounded by tune.bufsize"),
+    Keyword::new(Group::Global, "tune.external-checks", "<number>", "")
+        .doc(
+            "Programs of external checks that run at a time; the others wait. Tidegate's own.",
+            "tune.external-checks 20",
+        )
+        .line(tune::external_checks),
     Keyword::new(Group::Global, "tune.ring.size", "<size>", "")
         .doc(
             "Bytes of the ring of transaction records of each worker, from which logs and statistics are \

@@ -3,7 +3,6 @@
 use super::{Group, Keyword};
 
 const PEERS: &str = "peers are not there yet";
-const MAILERS: &str = "comes with e-mail alerts";
 const PROGRAM: &str = "run programs by the system's service manager";
 const RING: &str = "rings are in memory alone";
 const CACHE: &str = "comes with the HTTP cache";
@@ -37,10 +36,6 @@ pub const KEYWORDS: &[Keyword] = &[
     line(Group::Peers, "shards", "<number>", "3.5", PEERS).doc("Parts that keys are spread over.", "shards 3"),
     line(Group::Peers, "table", "<name> type <type> size <size> [<param>...]", "3.5", PEERS)
         .doc("A stick table.", "table clients type ip size 100k"),
-    line(Group::Mailers, "mailer", "<name> <address>:<port>", "3.6", MAILERS)
-        .doc("A mail server.", "mailer smtp1 192.0.2.25:25"),
-    line(Group::Mailers, "timeout", "mail <time>", "3.6", MAILERS)
-        .doc("How long sending may take.", "timeout mail 20s"),
     line(Group::Program, "command", "<command> [<argument>...]", "3.7", PROGRAM)
         .doc("The program.", "command /usr/bin/exporter"),
     line(Group::Program, "group", "<name>", "3.7", PROGRAM).doc("Its group.", "group daemon"),

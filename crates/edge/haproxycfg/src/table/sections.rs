@@ -35,9 +35,7 @@ pub const KEYWORDS: &[Keyword] = &[
     section("listen", "<name> [from <defaults>]", "4")
         .doc("A frontend and its backend in one.", "listen db")
         .line(sections::proxy),
-    section("mailers", "<name>", "3.6")
-        .doc("Where alerts are mailed to.", "mailers ops")
-        .not_yet("comes with e-mail alerts"),
+    section("mailers", "<name>", "3.6").doc("Where alerts are mailed to.", "mailers ops").line(sections::mailers),
     section("peers", "<name>", "3.5")
         .doc("Instances that share stick tables.", "peers cluster")
         .not_yet("peers are not there yet"),

@@ -81,8 +81,15 @@ fn around(keyword: &Keyword) -> Option<String> {
             } else {
                 ""
             };
-            format!("{kind} l\n  mode http\n{server}{filters}  {example}\n")
+            // A program that checks must be allowed and named.
+            let (global, program) = if example == "option external-check" {
+                ("global\n  external-check\n  insecure-fork-wanted\n", "  external-check command /bin/true\n")
+            } else {
+                ("", "")
+            };
+            format!("{global}{kind} l\n  mode http\n{server}{filters}{program}  {example}\n")
         }
+        Group::Mailers => format!("mailers m\n  {example}\n"),
         // Lines of sections that are not supported.
         _ => return None,
     };

@@ -305,6 +305,7 @@ fn examples_are_right() {
             );
         let line = match keyword.group {
             Group::HttpCheck => format!("option httpchk\n{line}"),
+            Group::Option if line == "option external-check" => format!("external-check command /bin/true\n{line}"),
             _ => line,
         };
         let line = if line.contains("set-bandwidth-limit") {
@@ -327,6 +328,7 @@ fn examples_are_right() {
             Group::Ring => format!("ring other\n{line}\n"),
             Group::LogForward => format!("ring lines\nlog-forward other\n{line}\n"),
             Group::Section => format!("{line}\n"),
+            Group::Mailers => format!("mailers m\n{line}\n"),
             _ if needs_frontend => format!(
                 "listen edge\nmode http\nbind 127.0.0.1:1\ntimeout client 1s\ntimeout connect 1s\ntimeout server 1s\n\
                  server blue 127.0.0.1:1\nlog stdout local0\ndeclare capture response len 5\n{line}\n"
@@ -336,7 +338,7 @@ fn examples_are_right() {
                  server blue 127.0.0.1:1\ndeclare capture response len 5\n{line}\n"
             ),
         };
-        let alerts = alerts(&format!("{prelude}{text}"));
+        let alerts = alerts(&format!("global\nexternal-check\n{prelude}{text}"));
         if !alerts.is_empty() {
             wrong.push(format!("{:?} {}: {}\n{}", keyword.group, keyword.name, keyword.example, alerts.join("")));
         }
