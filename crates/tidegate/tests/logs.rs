@@ -291,6 +291,23 @@ const CASES: &[Case] = &[
         expected: r#"127.0.0.1 site site/s1 200 -- GET /abc?d get "HTTP/1.1""#,
     },
     Case {
+        name: "error-log-format of what is no request",
+        lines: "error-log-format \"ERR %ci %ST %{+Q}r %[fc_err] %[fc_err_str]\"\n server s1 SERVER",
+        play: |front| {
+            Wire::connect(front).send("BAD REQ UEST\r\n\r\n");
+            thread::sleep(Duration::from_millis(100));
+        },
+        expected: r#"ERR 127.0.0.1 400 "<BADREQ>" 0 Success"#,
+    },
+    Case {
+        name: "error-log-format and a request that a rule refuses",
+        lines: "error-log-format \"ERR %ST\"\n log-format \"FINE %ST\"\n http-request deny\n server s1 SERVER",
+        play: |front| {
+            assert_eq!(get(front, "/"), 403);
+        },
+        expected: "FINE 403",
+    },
+    Case {
         name: "TCP",
         lines: "mode tcp\n option tcplog\n server s1 SERVER",
         play: |front| {

@@ -15,6 +15,7 @@ use sample::{
     TcpInformation, Value, VariableName,
 };
 
+use super::proxy_protocol::Refused;
 use super::transaction::{ProxyFields, RawHead, Transaction};
 use crate::{
     live::{LiveProxy, LiveServer},
@@ -96,12 +97,15 @@ impl Context for Transaction {
 
     fn client(&self) -> Option<Connection<'_>> {
         let address = |address: Option<std::net::SocketAddr>| Some(address.map_or(Address::Unix, Address::Inet));
+        let refused = self.client.more.get().and_then(|more| more.refused.get());
         Some(Connection {
             source: address(self.client.source.get()),
             destination: address(self.client.destination()),
             original_source: address(self.client.original_source),
             original_destination: address(self.client.original_destination()),
             http_major: 1,
+            error_code: refused.map_or(0, Refused::code),
+            error_text: refused.map_or("", Refused::text),
             received_proxy: self.client.received_proxy,
             proxy_authority: self.proxy_fields().and_then(|fields| fields.authority.as_deref()),
             proxy_unique_id: self.proxy_fields().and_then(|fields| fields.unique_id.as_deref()),

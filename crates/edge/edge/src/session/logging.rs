@@ -25,14 +25,17 @@ pub fn log(worker: &Worker, transaction: &mut Transaction) {
 }
 
 /// Logs a connection that ended before there was a session; a rule that closed it is no error, which HAProxy calls a
-/// success.
-pub fn log_refused(worker: &Worker, side: &ClientSide, why: Option<Refused>) {
+/// success. `text` is what `error-log-format` says.
+pub fn log_refused(worker: &Worker, side: &ClientSide, why: Option<Refused>, text: Option<&[u8]>) {
     let settings = side.frontend.settings();
     let is_silent = why.is_none_or(Refused::is_silent);
     if side.frontend.log_targets.is_empty() || settings.options.dontlognull && is_silent {
         return;
     }
     let level = if settings.options.log_separate_errors { LogLevel::Error } else { LogLevel::Info };
+    if let Some(text) = text {
+        return worker.log.send(&side.frontend.log_targets, &LogLine::new(level, text), SystemTime::now());
+    }
     let source = match side.source.get() {
         Some(source) => format!("{}:{}", source.ip(), source.port()),
         None => format!("unix:{}", side.listener + 1),
@@ -59,8 +62,11 @@ pub fn log_early(worker: &Worker, transaction: &mut Transaction, now: Option<Ins
     }
     transaction.timeline.end = now;
     let counted = std::mem::replace(&mut transaction.bytes_out, bytes_out);
+    // What came from the client is counted at the end.
+    let received = std::mem::take(&mut transaction.bytes_in);
     transaction.logged = write(worker, transaction);
     transaction.bytes_out = counted;
+    transaction.bytes_in = received;
 }
 
 /// Writes the line; false when there is a reason to write none as yet.
@@ -77,6 +83,10 @@ fn write(worker: &Worker, transaction: &mut Transaction) -> bool {
     if settings.options.dontlog_normal && !troubled {
         return false;
     }
+    // Without any format there is nothing to say of what was no request.
+    if transaction.bad_request && settings.log_format.is_none() && settings.error_log_format.is_none() {
+        return false;
+    }
     let level = match transaction.log_level.get() {
         Some(None) => return true,
         Some(Some(level)) => level_of(level),
@@ -85,7 +95,8 @@ fn write(worker: &Worker, transaction: &mut Transaction) -> bool {
     };
     transaction.log_counter = frontend.next_log();
     let format = match &settings.error_log_format {
-        Some(format) if transaction.bad_request || transaction.termination.phase == b'R' && troubled => Some(format),
+        // NOTE: what a rule refused is a request all the same.
+        Some(format) if transaction.bad_request => Some(format),
         _ => settings.log_format.as_ref(),
     };
     worker.with_scratch(|text| {

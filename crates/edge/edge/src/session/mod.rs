@@ -214,7 +214,16 @@ fn refuse(session: &http::Session, why: Option<proxy_protocol::Refused>) {
         // What was sent will not be read.
         session.side.stream.reset_on_close();
     }
-    logging::log_refused(&session.worker, &session.side, why);
+    let settings = session.side.frontend.settings();
+    if let Some(format) = &settings.error_log_format {
+        session.side.more.get_or_init(Rc::default).refused.set(why);
+        let (instance, side) = (Arc::clone(&session.instance), Rc::clone(&session.side));
+        let mut transaction = Transaction::new(instance, side, &session.worker);
+        transaction.bad_request = true;
+        let text = format.to_vec(&transaction);
+        return logging::log_refused(&session.worker, &session.side, why, Some(&text));
+    }
+    logging::log_refused(&session.worker, &session.side, why, None);
 }
 
 /// Runs `tcp-request session` rules.

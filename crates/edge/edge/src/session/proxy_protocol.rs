@@ -29,6 +29,8 @@ pub enum Refused {
     Malformed,
     /// The same of a NetScaler's header.
     Netscaler(NetscalerRefused),
+    /// It speaks of a protocol that is not known.
+    Protocol,
 }
 
 impl Refused {
@@ -41,8 +43,25 @@ impl Refused {
             Self::Timeout => "Timeout while waiting for PROXY protocol header",
             Self::Truncated => "Truncated PROXY protocol header received",
             Self::NoHeader => "Received something which does not look like a PROXY protocol header",
+            Self::Protocol => "Received an unhandled protocol in the PROXY protocol header",
             Self::Malformed => "Received an invalid PROXY protocol header",
             Self::Netscaler(why) => why.text(),
+        }
+    }
+
+    /// HAProxy's number of it.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Closed => 11,
+            Self::Reset => 12,
+            Self::Timeout => 13,
+            Self::Truncated => 14,
+            Self::NoHeader => 15,
+            Self::Malformed => 16,
+            Self::Protocol => 17,
+            // They follow in the order of the words.
+            Self::Netscaler(why) => 18 + why as u8,
         }
     }
 
@@ -186,6 +205,7 @@ fn proxy_header(bytes: &[u8]) -> Result<Option<(usize, Said)>, Refused> {
         }
         Ok(Decoded::Incomplete) => Ok(None),
         Err(ProxyError::NoHeader) => Err(Refused::NoHeader),
+        Err(ProxyError::UnknownProtocol) => Err(Refused::Protocol),
         Err(_) => Err(Refused::Malformed),
     }
 }

@@ -12,7 +12,7 @@ use http::{RequestHead, ResponseHead};
 use sample::StreamVariables;
 use telemetry::Counter;
 
-use super::{filter::StreamFilters, heads::Heads, persistence::Persistence};
+use super::{filter::StreamFilters, heads::Heads, persistence::Persistence, proxy_protocol::Refused};
 use crate::{
     counters::Traffic,
     live::{Instance, LiveProxy, LiveServer},
@@ -37,6 +37,8 @@ pub struct ProxyFields {
 pub struct More {
     /// What the PROXY protocol header said beside addresses.
     pub proxy_fields: OnceCell<ProxyFields>,
+    /// Why there is no session on it.
+    pub refused: Cell<Option<Refused>>,
     /// Entries of stick tables that it tracks.
     pub counters: RefCell<Option<Counters>>,
 }

@@ -13,7 +13,7 @@ use crate::{
     args,
     diagnostics::Problem,
     line::Line,
-    model::{Amount, Bandwidth, BandwidthLimit, Filter, HttpAction, TcpAction, Trace},
+    model::{Amount, Bandwidth, BandwidthLimit, Filter, HttpAction, Mode, TcpAction, Trace},
     scope::Scope,
     table::{Group, Keyword, Sections},
     units::Unit,
@@ -280,6 +280,15 @@ pub(super) fn finish(scope: &mut Scope<'_>) {
         }
     }
     let draft = scope.proxy();
+    let is_limited = draft.proxy.filters.iter().any(|filter| matches!(filter, Filter::Bandwidth(_)));
+    if is_limited && draft.proxy.mode == Mode::Tcp {
+        let line = draft.line.clone();
+        let message = "limits of bandwidth are not supported yet in mode tcp: they work on bodies of HTTP.";
+        if let Some(line) = line {
+            scope.alert(&line, section_problem(message).expected("'mode http', or no bwlim filters"));
+        }
+        return;
+    }
     if draft.proxy.compression.is_none() {
         return;
     }

@@ -145,7 +145,8 @@ fn error_code<'a>(connection: Option<Connection<'a>>) -> Fetched<'a> {
 }
 
 fn error_text<'a>(connection: Option<Connection<'a>>) -> Fetched<'a> {
-    connection.filter(|connection| !connection.error_text.is_empty()).map(|found| Value::str(found.error_text)).into()
+    let text = |text: &'a str| if text.is_empty() { "Success" } else { text };
+    connection.map(|found| Value::str(text(found.error_text))).into()
 }
 
 fn http_major<'a>(connection: Option<Connection<'a>>) -> Fetched<'a> {

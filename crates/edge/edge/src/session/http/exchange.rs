@@ -417,6 +417,8 @@ impl Session {
             // without that limit is a slow client's own one what counts.
             let on_client = server_limit.is_none() && !waiting.sent && waiting.server.is_flushed();
             let limit = if on_client { client_limit } else { server_limit };
+            // NOTE: who is kept waiting by a limit of bandwidth is not late.
+            let limit = limit.filter(|_| !waiting.pump.is_paced());
             deadline.set(limit.map(|limit| waiting.since + limit));
             deadline.poll(context).map(|()| if on_client { HeadEnd::ClientTimeout } else { HeadEnd::Timeout })
         })
