@@ -176,6 +176,36 @@ fn counting_in_tcp_mode() {
 }
 
 #[test]
+fn backends_and_servers_by_the_first_bytes_in_tcp_mode() {
+    let server = origin("s");
+    let section = |front: SocketAddr| {
+        format!(
+            "{STATS}frontend front\n mode tcp\n bind {front}\n tcp-request inspect-delay 5s\n \
+             tcp-request content accept if {{ req.len gt 5 }}\n use_backend known if {{ req.payload(0,5) -m str \"GET /\" }}\n\
+             backend known\n mode tcp\n stick-table type string len 8 size 10 expire 1m\n stick on req.payload(4,5)\n \
+             tcp-response inspect-delay 5s\n tcp-response content accept if {{ res.len gt 12 }}\n \
+             stick store-response res.payload(9,3) table answers\n server s {}\n\
+             backend answers\n stick-table type string len 8 size 10 expire 1m\n",
+            server.address
+        )
+    };
+    let told = beside_haproxy(section, |scene| {
+        let mut told = Vec::new();
+        for path in ["/one", "/two", "/one"] {
+            let mut stream = TcpStream::connect(scene.front).unwrap();
+            stream
+                .write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes())
+                .unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            stream.read_to_end(&mut Vec::new()).unwrap();
+            told.extend([table(&scene.edge, "known"), table(&scene.edge, "answers")]);
+        }
+        told
+    });
+    assert!(told[4].contains("used:2") && told[4].contains("key=/two"), "{told:#?}");
+}
+
+#[test]
 fn stickiness() {
     let (one, two) = (origin("one"), origin("two"));
     let section = |front: SocketAddr| {

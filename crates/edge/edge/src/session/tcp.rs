@@ -247,6 +247,7 @@ async fn connect_and_tunnel(
     let asks = settings.balance.key.is_some()
         || settings.rdp_persistence.is_some()
         || !settings.use_server.is_empty()
+        || !settings.persist_rules.is_empty()
         || !settings.sticking_rules.is_empty();
     if asks {
         look_at(transaction, session.client.received.bytes());
