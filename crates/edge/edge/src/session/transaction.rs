@@ -304,6 +304,8 @@ pub struct Transaction {
     pub filters: OnceCell<Box<StreamFilters>>,
     /// Where the rule stands that ended it.
     pub last_rule: RefCell<Option<haproxycfg::model::Location>>,
+    /// Whether there are stick tables at all.
+    pub has_tables: bool,
     /// What it tracks in stick tables and is to be remembered there.
     pub stick: RefCell<Option<Box<Stick>>>,
     /// The worker's clock.
@@ -329,6 +331,7 @@ impl Transaction {
     #[must_use]
     pub fn new(instance: Arc<Instance>, client: Rc<ClientSide>, worker: &Worker) -> Self {
         let Heads { request, response, request_line } = worker.heads.take();
+        let has_tables = !instance.tables.is_empty();
         Self {
             number: 0,
             bad_request: false,
@@ -385,6 +388,7 @@ impl Transaction {
             unique_id: OnceCell::new(),
             filters: OnceCell::new(),
             last_rule: RefCell::new(None),
+            has_tables,
             stick: RefCell::new(None),
             clock: worker.clock(),
             logged: false,
@@ -452,6 +456,7 @@ impl Transaction {
             unique_id,
             filters,
             last_rule,
+            has_tables,
             stick,
             clock: _,
             logged,
@@ -464,6 +469,7 @@ impl Transaction {
             *old_instance = Arc::clone(instance);
             // Its places of tables are those of the instance before.
             *stick.get_mut() = None;
+            *has_tables = !instance.tables.is_empty();
         }
         if !Rc::ptr_eq(old_client, client) {
             *old_client = Rc::clone(client);

@@ -121,7 +121,7 @@ impl Transaction {
 
     /// Whether it, or its connection, may track anything.
     fn may_track(&self) -> bool {
-        self.stick.borrow().is_some() || self.client.more.get().is_some()
+        self.has_tables && (self.stick.borrow().is_some() || self.client.more.get().is_some())
     }
 
     /// Whether the connection tracks something under this number.
@@ -185,6 +185,9 @@ impl Transaction {
 
     /// Counts a request for what rules of the backend track since it was counted.
     pub fn count_backend_request(&self) {
+        if !self.has_tables {
+            return;
+        }
         let stick = self.stick.borrow();
         let Some(stick) = stick.as_ref() else { return };
         for number in 0..STICK_COUNTERS {

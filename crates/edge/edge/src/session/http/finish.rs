@@ -52,14 +52,18 @@ impl Session {
             traffic.bytes_in.add(transaction.bytes_in);
             traffic.bytes_out.add(transaction.bytes_out);
         }
-        transaction.count_tracked_bytes();
+        if transaction.has_tables {
+            transaction.count_tracked_bytes();
+        }
         logging::log(&self.worker, transaction);
         if let Some(backend) =
             transaction.backend.clone().filter(|backend| filter::has_filters(&self.side.frontend, backend))
         {
             filter::tell(transaction, &backend, filter::Point::End);
         }
-        transaction.end_tracking();
+        if transaction.has_tables {
+            transaction.end_tracking();
+        }
         self.registered.handle.rests();
     }
 }

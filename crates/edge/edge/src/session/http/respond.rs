@@ -59,10 +59,10 @@ impl Session {
         self.side.variables.borrow_mut().start_response();
         let status = transaction.response.status();
         self.count_server_response(backend, &upstream, status);
-        if status >= 400 {
+        if transaction.has_tables {
             transaction.count_tracked_status(status);
+            stick::store(transaction, backend);
         }
-        stick::store(transaction, backend);
         let length = response_body_length(&transaction.response, method);
         let server_keeps = http::keep_alive(transaction.response.version(), &transaction.response.headers);
         let side = Rc::clone(&self.side);
