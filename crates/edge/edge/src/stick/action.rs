@@ -2,7 +2,7 @@
 
 use haproxycfg::model::{StickAction, TagValue, Track};
 use sample::Options;
-use stick::{DataType, Entry, Key, Query};
+use stick::{DataType, Entry, Query};
 
 use crate::session::Transaction;
 
@@ -60,8 +60,7 @@ fn start(transaction: &Transaction, track: &Track, level: Level, options: Option
     }
     let definition = table.definition();
     let key = found.value().and_then(|value| sample::stick_key(value, definition.key, definition.key_len));
-    // NOTE: a key borrows from the message, and what it came from is asked no more.
-    let Some(key) = key.map(Key::into_owned) else { return true };
+    let Some(key) = key else { return true };
     if level == Level::Connection {
         transaction.track_connection(track.counter, track.table, &key);
         return true;

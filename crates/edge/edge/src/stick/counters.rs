@@ -75,6 +75,17 @@ impl Counters {
         }
     }
 
+    /// Works on all entries of tables that store any of these.
+    fn count(&self, stored: &[DataType], work: &impl Fn(&mut Entry<'_>)) {
+        for number in 0..STICK_COUNTERS {
+            if let Some((table, counter)) = self.get(number)
+                && stored.iter().any(|data| table.definition().layout.stores(*data))
+            {
+                table.with(counter.handle, self.clock.milliseconds(), work);
+            }
+        }
+    }
+
     fn answer(&self, number: usize, other: Option<&Table>, query: Query) -> StickAnswer {
         let Some((table, counter)) = self.get(number) else { return StickAnswer::NoKey };
         let now = self.clock.milliseconds();
@@ -142,11 +153,8 @@ impl Transaction {
         self.stick.borrow().as_ref()?.counters.with(number, work)
     }
 
-    /// Begins to track a key for the request, unless something is tracked under that number.
+    /// Begins to track a key for the request. Nothing is tracked under that number yet.
     pub fn track(&self, number: usize, table: TableIndex, key: &Key<'_>, work: impl FnOnce(&mut Entry<'_>)) {
-        if self.is_tracked(number) {
-            return;
-        }
         let of_backend = self.backend.as_ref().is_some_and(|backend| !Arc::ptr_eq(backend, &self.client.frontend));
         self.stick().counters.track(number, table, key, of_backend, work);
     }
@@ -169,18 +177,24 @@ impl Transaction {
         self.connection_tracks(number) || by_request()
     }
 
-    /// Does something to all that is tracked.
-    fn count_all(&self, work: impl Fn(&mut Entry<'_>)) {
-        for number in 0..STICK_COUNTERS {
-            self.with_counter(number, &work);
+    /// Does something to all that is tracked in tables that store any of these.
+    fn count_all(&self, stored: &[DataType], work: impl Fn(&mut Entry<'_>)) {
+        self.with_connection(|counters| counters.count(stored, &work));
+        if let Some(stick) = &*self.stick.borrow() {
+            stick.counters.count(stored, &work);
+        }
+    }
+
+    /// Counts one event.
+    fn count_event(&self, counter: DataType, rate: DataType) {
+        if self.may_track() {
+            self.count_all(&[counter, rate], |entry| entry.count(counter, rate, 1));
         }
     }
 
     /// Counts a request.
     pub fn count_tracked_request(&self) {
-        if self.may_track() {
-            self.count_all(|entry| entry.count(DataType::HttpReqCnt, DataType::HttpReqRate, 1));
-        }
+        self.count_event(DataType::HttpReqCnt, DataType::HttpReqRate);
     }
 
     /// Counts a request for what rules of the backend track since it was counted.
@@ -199,16 +213,12 @@ impl Transaction {
 
     /// Counts an error of the client: what is refused, and answers of the class 4xx.
     pub fn count_tracked_error(&self) {
-        if self.may_track() {
-            self.count_all(|entry| entry.count(DataType::HttpErrCnt, DataType::HttpErrRate, 1));
-        }
+        self.count_event(DataType::HttpErrCnt, DataType::HttpErrRate);
     }
 
     /// Counts a failure of a server.
     pub fn count_tracked_failure(&self) {
-        if self.may_track() {
-            self.count_all(|entry| entry.count(DataType::HttpFailCnt, DataType::HttpFailRate, 1));
-        }
+        self.count_event(DataType::HttpFailCnt, DataType::HttpFailRate);
     }
 
     /// Counts what the status of a server's response says.
@@ -227,7 +237,8 @@ impl Transaction {
             return;
         }
         let (bytes_in, bytes_out) = (self.bytes_in, self.bytes_out);
-        self.count_all(|entry| {
+        let stored = [DataType::BytesInCnt, DataType::BytesInRate, DataType::BytesOutCnt, DataType::BytesOutRate];
+        self.count_all(&stored, |entry| {
             if bytes_in > 0 {
                 entry.count(DataType::BytesInCnt, DataType::BytesInRate, bytes_in);
             }
