@@ -72,13 +72,6 @@ impl LiveIndex {
         LiveIndex { method, ignore_case, entries }
     }
 
-    /// Says that what comes from now on comes one by one.
-    pub(crate) fn settle(&mut self) {
-        if let Entries::Anywhere(list) = &mut self.entries {
-            list.settle();
-        }
-    }
-
     pub(crate) fn reserve(&mut self, more: usize) {
         if let Entries::Whole(map) = &mut self.entries {
             map.reserve(more);
@@ -164,10 +157,6 @@ impl LiveIndex {
                 list.remove(&element);
                 return;
             }
-            Entries::Anywhere(list) => {
-                list.remove(element);
-                return;
-            }
             _ => {}
         }
         let Ok(key) = self.key(pattern, &|_| None) else { return };
@@ -179,6 +168,7 @@ impl LiveIndex {
             (Entries::Beginnings(tree) | Entries::Endings(tree) | Entries::Parts(tree), Key::Bytes(key)) => {
                 tree.remove(&key, element);
             }
+            (Entries::Anywhere(list), Key::Bytes(key)) => list.remove(&key, element),
             (Entries::Integers(tree), Key::Range(range)) => tree.remove(range, element),
             (Entries::Networks(tree), Key::Network(network)) => tree.remove(network, element),
             _ => {}
@@ -188,7 +178,7 @@ impl LiveIndex {
     /// Gives a pattern that was added as this text another value.
     pub(crate) fn set_value(&mut self, pattern: &Arc<[u8]>, element: u64, value: Value<'static>) {
         let key = match &self.entries {
-            Entries::Expressions(_) | Entries::Words(_) | Entries::Anywhere(_) => Key::Nothing,
+            Entries::Expressions(_) | Entries::Words(_) => Key::Nothing,
             _ => match self.key(pattern, &|_| None) {
                 Ok(key) => key,
                 Err(_) => return,
@@ -197,11 +187,11 @@ impl LiveIndex {
         let slot = match (&mut self.entries, key) {
             (Entries::Expressions(list), _) => list.get_mut(&element).map(|(_, slot)| slot),
             (Entries::Words(list), _) => list.get_mut(&element).map(|(_, slot)| slot),
-            (Entries::Anywhere(list), _) => list.of(element),
             (Entries::Whole(map), Key::Bytes(key)) => map.get_mut(&key).and_then(|slots| slots.of(element)),
             (Entries::Beginnings(tree) | Entries::Endings(tree) | Entries::Parts(tree), Key::Bytes(key)) => {
                 tree.of(&key, element)
             }
+            (Entries::Anywhere(list), Key::Bytes(key)) => list.of(&key, element),
             (Entries::Integers(tree), Key::Range(range)) => tree.of(range, element),
             (Entries::Networks(tree), Key::Network(network)) => tree.of(network, element),
             _ => None,

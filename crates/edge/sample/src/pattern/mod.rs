@@ -2,7 +2,7 @@
 //!
 //! A [`Matcher`] holds all patterns of one ACL: those that stand in it are compiled into it ([`PatternSet`]); those of files
 //! are shared with whatever else uses the file ([`PatternReference`]). Few are compared one after the other; many are
-//! indexed: exact strings by hash, prefixes and networks in order, substrings in an automaton.
+//! indexed: exact strings by hash, prefixes and networks in order, substrings by how they begin.
 
 mod elements;
 mod files;

@@ -509,7 +509,6 @@ impl State {
             let inserted = compilation.slot(number, element).and_then(|slot| index.insert(&element.key, slot, resolve));
             inserted.map_err(|reason| (element.line, reason))?;
         }
-        index.settle();
         Ok(index)
     }
 
@@ -636,9 +635,7 @@ impl State {
 
 fn new_indexes(expressions: &[Arc<PatternExpression>]) -> Vec<LiveIndex> {
     let new = |expression: &Arc<PatternExpression>| {
-        let mut index = LiveIndex::new(expression.compilation.method, expression.compilation.ignore_case);
-        index.settle();
-        index
+        LiveIndex::new(expression.compilation.method, expression.compilation.ignore_case)
     };
     expressions.iter().map(new).collect()
 }

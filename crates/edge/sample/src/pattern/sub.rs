@@ -1,37 +1,50 @@
 //! Many strings looked for anywhere in another.
 //!
-//! A few are looked for one after the other. Of many an automaton is made that finds all of them in one pass. Strings that
-//! come later are looked for beside it, and a new automaton is made when they are a fair part of all: so each string is built
-//! in a bounded number of times, however many are added one by one.
+//! What stands at a place of the subject is looked up in a tree of all strings, if it begins like one of them: which is
+//! answered by one bit for what the next few bytes hash to. Strings come and go one by one, and an automaton that finds all in
+//! one pass would have to be made anew each time.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
-use memchr::memmem;
+use super::tree::{ByteTree, Slot, earlier};
 
-use super::tree::{Slot, earlier};
-
-/// From this many strings on, an automaton looks for them.
-const AUTOMATON_FROM: usize = 16;
-/// A new automaton is made when one in so many strings is not in it.
-const REBUILD_PART: usize = 4;
+/// Words of the filter at first, and at most: 32 kilobytes, few enough for the nearest cache.
+const FILTER_WORDS_MIN: usize = 8;
+const FILTER_WORDS_MAX: usize = 4_096;
+/// Bits that a string has of the filter, so that most of them are clear.
+const BITS_EACH: usize = 8;
+/// Bytes that are hashed, unless a string is shorter.
+const BEGINNING_BYTES: usize = 4;
 
 /// The strings, in lower case if case is ignored.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Substrings {
-    list: BTreeMap<u64, (Arc<[u8]>, Slot)>,
-    automaton: Option<Automaton>,
-    /// Searchers of those that the automaton does not know: all are later than those that it does.
-    unknown: BTreeMap<u64, memmem::Finder<'static>>,
-    is_loaded: bool,
+    tree: ByteTree,
+    /// A bit for the beginning of each string; as many words as a power of two. Bits of strings that were removed stay, which
+    /// does no harm.
+    filter: Vec<u64>,
+    /// How many strings it was made for.
+    noted: usize,
+    /// How many bytes a beginning has: those of the shortest string, if that is less than usual.
+    beginning: usize,
 }
 
-#[derive(Clone, Debug)]
-struct Automaton {
-    machine: AhoCorasick,
-    /// The element of each of its patterns.
-    elements: Arc<[u64]>,
+impl Default for Substrings {
+    fn default() -> Self {
+        Substrings {
+            tree: ByteTree::default(),
+            filter: vec![0; FILTER_WORDS_MIN],
+            noted: 0,
+            beginning: BEGINNING_BYTES,
+        }
+    }
+}
+
+/// The place of a beginning in a filter of so many words: its word and its bit.
+fn place(beginning: &[u8], words: usize) -> (usize, u64) {
+    let bytes = beginning.iter().fold(0u32, |value, byte| value << 8 | u32::from(*byte));
+    let hash = (u64::from(bytes).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
+    ((hash / 64) & (words - 1), 1 << (hash % 64))
 }
 
 impl Substrings {
@@ -40,69 +53,63 @@ impl Substrings {
         if word.is_empty() {
             return;
         }
-        self.unknown.insert(slot.element, memmem::Finder::new(&word).into_owned());
-        self.list.insert(slot.element, (word, slot));
-        if self.is_loaded && self.unknown.len() * REBUILD_PART >= self.list.len() {
-            self.rebuild();
+        let is_full = self.noted * BITS_EACH > self.filter.len() * 64 && self.filter.len() < FILTER_WORDS_MAX;
+        // A shorter string comes at most as often as a beginning has bytes.
+        if is_full || word.len() < self.beginning {
+            self.beginning = self.beginning.min(word.len());
+            self.filter = vec![0; if is_full { self.filter.len() * 8 } else { self.filter.len() }];
+            self.noted = 0;
+            for other in self.tree.keys() {
+                note(&mut self.filter, other.get(..self.beginning).unwrap_or_default());
+                self.noted += 1;
+            }
         }
+        note(&mut self.filter, word.get(..self.beginning).unwrap_or_default());
+        self.noted += 1;
+        self.tree.insert(word, slot);
     }
 
-    /// Says that what comes from now on comes one by one.
-    pub(crate) fn settle(&mut self) {
-        self.is_loaded = true;
-        self.rebuild();
+    pub(crate) fn remove(&mut self, word: &[u8], element: u64) {
+        self.tree.remove(word, element);
     }
 
-    fn rebuild(&mut self) {
-        if self.unknown.len() < AUTOMATON_FROM {
-            return;
-        }
-        let words = self.list.values().map(|(word, _)| word);
-        // One that would be larger than it may be is done without.
-        if let Ok(machine) = AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(words) {
-            self.automaton = Some(Automaton { machine, elements: self.list.keys().copied().collect() });
-            self.unknown.clear();
-        }
-    }
-
-    pub(crate) fn remove(&mut self, element: u64) {
-        // What the automaton still finds of it is no longer in the list.
-        self.list.remove(&element);
-        self.unknown.remove(&element);
-        if self.list.is_empty() {
-            self.automaton = None;
-        }
-    }
-
-    pub(crate) fn of(&mut self, element: u64) -> Option<&mut Slot> {
-        self.list.get_mut(&element).map(|(_, slot)| slot)
+    pub(crate) fn of(&mut self, word: &[u8], element: u64) -> Option<&mut Slot> {
+        self.tree.of(word, element)
     }
 
     /// The one that was added first of those that stand in `subject`.
     pub(crate) fn find(&self, subject: &[u8]) -> Option<&Slot> {
-        let slot = |element: &u64| self.list.get(element).map(|(_, slot)| slot);
         let mut found: Option<&Slot> = None;
-        if let Some(automaton) = &self.automaton {
-            for hit in automaton.machine.find_overlapping_iter(subject) {
-                let element = automaton.elements.get(hit.pattern().as_usize());
-                found = earlier(found, element.and_then(slot));
+        for (start, beginning) in subject.windows(self.beginning).enumerate() {
+            let (word, bit) = place(beginning, self.filter.len());
+            if self.filter.get(word).is_some_and(|bits| bits & bit != 0) {
+                found = earlier(found, self.tree.earliest(subject.get(start..).unwrap_or_default()));
             }
         }
-        if found.is_some() {
-            return found;
-        }
-        self.unknown.iter().find(|(_, finder)| finder.find(subject).is_some()).and_then(|(element, _)| slot(element))
+        found
+    }
+}
+
+fn note(filter: &mut [u64], beginning: &[u8]) {
+    let (word, bit) = place(beginning, filter.len());
+    if let Some(bits) = filter.get_mut(word) {
+        *bits |= bit;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
     fn many_like_one_by_one() {
-        let word = |number: u64| format!("w{}x{}", number % 37, number * 7_919 % 101);
-        let mut many = Substrings { is_loaded: true, ..Substrings::default() };
+        let word = |number: u64| match number % 11 {
+            9 => format!("{}", number % 100),
+            _ => format!("w{}x{}", number % 37, number * 7_919 % 101),
+        };
+        let mut many = Substrings::default();
         let mut alive: BTreeMap<u64, String> = BTreeMap::new();
         let subjects: Vec<String> =
             (0..200).map(|number| format!("..{}{}..", word(number * 3), word(number))).collect();
@@ -110,14 +117,13 @@ mod tests {
             many.insert(Arc::from(word(number).as_bytes()), Slot { element: number, value: None });
             alive.insert(number, word(number));
             if number % 3 == 0 {
-                many.remove(number / 2);
+                many.remove(word(number / 2).as_bytes(), number / 2);
                 alive.remove(&(number / 2));
             }
-            for subject in subjects.iter().step_by(17) {
+            for subject in subjects.iter().step_by(17).map(String::as_str).chain(["", "w", "9"]) {
                 let first = alive.iter().find(|(_, word)| subject.contains(word.as_str())).map(|(number, _)| *number);
                 assert_eq!(many.find(subject.as_bytes()).map(|slot| slot.element), first, "{subject} after {number}");
             }
         }
-        assert!(many.automaton.is_some());
     }
 }

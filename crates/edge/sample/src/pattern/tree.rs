@@ -90,6 +90,10 @@ impl ByteTree {
         self.0.get_mut(key)?.of(element)
     }
 
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.keys().map(|key| &**key)
+    }
+
     /// Calls `visit` with the length of each key that `subject` begins with, the longest first, until it answers false.
     pub(crate) fn each<'a>(&'a self, subject: &[u8], mut visit: impl FnMut(usize, &'a Slots) -> bool) {
         let mut rest = subject;
