@@ -1,9 +1,12 @@
 //! Commanding a running master: `tidegate reload`, `upgrade`, `drain`, `stop` and `status`.
 //!
 //! A master listens on the abstract unix socket `tidegate-PID` of its network name space, for processes of its own
-//! user and of root, and on whatever `-S` says. A client sends one line and reads until the end; the answer begins
-//! with `Success=1` or `Success=0`, a line `--`, and then text, which is how HAProxy answers `reload`.
+//! user and of root, and on whatever `-S` says. What a client may say there is the role's business
+//! ([`super::Conversation`]); an order is answered with `Success=1` or `Success=0`, a line `--`, and then text, which is
+//! how HAProxy since 2.7 answers `reload`.
 
+use super::conversation::Conversation;
+use super::talk::{self, Asked, FIRST_TIME_MAX};
 use crate::listen::{NoConnection, Stream, accept_one};
 use crate::log;
 use crate::system::register;
@@ -19,11 +22,7 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::sync::{Notify, Semaphore, mpsc};
 
-/// The longest line that is taken.
-const LINE_MAX: usize = 4096;
-/// How long a client may take to send its line.
-const LINE_TIME_MAX: Duration = Duration::from_secs(10);
-/// Clients at a time that have not sent their line yet.
+/// Clients at a time.
 const CLIENTS_MAX: usize = 32;
 /// How long an answer may take to be sent.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
@@ -101,13 +100,6 @@ pub(crate) fn listen_by_pid() -> io::Result<OwnedFd> {
     Ok(socket.into())
 }
 
-/// A line that someone sent, and where to answer.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) line: String,
-    pub(crate) client: OwnedFd,
-}
-
 /// Lets no new clients in while the program is being replaced: they wait in the kernel for the new one.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
@@ -139,7 +131,8 @@ impl Gate {
 }
 
 /// A client between its arrival and its line.
-struct Inside(Rc<Gate>);
+#[derive(Debug)]
+pub(crate) struct Inside(Rc<Gate>);
 
 impl Inside {
     fn new(gate: &Rc<Gate>) -> Self {
@@ -161,6 +154,7 @@ pub(crate) async fn serve(
     open_to_all: bool,
     gate: Rc<Gate>,
     asked: mpsc::UnboundedSender<Asked>,
+    begin: impl Fn() -> Box<dyn Conversation>,
 ) -> io::Result<()> {
     let socket = register(socket, Interest::READABLE)?;
     let places = Arc::new(Semaphore::new(CLIENTS_MAX));
@@ -181,13 +175,13 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        let asked = asked.clone();
+        let (asked, conversation) = (asked.clone(), begin());
         let inside = Inside::new(&gate);
+        let first_time_max = (!open_to_all).then_some(FIRST_TIME_MAX);
         tokio::task::spawn_local(async move {
-            let _held = (place, inside);
-            if let Ok(Ok((line, client))) = tokio::time::timeout(LINE_TIME_MAX, read_line(client)).await {
-                let _ = asked.send(Asked { line, client });
-            }
+            let _place = place;
+            // A client that left is no one's problem but its own.
+            let _ = talk::serve(client, conversation, asked, inside, first_time_max).await;
         });
     }
 }
@@ -195,27 +189,6 @@ pub(crate) async fn serve(
 fn is_friend(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid();
     rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| peer.uid.is_root() || peer.uid == own)
-}
-
-async fn read_line(client: OwnedFd) -> io::Result<(String, OwnedFd)> {
-    let client = register(client, Interest::READABLE)?;
-    let mut line = Vec::new();
-    loop {
-        let mut ready = client.readable().await?;
-        let mut part = [0; 512];
-        let result = ready.try_io(|client| Ok(rustix::io::read(client, &mut part)?));
-        let Ok(count) = result else { continue };
-        let count = count?;
-        line.extend_from_slice(part.get(..count).unwrap_or_default());
-        let end = line.iter().position(|&byte| byte == b'\n');
-        if end.is_some() || count == 0 {
-            line.truncate(end.unwrap_or(line.len()));
-            return Ok((String::from_utf8_lossy(&line).trim().to_owned(), client.into_inner()));
-        }
-        if line.len() > LINE_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the line is too long"));
-        }
-    }
 }
 
 /// Answers a client and lets it go.

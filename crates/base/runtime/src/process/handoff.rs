@@ -26,6 +26,9 @@ pub(crate) struct State {
     pub(crate) workers: Vec<WorkerHandoff>,
     /// Control sockets, and whether each is open to all who can connect.
     pub(crate) control: Vec<(RawFd, bool)>,
+    /// Their names, in the same order.
+    #[serde(default)]
+    pub(crate) control_names: Vec<String>,
     /// Those who wait for an answer.
     pub(crate) requests: Vec<(RequestId, RawFd)>,
 }
@@ -97,6 +100,7 @@ mod tests {
             sockets: Vec::new(),
             workers: vec![WorkerHandoff { id: 1, pid: 2, channel: 11, keys: Vec::new() }],
             control: vec![(12, true)],
+            control_names: vec!["name".to_owned()],
             requests: vec![(2, 13)],
         }
     }

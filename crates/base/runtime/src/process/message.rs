@@ -17,6 +17,8 @@ pub(crate) enum ToWorker {
     Load { generation: Generation },
     /// Nobody will accept from these sockets after this worker: accept what waits there before it drains.
     Retire { keys: Vec<SocketKey> },
+    /// Someone wants to talk with this worker: one descriptor, a connected socket.
+    Talk,
     /// Finish and exit.
     Drain { reason: DrainReason },
 }

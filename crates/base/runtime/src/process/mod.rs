@@ -15,6 +15,7 @@ mod beginning;
 mod channel;
 mod check;
 pub mod control;
+mod conversation;
 mod footprint;
 mod handoff;
 mod host;
@@ -30,13 +31,17 @@ mod role;
 mod signals;
 mod single;
 mod started;
+mod table;
+mod talk;
 pub mod transfer;
 mod worker;
 
+pub use conversation::{Conversation, Order, Plain, Step};
 pub use options::{EndOldProcesses, Mode, OldProcesses, Options};
 pub use privileges::{group_id, user_group_id, user_id};
 pub use role::{
-    CheckReason, DrainReason, Load, MasterStatus, Plan, ProcessSettings, Role, Service, WorkerState, WorkerStatus,
+    CheckReason, DrainReason, Load, MasterStatus, Plan, ProcessSettings, ProgramStatus, Role, Service, WorkerState,
+    WorkerStatus,
 };
 
 use crate::log;

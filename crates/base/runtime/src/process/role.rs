@@ -1,8 +1,10 @@
 //! What a role implements, and what it is told.
 
+use super::conversation::{Conversation, Plain};
 use crate::listen::{ListenSpec, Listener};
 use serde::{Deserialize, Serialize};
 use std::future::Future;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,10 +28,11 @@ pub trait Role: 'static {
     /// The place to open what is out of reach later. `first` is what [`Service::load`] will get.
     fn open(&mut self, first: &Load) -> Result<Self::Service, String>;
 
-    /// Answers a line on the master's control socket that this crate does not know, if the role does.
-    fn command(&mut self, line: &str, status: &MasterStatus) -> Option<String> {
-        let _ = (line, status);
-        None
+    /// Begins a conversation on one of the master's control sockets: on that which was declared with this name
+    /// ([`super::Options::control`]), or on the one that is found by the master's number, which has none.
+    fn conversation(&self, name: &str) -> Box<dyn Conversation> {
+        let _ = name;
+        Box::new(Plain::default())
     }
 }
 
@@ -43,6 +46,12 @@ pub trait Service: 'static {
     /// Stops accepting, lets what runs come to its end, and returns when nothing is left. The process then exits. It
     /// is cut short by `hard-stop-after` and by the signals that stop at once.
     fn drain(&mut self, reason: DrainReason) -> impl Future<Output = ()>;
+
+    /// What is done with a socket on which someone talks with this process through its master. Asked for once, after
+    /// the first load; called on the service's thread, also while it drains.
+    fn talker(&self) -> Box<dyn Fn(OwnedFd)> {
+        Box::new(drop)
+    }
 
     /// SIGHUP in a process without a master (SIGUSR2 reloads there): HAProxy writes the state of its servers to its logs then.
     fn hang_up(&mut self) {}
@@ -144,10 +153,14 @@ pub struct MasterStatus {
     pub reloads: u64,
     /// Reloads and upgrades that were refused.
     pub failed_reloads: u64,
+    /// Whether the last reload or upgrade was refused.
+    pub last_reload_failed: bool,
     /// Workers that ended without being told to.
     pub worker_deaths: u64,
     /// Workers, the current one first.
     pub workers: Vec<WorkerStatus>,
+    /// Programs that were started beside the workers, those of the configuration that is served first.
+    pub programs: Vec<ProgramStatus>,
 }
 
 /// What the master knows of one worker process.
@@ -163,6 +176,21 @@ pub struct WorkerStatus {
     pub uptime_s: u64,
     /// Reloads it has seen, upgrades included.
     pub reloads: u64,
+}
+
+/// What the master knows of a program that runs beside the workers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramStatus {
+    /// Its name.
+    pub name: String,
+    /// Process number.
+    pub pid: u32,
+    /// Seconds since it was started.
+    pub uptime_s: u64,
+    /// Reloads it has seen.
+    pub reloads: u64,
+    /// Whether another one has taken its place, or none is wanted any more.
+    pub is_old: bool,
 }
 
 /// What a worker process does.

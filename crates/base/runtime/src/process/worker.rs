@@ -19,6 +19,7 @@ pub(crate) async fn serve<R: Role>(role: R, socket: OwnedFd) -> io::Result<i32> 
     if !load(&mut host, &channel, first, blob).await? {
         return Ok(1);
     }
+    let talker = host.service().talker();
     let reason = loop {
         tokio::select! {
             received = channel.receive::<ToWorker>() => match received? {
@@ -36,6 +37,7 @@ pub(crate) async fn serve<R: Role>(role: R, socket: OwnedFd) -> io::Result<i32> 
                     load(&mut host, &channel, header, blob).await?;
                 }
                 Some((ToWorker::Retire { keys }, _)) => host.table().set_retired(&keys, true),
+                Some((ToWorker::Talk, descriptors)) => descriptors.into_iter().for_each(&talker),
                 Some((ToWorker::Drain { reason }, _)) => break reason,
             },
             signal = caught.recv() => match signal {
@@ -56,7 +58,23 @@ pub(crate) async fn serve<R: Role>(role: R, socket: OwnedFd) -> io::Result<i32> 
         // A master that is gone need not know; one that reads slowly finds out by a timer.
         let _ = Outgoing::new(&FromWorker::Closed, Vec::new()).and_then(|message| channel.post(message));
     };
-    Ok(host.drain(reason, closed).await)
+    tokio::select! {
+        code = host.drain(reason, closed) => Ok(code),
+        never = talk_on(&channel, &talker) => never,
+    }
+}
+
+/// Goes on talking while the service drains; what else the master says has been decided already.
+async fn talk_on(channel: &Channel, talker: &dyn Fn(OwnedFd)) -> io::Result<i32> {
+    loop {
+        match channel.receive::<ToWorker>().await {
+            Ok(Some((ToWorker::Talk, descriptors))) => descriptors.into_iter().for_each(talker),
+            Ok(Some((ToWorker::Retire { .. } | ToWorker::Sockets { .. } | ToWorker::Load { .. }, _))) => {}
+            Ok(Some((ToWorker::Drain { .. }, _))) => {}
+            // The end of the master changes nothing any more.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
 }
 
 /// Takes the first configuration, makes the service and gives privileges up.
@@ -70,7 +88,7 @@ async fn begin<R: Role>(mut role: R, channel: &Channel) -> io::Result<Option<(Ho
                 }
             }
             Some((ToWorker::Load { .. }, descriptors)) => break read_plan(descriptors)?,
-            Some((ToWorker::Retire { .. }, _)) => {}
+            Some((ToWorker::Retire { .. } | ToWorker::Talk, _)) => {}
             // Told to end, or left alone, before there was anything to do.
             Some((ToWorker::Drain { .. }, _)) | None => return Ok(None),
         }

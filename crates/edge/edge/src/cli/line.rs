@@ -45,6 +45,19 @@ pub(super) enum Input {
     TooLong,
 }
 
+/// What came of the bytes so far, before words are made of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum RawInput {
+    /// A command as it was written, and its payload.
+    Command(String, Option<String>),
+    /// See [`Input`].
+    Payload,
+    /// See [`Input`].
+    Incomplete,
+    /// See [`Input`].
+    TooLong,
+}
+
 /// Takes bytes and gives commands.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
@@ -71,10 +84,23 @@ impl Splitter {
 
     /// What comes next.
     pub fn next(&mut self) -> Input {
+        match self.next_raw() {
+            RawInput::Payload => Input::Payload,
+            RawInput::Incomplete => Input::Incomplete,
+            RawInput::TooLong => Input::TooLong,
+            RawInput::Command(text, payload) => {
+                let (words, marked) = words(text.as_bytes());
+                Input::Command(Line { words, payload: payload.filter(|_| marked) })
+            }
+        }
+    }
+
+    /// What comes next, as it was written.
+    pub fn next_raw(&mut self) -> RawInput {
         let in_payload = self.command.is_some();
         let Some(end) = end_of_line(&self.bytes, in_payload) else {
             let held = self.bytes.len() + self.command.as_ref().map_or(0, |(line, payload)| line.len() + payload.len());
-            return if held >= COMMAND_LEN_MAX { Input::TooLong } else { Input::Incomplete };
+            return if held >= COMMAND_LEN_MAX { RawInput::TooLong } else { RawInput::Incomplete };
         };
         let mut line: Vec<u8> = self.bytes.drain(..=end).collect();
         let semicolon = line.pop() == Some(b';');
@@ -85,22 +111,24 @@ impl Splitter {
             Some((_, payload)) if !line.is_empty() => {
                 payload.extend_from_slice(&line);
                 payload.push(b'\n');
-                if payload.len() >= COMMAND_LEN_MAX { Input::TooLong } else { Input::Payload }
+                if payload.len() >= COMMAND_LEN_MAX { RawInput::TooLong } else { RawInput::Payload }
             }
-            Some(_) => self.command.take().map_or(Input::Incomplete, |(command, mut payload)| {
+            Some(_) => self.command.take().map_or(RawInput::Incomplete, |(command, mut payload)| {
                 payload.pop();
-                let (words, marked) = words(&command);
-                let payload = marked.then(|| String::from_utf8_lossy(&payload).into_owned());
-                Input::Command(Line { words, payload })
+                RawInput::Command(text(&command), Some(text(&payload)))
             }),
             None if line.ends_with(PAYLOAD) => {
                 self.command = Some((line, Vec::new()));
-                Input::Payload
+                RawInput::Payload
             }
-            None if line.len() >= COMMAND_LEN_MAX => Input::TooLong,
-            None => Input::Command(Line { words: words(&line).0, payload: None }),
+            None if line.len() >= COMMAND_LEN_MAX => RawInput::TooLong,
+            None => RawInput::Command(text(&line), None),
         }
     }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Where the line ends: at a line break, and outside of a payload at a semicolon too, neither behind a backslash.

@@ -16,17 +16,33 @@ use std::collections::BTreeMap;
 use haproxycfg::{
     Parsed,
     diagnostics::{Diagnostic, Prefix, Severity},
-    model::{Config, InitAddr, Namespace, Server},
+    model::{CliLevel, Config, InitAddr, Namespace, Server},
     source::Recorder,
 };
-use runtime::process::{CheckReason, Load, MasterStatus, Plan, ProcessSettings, Role};
+use runtime::process::{CheckReason, Conversation, Load, Plan, ProcessSettings, Role};
 
 use self::payload::Payload;
 pub use self::{files::OsFiles, service::EdgeService};
 use crate::{
+    cli::master::MasterConversation,
     resolve::{self, Recorded, SystemLookup},
     server_state::SavedStates,
 };
+
+/// Names of the master's control sockets, by the level of who talks there.
+const CONTROL_USER: &str = "master-socket user";
+const CONTROL_OPERATOR: &str = "master-socket operator";
+const CONTROL_ADMIN: &str = "master-socket admin";
+
+/// The name of a control socket of the master (`-S`) for people of this level.
+#[must_use]
+pub fn control_name(level: CliLevel) -> &'static str {
+    match level {
+        CliLevel::User => CONTROL_USER,
+        CliLevel::Operator => CONTROL_OPERATOR,
+        CliLevel::Admin => CONTROL_ADMIN,
+    }
+}
 
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default)]
@@ -196,7 +212,12 @@ impl Role for EdgeRole {
         EdgeService::open(&self.options, first)
     }
 
-    fn command(&mut self, _line: &str, _status: &MasterStatus) -> Option<String> {
-        None
+    fn conversation(&self, name: &str) -> Box<dyn Conversation> {
+        let level = match name {
+            CONTROL_USER => CliLevel::User,
+            CONTROL_OPERATOR => CliLevel::Operator,
+            _ => CliLevel::Admin,
+        };
+        Box::new(MasterConversation::new(level))
     }
 }

@@ -1,11 +1,12 @@
 //! The worker process: makes instances, starts worker threads and hands instances to them.
 
 use std::{
+    os::fd::OwnedFd,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use haproxycfg::model::{Config, Namespace, Server};
+use haproxycfg::model::{CliLevel, Config, Namespace, Server};
 use runtime::{
     WorkerOptions, Workers,
     process::{DrainReason, Load, Service},
@@ -20,9 +21,10 @@ use super::{
 use crate::{
     assemble::Assembly,
     checks::{self, CheckBoard},
-    cli::AskSessions,
+    cli::{AskSessions, serve_socket},
     live::{Instance, ListenerOrder, LiveProxy, Process, Shared, Target},
     logs::{AdminLog, Forwarders, Identity, Outputs, Receivers},
+    net::Stream,
     resolve::{self, Known},
     server_state::{self, SavedStates},
 };
@@ -307,6 +309,16 @@ impl Service for EdgeService {
             workers.join().await;
         }
         self.forwarders.finish().await;
+    }
+
+    fn talker(&self) -> Box<dyn Fn(OwnedFd)> {
+        let shared = self.shared.clone();
+        Box::new(move |socket| {
+            let stream = std::os::unix::net::UnixStream::from(socket);
+            if let (Some(shared), Ok(stream)) = (&shared, tokio::net::UnixStream::from_std(stream)) {
+                tokio::task::spawn_local(serve_socket(Arc::clone(shared), Stream::Unix(stream), CliLevel::Admin));
+            }
+        })
     }
 
     fn pause(&mut self, paused: bool) {

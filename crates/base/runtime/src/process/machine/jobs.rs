@@ -80,6 +80,7 @@ impl Machine {
     pub(super) fn job_done(&mut self, text: String) {
         self.job = Job::Idle;
         self.memory.reloads += 1;
+        self.memory.last_reload_failed = false;
         self.log(Level::Notice, format!("{} succeeded: {text}", self.what()));
         self.end_job(Ok(text));
     }
@@ -95,6 +96,7 @@ impl Machine {
             }
             Phase::Serving => {
                 self.memory.failed_reloads += 1;
+                self.memory.last_reload_failed = true;
                 self.log(Level::Alert, format!("{} failed, nothing has changed: {text}", self.what()));
             }
             Phase::Draining | Phase::Stopping { .. } => {}

@@ -111,6 +111,8 @@ pub(crate) struct Memory {
     pub(crate) generation: Generation,
     pub(crate) reloads: u64,
     pub(crate) failed_reloads: u64,
+    #[serde(default)]
+    pub(crate) last_reload_failed: bool,
     pub(crate) worker_deaths: u64,
 }
 
@@ -198,6 +200,8 @@ impl Machine {
             generation: memory.generation,
             reloads: memory.reloads,
             failed_reloads: memory.failed_reloads,
+            last_reload_failed: memory.last_reload_failed,
+            programs: Vec::new(),
             worker_deaths: memory.worker_deaths,
             workers: workers
                 .into_iter()

@@ -3,18 +3,23 @@
 use super::{Control, Input, Master};
 use crate::listen::{SocketTable, begin};
 use crate::log;
-use crate::process::control::{self, Asked, Reply};
+use crate::process::channel::{Descriptor, Outgoing};
+use crate::process::control::{self, Reply};
+use crate::process::conversation::Order;
 use crate::process::machine::{Event, RequestId, SIGTERM};
-use crate::process::role::{MasterStatus, Role};
+use crate::process::message::ToWorker;
+use crate::process::role::Role;
+use crate::process::talk::Asked;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 impl<R: Role> Master<R> {
     pub(super) fn open_control(&mut self) -> io::Result<()> {
         match control::listen_by_pid() {
-            Ok(socket) => self.control.push(Control { socket, open_to_all: false }),
+            Ok(socket) => self.control.push(Control { name: String::new(), socket, open_to_all: false }),
             // Another master with our number, in another process name space but in our network name space.
             Err(error) => log::warning!("no control socket by process number: {error}"),
         }
@@ -26,7 +31,8 @@ impl<R: Role> Master<R> {
                 .map_err(io::Error::other)?;
             for (_, socket) in table.iter().filter(|(key, _)| added.contains(key)) {
                 begin(spec, socket)?;
-                self.control.push(Control { socket: socket.try_clone()?, open_to_all: true });
+                let (name, socket) = (spec.name.clone(), socket.try_clone()?);
+                self.control.push(Control { name, socket, open_to_all: true });
             }
         }
         Ok(())
@@ -36,9 +42,11 @@ impl<R: Role> Master<R> {
         let (sender, mut asked) = mpsc::unbounded_channel();
         for control in &self.control {
             let (socket, open_to_all) = (control.socket.try_clone()?, control.open_to_all);
-            let (gate, sender) = (Rc::clone(&self.gate), sender.clone());
+            let (gate, sender, role) = (Rc::clone(&self.gate), sender.clone(), Rc::clone(&self.role));
+            let name = control.name.clone();
             tokio::task::spawn_local(async move {
-                if let Err(error) = control::serve(socket, open_to_all, gate, sender).await {
+                let begin = || role.conversation(&name);
+                if let Err(error) = control::serve(socket, open_to_all, gate, sender, begin).await {
                     log::alert!("the control socket cannot be served: {error}");
                 }
             });
@@ -55,33 +63,43 @@ impl<R: Role> Master<R> {
     }
 
     pub(super) fn asked(&mut self, asked: Asked) {
-        let Asked { line, client } = asked;
-        let text = match line.as_str() {
-            "reload" => {
+        match asked {
+            // Whoever asked may have gone.
+            Asked::Status(answer) => drop(answer.send(self.status())),
+            Asked::Talk { pid, socket } => self.talk(pid, socket),
+            Asked::Order { order, client } => self.order(order, client),
+        }
+    }
+
+    /// Passes a socket on to the worker with this number. One that is gone does not answer: its client hears the end.
+    fn talk(&self, pid: u32, socket: OwnedFd) {
+        let Some((worker, link)) = self.links.iter().find(|(_, link)| link.pid == pid) else { return };
+        let socket: Arc<dyn Descriptor> = Arc::new(socket);
+        let sent = Outgoing::new(&ToWorker::Talk, vec![socket]).and_then(|outgoing| link.channel.post(outgoing));
+        if let Err(error) = sent {
+            log::warning!("cannot talk with worker ({pid}): {error}");
+        }
+        self.flush(*worker);
+    }
+
+    fn order(&mut self, order: Order, client: OwnedFd) {
+        match order {
+            Order::Reload => {
                 let request = Some(self.remember(client));
-                return self.tell(Event::Reload { request });
+                self.tell(Event::Reload { request });
             }
-            "upgrade" => {
+            Order::Upgrade => {
                 let request = Some(self.remember(client));
-                return self.tell(Event::Upgrade { request });
+                self.tell(Event::Upgrade { request });
             }
-            "drain" => {
+            Order::Drain => {
                 control::answer(client, &Reply { success: true, text: "ending when all connections have".into() });
-                return self.tell(Event::Drain);
+                self.tell(Event::Drain);
             }
-            "stop" => {
+            Order::Stop => {
                 control::answer(client, &Reply { success: true, text: "ending now".into() });
-                return self.tell(Event::Stop { signal: SIGTERM });
+                self.tell(Event::Stop { signal: SIGTERM });
             }
-            "status" => serde_json::to_string(&self.status()).unwrap_or_default() + "\n",
-            "show proc" => show_processes(&self.status()),
-            other => match self.role.command(other, &self.status()) {
-                Some(text) => text,
-                None => HELP.to_owned(),
-            },
-        };
-        if let Err(error) = control::answer_plain(client, &text) {
-            log::warning!("cannot answer on the control socket: {error}");
         }
     }
 
@@ -91,53 +109,4 @@ impl<R: Role> Master<R> {
         self.requests.insert(request, client);
         request
     }
-}
-
-const HELP: &str = "\
-The following commands are valid at this level:
-  drain     : end when all connections have
-  reload    : read the configuration again
-  show proc : show the processes
-  status    : the same for programs, as JSON
-  stop      : end now
-  upgrade   : replace the program by the one on disk
-";
-
-/// HAProxy's table of processes.
-fn show_processes(status: &MasterStatus) -> String {
-    use std::fmt::Write as _;
-    let uptime = |seconds: u64| {
-        let (minutes, seconds) = (seconds / 60, seconds % 60);
-        let (hours, minutes) = (minutes / 60, minutes % 60);
-        format!("{}d{:02}h{minutes:02}m{seconds:02}s", hours / 24, hours % 24)
-    };
-    let mut text = String::new();
-    let mut line = |pid: &dyn std::fmt::Display, kind: &str, reloads: u64, time: String| {
-        let _ = writeln!(text, "{pid:<15} {kind:<15} {reloads:<15} {time:<15}");
-    };
-    line(&status.pid, "master", status.reloads, uptime(status.uptime_s));
-    let mut workers = status.workers.iter();
-    let mut rows = Vec::new();
-    if let Some(worker) = workers.next() {
-        rows.push(("# workers", worker));
-    }
-    rows.extend(workers.map(|worker| ("# old workers", worker)));
-    let mut heading = "";
-    let mut table = format!("{:<15} {:<15} {:<15} {:<15}\n", "#<PID>", "<type>", "<reloads>", "<uptime>") + &text;
-    for (section, worker) in rows {
-        if section != heading {
-            heading = section;
-            table.push_str(section);
-            table.push('\n');
-        }
-        let _ = writeln!(
-            table,
-            "{:<15} {:<15} {:<15} {:<15}",
-            worker.pid,
-            "worker",
-            worker.reloads,
-            uptime(worker.uptime_s)
-        );
-    }
-    table
 }

@@ -8,7 +8,7 @@ pub(super) mod upgrade;
 
 use super::channel::{Channel, Descriptor, Outgoing};
 use super::check::{self, Question};
-use super::control::{self, Asked, Gate, Reply};
+use super::control::{self, Gate, Reply};
 use super::footprint;
 use super::handoff::State;
 use super::launch;
@@ -19,6 +19,7 @@ use super::old::{self, Inherited};
 use super::options::Options;
 use super::role::{CheckReason, DrainReason, MasterStatus, Role};
 use super::signals::{self, Caught};
+use super::talk::Asked;
 use super::{Started, now, privileges};
 use crate::listen::{SocketKey, SocketTable};
 use crate::log;
@@ -69,12 +70,13 @@ struct Candidate {
 
 /// A socket that takes commands.
 struct Control {
+    name: String,
     socket: OwnedFd,
     open_to_all: bool,
 }
 
 pub(crate) struct Master<R> {
-    role: R,
+    role: Rc<R>,
     options: Options,
     program: PathBuf,
     machine: Machine,
@@ -120,7 +122,7 @@ impl<R: Role> Master<R> {
     fn new(role: R, options: Options, started: Started) -> io::Result<Self> {
         let (input, inputs) = mpsc::unbounded_channel();
         Ok(Self {
-            role,
+            role: Rc::new(role),
             options,
             program: launch::program_on_disk()?,
             machine: Machine::new(),

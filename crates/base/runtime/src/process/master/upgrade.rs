@@ -71,7 +71,8 @@ impl<R: Role> Master<R> {
                     keys: link.keys.iter().cloned().collect(),
                 })
                 .collect(),
-            control: control.map(|control| (control.socket.as_raw_fd(), control.open_to_all)).collect(),
+            control: control.clone().map(|control| (control.socket.as_raw_fd(), control.open_to_all)).collect(),
+            control_names: control.map(|control| control.name.clone()).collect(),
             requests: asked.map(|(request, client)| (*request, client.as_raw_fd())).collect(),
         })
     }
@@ -131,8 +132,10 @@ impl<R: Role> Master<R> {
             let keys = worker.keys.into_iter().collect();
             self.link(worker.id, worker.pid, take_inherited(worker.channel)?, keys)?;
         }
+        let mut names = state.control_names.into_iter();
         for (number, open_to_all) in state.control {
-            self.control.push(Control { socket: take_inherited(number)?, open_to_all });
+            let name = names.next().unwrap_or_default();
+            self.control.push(Control { name, socket: take_inherited(number)?, open_to_all });
         }
         let mut requests = Vec::new();
         for (request, number) in state.requests {
