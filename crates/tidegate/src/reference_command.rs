@@ -21,7 +21,7 @@ pub struct ReferenceArguments {
 /// Writes the pages, or compares them.
 pub fn run(arguments: &ReferenceArguments) -> ExitCode {
     let mut stale = false;
-    for (name, text) in haproxycfg::reference() {
+    for (name, text) in pages() {
         let path = arguments.folder.join(name);
         if arguments.check {
             if std::fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
@@ -34,6 +34,19 @@ pub fn run(arguments: &ReferenceArguments) -> ExitCode {
         }
     }
     if stale { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// What the tables of the language and of commands say.
+fn pages() -> Vec<(String, String)> {
+    let (commands, (total, supported)) = edge::cli::reference::reference();
+    let name = edge::cli::reference::PAGE;
+    let mut pages = haproxycfg::reference();
+    for (_, index) in pages.iter_mut().filter(|(name, _)| name == "README.md") {
+        let line = format!("| [Commands of the stats socket]({name}) | {total} | {supported} |\n");
+        index.push_str(&line);
+    }
+    pages.push((name.to_owned(), commands));
+    pages
 }
 
 fn write(path: &Path, text: &str) -> std::io::Result<()> {

@@ -120,3 +120,99 @@ fn an_added_server_serves_until_it_is_taken_away() {
     }
     assert!(get(front).starts_with("503"));
 }
+
+#[test]
+fn commands_answer_as_haproxys() {
+    let nobody = free_address();
+    let config = format!(
+        "global\n stats socket %FOLDER%/stats level admin severity-output number\n nbthread 1\n{DEFAULTS}frontend fe\n \
+         bind FRONT\n default_backend be\nbackend be\n cookie SRV insert\n server s1 {nobody} weight 4\n \
+         server s2 {nobody} check inter 1m port 1\nbackend fixed\n balance static-rr\n server s1 {nobody}\n"
+    );
+    let Some((ours, theirs)) = both(&config) else { return };
+    let commands = [
+        "set server be/s1",
+        "set server be/s1 weight x",
+        "set server be/s1 weight 1x",
+        "set server be/s1 weight 300",
+        "set severity-output string; set server be/s1 state x; set severity-output none; set server be/s1 state x",
+        "set maxconn server be/s1",
+        "set maxconn server be/s1 x",
+        "set maxconn server be/s1 1x",
+        "set maxconn server be/s1 5",
+        "set maxconn frontend fe 5",
+        "set maxconn global -1",
+        "set rate-limit sessions global 5",
+        "set rate-limit sessions global x",
+        "disable frontend fe",
+        "disable frontend fe",
+        "enable frontend fe",
+        "enable frontend fe",
+        "enable dynamic-cookie backend be",
+        "enable dynamic-cookie backend nosuch",
+        "set dynamic-cookie-key backend be",
+        "set dynamic-cookie-key backend be secret",
+        "set dynamic-cookie-key backend",
+        "disable dynamic-cookie backend be",
+        "set server be/s1 addr 127.0.0.9 port 81",
+        "set server be/s1 addr 127.0.0.9 port 81",
+        "set server be/s1 addr 127.0.0.9 port +5",
+        "set server be/s2 addr 127.0.0.9 port +5",
+        "set server be/s2 addr 127.0.0.9 port +5",
+        "set server be/s2 addr 127.0.0.8 port -5",
+        "set server be/s2 addr 127.0.0.8 port -7",
+        "set server be/s2 addr 127.0.0.8 port 99",
+        "set server be/s1 addr 127.0.0.8 port x",
+        "set server be/s1 addr 127.0.0.8 port 80",
+        "set server be/s2 addr 127.0.0.8 port +1",
+        "set server be/s1 addr nowhere",
+        "set server fixed/s1 weight 5",
+        "set server fixed/s1 weight 100%",
+        "set profiling tasks off",
+        "set profiling tasks x",
+        "set profiling memory on",
+        "set profiling x on",
+        "show profiling status",
+        "trace 0",
+        "show cli sockets x",
+        "get var proc.x",
+        "experimental-mode on; set var proc.x int(5); get var proc.x",
+        "expert-mode on; expert-mode; expert-mode off; expert-mode",
+        "operator; show cli level; set weight be/s1 3",
+        "user; show startup-logs",
+        "user; show fd",
+        "user; trace 0",
+        "show startup-logs",
+        "show servers state nosuch",
+        "show stat domain x",
+        "shutdown session 0x1",
+        "shutdown sessions server be/s1",
+        "shutdown frontend fe",
+        "enable frontend fe",
+        "show servers state",
+    ];
+    let without_folder = |edge: &Edge, text: String| text.replace(&edge.folder.0.display().to_string(), "FOLDER");
+    for command in commands {
+        let mine = timeless(&without_folder(&ours, ours.command(command)));
+        assert_eq!(mine, timeless(&without_folder(&theirs, theirs.command(command))), "{command}");
+    }
+}
+
+#[test]
+fn dynamic_cookies_follow_commands() {
+    let (origin, front) = (Origin::named("hello"), free_address());
+    let edge = Edge::start(&format!(
+        "global\n stats socket %FOLDER%/stats level admin\n nbthread 2\n{DEFAULTS}listen site\n bind {front}\n \
+         cookie SRV insert indirect nocache\n server s1 {}\n",
+        origin.address
+    ));
+    let cookie = || Wire::connect(front).get("/").field("set-cookie").map(str::to_owned);
+    assert!(cookie().is_none_or(|cookie| cookie.starts_with("SRV=;")), "the server has no value");
+    edge.command("set dynamic-cookie-key backend site secret; enable dynamic-cookie backend site");
+    let first = cookie().expect("one is made of its address");
+    assert!(first.starts_with("SRV=") && edge.command("show stat").contains(&first[4..20]), "{first}");
+    edge.command("set dynamic-cookie-key backend site other");
+    assert_ne!(cookie().unwrap(), first);
+    edge.command("disable dynamic-cookie backend site");
+    assert!(cookie().is_none_or(|cookie| cookie.starts_with("SRV=;")));
+}

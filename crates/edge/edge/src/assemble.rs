@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, RwLock,
-        atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -20,7 +20,11 @@ use haproxycfg::model::{
 
 use crate::{
     capture::LastCapture,
-    live::{Agent, CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, Process, Side, Target},
+    dynamic_cookie::DynamicCookie,
+    live::{
+        Agent, CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, PORT_AS_CONFIGURED, Process, Side,
+        Target,
+    },
     logs::{Identity, LogTargets, Outputs},
     resolve,
     servers::Servers,
@@ -133,6 +137,7 @@ impl Assembly<'_> {
             farm: Mutex::new(farm),
             retry,
             servers: Servers::new(live_servers),
+            dynamic_cookie: DynamicCookie::new(proxy.cookie.as_ref()),
             direct: direct_server(proxy)
                 .map(|server| Arc::new(self.server(None, &server, index, ServerIndex(u32::MAX)))),
             listeners,
@@ -176,6 +181,7 @@ impl Assembly<'_> {
             check_place: Mutex::new(CheckPlace { address: server.check_address.clone(), port: server.check_port }),
             agent: Mutex::new(Agent::of(server)),
             target_epoch: AtomicU64::new(same_place.map_or(0, |before| before.target_epoch.load(Relaxed))),
+            port_map: AtomicI32::new(same_place.map_or(PORT_AS_CONFIGURED, |before| before.port_map.load(Relaxed))),
             side: before.map_or_else(|| Arc::new(Side::new(self.workers)), |before| Arc::clone(&before.side)),
             connections: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.connections)),
             idle: same_place.map_or_else(Arc::default, |before| Arc::clone(&before.idle)),

@@ -8,6 +8,8 @@ pub mod cli;
 pub mod counters;
 pub mod crypt;
 pub mod dynamic;
+pub mod dynamic_cookie;
+pub mod libraries;
 pub mod live;
 pub mod logs;
 pub mod net;

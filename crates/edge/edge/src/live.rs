@@ -9,7 +9,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     task::Waker,
     time::{Instant, SystemTime},
@@ -24,6 +24,7 @@ use crate::{
     capture::LastCapture,
     checks::CheckBoard,
     counters::{ProcessTraffic, Traffic},
+    dynamic_cookie::DynamicCookie,
     logs::{LogTargets, Outputs},
     net::Namespaces,
     rates::RateWindow,
@@ -120,6 +121,8 @@ pub struct Process {
     pub namespaces: Namespaces,
     /// The thread for what must not run on a worker.
     pub background: Background,
+    /// Files that the program was loaded from, as `show libs` lists them; set once at start.
+    pub libraries: OnceLock<String>,
     /// Name of the machine.
     pub hostname: String,
     /// Connections to the stats sockets.
@@ -170,6 +173,7 @@ impl Process {
             variables: Arc::default(),
             namespaces: Namespaces::default(),
             background: Background::default(),
+            libraries: OnceLock::new(),
             commands: Gauge::default(),
             room: Notify::new(),
             waiting_listeners: AtomicU32::new(0),
@@ -251,6 +255,8 @@ pub struct LiveProxy {
     pub retry: balance::RetryPolicy,
     /// In the order of [`model::Proxy::servers`]; runtime additions behind.
     pub servers: Servers,
+    /// `cookie ... dynamic`, and what commands made of it.
+    pub dynamic_cookie: DynamicCookie,
     /// Where everything goes without balancing (`dispatch`, `option transparent`): a server that is neither named, counted
     /// nor checked.
     pub direct: Option<Arc<LiveServer>>,
@@ -341,6 +347,8 @@ pub struct LiveServer {
     pub host: Mutex<Option<Arc<str>>>,
     /// The port that it has when its address is known again.
     pub lost_port: AtomicU16,
+    /// What a command made of the port: [`PORT_AS_CONFIGURED`], [`PORT_FIXED`], or what is added to the client's.
+    pub port_map: AtomicI32,
     /// Where its checks go, if not where it is; a command may change it.
     pub check_place: Mutex<CheckPlace>,
     /// How its agent is asked; a command may change it.
@@ -361,6 +369,11 @@ pub struct LiveServer {
     /// A server that came at run time tracks it, or did.
     pub is_followed: AtomicBool,
 }
+
+/// [`LiveServer::port_map`]: no command has changed it.
+pub const PORT_AS_CONFIGURED: i32 = i32::MIN;
+/// [`LiveServer::port_map`]: it is that of the target.
+pub const PORT_FIXED: i32 = i32::MAX;
 
 /// What of a check's destination is not the server's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -480,6 +493,7 @@ impl LiveServer {
             is_relative: crate::assemble::is_relative(&config),
             host: Mutex::new(config.fqdn.as_deref().map(Into::into)),
             lost_port: AtomicU16::new(crate::assemble::configured_port(&config)),
+            port_map: AtomicI32::new(PORT_AS_CONFIGURED),
             check_place: Mutex::new(CheckPlace { address: config.check_address.clone(), port: config.check_port }),
             agent: Mutex::new(Agent::of(&config)),
             side: Arc::new(Side::new(workers)),
@@ -515,6 +529,22 @@ impl LiveServer {
     #[must_use]
     pub fn target(&self) -> Target {
         self.target.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How its port follows from the client's.
+    #[must_use]
+    pub fn port_rule(&self) -> model::ServerPort {
+        match self.port_map.load(Relaxed) {
+            PORT_AS_CONFIGURED => self.config.port,
+            PORT_FIXED => model::ServerPort::Fixed(0),
+            offset => model::ServerPort::Offset(offset),
+        }
+    }
+
+    /// Whether where connections go depends on the client: [`LiveServer::is_relative`], or a command said so.
+    #[must_use]
+    pub fn leads_elsewhere(&self) -> bool {
+        self.is_relative || !matches!(self.port_map.load(Relaxed), PORT_AS_CONFIGURED | PORT_FIXED)
     }
 
     /// Sends connections elsewhere from now on; pooled ones to the old place are dropped.

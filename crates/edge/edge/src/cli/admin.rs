@@ -43,6 +43,8 @@ fn change(context: &Context<'_>, name: &str, change: ServerChange) -> Reply {
     match context.control.change_server(server, change) {
         Ok(None) => Reply::Done,
         Ok(Some(said)) => Reply::Said(Severity::Warning, format!("{said} {BY}")),
+        // HAProxy's sentences without a full stop have no line break either.
+        Err(refusal) if !refusal.0.ends_with('.') => unended(refusal.0),
         Err(refusal) => Reply::error(refusal.to_string()),
     }
 }
@@ -151,7 +153,7 @@ pub(super) fn set_maxconn_server(_: &mut Session, context: &Context<'_>, line: &
             Err(_) => "Value out of range.",
         },
     };
-    Reply::error(problem)
+    if text.is_empty() { Reply::error(problem) } else { unended(problem) }
 }
 
 const SERVER_USAGE: &str = "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | agent-send | \
@@ -360,7 +362,7 @@ pub(super) fn set_rate_limit(_: &mut Session, context: &Context<'_>, line: &Line
         ("sessions", "global") => ProcessChange::SessionRate,
         ("http-compression", "global") => ProcessChange::CompressionRate,
         ("ssl-sessions", "global") => {
-            return Reply::error("'set rate-limit ssl-sessions global' is not supported yet.");
+            return Reply::error("'set rate-limit ssl-sessions global' is not here: it comes with TLS.");
         }
         _ => return Reply::error(RATE_USAGE),
     };

@@ -8,11 +8,14 @@
 //! to the edge that runs.
 
 mod admin;
+mod cookies;
+mod descriptors;
 mod events;
 mod help;
 mod line;
 pub mod master;
 mod patterns;
+pub mod reference;
 mod reply;
 mod resolvers;
 mod serve;
@@ -23,13 +26,14 @@ mod show;
 mod socket;
 mod table;
 mod tables;
+mod threads;
 mod variable;
 
 pub use reply::{Reply, Severity};
 pub use serve::{End, Host, Options, serve};
 pub use session::{Context, Session};
 pub use sessions::{AskSessions, SessionView, Sessions};
-pub use socket::serve_socket;
+pub use socket::{Access, serve_socket};
 pub use table::{COMMANDS, Command};
 pub use tables::Entries;
 

@@ -46,6 +46,8 @@ pub enum Reply {
     Entries(Entries),
     /// The lines of a ring.
     Events(Events),
+    /// What is open, or what one number stands for.
+    ShowDescriptors(Option<i32>),
     /// The end of a session.
     ShutSession(u64),
     /// The listening sockets, and then the end.

@@ -7,7 +7,7 @@ use tokio::{
     time::timeout,
 };
 
-use haproxycfg::model::CliLevel;
+use haproxycfg::model::{CliLevel, SeverityOutput};
 
 use super::{
     line::{Input, Splitter},
@@ -30,6 +30,9 @@ pub trait Host {
     /// Every session of every worker.
     fn sessions(&self) -> impl Future<Output = Vec<SessionView>>;
 
+    /// What the process has open, or what a number stands for.
+    fn descriptors(&self, which: Option<i32>) -> impl Future<Output = String>;
+
     /// Ends a session; whether there was one of that number.
     fn shut_session(&self, id: u64) -> impl Future<Output = bool>;
 }
@@ -39,6 +42,8 @@ pub trait Host {
 pub struct Options {
     /// Who it is with.
     pub level: CliLevel,
+    /// How the importance of answers is shown.
+    pub severity: SeverityOutput,
     /// Time to the next command; also how long a client may take to read an answer.
     pub timeout: Option<Duration>,
 }
@@ -61,7 +66,7 @@ pub async fn serve<S>(stream: &mut S, host: &impl Host, options: Options) -> io:
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut session = Session::new(options.level);
+    let mut session = Session::new(options.level, options.severity);
     let mut splitter = Splitter::default();
     let mut buffer = vec![0; READ_LEN];
     loop {
@@ -92,6 +97,7 @@ where
                             events.write_to(stream).await?;
                             String::new()
                         }
+                        Reply::ShowDescriptors(which) => host.descriptors(which).await,
                         Reply::ShutSession(id) if host.shut_session(id).await => String::new(),
                         Reply::ShutSession(_) => session.render(&Reply::error("No such session (use 'show sess').")),
                         other => session.render(&other),

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use haproxycfg::{
-    model::CliLevel,
+    model::{CliLevel, SeverityOutput},
     units::{Unit, time},
 };
 
@@ -25,22 +25,12 @@ pub struct Context<'a> {
     pub rings: Vec<Arc<LogRing>>,
     /// What was said at the start.
     pub startup_logs: String,
+    /// Files that the program was loaded from, with their places in memory.
+    pub libraries: String,
     /// The time since the epoch.
     pub now: Duration,
     /// Seconds by which local time is ahead of UTC.
     pub offset: i32,
-}
-
-/// How the importance of an answer is shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum SeverityOutput {
-    /// Not at all.
-    #[default]
-    None,
-    /// `[3]: `
-    Number,
-    /// `[err]: `
-    Name,
 }
 
 /// What a conversation has come to.
@@ -60,16 +50,8 @@ pub struct Session {
 impl Session {
     /// A conversation with someone of this level.
     #[must_use]
-    pub fn new(level: CliLevel) -> Self {
-        Self {
-            level,
-            prompt: false,
-            expert: false,
-            experimental: false,
-            severity: SeverityOutput::None,
-            no_empty_line: false,
-            timeout: None,
-        }
+    pub fn new(level: CliLevel, severity: SeverityOutput) -> Self {
+        Self { level, prompt: false, expert: false, experimental: false, severity, no_empty_line: false, timeout: None }
     }
 
     /// Whether it is a person who wants a prompt.
@@ -102,6 +84,7 @@ impl Session {
         }
         match command.run {
             Run::With(run) => run(self, context, line),
+            Run::Absent(reason) => Reply::error(format!("'{}' is not here: {reason}.", command.words.join(" "))),
             Run::NotYet => Reply::error(format!("'{}' is not supported yet.", command.words.join(" "))),
         }
     }
@@ -115,6 +98,7 @@ impl Session {
             Reply::Done
             | Reply::Events(_)
             | Reply::Entries(_)
+            | Reply::ShowDescriptors(_)
             | Reply::ShowSessions(_)
             | Reply::ShutSession(_)
             | Reply::SendSockets
@@ -177,12 +161,10 @@ pub(super) fn level_name(level: CliLevel) -> &'static str {
 }
 
 pub(super) fn set_severity(session: &mut Session, _: &Context<'_>, line: &Line) -> Reply {
-    session.severity = match line.word(2) {
-        "none" => SeverityOutput::None,
-        "number" => SeverityOutput::Number,
-        "string" => SeverityOutput::Name,
-        _ => return Reply::error("one of 'none', 'number', 'string' is a required argument"),
-    };
+    match SeverityOutput::named(line.word(2)) {
+        Some(severity) => session.severity = severity,
+        None => return Reply::error("one of 'none', 'number', 'string' is a required argument"),
+    }
     Reply::Done
 }
 

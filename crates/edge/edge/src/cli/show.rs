@@ -6,7 +6,7 @@ use haproxycfg::model::CliLevel;
 
 use super::{
     line::Line,
-    reply::Reply,
+    reply::{Reply, Severity},
     session::{Context, Session, level_name},
 };
 use crate::{
@@ -20,6 +20,14 @@ use crate::{
     },
 };
 
+/// The last line with its line break, as JSON has none.
+fn ended(mut text: String) -> String {
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
 pub(super) fn info(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply {
     let (mut form, mut descriptions, mut float) = (InfoForm::Plain, false, false);
     for word in line.rest(2) {
@@ -31,7 +39,7 @@ pub(super) fn info(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply
             _ => {}
         }
     }
-    Reply::Text(show_info(&context.control.process(), form, descriptions, float))
+    Reply::Text(ended(show_info(&context.control.process(), form, descriptions, float)))
 }
 
 /// What C's `atoi` makes of a text.
@@ -74,15 +82,15 @@ pub(super) fn statistics(session: &mut Session, context: &Context<'_>, line: &Li
         }
     }
     let snapshot = context.control.snapshot(&|proxy| selection.wants_proxy(proxy.id), Detail::default());
-    Reply::Text(match (typed, json) {
+    Reply::Text(ended(match (typed, json) {
         (true, _) => render::typed(&snapshot.proxies, selection, descriptions),
         (_, true) => render::json(&snapshot.proxies, selection),
         _ => render::csv(&snapshot.proxies, selection),
-    })
+    }))
 }
 
 pub(super) fn schema(_: &mut Session, _: &Context<'_>, _: &Line) -> Reply {
-    Reply::Text(render::SCHEMA.to_owned())
+    Reply::Text(ended(render::SCHEMA.to_owned()))
 }
 
 pub(super) fn backends(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply {
@@ -120,7 +128,8 @@ pub(super) fn version(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply
 }
 
 pub(super) fn startup_logs(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply {
-    Reply::Text(context.startup_logs.clone())
+    let logs = &context.startup_logs;
+    Reply::Unended(Severity::Info, if logs.is_empty() { "\n".to_owned() } else { logs.clone() })
 }
 
 /// `show errors [<proxy>] [request|response]`; -1 is every proxy.
@@ -175,15 +184,16 @@ pub(super) fn pools(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply {
     ))
 }
 
-pub(super) fn activity(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply {
-    let process = context.control.process();
-    let mut out = format!("thread_id: 1 (1..{})\n", process.workers);
-    let _ = writeln!(out, "date_now: {}.{:06}", context.now.as_secs(), context.now.subsec_micros());
-    let _ = writeln!(out, "accepted: {}", process.connections_total);
-    if let Some(idle) = process.idle_percent {
-        let _ = writeln!(out, "idle_pct: {idle}");
-    }
-    Reply::Text(out)
+pub(super) fn descriptors(_: &mut Session, _: &Context<'_>, line: &Line) -> Reply {
+    Reply::ShowDescriptors(match line.word(2) {
+        "" => None,
+        number => Some(i32::try_from(leading_number(number)).unwrap_or(-1)),
+    })
+}
+
+/// `show libs`: the program itself, which needs no others but the system's.
+pub(super) fn libraries(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply {
+    Reply::Text(context.libraries.clone())
 }
 
 #[cfg(test)]

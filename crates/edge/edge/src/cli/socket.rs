@@ -20,9 +20,10 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-use haproxycfg::model::{BindAddress, CliLevel};
+use haproxycfg::model::{BindAddress, CliLevel, SeverityOutput, StatsSocket};
 
 use super::{
+    descriptors,
     serve::{End, Host, Options, serve},
     session::Context,
     sessions::{AskSessions, SessionView},
@@ -48,6 +49,7 @@ impl Host for LiveHost {
             control: &control,
             sockets: sockets.map(|socket| (address(&socket.bind.address), socket.level)).collect(),
             rings: self.shared.process.outputs.get().map(|outputs| outputs.rings()).unwrap_or_default(),
+            libraries: self.shared.process.libraries.get().cloned().unwrap_or_default(),
             startup_logs: self.shared.process.startup_logs.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             now,
             offset: logs::local_offset(i64::try_from(now.as_secs()).unwrap_or(0)),
@@ -64,6 +66,17 @@ impl Host for LiveHost {
         }
         sessions.sort_by_key(|session| session.id);
         sessions
+    }
+
+    async fn descriptors(&self, which: Option<i32>) -> String {
+        let (sender, answer) = tokio::sync::oneshot::channel();
+        // The system is asked for each number: that is not for a worker to wait for.
+        let asking = std::thread::Builder::new().name("show-fd".into()).spawn(move || {
+            // Whoever asked may have gone.
+            let _ = sender.send(descriptors::list(which));
+        });
+        drop(asking);
+        answer.await.unwrap_or_default()
     }
 
     async fn shut_session(&self, id: u64) -> bool {
@@ -91,9 +104,35 @@ fn address(address: &BindAddress) -> String {
     }
 }
 
+/// What a stats socket allows.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// To whom.
+    pub level: CliLevel,
+    /// How the importance of answers is shown.
+    pub severity: SeverityOutput,
+    /// Whether it gives the listening sockets away (`expose-fd listeners`).
+    pub gives_sockets: bool,
+}
+
+impl Access {
+    /// That of a `stats socket` line.
+    #[must_use]
+    pub fn of(socket: &StatsSocket) -> Self {
+        Self { level: socket.level, severity: socket.severity, gives_sockets: socket.expose_fd_listeners }
+    }
+
+    /// That of a master, who has a word with workers for others.
+    #[must_use]
+    pub fn of_master() -> Self {
+        Self { level: CliLevel::Admin, severity: SeverityOutput::None, gives_sockets: true }
+    }
+}
+
 /// Serves a client of a stats socket.
-pub async fn serve_socket(shared: Arc<Shared>, stream: Stream, level: CliLevel) {
-    let options = Options { level, timeout: shared.instance().config.global.stats_timeout };
+pub async fn serve_socket(shared: Arc<Shared>, stream: Stream, access: Access) {
+    let timeout = shared.instance().config.global.stats_timeout;
+    let options = Options { level: access.level, severity: access.severity, timeout };
     let host = LiveHost { shared };
     // A client that left early or fell silent is no one's problem but its own.
     match stream {
@@ -102,7 +141,7 @@ pub async fn serve_socket(shared: Arc<Shared>, stream: Stream, level: CliLevel) 
         }
         Stream::Unix(mut stream) => {
             if let Ok(End::SendSockets) = serve(&mut stream, &host, options).await
-                && host.shared.instance().config.global.stats_sockets.iter().any(|socket| socket.expose_fd_listeners)
+                && access.gives_sockets
                 && let Ok(stream) = stream.into_std()
             {
                 send_sockets(stream);

@@ -3,13 +3,13 @@
 use haproxycfg::model::CliLevel;
 
 use super::{
-    admin, events, help,
+    admin, cookies, events, help,
     line::Line,
     patterns,
     reply::Reply,
     resolvers, server_state,
     session::{self, Context, Session},
-    sessions, show, tables, variable,
+    sessions, show, tables, threads, variable,
 };
 
 /// A command.
@@ -33,6 +33,8 @@ pub(super) enum Run {
     With(Runner),
     /// Nothing yet.
     NotYet,
+    /// Nothing, for this reason.
+    Absent(&'static str),
 }
 
 impl std::fmt::Debug for Command {
@@ -42,10 +44,19 @@ impl std::fmt::Debug for Command {
 }
 
 impl Command {
-    /// Whether it does anything yet.
+    /// Whether it does anything.
     #[must_use]
     pub fn supported(&self) -> bool {
         matches!(self.run, Run::With(_))
+    }
+
+    /// Why it does nothing, if that is for a reason that lasts.
+    #[must_use]
+    pub fn absent(&self) -> Option<&'static str> {
+        match self.run {
+            Run::Absent(reason) => Some(reason),
+            Run::With(_) | Run::NotYet => None,
+        }
     }
 }
 
@@ -62,6 +73,12 @@ const fn with(
 const fn not_yet(words: &'static [&'static str]) -> Command {
     Command { words, usage: "", doc: "", level: CliLevel::User, run: Run::NotYet }
 }
+
+const fn absent(words: &'static [&'static str], reason: &'static str) -> Command {
+    Command { words, usage: "", doc: "", level: CliLevel::User, run: Run::Absent(reason) }
+}
+
+const TLS: &str = "it comes with TLS";
 
 const USER: CliLevel = CliLevel::User;
 const OPERATOR: CliLevel = CliLevel::Operator;
@@ -202,7 +219,7 @@ pub const COMMANDS: &[Command] = &[
         "change the weight of a server (better: set server)",
         admin::set_weight,
     ),
-    with(&["show", "activity"], USER, "show activity", "what the threads do", show::activity),
+    with(&["show", "activity"], USER, "show activity", "what the threads do", threads::activity),
     with(&["show", "backend"], USER, "show backend", "list the backends", show::backends),
     with(&["show", "cli", "level"], USER, "show cli level", "tell your level", session::show_level),
     with(&["show", "cli", "sockets"], USER, "show cli sockets", "list the stats sockets", show::sockets),
@@ -239,7 +256,13 @@ pub const COMMANDS: &[Command] = &[
         server_state::states,
     ),
     with(&["show", "sess"], OPERATOR, "show sess [id|all]", "list the sessions, or show one", sessions::show),
-    with(&["show", "startup-logs"], USER, "show startup-logs", "repeat what was said at the start", show::startup_logs),
+    with(
+        &["show", "startup-logs"],
+        OPERATOR,
+        "show startup-logs",
+        "repeat what was said at the start",
+        show::startup_logs,
+    ),
     with(
         &["show", "stat"],
         USER,
@@ -317,29 +340,83 @@ pub const COMMANDS: &[Command] = &[
     with(&["show", "map"], USER, "show map [@<ver>] [<map>]", "list the maps, or the entries of one", patterns::show),
     with(&["show", "events"], USER, "show events [<sink>] [-w] [-n]", "show event sink state", events::show),
     with(&["user"], USER, "user", "go down to the level user", session::lower),
-    not_yet(&["abort", "ssl"]),
-    not_yet(&["add", "ssl", "crt-list"]),
-    not_yet(&["commit", "ssl"]),
-    not_yet(&["debug", "dev"]),
-    not_yet(&["del", "ssl"]),
-    not_yet(&["disable", "dynamic-cookie", "backend"]),
-    not_yet(&["enable", "dynamic-cookie", "backend"]),
-    not_yet(&["httpclient"]),
-    not_yet(&["new", "ssl"]),
-    not_yet(&["set", "dynamic-cookie-key", "backend"]),
-    not_yet(&["set", "profiling"]),
-    not_yet(&["set", "ssl"]),
-    not_yet(&["show", "cache"]),
-    not_yet(&["show", "fd"]),
-    not_yet(&["show", "libs"]),
+    with(
+        &["disable", "dynamic-cookie", "backend"],
+        ADMIN,
+        "disable dynamic-cookie backend <bk>",
+        "make no cookies of servers' addresses",
+        cookies::disable,
+    ),
+    with(
+        &["enable", "dynamic-cookie", "backend"],
+        ADMIN,
+        "enable dynamic-cookie backend <bk>",
+        "make cookies of servers' addresses",
+        cookies::enable,
+    ),
+    with(
+        &["set", "dynamic-cookie-key", "backend"],
+        ADMIN,
+        "set dynamic-cookie-key backend <bk> <k>",
+        "change the secret of cookies that are made of addresses",
+        cookies::set_key,
+    ),
+    with(
+        &["set", "profiling"],
+        ADMIN,
+        "set profiling <what> {auto|on|off}",
+        "profiles of tasks and memory: there are none",
+        threads::set_profiling,
+    ),
+    with(&["show", "fd"], OPERATOR, "show fd [num]", "list what is open, or tell of one number", show::descriptors),
+    with(&["show", "libs"], OPERATOR, "show libs", "list the program's files in memory", show::libraries),
+    with(
+        &["show", "profiling"],
+        USER,
+        "show profiling [<what>|<#lines>|byaddr]*",
+        "what is profiled: nothing",
+        threads::show_profiling,
+    ),
+    with(&["show", "tasks"], USER, "show tasks", "tell how many tasks wait to run", threads::tasks),
+    with(&["show", "threads"], USER, "show threads", "tell what each worker thread has to do", threads::threads),
+    with(
+        &["show", "trace"],
+        OPERATOR,
+        "show trace [<module>]",
+        "list the sources of traces: there are none",
+        threads::show_trace,
+    ),
+    with(&["trace"], OPERATOR, "trace [<module>|0] [cmd [args...]]", "trace a source: there are none", threads::trace),
+    absent(&["abort", "ssl", "ca-file"], TLS),
+    absent(&["abort", "ssl", "cert"], TLS),
+    absent(&["abort", "ssl", "crl-file"], TLS),
+    absent(&["add", "ssl", "crt-list"], TLS),
+    absent(&["commit", "ssl", "ca-file"], TLS),
+    absent(&["commit", "ssl", "cert"], TLS),
+    absent(&["commit", "ssl", "crl-file"], TLS),
+    absent(&["debug", "dev"], "it changes HAProxy's memory and threads by hand"),
+    absent(&["del", "ssl", "ca-file"], TLS),
+    absent(&["del", "ssl", "cert"], TLS),
+    absent(&["del", "ssl", "crl-file"], TLS),
+    absent(&["del", "ssl", "crt-list"], TLS),
+    absent(&["httpclient"], "it tests HAProxy's own HTTP client; use curl"),
+    absent(&["new", "ssl", "ca-file"], TLS),
+    absent(&["new", "ssl", "cert"], TLS),
+    absent(&["new", "ssl", "crl-file"], TLS),
+    absent(&["set", "ssl", "ca-file"], TLS),
+    absent(&["set", "ssl", "cert"], TLS),
+    absent(&["set", "ssl", "crl-file"], TLS),
+    absent(&["set", "ssl", "ocsp-response"], TLS),
+    absent(&["set", "ssl", "tls-key"], TLS),
+    absent(&["show", "cache"], "there is no cache of HAProxy's kind: Tidegate's is configured in VCL"),
+    absent(&["show", "ssl", "ca-file"], TLS),
+    absent(&["show", "ssl", "cert"], TLS),
+    absent(&["show", "ssl", "crl-file"], TLS),
+    absent(&["show", "ssl", "crt-list"], TLS),
+    absent(&["show", "ssl", "ocsp-response"], TLS),
+    absent(&["show", "ssl", "providers"], TLS),
+    absent(&["show", "tls-keys"], TLS),
     not_yet(&["show", "peers"]),
-    not_yet(&["show", "profiling"]),
-    not_yet(&["show", "ssl"]),
-    not_yet(&["show", "tasks"]),
-    not_yet(&["show", "threads"]),
-    not_yet(&["show", "tls-keys"]),
-    not_yet(&["show", "trace"]),
-    not_yet(&["trace"]),
 ];
 
 /// The command that a line gives.

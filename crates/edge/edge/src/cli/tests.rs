@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use haproxycfg::model::CliLevel;
+use haproxycfg::model::{CliLevel, SeverityOutput};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
@@ -27,6 +27,7 @@ impl Host for FakeHost {
             sockets: vec![("unix@/run/socket".to_owned(), CliLevel::Admin)],
             rings: Vec::new(),
             startup_logs: "all is well\n".to_owned(),
+            libraries: "0x1-0x2 (0x2) /usr/bin/tidegate\n".to_owned(),
             now: Duration::from_secs(1_795_232_134),
             offset: 0,
         })
@@ -44,6 +45,10 @@ impl Host for FakeHost {
         }]
     }
 
+    async fn descriptors(&self, which: Option<i32>) -> String {
+        format!("{which:?}\n")
+    }
+
     async fn shut_session(&self, id: u64) -> bool {
         id == 7
     }
@@ -54,7 +59,7 @@ async fn talk(level: CliLevel, input: &[u8]) -> (String, String, End) {
     let host = FakeHost::default();
     let (mut client, mut server) = tokio::io::duplex(1 << 20);
     client.write_all(input).await.unwrap();
-    let options = Options { level, timeout: Some(Duration::from_secs(5)) };
+    let options = Options { level, severity: SeverityOutput::None, timeout: Some(Duration::from_secs(5)) };
     let end = serve(&mut server, &host, options).await.unwrap_or(End::Closed);
     drop(server);
     let mut answer = String::new();
@@ -82,7 +87,7 @@ async fn commands_that_change() {
         ),
         (
             "set server app/s1 addr 10.0.0.1 port +1",
-            "IP changed from '127.0.0.1' to '10.0.0.1', changing to a relative port is not supported yet by 'stats socket command'\n",
+            "IP changed from '127.0.0.1' to '10.0.0.1', port changed from '8080' to '+1' by 'stats socket command'\n",
             "app/s1 Address { ip: Some(10.0.0.1), port: Some(Offset(1)) }",
         ),
         ("set server app/s1 check-port 81", "", "app/s1 CheckAddress { ip: None, port: Some(81) }"),
@@ -202,7 +207,17 @@ async fn what_is_shown() {
         ("show activity", "thread_id: 1 (1..2)\ndate_now: 1795232134.000000\n"),
         ("show table", "\n"),
         ("show table nope", "No such table\n\n"),
-        ("trace h1", "'trace' is not supported yet.\n\n"),
+        ("trace h1", "No such trace source: there are none."),
+        ("trace 0", "All traces now stopped\n"),
+        ("show ssl cert", "'show ssl cert' is not here: it comes with TLS.\n\n"),
+        ("show fd", "None\n\n"),
+        ("show fd 7", "Some(7)\n\n"),
+        ("show libs", "0x1-0x2 (0x2) /usr/bin/tidegate\n\n"),
+        ("show threads", "  Thread 1 : act=0 wq=3 rq=0 conn=0\n"),
+        ("show tasks", "Running tasks: 0 (2 threads)\n"),
+        ("show profiling status", "Per-task CPU profiling              : off "),
+        ("set profiling tasks on", "'set profiling tasks' has no meaning here"),
+        ("set profiling x on", "Expects either 'tasks' or 'memory'.\n\n"),
         ("get weight app/s1", "10 (initial 10)\n\n"),
         ("help", "The following commands are valid at this level:\n  add acl [@<ver>]"),
         ("help show", "The following commands are valid at this level:\n  show acl [@<ver>]"),
@@ -387,7 +402,9 @@ fn no_command_is_missing() {
         let known = |command: &&super::table::Command| {
             command.words.iter().zip(&words).all(|(own, word)| own == word) && !words.is_empty()
         };
-        assert!(COMMANDS.iter().any(|command| known(&command)), "{line}");
+        // One that HAProxy lists in other words than it takes.
+        let is_listed_wrongly = line.starts_with("  new ssl crlfile ");
+        assert!(is_listed_wrongly || COMMANDS.iter().any(|command| known(&command)), "{line}");
         seen += 1;
     }
     assert!(seen > 80, "only {seen} commands were compared");

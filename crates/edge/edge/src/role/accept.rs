@@ -14,7 +14,7 @@ use haproxycfg::model::ProxyIndex;
 use super::listeners::Owner;
 use crate::{
     checks::{self, CheckBoard},
-    cli::{AskSessions, SessionView},
+    cli::{Access, AskSessions, SessionView},
     live::{Instance, ListenerOrder, LiveProxy, Process, Shared},
     logs::{Outputs, WorkerLog},
     net::Stream,
@@ -300,7 +300,7 @@ fn too_fast(process: &Process) -> bool {
 
 async fn accept_commands(worker: Rc<Worker>, instance: Arc<Instance>, index: usize, mut acceptor: runtime::Acceptor) {
     let global = &instance.config.global;
-    let Some(level) = global.stats_sockets.get(index).map(|socket| socket.level) else { return };
+    let Some(access) = global.stats_sockets.get(index).map(Access::of) else { return };
     let most = global.stats_maxconn.map_or(STATS_CONNECTIONS_DEFAULT, u64::from);
     let process = Arc::clone(&worker.shared.process);
     loop {
@@ -314,7 +314,7 @@ async fn accept_commands(worker: Rc<Worker>, instance: Arc<Instance>, index: usi
         process.commands.increment();
         let process = Arc::clone(&process);
         spawn_local(async move {
-            crate::cli::serve_socket(shared, stream, level).await;
+            crate::cli::serve_socket(shared, stream, access).await;
             process.commands.decrement();
             drop(guard);
         });

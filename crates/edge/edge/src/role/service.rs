@@ -6,7 +6,7 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use haproxycfg::model::{CliLevel, Config, Namespace, Server};
+use haproxycfg::model::{Config, Namespace, Server};
 use runtime::{
     WorkerOptions, Workers,
     process::{DrainReason, Load, Service},
@@ -21,7 +21,7 @@ use super::{
 use crate::{
     assemble::Assembly,
     checks::{self, CheckBoard},
-    cli::{AskSessions, serve_socket},
+    cli::{Access, AskSessions, serve_socket},
     live::{Instance, ListenerOrder, LiveProxy, Process, Shared, Target},
     logs::{AdminLog, Forwarders, Identity, Outputs, Receivers},
     net::Stream,
@@ -256,6 +256,7 @@ impl Service for EdgeService {
                 let handler =
                     checks::farm_events(Arc::clone(&shared), Arc::clone(&self.admin), Arc::clone(&self.board));
                 // Set only here.
+                let _ = self.process.libraries.set(crate::libraries::loaded());
                 let _ = self.process.check_board.set(Arc::clone(&self.board));
                 let _ = self.process.farm_events.set(handler);
                 let ways = Arc::clone(&self.ways);
@@ -316,7 +317,7 @@ impl Service for EdgeService {
         Box::new(move |socket| {
             let stream = std::os::unix::net::UnixStream::from(socket);
             if let (Some(shared), Ok(stream)) = (&shared, tokio::net::UnixStream::from_std(stream)) {
-                tokio::task::spawn_local(serve_socket(Arc::clone(shared), Stream::Unix(stream), CliLevel::Admin));
+                tokio::task::spawn_local(serve_socket(Arc::clone(shared), Stream::Unix(stream), Access::of_master()));
             }
         })
     }

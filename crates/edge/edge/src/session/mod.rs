@@ -40,7 +40,6 @@ use self::{context::wall_clock, tcp::TcpVerdict};
 pub use self::{
     heads::SpareHeads,
     http::{Parked, Session as HttpSession},
-    persistence::cookie_of,
     transaction::{ClientSide, Transaction},
     wire::Wire,
 };

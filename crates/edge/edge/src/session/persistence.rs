@@ -1,8 +1,7 @@
 //! What binds a request to a server besides the balancer's choice: `use-server` and the persistence cookie.
 
 use std::{
-    borrow::Cow,
-    net::{IpAddr, SocketAddr, SocketAddrV4},
+    net::{SocketAddr, SocketAddrV4},
     sync::Arc,
     time::SystemTime,
 };
@@ -11,7 +10,6 @@ use balance::{Forced, ServerId};
 use haproxycfg::model::{CaptureCookie, Mode, Proxy, ServerIndex, ServerTarget};
 use http::HeaderId;
 use sample::{Context as _, Options};
-use twox_hash::XxHash64;
 
 use super::{
     cacheable::cacheable,
@@ -117,7 +115,7 @@ fn look_up(backend: &LiveProxy, value: &[u8], forced: impl Fn(ServerIndex) -> Fo
     let mut found = Lookup::Unknown;
     let farm = backend.farm();
     let usable = backend.servers.find_map(|server| {
-        if cookie_of(backend.settings(), server).is_none_or(|cookie| *cookie != *value) {
+        if backend.cookie_of(server).is_none_or(|cookie| *cookie != *value) {
             return None;
         }
         let wanted = forced(server.index);
@@ -128,22 +126,6 @@ fn look_up(backend: &LiveProxy, value: &[u8], forced: impl Fn(ServerIndex) -> Fo
         None
     });
     usable.unwrap_or(found)
-}
-
-/// The value of a server in cookies: its own, or with `cookie ... dynamic` one made of its address and the backend's secret.
-pub fn cookie_of<'a>(settings: &Proxy, server: &'a LiveServer) -> Option<Cow<'a, [u8]>> {
-    if let Some(cookie) = &server.config.cookie {
-        return Some(Cow::Borrowed(cookie));
-    }
-    let key = settings.cookie.as_ref()?.dynamic_key.as_ref()?;
-    let Target::Inet(address) = server.target() else { return None };
-    let mut text = key.as_bytes().to_vec();
-    match address.ip() {
-        IpAddr::V4(ip) => text.extend_from_slice(&ip.octets()),
-        IpAddr::V6(ip) => text.extend_from_slice(&ip.octets()),
-    }
-    text.extend_from_slice(&u32::from(address.port()).to_be_bytes());
-    Some(Cow::Owned(format!("{:016x}", XxHash64::oneshot(0, &text)).into_bytes()))
 }
 
 /// `capture cookie` of a request.
@@ -187,7 +169,7 @@ pub fn finish_response(worker: &Worker, transaction: &mut Transaction, frontend:
     let mut inserted_privately = false;
     if let Some(cookie) = cookie.filter(|_| !transaction.persistence.ignored) {
         let server = transaction.server.as_ref();
-        let value = server.map(|server| cookie_of(settings, server));
+        let value = server.map(|server| backend.cookie_of(server));
         let side = ResponseSide {
             server: value.as_ref().map(Option::as_deref),
             direct: server.is_some_and(|server| transaction.persistence.server == Some(server.index)),

@@ -521,7 +521,7 @@ fn idle_connection(
         return greeted_connection(transaction, server, attempts, version);
     }
     // Where a server is may depend on the client: a connection to it leads to one of several places.
-    let place = server.is_relative.then(|| destination(transaction, server));
+    let place = server.leads_elsewhere().then(|| destination(transaction, server));
     let source = server.config.source.as_ref().or(proxy.settings().source.as_ref());
     let usesrc = source.and_then(|source| source.usesrc.as_ref());
     if let Some(kept) = attempts.kept.take()
@@ -552,7 +552,7 @@ fn greeted_connection(
 ) -> Option<Box<ServerConnection>> {
     let kept = attempts.kept.take().filter(|kept| kept.server.key == server.key && !kept.is_stale())?;
     let greeting = greeting(&proxy_header(transaction, version, server.config.proxy_options));
-    let place = server.is_relative.then(|| destination(transaction, server));
+    let place = server.leads_elsewhere().then(|| destination(transaction, server));
     (kept.greeting == greeting && place.is_none_or(|place| kept.leads_to(&place))).then_some(kept)
 }
 
@@ -643,7 +643,7 @@ fn destination(transaction: &Transaction, server: &LiveServer) -> Target {
     let Target::Inet(address) = target else { return target };
     let wanted = || transaction.destination();
     let client_port = || wanted().map_or(0, |destination| destination.port());
-    let port = match server.config.port {
+    let port = match server.port_rule() {
         ServerPort::Fixed(_) => address.port(),
         ServerPort::Same => client_port(),
         ServerPort::Offset(offset) => u16::try_from(i32::from(client_port()) + offset).unwrap_or(0),

@@ -1,11 +1,12 @@
 //! Takes a [`Snapshot`] of what runs.
 
 use std::{
+    net::SocketAddr,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
-use haproxycfg::model::{BindAddress, Config, Mode, ServerAddress};
+use haproxycfg::model::{BindAddress, Config, Mode, ServerAddress, ServerPort};
 
 use super::view::{
     BackendView, Detail, FrontendState, FrontendView, Level, ListenerState, ListenerView, Place, ProcessView, Product,
@@ -16,7 +17,6 @@ use crate::{
     live::{Instance, LiveListener, LiveProxy, LiveServer, Shared, Side, Target},
     net::Splice,
     role::{limits, worker_count},
-    session::cookie_of,
 };
 
 /// Takes everything of the proxies that are wanted, disabled ones left out.
@@ -241,6 +241,15 @@ fn backend_view(proxy: &LiveProxy, http: bool, now_ms: u64) -> BackendView {
     }
 }
 
+/// The port of a server, or what is added to the client's, in 16 bits without a sign, as HAProxy keeps it.
+fn shown_port(server: &LiveServer, port: u16) -> u16 {
+    match server.port_rule() {
+        ServerPort::Fixed(_) => port,
+        ServerPort::Same => 0,
+        ServerPort::Offset(offset) => u16::try_from(offset.rem_euclid(1 << 16)).unwrap_or(0),
+    }
+}
+
 fn server_view(proxy: &LiveProxy, server: &LiveServer, http: bool, now_ms: u64, detail: Detail) -> Option<ServerView> {
     let id = balance::ServerId::new(server.index.0 as usize);
     let (farm, state) = {
@@ -274,14 +283,14 @@ fn server_view(proxy: &LiveProxy, server: &LiveServer, http: bool, now_ms: u64, 
         purge_delay: config.pool_purge_delay,
         place: match server.target() {
             Target::Unresolved => Place::Port(server.port()),
-            Target::Inet(address) => Place::Inet(address),
+            Target::Inet(address) => Place::Inet(SocketAddr::new(address.ip(), shown_port(server, address.port()))),
             Target::Unix(path) | Target::Abstract(path) => Place::Unix(path),
         },
         host_name: server.host().map(|host| host.to_string()),
         service: config.service.clone(),
         check_place: place(check.address.as_ref(), check.port),
         agent_place: place(agent.address.as_ref(), agent.port),
-        cookie: cookie_of(proxy.settings(), server).map(|cookie| String::from_utf8_lossy(&cookie).into_owned()),
+        cookie: proxy.cookie_of(server).map(|cookie| String::from_utf8_lossy(&cookie).into_owned()),
         totals,
     })
 }

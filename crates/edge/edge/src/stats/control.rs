@@ -135,6 +135,36 @@ pub enum ProcessChange {
     SessionRate(u32),
 }
 
+/// A change of a backend's dynamic cookies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CookieChange {
+    /// On or off.
+    Dynamic(bool),
+    /// The secret.
+    Key(String),
+}
+
+/// What a worker thread does and has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadView {
+    /// Times it had nothing to do.
+    pub parks: u64,
+    /// Tasks that live.
+    pub tasks: u64,
+    /// Tasks that wait to run.
+    pub ready: u64,
+    /// Milliseconds it was busy.
+    pub busy_ms: u64,
+    /// Connections so far.
+    pub accepted: u64,
+    /// Connections now.
+    pub open: u64,
+    /// Requests so far.
+    pub requests: u64,
+    /// Bytes to clients so far.
+    pub bytes_out: u64,
+}
+
 /// A variable, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableView {
@@ -225,6 +255,12 @@ pub trait Control {
     /// Why it was not changed.
     fn change_process(&self, change: ProcessChange) -> Result<(), Refusal>;
 
+    /// Changes the dynamic cookies of a backend.
+    fn change_cookie(&self, proxy: usize, change: CookieChange);
+
+    /// What each worker thread does.
+    fn threads(&self) -> Vec<ThreadView>;
+
     /// Forgets the greatest values, or all counts.
     fn clear_counters(&self, all: bool);
 
@@ -262,9 +298,16 @@ pub trait Control {
     fn environment(&self) -> Vec<(String, String)>;
 }
 
-/// Where a server is after its address or port was changed, and what HAProxy says about that.
+/// Where a server is after its address or port was changed, and what HAProxy says about that; `map` is what is added to the
+/// client's port to make its own, if it has none of its own. Checks have no client, so they need a port then.
 #[must_use]
-pub fn moved(current: SocketAddr, ip: Option<IpAddr>, port: Option<PortChange>) -> (SocketAddr, String) {
+pub fn moved(
+    current: SocketAddr,
+    map: Option<i32>,
+    has_check_port: bool,
+    ip: Option<IpAddr>,
+    port: Option<PortChange>,
+) -> (SocketAddr, Option<i32>, String) {
     let mut wanted = current;
     let mut said = Vec::new();
     match ip {
@@ -275,17 +318,32 @@ pub fn moved(current: SocketAddr, ip: Option<IpAddr>, port: Option<PortChange>) 
         }
         None => {}
     }
+    // HAProxy keeps what is added in 16 bits without a sign.
+    let was = map.map_or_else(|| current.port().to_string(), |offset| format!("+{}", offset.rem_euclid(1 << 16)));
+    let mut wanted_map = map;
     match port {
-        Some(PortChange::Fixed(port)) if port == current.port() => said.push("no need to change the port".to_owned()),
-        Some(PortChange::Fixed(port)) => {
-            said.push(format!("port changed from '{}' to '{port}'", current.port()));
-            wanted.set_port(port);
+        Some(PortChange::Fixed(port)) if map.is_none() && port == current.port() => {
+            said.push("no need to change the port".to_owned());
         }
-        Some(PortChange::Offset(_)) => said.push("changing to a relative port is not supported yet".to_owned()),
+        Some(PortChange::Fixed(port)) => {
+            said.push(format!("port changed from '{was}' to '{port}'"));
+            wanted.set_port(port);
+            wanted_map = None;
+        }
+        Some(PortChange::Offset(offset)) if map == Some(offset) => said.push("no need to change the port".to_owned()),
+        Some(PortChange::Offset(_)) if map.is_none() && !has_check_port => said.push(
+            "can't change <port> to port map because it is incompatible with current health check port configuration \
+             (use 'port' statement from the 'server' directive."
+                .to_owned(),
+        ),
+        Some(PortChange::Offset(offset)) => {
+            said.push(format!("port changed from '{was}' to '{offset:+}'"));
+            wanted_map = Some(offset);
+        }
         Some(PortChange::Unreadable(text)) => said.push(format!("problem converting port '{text}' to an int")),
         None => {}
     }
-    (wanted, said.join(", "))
+    (wanted, wanted_map, said.join(", "))
 }
 
 /// Finds a proxy by name, or by number after a `#`.

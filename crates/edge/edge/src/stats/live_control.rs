@@ -7,21 +7,22 @@ use std::{
 };
 
 use balance::{CheckKind, OperationalState, ServerId, WeightChange};
-use haproxycfg::model::ServerAddress;
+use haproxycfg::model::{ServerAddress, ServerPort};
 
 use super::{
     clear,
     collect::{self, hard_maxconn},
     control::{
-        Control, FrontendChange, Health, PortChange, ProcessChange, ProxyName, Refusal, ResolversView, ServerChange,
-        ServerRef, VariableView, moved,
+        Control, CookieChange, FrontendChange, Health, PortChange, ProcessChange, ProxyName, Refusal, ResolversView,
+        ServerChange, ServerRef, ThreadView, VariableView, moved,
     },
     view::{Detail, ProcessView, Product, Snapshot},
 };
 use crate::{
     capture::Capture,
+    counters::ProcessTraffic,
     dynamic,
-    live::{Instance, ListenerOrder, LiveProxy, LiveServer, Shared, Target},
+    live::{Instance, ListenerOrder, LiveProxy, LiveServer, PORT_FIXED, Shared, Target},
     resolve::LiveResolvers,
     stick::Tables,
     variables,
@@ -176,6 +177,34 @@ impl Control for LiveControl<'_> {
         self.instance.proxies.get(proxy).is_some_and(|proxy| proxy.farm().is_dynamic())
     }
 
+    fn change_cookie(&self, proxy: usize, change: CookieChange) {
+        let Some(proxy) = self.instance.proxies.get(proxy) else { return };
+        match change {
+            CookieChange::Dynamic(enabled) => proxy.dynamic_cookie.enable(enabled),
+            CookieChange::Key(key) => proxy.dynamic_cookie.set_key(key),
+        }
+    }
+
+    fn threads(&self) -> Vec<ThreadView> {
+        let process = &self.shared.process;
+        let runtimes = process.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
+        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let thread = |(index, traffic): (usize, &ProcessTraffic)| {
+            let runtime = runtimes.get(index).and_then(Option::as_ref);
+            ThreadView {
+                parks: runtime.map_or(0, |runtime| runtime.worker_park_count(0)),
+                tasks: runtime.map_or(0, |runtime| wide(runtime.num_alive_tasks())),
+                ready: runtime.map_or(0, |runtime| wide(runtime.global_queue_depth())),
+                busy_ms: traffic.busy.value() / 1_000_000,
+                accepted: traffic.connections.value(),
+                open: traffic.open.value(),
+                requests: traffic.requests.value(),
+                bytes_out: traffic.bytes_out.value(),
+            }
+        };
+        process.traffic.iter().take(process.workers).enumerate().map(thread).collect()
+    }
+
     fn change_frontend(&self, proxy: usize, change: FrontendChange) -> Result<bool, Refusal> {
         let proxy = self.instance.proxies.get(proxy).ok_or_else(|| Refusal::new("No such frontend."))?;
         let changed = match change {
@@ -322,8 +351,16 @@ fn change_address(server: &LiveServer, ip: Option<IpAddr>, port: Option<PortChan
     let Target::Inet(current) = server.target() else {
         return "Update for the current server address family is only supported through configuration file".to_owned();
     };
-    let (wanted, said) = moved(current, ip, port);
-    if wanted != current {
+    let map = match server.port_rule() {
+        ServerPort::Fixed(_) => None,
+        ServerPort::Same => Some(0),
+        ServerPort::Offset(offset) => Some(offset),
+    };
+    let (wanted, wanted_map, said) = moved(current, map, server.check_place().port.is_some(), ip, port);
+    if wanted_map != map {
+        server.port_map.store(wanted_map.unwrap_or(PORT_FIXED), Relaxed);
+    }
+    if wanted != current || wanted_map != map {
         server.retarget(Target::Inet(wanted));
     }
     said

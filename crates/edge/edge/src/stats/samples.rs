@@ -5,7 +5,10 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use balance::{CheckConfig, CheckKind, CheckReport, CheckStatus, Farm, FarmConfig, ServerConfig, ServerId};
 
 use super::{
-    control::{Control, FrontendChange, ProcessChange, ProxyName, Refusal, ServerChange, ServerRef, VariableView},
+    control::{
+        Control, CookieChange, FrontendChange, ProcessChange, ProxyName, Refusal, ServerChange, ServerRef, ThreadView,
+        VariableView,
+    },
     view::{
         BackendView, Detail, FrontendView, Level, ListenerState, ListenerView, Place, ProcessView, ProxyView, RateView,
         ServerView, Snapshot, TableView, Time, Times, Totals,
@@ -245,6 +248,17 @@ impl Control for FakeControl {
         Ok(())
     }
 
+    fn change_cookie(&self, proxy: usize, change: CookieChange) {
+        self.note(format!("{proxy} {change:?}"));
+    }
+
+    fn threads(&self) -> Vec<ThreadView> {
+        vec![
+            ThreadView { tasks: 3, accepted: 5, ..ThreadView::default() },
+            ThreadView { tasks: 4, ..ThreadView::default() },
+        ]
+    }
+
     fn is_dynamic(&self, _: usize) -> bool {
         true
     }
@@ -267,7 +281,7 @@ impl Control for FakeControl {
             }
             ServerChange::Address { ip, port } => {
                 let current = SocketAddr::from(([127, 0, 0, 1], 8_080));
-                Some(super::control::moved(current, *ip, port.clone()).1)
+                Some(super::control::moved(current, None, true, *ip, port.clone()).2)
             }
             _ => None,
         };

@@ -6,7 +6,7 @@ use crate::{
     diagnostics::Problem,
     keywords::global::THREADS_MAX,
     line::Line,
-    model::{AcceptMode, Bind, BindAddress, CliLevel, Identity, Location},
+    model::{AcceptMode, Bind, BindAddress, CliLevel, Identity, Location, SeverityOutput},
     scope::Scope,
     table::{Group, Parse},
     units::Unit,
@@ -26,6 +26,8 @@ pub struct BindDraft {
     pub is_accept_chosen: bool,
     /// `expose-fd listeners`.
     pub expose_fd_listeners: bool,
+    /// `severity-output`.
+    pub severity: SeverityOutput,
 }
 
 /// A line of listening sockets.
@@ -35,6 +37,8 @@ pub struct ParsedBinds {
     pub binds: Vec<Bind>,
     /// `expose-fd listeners`.
     pub expose_fd_listeners: bool,
+    /// `severity-output`.
+    pub severity: SeverityOutput,
 }
 
 /// `bind`.
@@ -82,7 +86,7 @@ pub fn parse(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<ParsedB
         }
     }
     let binds = addresses.into_iter().map(|address| Bind { address, ..draft.bind.clone() }).collect();
-    Ok(ParsedBinds { binds, expose_fd_listeners: draft.expose_fd_listeners })
+    Ok(ParsedBinds { binds, expose_fd_listeners: draft.expose_fd_listeners, severity: draft.severity })
 }
 
 fn addresses(scope: &mut Scope<'_>, line: &Line, index: usize, prefixed: bool) -> Result<Vec<BindAddress>, Problem> {
@@ -320,6 +324,22 @@ pub fn level(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut Bind
             return Err(Problem::new(message).at(word + 1).nearest(value, ["user", "operator", "admin"]));
         }
     });
+    Ok(())
+}
+
+/// `severity-output`.
+pub fn severity_output(
+    _: &mut Scope<'_>,
+    line: &Line,
+    index: &mut usize,
+    draft: &mut BindDraft,
+) -> Result<(), Problem> {
+    let word = *index;
+    let value = argument(line, index, "missing severity format")?;
+    draft.severity = SeverityOutput::named(value).ok_or_else(|| {
+        let message = format!("'severity-output' only supports 'none', 'number', and 'string' (got '{value}')");
+        Problem::new(message).at(word + 1).nearest(value, ["none", "number", "string"])
+    })?;
     Ok(())
 }
 

@@ -543,6 +543,7 @@ pub fn stats_socket(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
             bind,
             level,
             expose_fd_listeners: parsed.expose_fd_listeners,
+            severity: parsed.severity,
         });
     }
     Ok(())

@@ -57,7 +57,7 @@ pub use self::{
     rule::{AddressPart, Rule},
     server::{InitAddr, Namespace, ProxyOptions, SendProxy, Server, ServerAddress, ServerPort},
     source::{SourceAddress, UseSource},
-    stats::{CliLevel, Stats, StatsSocket},
+    stats::{CliLevel, SeverityOutput, Stats, StatsSocket},
     stick::{STICK_COUNTERS, StickAction, StickRule, StickTable, TableIndex, TagValue, Track},
     switching::{BackendTarget, PersistRule, ServerTarget, UseBackend, UseServer},
     tcp_action::TcpAction,

@@ -42,6 +42,33 @@ pub struct StatsSocket {
     pub level: CliLevel,
     /// `expose-fd listeners`.
     pub expose_fd_listeners: bool,
+    /// `severity-output`.
+    pub severity: SeverityOutput,
+}
+
+/// How the importance of an answer is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SeverityOutput {
+    /// Not at all.
+    #[default]
+    None,
+    /// `[3]: `
+    Number,
+    /// `[err]: `
+    Name,
+}
+
+impl SeverityOutput {
+    /// By HAProxy's word.
+    #[must_use]
+    pub fn named(word: &str) -> Option<Self> {
+        Some(match word {
+            "none" => Self::None,
+            "number" => Self::Number,
+            "string" => Self::Name,
+            _ => return None,
+        })
+    }
 }
 
 /// What a user of the stats socket may do.

@@ -149,7 +149,7 @@ pub const KEYWORDS: &[Keyword] = &[
             "Severity in messages of the statistics socket.",
             "stats socket /run/haproxy/admin.sock severity-output string",
         )
-        .harmless("messages of the statistics socket carry no severity"),
+        .bind(bind::severity_output),
     word("shards", "{ <number> | by-thread }")
         .doc("Sockets for the address: 1 is 'accept shared', more are 'accept reuseport'.", "bind :80 shards by-thread")
         .bind(bind::shards),
