@@ -1,5 +1,5 @@
-//! The quick ones of `scenarios/configurations`, each played with Tidegate and with Debian's haproxy; `make
-//! configurations` plays all of them.
+//! The quick ones of `scenarios/configurations` and the actions of `scenarios/actions`, each with Tidegate and with Debian's
+//! haproxy; `make configurations` plays all configurations.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -17,4 +17,9 @@ fn judge(folder: &str, arguments: &[&str]) {
 #[test]
 fn real_configurations_behave_as_with_haproxy() {
     judge("configurations", &["--quick"]);
+}
+
+#[test]
+fn actions_do_what_they_do_in_haproxy() {
+    judge("actions", &[]);
 }

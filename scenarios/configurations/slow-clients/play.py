@@ -8,6 +8,8 @@ def servers(site):
 
 
 def play(site):
+    # Whether the first bytes are there when the connection is looked at is a matter of luck.
+    site.mask(r"^(raw/FRONTEND bin)=\d+", r"\1=N")
     site.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n")
     site.exchange(b"")
     site.exchange(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n12345")

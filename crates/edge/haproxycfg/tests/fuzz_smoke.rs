@@ -1,28 +1,13 @@
 //! A short run of the fuzz targets of this crate: the lines of its tests, and seeded mutations of them.
 
-#![expect(clippy::indexing_slicing, reason = "a test")]
-
 #[path = "../../../../fuzz/src/configuration.rs"]
 mod configuration;
 
+mod mutation;
+
 use haproxycfg::source::Bundle;
 
-/// A generator of numbers that always gives the same (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-}
+use self::mutation::{Random, mutate};
 
 /// Lines to start from: those of both corpora, with sections around them.
 fn corpus() -> Vec<Vec<u8>> {
@@ -48,37 +33,6 @@ fn corpus() -> Vec<Vec<u8>> {
     }
     assert!(seeds.len() > 1500, "{}", seeds.len());
     seeds
-}
-
-/// Bytes that mean something somewhere.
-const SPECIAL: &[u8] = b" \t\n\r\0\"'\\#$%{}[](),;:/-+*!=<>@.x0123456789a\xff\xc3";
-
-fn mutate(random: &mut Random, text: &mut Vec<u8>, other: &[u8]) {
-    for _ in 0..=random.below(4) {
-        let at = random.below(text.len() + 1);
-        match random.below(7) {
-            0 => text.insert(at, SPECIAL[random.below(SPECIAL.len())]),
-            1 if at < text.len() => {
-                text.remove(at);
-            }
-            2 if at < text.len() => text[at] = SPECIAL[random.below(SPECIAL.len())],
-            3 if at < text.len() => text[at] ^= 1 << random.below(8),
-            4 => text.truncate(at),
-            5 => {
-                let from = random.below(other.len());
-                let length = random.below(other.len() - from + 1);
-                text.splice(at..at, other[from..from + length].iter().copied());
-            }
-            6 => {
-                let length = random.below(20).min(text.len() - at);
-                let copy = text[at..at + length].to_vec();
-                for _ in 0..random.below(30) {
-                    text.splice(at..at, copy.iter().copied());
-                }
-            }
-            _ => {}
-        }
-    }
 }
 
 /// How many texts are tried; `FUZZ_ROUNDS` in the environment asks for more.

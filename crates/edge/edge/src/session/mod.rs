@@ -65,7 +65,8 @@ pub async fn serve(
         return refuse(&session, Some(refused));
     }
     if !may_go_on(&session) {
-        return refuse(&session, None);
+        // As in HAProxy, only what had to wait for a header is told of.
+        return if expected.is_any() { refuse(&session, None) } else { reset_unread(&session) };
     }
     session.traffic().sessions.increment();
     session.side.count_tracked_session();
@@ -209,10 +210,7 @@ fn begin(
 
 /// Ends a connection before there is a session on it; `None` stands for a rule, which has counted it.
 fn refuse(session: &http::Session, why: Option<proxy_protocol::Refused>) {
-    if !session.client.received.is_empty() {
-        // What was sent will not be read.
-        session.side.stream.reset_on_close();
-    }
+    reset_unread(session);
     let settings = session.side.frontend.settings();
     if let Some(format) = &settings.error_log_format {
         session.side.more.get_or_init(Rc::default).refused.set(why);
@@ -223,6 +221,13 @@ fn refuse(session: &http::Session, why: Option<proxy_protocol::Refused>) {
         return logging::log_refused(&session.worker, &session.side, why, Some(&text));
     }
     logging::log_refused(&session.worker, &session.side, why, None);
+}
+
+/// Tells the client with the end of its connection that what it sent is not read.
+fn reset_unread(session: &http::Session) {
+    if !session.client.received.is_empty() {
+        session.side.stream.reset_on_close();
+    }
 }
 
 /// Runs `tcp-request session` rules.

@@ -117,6 +117,9 @@ pub fn run<'r>(
             HttpAction::Reject => Verdict::Reject,
             HttpAction::SilentDrop => Verdict::SilentDrop,
             HttpAction::Return(reply) => Verdict::Return(reply),
+            HttpAction::Redirect(redirect) if redirect.ignore_empty && location(transaction, redirect).is_none() => {
+                continue;
+            }
             HttpAction::Redirect(redirect) => Verdict::Redirect(redirect),
             HttpAction::Auth { realm } => Verdict::Auth(realm.as_deref()),
             HttpAction::WaitForBody { time, at_least } => {
@@ -154,12 +157,15 @@ pub fn run<'r>(
     Verdict::Continue
 }
 
-/// Rules in a row that give early hints make one message.
+/// Rules in a row that give early hints make one message; one with a condition begins another, as in HAProxy.
 fn early_hints<'r>(transaction: &Transaction, rules: &'r [Rule<HttpAction>], start: usize) -> Verdict<'r> {
     let mut headers = Headers::new();
     let mut resume = start;
     for rule in rules.iter().skip(start) {
         let HttpAction::EarlyHint(name, format) = &rule.action else { break };
+        if resume > start && rule.condition.is_some() {
+            break;
+        }
         resume += 1;
         if applies(rule.condition.as_ref(), transaction, Phase::Request) {
             headers.add(name.as_bytes(), &format.to_vec(transaction));

@@ -24,6 +24,11 @@ pub fn of_reply(head: &ResponseHead) -> u64 {
     (START_LINE + VERSION + STATUS + head.reason().len() + head.headers.text_len() + END) as u64
 }
 
+/// What a 103 counts.
+pub fn of_early_hints(fields: &Headers) -> u64 {
+    (START_LINE + VERSION + STATUS + "Early Hints".len() + fields.text_len() + END) as u64
+}
+
 /// What the head of a server's response counts.
 pub fn of_response(head: &ResponseHead) -> u64 {
     (START_LINE + VERSION + STATUS + head.reason().len() + of_fields(&head.headers) + END) as u64

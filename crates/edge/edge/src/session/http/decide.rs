@@ -14,6 +14,7 @@ use crate::{
         persistence,
         resolving::{Patience, resolve},
         rules::{self, Phase, Verdict},
+        size,
         tcp::{self, TcpVerdict},
         transaction::Transaction,
         upstream::{Wanted, resolve_backend},
@@ -151,7 +152,11 @@ impl Session {
                     start = resume;
                 }
                 Verdict::EarlyHints { headers, resume } => {
-                    Box::pin(self.send_early_hints(&headers)).await;
+                    // RFC 8297 section 2: clients of HTTP/1.0 do not know of it.
+                    if transaction.client_version == http::Version::Http11 {
+                        transaction.bytes_out += size::of_early_hints(&headers);
+                        Box::pin(self.send_early_hints(&headers)).await;
+                    }
                     start = resume;
                 }
                 verdict => return Some(Box::pin(self.execute(transaction, settings, verdict)).await),
@@ -216,6 +221,7 @@ impl Session {
             }
             Verdict::Malformed => {
                 transaction.terminate(b'P', b'R');
+                forget_request_time(transaction, proxy);
                 self.answer_error(transaction, 400).await
             }
             Verdict::RewriteFailed => {
