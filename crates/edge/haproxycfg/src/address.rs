@@ -311,7 +311,8 @@ fn is_host_name(text: &str) -> bool {
     text.len() <= 255 && text.strip_suffix('.').unwrap_or(text).split('.').all(is_label)
 }
 
-fn expand(text: &str, environment: &BTreeMap<String, String>) -> String {
+/// Puts the values of the environment's variables in the place of `$NAME` and `${NAME}`.
+pub(crate) fn expand(text: &str, environment: &BTreeMap<String, String>) -> String {
     let mut expanded = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {

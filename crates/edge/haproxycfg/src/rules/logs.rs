@@ -7,7 +7,7 @@ use super::{
     words::{around, leading_integer, lenient_integer, wrong},
 };
 use crate::{
-    args,
+    address, args,
     diagnostics::Problem,
     line::{Line, Modifier},
     model::{LogDestination, LogLineFormat, LogTarget},
@@ -138,7 +138,7 @@ pub(super) fn target(scope: &mut Scope<'_>, line: &Line) -> Result<LogTarget, Pr
     let stream = stream_address(line.word(1)).map(|address| rings::stream_server(line, 1, address)).transpose()?;
     let mut target = LogTarget {
         // What goes over a stream goes through a ring.
-        destination: if stream.is_some() { LogDestination::Ring(String::new()) } else { destination(line, 1)? },
+        destination: if stream.is_some() { LogDestination::Ring(String::new()) } else { destination(scope, line, 1)? },
         len: LEN_DEFAULT,
         format: LogLineFormat::default(),
         sample: None,
@@ -279,8 +279,10 @@ enum Family {
     V6,
 }
 
-fn destination(line: &Line, index: usize) -> Result<LogDestination, Problem> {
-    let word = line.word(index);
+fn destination(scope: &Scope<'_>, line: &Line, index: usize) -> Result<LogDestination, Problem> {
+    // As in all addresses, variables of the environment stand for their values even outside of quotes.
+    let expanded = address::expand(line.word(index), &scope.state.global.environment);
+    let word = expanded.as_str();
     match word {
         "stdout" => return Ok(LogDestination::Descriptor(1)),
         "stderr" => return Ok(LogDestination::Descriptor(2)),
