@@ -250,7 +250,9 @@ fn parse(words: &[String]) -> Result<CommandLine, String> {
             "-V" => line.edge.quiet = false,
             "-dS" => line.edge.no_splice = true,
             // Pollers and other engines that there is only one of here.
-            "-de" | "-dp" | "-dk" | "-dG" | "-dR" | "-dr" | "-dV" | "-dW" | "-dD" | "-dL" | "-dM" => {}
+            "-de" | "-dp" | "-dk" | "-dG" | "-dr" | "-dV" | "-dD" | "-dL" | "-dM" => {}
+            "-dW" => line.edge.language.zero_warning = true,
+            "-dR" => line.edge.language.noreuseport = true,
             "-p" => line.pidfile = Some(value("a file")?.into()),
             "-n" => line.edge.language.maxconn = Some(number(&value("a number of connections")?, word)?),
             "-N" => line.edge.language.proxy_maxconn = Some(number(&value("a number of connections")?, word)?),
@@ -330,7 +332,9 @@ fn print_usage(program: &str) {
   -x <socket>           take listening sockets from the process behind this stats socket
   -sf <pid>...          once serving, let these processes finish
   -st <pid>...          once serving, end these processes
-  -dS                   never splice"
+  -dS                   never splice
+  -dR                   one socket for each address (as noreuseport)
+  -dW                   warnings are errors (as zero-warning)"
     );
 }
 

@@ -55,6 +55,10 @@ pub struct Options {
     pub localpeer: Option<String>,
     /// `-n`: wins over `maxconn` of the global section.
     pub maxconn: Option<u32>,
+    /// `-dW`: warnings are errors, as with `zero-warning`.
+    pub zero_warning: bool,
+    /// `-dR`: no address has several sockets, as with `noreuseport`.
+    pub noreuseport: bool,
     /// `-N`: `maxconn` of proxies that have none.
     pub proxy_maxconn: Option<u32>,
 }
@@ -178,6 +182,8 @@ fn start(environment: BTreeMap<String, String>, options: &Options) -> State {
     state.global.strict_limits = true;
     state.simple.is_localpeer_forced = options.localpeer.is_some();
     state.simple.proxy_maxconn = options.proxy_maxconn;
+    state.simple.is_without_reuseport = options.noreuseport;
+    state.global.zero_warning = options.zero_warning;
     state
 }
 

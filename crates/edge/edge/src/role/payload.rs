@@ -96,6 +96,8 @@ impl Payload {
             localpeer: self.localpeer.clone(),
             maxconn: self.maxconn,
             proxy_maxconn: self.proxy_maxconn,
+            // The others matter only to who checks, and to what is listened on, which is settled.
+            ..haproxycfg::Options::default()
         };
         haproxycfg::parse(&self.sources, &self.bundle, self.environment.clone(), &options)
     }

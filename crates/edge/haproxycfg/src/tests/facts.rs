@@ -226,6 +226,7 @@ fn the_command_line_wins() {
         localpeer: Some("line".to_owned()),
         maxconn: Some(20),
         proxy_maxconn: Some(30),
+        ..Options::default()
     };
     let parsed = parse(&["t.cfg".to_owned()], &files, BTreeMap::new(), &options);
     let config = parsed.config.unwrap();

@@ -183,3 +183,20 @@ fn haproxy_agrees() {
     println!("{} of {} lines on their own", left.len(), cases.len());
     assert!(wrong.is_empty(), "{} of {} lines:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
+
+#[test]
+fn the_command_line_has_its_say() {
+    let files = || {
+        Bundle::default()
+            .with("t.cfg", b"frontend fe\n bind :80\n timeout client 1s\nbackend be\n server s 1.1.1.1:1\n")
+    };
+    let with = |options: Options| parse(&["t.cfg".to_owned()], &files(), BTreeMap::new(), &options);
+    let plain = with(options());
+    assert!(plain.has_warnings() && plain.config.is_some());
+    let strict = with(Options { zero_warning: true, ..options() });
+    assert!(
+        strict.config.is_none() && messages(&strict, Severity::Alert).iter().any(|text| text.contains("zero-warning"))
+    );
+    let shared = with(Options { noreuseport: true, ..options() }).config.unwrap();
+    assert_eq!(proxy(&shared, "fe").binds[0].accept, crate::model::AcceptMode::Shared);
+}
