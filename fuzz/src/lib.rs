@@ -8,4 +8,5 @@ pub mod check_messages;
 pub mod configuration;
 pub mod dns;
 pub mod http_codec;
+pub mod peers;
 pub mod sample_messages;

@@ -157,6 +157,7 @@ fn serve(mut line: CommandLine, personality: Personality) -> ExitCode {
         (false, _) => Some(OldProcesses { pids: line.finish, how: EndOldProcesses::Finish }),
         (true, false) => Some(OldProcesses { pids: line.terminate, how: EndOldProcesses::Terminate }),
     };
+    line.edge.takes_over = old_processes.is_some();
     let options = Options {
         mode: if master { Mode::MasterWorker } else { Mode::Single },
         daemon,

@@ -14,6 +14,7 @@ pub mod live;
 pub mod logs;
 pub mod net;
 pub mod parking;
+pub mod peers;
 pub mod pool;
 pub mod rates;
 pub mod registry;

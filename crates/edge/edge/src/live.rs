@@ -125,6 +125,8 @@ pub struct Process {
     pub libraries: OnceLock<String>,
     /// Name of the machine.
     pub hostname: String,
+    /// Peers that share stick tables.
+    pub peers: Arc<crate::peers::Hub>,
     /// Connections to the stats sockets.
     pub commands: Gauge,
     /// Told when a connection has ended while listeners wait for room.
@@ -174,6 +176,7 @@ impl Process {
             namespaces: Namespaces::default(),
             background: Background::default(),
             libraries: OnceLock::new(),
+            peers: Arc::default(),
             commands: Gauge::default(),
             room: Notify::new(),
             waiting_listeners: AtomicU32::new(0),

@@ -11,7 +11,7 @@ use sample::ReferenceKind;
 use crate::{
     bridge::NamedReference,
     diagnostics::{Diagnostic, Prefix, Problem, Severity},
-    keywords::{option, resolvers},
+    keywords::{option, peers, resolvers},
     line::Line,
     model::{
         CheckAction, CheckPort, Config, HttpReuse, InitAddr, LoadServerState, Mode, Proxy, ProxyIndex, ProxyKind,
@@ -60,6 +60,7 @@ pub fn finish(scope: &mut Scope<'_>) {
         check_proxy(scope);
     }
     scope.section = Section::None;
+    peers::finish(scope);
     check_tracks(scope);
     check_references(scope);
     check_pattern_changes(scope);
@@ -577,6 +578,7 @@ impl Config {
     #[must_use]
     pub fn has_listener(&self) -> bool {
         !self.global.stats_sockets.is_empty()
+            || self.peers.iter().any(|peers| !peers.disabled && peers.bind.is_some())
             || self.proxies.iter().any(|proxy| !proxy.disabled && !proxy.binds.is_empty())
     }
 }

@@ -201,6 +201,7 @@ fn end(state: State, paths: &[String], options: &Options) -> Config {
         rings: state.rings,
         log_forwards: state.log_forwards,
         stick_tables: state.stick_tables,
+        peers: state.peers,
         asks_request_body: state.asks_request_body,
         asks_response_body: state.asks_response_body,
         patterns: state.patterns,

@@ -14,8 +14,8 @@ use crate::{
     keywords,
     line::Line,
     model::{
-        Global, LogForward, Proxy, ProxyIndex, ProxyKind, Resolvers, Ring, Server, ServerIndex, StickTable, TableIndex,
-        Userlist,
+        Global, LogForward, Peers, Proxy, ProxyIndex, ProxyKind, Resolvers, Ring, Server, ServerIndex, StickTable,
+        TableIndex, Userlist,
     },
     rules,
     source::{Files, ReadError},
@@ -84,6 +84,9 @@ pub struct State {
     pub stick_tables: Vec<StickTable>,
     /// `resolvers` sections in order.
     pub resolvers: Vec<Resolvers>,
+    /// `peers` sections in order.
+    pub peers: Vec<Peers>,
+    pub(crate) peers_draft: keywords::peers::Pending,
     /// `userlist` sections by name.
     pub userlists: BTreeMap<String, Userlist>,
     /// `ring` sections in order.
@@ -268,11 +271,11 @@ impl Scope<'_> {
         self.state.stick_tables.get(index.0 as usize)
     }
 
-    /// Whether there is a `peers` section of this name. None is read so far.
+    /// The `peers` section of this name. Complete only in `finish`.
     #[must_use]
-    pub fn has_peers(&self, name: &str) -> bool {
-        let _ = name;
-        false
+    pub fn peers_named(&self, name: &str) -> Option<&Peers> {
+        // As in HAProxy, the last one.
+        self.state.peers.iter().rev().find(|peers| &*peers.name == name)
     }
 
     fn proxy_named(&self, name: &str, has_side: fn(ProxyKind) -> bool) -> Option<ProxyIndex> {

@@ -16,7 +16,7 @@
 //!
 //! # Memory
 //!
-//! Entries live in arrays of their shard, not in allocations of their own: a bookkeeping record of 24 bytes, the key, the
+//! Entries live in arrays of their shard, not in allocations of their own: a bookkeeping record of 32 bytes, the key, the
 //! data in words of 32 bits, and a place in the hash index and in the order of expiry. An entry of an IPv4 address with one
 //! rate takes about a hundred bytes. Nothing is allocated before there are entries, and an empty shard gives all back.
 //!
@@ -42,4 +42,4 @@ pub use entry::{Entry, Reading};
 pub use key::{Key, KeyType};
 pub use query::{Gpc, Query};
 pub use table::{Handle, Removal, Snapshot, Table};
-pub use updates::{Learned, StoredValue, Update};
+pub use updates::{Learned, StoredValue, Update, Updates};

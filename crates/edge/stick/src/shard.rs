@@ -22,7 +22,7 @@ struct Record {
     /// How many track it.
     references: u32,
     /// Its last change, 0 for none.
-    update: u32,
+    update: u64,
 }
 
 /// No free place.
@@ -105,7 +105,7 @@ pub(crate) struct Shard {
     free: u64,
     order: BTreeSet<(u64, u32)>,
     /// Changes that peers are to hear of, by id.
-    pub(crate) updates: BTreeMap<u32, u32>,
+    pub(crate) updates: BTreeMap<u64, u32>,
     /// Those of them that came from a peer.
     learned: BTreeSet<u32>,
 }
@@ -236,11 +236,11 @@ impl Shard {
         Some((result, entry.changed))
     }
 
-    /// Gives an entry the id of a change, in place of the one that it had. `committed` is the last one that was sent: an
-    /// entry with a later one keeps it.
-    pub(crate) fn note_update(&mut self, place: u32, committed: u32, next: impl FnOnce() -> u32) {
+    /// Gives an entry the id of a change, in place of the one that it had. `committed` is the last one that anyone was told
+    /// of: an entry with a later one keeps it, unless that one tells what a peer said.
+    pub(crate) fn note_update(&mut self, place: u32, committed: u64, next: impl FnOnce() -> u64) {
         let Some(record) = self.records.get_mut(place as usize) else { return };
-        if record.update > committed {
+        if record.update > committed && !self.learned.contains(&place) {
             return;
         }
         let id = next();
@@ -251,7 +251,7 @@ impl Shard {
     }
 
     /// Gives an entry that was learned from a peer a place among the changes, if it has none.
-    pub(crate) fn note_learned(&mut self, place: u32, next: impl FnOnce() -> u32) {
+    pub(crate) fn note_learned(&mut self, place: u32, next: impl FnOnce() -> u64) {
         let Some(record) = self.records.get_mut(place as usize) else { return };
         if record.update == 0 {
             record.update = next();

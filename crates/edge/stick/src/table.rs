@@ -2,7 +2,10 @@
 
 use std::sync::{
     Mutex, MutexGuard, OnceLock, PoisonError,
-    atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    atomic::{
+        AtomicBool, AtomicU32, AtomicU64,
+        Ordering::{AcqRel, Acquire, Relaxed},
+    },
 };
 
 use twox_hash::XxHash3_64;
@@ -12,7 +15,7 @@ use crate::{
     dictionary::Dictionary,
     entry::Entry,
     shard::{Oldest, Shard},
-    updates::{Learned, Update},
+    updates::{Learned, Update, Updates},
 };
 
 /// Most shards of a table.
@@ -107,8 +110,8 @@ pub struct Table {
     current: AtomicU32,
     dictionary: Dictionary,
     followed: AtomicBool,
-    update: AtomicU32,
-    committed: AtomicU32,
+    update: AtomicU64,
+    committed: AtomicU64,
     notify: OnceLock<Notify>,
 }
 
@@ -134,8 +137,8 @@ impl Table {
             current: AtomicU32::new(0),
             dictionary: Dictionary::default(),
             followed: AtomicBool::new(false),
-            update: AtomicU32::new(0),
-            committed: AtomicU32::new(0),
+            update: AtomicU64::new(0),
+            committed: AtomicU64::new(0),
             notify: OnceLock::new(),
         }
     }
@@ -208,7 +211,7 @@ impl Table {
         let tell = changed && self.followed.load(Relaxed);
         if tell {
             let committed = self.committed.load(Relaxed);
-            shard.note_update(place, committed, || self.update.fetch_add(1, Relaxed) + 1);
+            shard.note_update(place, committed, || self.next_update());
         }
         Some((result, tell))
     }
@@ -409,36 +412,70 @@ impl Table {
         Some(Handle { shard: number, place })
     }
 
-    /// Counts changes from now on, for those who tell peers. `notify` is called, by the worker that made it and after
-    /// its lock was given back, when there is a change to tell of; it must not block.
+    /// Counts changes from now on, for those who tell peers; what is there already counts as changed now. `notify` is
+    /// called, by the worker that made it and after its lock was given back, when there is a change to tell of; it must not
+    /// block.
     pub fn follow(&self, notify: impl Fn() + Send + Sync + 'static) {
         let _ = self.notify.set(Notify(Box::new(notify)));
-        self.followed.store(true, Relaxed);
+        if self.followed.swap(true, Relaxed) {
+            return;
+        }
+        for number in 0..self.slots.len() as u32 {
+            let Some(mut shard) = self.shard(number) else { continue };
+            let places: Vec<u32> = shard.places().collect();
+            for place in places {
+                shard.note_update(place, u64::MAX, || self.next_update());
+            }
+        }
+    }
+
+    /// The number of one more change. Only while the lock of its shard is held.
+    fn next_update(&self) -> u64 {
+        self.update.fetch_add(1, AcqRel) + 1
     }
 
     /// The last change.
     #[must_use]
-    pub fn last_update(&self) -> u32 {
-        self.update.load(Relaxed)
+    pub fn last_update(&self) -> u64 {
+        self.update.load(Acquire)
     }
 
-    /// Everyone has been told of the changes up to this one: what changes again gets a new number.
-    pub fn commit(&self, id: u32) {
-        self.committed.fetch_max(id, Relaxed);
-    }
-
-    /// The changes after `id`, in order, `limit` at most.
+    /// The last change that anyone was told of ([`Table::updates_after`]).
     #[must_use]
-    pub fn updates_after(&self, id: u32, limit: usize, now: u64) -> Vec<Update> {
-        let mut places: Vec<(u32, u32, u32)> = Vec::new();
+    pub fn committed(&self) -> u64 {
+        self.committed.load(Relaxed)
+    }
+
+    /// The changes after `id`, in order, some `limit` of them at most. What changes again afterwards gets a new number,
+    /// as someone has been told.
+    #[must_use]
+    pub fn updates_after(&self, id: u64, limit: usize, now: u64) -> Updates {
+        // Numbers are given under the lock of a shard. So whatever has one up to this is found below, when that lock is
+        // taken, and no later one is passed over.
+        let mut upto = self.last_update();
+        // Changes spread evenly over shards, so twice their share is most often enough of each.
+        let share = (limit * 2 / self.slots.len().max(1)).max(4);
+        let mut places: Vec<(u64, u32, u32)> = Vec::new();
         for number in 0..self.slots.len() as u32 {
             let Some(shard) = self.shard(number) else { continue };
-            let later = shard.updates.range(id.saturating_add(1)..).take(limit);
-            places.extend(later.map(|(id, place)| (*id, number, *place)));
+            let before = places.len();
+            places.extend(shard.updates.range(id + 1..).take(share).map(|(id, place)| (*id, number, *place)));
+            if places.len() - before == share
+                && let Some((last, ..)) = places.last()
+            {
+                // There may be more of this shard behind it.
+                upto = upto.min(*last);
+            }
         }
+        places.retain(|(id, ..)| *id <= upto);
         places.sort_unstable();
-        places.truncate(limit);
-        let read = |(id, number, place): (u32, u32, u32)| {
+        if places.len() > limit {
+            places.truncate(limit);
+            upto = places.last().map_or(upto, |(id, ..)| *id);
+        }
+        // NOTE: before values are read. Whoever changes one after that finds it committed, under the same lock.
+        self.committed.fetch_max(upto, AcqRel);
+        let read = |(id, number, place): (u64, u32, u32)| {
             let mut shard = self.shard(number)?;
             // It may have changed again since, and then comes later.
             if shard.updates.get(&id) != Some(&place) {
@@ -451,7 +488,7 @@ impl Table {
             let ((remaining_ms, values), _) = values?;
             Some(Update { id, learned, key, remaining_ms, values })
         };
-        places.into_iter().filter_map(read).collect()
+        Updates { changes: places.into_iter().filter_map(read).collect(), upto }
     }
 
     /// Takes over what a peer tells of an entry, which is made if there is none; whether there was room for it.
@@ -465,7 +502,7 @@ impl Table {
         if self.followed.load(Relaxed)
             && let Some(mut shard) = self.shard(handle.shard)
         {
-            shard.note_learned(handle.place, || self.update.fetch_add(1, Relaxed) + 1);
+            shard.note_learned(handle.place, || self.next_update());
         }
         true
     }

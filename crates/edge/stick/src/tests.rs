@@ -248,20 +248,43 @@ fn peers_hear_of_changes_in_order_and_once() {
     table.follow(move || {
         seen.fetch_add(1, Relaxed);
     });
+    // What was there before counts as a change, of which nobody has to be told at once.
+    assert_eq!((table.last_update(), calls.load(Relaxed)), (1, 0));
     touch(&table, &[1, 2, 1, 3], 1);
     assert_eq!(calls.load(Relaxed), 4);
-    let ids_and_keys = |after| {
-        let updates = table.updates_after(after, 10, 5);
-        updates.iter().map(|update| (update.id, update.key.to_vec())).collect::<Vec<_>>()
+    let ids_and_keys = |after, limit| {
+        let updates = table.updates_after(after, limit, 5);
+        let changes = updates.changes.iter().map(|update| (update.id, update.key.to_vec()));
+        (changes.collect::<Vec<_>>(), updates.upto)
     };
     let bytes = |number: u32| number.to_ne_bytes().to_vec();
     // 1 changed again before anyone had asked: it keeps its number.
-    assert_eq!(ids_and_keys(0), [(1, bytes(1)), (2, bytes(2)), (3, bytes(3))]);
-    assert_eq!(table.updates_after(1, 1, 5).len(), 1);
-    table.commit(3);
+    assert_eq!(ids_and_keys(0, 10), (vec![(1, bytes(9)), (2, bytes(1)), (3, bytes(2)), (4, bytes(3))], 4));
+    assert_eq!(ids_and_keys(2, 1), (vec![(3, bytes(2))], 3));
+    assert_eq!(table.committed(), 4);
     touch(&table, &[1], 6);
-    assert_eq!(ids_and_keys(3), [(4, bytes(1))]);
-    assert_eq!(ids_and_keys(0), [(2, bytes(2)), (3, bytes(3)), (4, bytes(1))]);
+    assert_eq!(ids_and_keys(4, 10), (vec![(5, bytes(1))], 5));
+    assert_eq!(ids_and_keys(1, 10), (vec![(3, bytes(2)), (4, bytes(3)), (5, bytes(1))], 5));
+    assert_eq!(ids_and_keys(5, 10), (vec![], 5));
+}
+
+#[test]
+fn changes_of_many_shards_come_in_order_and_whole() {
+    let table = Table::new(definition(100_000, 10_000), 1);
+    table.follow(|| {});
+    let numbers: Vec<u32> = (0..5_000).collect();
+    touch(&table, &numbers, 1);
+    let (mut after, mut seen) = (0, Vec::new());
+    loop {
+        let updates = table.updates_after(after, 100, 2);
+        assert!(updates.changes.len() <= 100);
+        if updates.upto == after {
+            break;
+        }
+        after = updates.upto;
+        seen.extend(updates.changes.iter().map(|update| update.id));
+    }
+    assert_eq!(seen, (1..=5_000).collect::<Vec<u64>>());
 }
 
 #[test]
@@ -275,7 +298,7 @@ fn a_table_learns_what_another_one_holds() {
         entry.set_server(2, Some("s2"));
     });
     let updates = teacher.updates_after(0, 10, 1_200);
-    let [update] = &updates[..] else { panic!("{updates:?}") };
+    let [update] = &updates.changes[..] else { panic!("{updates:?}") };
     let pupil = Table::new(definition(10, 10_000), 2);
     pupil.follow(|| {});
     let learned = Learned { key: &update.key, remaining_ms: Some(update.remaining_ms), values: &update.values };
@@ -288,10 +311,16 @@ fn a_table_learns_what_another_one_holds() {
         assert_eq!(entry.read(DataType::HttpReqRate, 0), Some(Reading::Number(5)));
     });
     // What it learned it can teach, as learned; what changes then is its own.
-    assert!(pupil.updates_after(0, 10, 77_300).iter().all(|update| update.learned));
-    pupil.commit(pupil.last_update());
+    let learned = |now| pupil.updates_after(0, 10, now).changes.iter().map(|update| update.learned).collect::<Vec<_>>();
+    touch(&pupil, &[2], 77_200);
+    assert_eq!(learned(77_300), [true, false]);
     touch(&pupil, &[1], 77_400);
-    assert!(pupil.updates_after(0, 10, 77_400).iter().all(|update| !update.learned));
+    assert_eq!(learned(77_400), [false, false]);
+    // Even if nobody has asked since it was learned.
+    pupil.remove(key(1).bytes(), 77_400, |_| false);
+    assert!(pupil.learn(&Learned { key: key(1).bytes(), remaining_ms: None, values: &[] }, 77_400));
+    touch(&pupil, &[1], 77_400);
+    assert_eq!(learned(77_400), [false, false]);
 }
 
 #[test]

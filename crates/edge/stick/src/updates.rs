@@ -40,7 +40,7 @@ pub enum StoredValue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
     /// Its number: later changes have greater ones.
-    pub id: u32,
+    pub id: u64,
     /// Whether it was learned from a peer.
     pub learned: bool,
     /// The key.
@@ -49,6 +49,15 @@ pub struct Update {
     pub remaining_ms: u64,
     /// Values in the order of [`DataType`], elements of an array in theirs.
     pub values: Vec<(DataType, u32, StoredValue)>,
+}
+
+/// Changes of entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Updates {
+    /// They, in order.
+    pub changes: Vec<Update>,
+    /// All changes up to this one are among them, or have been overtaken by later ones: ask for those after it next.
+    pub upto: u64,
 }
 
 /// An entry that a peer tells of.

@@ -15,6 +15,7 @@ mod help;
 mod line;
 pub mod master;
 mod patterns;
+mod peers;
 pub mod reference;
 mod reply;
 mod resolvers;

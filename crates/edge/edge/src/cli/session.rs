@@ -85,7 +85,6 @@ impl Session {
         match command.run {
             Run::With(run) => run(self, context, line),
             Run::Absent(reason) => Reply::error(format!("'{}' is not here: {reason}.", command.words.join(" "))),
-            Run::NotYet => Reply::error(format!("'{}' is not supported yet.", command.words.join(" "))),
         }
     }
 

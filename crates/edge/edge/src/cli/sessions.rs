@@ -109,7 +109,7 @@ fn write_more(out: &mut String, session: &SessionView) {
 }
 
 /// `1h2m`, `3m4s`, `5s`: the two greatest units, as HAProxy shows ages.
-fn human(age: Duration) -> String {
+pub(super) fn human(age: Duration) -> String {
     let seconds = age.as_secs();
     let units = [(seconds / 86_400, "d"), (seconds / 3_600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
     let first = units.iter().position(|(count, _)| *count > 0).unwrap_or(3);

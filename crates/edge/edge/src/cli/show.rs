@@ -159,7 +159,7 @@ pub(super) fn errors(_: &mut Session, context: &Context<'_>, line: &Line) -> Rep
 }
 
 /// `21/Nov/2026:03:35:34.365`, after Howard Hinnant's algorithm for dates from days since the epoch.
-fn date(now: Duration, offset: i32) -> String {
+pub(super) fn date(now: Duration, offset: i32) -> String {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let seconds = i64::try_from(now.as_secs()).unwrap_or(0) + i64::from(offset);
     // Days since 1 March of the year 0, in eras of 400 years.

@@ -5,7 +5,7 @@ use haproxycfg::model::CliLevel;
 use super::{
     admin, cookies, events, help,
     line::Line,
-    patterns,
+    patterns, peers,
     reply::Reply,
     resolvers, server_state,
     session::{self, Context, Session},
@@ -31,8 +31,6 @@ pub(super) type Runner = fn(&mut Session, &Context<'_>, &Line) -> Reply;
 pub(super) enum Run {
     /// This.
     With(Runner),
-    /// Nothing yet.
-    NotYet,
     /// Nothing, for this reason.
     Absent(&'static str),
 }
@@ -55,7 +53,7 @@ impl Command {
     pub fn absent(&self) -> Option<&'static str> {
         match self.run {
             Run::Absent(reason) => Some(reason),
-            Run::With(_) | Run::NotYet => None,
+            Run::With(_) => None,
         }
     }
 }
@@ -68,10 +66,6 @@ const fn with(
     run: Runner,
 ) -> Command {
     Command { words, usage, doc, level, run: Run::With(run) }
-}
-
-const fn not_yet(words: &'static [&'static str]) -> Command {
-    Command { words, usage: "", doc: "", level: CliLevel::User, run: Run::NotYet }
 }
 
 const fn absent(words: &'static [&'static str], reason: &'static str) -> Command {
@@ -271,6 +265,13 @@ pub const COMMANDS: &[Command] = &[
         show::statistics,
     ),
     with(
+        &["show", "peers"],
+        USER,
+        "show peers [dict|-] [section]",
+        "tell about the peers of all sections or of one",
+        peers::show,
+    ),
+    with(
         &["show", "table"],
         USER,
         "show table <table> [<filter>]*",
@@ -416,7 +417,6 @@ pub const COMMANDS: &[Command] = &[
     absent(&["show", "ssl", "ocsp-response"], TLS),
     absent(&["show", "ssl", "providers"], TLS),
     absent(&["show", "tls-keys"], TLS),
-    not_yet(&["show", "peers"]),
 ];
 
 /// The command that a line gives.

@@ -58,7 +58,8 @@ impl Lookup for Recorded {
 
 fn server_names(config: &Config) -> impl Iterator<Item = &str> {
     let servers = config.proxies.iter().flat_map(|proxy| &proxy.servers);
-    let asked = servers.filter(|server| server.init_addr.contains(&InitAddr::Libc));
+    let peers = config.peers.iter().flat_map(|peers| &peers.peers).map(|peer| &peer.server);
+    let asked = servers.chain(peers).filter(|server| server.init_addr.contains(&InitAddr::Libc));
     asked.filter_map(|server| server.fqdn.as_deref())
 }
 

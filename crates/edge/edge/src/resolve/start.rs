@@ -57,6 +57,15 @@ pub fn settle(
             diagnostics.extend(said);
         }
     }
+    for section in &mut config.peers {
+        for peer in &mut section.peers {
+            // Once: as in HAProxy, a peer does not move while a process lives.
+            let Some(host) = peer.server.fqdn.clone() else { continue };
+            let said = settle_server(&section.name, &mut peer.server, &host, lookup, Known::default());
+            failed |= said.as_ref().is_some_and(|said| said.severity == Severity::Alert);
+            diagnostics.extend(said);
+        }
+    }
     if failed {
         diagnostics.push(Diagnostic::whole(Severity::Alert, "Failed to initialize server(s) addr."));
     }

@@ -17,8 +17,9 @@ use crate::{
     cli::{Access, AskSessions, SessionView},
     live::{Instance, ListenerOrder, LiveProxy, Process, Shared},
     logs::{Outputs, WorkerLog},
-    net::Stream,
+    net::{Socket, Stream},
     parking,
+    peers::{Arrival as PeerArrival, Hub},
     registry::Order,
     session::{self, Arrival, Counted},
     worker::Worker,
@@ -214,6 +215,10 @@ fn listen(
             Owner::StatsSocket(index) => {
                 spawn_local(accept_commands(Rc::clone(worker), Arc::clone(instance), index, acceptor));
             }
+            Owner::Peers(index) => {
+                let Some(peers) = instance.config.peers.get(index) else { continue };
+                spawn_local(accept_peers(Arc::clone(&worker.shared.process.peers), Arc::clone(&peers.name), acceptor));
+            }
         }
     }
     Ok(handles)
@@ -296,6 +301,20 @@ fn too_fast(process: &Process) -> bool {
         let limit = u64::from(limit.load(Relaxed));
         limit > 0 && rate.rate(connections(), now()) >= limit
     })
+}
+
+/// Peers are served by the control thread.
+async fn accept_peers(hub: Arc<Hub>, section: Arc<str>, mut acceptor: runtime::Acceptor) {
+    while let Some(Accepted { stream, .. }) = acceptor.accept().await {
+        let socket = match stream {
+            // An update should not wait for the acknowledgement of the one before.
+            runtime::Stream::Tcp(stream) => stream.set_nodelay(true).map(|()| Socket::Tcp(stream)),
+            runtime::Stream::Unix(stream) => Ok(Socket::Unix(stream)),
+        };
+        if let Ok(socket) = socket {
+            hub.hand_over(PeerArrival { section: Arc::clone(&section), socket });
+        }
+    }
 }
 
 async fn accept_commands(worker: Rc<Worker>, instance: Arc<Instance>, index: usize, mut acceptor: runtime::Acceptor) {

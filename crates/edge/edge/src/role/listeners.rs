@@ -15,6 +15,8 @@ pub enum Owner {
     },
     /// A `stats socket` line.
     StatsSocket(usize),
+    /// The local peer of a `peers` section.
+    Peers(usize),
 }
 
 impl Owner {
@@ -22,6 +24,7 @@ impl Owner {
         match self {
             Self::Proxy { proxy, bind } => format!("proxy {} {bind}", proxy.0),
             Self::StatsSocket(index) => format!("stats {index}"),
+            Self::Peers(index) => format!("peers {index}"),
         }
     }
 
@@ -34,6 +37,7 @@ impl Owner {
                 Some(Self::Proxy { proxy: ProxyIndex(proxy.parse().ok()?), bind: bind.parse().ok()? })
             }
             ("stats", index, None) => Some(Self::StatsSocket(index.parse().ok()?)),
+            ("peers", index, None) => Some(Self::Peers(index.parse().ok()?)),
             _ => None,
         }
     }
@@ -59,6 +63,11 @@ pub fn specs(config: &Config) -> Result<Vec<ListenSpec>, String> {
         // Commands are rare: one socket in the hands of whichever worker is free.
         spec.mode = runtime::AcceptMode::Dispatch;
         specs.push(spec);
+    }
+    for (index, peers) in config.peers.iter().enumerate() {
+        if let Some(bind) = peers.bind.as_ref().filter(|_| !peers.disabled) {
+            specs.push(spec(Owner::Peers(index), bind.backlog, bind)?);
+        }
     }
     Ok(specs)
 }
@@ -118,7 +127,7 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        for owner in [Owner::Proxy { proxy: ProxyIndex(3), bind: 1 }, Owner::StatsSocket(0)] {
+        for owner in [Owner::Proxy { proxy: ProxyIndex(3), bind: 1 }, Owner::StatsSocket(0), Owner::Peers(2)] {
             assert_eq!(Owner::of(&owner.name()), Some(owner));
         }
         assert_eq!(Owner::of("proxy x"), None);

@@ -22,7 +22,7 @@ use haproxycfg::{
 use runtime::process::{CheckReason, Conversation, Load, Plan, ProcessSettings, Role};
 
 use self::payload::Payload;
-pub use self::{files::OsFiles, service::EdgeService};
+pub use self::{files::OsFiles, listeners::Owner, service::EdgeService};
 use crate::{
     cli::master::MasterConversation,
     resolve::{self, Recorded, SystemLookup},
@@ -59,6 +59,8 @@ pub struct EdgeOptions {
     pub console: bool,
     /// Whether `daemon` in the configuration has no effect (`-db`, `-d`).
     pub foreground: bool,
+    /// Whether other processes end for the sake of this one (`-sf`, `-st`).
+    pub takes_over: bool,
     /// `-dS`: no splicing.
     pub no_splice: bool,
 }

@@ -40,6 +40,8 @@ pub struct EdgeService {
     seed: u64,
     workers: Option<Workers<Command>>,
     background: Vec<tokio::task::JoinHandle<()>>,
+    peers: Option<tokio::task::JoinHandle<()>>,
+    takes_over: bool,
     board: Arc<CheckBoard>,
     ways: Ways,
     resolver: Option<resolve::Watch>,
@@ -85,6 +87,8 @@ impl EdgeService {
             seed,
             workers: None,
             background: Vec::new(),
+            peers: None,
+            takes_over: options.takes_over,
             board: Arc::default(),
             ways: Ways::default(),
             resolver: None,
@@ -133,6 +137,8 @@ impl EdgeService {
         }
         self.background.push(tokio::task::spawn_local(crate::stats::sampler::run(Arc::clone(shared))));
         self.background.push(tokio::task::spawn_local(crate::stick::expire(Arc::clone(shared))));
+        let peers = crate::peers::run(Arc::clone(&self.process.peers), Arc::clone(&self.process));
+        self.peers = Some(tokio::task::spawn_local(peers));
     }
 }
 
@@ -273,6 +279,13 @@ impl Service for EdgeService {
                 self.shared = Some(shared);
             }
         }
+        let start = crate::peers::Start {
+            // A later load of the same process keeps its tables; another process of the same master, or of one that ends,
+            // will come and teach.
+            has_predecessor: previous.is_none() && (load.generation > 1 || self.takes_over),
+            seed: self.seed,
+        };
+        self.process.peers.load(&instance.config, &instance.tables, &load.listeners, &start);
         let Some(workers) = &mut self.workers else { return Err("there are no worker threads".into()) };
         let shares = workers.distribute(&load.listeners).map_err(|error| format!("cannot share listeners: {error}"))?;
         *self.ways.lock().unwrap_or_else(PoisonError::into_inner) = workers.weak_senders();
@@ -306,8 +319,16 @@ impl Service for EdgeService {
             task.abort();
         }
         self.receivers.stop();
-        if let Some(workers) = &mut self.workers {
-            workers.join().await;
+        let peers = Arc::clone(&self.process.peers);
+        match &mut self.workers {
+            // A successor is taught while connections end.
+            Some(workers) => {
+                tokio::join!(workers.join(), peers.stop());
+            }
+            None => peers.stop().await,
+        }
+        if let Some(peers) = self.peers.take() {
+            peers.abort();
         }
         self.forwarders.finish().await;
     }

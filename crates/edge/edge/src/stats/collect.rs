@@ -110,6 +110,7 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
         listeners: u32::try_from(listeners).unwrap_or(u32::MAX),
         logs_dropped: process.logs_dropped(),
         reloads: process.reloads.load(Relaxed),
+        peers: process.peers.counts(),
     }
 }
 

@@ -284,6 +284,11 @@ pub trait Control {
         Arc::default()
     }
 
+    /// The `peers` sections that run.
+    fn peers(&self) -> Vec<Arc<crate::peers::LiveSection>> {
+        Vec::new()
+    }
+
     /// Milliseconds since the start of the process.
     fn now_ms(&self) -> u64 {
         0

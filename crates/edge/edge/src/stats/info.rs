@@ -121,8 +121,8 @@ fields! {
     "Jobs" GAUGE gauge "jobs": "Connections and listeners that keep the process alive" => |process, _| Value::u32_from(process.connections + u64::from(process.listeners));
     "Unstoppable Jobs" GAUGE gauge "unstoppable_jobs": "Connections of the master that do not keep the process alive" => ZERO;
     "Listeners" GAUGE gauge "listeners": "Open listeners" => |process, _| Value::U32(process.listeners);
-    "ActivePeers" GAUGE gauge "active_peers": "Peers that are in touch" => ZERO;
-    "ConnectedPeers" GAUGE gauge "connected_peers": "Peers that are connected" => ZERO;
+    "ActivePeers" GAUGE gauge "active_peers": "Peers that are in touch" => |process, _| Value::u32_from(process.peers.0 as u64);
+    "ConnectedPeers" GAUGE gauge "connected_peers": "Peers that are connected" => |process, _| Value::u32_from(process.peers.1 as u64);
     "DroppedLogs" GAUGE counter "dropped_logs_total": "Log lines that could not be sent" => |process, _| Value::u32_from(process.logs_dropped);
     "BusyPolling" GAUGE gauge "busy_polling_enabled": "1 if workers poll without sleeping" => ZERO;
     "FailedResolutions" GAUGE counter "failed_resolutions": "Names that did not resolve" => |process, _| Value::u32_from(process.resolutions_failed);

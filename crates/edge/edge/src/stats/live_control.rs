@@ -276,6 +276,10 @@ impl Control for LiveControl<'_> {
         Arc::clone(&self.instance.tables)
     }
 
+    fn peers(&self) -> Vec<Arc<crate::peers::LiveSection>> {
+        self.shared.process.peers.sections()
+    }
+
     fn now_ms(&self) -> u64 {
         self.shared.process.milliseconds(Instant::now())
     }

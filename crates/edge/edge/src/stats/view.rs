@@ -95,6 +95,8 @@ pub struct ProcessView {
     pub connections_max: u32,
     /// Greatest value that `set maxconn global` may give.
     pub connections_hard_max: u32,
+    /// Peers that there are connections with, and those of them that have greeted each other.
+    pub peers: (usize, usize),
     /// Connections now.
     pub connections: u64,
     /// Connections so far.

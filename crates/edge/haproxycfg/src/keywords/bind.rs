@@ -66,12 +66,36 @@ pub fn parse(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<ParsedB
     if scope.state.simple.is_without_reuseport {
         draft.bind.accept = AcceptMode::Shared;
     }
-    let mut position = index + 1;
+    words(scope, line, index + 1, &mut draft)?;
+    let binds = addresses.into_iter().map(|address| Bind { address, ..draft.bind.clone() }).collect();
+    Ok(ParsedBinds { binds, expose_fd_listeners: draft.expose_fd_listeners, severity: draft.severity })
+}
+
+/// Reads the one address of a line that may have no more.
+pub(crate) fn single(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<BindAddress, Problem> {
+    let mut found = addresses(scope, line, index, true)?;
+    match (found.pop(), found.is_empty()) {
+        (Some(address), true) => Ok(address),
+        _ => {
+            let message = format!("'{} {}' : only one address is possible.", line.word(0), line.word(1));
+            Err(Problem::new(message).at(index))
+        }
+    }
+}
+
+/// Reads the words of a line from one on.
+pub(crate) fn words(
+    scope: &mut Scope<'_>,
+    line: &Line,
+    mut position: usize,
+    draft: &mut BindDraft,
+) -> Result<(), Problem> {
+    let is_stats = line.word(0) == "stats";
     while !line.word(position).is_empty() {
         let word = position;
         let keyword = scope.lookup(line, word, Group::Bind)?;
         match keyword.parse {
-            Parse::Bind(parser) => parser(scope, line, &mut position, &mut draft).map_err(|problem| {
+            Parse::Bind(parser) => parser(scope, line, &mut position, draft).map_err(|problem| {
                 let message = if is_stats {
                     format!("'stats socket' : {}", problem.message)
                 } else {
@@ -85,8 +109,7 @@ pub fn parse(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<ParsedB
             _ => position += 1 + keyword.arguments.split_ascii_whitespace().count(),
         }
     }
-    let binds = addresses.into_iter().map(|address| Bind { address, ..draft.bind.clone() }).collect();
-    Ok(ParsedBinds { binds, expose_fd_listeners: draft.expose_fd_listeners, severity: draft.severity })
+    Ok(())
 }
 
 fn addresses(scope: &mut Scope<'_>, line: &Line, index: usize, prefixed: bool) -> Result<Vec<BindAddress>, Problem> {

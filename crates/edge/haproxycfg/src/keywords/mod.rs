@@ -4,6 +4,7 @@ pub mod balance;
 pub mod bind;
 pub mod global;
 pub mod option;
+pub mod peers;
 pub mod proxy;
 pub mod rdp;
 pub mod resolvers;

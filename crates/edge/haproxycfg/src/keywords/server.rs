@@ -222,7 +222,8 @@ fn named(problem: Problem, server: &str) -> Problem {
     Problem { message, ..problem }.prefix(Prefix::Place)
 }
 
-fn words(scope: &mut Scope<'_>, line: &Line, from: usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+/// Reads the words of a line from one on.
+pub(crate) fn words(scope: &mut Scope<'_>, line: &Line, from: usize, draft: &mut ServerDraft) -> Result<(), Problem> {
     let mut index = from;
     while !line.word(index).is_empty() {
         let word = index;

@@ -15,6 +15,7 @@ mod http_action;
 mod logs;
 mod mail;
 mod options;
+mod peers;
 mod proxy;
 mod redirect;
 mod reply;
@@ -49,6 +50,7 @@ pub use self::{
     logs::{LogDestination, LogLineFormat, LogTarget},
     mail::{MailAlert, MailAlertLevel, Mailer, MailerAddress},
     options::{ForwardFor, Options, RestrictNames},
+    peers::{Peer, Peers},
     proxy::{ConnectionMode, HttpReuse, LoadServerState, Mode, Proxy, ProxyKind, TcpKeepalive},
     redirect::{Redirect, RedirectKind},
     reply::{ErrorReply, Reply, ReplyBody},
@@ -101,6 +103,8 @@ pub struct Config {
     pub rings: Vec<Ring>,
     /// `log-forward` sections.
     pub log_forwards: Vec<LogForward>,
+    /// `peers` sections in order of appearance.
+    pub peers: Vec<Peers>,
     /// Whether any expression asks about the body of requests, as far as it is there.
     pub asks_request_body: bool,
     /// The same for responses.

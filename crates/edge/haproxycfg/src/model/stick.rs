@@ -26,10 +26,22 @@ pub struct StickTable {
     pub definition: Definition,
     /// Where it stands.
     pub location: Location,
-    /// The section that it stands in.
+    /// The section that it stands in, unless that is one of peers.
     pub proxy: Option<ProxyIndex>,
     /// `peers`: the section of those that share it.
     pub peers: Option<Arc<str>>,
+}
+
+impl StickTable {
+    /// The name that peers know it by: in a `peers` section without the name of the section, but with the slash.
+    #[must_use]
+    pub fn shared_name(&self) -> &str {
+        let name = &*self.definition.name;
+        match (&self.peers, self.proxy) {
+            (Some(peers), None) => name.strip_prefix(&**peers).unwrap_or(name),
+            _ => name,
+        }
+    }
 }
 
 /// What rules of all sets do with stick tables.

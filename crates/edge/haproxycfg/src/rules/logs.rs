@@ -121,6 +121,14 @@ fn global_log(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     Ok(())
 }
 
+/// `log` of a `peers` section: the target, or none for `no log`.
+pub(crate) fn peers_log(scope: &mut Scope<'_>, line: &Line) -> Result<Option<LogTarget>, Problem> {
+    if line.modifier() == Modifier::No {
+        return no_arguments(line).map(|()| None);
+    }
+    target(scope, line).map(Some).map_err(|problem| around(problem, |error| format!("log : {error}")))
+}
+
 fn no_arguments(line: &Line) -> Result<(), Problem> {
     match line.word(1) {
         "" => Ok(()),

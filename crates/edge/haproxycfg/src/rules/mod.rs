@@ -58,7 +58,9 @@ use crate::{
 };
 
 pub(crate) use errors::open_section as open_http_errors;
+pub(crate) use logs::peers_log;
 pub(crate) use mail::open_section as open_mailers;
+pub(crate) use stick_table::peers_table;
 pub(crate) use users::open_section as open_userlist;
 
 /// Keywords of `global` that set variables.

@@ -226,8 +226,15 @@ fn check_peers(scope: &mut Scope<'_>) {
     let proxy = &scope.proxy().proxy;
     let (Some(index), name) = (proxy.stick_table, Arc::clone(&proxy.name)) else { return };
     let peers = scope.stick_table(index).and_then(|table| table.peers.clone());
-    if let Some(peers) = peers.filter(|peers| !scope.has_peers(peers)) {
-        scope.whole(Severity::Alert, format!("Proxy '{name}': unable to find sync peers '{peers}'."));
+    let Some(peers) = peers else { return };
+    match scope.peers_named(&peers) {
+        None => scope.whole(Severity::Alert, format!("Proxy '{name}': unable to find sync peers '{peers}'.")),
+        Some(section) if !section.disabled && !section.is_complete => {
+            let local = scope.state.global.localpeer.clone().unwrap_or_default();
+            let message = format!("Proxy '{name}': unable to find local peer '{local}' in peers section '{peers}'.");
+            scope.whole(Severity::Alert, message);
+        }
+        Some(_) => {}
     }
 }
 

@@ -39,15 +39,7 @@ fn next_index(scope: &Scope<'_>) -> TableIndex {
 
 fn stick_table(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let name = Arc::clone(&scope.proxy().proxy.name);
-    if let Some(other) = scope.stick_table_named(&name).and_then(|index| scope.stick_table(index)) {
-        let owner = other.proxy.and_then(|index| scope.state.proxies.get(index.0 as usize));
-        let kind = owner.map_or("peers", |draft| crate::finish::kind_word(draft.proxy.kind));
-        let message = format!(
-            "stick-table name '{name}' conflicts with table declared in {kind} '{}' at {}:{}.",
-            other.definition.name, other.location.file, other.location.line
-        );
-        return Err(wrong(message, 0));
-    }
+    refuse_known(scope, &name)?;
     let proxy = match scope.section {
         Section::Proxy(index) => u32::try_from(index).ok().map(ProxyIndex),
         _ => None,
@@ -57,6 +49,29 @@ fn stick_table(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     scope.state.stick_tables.push(StickTable { definition, location: line.location(), proxy, peers });
     scope.proxy().proxy.stick_table = Some(index);
     Ok(())
+}
+
+/// `table` in the `peers` section of this name.
+pub(crate) fn peers_table(scope: &mut Scope<'_>, line: &Line, peers: &Arc<str>) -> Result<(), Problem> {
+    // As in HAProxy, which looks for the name without that of the section.
+    refuse_known(scope, line.word(1))?;
+    let name: Arc<str> = format!("{peers}/{}", line.word(1)).into();
+    let (definition, _) = parse(scope, line, 2, name)?;
+    let peers = Some(Arc::clone(peers));
+    scope.state.stick_tables.push(StickTable { definition, location: line.location(), proxy: None, peers });
+    Ok(())
+}
+
+fn refuse_known(scope: &Scope<'_>, name: &str) -> Result<(), Problem> {
+    let Some(other) = scope.stick_table_named(name).and_then(|index| scope.stick_table(index)) else { return Ok(()) };
+    let owner = other.proxy.and_then(|index| scope.state.proxies.get(index.0 as usize));
+    let kind = owner.map_or("peers", |draft| crate::finish::kind_word(draft.proxy.kind));
+    let owner = owner.map_or_else(|| other.peers.clone().unwrap_or_default(), |draft| Arc::clone(&draft.proxy.name));
+    let message = format!(
+        "stick-table name '{name}' conflicts with table declared in {kind} '{owner}' at {}:{}.",
+        other.location.file, other.location.line
+    );
+    Err(wrong(message, 0))
 }
 
 /// Reads the arguments of a table from the word at `index` on; also the section of its peers.

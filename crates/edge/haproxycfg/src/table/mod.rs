@@ -8,6 +8,7 @@ mod bind;
 mod global;
 mod option;
 mod other;
+mod peers;
 mod proxy;
 mod resolvers;
 mod sections;
@@ -344,6 +345,7 @@ const TABLES: &[&[Keyword]] = &[
     bind::KEYWORDS,
     server::KEYWORDS,
     other::KEYWORDS,
+    peers::KEYWORDS,
     resolvers::KEYWORDS,
 ];
 

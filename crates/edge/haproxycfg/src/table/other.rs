@@ -2,7 +2,6 @@
 
 use super::{Group, Keyword};
 
-const PEERS: &str = "peers are not there yet";
 const PROGRAM: &str = "run programs by the system's service manager";
 const RING: &str = "rings are in memory alone";
 const CACHE: &str = "comes with the HTTP cache";
@@ -20,22 +19,6 @@ const fn line(
 
 /// The table.
 pub const KEYWORDS: &[Keyword] = &[
-    line(Group::Peers, "bind", "[<address>]:<port> [<param>...]", "3.5", PEERS)
-        .doc("Where this peer listens.", "bind :10000"),
-    line(Group::Peers, "default-bind", "[<param>...]", "3.5", PEERS)
-        .doc("What the peer's address has in common.", "default-bind ssl crt peers.pem"),
-    line(Group::Peers, "default-server", "[<param>...]", "3.5", PEERS)
-        .doc("What connections to peers have in common.", "default-server ssl verify none"),
-    line(Group::Peers, "disabled", "", "3.5", PEERS).doc("The section is off.", "disabled"),
-    line(Group::Peers, "enabled", "", "3.5", PEERS).doc("The section is on.", "enabled"),
-    line(Group::Peers, "log", "<target> <facility>", "3.5", PEERS).doc("Logs of the peers.", "log /dev/log local0"),
-    line(Group::Peers, "peer", "<name> <address>:<port> [<param>...]", "3.5", PEERS)
-        .doc("A peer.", "peer front1 192.0.2.1:1024"),
-    line(Group::Peers, "server", "<name> [<address>:<port>] [<param>...]", "3.5", PEERS)
-        .doc("A peer, with words of server lines.", "server front1 192.0.2.1:1024"),
-    line(Group::Peers, "shards", "<number>", "3.5", PEERS).doc("Parts that keys are spread over.", "shards 3"),
-    line(Group::Peers, "table", "<name> type <type> size <size> [<param>...]", "3.5", PEERS)
-        .doc("A stick table.", "table clients type ip size 100k"),
     line(Group::Program, "command", "<command> [<argument>...]", "3.7", PROGRAM)
         .doc("The program.", "command /usr/bin/exporter"),
     line(Group::Program, "group", "<name>", "3.7", PROGRAM).doc("Its group.", "group daemon"),

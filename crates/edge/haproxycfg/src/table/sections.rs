@@ -1,7 +1,7 @@
 //! What opens a section, and directives.
 
 use super::{Group, Keyword};
-use crate::keywords::{resolvers, sections};
+use crate::keywords::{peers, resolvers, sections};
 
 const fn section(name: &'static str, arguments: &'static str, chapter: &'static str) -> Keyword {
     Keyword::new(Group::Section, name, arguments, chapter)
@@ -36,9 +36,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("A frontend and its backend in one.", "listen db")
         .line(sections::proxy),
     section("mailers", "<name>", "3.6").doc("Where alerts are mailed to.", "mailers ops").line(sections::mailers),
-    section("peers", "<name>", "3.5")
-        .doc("Instances that share stick tables.", "peers cluster")
-        .not_yet("peers are not there yet"),
+    section("peers", "<name>", "3.5").doc("Instances that share stick tables.", "peers cluster").line(peers::section),
     section("program", "<name>", "3.7")
         .doc("A program that the master process runs.", "program exporter")
         .not_yet("run programs by the system's service manager"),
