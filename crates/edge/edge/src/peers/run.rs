@@ -24,7 +24,9 @@ use crate::{
 
 /// A connection to a peer has to stand within this time.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// The sections are looked at no more rarely.
+/// The sections are looked at no more often for the sake of time.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// And no more rarely.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How much is read at once.
 const INPUT_LEN: usize = 16_384;
@@ -111,10 +113,10 @@ pub async fn run(hub: Arc<Hub>, process: Arc<Process>) {
         }
         lines.wake();
         let now = process.milliseconds(Instant::now());
-        let pause = next.map_or(PAUSE_MAX, |due| Duration::from_millis(due.saturating_sub(now)).min(PAUSE_MAX));
+        let pause = next.map_or(PAUSE_MAX, |due| Duration::from_millis(due.saturating_sub(now)));
         tokio::select! {
             () = hub.wake.notified() => {}
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(pause.clamp(PAUSE_MIN, PAUSE_MAX)) => {}
             arrival = arrived.recv() => {
                 let Some(arrival) = arrival else { return };
                 arrive(&hub, &process, &mut lines, arrival);

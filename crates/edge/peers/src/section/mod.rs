@@ -227,11 +227,12 @@ impl Section {
     /// When [`Section::handle_timeout`] is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
-        let resync = self.resync_timeout.filter(|_| self.stage != Stage::Finished && self.teacher.is_none());
+        let learns = self.stopping.is_none() && self.stage != Stage::Finished && self.teacher.is_none();
+        let resync = self.resync_timeout.filter(|_| learns);
         let of_peer = |peer: &Peer| {
             let connection = peer.connection.and_then(|id| self.connections.get(&id));
             match connection.map(|connection| connection.progress) {
-                None if peer.is_local && self.stopping.is_none() => None,
+                None if peer.is_local && (self.stopping.is_none() || peer.has_learned_all) => None,
                 None if !peer.is_local && self.stopping.is_some() => None,
                 None => peer.reconnect,
                 Some(Progress::Established) if !peer.is_local => {
