@@ -171,26 +171,3 @@ fn explanations() {
     assert!(crate::explain("METH_GET").contains("predefined ACL"));
     assert!(crate::explain("tune.ring.size").contains("an addition of Tidegate"));
 }
-
-#[test]
-fn the_reference_is_up_to_date() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference");
-    for (file, contents) in crate::reference() {
-        let written = std::fs::read_to_string(folder.join(&file)).unwrap_or_default();
-        assert!(
-            written == contents,
-            "docs/reference/{file} is not what the tables say: `tidegate reference` writes it"
-        );
-    }
-}
-
-/// Writes the reference: `cargo test -p haproxycfg write_the_reference -- --ignored`.
-#[test]
-#[ignore = "writes files"]
-fn write_the_reference() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference");
-    std::fs::create_dir_all(&folder).unwrap();
-    for (file, contents) in crate::reference() {
-        std::fs::write(folder.join(file), contents).unwrap();
-    }
-}
