@@ -103,17 +103,17 @@ pub trait Servers {
 pub struct Transmit {
     /// To this name server.
     pub nameserver: usize,
-    /// Its id, for [`Section::handle_sent`].
+    /// Its id, for `Section::handle_sent`.
     pub id: u16,
     /// The message.
     pub message: Vec<u8>,
 }
 
-/// What [`Section::ask`] has at once.
+/// What `Section::ask` has at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// A fresh answer; `None` when the name has no address.
     Known(Option<IpAddr>),
-    /// [`Section::poll_answer`] will tell.
+    /// `Section::poll_answer` will tell.
     Waits,
 }

@@ -28,7 +28,7 @@ impl Owner {
         }
     }
 
-    /// Reads the name that [`specs`] gave to a listener.
+    /// Reads the name that `specs` gave to a listener.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         let mut words = name.split(' ');
