@@ -57,7 +57,7 @@ impl Session {
         }
         logging::log(&self.worker, transaction);
         if let Some(backend) =
-            transaction.backend.clone().filter(|backend| filter::has_filters(&self.side.frontend, backend))
+            transaction.backend.as_ref().filter(|backend| filter::has_filters(&self.side.frontend, backend)).cloned()
         {
             filter::tell(transaction, &backend, filter::Point::End);
         }
