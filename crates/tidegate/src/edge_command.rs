@@ -49,6 +49,7 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
         }
     };
     program.clone_into(&mut line.edge.program);
+    line.edge.has_master = (line.master_worker || personality == Personality::Tidegate) && !line.single;
     line.edge.language.hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     if line.version > 0 {
         print_version(line.version > 1);
@@ -152,6 +153,7 @@ fn serve(mut line: CommandLine, personality: Personality) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    line.edge.master_sockets = control.iter().map(|spec| listed(&spec.address)).collect();
     let old_processes = match (line.finish.is_empty(), line.terminate.is_empty()) {
         (true, true) => None,
         (false, _) => Some(OldProcesses { pids: line.finish, how: EndOldProcesses::Finish }),
@@ -219,6 +221,18 @@ fn control_listener(text: &str) -> Result<runtime::ListenSpec, String> {
         }
     }
     Ok(spec)
+}
+
+/// An address as HAProxy lists it.
+fn listed(address: &runtime::Address) -> String {
+    match address {
+        runtime::Address::Ip(address) if address.is_ipv4() => format!("ipv4@{address}"),
+        runtime::Address::Ip(address) => format!("ipv6@{address}"),
+        runtime::Address::Unix(path) => format!("unix@{}", path.display()),
+        runtime::Address::Abstract(name) => format!("abns@{name}"),
+        runtime::Address::Inherited(number) => format!("fd@{number}"),
+        runtime::Address::SocketPair(number) => format!("sockpair@{number}"),
+    }
 }
 
 fn parse(words: &[String]) -> Result<CommandLine, String> {

@@ -9,6 +9,7 @@ use std::{
     net::Shutdown,
     os::unix::net::UnixStream,
     path::PathBuf,
+    time::Duration,
 };
 
 use support::{Edge, Folder, PATIENCE, Wire, free_address, ok, wait_until};
@@ -20,6 +21,9 @@ struct Master {
     _folder: Folder,
 }
 
+/// How long a master may take to answer. HAProxy's programs hold an old socket of their master, where nobody is answered.
+const BRIEF: Duration = Duration::from_millis(300);
+
 impl Master {
     fn start(program: &str, name: &str, config: &str) -> Self {
         let folder = Folder::new();
@@ -29,7 +33,7 @@ impl Master {
         let edge = Edge::start_as(program, &words, &config.replace("FRONT", &free_address().to_string()));
         let master = Self { edge, socket, _folder: folder };
         wait_until("the master answers", || {
-            UnixStream::connect(&master.socket).is_ok() && master.ask("show proc").contains("worker")
+            UnixStream::connect(&master.socket).is_ok() && master.ask_within("show proc", BRIEF).contains("worker")
         });
         master
     }
@@ -40,8 +44,12 @@ impl Master {
 
     /// Everything that is answered until the other side has had enough.
     fn ask(&self, text: &str) -> String {
-        let mut stream = UnixStream::connect(&self.socket).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        self.ask_within(text, PATIENCE)
+    }
+
+    fn ask_within(&self, text: &str, time: Duration) -> String {
+        let Ok(mut stream) = UnixStream::connect(&self.socket) else { return String::new() };
+        stream.set_read_timeout(Some(time)).unwrap();
         stream.write_all(format!("{text}\n").as_bytes()).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         let mut answer = String::new();
@@ -161,4 +169,117 @@ fn a_reload_is_told_of_and_former_workers_still_answer() {
     assert_eq!(&prompt, b"master[ReloadFailed]> ");
     idle.shutdown(Shutdown::Write).unwrap();
     assert!(master.ask("stop").starts_with("Success=1"));
+}
+
+/// Notes what it is told, and ends when told to.
+const NOTES: &str = "sh -c \"trap 'echo usr1 \\$0 >>%FOLDER%/notes' USR1; trap 'exit 143' TERM; echo start \\$0 \\$COLOUR \\$HAPROXY_MWORKER \\$HAPROXY_CFGFILES >>%FOLDER%/notes; while :; do sleep 0.05; done\"";
+
+/// What is said of programs, without the numbers of their processes.
+fn said_of_programs(edge: &Edge) -> Vec<String> {
+    let text = edge.output();
+    let lines =
+        text.lines().filter(|line| ["rogram", "exit-on", "All workers", "execute"].iter().any(|it| line.contains(it)));
+    lines
+        .map(|line| {
+            let (tag, text) = line.split_once(" : ").unwrap();
+            let numbers = |word: &&str| !word.trim_matches(['(', ')']).parse::<u32>().is_ok_and(|number| number > 255);
+            format!(
+                "{} {}",
+                tag.split(']').next().unwrap(),
+                text.split(' ').filter(numbers).collect::<Vec<_>>().join(" ")
+            )
+        })
+        .collect()
+}
+
+/// Names, reloads and headings of the programs.
+fn listed_programs(master: &Master) -> String {
+    let table = master.ask_within("show proc", BRIEF);
+    let programs = table.split_once("# programs").unwrap_or_default().1;
+    programs.lines().map(|row| row.split_whitespace().skip(1).take(2).collect::<Vec<_>>().join(" ") + ";").collect()
+}
+
+/// Plays programs that are started, told at reloads, and one that fails; returns everything that can be seen of it.
+fn play_programs(program: &str, name: &str) -> (Vec<String>, Vec<String>) {
+    let config = format!(
+        "global\n nbthread 1\n setenv COLOUR blue\ndefaults\n mode http\n timeout client 2s\n timeout server 1s\n \
+         timeout connect 1s\nfrontend fe\n bind FRONT\nprogram again\n command {NOTES} again\nprogram kept\n no option \
+         start-on-reload\n command {NOTES} kept\nprogram brief\n user root\n group root\n \
+         command sleep 100\n"
+    );
+    let mut master = Master::start(program, name, &config);
+    let folder = master.edge.folder.0.display().to_string();
+    let notes = || std::fs::read_to_string(format!("{folder}/notes")).unwrap_or_default().replace(&folder, "FOLDER");
+    let mut seen = Vec::new();
+    let mut expect = |expected: &str| {
+        wait_until(&format!("programs are {expected}: {}", listed_programs(&master)), || {
+            listed_programs(&master) == expected
+        });
+        seen.push(listed_programs(&master));
+    };
+    expect(";again 0;kept 0;brief 0;;");
+    wait_until("both have begun", || notes().lines().count() == 2);
+    master.edge.signal(rustix::process::Signal::USR2);
+    expect(";again 0;brief 0;old programs;again 1;kept 1;;");
+    wait_until("both are told", || notes().matches("usr1").count() == 2 && notes().matches("start").count() == 3);
+    let last = master.processes("again").remove(0).parse().unwrap();
+    support::signal_process(last, rustix::process::Signal::KILL);
+    seen.push(format!("code {}", master.edge.wait_end()));
+    let mut notes: Vec<String> = notes().lines().map(str::to_owned).collect();
+    notes.sort();
+    seen.extend(notes);
+    let mut said = said_of_programs(&master.edge);
+    said.sort();
+    (seen, said)
+}
+
+#[test]
+fn programs_run_beside_the_workers_as_in_haproxy() {
+    let ours = play_programs(env!("CARGO_BIN_EXE_tidegate"), "haproxy");
+    assert_eq!(ours.0[2], "code 137", "{ours:?}");
+    let line = "[ALERT Current program 'again' exited with code 137 (Killed)";
+    assert!(ours.1.iter().any(|said| said == line), "{:?}", ours.1);
+    if std::path::Path::new("/usr/sbin/haproxy").exists() {
+        assert_eq!(ours, play_programs("/usr/sbin/haproxy", ""));
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_ends_the_service_as_in_haproxy() {
+    let config = |front| {
+        format!(
+            "defaults\n mode http\n timeout client 2s\n timeout server 1s\n timeout connect 1s\nfrontend fe\n bind {front}\n\
+             program nope\n command /nonexistent/program x\n user nobody\n group nogroup\n"
+        )
+        .replace("bind", "bind ")
+    };
+    let play = |program: &str, words: &[&str]| {
+        let folder = Folder::new();
+        let path = folder.file("haproxy.cfg", config(free_address()));
+        let mut edge = Edge::spawn(program, words, path, folder);
+        let code = edge.wait_end();
+        wait_until("all is said", || edge.output().contains("All workers exited"));
+        // Two processes speak, each when it comes to it.
+        let mut said = said_of_programs(&edge);
+        said.sort();
+        (code, said)
+    };
+    let ours = play(env!("CARGO_BIN_EXE_tidegate"), &["haproxy", "-W"]);
+    assert_eq!(ours.0, 1, "{:?}", ours.1);
+    assert!(ours.1.contains(&"[ALERT Cannot execute /nonexistent/program: No such file or directory".to_owned()));
+    if std::path::Path::new("/usr/sbin/haproxy").exists() {
+        assert_eq!(ours, play("/usr/sbin/haproxy", &["-W"]));
+    }
+    let alone = play_alone(&config(free_address()));
+    assert!(alone.contains("Can't use a 'program' section without master worker mode."), "{alone}");
+}
+
+/// What is said of a configuration that is refused.
+fn play_alone(config: &str) -> String {
+    let folder = Folder::new();
+    let path = folder.file("haproxy.cfg", config);
+    let mut edge = Edge::spawn(env!("CARGO_BIN_EXE_tidegate"), &["haproxy", "-c"], path, folder);
+    assert_eq!(edge.wait_end(), 1);
+    edge.wait_output("Fatal errors");
+    edge.output()
 }

@@ -143,6 +143,7 @@ impl Role for Echo {
             listeners: configuration.listeners,
             workers: configuration.workers,
             settings: configuration.settings,
+            programs: runtime::process::Programs::default(),
         })
     }
 

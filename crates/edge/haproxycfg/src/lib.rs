@@ -202,6 +202,7 @@ fn end(state: State, paths: &[String], options: &Options) -> Config {
         log_forwards: state.log_forwards,
         stick_tables: state.stick_tables,
         peers: state.peers,
+        programs: state.programs,
         asks_request_body: state.asks_request_body,
         asks_response_body: state.asks_response_body,
         patterns: state.patterns,

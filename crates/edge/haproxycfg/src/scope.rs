@@ -14,8 +14,8 @@ use crate::{
     keywords,
     line::Line,
     model::{
-        Global, LogForward, Peers, Proxy, ProxyIndex, ProxyKind, Resolvers, Ring, Server, ServerIndex, StickTable,
-        TableIndex, Userlist,
+        Global, LogForward, Peers, Program, Proxy, ProxyIndex, ProxyKind, Resolvers, Ring, Server, ServerIndex,
+        StickTable, TableIndex, Userlist,
     },
     rules,
     source::{Files, ReadError},
@@ -93,6 +93,8 @@ pub struct State {
     pub rings: Vec<Ring>,
     /// `log-forward` sections in order.
     pub log_forwards: Vec<LogForward>,
+    /// `program` sections in order.
+    pub programs: Vec<Program>,
     /// What the rule parsers keep that belongs to no proxy (`http-errors` sections and the like).
     pub rules: rules::Shared,
     pub(crate) simple: keywords::global::Pending,

@@ -6,8 +6,10 @@
 //! is the process that was started, and after an upgrade still is, so it finds its state under a number instead.
 
 use super::channel;
+use super::role::ProgramSpec;
 use crate::system;
 use rustix::net::{AddressFamily, SocketType, sockopt};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,6 +19,10 @@ use std::process::{Child, Command, Stdio};
 
 /// The environment variable that says which part a process plays.
 pub(crate) const VARIABLE: &str = "TIDEGATE_PROCESS";
+
+/// The variable that says which program a process is to become, and what the other variable begins with then.
+pub(crate) const PROGRAM_VARIABLE: &str = "TIDEGATE_PROGRAM";
+const PROGRAM: &str = "program:";
 
 /// The part of this process.
 #[derive(Debug)]
@@ -31,6 +37,8 @@ pub(crate) enum Part {
     Probe(OwnedFd),
     /// Checks a configuration for a master.
     Check(OwnedFd),
+    /// Becomes a program beside the workers.
+    Program(ProgramSpec),
     /// A master with a fresh image of the program, which finds what it begins with here.
     Master(OwnedFd),
     /// Has replaced a master that was this process.
@@ -48,6 +56,9 @@ pub(crate) fn part() -> io::Result<Part> {
                 None => Ok(Part::Start),
             };
         }
+    }
+    if let Some(parent) = value.strip_prefix(PROGRAM) {
+        return Ok(own_program(parent).map_or(Part::Start, Part::Program));
     }
     let make = match &*value {
         "daemon" => Part::Daemon,
@@ -71,6 +82,7 @@ pub(crate) fn is_told() -> bool {
     let value = std::env::var(VARIABLE).unwrap_or_default();
     match value.split_once(':') {
         Some(("successor" | "master", rest)) => own_state(rest).is_some(),
+        Some(("program", parent)) => own_program(parent).is_some(),
         Some(_) => false,
         None => matches!(&*value, "worker" | "probe" | "check") && is_channel(std::io::stdin()),
     }
@@ -80,6 +92,25 @@ pub(crate) fn is_told() -> bool {
 fn own_state(text: &str) -> Option<i32> {
     let (pid, number) = text.split_once(':')?;
     number.parse().ok().filter(|_| pid == std::process::id().to_string())
+}
+
+/// What the parent with this number has this process become. A process further down is not meant.
+fn own_program(parent: &str) -> Option<ProgramSpec> {
+    let own = rustix::process::getppid()?.as_raw_pid().to_string();
+    let spec = std::env::var(PROGRAM_VARIABLE).ok().filter(|_| parent == own)?;
+    serde_json::from_str(&spec).ok()
+}
+
+/// Starts a program beside the workers, by way of this program, which knows the user to become. Returns its number.
+pub(crate) fn start_program(spec: &ProgramSpec, environment: &BTreeMap<String, String>) -> io::Result<u32> {
+    let mut arguments = std::env::args_os();
+    let mut command = Command::new(running_program());
+    if let Some(own_name) = arguments.next() {
+        command.arg0(own_name);
+    }
+    let part = format!("{PROGRAM}{}", std::process::id());
+    command.args(arguments).env_clear().envs(environment).env(VARIABLE, part);
+    Ok(command.env(PROGRAM_VARIABLE, serde_json::to_string(spec)?).spawn()?.id())
 }
 
 /// A program started by a worker inherits the variable, but not such a socket.

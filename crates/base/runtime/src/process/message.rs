@@ -2,7 +2,7 @@
 
 use super::channel::{memory_file, read_memory_file};
 use super::machine::Generation;
-use super::role::{DrainReason, Plan, ProcessSettings};
+use super::role::{DrainReason, Plan, ProcessSettings, Programs};
 use crate::listen::{ListenSpec, SocketKey};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -53,12 +53,19 @@ pub(crate) struct PlanHeader {
     pub(crate) listeners: Vec<ListenSpec>,
     pub(crate) workers: usize,
     pub(crate) settings: ProcessSettings,
+    #[serde(default)]
+    pub(crate) programs: Programs,
 }
 
 impl PlanFile {
     pub(crate) fn new(generation: Generation, plan: Plan) -> io::Result<Self> {
-        let header =
-            PlanHeader { generation, listeners: plan.listeners, workers: plan.workers.max(1), settings: plan.settings };
+        let header = PlanHeader {
+            generation,
+            listeners: plan.listeners,
+            workers: plan.workers.max(1),
+            settings: plan.settings,
+            programs: plan.programs,
+        };
         let mut content = serde_json::to_vec(&header)?;
         content.push(b'\n');
         content.extend_from_slice(&plan.blob);

@@ -27,6 +27,7 @@ mod notify;
 mod old;
 mod options;
 mod privileges;
+mod program;
 mod role;
 mod signals;
 mod single;
@@ -40,8 +41,8 @@ pub use conversation::{Conversation, Order, Plain, Step};
 pub use options::{EndOldProcesses, Mode, OldProcesses, Options};
 pub use privileges::{group_id, user_group_id, user_id};
 pub use role::{
-    CheckReason, DrainReason, Load, MasterStatus, Plan, ProcessSettings, ProgramStatus, Role, Service, WorkerState,
-    WorkerStatus,
+    CheckReason, DrainReason, Load, MasterStatus, Plan, ProcessSettings, ProgramSpec, ProgramStatus, Programs, Role,
+    Service, WorkerState, WorkerStatus,
 };
 
 use crate::log;
@@ -83,6 +84,7 @@ fn start<R: Role>(role: R, options: Options) -> io::Result<ExitCode> {
         }
         Part::Worker(socket) => return block_on(worker::serve(role, socket)),
         Part::Probe(socket) => return block_on(master::upgrade::answer_probe(role, socket)),
+        Part::Program(spec) => return Err(program::turn_into(&spec)),
         Part::Check(socket) => return block_on(check::answer(role, socket)),
         Part::Master(file) => {
             let Beginning { plan, pidfile, caller } = Beginning::read(file)?;

@@ -3,6 +3,7 @@
 use super::conversation::{Conversation, Plain};
 use crate::listen::{ListenSpec, Listener};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -84,6 +85,35 @@ pub struct Plan {
     pub workers: usize,
     /// What the worker process sets up before it serves.
     pub settings: ProcessSettings,
+    /// What the master runs besides workers. A process without a master runs none.
+    pub programs: Programs,
+}
+
+/// Programs that a master starts when it takes a configuration, and ends with itself (HAProxy's `program` sections).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Programs {
+    /// The programs, in the order in which they start.
+    pub list: Vec<ProgramSpec>,
+    /// Their environment.
+    pub environment: BTreeMap<String, String>,
+    /// Whether the failure of one leaves the rest alone (`master-worker no-exit-on-failure`).
+    pub may_fail: bool,
+}
+
+/// A program to start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramSpec {
+    /// What the master calls it.
+    pub name: String,
+    /// The program, looked for in `PATH`, and its arguments.
+    pub command: Vec<String>,
+    /// User to become.
+    pub uid: Option<u32>,
+    /// Group to become.
+    pub gid: Option<u32>,
+    /// Whether a reload starts another one of it.
+    pub start_on_reload: bool,
 }
 
 /// What the worker process is to be. All but `hard_stop_after` and `grace` take effect when a worker process starts, not at a

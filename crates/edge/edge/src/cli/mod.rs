@@ -25,6 +25,7 @@ mod session;
 mod sessions;
 mod show;
 mod socket;
+pub(crate) use self::socket::address;
 mod table;
 mod tables;
 mod threads;

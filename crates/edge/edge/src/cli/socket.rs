@@ -94,7 +94,8 @@ impl LiveHost {
     }
 }
 
-fn address(address: &BindAddress) -> String {
+/// An address as HAProxy lists it.
+pub(crate) fn address(address: &BindAddress) -> String {
     match address {
         BindAddress::Inet(address) if address.is_ipv4() => format!("ipv4@{address}"),
         BindAddress::Inet(address) => format!("ipv6@{address}"),

@@ -9,6 +9,7 @@ mod files;
 pub(crate) mod limits;
 mod listeners;
 mod payload;
+mod programs;
 mod service;
 
 use std::collections::BTreeMap;
@@ -61,6 +62,10 @@ pub struct EdgeOptions {
     pub foreground: bool,
     /// Whether other processes end for the sake of this one (`-sf`, `-st`).
     pub takes_over: bool,
+    /// Whether there is a master whatever the configuration says.
+    pub has_master: bool,
+    /// Where the master takes commands (`-S`), as HAProxy lists addresses.
+    pub master_sockets: Vec<String>,
     /// `-dS`: no splicing.
     pub no_splice: bool,
 }
@@ -97,6 +102,7 @@ pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
         let saved = if is_needed { SavedStates::read(config, |_| {}) } else { SavedStates::default() };
         let mut said = resolve::settle(config, &addresses, &|backend, server| saved.known(backend, server));
         said.extend(missing_namespaces(config));
+        said.extend(programs::problems(config, options));
         let fails = said.iter().any(|diagnostic| diagnostic.severity == Severity::Alert);
         parsed.diagnostics.extend(said);
         if fails {
@@ -207,7 +213,13 @@ impl Role for EdgeRole {
             Err(text) if config.global.strict_limits => return Err(text),
             Err(text) => runtime::log::print(runtime::log::Level::Warning, &text),
         }
-        Ok(Plan { listeners: listeners::specs(&config)?, workers, settings, blob: payload.to_bytes() })
+        Ok(Plan {
+            listeners: listeners::specs(&config)?,
+            workers,
+            settings,
+            programs: programs::plan(&config, &self.options),
+            blob: payload.to_bytes(),
+        })
     }
 
     fn open(&mut self, first: &Load) -> Result<EdgeService, String> {

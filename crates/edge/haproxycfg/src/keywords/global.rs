@@ -102,10 +102,7 @@ pub fn master_worker(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> 
     args::no_more(line, 1)?;
     match line.word(1) {
         "" => {}
-        "no-exit-on-failure" => {
-            let message = "'no-exit-on-failure' has no effect: the master always starts a worker that died again.";
-            scope.warn(line, Problem::new(message).at(1));
-        }
+        "no-exit-on-failure" => scope.state.global.no_exit_on_failure = true,
         _ => {
             let message = format!("'{}' only supports 'no-exit-on-failure' option.", line.word(0));
             return Err(Problem::new(message).at(1));

@@ -5,6 +5,7 @@ pub mod bind;
 pub mod global;
 pub mod option;
 pub mod peers;
+pub mod program;
 pub mod proxy;
 pub mod rdp;
 pub mod resolvers;

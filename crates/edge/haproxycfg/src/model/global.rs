@@ -21,6 +21,8 @@ pub struct Global {
     pub daemon: bool,
     /// `master-worker`.
     pub master_worker: bool,
+    /// `master-worker no-exit-on-failure`: a program that fails leaves the rest alone.
+    pub no_exit_on_failure: bool,
     /// `pidfile`.
     pub pidfile: Option<String>,
     /// `user` or `uid`.

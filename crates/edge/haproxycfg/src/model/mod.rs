@@ -16,6 +16,7 @@ mod logs;
 mod mail;
 mod options;
 mod peers;
+mod program;
 mod proxy;
 mod redirect;
 mod reply;
@@ -51,6 +52,7 @@ pub use self::{
     mail::{MailAlert, MailAlertLevel, Mailer, MailerAddress},
     options::{ForwardFor, Options, RestrictNames},
     peers::{Peer, Peers},
+    program::Program,
     proxy::{ConnectionMode, HttpReuse, LoadServerState, Mode, Proxy, ProxyKind, TcpKeepalive},
     redirect::{Redirect, RedirectKind},
     reply::{ErrorReply, Reply, ReplyBody},
@@ -105,6 +107,8 @@ pub struct Config {
     pub log_forwards: Vec<LogForward>,
     /// `peers` sections in order of appearance.
     pub peers: Vec<Peers>,
+    /// `program` sections in order of appearance.
+    pub programs: Vec<Program>,
     /// Whether any expression asks about the body of requests, as far as it is there.
     pub asks_request_body: bool,
     /// The same for responses.

@@ -137,7 +137,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("Where Lua looks for modules.", "lua-prepend-path /usr/share/haproxy-lua/?.lua")
         .not_yet("there is no Lua here"),
     global("master-worker", "[no-exit-on-failure]")
-        .doc("A master process keeps the sockets and starts the worker, again if it dies.", "master-worker")
+        .doc("A master process keeps the sockets and starts the worker, again if it dies. A program that fails ends them all, unless told otherwise.", "master-worker")
         .line(global::master_worker),
     global("mworker-max-reloads", "<number>")
         .doc("Reloads that a worker may outlive.", "mworker-max-reloads 3")

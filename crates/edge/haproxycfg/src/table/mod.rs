@@ -9,6 +9,7 @@ mod global;
 mod option;
 mod other;
 mod peers;
+mod program;
 mod proxy;
 mod resolvers;
 mod sections;
@@ -346,6 +347,7 @@ const TABLES: &[&[Keyword]] = &[
     server::KEYWORDS,
     other::KEYWORDS,
     peers::KEYWORDS,
+    program::KEYWORDS,
     resolvers::KEYWORDS,
 ];
 

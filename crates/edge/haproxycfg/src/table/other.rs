@@ -2,7 +2,6 @@
 
 use super::{Group, Keyword};
 
-const PROGRAM: &str = "run programs by the system's service manager";
 const RING: &str = "rings are in memory alone";
 const CACHE: &str = "comes with the HTTP cache";
 const FCGI: &str = "comes with FastCGI";
@@ -19,12 +18,6 @@ const fn line(
 
 /// The table.
 pub const KEYWORDS: &[Keyword] = &[
-    line(Group::Program, "command", "<command> [<argument>...]", "3.7", PROGRAM)
-        .doc("The program.", "command /usr/bin/exporter"),
-    line(Group::Program, "group", "<name>", "3.7", PROGRAM).doc("Its group.", "group daemon"),
-    line(Group::Program, "option", "start-on-reload", "3.7", PROGRAM)
-        .doc("Starts it again at a reload.", "option start-on-reload"),
-    line(Group::Program, "user", "<name>", "3.7", PROGRAM).doc("Its user.", "user daemon"),
     line(Group::Ring, "backing-file", "<path>", "3.9", RING)
         .doc("File that holds the ring.", "backing-file /var/lib/haproxy/ring"),
     line(Group::Cache, "max-age", "<seconds>", "6.2.1", CACHE).doc("Longest age.", "max-age 60"),

@@ -1,7 +1,7 @@
 //! What opens a section, and directives.
 
 use super::{Group, Keyword};
-use crate::keywords::{peers, resolvers, sections};
+use crate::keywords::{peers, program, resolvers, sections};
 
 const fn section(name: &'static str, arguments: &'static str, chapter: &'static str) -> Keyword {
     Keyword::new(Group::Section, name, arguments, chapter)
@@ -38,8 +38,8 @@ pub const KEYWORDS: &[Keyword] = &[
     section("mailers", "<name>", "3.6").doc("Where alerts are mailed to.", "mailers ops").line(sections::mailers),
     section("peers", "<name>", "3.5").doc("Instances that share stick tables.", "peers cluster").line(peers::section),
     section("program", "<name>", "3.7")
-        .doc("A program that the master process runs.", "program exporter")
-        .not_yet("run programs by the system's service manager"),
+        .doc("A program that the master process runs, and that ends with it.", "program exporter")
+        .line(program::section),
     section("resolvers", "<name>", "5.3.2")
         .doc("Name servers that resolve the names of servers.", "resolvers local")
         .line(resolvers::section),

@@ -40,6 +40,7 @@ fn around(keyword: &Keyword) -> Option<String> {
     let backend = "backend b\n  timeout connect 1s\n  timeout server 1s\n";
     let text = match keyword.group {
         Group::Section if example.starts_with("global") => "global\n".to_owned(),
+        Group::Section if example.starts_with("program") => format!("{example}\n  command /bin/true\n"),
         Group::Section => format!("{example}\n"),
         Group::Directive => match keyword.name {
             ".if" => format!("{example}\n.endif\n"),
@@ -56,6 +57,7 @@ fn around(keyword: &Keyword) -> Option<String> {
         Group::Ring => format!("ring r\n  {example}\n"),
         Group::LogForward => format!("ring lines\nlog-forward f\n  {example}\n"),
         Group::Resolvers => format!("resolvers r\n  {example}\n"),
+        Group::Program => format!("program p\n  command /bin/true\n  {example}\n"),
         Group::Proxy
         | Group::Option
         | Group::Timeout

@@ -1,5 +1,6 @@
 //! The end of the service: at leisure or at once.
 
+use super::event::SIGUSR1;
 use super::{Action, Job, KILL_AFTER, Machine, Notice, Phase, SIGTERM, Timer, WorkerId};
 use crate::log::Level;
 use crate::process::role::{DrainReason, WorkerState};
@@ -27,6 +28,7 @@ impl Machine {
                 self.tell_drain(id, DrainReason::Stop);
             }
         }
+        self.signal_programs(SIGUSR1);
         self.act(Action::CloseSockets);
         if let Some(limit) = self.hard_stop_after {
             self.act(Action::SetTimer { timer: Timer::Kill, after: limit + KILL_AFTER });
@@ -40,9 +42,15 @@ impl Machine {
         }
         // SIGTERM is the ordinary way to end, SIGINT an interruption that is reported: as HAProxy's master does.
         let code = if signal == SIGTERM { 0 } else { 128 + signal };
-        self.begin_end(Phase::Stopping { code });
         self.log(Level::Warning, "Ending now".to_owned());
+        self.stop_all(signal, code);
+    }
+
+    /// Ends all processes by a signal, then the master with a code.
+    pub(super) fn stop_all(&mut self, signal: i32, code: i32) {
+        self.begin_end(Phase::Stopping { code });
         self.kill_all(signal);
+        self.signal_programs(signal);
         self.act(Action::CloseSockets);
         self.act(Action::SetTimer { timer: Timer::Kill, after: KILL_AFTER });
         self.exit_if_alone();
@@ -70,10 +78,11 @@ impl Machine {
 
     pub(super) fn exit_if_alone(&mut self) {
         let code = match self.phase {
-            Phase::Stopping { code } => code,
-            _ => 0,
+            Phase::Stopping { code } if code != 0 => code,
+            _ => self.exit_code,
         };
-        if self.memory.workers.is_empty() {
+        // Programs take their time, as they do with HAProxy.
+        if self.memory.workers.is_empty() && self.memory.programs.is_empty() {
             self.log(Level::Warning, format!("All workers exited. Exiting... ({code})"));
             self.act(Action::Exit { code });
         }

@@ -1,5 +1,6 @@
 //! What may happen to a master, and what it may do.
 
+use super::programs::{PlannedProgram, ProgramId};
 use crate::log::Level;
 use crate::process::role::DrainReason;
 use std::time::Duration;
@@ -17,7 +18,7 @@ pub(crate) enum Event {
     /// Begin: the first configuration has yet to be prepared, or the one of a new program after an upgrade.
     Start,
     /// The configuration is good and its sockets are bound. `replace`: it cannot be swapped inside the worker.
-    Prepared { generation: Generation, replace: bool },
+    Prepared { generation: Generation, replace: bool, programs: Vec<PlannedProgram> },
     /// The configuration is bad, or a socket could not be bound; nothing has changed.
     PrepareFailed { text: String },
     /// A worker process exists.
@@ -34,6 +35,12 @@ pub(crate) enum Event {
     Closed { worker: WorkerId },
     /// A worker process ended.
     Exited { worker: WorkerId, status: Status },
+    /// A program has been started.
+    ProgramSpawned { program: ProgramId, pid: u32 },
+    /// It could not be.
+    ProgramNotSpawned { program: ProgramId, text: String },
+    /// A program ended.
+    ProgramExited { pid: u32, status: Status },
     /// Someone wants the configuration read again.
     Reload { request: Option<RequestId> },
     /// Someone wants the program replaced.
@@ -60,6 +67,58 @@ pub(crate) enum Status {
     /// By this signal.
     Signal(i32),
 }
+
+impl Status {
+    /// The code as shells and HAProxy have it: 128 and more for a signal.
+    pub(crate) fn shell_code(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+        }
+    }
+
+    /// What HAProxy says of such a code: the name of a signal, or that there was none.
+    pub(crate) fn reason(self) -> &'static str {
+        let Ok(signal) = usize::try_from(self.shell_code() - 128) else { return "Exit" };
+        SIGNALS.get(signal).copied().unwrap_or("Unknown signal")
+    }
+}
+
+/// What the C library calls the signals, by number.
+const SIGNALS: [&str; 32] = [
+    "Unknown signal 0",
+    "Hangup",
+    "Interrupt",
+    "Quit",
+    "Illegal instruction",
+    "Trace/breakpoint trap",
+    "Aborted",
+    "Bus error",
+    "Floating point exception",
+    "Killed",
+    "User defined signal 1",
+    "Segmentation fault",
+    "User defined signal 2",
+    "Broken pipe",
+    "Alarm clock",
+    "Terminated",
+    "Stack fault",
+    "Child exited",
+    "Continued",
+    "Stopped (signal)",
+    "Stopped",
+    "Stopped (tty input)",
+    "Stopped (tty output)",
+    "Urgent I/O condition",
+    "CPU time limit exceeded",
+    "File size limit exceeded",
+    "Virtual timer expired",
+    "Profiling timer expired",
+    "Window changed",
+    "I/O possible",
+    "Power failure",
+    "Bad system call",
+];
 
 /// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -102,7 +161,10 @@ pub(crate) enum Action {
     Discard { generation: Generation },
     /// Tell a worker to drain.
     TellDrain { worker: WorkerId, reason: DrainReason },
-    /// Send a signal to a worker process.
+    /// Start the program at this place of an adopted configuration; answer with [`Event::ProgramSpawned`] or
+    /// [`Event::ProgramNotSpawned`].
+    StartProgram { program: ProgramId, generation: Generation, index: usize },
+    /// Send a signal to a worker process or a program.
     Kill { pid: u32, signal: i32 },
     /// Try whether the new program can take over.
     Probe,
@@ -126,4 +188,5 @@ pub(crate) enum Action {
 #[cfg(test)]
 pub(crate) const SIGINT: i32 = 2;
 pub(crate) const SIGKILL: i32 = 9;
+pub(crate) const SIGUSR1: i32 = 10;
 pub(crate) const SIGTERM: i32 = 15;

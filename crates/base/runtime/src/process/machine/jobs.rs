@@ -1,13 +1,21 @@
 //! Reloads and upgrades, from being asked for to their end.
 
-use super::{Action, Generation, Job, LOAD_MAX, Machine, Notice, Phase, STILL_LOADING, Timer, WAITING_MAX, Waiting};
+use super::{
+    Action, Generation, Job, LOAD_MAX, Machine, Notice, Phase, PlannedProgram, SIGTERM, STILL_LOADING, Timer,
+    WAITING_MAX, Waiting,
+};
 use crate::log::Level;
 use crate::process::role::WorkerState;
 
 impl Machine {
-    pub(super) fn prepared(&mut self, generation: Generation, replace: bool) {
+    pub(super) fn prepared(&mut self, generation: Generation, replace: bool, programs: Vec<PlannedProgram>) {
         if self.job != Job::Preparing {
             return self.act(Action::Discard { generation });
+        }
+        self.planned_programs = programs;
+        if self.phase == Phase::First {
+            // As HAProxy does: what the workers need of them is there, or soon will be.
+            self.change_programs(generation);
         }
         let swappable = !replace && !self.upgrading && self.current_state() == Some(WorkerState::Serving);
         self.job = match self.memory.current {
@@ -91,6 +99,7 @@ impl Machine {
             Phase::First => {
                 self.log(Level::Alert, text);
                 self.act(Action::CloseSockets);
+                self.signal_programs(SIGTERM);
                 // A worker that refused ends by itself.
                 return self.act(Action::Exit { code: 1 });
             }

@@ -18,15 +18,18 @@
 mod ending;
 mod event;
 mod jobs;
+mod programs;
 #[cfg(test)]
 mod tests;
 mod workers;
 
 pub(crate) use event::{Action, Event, Generation, Notice, RequestId, SIGTERM, Status, Timer, WorkerId};
+pub(crate) use programs::{PlannedProgram, Program};
 
 use super::role::{MasterStatus, WorkerState, WorkerStatus};
 use crate::log::Level;
 use event::SIGKILL;
+use programs::ProgramId;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -114,6 +117,11 @@ pub(crate) struct Memory {
     #[serde(default)]
     pub(crate) last_reload_failed: bool,
     pub(crate) worker_deaths: u64,
+    /// Those of the configuration that is served first.
+    #[serde(default)]
+    pub(crate) programs: Vec<Program>,
+    #[serde(default)]
+    pub(crate) next_program: ProgramId,
 }
 
 /// The decisions of a master. See the module.
@@ -134,6 +142,11 @@ pub(crate) struct Machine {
     /// The timer for the next start is running.
     restarting: bool,
     hard_stop_after: Option<Duration>,
+    /// Programs of the configuration that is prepared.
+    planned_programs: Vec<PlannedProgram>,
+    exit_on_failure: bool,
+    /// What the master ends with because of a program that failed.
+    exit_code: i32,
     now: Duration,
     actions: Vec<Action>,
 }
@@ -169,6 +182,9 @@ impl Machine {
             deaths_in_a_row: 0,
             restarting: false,
             hard_stop_after: None,
+            planned_programs: Vec::new(),
+            exit_on_failure: true,
+            exit_code: 0,
             now: Duration::ZERO,
             actions: Vec::new(),
         }
@@ -201,7 +217,7 @@ impl Machine {
             reloads: memory.reloads,
             failed_reloads: memory.failed_reloads,
             last_reload_failed: memory.last_reload_failed,
-            programs: Vec::new(),
+            programs: self.program_statuses(now),
             worker_deaths: memory.worker_deaths,
             workers: workers
                 .into_iter()
@@ -227,7 +243,7 @@ impl Machine {
                 self.job = Job::Preparing;
                 self.act(Action::Prepare);
             }
-            Event::Prepared { generation, replace } => self.prepared(generation, replace),
+            Event::Prepared { generation, replace, programs } => self.prepared(generation, replace, programs),
             Event::PrepareFailed { text } => self.prepare_failed(text),
             Event::Spawned { worker, pid } => self.spawned(worker, pid),
             Event::SpawnFailed { worker, text } => {
@@ -239,6 +255,9 @@ impl Machine {
             Event::DrainsAlready { worker } => self.drains_already(worker),
             Event::Closed { worker } => self.switched(worker),
             Event::Exited { worker, status } => self.gone(worker, Ok(status)),
+            Event::ProgramSpawned { program, pid } => self.program_spawned(program, pid),
+            Event::ProgramNotSpawned { program, text } => self.program_not_spawned(program, &text),
+            Event::ProgramExited { pid, status } => self.program_exited(pid, status),
             Event::Reload { request } => self.asked(Waiting { request, upgrade: false }),
             Event::Upgrade { request } => self.asked(Waiting { request, upgrade: true }),
             Event::ProbePassed => self.probe_passed(),

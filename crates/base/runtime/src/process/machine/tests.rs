@@ -13,6 +13,7 @@ fn short(action: &Action) -> Option<String> {
         Action::Discard { generation } => format!("discard g{generation}"),
         Action::TellDrain { worker, reason } => format!("drain {worker} {reason:?}"),
         Action::Kill { pid, signal } => format!("kill {pid} {signal}"),
+        Action::StartProgram { program, generation, index } => format!("program {program} g{generation} {index}"),
         Action::Probe => "probe".into(),
         Action::Exec { requests } => format!("exec {requests:?}"),
         Action::Answer { requests, .. } if requests.is_empty() => return None,
@@ -41,7 +42,7 @@ impl Table {
     fn serving() -> Self {
         let mut table = Self::new();
         table.machine.handle(table.now, Event::Start);
-        table.machine.handle(table.now, Event::Prepared { generation: 1, replace: false });
+        table.machine.handle(table.now, Event::Prepared { generation: 1, replace: false, programs: Vec::new() });
         table.machine.handle(table.now, Event::Spawned { worker: 1, pid: 101 });
         table.machine.handle(table.now, Event::Ready { worker: 1, generation: 1 });
         table
@@ -69,7 +70,7 @@ fn ready(worker: WorkerId, generation: Generation) -> Event {
 }
 
 fn prepared(generation: Generation) -> Event {
-    Event::Prepared { generation, replace: false }
+    Event::Prepared { generation, replace: false, programs: Vec::new() }
 }
 
 fn died(worker: WorkerId) -> Event {
@@ -129,7 +130,7 @@ fn reloads_inside_the_worker() {
 fn a_reload_that_cannot_be_swapped_in_replaces_the_worker() {
     Table::serving()
         .on(reload(7), &["Reloading", "prepare"])
-        .on(Event::Prepared { generation: 2, replace: true }, &["spawn 2 g2"])
+        .on(Event::Prepared { generation: 2, replace: true, programs: Vec::new() }, &["spawn 2 g2"])
         .on(spawned(2), &[])
         .on(ready(2, 2), &["adopt g2", "drain 1 Replaced"])
         .on(reload(8), &[])
@@ -143,7 +144,7 @@ fn a_reload_does_not_wait_for_a_former_worker_for_ever() {
         let mut table = Table::serving();
         table
             .on(reload(7), &["Reloading", "prepare"])
-            .on(Event::Prepared { generation: 2, replace: true }, &["spawn 2 g2"])
+            .on(Event::Prepared { generation: 2, replace: true, programs: Vec::new() }, &["spawn 2 g2"])
             .on(ready(2, 2), &["adopt g2", "drain 1 Replaced"])
             .on(Event::Closed { worker: 2 }, &[])
             .on(event, &["ok [7]", "Ready"])
@@ -155,7 +156,7 @@ fn a_reload_does_not_wait_for_a_former_worker_for_ever() {
 fn a_new_worker_that_dies_before_the_former_one_stops_is_started_again() {
     Table::serving()
         .on(reload(7), &["Reloading", "prepare"])
-        .on(Event::Prepared { generation: 2, replace: true }, &["spawn 2 g2"])
+        .on(Event::Prepared { generation: 2, replace: true, programs: Vec::new() }, &["spawn 2 g2"])
         .on(ready(2, 2), &["adopt g2", "drain 1 Replaced"])
         .on(died(2), &["spawn 3 g2"])
         .on(Event::Closed { worker: 1 }, &["ok [7]", "Ready"])
@@ -306,7 +307,7 @@ fn a_failed_reload_in_a_back_off_goes_on_with_it() {
 fn a_current_worker_that_dies_while_its_successor_starts_is_not_started_again() {
     Table::serving()
         .on(reload(7), &["Reloading", "prepare"])
-        .on(Event::Prepared { generation: 2, replace: true }, &["spawn 2 g2"])
+        .on(Event::Prepared { generation: 2, replace: true, programs: Vec::new() }, &["spawn 2 g2"])
         .on(died(1), &[])
         .on(ready(2, 2), &["adopt g2", "ok [7]", "Ready"]);
 }
@@ -399,8 +400,129 @@ fn stops_while_draining_and_without_a_worker() {
 fn a_worker_that_does_not_get_ready_is_killed() {
     Table::serving()
         .on(reload(7), &["Reloading", "prepare"])
-        .on(Event::Prepared { generation: 2, replace: true }, &["spawn 2 g2"])
+        .on(Event::Prepared { generation: 2, replace: true, programs: Vec::new() }, &["spawn 2 g2"])
         .on(spawned(2), &[])
         .on(Event::Timer(Timer::Started(1)), &[])
         .on(Event::Timer(Timer::Started(2)), &["kill 102 9"]);
+}
+
+fn with_programs(generation: Generation, programs: &[(&str, bool)]) -> Event {
+    let candidate = |(name, start_on_reload): &(&str, bool)| PlannedProgram {
+        name: (*name).to_owned(),
+        start_on_reload: *start_on_reload,
+    };
+    Event::Prepared { generation, replace: false, programs: programs.iter().map(candidate).collect() }
+}
+
+const PROGRAMS: &[(&str, bool)] = &[("again", true), ("kept", false)];
+
+/// A master that serves with two programs, processes 201 and 202.
+fn serving_with_programs() -> Table {
+    let mut table = Table::new();
+    table
+        .on(Event::Start, &["prepare"])
+        .on(with_programs(1, PROGRAMS), &["program 1 g1 0", "program 2 g1 1", "spawn 1 g1"])
+        .on(Event::ProgramSpawned { program: 1, pid: 201 }, &[])
+        .on(Event::ProgramSpawned { program: 2, pid: 202 }, &[])
+        .on(spawned(1), &[])
+        .on(ready(1, 1), &["adopt g1", "Ready"]);
+    table
+}
+
+fn exited(pid: u32, code: i32) -> Event {
+    Event::ProgramExited { pid, status: Status::Code(code) }
+}
+
+fn listed(table: &Table) -> Vec<String> {
+    let mark = |is_old| if is_old { "old" } else { "" };
+    let programs = table.machine.status(1, table.now).programs;
+    programs.iter().map(|it| format!("{} {} {}{}", it.pid, it.name, it.reloads, mark(it.is_old))).collect()
+}
+
+#[test]
+fn programs_are_started_anew_at_reloads_or_told() {
+    let mut table = serving_with_programs();
+    assert_eq!(listed(&table), ["201 again 0", "202 kept 0"]);
+    table
+        .on(reload(7), &["Reloading", "prepare"])
+        .on(Event::PrepareFailed { text: "bad".into() }, &["refuse [7] bad", "Ready"])
+        .on(reload(8), &["Reloading", "prepare"])
+        .on(with_programs(2, PROGRAMS), &["load 1 g2"])
+        .on(ready(1, 2), &["adopt g2", "program 3 g2 0", "kill 201 10", "kill 202 10", "ok [8]", "Ready"])
+        .on(Event::ProgramSpawned { program: 3, pid: 203 }, &[]);
+    assert_eq!(listed(&table), ["203 again 0", "201 again 1old", "202 kept 1old"]);
+    // Who is old may fail.
+    table
+        .on(exited(201, 1), &[])
+        .on(Event::Drain, &["Stopping", "drain 1 Stop", "kill 203 10", "kill 202 10", "close sockets"]);
+    table.on(ended(1), &[]).on(exited(203, 0), &[]).on(exited(202, 0), &["exit 0"]);
+}
+
+#[test]
+fn a_program_that_fails_ends_everything() {
+    for (code, expected) in [(1, "exit 1"), (138, "exit 138")] {
+        serving_with_programs()
+            .on(exited(201, code), &["Stopping", "kill 101 15", "kill 202 15", "close sockets", "Kill in 5000"])
+            .on(died(1), &[])
+            .on(Event::ProgramExited { pid: 202, status: Status::Signal(SIGTERM) }, &[expected]);
+    }
+    let mut table = serving_with_programs();
+    table.machine.set_exit_on_failure(false);
+    table
+        .on(exited(201, 3), &[])
+        .on(exited(202, 0), &[])
+        .on(died(1), &["spawn 2 g1"])
+        .on(Event::Stop { signal: SIGTERM }, &["Stopping", "close sockets", "Kill in 5000"]);
+    table.on(died(2), &["exit 3"]);
+}
+
+#[test]
+fn a_start_that_fails_takes_its_programs_along() {
+    let mut table = Table::new();
+    table
+        .on(Event::Start, &["prepare"])
+        .on(with_programs(1, &[("one", true)]), &["program 1 g1 0", "spawn 1 g1"])
+        .on(Event::ProgramSpawned { program: 1, pid: 201 }, &[])
+        .on(refused(1, 1), &["discard g1", "close sockets", "kill 201 15", "exit 1"]);
+}
+
+#[test]
+fn a_program_that_ends_well_or_on_purpose_ends_alone() {
+    for (code, expected) in [(0, "exit 0"), (143, "exit 0"), (130, "exit 130")] {
+        serving_with_programs()
+            .on(exited(201, code), &[])
+            .on(exited(202, 0), &[])
+            .on(Event::Drain, &["Stopping", "drain 1 Stop", "close sockets"])
+            .on(ended(1), &[expected]);
+    }
+    serving_with_programs().on(
+        Event::ProgramNotSpawned { program: 2, text: "no memory".into() },
+        &["Stopping", "kill 101 15", "kill 201 15", "close sockets", "Kill in 5000"],
+    );
+}
+
+#[test]
+fn programs_outlive_an_upgrade() {
+    let mut old = serving_with_programs();
+    old.on(upgrade(5), &["Reloading", "probe"]).on(Event::ProbePassed, &["exec [5]"]);
+    let memory = serde_json::from_str(&serde_json::to_string(old.machine.memory()).unwrap()).unwrap();
+    let mut new = Table { machine: Machine::resume(memory, vec![5]), now: old.now };
+    new.on(Event::Start, &["prepare"])
+        .on(with_programs(2, PROGRAMS), &["spawn 2 g2"])
+        .on(spawned(2), &[])
+        .on(ready(2, 2), &["adopt g2", "program 3 g2 0", "kill 201 10", "kill 202 10", "drain 1 Replaced"]);
+    assert_eq!(listed(&new), ["0 again 0", "201 again 1old", "202 kept 1old"]);
+}
+
+#[test]
+fn codes_have_the_names_that_haproxy_prints() {
+    for (status, code, reason) in [
+        (Status::Code(0), 0, "Exit"),
+        (Status::Code(143), 143, "Terminated"),
+        (Status::Signal(10), 138, "User defined signal 1"),
+        (Status::Signal(9), 137, "Killed"),
+        (Status::Signal(64), 192, "Unknown signal"),
+    ] {
+        assert_eq!((status.shell_code(), status.reason()), (code, reason));
+    }
 }

@@ -68,6 +68,9 @@ impl Machine {
     fn adopt(&mut self, generation: Generation) {
         self.memory.generation = generation;
         self.act(Action::Adopt { generation });
+        if self.phase != Phase::First {
+            self.change_programs(generation);
+        }
     }
 
     pub(super) fn refused(&mut self, id: WorkerId, generation: Generation, text: String) {

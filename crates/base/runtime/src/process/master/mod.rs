@@ -12,7 +12,7 @@ use super::control::{self, Gate, Reply};
 use super::footprint;
 use super::handoff::State;
 use super::launch;
-use super::machine::{Action, Event, Generation, Machine, Notice, RequestId, Status, Timer, WorkerId};
+use super::machine::{Action, Event, Generation, Machine, Notice, PlannedProgram, RequestId, Status, Timer, WorkerId};
 use super::message::{FromWorker, KEYS_MAX, PlanFile, ToWorker};
 use super::notify::Notifier;
 use super::old::{self, Inherited};
@@ -239,6 +239,12 @@ impl<R: Role> Master<R> {
                 }
             }
             Action::TellDrain { worker, reason } => self.tell_drain(worker, reason),
+            Action::StartProgram { program, generation, index } => {
+                self.news.push(match self.start_program(generation, index) {
+                    Ok(pid) => Event::ProgramSpawned { program, pid },
+                    Err(error) => Event::ProgramNotSpawned { program, text: error.to_string() },
+                });
+            }
             Action::Kill { pid, signal } => kill(pid, signal),
             Action::Probe => self.probe(),
             Action::Exec { requests } => self.exec = Some(requests),
@@ -318,8 +324,12 @@ impl<R: Role> Master<R> {
 
     fn prepare(&mut self, plan: PlanFile) -> Event {
         let generation = plan.header.generation;
+        let list = plan.header.programs.list.iter();
+        let programs = list
+            .map(|spec| PlannedProgram { name: spec.name.clone(), start_on_reload: spec.start_on_reload })
+            .collect();
         match self.bind(plan) {
-            Ok(replace) => Event::Prepared { generation, replace },
+            Ok(replace) => Event::Prepared { generation, replace, programs },
             Err(text) => Event::PrepareFailed { text },
         }
     }
@@ -362,6 +372,7 @@ impl<R: Role> Master<R> {
         self.table.remove(&unused);
         self.table.forget_unused_specs();
         self.machine.set_hard_stop_after(candidate.plan.header.settings.hard_stop_after);
+        self.machine.set_exit_on_failure(!candidate.plan.header.programs.may_fail);
         self.adopted = Some(candidate.plan);
         self.forget_unused_keys();
     }
@@ -381,6 +392,12 @@ impl<R: Role> Master<R> {
             .flatten()
             .find(|plan| plan.header.generation == generation)
             .ok_or_else(|| io::Error::other(format!("there is no configuration {generation}")))
+    }
+
+    fn start_program(&self, generation: Generation, index: usize) -> io::Result<u32> {
+        let programs = &self.plan(generation)?.header.programs;
+        let spec = programs.list.get(index).ok_or(io::ErrorKind::NotFound)?;
+        launch::start_program(spec, &programs.environment)
     }
 
     // Workers
@@ -477,7 +494,10 @@ impl<R: Role> Master<R> {
             let Some(status) = ended(status) else { continue };
             let pid = pid.as_raw_pid().unsigned_abs();
             let worker = self.links.iter().find(|(_, link)| link.pid == pid).map(|(worker, _)| *worker);
-            let Some(worker) = worker else { continue };
+            let Some(worker) = worker else {
+                self.tell(Event::ProgramExited { pid, status });
+                continue;
+            };
             // What it said before it ended comes first.
             let mut said = Vec::new();
             if let Some(link) = self.links.get(&worker) {

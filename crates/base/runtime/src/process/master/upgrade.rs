@@ -125,7 +125,6 @@ impl<R: Role> Master<R> {
         if let Some(number) = state.plan {
             let plan = PlanFile::open(take_inherited(number)?)?;
             self.table.set_specs(&plan.header.listeners);
-            self.machine.set_hard_stop_after(plan.header.settings.hard_stop_after);
             self.adopted = Some(plan);
         }
         for worker in state.workers {
@@ -147,9 +146,11 @@ impl<R: Role> Master<R> {
         self.options.take_sockets_from = None;
         self.next_generation = state.next_generation;
         self.next_request = state.next_request;
-        let hard_stop_after = self.adopted.as_ref().and_then(|plan| plan.header.settings.hard_stop_after);
         self.machine = Machine::resume(state.memory, requests);
-        self.machine.set_hard_stop_after(hard_stop_after);
+        if let Some(plan) = &self.adopted {
+            self.machine.set_hard_stop_after(plan.header.settings.hard_stop_after);
+            self.machine.set_exit_on_failure(!plan.header.programs.may_fail);
+        }
         log::notice!("The program has been replaced");
         Ok(())
     }
