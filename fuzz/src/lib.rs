@@ -9,4 +9,5 @@ pub mod configuration;
 pub mod dns;
 pub mod http_codec;
 pub mod peers;
+pub mod resp;
 pub mod sample_messages;

@@ -1,0 +1,292 @@
+//! Requests out of a query buffer, without a copy.
+//!
+//! ```text
+//!            '*'                 count > 0                 last argument
+//! Between ---------> Count line -----------> Length line ----------------> Complete
+//!    |                   |                    ^       |
+//!    |                   | count <= 0         +-------+ argument
+//!    |                   +----------> Empty
+//!    | else
+//!    +---------> Inline line ----------> Empty or Complete
+//! ```
+//!
+//! # What Redis lets pass, and so does this
+//!
+//! - Of the two bytes behind a line or an argument the first has to be a carriage return (behind arguments not even that),
+//!   the second may be anything.
+//! - A NUL within a line hides its end: nothing comes out until the line is too long, which is the error that clients out of
+//!   step get to see.
+
+use std::ops::Range;
+
+use crate::{
+    arguments::Arguments,
+    error::{Limits, ProtocolError},
+    inline,
+    number::parse_integer,
+};
+
+/// For how many arguments there is room at once, whatever the count says, and how much room is kept between commands.
+const ARGUMENTS_KEPT: usize = 1_024;
+/// How many bytes of inline commands are kept between them.
+const SCRATCH_KEPT: usize = 1_024;
+/// Longest length that is read without searching for the end of its line first.
+const QUICK_DIGITS_MAX: usize = 8;
+
+/// How far a request has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The request goes on behind the buffer.
+    Incomplete {
+        /// At least how many bytes are missing: more than 1 within an argument. Whoever reads may make room for them.
+        needed: usize,
+    },
+    /// An empty line, or a command of no words: nothing to be done, nothing to be answered.
+    Empty {
+        /// How many bytes of the buffer it was.
+        consumed: usize,
+    },
+    /// A command; [`RequestParser::arguments`] has its words.
+    Complete {
+        /// How many bytes of the buffer it was.
+        consumed: usize,
+    },
+}
+
+/// Reads requests, one after the other.
+///
+/// The buffer given to [`parse`](Self::parse) begins where the request begins. After [`Progress::Incomplete`] the same
+/// bytes are given again with more behind them; they may have moved. After the other two, those `consumed` are left out. An
+/// error is final.
+#[derive(Debug, Default)]
+pub struct RequestParser {
+    ranges: Vec<Range<usize>>,
+    /// The words of an inline command with quotes.
+    scratch: Vec<u8>,
+    /// Where the line or the argument begins that is being read.
+    position: usize,
+    /// How much of that line has been searched for its end.
+    searched: usize,
+    /// How many arguments are still to come; 0 between requests.
+    missing: u32,
+    /// The length of the argument at `position`, once its line has been read.
+    bulk_len: Option<usize>,
+    /// The words are in `scratch`.
+    unquoted: bool,
+}
+
+impl RequestParser {
+    /// One at the beginning of a request.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Goes on with the request that `buffer` begins with.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are no request, or one beyond the limits.
+    #[inline]
+    pub fn parse(&mut self, buffer: &[u8], limits: &Limits) -> Result<Progress, ProtocolError> {
+        if self.missing == 0 {
+            if self.searched == 0 {
+                self.begin();
+            }
+            match buffer.first() {
+                None => return Ok(Progress::Incomplete { needed: 1 }),
+                Some(b'*') => {
+                    let Some(count) = self.length_line(buffer, limits, ProtocolError::CountLineTooLong)? else {
+                        return Ok(Progress::Incomplete { needed: 1 });
+                    };
+                    let Some(count) = check_count(count, limits)? else {
+                        return Ok(Progress::Empty { consumed: std::mem::take(&mut self.position) });
+                    };
+                    self.missing = count;
+                    self.ranges.reserve(ARGUMENTS_KEPT.min(usize::try_from(count).unwrap_or(ARGUMENTS_KEPT)));
+                }
+                Some(_) => return self.inline(buffer, limits),
+            }
+        }
+        while self.missing > 0 {
+            let len = match self.bulk_len {
+                Some(len) => len,
+                None => {
+                    let line = self.position;
+                    let Some(len) = self.bulk_line(buffer, limits)? else {
+                        return Ok(Progress::Incomplete { needed: 1 });
+                    };
+                    debug_assert!(self.position > line, "lines are not empty");
+                    self.bulk_len = Some(len);
+                    len
+                }
+            };
+            let end = self.position.saturating_add(len);
+            let next = end.saturating_add(2);
+            if next > buffer.len() {
+                return Ok(Progress::Incomplete { needed: next - buffer.len() });
+            }
+            self.ranges.push(self.position..end);
+            self.position = next;
+            self.bulk_len = None;
+            self.missing -= 1;
+        }
+        Ok(Progress::Complete { consumed: std::mem::take(&mut self.position) })
+    }
+
+    /// The words of the command that was complete last; `buffer` is what [`parse`](Self::parse) was given then.
+    #[inline]
+    #[must_use]
+    pub fn arguments<'a>(&'a self, buffer: &'a [u8]) -> Arguments<'a> {
+        Arguments::new(if self.unquoted { &self.scratch } else { buffer }, &self.ranges)
+    }
+
+    /// Where the words of the complete command lie in the buffer; `None` if they had to be freed of quotes, and lie
+    /// elsewhere.
+    #[must_use]
+    pub fn ranges(&self) -> Option<&[Range<usize>]> {
+        (!self.unquoted).then_some(&self.ranges)
+    }
+
+    /// Whether a request has begun: some of it has been seen, and more is to come.
+    #[must_use]
+    pub fn is_within_request(&self) -> bool {
+        self.missing > 0 || self.searched > 0
+    }
+
+    /// How many bytes of memory it has besides itself.
+    #[must_use]
+    pub fn memory_len(&self) -> usize {
+        self.ranges.capacity() * size_of::<Range<usize>>() + self.scratch.capacity()
+    }
+
+    #[inline]
+    fn begin(&mut self) {
+        self.position = 0;
+        self.ranges.clear();
+        if self.ranges.capacity() > ARGUMENTS_KEPT {
+            self.ranges.shrink_to(ARGUMENTS_KEPT);
+        }
+        if self.unquoted {
+            self.unquoted = false;
+            self.scratch.clear();
+            self.scratch.shrink_to(SCRATCH_KEPT);
+        }
+    }
+
+    /// The length of the next argument; `None` while its line has no end.
+    #[inline]
+    fn bulk_line(&mut self, buffer: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
+        let first = buffer.get(self.position).copied();
+        let Some(len) = self.length_line(buffer, limits, ProtocolError::LengthLineTooLong)? else {
+            return Ok(None);
+        };
+        match first {
+            Some(b'$') => {}
+            Some(other) => return Err(ProtocolError::ExpectedBulk(other)),
+            None => return Ok(None),
+        }
+        let len = len.and_then(|len| u64::try_from(len).ok()).ok_or(ProtocolError::InvalidLength)?;
+        if len > limits.bulk_len_max {
+            return Err(ProtocolError::InvalidLength);
+        }
+        if limits.unauthenticated && len > Limits::UNAUTHENTICATED_BULK_LEN_MAX {
+            return Err(ProtocolError::UnauthenticatedLength);
+        }
+        usize::try_from(len).map(Some).map_err(|_| ProtocolError::InvalidLength)
+    }
+
+    /// Takes the line at `position`. The outer `None` means that it has no end yet; the inner one that behind its first byte
+    /// there is no number.
+    #[inline]
+    fn length_line(
+        &mut self,
+        buffer: &[u8],
+        limits: &Limits,
+        too_long: ProtocolError,
+    ) -> Result<Option<Option<i64>>, ProtocolError> {
+        let line = buffer.get(self.position..).unwrap_or_default();
+        let mut value = 0;
+        for (index, &byte) in line.iter().enumerate().take(QUICK_DIGITS_MAX + 2).skip(1) {
+            let digit = byte.wrapping_sub(b'0');
+            if digit <= 9 && (value != 0 || index == 1) {
+                value = value * 10 + i64::from(digit);
+            } else if byte == b'\r' && index > 1 && line.len() > index + 1 {
+                self.position += index + 2;
+                self.searched = 0;
+                return Ok(Some(Some(value)));
+            } else {
+                break;
+            }
+        }
+        self.length_line_slowly(line, limits, too_long)
+    }
+
+    /// The same for a line that is not whole, or no short number.
+    #[cold]
+    fn length_line_slowly(
+        &mut self,
+        line: &[u8],
+        limits: &Limits,
+        too_long: ProtocolError,
+    ) -> Result<Option<Option<i64>>, ProtocolError> {
+        let Some(end) = self.line_end(line, b'\r', limits).map_err(|LineTooLong| too_long)? else {
+            return Ok(None);
+        };
+        if line.len() <= end + 1 {
+            return Ok(None);
+        }
+        let number = line.get(1..end).and_then(parse_integer);
+        self.position += end + 2;
+        self.searched = 0;
+        Ok(Some(number))
+    }
+
+    /// Where in `line` the first `terminator` is, if no NUL comes before it. Goes on searching where it stopped last time.
+    fn line_end(&mut self, line: &[u8], terminator: u8, limits: &Limits) -> Result<Option<usize>, LineTooLong> {
+        let found = memchr::memchr2(terminator, 0, line.get(self.searched..).unwrap_or_default());
+        let end = found.map_or(line.len(), |found| self.searched + found);
+        self.searched = end;
+        if line.get(end) == Some(&terminator) {
+            return if end > limits.line_len_max { Err(LineTooLong) } else { Ok(Some(end)) };
+        }
+        if line.len() > limits.line_len_max { Err(LineTooLong) } else { Ok(None) }
+    }
+
+    fn inline(&mut self, buffer: &[u8], limits: &Limits) -> Result<Progress, ProtocolError> {
+        let Some(end) = self.line_end(buffer, b'\n', limits).map_err(|LineTooLong| ProtocolError::InlineTooLong)?
+        else {
+            return Ok(Progress::Incomplete { needed: 1 });
+        };
+        self.searched = 0;
+        let line = buffer.get(..end).unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        self.ranges.clear();
+        if !inline::split_plain(line, 0, &mut self.ranges) {
+            self.unquoted = true;
+            self.scratch.clear();
+            inline::split_arguments(line, &mut self.scratch, &mut self.ranges)
+                .map_err(|inline::UnbalancedQuotes| ProtocolError::UnbalancedQuotes)?;
+        }
+        let consumed = end + 1;
+        Ok(if self.ranges.is_empty() { Progress::Empty { consumed } } else { Progress::Complete { consumed } })
+    }
+}
+
+/// The number of arguments; `None` if there are none.
+#[inline]
+fn check_count(count: Option<i64>, limits: &Limits) -> Result<Option<u32>, ProtocolError> {
+    let count = count.ok_or(ProtocolError::InvalidCount)?;
+    if count <= 0 {
+        return Ok(None);
+    }
+    let count = u32::try_from(count).ok().filter(|&count| count <= limits.arguments_max);
+    let count = count.ok_or(ProtocolError::InvalidCount)?;
+    if limits.unauthenticated && count > Limits::UNAUTHENTICATED_ARGUMENTS_MAX {
+        return Err(ProtocolError::UnauthenticatedCount);
+    }
+    Ok(Some(count))
+}
+
+/// A line that does not end where it must.
+struct LineTooLong;
