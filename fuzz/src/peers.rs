@@ -47,6 +47,7 @@ pub fn peer(data: &[u8]) {
             .map(|table| SharedTable { name: Arc::clone(&table.definition().name), table: Arc::clone(table) })
             .collect(),
         message_len_max: MESSAGE_LEN_MAX,
+        updates_max: 200,
         process: 1,
         has_predecessor: false,
         seed: 1,

@@ -120,7 +120,7 @@ fn check(options: &EdgeOptions) -> ExitCode {
     let (parsed, _) = read(options);
     eprint!("{}", render(&parsed));
     let verdict = parsed.verdict();
-    if !options.quiet {
+    if !options.is_quiet(parsed.config.as_ref()) {
         if parsed.has_warnings() && verdict == Verdict::Valid {
             println!("Warnings were found.");
         }
@@ -262,7 +262,7 @@ fn parse(words: &[String]) -> Result<CommandLine, String> {
             }
             "-d" => line.debug = true,
             "-q" => line.edge.quiet = true,
-            "-V" => line.edge.quiet = false,
+            "-V" => (line.edge.quiet, line.edge.verbose) = (false, true),
             "-dS" => line.edge.no_splice = true,
             // Pollers and other engines that there is only one of here.
             "-de" | "-dp" | "-dk" | "-dG" | "-dr" | "-dV" | "-dD" | "-dL" | "-dM" => {}

@@ -194,3 +194,59 @@ fn bandwidth_is_limited() {
     let took = timed(format!("POST /up HTTP/1.1\r\nHost: a\r\nContent-Length: 40000\r\n\r\n{body}"), 1);
     assert!(took >= Duration::from_millis(150), "{took:?}");
 }
+
+#[test]
+fn bandwidth_is_limited_in_tcp_mode_and_shared() {
+    let server = Origin::answering(|_| support::ok(&"x".repeat(30_000)));
+    let front = free_address();
+    let shared = free_address();
+    let edge = Edge::start_single(&format!(
+        "global\n stats socket %FOLDER%/stats level admin\ndefaults\n timeout client 400ms\n timeout server 400ms\n timeout connect \
+         1s\nlisten alone\n mode tcp\n bind {front}\n filter bwlim-out down default-limit 50k default-period 1s\n \
+         tcp-request content set-bandwidth-limit down limit 60k\n server s1 {0}\nlisten together\n mode http\n bind \
+         {shared}\n stick-table type ip size 10 store bytes_out_rate(1s)\n filter bwlim-out down limit 100k key src\n \
+         http-request set-bandwidth-limit down\n server s1 {0}\n",
+        server.address
+    ));
+    let get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let fetch = |front| {
+        let answer = Wire::connect(front).ask(get);
+        assert_eq!((answer.status(), answer.body.len()), (200, 30_000));
+    };
+    let began = Instant::now();
+    fetch(front);
+    assert!(began.elapsed() >= Duration::from_millis(400), "{:?}", began.elapsed());
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| fetch(shared));
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        let table = edge.command("show table together");
+        assert!(table.contains("use=3") && table.contains("bytes_out_rate(1000)="), "{table}");
+    });
+    assert!(began.elapsed() >= Duration::from_millis(700), "{:?}", began.elapsed());
+}
+
+#[test]
+fn traces_show_what_passes() {
+    let server = Origin::answering(|_| support::ok("hello"));
+    let (front, tcp) = (free_address(), free_address());
+    let edge = Edge::start_single(&format!(
+        "global\n stats socket %FOLDER%/stats level admin\ndefaults\n timeout client 1s\n timeout server 1s\n timeout connect \
+         1s\nlisten site\n mode http\n bind {front}\n http-request set-var(txn.path) path,debug(here)\n filter trace name T \
+         hexdump\n server s1 {0}\nlisten raw\n bind {tcp}\n filter trace quiet hexdump\n server s1 {0}\n",
+        server.address
+    ));
+    Wire::connect(front).ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    Wire::connect(tcp).ask("PUT / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(edge.command("show events buf0").contains(" [debug] here: type=str </>"));
+    edge.wait_output("|PUT / HTTP/1.1..|");
+    let text = edge.output();
+    for expected in [
+        "trace_http_payload       : channel=RESPONSE   - mode=HTTP  (frontend) - offset=0 - len=5 - forward=5",
+        "\t0x000000: 68 65 6c 6c 6f                                      |hello|",
+    ] {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+}

@@ -26,6 +26,7 @@ use crate::{
         splice::{Side, Splice, Spliced},
     },
     registry::{Handle, Order},
+    session::filter::Stages,
 };
 
 /// Full reads in a row after which a direction is spliced.
@@ -94,6 +95,8 @@ pub struct TunnelSetup<'a> {
     pub handle: &'a Handle,
     /// Whose sessions may be told to end.
     pub server: &'a LiveServer,
+    /// What filters put bytes to the server and to the client through.
+    pub stages: (Option<Box<Stages>>, Option<Box<Stages>>),
 }
 
 #[derive(Debug)]
@@ -105,11 +108,29 @@ struct Direction {
     spliced: u64,
     full_reads: u32,
     pipe: Option<Splice>,
+    stages: Option<Box<Stages>>,
 }
 
 impl Direction {
-    fn new(buffer: Buffer) -> Self {
-        Self { buffer, ended: false, done: false, moved: 0, spliced: 0, full_reads: 0, pipe: None }
+    fn new(buffer: Buffer, stages: Option<Box<Stages>>) -> Self {
+        Self { buffer, ended: false, done: false, moved: 0, spliced: 0, full_reads: 0, pipe: None, stages }
+    }
+
+    /// How many bytes may be written now; pending while limits of bandwidth allow none.
+    fn poll_allowed(&mut self, context: &mut Context<'_>) -> Poll<usize> {
+        let waiting = self.buffer.len();
+        let Some(stages) = &mut self.stages else { return Poll::Ready(waiting) };
+        loop {
+            match stages.allowance(waiting) {
+                0 => ready!(stages.poll_pace(waiting, context)),
+                allowed => return Poll::Ready(allowed),
+            }
+        }
+    }
+
+    /// Whether it waits for a limit of bandwidth rather than for either side.
+    fn is_paced(&self) -> bool {
+        self.stages.as_ref().is_some_and(|stages| stages.is_waiting())
     }
 
     /// Moves bytes until one of the sockets has to be waited for; ready once the end has been passed on.
@@ -122,9 +143,13 @@ impl Direction {
     ) -> Poll<Result<(), Side>> {
         loop {
             while !self.buffer.is_empty() {
+                let allowed = ready!(self.poll_allowed(context));
                 ready!(to.poll_writable(context)).map_err(Side::To)?;
-                match to.try_write(self.buffer.bytes()) {
+                match to.try_write(self.buffer.bytes().get(..allowed).unwrap_or_default()) {
                     Ok(count) => {
+                        if let Some(stages) = &mut self.stages {
+                            stages.note(self.buffer.bytes().get(..count).unwrap_or_default());
+                        }
                         self.buffer.consume(count);
                         self.moved += count as u64;
                     }
@@ -155,7 +180,7 @@ impl Direction {
                 Ok(0) => self.ended = true,
                 Ok(_) if self.buffer.is_full() => {
                     self.full_reads += 1;
-                    if self.full_reads >= FULL_READS_BEFORE_SPLICE && setup.splice_min > 0 {
+                    if self.full_reads >= FULL_READS_BEFORE_SPLICE && setup.splice_min > 0 && self.stages.is_none() {
                         // Without a pipe (no descriptors left) the buffer serves as well.
                         self.pipe = Splice::new(setup.pipe_size).ok();
                     }
@@ -174,10 +199,10 @@ pub async fn run(
     from_client: Buffer,
     server: &Stream,
     from_server: Buffer,
-    setup: TunnelSetup<'_>,
+    mut setup: TunnelSetup<'_>,
 ) -> TunnelReport {
-    let mut up = Direction::new(from_client);
-    let mut down = Direction::new(from_server);
+    let mut up = Direction::new(from_client, setup.stages.0.take());
+    let mut down = Direction::new(from_server, setup.stages.1.take());
     let mut client_first = None;
     let mut late = None;
     let mut activity = Activity::new(Instant::now());
@@ -214,6 +239,10 @@ pub async fn run(
             return Poll::Ready(TunnelEnd::Closed { client_first: client_first.unwrap_or(true) });
         }
         activity.note(up.moved, down.moved);
+        if up.is_paced() || down.is_paced() {
+            // Neither side is to blame for that; the limit's timer comes back here.
+            return Poll::Pending;
+        }
         let now = Instant::now;
         let expired = |limit: Option<Duration>, since: Instant| limit.is_some_and(|limit| now() >= since + limit);
         // A direction that has been silent for too long ends on its own: the other one goes on.

@@ -44,6 +44,7 @@ fn section(local: &str, names: &[&str], tables: &[&Arc<Table>], has_predecessor:
             .map(|table| SharedTable { name: Arc::clone(&table.definition().name), table: Arc::clone(table) })
             .collect(),
         message_len_max: 16_384,
+        updates_max: 200,
         process: 1,
         has_predecessor,
         seed: local.len() as u64 + 7,

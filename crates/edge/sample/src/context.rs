@@ -552,8 +552,8 @@ pub trait Context {
     }
 
     /// Receives what the converter `debug` shows.
-    fn debug(&self, prefix: &str, destination: &str, value: &Value<'_>) {
-        let _ = (prefix, destination, value);
+    fn debug(&self, destination: &str, line: &str) {
+        let _ = (destination, line);
     }
 }
 

@@ -590,7 +590,12 @@ fn what_expressions_change() {
     assert_eq!(run("str(x),unset-var(txn.h)").as_deref(), Some("x"));
     assert_eq!(run("var(txn.h)"), None);
     assert_eq!(run("int(5),debug(here,stderr),add(1)").as_deref(), Some("6"));
-    assert_eq!(*stream.debugged.borrow(), ["here stderr Sint(5)"]);
+    run("str(a\\tb),debug");
+    run("str(80),hex,hex2i,bool,debug(x)");
+    assert_eq!(
+        *stream.debugged.borrow(),
+        ["stderr [debug] here: type=sint <5>", "buf0 [debug] : type=str <a.b>", "buf0 [debug] x: type=bool <1>"]
+    );
     assert_eq!(run("int(1700000000),ltime(%H:%M %z %Z)").as_deref(), Some("23:13 +0100 +0100"));
     let mut found = Stream { backend: Some(Backend { name: "app", ..Backend::default() }), ..Stream::default() };
     found.offset = 0;

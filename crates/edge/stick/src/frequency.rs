@@ -61,6 +61,16 @@ impl<'a> Frequency<'a> {
         total.checked_div(u64::from(self.period)).unwrap_or(0) as u32
     }
 
+    /// How long the current period has lasted, and events in it.
+    pub(crate) fn current(&self, now: u32) -> (u32, u32) {
+        let [begun, current, _] = *self.words;
+        match now.wrapping_sub(begun) {
+            elapsed if elapsed < self.period => (elapsed, current),
+            elapsed if elapsed - self.period < self.period => (elapsed - self.period, 0),
+            _ => (0, 0),
+        }
+    }
+
     /// Makes it read `events` for the rest of a period, after which it fades.
     pub(crate) fn set(&mut self, now: u32, events: u32) {
         *self.words = [now & !1, events, 0];

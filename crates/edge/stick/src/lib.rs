@@ -30,6 +30,7 @@ mod frequency;
 mod key;
 mod query;
 mod shard;
+mod share;
 mod table;
 mod updates;
 
@@ -41,5 +42,6 @@ pub use definition::{Definition, KEY_LEN_DEFAULT, KEY_LEN_MAX, SIZE_MAX, ServerK
 pub use entry::{Entry, Reading};
 pub use key::{Key, KeyType};
 pub use query::{Gpc, Query};
+pub use share::{Limit, Share};
 pub use table::{Handle, Removal, Snapshot, Table};
 pub use updates::{Learned, StoredValue, Update, Updates};

@@ -40,6 +40,49 @@ fn key(number: u32) -> Key<'static> {
     Key::integer(number)
 }
 
+#[test]
+fn a_limit_is_shared() {
+    let mut with_rate = definition(100, 0);
+    with_rate.layout.store(DataType::BytesOutRate, None, Some(1_000)).unwrap();
+    let table = Table::new(with_rate, 1);
+    for users in 1..=4_u64 {
+        for together in [0, 5_000] {
+            let limit = crate::Limit { data: DataType::BytesOutRate, events: 100_000, together };
+            let key = key(u32::try_from(users * 2 + u64::from(together == 0)).unwrap());
+            let track = |_| table.track(key.bytes(), 0, |_| ()).unwrap().0;
+            let mut streams: Vec<_> = (0..users).map(track).map(|handle| (handle, 0, 0_u64)).collect();
+            let mut steps = 0;
+            for now in 0..5_000_u64 {
+                for (handle, until, got) in &mut streams {
+                    while *until <= now {
+                        let share = table.with(*handle, now, |entry| entry.share(&limit, 1 << 20)).unwrap();
+                        assert!(share.wait_ms <= 2_000, "{share:?}");
+                        table.with(*handle, now, |entry| entry.spend(&limit, share.now));
+                        *got += share.now;
+                        *until = now + share.wait_ms;
+                        steps += usize::from(share.now > 0);
+                        assert!(share.now > 0 || share.wait_ms > 0, "it would be asked for ever");
+                    }
+                }
+            }
+            let all: u64 = streams.iter().map(|(_, _, got)| got).sum();
+            assert!((490_000..=530_000).contains(&all), "{users} users, {together}: {all}");
+            let fair = all / users;
+            assert!(streams.iter().all(|(.., got)| got.abs_diff(fair) <= fair / 5), "{users}, {together}: {streams:?}");
+            assert!(steps <= 1_500, "{steps} steps");
+        }
+    }
+    let handle = table.track(key(1).bytes(), 0, |_| ()).unwrap().0;
+    let limit = crate::Limit { data: DataType::BytesOutRate, events: 1_000, together: 0 };
+    let share = |wanted| table.with(handle, 10, |entry| entry.share(&limit, wanted)).unwrap();
+    assert_eq!(share(7), crate::Share { now: 7, wait_ms: 0 });
+    table.with(handle, 10, |entry| entry.spend(&limit, 500));
+    assert_eq!(share(7), crate::Share { now: 0, wait_ms: 497 });
+    let other = crate::Limit { data: DataType::BytesInRate, ..limit };
+    let all = table.with(handle, 10, |entry| entry.share(&other, 70_000)).unwrap();
+    assert_eq!(all, crate::Share { now: 70_000, wait_ms: 0 }, "what is not stored limits nothing");
+}
+
 /// Makes entries, or uses them, at a time.
 fn touch(table: &Table, keys: &[u32], now: u64) {
     for number in keys {

@@ -62,6 +62,10 @@ pub(crate) fn apply(settings: &ProcessSettings) -> Result<(), String> {
         rustix::thread::set_thread_res_uid(uid, uid, uid)
             .map_err(|error| format!("Cannot set uid {}: {}", uid.as_raw(), plain(error)))?;
     }
+    if !settings.gains_rights {
+        // Old kernels do not know it, and nobody depends on it.
+        let _ = rustix::thread::set_no_new_privs(true);
+    }
     if settings.dumpable {
         // NOTE: after the change of user, which takes the permission away.
         rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)

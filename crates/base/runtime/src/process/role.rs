@@ -136,6 +136,8 @@ pub struct ProcessSettings {
     pub lax_limits: bool,
     /// Whether the process may dump core though its user changed (`set-dumpable`).
     pub dumpable: bool,
+    /// Whether programs that it starts may gain rights that it has not, as by a setuid bit (`insecure-setuid-wanted`).
+    pub gains_rights: bool,
     /// How long a drain may last (`hard-stop-after`). `None`: for ever.
     pub hard_stop_after: Option<Duration>,
     /// How long connections are still accepted once the service is to end (`grace`).

@@ -41,10 +41,15 @@ pub(super) fn show(session: &mut Session, context: &Context<'_>, line: &Line) ->
     if session.level() < CliLevel::Operator {
         return Reply::error("Permission denied");
     }
-    let Some(ring) = context.rings.iter().find(|ring| &*ring.settings().name == name) else {
+    let known = if name == "buf0" {
+        context.buffer.as_ref()
+    } else {
+        context.rings.iter().find(|ring| &*ring.settings().name == name)
+    };
+    let Some(ring) = known else {
         return match name {
             "stdout" | "stderr" => Reply::Unended(Severity::Notice, "Nothing to report for this sink".to_owned()),
-            // HAProxy's own ring for traces, which there are none of.
+            // Nothing was written there yet.
             "buf0" => Reply::Done,
             _ => Reply::Unended(Severity::Error, "No such event sink".to_owned()),
         };

@@ -23,6 +23,8 @@ pub struct Context<'a> {
     pub sockets: Vec<(String, CliLevel)>,
     /// Rings of log lines.
     pub rings: Vec<Arc<LogRing>>,
+    /// The ring `buf0`, once there is something in it.
+    pub buffer: Option<Arc<LogRing>>,
     /// What was said at the start.
     pub startup_logs: String,
     /// Files that the program was loaded from, with their places in memory.

@@ -49,6 +49,7 @@ impl Host for LiveHost {
             control: &control,
             sockets: sockets.map(|socket| (address(&socket.bind.address), socket.level)).collect(),
             rings: self.shared.process.outputs.get().map(|outputs| outputs.rings()).unwrap_or_default(),
+            buffer: self.shared.process.outputs.get().and_then(|outputs| outputs.buffer()),
             libraries: self.shared.process.libraries.get().cloned().unwrap_or_default(),
             startup_logs: self.shared.process.startup_logs.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             now,

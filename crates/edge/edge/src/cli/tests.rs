@@ -26,6 +26,7 @@ impl Host for FakeHost {
             control: &self.control,
             sockets: vec![("unix@/run/socket".to_owned(), CliLevel::Admin)],
             rings: Vec::new(),
+            buffer: None,
             startup_logs: "all is well\n".to_owned(),
             libraries: "0x1-0x2 (0x2) /usr/bin/tidegate\n".to_owned(),
             now: Duration::from_secs(1_795_232_134),

@@ -1,17 +1,21 @@
 //! What lines are sent through: opened once for the process and shared by its workers.
 
 use std::{
-    io,
+    io::{self, Write as _},
     net::{SocketAddr, ToSocketAddrs as _},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
+    time::SystemTime,
 };
 
-use haproxycfg::model::{LogDestination, Ring};
+use haproxycfg::model::{LogDestination, LogLineFormat, Ring};
 
-use super::{descriptor::Descriptor, log_ring::LogRing, unix::UnixSyslog};
+use super::{dates::Dates, descriptor::Descriptor, log_ring::LogRing, unix::UnixSyslog};
+
+/// Bytes of the ring `buf0`.
+const BUFFER_SIZE: usize = 1024 * 1024;
 
 /// Lines that did not arrive; `DroppedLogs` is the sum.
 #[derive(Debug, Default)]
@@ -40,6 +44,8 @@ pub struct Outputs {
     known: Mutex<Vec<(LogDestination, Arc<Output>)>>,
     /// One output for each, so that lines for a ring stay in order whatever `log` lines they come by.
     rings: Mutex<Vec<(Arc<LogRing>, Arc<Output>)>>,
+    /// `buf0`, once something was written there.
+    buffer: OnceLock<Arc<LogRing>>,
     counters: Counters,
     /// Whether the first failure was reported; more are only counted.
     failure_reported: AtomicBool,
@@ -73,6 +79,20 @@ impl Loss {
     pub(super) fn fail(&mut self, lines: u64, error: io::Error) {
         self.failed += lines;
         self.error.get_or_insert(error);
+    }
+}
+
+/// What HAProxy's `buf0` is.
+fn buffer_settings() -> Ring {
+    Ring {
+        name: "buf0".into(),
+        description: "in-memory ring buffer".to_owned(),
+        format: LogLineFormat::Timed,
+        maxlen: BUFFER_SIZE,
+        size: BUFFER_SIZE,
+        servers: Vec::new(),
+        timeout_connect: None,
+        timeout_server: None,
     }
 }
 
@@ -117,6 +137,31 @@ impl Outputs {
     #[must_use]
     pub fn ring(&self, name: &str) -> Option<Arc<LogRing>> {
         self.rings().into_iter().find(|ring| &*ring.settings().name == name)
+    }
+
+    /// Writes a line to one of the sinks that always exist: `stdout`, `stderr`, or the ring `buf0`.
+    pub fn write_to_sink(&self, name: &str, line: &str) {
+        // NOTE: a standard stream may be a pipe that nobody reads; whoever asks for it accepts to wait.
+        let _ = match name {
+            "stdout" => writeln!(io::stdout(), "{line}"),
+            "stderr" => writeln!(io::stderr(), "{line}"),
+            _ => {
+                let ring = self.buffer.get_or_init(|| Arc::new(LogRing::new(buffer_settings())));
+                let mut dates = Dates::default();
+                dates.set(SystemTime::now());
+                let mut bytes = b"<0>".to_vec();
+                dates.write_iso(&mut bytes);
+                bytes.extend_from_slice(line.as_bytes());
+                let _lost = ring.write(std::iter::once(&*bytes));
+                Ok(())
+            }
+        };
+    }
+
+    /// The ring `buf0`, if something was written there.
+    #[must_use]
+    pub fn buffer(&self) -> Option<Arc<LogRing>> {
+        self.buffer.get().cloned()
     }
 
     /// Lines lost since the process started.

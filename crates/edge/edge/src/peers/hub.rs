@@ -81,6 +81,7 @@ impl LiveSection {
             && own.local == others.local
             && own.peers == others.peers
             && own.message_len_max == others.message_len_max
+            && own.updates_max == others.updates_max
             && same_tables
             && self.peers.iter().map(key).eq(other.peers.iter().map(key))
     }
@@ -228,6 +229,7 @@ fn live_section(
         peers: section.peers.iter().map(|peer| Arc::clone(&peer.name)).collect(),
         tables: shared,
         message_len_max: config.global.tune.bufsize,
+        updates_max: config.global.tune.peers_updates_max,
         process: runtime::log::process_number(),
         has_predecessor: start.has_predecessor,
         seed: start.seed,

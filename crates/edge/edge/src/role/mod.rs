@@ -56,6 +56,8 @@ pub struct EdgeOptions {
     pub program: String,
     /// Print nothing but errors (`-q`).
     pub quiet: bool,
+    /// Print what `quiet` in the configuration would keep back (`-V`).
+    pub verbose: bool,
     /// Whether messages about servers are printed on standard error too.
     pub console: bool,
     /// Whether `daemon` in the configuration has no effect (`-db`, `-d`).
@@ -68,6 +70,14 @@ pub struct EdgeOptions {
     pub master_sockets: Vec<String>,
     /// `-dS`: no splicing.
     pub no_splice: bool,
+}
+
+impl EdgeOptions {
+    /// Whether nothing but errors is printed: by the command line or by `quiet` in the configuration.
+    #[must_use]
+    pub fn is_quiet(&self, config: Option<&Config>) -> bool {
+        self.quiet || !self.verbose && config.is_some_and(|config| config.global.quiet)
+    }
 }
 
 /// The edge.
@@ -181,6 +191,7 @@ fn settings(config: &Config) -> Result<ProcessSettings, String> {
         descriptors_max: global.ulimit_n,
         lax_limits: !global.strict_limits,
         dumpable: global.set_dumpable,
+        gains_rights: global.insecure_setuid,
         hard_stop_after: global.hard_stop_after,
         grace: global.grace,
     })

@@ -62,7 +62,8 @@ impl EdgeService {
         let config = Payload::from_bytes(&first.blob)?.parse().config.ok_or("the configuration is not valid")?;
         let saved = Some(SavedStates::read(&config, server_state::warn));
         let seed = random_seed();
-        let console = options.console && (options.foreground || !config.global.daemon);
+        let console =
+            options.console && !options.is_quiet(Some(&config)) && (options.foreground || !config.global.daemon);
         let process = Arc::new(Process::new(first.workers, Instant::now(), SystemTime::now()));
         let outputs = Arc::new(Outputs::new());
         let identity = Identity::new(&config.global, &options.program);

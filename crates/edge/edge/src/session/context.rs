@@ -420,6 +420,12 @@ impl Context for Transaction {
         last.as_ref().map(|rule| RuleLocation { file: Arc::clone(&rule.file), line: rule.line })
     }
 
+    fn debug(&self, destination: &str, line: &str) {
+        if let Some(outputs) = self.instance.process.outputs.get() {
+            outputs.write_to_sink(destination, line);
+        }
+    }
+
     fn log_fields(&self) -> LogFields<'_> {
         let times = &self.timeline;
         let process = &self.instance.process;

@@ -12,6 +12,7 @@ use haproxycfg::model::{Mode, Rule, TcpAction};
 use sample::{Context, Direction, Options, Outcome};
 
 use super::{
+    filter,
     http::{self, Session},
     logging, persistence,
     resolving::{Patience, resolve},
@@ -317,6 +318,7 @@ async fn connect_and_tunnel(
         ),
         handle: &session.registered.handle,
         server: &server,
+        stages: filter::tunnel_stages(transaction, &session.worker, backend),
     };
     let from_client = std::mem::take(&mut session.client.received);
     let from_server = std::mem::take(&mut connection.wire.received);

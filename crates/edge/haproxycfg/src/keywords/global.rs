@@ -113,7 +113,7 @@ pub fn master_worker(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> 
 }
 
 /// `set-dumpable`, `quiet`, `pp2-never-send-local`, `zero-warning`, `external-check`, `insecure-fork-wanted`,
-/// `strict-limits`, `no-memory-trimming`.
+/// `insecure-setuid-wanted`, `strict-limits`, `no-memory-trimming`.
 pub fn switch(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 0)?;
     let global = &mut scope.state.global;
@@ -125,6 +125,7 @@ pub fn switch(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         "zero-warning" => &mut global.zero_warning,
         "external-check" => &mut global.external_check,
         "insecure-fork-wanted" => &mut global.insecure_fork,
+        "insecure-setuid-wanted" => &mut global.insecure_setuid,
         _ => &mut global.strict_limits,
     };
     *field = is_on(line);

@@ -115,6 +115,13 @@ pub fn vars_max_size(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> 
     Ok(())
 }
 
+/// `tune.peers.max-updates-at-once`.
+pub fn peers_updates(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
+    scope.state.global.tune.peers_updates_max = args::integer(line, 1, 1..=INT_MAX)?;
+    Ok(())
+}
+
 /// Tidegate's `tune.external-checks`.
 pub fn external_checks(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;

@@ -4,6 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use http::Coding;
 use sample::Expression as Expr;
+use stick::DataType;
+
+use super::TableIndex;
 
 /// What `compression` lines say.
 #[derive(Clone, Debug, Default)]
@@ -27,19 +30,43 @@ pub enum Filter {
     Trace(Arc<Trace>),
 }
 
-/// `filter bwlim-in` and `filter bwlim-out` with a limit for each stream.
+/// `filter bwlim-in` and `filter bwlim-out`.
 #[derive(Clone, Debug)]
 pub struct Bandwidth {
     /// What `set-bandwidth-limit` calls it.
     pub name: String,
     /// Whether it limits what clients send; otherwise what they receive.
     pub inbound: bool,
-    /// `default-limit`: bytes a period.
+    /// `default-limit` or `limit`: bytes a period.
     pub limit: u64,
-    /// `default-period`.
-    pub period: Duration,
+    /// Whose bytes are counted together.
+    pub sharing: Sharing,
     /// `min-size`: bytes that are forwarded at a time, at least; 0 is any number.
     pub min_size: u64,
+}
+
+/// Whose bytes a limit of bandwidth counts together.
+#[derive(Clone, Debug)]
+pub enum Sharing {
+    /// Those of one stream, over the `default-period`.
+    Stream(Duration),
+    /// Those of all streams with the same key, over the period of the table's rate.
+    Key {
+        /// `key`.
+        expr: Expr,
+        /// The table.
+        table: TableIndex,
+        /// `table`; the section's own otherwise.
+        table_name: Option<Arc<str>>,
+    },
+}
+
+impl Bandwidth {
+    /// The rate of its table that counts.
+    #[must_use]
+    pub fn rate(&self) -> DataType {
+        if self.inbound { DataType::BytesInRate } else { DataType::BytesOutRate }
+    }
 }
 
 /// `set-bandwidth-limit`: turns a filter on.

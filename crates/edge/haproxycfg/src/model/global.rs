@@ -75,6 +75,8 @@ pub struct Global {
     pub external_check: bool,
     /// `insecure-fork-wanted`.
     pub insecure_fork: bool,
+    /// `insecure-setuid-wanted`: started programs may gain rights.
+    pub insecure_setuid: bool,
     /// `strict-limits`.
     pub strict_limits: bool,
     /// `pp2-never-send-local`: checks send addresses in the PROXY header too.

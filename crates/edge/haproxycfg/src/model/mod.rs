@@ -45,7 +45,7 @@ pub use self::{
         CheckSend, CheckStep, ExternalCheck, StringMatch,
     },
     cookie::{Cookie, CookieMode},
-    filter::{Amount, Bandwidth, BandwidthLimit, Compression, Filter, Trace},
+    filter::{Amount, Bandwidth, BandwidthLimit, Compression, Filter, Sharing, Trace},
     global::{Global, Identity},
     http_action::{HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, TimeoutKind, TimeoutValue},
     logs::{LogDestination, LogLineFormat, LogTarget},

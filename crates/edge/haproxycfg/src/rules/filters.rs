@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::Coding;
+use sample::Places;
 
 use super::{
     common,
@@ -11,9 +12,9 @@ use super::{
 };
 use crate::{
     args,
-    diagnostics::Problem,
+    diagnostics::{Problem, Severity},
     line::Line,
-    model::{Amount, Bandwidth, BandwidthLimit, Filter, HttpAction, Mode, TcpAction, Trace},
+    model::{Amount, Bandwidth, BandwidthLimit, Filter, HttpAction, Proxy, Sharing, TableIndex, TcpAction, Trace},
     scope::Scope,
     table::{Group, Keyword, Sections},
     units::Unit,
@@ -180,34 +181,90 @@ fn bandwidth(scope: &mut Scope<'_>, line: &Line) -> Result<(Filter, usize), Prob
         return Err(wrong(format!("'{keyword}' : a name is expected as first argument"), 2)
             .expected("the name that 'set-bandwidth-limit' uses"));
     }
+    let proxy = &scope.proxy().proxy;
+    if bandwidths(proxy).any(|filter| filter.name == name) {
+        let message = format!("bwlim filter '{name}' already declared for proxy '{}'", proxy.name);
+        return Err(wrong(message, 2));
+    }
     let (mut limit, mut period, mut min_size) = (None, None, 0);
+    let (mut key, mut table_name) = (None, None);
+    // Whether it is for each stream, or shared; the first word of either kind says.
+    let mut shared = None;
     let mut index = 3;
     loop {
         let word = line.word(index);
-        match word {
-            "default-limit" => limit = Some(args::size(line, index + 1)?),
-            "default-period" => period = Some(args::time(scope, line, index + 1, Unit::Millisecond)?),
-            "min-size" => min_size = args::size(line, index + 1)?,
-            "limit" | "key" | "table" => {
-                let message = format!(
-                    "'{keyword}' : '{word}' is not supported yet: limits that streams share need stick tables."
-                );
-                return Err(
-                    wrong(message, index).expected("default-limit and default-period, which are for each stream")
-                );
-            }
+        let is_shared = match word {
+            "limit" | "key" | "table" => Some(true),
+            "default-limit" | "default-period" => Some(false),
+            "min-size" => None,
             _ => break,
+        };
+        if let (Some(before), Some(now)) = (shared, is_shared)
+            && before != now
+        {
+            let message = format!("'{keyword}' : cannot mix per-stream and shared parameter");
+            return Err(
+                wrong(message, index).expected("either default-limit and default-period, or limit, key and table")
+            );
         }
-        index += 2;
+        shared = shared.or(is_shared);
+        if line.word(index + 1).is_empty() {
+            let what = match word {
+                "key" => "sample expression",
+                "table" => "table name",
+                _ => "value",
+            };
+            let message = format!("'{keyword}' : the {what} is missing for '{word}' option");
+            return Err(wrong(message, index + 1));
+        }
+        index += 1;
+        match word {
+            "default-limit" | "limit" => limit = Some(args::size(line, index)?),
+            "default-period" => period = Some(args::time(scope, line, index, Unit::Millisecond)?),
+            "min-size" => min_size = args::size(line, index)?,
+            "table" => table_name = Some(Arc::from(line.word(index))),
+            _ => {
+                key = Some(common::expression(scope, line, &mut index, Places::NONE)?);
+                continue;
+            }
+        }
+        index += 1;
     }
+    let shared = shared.unwrap_or(false);
     let missing = |what: &str| {
-        wrong(format!("'{keyword}' : '{what}' is missing"), index.min(line.len()))
-            .expected("default-limit <size> default-period <time>")
+        let usage = if shared { "limit <size> key <expr>" } else { "default-limit <size> default-period <time>" };
+        wrong(format!("'{keyword}' : <{what}> option is missing"), index.min(line.len())).expected(usage)
     };
-    let limit = limit.filter(|limit| *limit > 0).ok_or_else(|| missing("default-limit"))?;
-    let period = period.filter(|period| !period.is_zero()).ok_or_else(|| missing("default-period"))?;
-    let filter = Bandwidth { name, inbound: keyword == "bwlim-in", limit, period, min_size };
+    let sharing = if shared {
+        let expr = key.ok_or_else(|| missing("key"))?;
+        Sharing::Key { expr, table: TableIndex::UNKNOWN, table_name }
+    } else {
+        let period = period.filter(|period| !period.is_zero()).ok_or_else(|| missing("default-period"))?;
+        Sharing::Stream(period)
+    };
+    let what = if shared { "limit" } else { "default-limit" };
+    let limit = limit.filter(|limit| *limit > 0).ok_or_else(|| missing(what))?;
+    let filter = Bandwidth { name, inbound: keyword == "bwlim-in", limit, sharing, min_size };
     Ok((Filter::Bandwidth(Arc::new(filter)), index))
+}
+
+fn bandwidths(proxy: &Proxy) -> impl Iterator<Item = &Arc<Bandwidth>> {
+    proxy.filters.iter().filter_map(|filter| match filter {
+        Filter::Bandwidth(filter) => Some(filter),
+        _ => None,
+    })
+}
+
+/// A `set-bandwidth-limit` until its filter is known.
+#[derive(Clone, Debug)]
+pub(super) struct WantedLimit {
+    line: Line,
+    /// Where the name of the filter stands.
+    at: usize,
+    /// What it says of its own, which only limits for each stream can take.
+    own: Option<&'static str>,
+    /// Where its rule set is.
+    places: Places,
 }
 
 /// `set-bandwidth-limit` of all rule sets that have it.
@@ -242,7 +299,8 @@ fn limit(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Result<Bandwi
         };
         *(if is_limit { &mut limit } else { &mut period }) = Some(amount);
     }
-    scope.proxy().rules.bandwidth_limits.push((line.clone(), at));
+    let own = if limit.is_some() { Some("limit") } else { period.as_ref().map(|_| "period") };
+    scope.proxy().rules.bandwidth_limits.push(WantedLimit { line: line.clone(), at, own, places });
     Ok(BandwidthLimit { name, limit, period })
 }
 
@@ -256,39 +314,9 @@ pub(super) fn tcp_limit(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -
 
 /// What `compression` implies, and whether the names of limits are those of filters.
 pub(super) fn finish(scope: &mut Scope<'_>) {
-    let limits = std::mem::take(&mut scope.proxy().rules.bandwidth_limits);
-    for (line, word) in limits {
-        let proxy = &scope.proxy().proxy;
-        let name = line.word(word);
-        let known: Vec<&str> = proxy
-            .filters
-            .iter()
-            .filter_map(|filter| match filter {
-                Filter::Bandwidth(filter) => Some(filter.name.as_str()),
-                _ => None,
-            })
-            .collect();
-        if !known.contains(&name) {
-            let kind = crate::finish::kind_word(proxy.kind);
-            let message = format!(
-                "unable to find bandwidth limitation filter '{name}' referenced by set-bandwidth-limit rule in {kind} \
-                 '{}'",
-                proxy.name
-            );
-            let problem = wrong(message, word).nearest(name, known.iter().copied());
-            scope.alert(&line, problem);
-        }
-    }
+    find_tables(scope);
+    check_limits(scope);
     let draft = scope.proxy();
-    let is_limited = draft.proxy.filters.iter().any(|filter| matches!(filter, Filter::Bandwidth(_)));
-    if is_limited && draft.proxy.mode == Mode::Tcp {
-        let line = draft.line.clone();
-        let message = "limits of bandwidth are not supported yet in mode tcp: they work on bodies of HTTP.";
-        if let Some(line) = line {
-            scope.alert(&line, section_problem(message).expected("'mode http', or no bwlim filters"));
-        }
-        return;
-    }
     if draft.proxy.compression.is_none() {
         return;
     }
@@ -307,6 +335,74 @@ pub(super) fn finish(scope: &mut Scope<'_>) {
         let message =
             format!("config: {kind} '{name}': require an explicit filter declaration to use HTTP compression");
         scope.alert(&line, section_problem(message).expected("'filter compression' among the filters"));
+    }
+}
+
+/// Finds the tables of shared limits.
+fn find_tables(scope: &mut Scope<'_>) {
+    let mut filters = std::mem::take(&mut scope.proxy().proxy.filters);
+    let own = Arc::clone(&scope.proxy().proxy.name);
+    let mut problems = Vec::new();
+    for filter in &mut filters {
+        let Filter::Bandwidth(filter) = filter else { continue };
+        let rate = filter.rate();
+        let Bandwidth { name, sharing, .. } = Arc::make_mut(filter);
+        let Sharing::Key { expr, table, table_name } = sharing else { continue };
+        let shown = table_name.as_deref().unwrap_or(&own);
+        let Some(found) = super::stick::resolve(scope, table_name.as_deref()) else {
+            problems.push(format!("unable to find table '{shown}' referenced by bwlim filter '{name}'"));
+            continue;
+        };
+        let stores = scope.stick_table(found).is_some_and(|table| table.definition.layout.stores(rate));
+        if !stores {
+            problems.push(format!(
+                "stick-table '{shown}' uses a data type incompatible with bwlim filter '{name}'. It must be '{}'",
+                rate.name()
+            ));
+        } else if !super::stick::fits(scope, expr, found) {
+            problems.push(format!("stick-table '{shown}' uses a key type incompatible with bwlim filter '{name}'"));
+        }
+        *table = found;
+    }
+    scope.proxy().proxy.filters = filters;
+    for problem in problems {
+        scope.whole(Severity::Alert, format!("Proxy {own} : {problem}"));
+    }
+}
+
+/// Whether what `set-bandwidth-limit` says suits a filter that is there.
+fn check_limits(scope: &mut Scope<'_>) {
+    for wanted in std::mem::take(&mut scope.proxy().rules.bandwidth_limits) {
+        let line = &wanted.line;
+        let proxy = &scope.proxy().proxy;
+        let name = line.word(wanted.at);
+        let kind = crate::finish::kind_word(proxy.kind);
+        let problem = match bandwidths(proxy).find(|filter| filter.name == name) {
+            None => {
+                let message = format!(
+                    "unable to find bwlim filter '{name}' referenced by set-bandwidth-limit rule in {kind} '{}'",
+                    proxy.name
+                );
+                wrong(message, wanted.at).nearest(name, bandwidths(proxy).map(|filter| filter.name.as_str()))
+            }
+            Some(filter) => {
+                let Sharing::Key { expr, .. } = &filter.sharing else { continue };
+                if let Some(what) = wanted.own {
+                    let message = format!("set-bandwidth-limit rule cannot define a {what} for a shared bwlim filter");
+                    wrong(message, wanted.at)
+                } else if !wanted.places.intersects(expr.places()) {
+                    let message = format!(
+                        "bwlim filter '{name}' uses a key extracting information from '{}', none of which is \
+                         available here",
+                        expr.sources().names()
+                    );
+                    wrong(message, wanted.at)
+                } else {
+                    continue;
+                }
+            }
+        };
+        scope.alert(&wanted.line, problem);
     }
 }
 

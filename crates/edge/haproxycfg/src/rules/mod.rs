@@ -163,7 +163,7 @@ pub struct Pending {
     waiting_reply: Option<(Line, usize)>,
     replies: Vec<WaitingReply>,
     /// Names of filters that `set-bandwidth-limit` rules use.
-    bandwidth_limits: Vec<(Line, usize)>,
+    bandwidth_limits: Vec<filters::WantedLimit>,
     /// Slots that `capture ... id` rules fill.
     capture_ids: Vec<(Line, usize, Ruleset, usize)>,
     /// `resolvers` sections that `do-resolve` names.

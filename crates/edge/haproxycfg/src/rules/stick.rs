@@ -239,7 +239,7 @@ fn check_peers(scope: &mut Scope<'_>) {
 }
 
 /// The table of that name, or the section's own.
-fn resolve(scope: &mut Scope<'_>, name: Option<&str>) -> Option<TableIndex> {
+pub(super) fn resolve(scope: &mut Scope<'_>, name: Option<&str>) -> Option<TableIndex> {
     match name {
         Some(name) => scope.stick_table_named(name),
         None => scope.proxy().proxy.stick_table,
@@ -247,7 +247,7 @@ fn resolve(scope: &mut Scope<'_>, name: Option<&str>) -> Option<TableIndex> {
 }
 
 /// Whether what an expression gives can be a key of a table.
-fn fits(scope: &Scope<'_>, expr: &Expr, table: TableIndex) -> bool {
+pub(super) fn fits(scope: &Scope<'_>, expr: &Expr, table: TableIndex) -> bool {
     scope.stick_table(table).is_some_and(|table| expr.output().casts_to(stick_key_type(table.definition.key)))
 }
 

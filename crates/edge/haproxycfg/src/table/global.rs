@@ -120,7 +120,7 @@ pub const KEYWORDS: &[Keyword] = &[
     global("insecure-setuid-wanted", "")
         .doc("Lets started processes gain rights.", "insecure-setuid-wanted")
         .negatable()
-        .harmless("workers never start a process"),
+        .line(global::switch),
     global("issuers-chain-path", "<dir>")
         .doc("Directory of certificates of issuers.", "issuers-chain-path /etc/ssl/issuers")
         .harmless(TLS),
@@ -375,8 +375,8 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("Entries of the cache of pattern lookups.", "tune.pattern.cache-size 10000")
         .harmless("patterns are looked up without a cache"),
     tune("tune.peers.max-updates-at-once", "<number>")
-        .doc("Updates sent to a peer in a row.", "tune.peers.max-updates-at-once 200")
-        .harmless("there are no peers yet"),
+        .doc("Updates sent to a peer in a row; HAProxy 2.8's.", "tune.peers.max-updates-at-once 200")
+        .line(tune::peers_updates),
     tune("tune.pipesize", "<bytes>")
         .doc("Size of pipes for splicing; 0 is the system's.", "tune.pipesize 0")
         .line(tune::number),

@@ -58,7 +58,8 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("Keeps connections of both sides open; the default.", "option http-keep-alive")
         .negatable()
         .line(option::connection_mode),
-    switch("http-no-delay", ALL).doc("Sends each piece of a body at once.", "option http-no-delay"),
+    switch("http-no-delay", ALL)
+        .doc("Sends each piece of a body at once; here that is always so.", "option http-no-delay"),
     switch("http-pretend-keepalive", BACKEND).doc(
         "With 'httpclose', servers are not told that the connection will be closed.",
         "option http-pretend-keepalive",

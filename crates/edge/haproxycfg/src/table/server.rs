@@ -318,7 +318,7 @@ pub const KEYWORDS: &[Keyword] = &[
     ),
     word("shard", "<number>")
         .doc("Part of the keys that a peer gets.", "server peer1 192.0.2.1:1024 shard 1")
-        .not_yet("comes with peers"),
+        .not_yet("every peer gets every key; HAProxy has it from 2.7 on"),
     word("slowstart", "<time>")
         .doc(
             "Time over which a server that comes up gets its full weight and maxconn.",

@@ -91,6 +91,8 @@ pub struct SectionConfig {
     pub tables: Vec<SharedTable>,
     /// Longest message that is taken and sent.
     pub message_len_max: usize,
+    /// Most changes of a table that a peer is told of in a row, before other tables get their turn.
+    pub updates_max: usize,
     /// The number of this process, which peers are told.
     pub process: u32,
     /// Whether another process of the same name ends for the sake of this one, and will teach it.

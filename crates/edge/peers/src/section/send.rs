@@ -33,6 +33,7 @@ impl Section {
                             peer,
                             tables: &self.config.tables,
                             len_max: self.config.message_len_max,
+                            updates_max: self.config.updates_max.max(1),
                             out,
                             now,
                         };
@@ -51,6 +52,7 @@ struct Sender<'a> {
     peer: &'a mut Peer,
     tables: &'a [SharedTable],
     len_max: usize,
+    updates_max: usize,
     out: &'a mut Vec<u8>,
     now: u64,
 }
@@ -141,13 +143,14 @@ impl Sender<'_> {
         let Some(shared) = self.tables.get(table) else { return (at, true) };
         let definition = shared.table.definition();
         let mut previous: Option<u64> = None;
+        let mut sent = 0;
         while at < end {
             if self.out.len() >= OUTPUT_LEN {
                 return (at, false);
             }
             let updates = shared.table.updates_after(at, BATCH, self.now);
             for change in updates.changes {
-                if self.out.len() >= OUTPUT_LEN {
+                if self.out.len() >= OUTPUT_LEN || sent >= self.updates_max {
                     return (at, false);
                 }
                 at = change.id;
@@ -160,6 +163,7 @@ impl Sender<'_> {
                 let words = &mut self.peer.sent_words;
                 if update::encode(self.out, definition, &change, form, words, self.len_max) {
                     previous = Some(change.id);
+                    sent += 1;
                 }
             }
             at = updates.upto.max(at);

@@ -88,7 +88,7 @@ pub(super) const CONVERTERS: &[Converter] = &[
     Converter::new("debug", Type::Any, Type::Any, |value, call| {
         let text = |position: usize| String::from_utf8_lossy(call.text(position).unwrap_or_default()).into_owned();
         let destination = if call.arguments.len() > 1 { text(1) } else { "buf0".to_owned() };
-        call.context.debug(&text(0), &destination, &value);
+        call.context.debug(&destination, &shown(&text(0), &value));
         Some(value)
     })
     .takes(&[ArgumentType::Str, ArgumentType::Str], 0)
@@ -106,6 +106,18 @@ fn check_debug(arguments: &mut Arguments, _: &mut ParseContext<'_>) -> Result<()
         }
         _ => Ok(()),
     }
+}
+
+/// What `debug` shows of a value.
+fn shown(prefix: &str, value: &Value<'_>) -> String {
+    let text = value.clone().into_text().map_or_else(
+        || "(undisplayable)".to_owned(),
+        |text| {
+            let shown = text.iter().map(|byte| if (b' '..=b'~').contains(byte) { char::from(*byte) } else { '.' });
+            format!("<{}>", shown.collect::<String>())
+        },
+    );
+    format!("[debug] {prefix}: type={} {text}", value.kind())
 }
 
 fn cut<'a>(value: Value<'a>, call: &Call<'a>) -> Option<Value<'a>> {

@@ -5,6 +5,7 @@
 
 mod compression;
 mod pace;
+mod shared;
 mod stages;
 mod trace;
 
@@ -15,16 +16,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use haproxycfg::model::{Amount, Bandwidth, BandwidthLimit, Filter};
+use haproxycfg::model::{Amount, Bandwidth, BandwidthLimit, Filter, Sharing};
 use http::Coding;
 use sample::Options;
 
 pub use self::{
     compression::{Compression, CompressionLimits, choose, judge},
-    pace::Pace,
+    pace::{OwnPace, Pace},
     stages::Stages,
     trace::{Point, tell},
 };
+use self::{shared::SharedPace, trace::PayloadTrace};
 use super::transaction::Transaction;
 use crate::{live::LiveProxy, worker::Worker};
 
@@ -43,8 +45,15 @@ pub struct StreamFilters {
 #[derive(Debug)]
 struct Limit {
     filter: Arc<Bandwidth>,
-    bytes: u64,
-    period_ms: u64,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    /// Bytes a period of milliseconds.
+    Own(u64, u64),
+    /// By an entry of a table.
+    Shared(Rc<shared::Entry>),
 }
 
 /// Whether either proxy has filters.
@@ -57,6 +66,19 @@ pub fn has_filters(frontend: &LiveProxy, backend: &LiveProxy) -> bool {
 fn of<'a>(frontend: &'a LiveProxy, backend: &'a LiveProxy) -> impl Iterator<Item = &'a Filter> {
     let further = if std::ptr::eq(frontend, backend) { &[][..] } else { &backend.settings().filters };
     frontend.settings().filters.iter().chain(further)
+}
+
+/// The stages of both directions of a tunnel: to the server, and to the client.
+#[must_use]
+pub fn tunnel_stages(
+    transaction: &Transaction,
+    worker: &Rc<Worker>,
+    backend: &LiveProxy,
+) -> (Option<Box<Stages>>, Option<Box<Stages>>) {
+    if !has_filters(&transaction.client.frontend, backend) {
+        return (None, None);
+    }
+    (transaction.stages(worker, backend, true), transaction.stages(worker, backend, false))
 }
 
 impl Transaction {
@@ -90,22 +112,42 @@ impl Transaction {
                 .filter(|number| *number > 0)
                 .unwrap_or(default),
         };
-        let default_ms = u64::try_from(filter.period.as_millis()).unwrap_or(u64::MAX);
-        let limit =
-            Limit { bytes: amount(&wanted.limit, filter.limit), period_ms: amount(&wanted.period, default_ms), filter };
+        let how = match &filter.sharing {
+            Sharing::Stream(period) => {
+                let default_ms = u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
+                How::Own(amount(&wanted.limit, filter.limit), amount(&wanted.period, default_ms))
+            }
+            Sharing::Key { expr, table, .. } => {
+                let Some(table) = self.instance.tables.get(*table) else { return };
+                let definition = table.definition();
+                let value = expr.evaluate(self, Options { is_final: true, ..options }).value();
+                let key = value.and_then(|value| sample::stick_key(value, definition.key, definition.key_len));
+                match key.and_then(|key| shared::Entry::of(table, &key, &self.clock)) {
+                    Some(entry) => How::Shared(entry),
+                    None => return,
+                }
+            }
+        };
         let mut limits = self.stream_filters().limits.borrow_mut();
-        limits.retain(|known| known.filter.name != limit.filter.name);
-        limits.push(limit);
+        limits.retain(|known| known.filter.name != filter.name);
+        limits.push(Limit { filter, how });
     }
 
     /// The limits of bandwidth that are on in a direction.
-    pub fn paces(&self, inbound: bool, now: Instant) -> Vec<Pace> {
+    fn paces(&self, inbound: bool, now: Instant) -> Vec<Pace> {
         let Some(filters) = self.filters.get() else { return Vec::new() };
         let limits = filters.limits.borrow();
         let wanted = limits.iter().filter(|limit| limit.filter.inbound == inbound);
-        wanted
-            .map(|limit| Pace::new(limit.bytes, Duration::from_millis(limit.period_ms), limit.filter.min_size, now))
-            .collect()
+        let pace = |Limit { filter, how }: &Limit| match how {
+            How::Own(bytes, period_ms) => {
+                Pace::Own(OwnPace::new(*bytes, Duration::from_millis(*period_ms), filter.min_size, now))
+            }
+            How::Shared(entry) => {
+                let limit = stick::Limit { data: filter.rate(), events: filter.limit, together: filter.min_size };
+                Pace::Shared(SharedPace::new(Rc::clone(entry), limit))
+            }
+        };
+        wanted.map(pace).collect()
     }
 
     /// The stages that filters put a body into, if any.
@@ -116,10 +158,16 @@ impl Transaction {
             stages.pace(pace);
             any = true;
         }
-        let mut filters = of(&self.client.frontend, backend);
-        if filters.any(|filter| matches!(filter, Filter::Trace(trace) if trace.random_forwarding)) {
-            stages.shuffle(Rc::clone(worker));
-            any = true;
+        for filter in of(&self.client.frontend, backend) {
+            let Filter::Trace(trace) = filter else { continue };
+            if trace.random_forwarding {
+                stages.shuffle(Rc::clone(worker));
+                any = true;
+            }
+            if let Some(trace) = PayloadTrace::new(trace, self, backend, inbound) {
+                stages.trace(trace);
+                any = true;
+            }
         }
         any.then(|| Box::new(stages))
     }

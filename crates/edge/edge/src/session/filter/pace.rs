@@ -2,17 +2,55 @@
 
 use std::time::{Duration, Instant};
 
+use super::shared::SharedPace;
+
 /// Bytes that are let through at a time at least, as a share of a second: a stream is not woken for every byte.
 const STEPS_PER_SECOND: u64 = 100;
 
 const NANOS: u128 = 1_000_000_000;
+
+/// A limit that is on.
+#[derive(Debug)]
+pub enum Pace {
+    /// For one stream.
+    Own(OwnPace),
+    /// For all streams with the same key.
+    Shared(SharedPace),
+}
+
+impl Pace {
+    /// How many of `waiting` bytes may go now; 0 when it has to be waited until [`Pace::ready_at`].
+    pub fn allowance(&mut self, waiting: usize, now: Instant) -> usize {
+        match self {
+            Self::Own(pace) => pace.allowance(waiting, now),
+            Self::Shared(pace) => pace.allowance(waiting, now),
+        }
+    }
+
+    /// Takes bytes that went into account.
+    pub fn spend(&mut self, bytes: usize) {
+        match self {
+            Self::Own(pace) => pace.spend(bytes),
+            Self::Shared(pace) => pace.spend(bytes),
+        }
+    }
+
+    /// When `waiting` bytes, or as many as go together, may go, if not now.
+    #[must_use]
+    pub fn ready_at(&self, waiting: usize) -> Option<Instant> {
+        match self {
+            Self::Own(pace) => Some(pace.ready_at(waiting)),
+            Self::Shared(pace) => pace.ready_at(),
+        }
+    }
+}
 
 /// A limit of so many bytes a period for one stream.
 ///
 /// Credit grows with time and is spent by bytes. It grows no larger than one step, so that a stream that paused gets no
 /// burst.
 #[derive(Debug)]
-pub struct Pace {
+pub struct OwnPace {
     limit: u64,
     period: Duration,
     /// Bytes that go together, unless fewer are there.
@@ -21,7 +59,7 @@ pub struct Pace {
     since: Instant,
 }
 
-impl Pace {
+impl OwnPace {
     /// `limit` bytes a `period` from `now` on, at least `min_size` at a time.
     #[must_use]
     pub fn new(limit: u64, period: Duration, min_size: u64, now: Instant) -> Self {
@@ -50,7 +88,7 @@ impl Pace {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// How many of `waiting` bytes may go now; 0 when it has to be waited until [`Pace::ready_at`].
+    /// How many of `waiting` bytes may go now; 0 when it has to be waited until [`OwnPace::ready_at`].
     pub fn allowance(&mut self, waiting: usize, now: Instant) -> usize {
         self.earn(now);
         let waiting = waiting as u64;
@@ -79,7 +117,7 @@ mod tests {
     use super::*;
 
     /// How long `bytes` take, looked at whenever they may go, and in how many steps.
-    fn takes(pace: &mut Pace, bytes: usize, start: Instant) -> (Duration, usize) {
+    fn takes(pace: &mut OwnPace, bytes: usize, start: Instant) -> (Duration, usize) {
         let (mut left, mut now, mut steps) = (bytes, start, 0);
         while left > 0 {
             let allowed = pace.allowance(left, now);
@@ -107,7 +145,7 @@ mod tests {
             (1 << 40, 1, 0, 1 << 30, 0..=1),
             (10, 1_000, 0, 30, 2_800..=3_001),
         ] {
-            let mut pace = Pace::new(limit, Duration::from_millis(period_ms), min_size, start);
+            let mut pace = OwnPace::new(limit, Duration::from_millis(period_ms), min_size, start);
             let (took, steps) = takes(&mut pace, bytes, start);
             assert!(expected_ms.contains(&took.as_millis()), "{limit} a {period_ms} ms: {took:?}");
             assert!(steps <= 400, "{limit} a {period_ms} ms: {steps} steps");
@@ -117,7 +155,7 @@ mod tests {
     #[test]
     fn a_pause_saves_up_no_burst() {
         let start = Instant::now();
-        let mut pace = Pace::new(100_000, Duration::from_secs(1), 0, start);
+        let mut pace = OwnPace::new(100_000, Duration::from_secs(1), 0, start);
         takes(&mut pace, 5_000, start);
         let later = start + Duration::from_secs(60);
         let (took, _) = takes(&mut pace, 50_000, later);
@@ -127,7 +165,7 @@ mod tests {
     #[test]
     fn small_steps_are_gathered() {
         let start = Instant::now();
-        let mut pace = Pace::new(100_000, Duration::from_secs(1), 4_000, start);
+        let mut pace = OwnPace::new(100_000, Duration::from_secs(1), 4_000, start);
         pace.spend(pace.credit as usize);
         assert_eq!(pace.allowance(10_000, start + Duration::from_millis(39)), 0);
         assert_eq!(pace.allowance(10_000, start + Duration::from_millis(40)), 4_000);

@@ -8,7 +8,7 @@ use std::{
 
 use http::{ChunkPart, ChunkedDecoder, Limits, ParseError};
 
-use super::{Compression, Pace};
+use super::{Compression, Pace, trace::PayloadTrace};
 use crate::{net::Deadline, worker::Worker};
 
 /// The stages of one body.
@@ -22,6 +22,7 @@ pub struct Stages {
     trailers: Vec<u8>,
     /// Cuts what passes into parts of random sizes.
     random: Option<Rc<Worker>>,
+    traces: Vec<PayloadTrace>,
     timer: Deadline,
     waits: bool,
     finished: bool,
@@ -56,6 +57,11 @@ impl Stages {
         self.random = Some(worker);
     }
 
+    /// Shows what passes.
+    pub fn trace(&mut self, trace: PayloadTrace) {
+        self.traces.push(trace);
+    }
+
     /// How many of `waiting` bytes may go on now.
     pub fn allowance(&mut self, waiting: usize) -> usize {
         let mut allowed = waiting;
@@ -69,14 +75,22 @@ impl Stages {
         }
     }
 
+    /// Takes note of bytes that go on.
+    pub fn note(&mut self, bytes: &[u8]) {
+        for pace in &mut self.paces {
+            pace.spend(bytes.len());
+        }
+        for trace in &self.traces {
+            trace.tell(bytes);
+        }
+    }
+
     /// Takes in bytes of the body as they came and appends to `out` what is to be sent.
     ///
     /// # Errors
     /// When chunks are malformed.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ParseError> {
-        for pace in &mut self.paces {
-            pace.spend(bytes.len());
-        }
+        self.note(bytes);
         let Some(decoder) = &mut self.decoder else {
             match &mut self.compression {
                 Some(compression) => compression.add(bytes, out),
@@ -136,8 +150,11 @@ impl Stages {
 
     /// Ready once more of `waiting` bytes may go on.
     pub fn poll_pace(&mut self, waiting: usize, context: &mut Context<'_>) -> Poll<()> {
-        let Some(ready) = self.paces.iter().map(|pace| pace.ready_at(waiting)).max() else { return Poll::Ready(()) };
-        self.timer.set(Some(ready));
+        let ready = self.paces.iter().filter_map(|pace| pace.ready_at(waiting)).max();
+        if ready.is_none() {
+            return Poll::Ready(());
+        }
+        self.timer.set(ready);
         let polled = self.timer.poll(context);
         self.waits = polled.is_pending();
         polled

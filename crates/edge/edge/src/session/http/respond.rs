@@ -553,6 +553,7 @@ impl Session {
             ),
             handle: &self.registered.handle,
             server: &server,
+            stages: filter::tunnel_stages(transaction, &self.worker, backend),
         };
         let Upstream { mut connection, slot, .. } = upstream;
         let from_client = std::mem::take(&mut self.client.received);
