@@ -5,6 +5,7 @@ mod demo;
 mod edge_command;
 mod log_command;
 mod reference_command;
+mod store_command;
 
 use std::{io::Write as _, path::Path, process::ExitCode};
 
@@ -36,6 +37,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Run a store that speaks Redis' protocol.
+    Store(store_command::StoreArguments),
     /// Say what a keyword of haproxy.cfg means and whether it is supported.
     Explain {
         /// The keyword.
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
             let _ = writeln!(std::io::stdout(), "{}", haproxycfg::explain(&keyword).trim_end());
             ExitCode::SUCCESS
         }
+        Command::Store(arguments) => store_command::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoPart { part } => demo::run_part(part),
         Command::Reload(which) => control_command::run(&which, "reload"),

@@ -1,0 +1,149 @@
+//! What a command changed: for the log, for those who watch, for those who wait.
+
+use bitflags::bitflags;
+
+use crate::Bytes;
+
+bitflags! {
+    /// Classes of keyspace events (`notify-keyspace-events`).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct EventClass: u16 {
+        /// `K`: published as `__keyspace@db__:key`.
+        const KEYSPACE = 1;
+        /// `E`: published as `__keyevent@db__:event`.
+        const KEYEVENT = 1 << 1;
+        /// `g`: commands of no type, as DEL and EXPIRE.
+        const GENERIC = 1 << 2;
+        /// `$`.
+        const STRING = 1 << 3;
+        /// `l`.
+        const LIST = 1 << 4;
+        /// `s`.
+        const SET = 1 << 5;
+        /// `h`.
+        const HASH = 1 << 6;
+        /// `z`.
+        const SORTED_SET = 1 << 7;
+        /// `x`.
+        const EXPIRED = 1 << 8;
+        /// `e`.
+        const EVICTED = 1 << 9;
+        /// `t`.
+        const STREAM = 1 << 10;
+        /// `m`.
+        const KEY_MISS = 1 << 11;
+        /// `n`.
+        const NEW = 1 << 13;
+    }
+}
+
+/// A keyspace event.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// Its class.
+    pub class: EventClass,
+    /// Its name.
+    pub name: &'static str,
+    /// The key.
+    pub key: Bytes,
+    /// The key's database.
+    pub db: usize,
+}
+
+/// A command to propagate, in words.
+pub type Words = Vec<Bytes>;
+
+/// The changes of the commands that have run since they were last taken.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// How many changes there were, ever: `rdb_changes_since_last_save` counts them.
+    pub dirty: u64,
+    /// Keys that changed, by database. Filled only while `watched`.
+    pub modified: Vec<(usize, Bytes)>,
+    /// Whether anybody wants to know of `modified`: watches, tracking, blocked clients.
+    pub watched: bool,
+    /// Events that somebody may hear.
+    pub events: Vec<Event>,
+    /// The classes that are published.
+    pub classes: EventClass,
+    /// Propagated instead of the command as it came.
+    pub instead: Option<Vec<Words>>,
+    /// Commands that took effect before the one in run: keys that it found expired.
+    pub before: Vec<(usize, Words)>,
+}
+
+impl Changes {
+    /// Notes an event.
+    pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8], db: usize) {
+        if self.classes.intersects(class) {
+            self.events.push(Event { class, name, key: Bytes::from_slice(key), db });
+        }
+    }
+
+    /// Says what to propagate instead of the command in run; without words nothing is.
+    pub fn propagate_instead(&mut self, commands: Vec<Words>) {
+        self.instead = Some(commands);
+    }
+}
+
+/// The log's bytes of a tick: commands in order, each under the database that was selected.
+#[derive(Debug, Default)]
+pub struct Effects {
+    bytes: Vec<u8>,
+    selected: Option<usize>,
+    count: u64,
+}
+
+/// The beginning of a group.
+#[derive(Debug)]
+pub struct Group {
+    at: usize,
+    count: u64,
+}
+
+impl Effects {
+    /// Appends a command on a database.
+    pub fn push<'a>(&mut self, db: usize, words: impl ExactSizeIterator<Item = &'a [u8]>) {
+        if self.selected != Some(db) {
+            self.selected = Some(db);
+            let number = crate::number::integer_bytes(db as i64);
+            resp::encode_command(&mut self.bytes, &[b"SELECT".as_slice(), &number]);
+        }
+        self.count += 1;
+        resp::encode_command_header(&mut self.bytes, words.len());
+        words.for_each(|word| resp::encode_argument(&mut self.bytes, word));
+    }
+
+    /// Begins a group of commands that take effect together.
+    pub fn begin(&mut self) -> Group {
+        Group { at: self.bytes.len(), count: self.count }
+    }
+
+    /// Ends a group: more than one command go between MULTI and EXEC.
+    pub fn end(&mut self, group: Group) {
+        if self.count - group.count < 2 {
+            return;
+        }
+        // MULTI stands before the first SELECT, as EXEC stands behind all.
+        let tail = self.bytes.split_off(group.at);
+        resp::encode_command(&mut self.bytes, &["MULTI"]);
+        self.bytes.extend_from_slice(&tail);
+        resp::encode_command(&mut self.bytes, &["EXEC"]);
+    }
+
+    /// Whether nothing took effect.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The bytes so far.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Forgets the bytes. The next command names its database again, so that the log can be read from there.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.selected = None;
+    }
+}

@@ -1,0 +1,58 @@
+//! Commands about the server.
+
+use crate::{
+    Context, Failure,
+    table::{Categories, Command, Flags},
+};
+
+const GROUP: &str = "server";
+
+/// The group's commands.
+pub const COMMANDS: &[Command] = &[
+    Command::new("DBSIZE", 1, dbsize)
+        .flags(Flags::READONLY.union(Flags::FAST))
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("1.0.0", "O(1)", "How many keys the database has."),
+    Command::new("FLUSHDB", -1, flushdb)
+        .flags(Flags::WRITE)
+        .group(GROUP, Categories::KEYSPACE.union(Categories::DANGEROUS))
+        .docs("1.0.0", "O(N) for N keys", "Removes all keys of the database."),
+    Command::new("FLUSHALL", -1, flushall)
+        .flags(Flags::WRITE)
+        .group(GROUP, Categories::KEYSPACE.union(Categories::DANGEROUS))
+        .docs("1.0.0", "O(N) for N keys", "Removes all keys of all databases."),
+];
+
+fn dbsize(context: &mut Context<'_>) -> Result<(), Failure> {
+    let db = context.keys.db;
+    let len = context.keys.space().database(db).map_or(0, crate::keyspace::Database::len);
+    context.reply.count(len);
+    Ok(())
+}
+
+/// ASYNC and SYNC are the same here: memory is given back as the keys go, what is on disk goes in the background.
+fn check_mode(context: &Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    if words.len() == 1 || words.len() == 2 && (words.is(1, "ASYNC") || words.is(1, "SYNC")) {
+        return Ok(());
+    }
+    Err(Failure::Syntax)
+}
+
+fn flushdb(context: &mut Context<'_>) -> Result<(), Failure> {
+    check_mode(context)?;
+    context.keys.clear();
+    context.keys.changes.dirty += 1;
+    context.reply.ok();
+    Ok(())
+}
+
+fn flushall(context: &mut Context<'_>) -> Result<(), Failure> {
+    check_mode(context)?;
+    for db in 0..context.shared.settings.databases {
+        context.keys.on(db).clear();
+    }
+    context.keys.changes.dirty += 1;
+    context.reply.ok();
+    Ok(())
+}

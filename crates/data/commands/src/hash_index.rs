@@ -1,0 +1,328 @@
+//! A hash table that grows without a pause and can be walked while it changes.
+//!
+//! Extendible hashing: a directory, indexed by the leading bits of the hash, names segments; a segment that is full splits
+//! in two by one more bit, and only if it already used all bits of the directory does that double (four bytes an entry).
+//! So no insertion ever moves more than a segment's elements, where an ordinary table moves all of them.
+//!
+//! It also makes `SCAN` simple. Elements are given in the order of their hashes, which nothing that happens to the table
+//! can change: a cursor is a hash, and whatever stays in the table from the first call to the last is met exactly once.
+
+use hashbrown::HashTable;
+
+/// What can be put into a [`HashIndex`].
+pub trait Hashed {
+    /// The bytes that name the element.
+    fn name(&self) -> &[u8];
+}
+
+/// The elements of a segment at which it splits.
+const SEGMENT_LEN_MAX: usize = 512;
+/// The bits that a directory uses at most; beyond, segments grow.
+const DEPTH_MAX: u32 = 20;
+/// A cursor has this many bits of the hash, so that all languages' integers hold it.
+pub const CURSOR_BITS: u32 = 42;
+
+#[derive(Debug, Clone)]
+struct Segment<T> {
+    depth: u32,
+    table: HashTable<T>,
+}
+
+/// Elements by name.
+#[derive(Debug, Clone)]
+pub struct HashIndex<T> {
+    seed: u64,
+    depth: u32,
+    /// `2^depth` indices of segments; empty as long as there is one segment at most.
+    directory: Vec<u32>,
+    segments: Vec<Segment<T>>,
+    len: usize,
+}
+
+/// The place of an element.
+#[derive(Debug, Clone, Copy)]
+pub struct Location {
+    segment: usize,
+    bucket: usize,
+}
+
+/// The hash of a name.
+pub fn hash(name: &[u8], seed: u64) -> u64 {
+    twox_hash::XxHash3_64::oneshot_with_seed(seed, name)
+}
+
+impl<T: Hashed> HashIndex<T> {
+    /// An empty one, which takes no memory on the heap.
+    pub const fn new(seed: u64) -> Self {
+        Self { seed, depth: 0, directory: Vec::new(), segments: Vec::new(), len: 0 }
+    }
+
+    /// The hash of a name in this table.
+    pub fn hash(&self, name: &[u8]) -> u64 {
+        hash(name, self.seed)
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn segment_index(&self, hash: u64) -> usize {
+        if self.depth == 0 {
+            return 0;
+        }
+        self.directory.get((hash >> (64 - self.depth)) as usize).map_or(0, |index| *index as usize)
+    }
+
+    /// The element of a name.
+    pub fn get(&self, name: &[u8]) -> Option<&T> {
+        self.get_hashed(self.hash(name), name)
+    }
+
+    /// The element of a name whose hash is known.
+    pub fn get_hashed(&self, hash: u64, name: &[u8]) -> Option<&T> {
+        self.segments.get(self.segment_index(hash))?.table.find(hash, |element| element.name() == name)
+    }
+
+    /// Where the element of a name is, until the table changes.
+    pub fn locate(&self, hash: u64, name: &[u8]) -> Option<Location> {
+        let segment = self.segment_index(hash);
+        let bucket = self.segments.get(segment)?.table.find_bucket_index(hash, |element| element.name() == name)?;
+        Some(Location { segment, bucket })
+    }
+
+    /// The element at a place.
+    pub fn at(&self, location: Location) -> Option<&T> {
+        self.segments.get(location.segment)?.table.get_bucket(location.bucket)
+    }
+
+    /// The element at a place, to change what does not name it.
+    pub fn at_mut(&mut self, location: Location) -> Option<&mut T> {
+        self.segments.get_mut(location.segment)?.table.get_bucket_mut(location.bucket)
+    }
+
+    /// The element of a name, to change what does not name it.
+    pub fn get_mut(&mut self, name: &[u8]) -> Option<&mut T> {
+        self.get_mut_hashed(self.hash(name), name)
+    }
+
+    /// The same with a known hash.
+    pub fn get_mut_hashed(&mut self, hash: u64, name: &[u8]) -> Option<&mut T> {
+        let index = self.segment_index(hash);
+        self.segments.get_mut(index)?.table.find_mut(hash, |element| element.name() == name)
+    }
+
+    /// Puts an element in the place of the one of the same name, which is given back.
+    pub fn insert(&mut self, element: T) -> Option<T> {
+        let hash = self.hash(element.name());
+        if let Some(present) = self.get_mut_hashed(hash, element.name()) {
+            return Some(std::mem::replace(present, element));
+        }
+        self.insert_new(hash, element);
+        None
+    }
+
+    /// Puts an element whose name is not there yet.
+    pub fn insert_new(&mut self, hash: u64, element: T) {
+        if self.segments.is_empty() {
+            self.segments.push(Segment { depth: 0, table: HashTable::new() });
+        }
+        let mut index = self.segment_index(hash);
+        while self
+            .segments
+            .get(index)
+            .is_some_and(|segment| segment.table.len() >= SEGMENT_LEN_MAX && segment.depth < DEPTH_MAX)
+        {
+            self.split(index, hash);
+            index = self.segment_index(hash);
+        }
+        let seed = self.seed;
+        if let Some(segment) = self.segments.get_mut(index) {
+            segment.table.insert_unique(hash, element, |element| self::hash(element.name(), seed));
+            self.len += 1;
+        }
+    }
+
+    /// Splits the segment that a hash leads to.
+    fn split(&mut self, index: usize, hash: u64) {
+        let seed = self.seed;
+        let added = self.segments.len() as u32;
+        let Some(segment) = self.segments.get_mut(index) else { return };
+        let (former_depth, depth) = (segment.depth, segment.depth + 1);
+        segment.depth = depth;
+        let upper = |element: &mut T| self::hash(element.name(), seed) >> (64 - depth) & 1 == 1;
+        let mut moved = HashTable::with_capacity(segment.table.len() / 2 + 1);
+        for element in segment.table.extract_if(upper) {
+            moved.insert_unique(self::hash(element.name(), seed), element, |element| self::hash(element.name(), seed));
+        }
+        segment.table.shrink_to(segment.table.len() * 3 / 2, |element| self::hash(element.name(), seed));
+        self.segments.push(Segment { depth, table: moved });
+        if depth > self.depth {
+            self.directory = match self.directory.as_slice() {
+                [] => vec![0, 0],
+                directory => directory.iter().flat_map(|index| [*index, *index]).collect(),
+            };
+            self.depth += 1;
+        }
+        // All entries whose leading bits are the segment's, and then a one, lead to the new segment.
+        let prefix = hash.checked_shr(64 - former_depth).unwrap_or(0) << 1 | 1;
+        let spread = self.depth - depth;
+        let first = (prefix << spread) as usize;
+        for entry in self.directory.iter_mut().skip(first).take(1 << spread) {
+            *entry = added;
+        }
+    }
+
+    /// Takes an element out.
+    pub fn remove(&mut self, name: &[u8]) -> Option<T> {
+        self.remove_hashed(self.hash(name), name)
+    }
+
+    /// The same with a known hash.
+    pub fn remove_hashed(&mut self, hash: u64, name: &[u8]) -> Option<T> {
+        let index = self.segment_index(hash);
+        let segment = self.segments.get_mut(index)?;
+        let found = segment.table.find_entry(hash, |element| element.name() == name).ok()?;
+        let (element, _) = found.remove();
+        self.len -= 1;
+        if self.len == 0 {
+            *self = Self::new(self.seed);
+        } else if segment.table.capacity() > 32 && segment.table.len() < segment.table.capacity() / 8 {
+            let seed = self.seed;
+            segment.table.shrink_to(segment.table.len() * 2, |element| self::hash(element.name(), seed));
+        }
+        Some(element)
+    }
+
+    /// All elements, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.segments.iter().flat_map(|segment| segment.table.iter())
+    }
+
+    /// All elements, to change what does not name them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.segments.iter_mut().flat_map(|segment| segment.table.iter_mut())
+    }
+
+    /// Gives about `count` elements in the order of their hashes, beginning with those whose hash's leading
+    /// [`CURSOR_BITS`] are at least `cursor`. Returns where to go on, or nothing at the end.
+    pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut each: impl FnMut(&'a T)) -> Option<u64> {
+        let from = cursor << (64 - CURSOR_BITS);
+        let mut given = 0;
+        let mut at = if self.depth == 0 { 0 } else { (from >> (64 - self.depth)) as usize };
+        let mut found: Vec<(u64, &T)> = Vec::new();
+        loop {
+            let index = if self.depth == 0 { Some(0) } else { self.directory.get(at).map(|index| *index as usize) };
+            let segment = index.and_then(|index| self.segments.get(index))?;
+            found.clear();
+            found.extend(segment.table.iter().filter_map(|element| {
+                let position = self.hash(element.name()) >> (64 - CURSOR_BITS);
+                (position >= cursor).then_some((position, element))
+            }));
+            found.sort_unstable_by_key(|(position, _)| *position);
+            let mut last = None;
+            for (position, element) in &found {
+                // Those whose positions are the same cannot be told apart by a cursor, so they go together.
+                if given >= count && last != Some(*position) {
+                    return Some(*position);
+                }
+                last = Some(*position);
+                each(element);
+                given += 1;
+            }
+            at = (at >> (self.depth - segment.depth) << (self.depth - segment.depth))
+                + (1 << (self.depth - segment.depth));
+            if self.depth == 0 || at >= self.directory.len() {
+                return None;
+            }
+            if given >= count {
+                return Some((at as u64) << (CURSOR_BITS - self.depth));
+            }
+        }
+    }
+
+    /// An element chosen by a random number, each about as likely.
+    pub fn random(&self, random: u64) -> Option<&T> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut number = random % self.len as u64;
+        for segment in &self.segments {
+            let len = segment.table.len() as u64;
+            if number < len {
+                return segment.table.iter().nth(number as usize);
+            }
+            number -= len;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::Bytes;
+
+    fn name(number: usize) -> Bytes {
+        Bytes::from_slice(format!("element:{number}").as_bytes())
+    }
+
+    #[test]
+    fn it_holds_what_was_put_and_not_what_was_taken() {
+        let mut index = HashIndex::new(7);
+        for number in 0..100_000 {
+            assert!(index.insert(name(number)).is_none());
+        }
+        assert!(index.insert(name(5)).is_some());
+        assert_eq!(index.len(), 100_000);
+        for number in (0..100_000).step_by(2) {
+            assert!(index.remove(&name(number)).is_some(), "{number}");
+        }
+        for number in 0..100_000 {
+            assert_eq!(index.get(&name(number)).is_some(), number % 2 == 1, "{number}");
+        }
+        assert_eq!(index.iter().count(), 50_000);
+    }
+
+    #[test]
+    fn a_walk_meets_what_stays_exactly_once() {
+        let mut index = HashIndex::new(3);
+        for number in 0..5000 {
+            index.insert(name(number));
+        }
+        let mut met: Vec<Bytes> = Vec::new();
+        let mut cursor = 0;
+        let mut step = 0;
+        loop {
+            let next = index.scan(cursor, 10, |element| met.push(element.clone()));
+            // The table grows and shrinks under the walk.
+            for number in 0..40 {
+                index.insert(name(10_000 + step * 40 + number));
+                index.remove(&name(2500 + step % 2500));
+            }
+            step += 1;
+            match next {
+                Some(next) => cursor = next,
+                None => break,
+            }
+        }
+        let distinct: BTreeSet<_> = met.iter().cloned().collect();
+        assert_eq!(distinct.len(), met.len());
+        assert!((0..2500).all(|number| distinct.contains(&name(number))));
+    }
+
+    #[test]
+    fn any_element_may_be_the_random_one() {
+        let mut index = HashIndex::new(1);
+        (0..50).for_each(|number| assert!(index.insert(name(number)).is_none()));
+        let drawn: BTreeSet<_> = (0..50).filter_map(|number| index.random(number).cloned()).collect();
+        assert_eq!(drawn.len(), 50);
+    }
+}

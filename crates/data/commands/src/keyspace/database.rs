@@ -1,0 +1,132 @@
+//! A numbered database: a table for each slot.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    Bytes, Millis,
+    hash_index::{CURSOR_BITS, HashIndex},
+    random::Random,
+    slot::SLOTS,
+};
+
+use super::entry::Entry;
+
+/// The keys of a slot.
+#[derive(Debug)]
+pub(crate) struct SlotTable {
+    pub(crate) index: HashIndex<Entry>,
+    /// Entries without a value.
+    pub(crate) absent: usize,
+    /// Whether every key of the slot is in memory.
+    pub(crate) complete: bool,
+}
+
+impl SlotTable {
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        self.index.hash(key)
+    }
+}
+
+/// The keys of a database.
+#[derive(Debug)]
+pub struct Database {
+    /// Empty until the first key.
+    slots: Vec<SlotTable>,
+    seed: u64,
+    complete: bool,
+    /// How many keys there are, in memory or not.
+    pub(crate) len: usize,
+    /// Keys in memory that expire, the next one first.
+    pub(crate) expiring: BTreeSet<(Millis, Bytes)>,
+}
+
+impl Database {
+    pub(super) fn new(seed: u64, complete: bool) -> Self {
+        Self { slots: Vec::new(), seed, complete, len: 0, expiring: BTreeSet::new() }
+    }
+
+    /// How many keys it has.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many of its keys expire.
+    pub fn expiring_len(&self) -> usize {
+        self.expiring.len()
+    }
+
+    /// The mean time that expiring keys still have.
+    pub fn mean_ttl(&self, now: Millis) -> Millis {
+        const SAMPLES: usize = 16;
+        let (sum, count) = self
+            .expiring
+            .iter()
+            .take(SAMPLES)
+            .fold((0i64, 0i64), |(sum, count), (at, _)| (sum.saturating_add(at - now), count + 1));
+        if count == 0 { 0 } else { sum / count }
+    }
+
+    pub(crate) fn slot(&self, slot: usize) -> Option<&SlotTable> {
+        self.slots.get(slot)
+    }
+
+    pub(crate) fn slot_mut(&mut self, slot: usize) -> Option<&mut SlotTable> {
+        if self.slots.is_empty() {
+            self.slots = (0..SLOTS)
+                .map(|_| SlotTable { index: HashIndex::new(self.seed), absent: 0, complete: self.complete })
+                .collect();
+        }
+        self.slots.get_mut(slot)
+    }
+
+    /// The keys in memory.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.slots.iter().flat_map(|slot| slot.index.iter()).filter(|entry| entry.value.is_some())
+    }
+
+    /// Gives about `count` keys from a cursor on; returns the cursor to go on with, 0 at the end.
+    pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut each: impl FnMut(&'a Entry)) -> u64 {
+        let mut slot = (cursor >> CURSOR_BITS) as usize;
+        let mut within = cursor & ((1 << CURSOR_BITS) - 1);
+        let mut given = 0;
+        while let Some(table) = self.slots.get(slot) {
+            let next = table.index.scan(within, count - given, |entry| {
+                given += 1;
+                if entry.value.is_some() {
+                    each(entry);
+                }
+            });
+            match next {
+                Some(next) => return (slot as u64) << CURSOR_BITS | next,
+                None => {
+                    slot += 1;
+                    within = 0;
+                }
+            }
+            if given >= count && slot < SLOTS {
+                return (slot as u64) << CURSOR_BITS;
+            }
+        }
+        0
+    }
+
+    /// Some key in memory.
+    pub fn random(&self, random: &mut Random) -> Option<&Entry> {
+        const TRIES: usize = 100;
+        let occupied = |table: &&SlotTable| table.index.len() > table.absent;
+        // Few keys leave most slots empty, so slots are drawn among those that have keys.
+        let slots: Vec<&SlotTable> = self.slots.iter().filter(occupied).collect();
+        for _ in 0..TRIES {
+            let slot = slots.get(random.below(slots.len().max(1) as u64) as usize)?;
+            if let Some(entry) = slot.index.random(random.draw()).filter(|entry| entry.value.is_some()) {
+                return Some(entry);
+            }
+        }
+        self.entries().next()
+    }
+}

@@ -1,0 +1,420 @@
+//! The keys of one database while a command runs.
+
+use crate::{
+    Bytes, Failure, Millis, Value,
+    changes::{Changes, EventClass},
+    hash_index::{self, Location},
+    slot,
+    value::Kind,
+};
+
+use super::{
+    Keyspace,
+    entry::{Entry, NEVER},
+};
+
+/// A key that was read from the tables.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What it holds.
+    pub value: Value,
+    /// When it expires.
+    pub expire_at: Millis,
+}
+
+/// What becomes of a key's expiry when it gets a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// The key never expires.
+    Clear,
+    /// It expires when it did before.
+    Keep,
+    /// It expires then.
+    At(Millis),
+}
+
+/// Where a key is.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    slot: usize,
+    location: Location,
+}
+
+/// The keys of a database, with what a command notes when it changes them.
+///
+/// Reading: [`get`](Self::get). Changing: [`get_mut`](Self::get_mut) or [`get_or_insert`](Self::get_or_insert), then
+/// [`modified`](Self::modified) once something really changed, which counts for the log; a collection that may have become
+/// empty is followed by [`remove_if`](Self::remove_if).
+pub struct Keys<'a> {
+    pub(crate) space: &'a mut Keyspace,
+    /// The number of the database.
+    pub db: usize,
+    /// The time of the command.
+    pub now: Millis,
+    /// What is noted.
+    pub changes: &'a mut Changes,
+}
+
+impl<'a> Keys<'a> {
+    /// The keys of a database.
+    pub fn new(space: &'a mut Keyspace, db: usize, now: Millis, changes: &'a mut Changes) -> Self {
+        Self { space, db, now, changes }
+    }
+
+    /// The same of another database.
+    pub fn on(&mut self, db: usize) -> Keys<'_> {
+        Keys { space: self.space, db, now: self.now, changes: self.changes }
+    }
+
+    /// All databases.
+    pub fn space(&mut self) -> &mut Keyspace {
+        self.space
+    }
+
+    /// Finds a key that has a value: loads it if it is not in memory, removes it if it has expired.
+    fn find(&mut self, key: &[u8]) -> Result<Option<Place>, Failure> {
+        let slot = slot::slot(key);
+        let hash = hash_index::hash(key, self.space.seed);
+        let Some(table) = self.space.databases.get_mut(self.db).and_then(|database| database.slot_mut(slot)) else {
+            return Ok(None);
+        };
+        let location = match table.index.locate(hash, key) {
+            Some(location) => location,
+            None if table.complete => return Ok(None),
+            None => {
+                self.load(slot, hash, key)?;
+                let located = self.table(slot).and_then(|table| table.index.locate(hash, key));
+                let Some(location) = located else { return Ok(None) };
+                location
+            }
+        };
+        let Some(entry) = self.table(slot).and_then(|table| table.index.at(location)) else { return Ok(None) };
+        if entry.value.is_none() {
+            return Ok(None);
+        }
+        if entry.expire_at <= self.now {
+            self.expire(key);
+            return Ok(None);
+        }
+        Ok(Some(Place { slot, location }))
+    }
+
+    fn table(&self, slot: usize) -> Option<&super::database::SlotTable> {
+        self.space.databases.get(self.db)?.slot(slot)
+    }
+
+    #[cold]
+    fn load(&mut self, slot: usize, hash: u64, key: &[u8]) -> Result<(), Failure> {
+        let Some(records) = &self.space.records else { return Ok(()) };
+        let loaded = records.load(self.db, slot, hash, key).map_err(Failure::owned)?;
+        self.space.loads += 1;
+        self.put_loaded(slot, hash, key, loaded);
+        Ok(())
+    }
+
+    /// Puts what the tables have of a key into memory, unless it is there by now.
+    pub fn put_loaded(&mut self, slot: usize, hash: u64, key: &[u8], loaded: Option<Loaded>) {
+        let touched = self.space.lru_clock;
+        let Some(database) = self.space.databases.get_mut(self.db) else { return };
+        let Some(table) = database.slot_mut(slot) else { return };
+        if table.index.locate(hash, key).is_some() {
+            return;
+        }
+        let on_disk = loaded.is_some();
+        let (value, expire_at) = match loaded {
+            Some(loaded) => (Some(loaded.value), loaded.expire_at),
+            None => {
+                table.absent += 1;
+                (None, NEVER)
+            }
+        };
+        table
+            .index
+            .insert_new(hash, Entry { key: Bytes::from_slice(key), value, expire_at, dirty: 0, touched, on_disk });
+        if expire_at != NEVER {
+            database.expiring.insert((expire_at, Bytes::from_slice(key)));
+        }
+    }
+
+    /// Whether a key is in memory, or known not to be there: whether a command on it can run without reading from disk.
+    pub fn is_resident(&mut self, key: &[u8]) -> bool {
+        let slot = slot::slot(key);
+        let hash = hash_index::hash(key, self.space.seed);
+        let table = self.space.databases.get_mut(self.db).and_then(|database| database.slot_mut(slot));
+        table.is_none_or(|table| table.complete || table.index.locate(hash, key).is_some())
+    }
+
+    fn entry_at(&self, place: Place) -> Option<&Entry> {
+        self.table(place.slot)?.index.at(place.location)
+    }
+
+    fn entry_at_mut(&mut self, place: Place) -> Option<&mut Entry> {
+        self.space.databases.get_mut(self.db)?.slot_mut(place.slot)?.index.at_mut(place.location)
+    }
+
+    /// A key's entry, without any sign that it was used.
+    pub fn peek(&mut self, key: &[u8]) -> Result<Option<&Entry>, Failure> {
+        Ok(match self.find(key)? {
+            Some(place) => self.entry_at(place),
+            None => None,
+        })
+    }
+
+    /// Whether a key is there.
+    pub fn contains(&mut self, key: &[u8]) -> Result<bool, Failure> {
+        Ok(self.find(key)?.is_some())
+    }
+
+    /// What a key holds, of any type. It counts as a hit or a miss.
+    pub fn value(&mut self, key: &[u8]) -> Result<Option<&Value>, Failure> {
+        let Some(place) = self.find(key)? else {
+            self.space.misses += 1;
+            self.changes.notify(EventClass::KEY_MISS, "keymiss", key, self.db);
+            return Ok(None);
+        };
+        self.space.hits += 1;
+        let clock = self.space.lru_clock;
+        Ok(self.entry_at_mut(place).and_then(|entry| {
+            entry.touched = clock;
+            entry.value.as_ref()
+        }))
+    }
+
+    /// What a key holds, to be read. It counts as a hit or a miss.
+    pub fn get<K: Kind>(&mut self, key: &[u8]) -> Result<Option<&K>, Failure> {
+        match self.value(key)? {
+            Some(value) => K::of(value).map(Some).ok_or(Failure::WrongType),
+            None => Ok(None),
+        }
+    }
+
+    /// What a key holds, to be changed; the key must not become empty without [`remove_if`](Self::remove_if).
+    pub fn get_mut<K: Kind>(&mut self, key: &[u8]) -> Result<Option<&mut K>, Failure> {
+        let Some(place) = self.find(key)? else { return Ok(None) };
+        let of_kind =
+            self.entry_at(place).and_then(|entry| entry.value.as_ref()).is_some_and(|value| K::of(value).is_some());
+        if !of_kind {
+            return Err(Failure::WrongType);
+        }
+        self.soil(place);
+        Ok(self.entry_at_mut(place).and_then(|entry| K::of_mut(entry.value.as_mut()?)))
+    }
+
+    /// What a key holds, or a new value that it gets now, to be changed.
+    pub fn get_or_insert<K: Kind>(&mut self, key: &[u8], new: impl FnOnce(u64) -> K) -> Result<&mut K, Failure> {
+        if self.find(key)?.is_none() {
+            let value = new(self.space.seed).into_value();
+            self.put(key, value, NEVER);
+            self.changes.notify(EventClass::NEW, "new", key, self.db);
+        }
+        self.get_mut(key)?.ok_or(Failure::NoSuchKey)
+    }
+
+    /// Makes ready for a change: what a checkpoint still has to take of the entry is taken, and the next one will want it.
+    fn soil(&mut self, place: Place) {
+        let generation = self.space.generation;
+        let clock = self.space.lru_clock;
+        let durable = self.space.records.is_some();
+        let Some(entry) = self.entry_at_mut(place) else { return };
+        entry.touched = clock;
+        if !durable || entry.dirty == generation {
+            return;
+        }
+        let key = entry.key.clone();
+        if entry.dirty != 0 {
+            self.space.take_one(self.db, &key);
+        }
+        let db = self.db as u16;
+        if let Some(entry) = self.entry_at_mut(place) {
+            entry.dirty = generation;
+            self.space.dirty.push((db, key));
+        }
+    }
+
+    /// Gives a key a value whatever it held before.
+    pub fn set(&mut self, key: &[u8], value: Value, expiry: Expiry) -> Result<(), Failure> {
+        let Some(place) = self.find(key)? else {
+            let expire_at = if let Expiry::At(at) = expiry { at } else { NEVER };
+            self.put(key, value, expire_at);
+            self.changes.notify(EventClass::NEW, "new", key, self.db);
+            return Ok(());
+        };
+        self.soil(place);
+        let Some(entry) = self.entry_at_mut(place) else { return Ok(()) };
+        entry.value = Some(value);
+        let former = entry.expire_at;
+        let expire_at = match expiry {
+            Expiry::Keep => former,
+            Expiry::Clear => NEVER,
+            Expiry::At(at) => at,
+        };
+        entry.expire_at = expire_at;
+        self.move_deadline(key, former, expire_at);
+        Ok(())
+    }
+
+    /// Puts a key that is not there.
+    fn put(&mut self, key: &[u8], value: Value, expire_at: Millis) {
+        let slot = slot::slot(key);
+        let hash = hash_index::hash(key, self.space.seed);
+        let touched = self.space.lru_clock;
+        let durable = self.space.records.is_some();
+        let Some(database) = self.space.databases.get_mut(self.db) else { return };
+        database.len += 1;
+        let Some(table) = database.slot_mut(slot) else { return };
+        let location = match table.index.locate(hash, key) {
+            Some(location) => {
+                table.absent -= 1;
+                location
+            }
+            None => {
+                let name = Bytes::from_slice(key);
+                let entry = Entry { key: name, value: None, expire_at: NEVER, dirty: 0, touched, on_disk: false };
+                table.index.insert_new(hash, entry);
+                let Some(location) = table.index.locate(hash, key) else { return };
+                location
+            }
+        };
+        let place = Place { slot, location };
+        if durable {
+            self.soil(place);
+        }
+        if let Some(entry) = self.entry_at_mut(place) {
+            entry.value = Some(value);
+            entry.expire_at = expire_at;
+        }
+        self.move_deadline(key, NEVER, expire_at);
+    }
+
+    fn move_deadline(&mut self, key: &[u8], from: Millis, to: Millis) {
+        if from == to {
+            return;
+        }
+        let Some(database) = self.space.databases.get_mut(self.db) else { return };
+        if from != NEVER {
+            database.expiring.remove(&(from, Bytes::from_slice(key)));
+        }
+        if to != NEVER {
+            database.expiring.insert((to, Bytes::from_slice(key)));
+        }
+    }
+
+    /// When a key expires: nothing if it is not there, [`NEVER`] if it does not.
+    pub fn expire_at(&mut self, key: &[u8]) -> Result<Option<Millis>, Failure> {
+        Ok(self.peek(key)?.map(|entry| entry.expire_at))
+    }
+
+    /// Sets when a key expires. Returns whether the key is there.
+    pub fn set_expire_at(&mut self, key: &[u8], expire_at: Millis) -> Result<bool, Failure> {
+        let Some(place) = self.find(key)? else { return Ok(false) };
+        self.soil(place);
+        let Some(entry) = self.entry_at_mut(place) else { return Ok(false) };
+        let former = std::mem::replace(&mut entry.expire_at, expire_at);
+        self.move_deadline(key, former, expire_at);
+        Ok(true)
+    }
+
+    /// Removes a key and gives what it held, with its expiry. Nobody is told: [`modified`](Self::modified) does that.
+    pub fn take(&mut self, key: &[u8]) -> Result<Option<(Value, Millis)>, Failure> {
+        let Some(place) = self.find(key)? else { return Ok(None) };
+        Ok(self.take_at(place, key))
+    }
+
+    fn take_at(&mut self, place: Place, key: &[u8]) -> Option<(Value, Millis)> {
+        self.soil(place);
+        let hash = hash_index::hash(key, self.space.seed);
+        let database = self.space.databases.get_mut(self.db)?;
+        database.len -= 1;
+        let table = database.slot_mut(place.slot)?;
+        let entry = table.index.at_mut(place.location)?;
+        let former = std::mem::replace(&mut entry.expire_at, NEVER);
+        let value = entry.value.take();
+        if entry.on_disk || !table.complete {
+            table.absent += 1;
+        } else {
+            table.index.remove_hashed(hash, key);
+        }
+        self.move_deadline(key, former, NEVER);
+        value.map(|value| (value, former))
+    }
+
+    /// Removes a key. Returns whether it was there.
+    pub fn remove(&mut self, key: &[u8]) -> Result<bool, Failure> {
+        Ok(self.take(key)?.is_some())
+    }
+
+    /// Removes a key whose value satisfies a condition (that it is empty), with the event `del`.
+    pub fn remove_if<K: Kind>(&mut self, key: &[u8], condition: impl FnOnce(&K) -> bool) -> Result<bool, Failure> {
+        let Some(place) = self.find(key)? else { return Ok(false) };
+        let holds = self.entry_at(place).and_then(|entry| K::of(entry.value.as_ref()?)).is_some_and(condition);
+        if holds {
+            self.take_at(place, key);
+            self.changes.notify(EventClass::GENERIC, "del", key, self.db);
+        }
+        Ok(holds)
+    }
+
+    /// Notes that a key changed, was put or removed: those who watch it learn of it, and the command is propagated.
+    pub fn modified(&mut self, key: &[u8]) {
+        self.changes.dirty += 1;
+        self.touched(key);
+    }
+
+    /// The same without a count: for a second key of the same change.
+    pub fn touched(&mut self, key: &[u8]) {
+        if self.changes.watched {
+            self.changes.modified.push((self.db, Bytes::from_slice(key)));
+        }
+    }
+
+    /// Notes an event of the keyspace.
+    pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
+        self.changes.notify(class, name, key, self.db);
+    }
+
+    /// Removes a key because its time has come.
+    fn expire(&mut self, key: &[u8]) {
+        // It is looked up as if it were still valid.
+        let now = std::mem::replace(&mut self.now, Millis::MIN);
+        let place = self.find(key);
+        self.now = now;
+        let Ok(Some(place)) = place else { return };
+        if self.take_at(place, key).is_some() {
+            self.space.expired += 1;
+            self.changes.before.push((self.db, vec![Bytes::from_slice(b"DEL"), Bytes::from_slice(key)]));
+            self.touched(key);
+            self.notify(EventClass::EXPIRED, "expired", key);
+        }
+    }
+
+    /// Removes keys of this database whose time has come, at most as many. Returns how many.
+    pub fn expire_due(&mut self, at_most: usize) -> usize {
+        let mut count = 0;
+        while count < at_most {
+            let due = self.space.databases.get(self.db).and_then(|database| database.expiring.first());
+            let Some((_, key)) = due.filter(|(at, _)| *at <= self.now) else { break };
+            let key = key.clone();
+            self.expire(&key);
+            count += 1;
+        }
+        count
+    }
+
+    /// Removes all keys of the database. Returns how many there were.
+    pub fn clear(&mut self) -> usize {
+        let Some(database) = self.space.databases.get_mut(self.db) else { return 0 };
+        let len = database.len;
+        if self.space.records.is_none() {
+            let seed = self.space.seed;
+            *database = super::Database::new(seed, true);
+            return len;
+        }
+        let keys: Vec<Bytes> = database.entries().map(|entry| entry.key.clone()).collect();
+        for key in keys {
+            if let Ok(Some(place)) = self.find(&key) {
+                self.take_at(place, &key);
+            }
+        }
+        len
+    }
+}

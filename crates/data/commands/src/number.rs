@@ -1,0 +1,81 @@
+//! Numbers in text, as Redis reads and writes them.
+
+use crate::{Bytes, Failure};
+
+pub use resp::parse_integer;
+
+/// An integer as an argument of a command.
+pub fn integer(text: &[u8]) -> Result<i64, Failure> {
+    parse_integer(text).ok_or(Failure::NotInteger)
+}
+
+/// Reads a number with a fraction as C's `strtod` does, all of the text; `nan` is none.
+pub fn parse_float(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    if text.starts_with(|first: char| first.is_ascii_whitespace()) {
+        return None;
+    }
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let value = if let Some(digits) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
+        let value = u64::from_str_radix(digits, 16).ok()? as f64;
+        if text.starts_with('-') { -value } else { value }
+    } else {
+        text.parse().ok()?
+    };
+    (!value.is_nan()).then_some(value)
+}
+
+/// The same as an argument of a command.
+pub fn float(text: &[u8]) -> Result<f64, Failure> {
+    parse_float(text).ok_or(Failure::NotFloat)
+}
+
+/// An integer as text.
+pub fn integer_bytes(value: i64) -> Bytes {
+    Bytes::from_slice(itoa::Buffer::new().format(value).as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_strict() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("-0", None),
+            ("-1", Some(-1)),
+            ("01", None),
+            ("+1", None),
+            (" 1", None),
+            ("", None),
+            ("-", None),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("9223372036854775808", None),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("-9223372036854775809", None),
+            ("99999999999999999999", None),
+        ] {
+            assert_eq!(parse_integer(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn floats_are_those_of_strtod() {
+        for (text, expected) in [
+            ("1.5", Some(1.5)),
+            ("-inf", Some(f64::NEG_INFINITY)),
+            ("+inf", Some(f64::INFINITY)),
+            ("Infinity", Some(f64::INFINITY)),
+            ("nan", None),
+            (" 1", None),
+            ("1 ", None),
+            ("", None),
+            ("1e3", Some(1000.0)),
+            ("0x10", Some(16.0)),
+            (".5", Some(0.5)),
+        ] {
+            assert_eq!(parse_float(text.as_bytes()), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! From bytes to commands that run.
+
+use std::time::Duration;
+
+use resp::{Limits, Progress, Reply};
+use smallvec::SmallVec;
+
+use crate::{
+    Bytes, Context, Failure, Millis, Session, SessionId,
+    context::Words,
+    keyspace::Keys,
+    session::{Close, ReplyMode},
+    table::{Flags, Found},
+};
+
+use super::Server;
+
+/// What is counted of one command.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CommandStatistics {
+    /// How often it ran.
+    pub calls: u64,
+    /// How long, in microseconds.
+    pub time_us: u64,
+    /// How often it was refused before it ran.
+    pub rejected: u64,
+    /// How often it failed.
+    pub failed: u64,
+}
+
+/// What is counted.
+#[derive(Debug, Clone)]
+pub struct Statistics {
+    /// By the commands' numbers.
+    pub commands: Vec<CommandStatistics>,
+    /// Commands that ran.
+    pub processed: u64,
+    /// Connections that came.
+    pub connections: u64,
+    /// Error replies.
+    pub errors: u64,
+    /// Clients that wait for keys.
+    pub blocked: usize,
+    /// Bytes that clients sent.
+    pub input_bytes: u64,
+    /// Bytes that clients were sent.
+    pub output_bytes: u64,
+}
+
+impl Statistics {
+    pub(super) fn new(commands: usize) -> Self {
+        Self {
+            commands: vec![CommandStatistics::default(); commands],
+            processed: 0,
+            connections: 0,
+            errors: 0,
+            blocked: 0,
+            input_bytes: 0,
+            output_bytes: 0,
+        }
+    }
+
+    fn of(&mut self, found: Found) -> Option<&mut CommandStatistics> {
+        self.commands.get_mut(found.index)
+    }
+}
+
+/// Words of most commands fit here without an allocation.
+type WordList<'a> = SmallVec<[&'a [u8]; 16]>;
+
+impl Server {
+    /// Runs what a client has sent, as far as it is whole and the client does not wait.
+    pub fn run(&mut self, id: SessionId, now: Millis) {
+        self.now = now;
+        self.run_one(id);
+        self.run_runnable();
+    }
+
+    pub(super) fn run_runnable(&mut self) {
+        while let Some(id) = self.shared.runnable.pop_front() {
+            self.run_one(id);
+        }
+    }
+
+    fn run_one(&mut self, id: SessionId) {
+        let Some(mut session) = self.shared.sessions.get_mut(&id).and_then(Option::take) else { return };
+        let mut query = std::mem::take(&mut session.query);
+        let mut output = std::mem::take(&mut session.output);
+        let mut parser = std::mem::take(&mut session.parser);
+        let mut at = 0;
+        while at < query.len() && session.blocked.is_none() && session.close == Close::No {
+            let limits = Limits {
+                bulk_len_max: self.shared.settings.bulk_len_max,
+                unauthenticated: !session.authenticated,
+                ..Limits::default()
+            };
+            let rest = query.get(at..).unwrap_or_default();
+            match parser.parse(rest, &limits) {
+                Ok(Progress::Incomplete { needed }) => {
+                    let _ = needed;
+                    break;
+                }
+                Ok(Progress::Empty { consumed }) => at += consumed,
+                Ok(Progress::Complete { consumed }) => {
+                    let words: WordList<'_> = parser.arguments(rest).iter().collect();
+                    self.process(&mut session, &mut output, &words);
+                    at += consumed;
+                }
+                Err(error) => {
+                    Reply::new(&mut output, session.protocol).error(format!("ERR {error}"));
+                    session.close = Close::AfterOutput;
+                }
+            }
+        }
+        if at >= query.len() {
+            query.clear();
+        } else {
+            query.drain(..at);
+        }
+        session.query = query;
+        session.parser = parser;
+        session.output = output;
+        self.list_output(&mut session);
+        self.shared.sessions.insert(id, Some(session));
+    }
+
+    pub(super) fn list_output(&mut self, session: &mut Session) {
+        if !session.output_listed && (!session.output.is_empty() || session.close != Close::No) {
+            session.output_listed = true;
+            self.shared.with_output.push(session.id);
+        }
+    }
+
+    /// Runs one command of a client: checks whether it may, queues it in a transaction, or calls it.
+    fn process(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]]) {
+        let start = output.len();
+        session.last_interaction = self.now;
+        self.process_unmuted(session, output, words);
+        match session.reply_mode {
+            ReplyMode::On => {}
+            ReplyMode::Off => output.truncate(start),
+            ReplyMode::SkipNext => session.reply_mode = ReplyMode::Skip,
+            ReplyMode::Skip => {
+                output.truncate(start);
+                session.reply_mode = ReplyMode::On;
+            }
+        }
+        if session.blocked.is_some() {
+            self.wait(session);
+        }
+        self.after_command();
+        if self.shared.watch_failed_self.take() == Some(session.id) {
+            session.watch_failed = true;
+        }
+    }
+
+    fn process_unmuted(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]]) {
+        let found = match self.check(session, words) {
+            Ok(found) => found,
+            Err((found, failure)) => {
+                if let Some(statistics) = found.and_then(|found| self.shared.statistics.of(found)) {
+                    statistics.rejected += 1;
+                }
+                if let Some(transaction) = &mut session.transaction {
+                    transaction.refused = true;
+                }
+                self.shared.statistics.errors += 1;
+                Reply::new(output, session.protocol).error(failure.to_string());
+                return;
+            }
+        };
+        session.last_command = found.command.name;
+        if let Some(transaction) = &mut session.transaction
+            && !found.command.flags.contains(Flags::NO_MULTI)
+            && !matches!(found.command.name, "EXEC" | "DISCARD" | "MULTI" | "WATCH" | "QUIT" | "RESET")
+        {
+            transaction.commands.push(words.iter().map(|word| Bytes::from_slice(word)).collect());
+            Reply::new(output, session.protocol).queued();
+            return;
+        }
+        self.call_found(session, output, words, found);
+    }
+
+    /// Whether a client may run a command, and which one it is.
+    fn check(&self, session: &Session, words: &[&[u8]]) -> Result<Found, (Option<Found>, Failure)> {
+        let Some(found) = self.shared.table.find(words) else {
+            return Err((None, unknown_command(words)));
+        };
+        let command = found.command;
+        if found.container.is_none() && !command.subcommands.is_empty() && words.len() > 1 {
+            let word = words.get(1).copied().unwrap_or_default();
+            let word = String::from_utf8_lossy(word.get(..128).unwrap_or(word)).into_owned();
+            let failure = Failure::owned(format!("ERR unknown subcommand '{word}'. Try {} HELP.", command.name));
+            return Err((Some(found), failure));
+        }
+        if !command.takes(words.len()) {
+            let name = found.full_name();
+            let failure = Failure::owned(format!("ERR wrong number of arguments for '{name}' command"));
+            return Err((Some(found), failure));
+        }
+        if !session.authenticated && !command.flags.contains(Flags::NO_AUTH) {
+            return Err((Some(found), Failure::text("NOAUTH Authentication required.")));
+        }
+        if session.transaction.is_some() && command.flags.contains(Flags::NO_MULTI) {
+            return Err((Some(found), Failure::text("ERR Command not allowed inside a transaction")));
+        }
+        if session.is_subscriber_only() && !for_subscribers(command.name) {
+            let name = found.full_name();
+            let failure = Failure::owned(format!(
+                "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
+                 this context"
+            ));
+            return Err((Some(found), failure));
+        }
+        Ok(found)
+    }
+
+    /// Runs a command that may run: from a transaction, a script, the log, or because a key changed.
+    pub(crate) fn call(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]]) {
+        match self.shared.table.find(words) {
+            Some(found) => self.call_found(session, output, words, found),
+            None => Reply::new(output, session.protocol).error(unknown_command(words).to_string()),
+        }
+    }
+
+    fn call_found(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]], found: Found) {
+        self.changes.watched = !self.shared.watched.is_empty() || !self.shared.waiting.is_empty();
+        let dirty = self.changes.dirty;
+        let db = session.db;
+        let begin = (self.shared.stopwatch)();
+        // EXEC runs other commands, which only the server can do.
+        let outcome = if found.command.name == "EXEC" {
+            self.execute_transaction(session, output);
+            Ok(())
+        } else {
+            let reply = Reply::new(output, session.protocol);
+            let keys = Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes);
+            let mut context = Context { words: Words(words), reply, keys, session, shared: &mut self.shared };
+            (found.command.handler)(&mut context)
+        };
+        let elapsed = Duration::from_micros((self.shared.stopwatch)().saturating_sub(begin));
+        let statistics = &mut self.shared.statistics;
+        statistics.processed += 1;
+        if let Some(statistics) = statistics.of(found) {
+            statistics.calls += 1;
+            statistics.time_us += elapsed.as_micros() as u64;
+            statistics.failed += u64::from(outcome.is_err());
+        }
+        if let Err(failure) = outcome {
+            statistics.errors += 1;
+            Reply::new(output, session.protocol).error(failure.to_string());
+        }
+        self.flush_expired();
+        if let Some(instead) = self.changes.instead.take() {
+            for words in &instead {
+                self.effects.push(db, words.iter().map(|word| word.as_slice()));
+            }
+        } else if self.changes.dirty != dirty && found.command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
+            self.effects.push(db, words.iter().copied());
+        }
+    }
+
+    /// Propagates the removal of keys that were found expired.
+    pub(super) fn flush_expired(&mut self) {
+        for (db, words) in self.changes.before.drain(..) {
+            self.effects.push(db, words.iter().map(|word| word.as_slice()));
+        }
+    }
+
+    fn execute_transaction(&mut self, session: &mut Session, output: &mut Vec<u8>) {
+        let Some(transaction) = session.transaction.take() else {
+            Reply::new(output, session.protocol).error("ERR EXEC without MULTI");
+            return;
+        };
+        let failed = session.watch_failed;
+        self.unwatch(session);
+        if transaction.refused {
+            let text = "EXECABORT Transaction discarded because of previous errors.";
+            Reply::new(output, session.protocol).error(text);
+            return;
+        }
+        if failed {
+            Reply::new(output, session.protocol).null_array();
+            return;
+        }
+        Reply::new(output, session.protocol).array(transaction.commands.len());
+        let begun = self.effects.begin();
+        let denied = std::mem::replace(&mut session.deny_blocking, true);
+        for command in &transaction.commands {
+            let words: WordList<'_> = command.iter().map(|word| word.as_slice()).collect();
+            self.call(session, output, &words);
+        }
+        session.deny_blocking = denied;
+        self.effects.end(begun);
+    }
+
+    /// Tells those who wait for or watch what has changed.
+    pub(super) fn after_command(&mut self) {
+        self.changes.events.clear();
+        while !self.changes.modified.is_empty() {
+            let modified = std::mem::take(&mut self.changes.modified);
+            for (db, key) in &modified {
+                self.fail_watchers(*db, key);
+            }
+            for (db, key) in &modified {
+                self.serve_waiting(*db, key);
+            }
+        }
+    }
+
+    /// Runs a command of the log again. Nothing is answered, nothing logged.
+    pub fn replay(&mut self, session: &mut Session, words: &[&[u8]], now: Millis) -> Result<(), String> {
+        self.now = now;
+        let mut output = Vec::new();
+        self.call(session, &mut output, words);
+        self.effects.clear();
+        self.changes.modified.clear();
+        self.changes.events.clear();
+        if output.first() == Some(&b'-') {
+            return Err(String::from_utf8_lossy(&output).trim_end().to_owned());
+        }
+        Ok(())
+    }
+
+    /// The time of what runs now.
+    pub fn now(&self) -> Millis {
+        self.now
+    }
+}
+
+fn for_subscribers(name: &str) -> bool {
+    matches!(
+        name,
+        "PING"
+            | "SUBSCRIBE"
+            | "SSUBSCRIBE"
+            | "UNSUBSCRIBE"
+            | "SUNSUBSCRIBE"
+            | "PSUBSCRIBE"
+            | "PUNSUBSCRIBE"
+            | "QUIT"
+            | "RESET"
+    )
+}
+
+fn unknown_command(words: &[&[u8]]) -> Failure {
+    const LEN_MAX: usize = 128;
+    let short = |word: &[u8], at_most: usize| String::from_utf8_lossy(word.get(..at_most).unwrap_or(word)).into_owned();
+    let name = short(words.first().copied().unwrap_or_default(), LEN_MAX);
+    let mut rest = String::new();
+    for word in words.get(1..).unwrap_or_default() {
+        if rest.len() >= LEN_MAX {
+            break;
+        }
+        rest += &format!("'{}' ", short(word, LEN_MAX - rest.len()));
+    }
+    let text = format!("ERR unknown command '{name}', with args beginning with: {rest}");
+    Failure::owned(text.replace(['\r', '\n'], " "))
+}

@@ -1,0 +1,205 @@
+//! A shard: sessions, keys, and what runs commands.
+//!
+//! Whoever owns it ([the contract]):
+//! 1. [`connect`](Server::connect)s sessions and puts what they send into [`input`](Server::input),
+//! 2. calls [`run`](Server::run) for those that sent something and, each now and then, [`tick`](Server::tick),
+//! 3. takes [`effects`](Server::effects) and writes them to the log,
+//! 4. sends what [`sessions_with_output`](Server::sessions_with_output) have in `output`: not before 3.
+//!
+//! [the contract]: Server
+
+mod blocking;
+mod dispatch;
+mod watch;
+
+pub use dispatch::Statistics;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use rustc_hash::FxHashMap;
+
+use crate::{
+    Bytes, Millis, Session, SessionId,
+    changes::{Changes, Effects},
+    config::Settings,
+    keyspace::{Keys, Keyspace, Records},
+    random::Random,
+    session::Close,
+    table::Table,
+};
+
+/// A clock of microseconds that only measures durations.
+pub type Stopwatch = Box<dyn Fn() -> u64>;
+
+/// What sessions share, but the keys.
+pub struct Shared {
+    /// The commands.
+    pub table: Table,
+    /// The settings.
+    pub settings: Settings,
+    /// All sessions; the one whose command runs is not in its place.
+    pub sessions: FxHashMap<SessionId, Option<Box<Session>>>,
+    /// Random numbers.
+    pub random: Random,
+    /// What is counted.
+    pub statistics: Statistics,
+    /// Who watches a key.
+    pub(crate) watched: HashMap<(usize, Bytes), Vec<SessionId>>,
+    /// Who waits for a key, the first one first.
+    pub(crate) waiting: HashMap<(usize, Bytes), VecDeque<SessionId>>,
+    /// When those who wait give up, the next one first.
+    pub(crate) deadlines: BTreeSet<(Millis, SessionId)>,
+    pub(crate) blocked_order: u64,
+    /// The session whose command runs watches a key that the command changed.
+    pub(crate) watch_failed_self: Option<SessionId>,
+    pub(crate) with_output: Vec<SessionId>,
+    /// Sessions that may go on with what they had sent before they were blocked.
+    pub(crate) runnable: VecDeque<SessionId>,
+    pub(crate) stopwatch: Stopwatch,
+    /// When this shard started.
+    pub started: Millis,
+    next_session: u64,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Shared").field("sessions", &self.sessions.len()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// A session that is not the one whose command runs.
+    pub fn session_mut(&mut self, id: SessionId) -> Option<&mut Session> {
+        self.sessions.get_mut(&id)?.as_deref_mut()
+    }
+
+    /// Puts bytes into the output of a session that is not the one whose command runs.
+    pub fn send(&mut self, id: SessionId, bytes: &[u8]) {
+        let Some(session) = self.sessions.get_mut(&id).and_then(Option::as_deref_mut) else { return };
+        session.output.extend_from_slice(bytes);
+        if !std::mem::replace(&mut session.output_listed, true) {
+            self.with_output.push(id);
+        }
+    }
+}
+
+/// A shard.
+#[derive(Debug)]
+pub struct Server {
+    /// The keys.
+    pub keyspace: Keyspace,
+    pub(crate) changes: Changes,
+    effects: Effects,
+    /// All else.
+    pub shared: Shared,
+    /// The time of what runs now.
+    now: Millis,
+}
+
+impl Server {
+    /// A new one. `key_seed` belongs to the tables that `records` reads; `seed` may be any number.
+    pub fn new(
+        settings: Settings,
+        key_seed: u64,
+        seed: u64,
+        now: Millis,
+        records: Option<Box<dyn Records>>,
+        stopwatch: Stopwatch,
+    ) -> Self {
+        let table = Table::default();
+        Self {
+            keyspace: Keyspace::new(settings.databases, key_seed, records),
+            changes: Changes::default(),
+            effects: Effects::default(),
+            shared: Shared {
+                statistics: Statistics::new(table.len()),
+                table,
+                settings,
+                sessions: FxHashMap::default(),
+                random: Random::new(seed),
+                watched: HashMap::new(),
+                waiting: HashMap::new(),
+                deadlines: BTreeSet::new(),
+                blocked_order: 0,
+                watch_failed_self: None,
+                with_output: Vec::new(),
+                runnable: VecDeque::new(),
+                stopwatch,
+                started: now,
+                next_session: 1,
+            },
+            now,
+        }
+    }
+
+    /// A client has come.
+    pub fn connect(&mut self, address: String, local_address: String, now: Millis) -> SessionId {
+        let id = SessionId(self.shared.next_session);
+        self.shared.next_session += 1;
+        self.shared.statistics.connections += 1;
+        let mut session = Session::new(id, now);
+        session.address = address;
+        session.local_address = local_address;
+        session.authenticated = self.shared.settings.require_password.is_empty();
+        self.shared.sessions.insert(id, Some(Box::new(session)));
+        id
+    }
+
+    /// A client has gone.
+    pub fn disconnect(&mut self, id: SessionId) {
+        let Some(Some(mut session)) = self.shared.sessions.remove(&id) else { return };
+        self.unblock(&mut session);
+        self.unwatch(&mut session);
+    }
+
+    /// Where to put what a client sent.
+    pub fn input(&mut self, id: SessionId) -> Option<&mut Vec<u8>> {
+        self.shared.session_mut(id).map(|session| &mut session.query)
+    }
+
+    /// What is to be sent to a client, and whether its connection is to be closed then.
+    pub fn output(&mut self, id: SessionId) -> Option<(&mut Vec<u8>, Close)> {
+        self.shared.session_mut(id).map(|session| (&mut session.output, session.close))
+    }
+
+    /// The sessions that have output, or are to be closed, since this was asked last.
+    pub fn sessions_with_output(&mut self, ids: &mut Vec<SessionId>) {
+        ids.append(&mut self.shared.with_output);
+        for id in ids {
+            if let Some(session) = self.shared.session_mut(*id) {
+                session.output_listed = false;
+            }
+        }
+    }
+
+    /// The commands that took effect since this was cleared, as the log has them.
+    pub fn effects(&mut self) -> &mut Effects {
+        &mut self.effects
+    }
+
+    /// The keys of a database at a time, for whoever loads or replays.
+    pub fn keys(&mut self, db: usize, now: Millis) -> Keys<'_> {
+        Keys::new(&mut self.keyspace, db, now, &mut self.changes)
+    }
+
+    /// What is due: keys that expire, clients that waited long enough.
+    pub fn tick(&mut self, now: Millis) {
+        const EXPIRE_AT_MOST: usize = 1000;
+        self.now = now;
+        self.keyspace.lru_clock = (now / 1000) as u32;
+        for db in 0..self.keyspace.len() {
+            self.keys(db, now).expire_due(EXPIRE_AT_MOST);
+        }
+        self.flush_expired();
+        self.time_out_blocked(now);
+        self.after_command();
+        self.run_runnable();
+    }
+
+    /// When [`tick`](Self::tick) has something to do next.
+    pub fn next_deadline(&self) -> Option<Millis> {
+        let expiring =
+            (0..self.keyspace.len()).filter_map(|db| self.keyspace.database(db)?.expiring.first().map(|(at, _)| *at));
+        expiring.chain(self.blocked_deadline()).min()
+    }
+}

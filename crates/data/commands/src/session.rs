@@ -1,0 +1,185 @@
+//! A client's connection, as far as commands know it.
+
+use std::collections::HashSet;
+
+use resp::{Protocol, RequestParser};
+
+use crate::{Bytes, Millis};
+
+/// Names a session. Numbers are never given twice: `CLIENT ID` is this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(pub u64);
+
+/// What `CLIENT REPLY` said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReplyMode {
+    /// Commands are answered.
+    #[default]
+    On,
+    /// They are not.
+    Off,
+    /// The next one is not.
+    SkipNext,
+    /// This one is not.
+    Skip,
+}
+
+/// A transaction that is being queued.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    /// The commands.
+    pub commands: Vec<Vec<Bytes>>,
+    /// Some command could not be queued: EXEC will refuse.
+    pub refused: bool,
+}
+
+/// A command that waits for keys.
+#[derive(Debug)]
+pub struct Blocked {
+    /// The command, to be run again when one of the keys has changed.
+    pub words: Vec<Bytes>,
+    /// The database it was sent on.
+    pub db: usize,
+    /// The keys.
+    pub keys: Vec<Bytes>,
+    /// When it gives up; nothing if it does not.
+    pub deadline: Option<Millis>,
+    /// What is answered then, as bytes of the session's protocol.
+    pub on_timeout: Vec<u8>,
+    /// Since when, by the clock that gives no time but an order.
+    pub order: u64,
+}
+
+/// What can be asked of the role that holds the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Close {
+    /// Nothing.
+    #[default]
+    No,
+    /// Close it once what was answered has been sent.
+    AfterOutput,
+    /// Close it now.
+    Now,
+}
+
+/// A client.
+#[derive(Debug)]
+pub struct Session {
+    /// Its number.
+    pub id: SessionId,
+    /// Its address, as `CLIENT LIST` shows it.
+    pub address: String,
+    /// The address that it connected to.
+    pub local_address: String,
+    /// Its database.
+    pub db: usize,
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// `CLIENT SETNAME`.
+    pub name: Bytes,
+    /// The user it is.
+    pub user: Bytes,
+    /// Whether it may do more than AUTH.
+    pub authenticated: bool,
+    /// What came and was not parsed yet.
+    pub query: Vec<u8>,
+    /// How far parsing has come.
+    pub parser: RequestParser,
+    /// What is to be sent.
+    pub output: Vec<u8>,
+    /// Whether the session stands in the list of those with output.
+    pub(crate) output_listed: bool,
+    /// Replies wanted or not.
+    pub reply_mode: ReplyMode,
+    /// The transaction being queued.
+    pub transaction: Option<Box<Transaction>>,
+    /// Keys that it watches, with their databases.
+    pub watching: Vec<(usize, Bytes)>,
+    /// A watched key has changed.
+    pub watch_failed: bool,
+    /// It waits for keys.
+    pub blocked: Option<Box<Blocked>>,
+    /// A command must not wait: it runs in a transaction or a script.
+    pub deny_blocking: bool,
+    /// The command that is run again because a key it waits for has changed.
+    pub retrying: bool,
+    /// The channels it listens to.
+    pub channels: HashSet<Bytes>,
+    /// The patterns of channels it listens to.
+    pub patterns: HashSet<Bytes>,
+    /// The sharded channels it listens to.
+    pub shard_channels: HashSet<Bytes>,
+    /// Whether it gets all commands that run (MONITOR).
+    pub monitoring: bool,
+    /// Whether its connection is to be closed.
+    pub close: Close,
+    /// It is not a client: a script, or the log being replayed.
+    pub internal: bool,
+    /// When it came.
+    pub created: Millis,
+    /// When its last command came.
+    pub last_interaction: Millis,
+    /// The name of its last command in lower case.
+    pub last_command: &'static str,
+    /// `CLIENT NO-EVICT`.
+    pub no_evict: bool,
+}
+
+impl Session {
+    /// A new one.
+    pub fn new(id: SessionId, now: Millis) -> Self {
+        Self {
+            id,
+            address: String::new(),
+            local_address: String::new(),
+            db: 0,
+            protocol: Protocol::Resp2,
+            name: Bytes::new(),
+            user: Bytes::from_slice(b"default"),
+            authenticated: true,
+            query: Vec::new(),
+            parser: RequestParser::new(),
+            output: Vec::new(),
+            output_listed: false,
+            reply_mode: ReplyMode::On,
+            transaction: None,
+            watching: Vec::new(),
+            watch_failed: false,
+            blocked: None,
+            deny_blocking: false,
+            retrying: false,
+            channels: HashSet::new(),
+            patterns: HashSet::new(),
+            shard_channels: HashSet::new(),
+            monitoring: false,
+            close: Close::No,
+            internal: false,
+            created: now,
+            last_interaction: now,
+            last_command: "NULL",
+            no_evict: false,
+        }
+    }
+
+    /// How many channels and patterns it listens to, without sharded ones.
+    pub fn subscriptions(&self) -> usize {
+        self.channels.len() + self.patterns.len()
+    }
+
+    /// Whether it may only send commands of subscribers: RESP2 has no other way to tell messages from replies.
+    pub fn is_subscriber_only(&self) -> bool {
+        self.protocol == Protocol::Resp2 && (self.subscriptions() > 0 || !self.shard_channels.is_empty())
+    }
+
+    /// Has the command in run wait for keys; it is run again when one of them changes.
+    pub fn block(&mut self, words: &[&[u8]], keys: Vec<Bytes>, deadline: Option<Millis>, on_timeout: Vec<u8>) {
+        self.blocked = Some(Box::new(Blocked {
+            words: words.iter().map(|word| Bytes::from_slice(word)).collect(),
+            db: self.db,
+            keys,
+            deadline,
+            on_timeout,
+            order: 0,
+        }));
+    }
+}

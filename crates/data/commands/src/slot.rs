@@ -1,0 +1,75 @@
+//! Which slot a key belongs to: Redis Cluster's CRC16 (XMODEM) of the key, or of its hash tag.
+
+/// How many slots there are. It divides Redis Cluster's 16384, so a cluster client's slot `s` is `s % SLOTS` here.
+pub const SLOTS: usize = 1024;
+
+const POLYNOMIAL: u16 = 0x1021;
+
+#[expect(clippy::indexing_slicing, reason = "the index is below 256, and the compiler runs this")]
+const TABLE: [u16; 256] = {
+    let mut table = [0u16; 256];
+    let mut index = 0;
+    while index < 256 {
+        let mut crc = (index as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 != 0 { (crc << 1) ^ POLYNOMIAL } else { crc << 1 };
+            bit += 1;
+        }
+        table[index] = crc;
+        index += 1;
+    }
+    table
+};
+
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| {
+        #[expect(clippy::indexing_slicing, reason = "a byte is below 256")]
+        let step = TABLE[usize::from((crc >> 8) as u8 ^ byte)];
+        (crc << 8) ^ step
+    })
+}
+
+/// The part of a key that decides its slot: what stands between the first `{` and the next `}`, if that is not empty.
+pub fn hash_tag(key: &[u8]) -> &[u8] {
+    let tag = || {
+        let open = key.iter().position(|byte| *byte == b'{')?;
+        let rest = key.get(open + 1..)?;
+        let close = rest.iter().position(|byte| *byte == b'}')?;
+        rest.get(..close).filter(|tag| !tag.is_empty())
+    };
+    tag().unwrap_or(key)
+}
+
+/// Redis Cluster's slot of a key, of 16384.
+pub fn cluster_slot(key: &[u8]) -> u16 {
+    crc16(hash_tag(key)) & 0x3fff
+}
+
+/// The slot of a key, below [`SLOTS`].
+pub fn slot(key: &[u8]) -> usize {
+    usize::from(cluster_slot(key)) % SLOTS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_those_of_redis_cluster() {
+        // Figures of CLUSTER KEYSLOT of Redis 7.0.
+        for (key, expected) in
+            [("foo", 12182), ("somekey", 11058), ("{user1000}.following", 3443), ("{user1000}.followers", 3443)]
+        {
+            assert_eq!(cluster_slot(key.as_bytes()), expected, "{key}");
+        }
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+    }
+
+    #[test]
+    fn an_empty_tag_is_no_tag() {
+        assert_eq!(hash_tag(b"foo{}{bar}"), b"foo{}{bar}");
+        assert_eq!(hash_tag(b"foo{{bar}}zap"), b"{bar");
+        assert_eq!(hash_tag(b"foo{bar}{zap}"), b"bar");
+    }
+}

@@ -1,0 +1,473 @@
+//! The table of commands: each is declared once, beside its implementation, and everything that is asked about commands is
+//! answered from here: dispatch, `COMMAND` and its subcommands, extraction of keys, categories of ACLs, the reference.
+
+use std::collections::HashMap;
+
+use bitflags::bitflags;
+
+use crate::{Context, Failure, groups};
+
+/// Runs a command.
+pub type Handler = fn(&mut Context<'_>) -> Result<(), Failure>;
+
+/// Finds the places of keys among words.
+pub type KeyPlaces = fn(&[&[u8]], &mut Vec<usize>);
+
+bitflags! {
+    /// What a command is like, in Redis' names.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Flags: u32 {
+        /// May change keys.
+        const WRITE = 1;
+        /// Only reads keys.
+        const READONLY = 1 << 1;
+        /// Refused when memory is full.
+        const DENYOOM = 1 << 2;
+        /// For administrators.
+        const ADMIN = 1 << 3;
+        /// Publishes or subscribes.
+        const PUBSUB = 1 << 4;
+        /// Not in scripts.
+        const NOSCRIPT = 1 << 5;
+        /// May wait for keys.
+        const BLOCKING = 1 << 6;
+        /// Allowed while data is being loaded.
+        const LOADING = 1 << 7;
+        /// Allowed on a replica with old data.
+        const STALE = 1 << 8;
+        /// Not shown by MONITOR.
+        const SKIP_MONITOR = 1 << 9;
+        /// Not kept by SLOWLOG.
+        const SKIP_SLOWLOG = 1 << 10;
+        /// Time does not grow with the data.
+        const FAST = 1 << 11;
+        /// Allowed before AUTH.
+        const NO_AUTH = 1 << 12;
+        /// Allowed while a script has run too long.
+        const ALLOW_BUSY = 1 << 13;
+        /// Not in transactions.
+        const NO_MULTI = 1 << 14;
+        /// Its keys can only be found by its own rule.
+        const MOVABLE_KEYS = 1 << 15;
+        /// May be propagated although it changes no key.
+        const MAY_REPLICATE = 1 << 16;
+        /// Has no mandatory keys.
+        const NO_MANDATORY_KEYS = 1 << 17;
+        /// For Sentinel, or for those who are debugging.
+        const ONLY_DEBUG = 1 << 18;
+    }
+}
+
+bitflags! {
+    /// Categories of ACLs.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Categories: u32 {
+        /// `@keyspace`
+        const KEYSPACE = 1;
+        /// `@read`
+        const READ = 1 << 1;
+        /// `@write`
+        const WRITE = 1 << 2;
+        /// `@set`
+        const SET = 1 << 3;
+        /// `@sortedset`
+        const SORTED_SET = 1 << 4;
+        /// `@list`
+        const LIST = 1 << 5;
+        /// `@hash`
+        const HASH = 1 << 6;
+        /// `@string`
+        const STRING = 1 << 7;
+        /// `@bitmap`
+        const BITMAP = 1 << 8;
+        /// `@hyperloglog`
+        const HYPERLOGLOG = 1 << 9;
+        /// `@geo`
+        const GEO = 1 << 10;
+        /// `@stream`
+        const STREAM = 1 << 11;
+        /// `@pubsub`
+        const PUBSUB = 1 << 12;
+        /// `@admin`
+        const ADMIN = 1 << 13;
+        /// `@fast`
+        const FAST = 1 << 14;
+        /// `@slow`
+        const SLOW = 1 << 15;
+        /// `@blocking`
+        const BLOCKING = 1 << 16;
+        /// `@dangerous`
+        const DANGEROUS = 1 << 17;
+        /// `@connection`
+        const CONNECTION = 1 << 18;
+        /// `@transaction`
+        const TRANSACTION = 1 << 19;
+        /// `@scripting`
+        const SCRIPTING = 1 << 20;
+    }
+}
+
+bitflags! {
+    /// What a command does with a key, in Redis' names.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Access: u16 {
+        /// Reads the value.
+        const RO = 1;
+        /// Reads and changes it.
+        const RW = 1 << 1;
+        /// Overwrites it.
+        const OW = 1 << 2;
+        /// Removes it.
+        const RM = 1 << 3;
+        /// The value is given to the user or copied.
+        const ACCESS = 1 << 4;
+        /// The value is changed in a way that depends on what it was.
+        const UPDATE = 1 << 5;
+        /// Something is added to it.
+        const INSERT = 1 << 6;
+        /// Something is removed from it.
+        const DELETE = 1 << 7;
+        /// It names no key, but belongs to a slot (sharded channels).
+        const NOT_KEY = 1 << 8;
+        /// Not all keys may be found by this rule.
+        const INCOMPLETE = 1 << 9;
+        /// What is done depends on other arguments.
+        const VARIABLE_FLAGS = 1 << 10;
+    }
+}
+
+/// Where keys begin.
+#[derive(Debug, Clone, Copy)]
+pub enum Begin {
+    /// At an argument; the command's name is 0.
+    Index(usize),
+    /// Behind a word that is searched from an argument on, backwards if that is negative.
+    Keyword(&'static str, isize),
+    /// Nowhere that a rule could tell.
+    Unknown,
+}
+
+/// Which arguments are keys from there on.
+#[derive(Debug, Clone, Copy)]
+pub enum Find {
+    /// Up to the `last` one behind the first (negative: from the end), each `step`; with a `limit` only the first of as many
+    /// equal parts.
+    Range {
+        /// The last one, relative to the first.
+        last: isize,
+        /// How far apart.
+        step: usize,
+        /// 0 or 1: all; 2: half of them, and so on.
+        limit: usize,
+    },
+    /// As many as a number says.
+    Count {
+        /// Where the number is, relative to the beginning.
+        number: usize,
+        /// Where the first key is, relative to the beginning.
+        first: usize,
+        /// How far apart.
+        step: usize,
+    },
+    /// Nobody can tell.
+    Unknown,
+}
+
+/// A rule that says which arguments are keys.
+#[derive(Debug, Clone, Copy)]
+pub struct KeySpec {
+    /// Where they begin.
+    pub begin: Begin,
+    /// Which they are.
+    pub find: Find,
+    /// What is done with them.
+    pub access: Access,
+}
+
+impl KeySpec {
+    /// One key at an argument.
+    pub const fn one(index: usize, access: Access) -> Self {
+        Self::range(index, 0, 1, access)
+    }
+
+    /// Keys from an argument up to another, relative to the first (negative: from the end).
+    pub const fn range(index: usize, last: isize, step: usize, access: Access) -> Self {
+        Self { begin: Begin::Index(index), find: Find::Range { last, step, limit: 0 }, access }
+    }
+
+    /// As many keys as the argument says; they follow it.
+    pub const fn counted(index: usize, access: Access) -> Self {
+        Self { begin: Begin::Index(index), find: Find::Count { number: 0, first: 1, step: 1 }, access }
+    }
+
+    /// The places of the keys among the arguments. Nothing if the arguments do not fit.
+    pub fn places(&self, arguments: &[&[u8]], places: &mut Vec<usize>) {
+        let len = arguments.len();
+        let start = match self.begin {
+            Begin::Index(index) => index,
+            Begin::Keyword(word, from) => {
+                let is = |place: &usize| {
+                    arguments.get(*place).is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
+                };
+                let found = if from < 0 {
+                    (1..len.saturating_sub(from.unsigned_abs()).saturating_add(1).min(len)).rev().find(is)
+                } else {
+                    (from.unsigned_abs()..len).find(is)
+                };
+                match found {
+                    Some(place) => place + 1,
+                    None => return,
+                }
+            }
+            Begin::Unknown => return,
+        };
+        if start >= len {
+            return;
+        }
+        match self.find {
+            Find::Range { last, step, limit } => {
+                let end = if last >= 0 {
+                    start + last.unsigned_abs()
+                } else if limit <= 1 {
+                    match len.checked_sub(last.unsigned_abs()) {
+                        Some(end) => end,
+                        None => return,
+                    }
+                } else {
+                    start + (len - start) / limit - 1
+                };
+                places.extend((start..=end).step_by(step.max(1)).filter(|place| *place < len));
+            }
+            Find::Count { number, first, step } => {
+                let count = arguments.get(start + number).and_then(|text| resp::parse_integer(text)).unwrap_or(0);
+                let count = usize::try_from(count).unwrap_or(0);
+                let room = len.saturating_sub(start + first).div_ceil(step.max(1));
+                if count <= room {
+                    places.extend((0..count).map(|index| start + first + index * step));
+                }
+            }
+            Find::Unknown => {}
+        }
+    }
+}
+
+/// A command, or a subcommand.
+#[derive(Debug, Clone, Copy)]
+pub struct Command {
+    /// Its name in upper case; a subcommand's without its container's.
+    pub name: &'static str,
+    /// How many words it takes; negative: at least as many.
+    pub arity: i32,
+    /// Runs it; a container answers what its subcommands do not.
+    pub handler: Handler,
+    /// What it is like.
+    pub flags: Flags,
+    /// The categories that do not follow from its flags.
+    pub categories: Categories,
+    /// Its keys.
+    pub keys: &'static [KeySpec],
+    /// Where `keys` cannot tell all: finds the keys' places.
+    pub key_places: Option<KeyPlaces>,
+    /// Redis' version that brought it.
+    pub since: &'static str,
+    /// Its time.
+    pub complexity: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    /// Its subcommands.
+    pub subcommands: &'static [Command],
+    /// The group of the manual, as `COMMAND DOCS` has it.
+    pub group: &'static str,
+}
+
+impl Command {
+    /// A command of no keys.
+    pub const fn new(name: &'static str, arity: i32, handler: Handler) -> Self {
+        Self {
+            name,
+            arity,
+            handler,
+            flags: Flags::empty(),
+            categories: Categories::empty(),
+            keys: &[],
+            key_places: None,
+            since: "1.0.0",
+            complexity: "",
+            summary: "",
+            subcommands: &[],
+            group: "generic",
+        }
+    }
+
+    /// With flags.
+    pub const fn flags(mut self, flags: Flags) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    /// With keys.
+    pub const fn keys(mut self, keys: &'static [KeySpec]) -> Self {
+        self.keys = keys;
+        self
+    }
+
+    /// With a rule of its own for keys.
+    pub const fn key_places(mut self, key_places: KeyPlaces) -> Self {
+        self.key_places = Some(key_places);
+        self.flags = self.flags.union(Flags::MOVABLE_KEYS);
+        self
+    }
+
+    /// With the group and the categories that do not follow from flags.
+    pub const fn group(mut self, group: &'static str, categories: Categories) -> Self {
+        self.group = group;
+        self.categories = categories;
+        self
+    }
+
+    /// With what `COMMAND DOCS` says.
+    pub const fn docs(mut self, since: &'static str, complexity: &'static str, summary: &'static str) -> Self {
+        self.since = since;
+        self.complexity = complexity;
+        self.summary = summary;
+        self
+    }
+
+    /// With subcommands.
+    pub const fn subcommands(mut self, subcommands: &'static [Command]) -> Self {
+        self.subcommands = subcommands;
+        self
+    }
+
+    /// Whether as many words are right.
+    pub fn takes(&self, words: usize) -> bool {
+        let least = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { words >= least } else { words == least }
+    }
+
+    /// All its categories.
+    pub fn all_categories(&self) -> Categories {
+        let mut all = self.categories;
+        all.set(Categories::WRITE, self.flags.contains(Flags::WRITE));
+        // What is neither for scripts nor about keys reads nothing that an ACL protects.
+        let reads = self.flags.contains(Flags::READONLY) && !self.categories.contains(Categories::SCRIPTING);
+        all.set(Categories::READ, reads);
+        if self.flags.contains(Flags::ADMIN) {
+            all |= Categories::ADMIN | Categories::DANGEROUS;
+        }
+        if self.flags.contains(Flags::PUBSUB) {
+            all |= Categories::PUBSUB;
+        }
+        if self.flags.contains(Flags::BLOCKING) {
+            all |= Categories::BLOCKING;
+        }
+        all | if self.flags.contains(Flags::FAST) { Categories::FAST } else { Categories::SLOW }
+    }
+
+    /// The places of its keys among its words. A transaction of a container's subcommand has both names in front.
+    pub fn key_places_of(&self, words: &[&[u8]]) -> Vec<usize> {
+        let mut places = Vec::new();
+        match self.key_places {
+            Some(find) => find(words, &mut places),
+            None => self.keys.iter().for_each(|keys| keys.places(words, &mut places)),
+        }
+        places
+    }
+}
+
+/// A command that was found by its words.
+#[derive(Debug, Clone, Copy)]
+pub struct Found {
+    /// The command, or the subcommand.
+    pub command: &'static Command,
+    /// The container of a subcommand.
+    pub container: Option<&'static Command>,
+    /// A number of its own, for statistics.
+    pub index: usize,
+}
+
+impl Found {
+    /// The name in lower case, a subcommand's as `container|name`.
+    pub fn full_name(&self) -> String {
+        match self.container {
+            Some(container) => format!("{}|{}", container.name, self.command.name).to_ascii_lowercase(),
+            None => self.command.name.to_ascii_lowercase(),
+        }
+    }
+}
+
+/// Finds commands by name.
+#[derive(Debug)]
+pub struct Table {
+    by_name: HashMap<&'static [u8], (usize, &'static Command)>,
+}
+
+/// The longest name there is room for; a longer one is not known anyway.
+const NAME_LEN_MAX: usize = 32;
+
+impl Default for Table {
+    fn default() -> Self {
+        let mut by_name = HashMap::new();
+        let mut index = 0;
+        for command in groups::all() {
+            by_name.insert(command.name.as_bytes(), (index, command));
+            index += 1 + command.subcommands.len();
+        }
+        Self { by_name }
+    }
+}
+
+impl Table {
+    /// How many numbers [`Found::index`] may be.
+    pub fn len(&self) -> usize {
+        self.by_name.values().map(|(_, command)| 1 + command.subcommands.len()).sum()
+    }
+
+    /// Whether there are no commands.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// A command by its name alone.
+    pub fn by_name(&self, name: &[u8]) -> Option<Found> {
+        let mut upper = [0; NAME_LEN_MAX];
+        let upper = upper.get_mut(..name.len())?;
+        upper.copy_from_slice(name);
+        upper.make_ascii_uppercase();
+        let (index, command) = self.by_name.get(&*upper)?;
+        Some(Found { command, container: None, index: *index })
+    }
+
+    /// The command of some words: a subcommand if the first two name one.
+    pub fn find(&self, words: &[&[u8]]) -> Option<Found> {
+        let found = self.by_name(words.first()?)?;
+        if found.command.subcommands.is_empty() {
+            return Some(found);
+        }
+        let Some(name) = words.get(1) else { return Some(found) };
+        let place = found.command.subcommands.iter().position(|one| one.name.as_bytes().eq_ignore_ascii_case(name));
+        let Some((place, command)) = place.and_then(|place| Some((place, found.command.subcommands.get(place)?)))
+        else {
+            return Some(found);
+        };
+        Some(Found { command, container: Some(found.command), index: found.index + 1 + place })
+    }
+
+    /// All commands by number: subcommands after their container.
+    pub fn all(&self) -> Vec<Found> {
+        let mut all: Vec<Found> = self
+            .by_name
+            .values()
+            .flat_map(|(index, command)| {
+                let subcommands = command.subcommands.iter().enumerate().map(move |(place, one)| Found {
+                    command: one,
+                    container: Some(command),
+                    index: index + 1 + place,
+                });
+                std::iter::once(Found { command, container: None, index: *index }).chain(subcommands)
+            })
+            .collect();
+        all.sort_by_key(|found| found.index);
+        all
+    }
+}

@@ -1,0 +1,5 @@
+//! Streams.
+
+/// Entries by id, with consumer groups.
+#[derive(Debug, Clone, Default)]
+pub struct Stream {}

@@ -1,0 +1,17 @@
+//! The clocks of the operating system, read in one place.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use commands::Millis;
+
+/// Milliseconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "the role is where time comes in")]
+pub fn now() -> Millis {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as Millis)
+}
+
+/// A clock of microseconds that only measures durations.
+pub fn stopwatch() -> impl Fn() -> u64 {
+    let start = Instant::now();
+    move || start.elapsed().as_micros() as u64
+}

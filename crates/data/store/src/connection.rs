@@ -1,0 +1,79 @@
+//! A client's socket.
+
+use std::io::{self, Read as _, Write as _};
+
+use commands::SessionId;
+use mio::net::TcpStream;
+
+/// A socket with what is known of its readiness.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    /// Whose it is.
+    pub session: SessionId,
+    /// The socket took no more: it will be reported writable.
+    pub write_blocked: bool,
+}
+
+/// What reading came to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ReadOutcome {
+    /// There may be more.
+    More,
+    /// All that was there has been read.
+    Drained,
+    /// The client has closed, or the connection is broken.
+    Closed,
+}
+
+impl Connection {
+    /// A new one.
+    pub fn new(stream: TcpStream, session: SessionId) -> Self {
+        Self { stream, session, write_blocked: false }
+    }
+
+    /// The socket.
+    pub fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Reads once, at the end of `into`. A read that does not fill `scratch` has taken all there was, so the next event is
+    /// waited for without asking the kernel again.
+    pub fn read(&mut self, scratch: &mut [u8], into: &mut Vec<u8>) -> ReadOutcome {
+        loop {
+            match self.stream.read(scratch) {
+                Ok(0) => return ReadOutcome::Closed,
+                Ok(len) => {
+                    into.extend_from_slice(scratch.get(..len).unwrap_or_default());
+                    return if len < scratch.len() { ReadOutcome::Drained } else { ReadOutcome::More };
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return ReadOutcome::Drained,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return ReadOutcome::Closed,
+            }
+        }
+    }
+
+    /// Writes as much as the socket takes. Returns false if the connection is broken.
+    pub fn write(&mut self, output: &mut Vec<u8>) -> bool {
+        let mut sent = 0;
+        while let Some(rest) = output.get(sent..).filter(|rest| !rest.is_empty()) {
+            match self.stream.write(rest) {
+                Ok(0) => return false,
+                Ok(len) => sent += len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.write_blocked = true;
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        if sent == output.len() {
+            output.clear();
+        } else {
+            output.drain(..sent);
+        }
+        true
+    }
+}

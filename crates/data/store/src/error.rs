@@ -1,0 +1,20 @@
+//! Why a store did not start, or stopped.
+
+use std::io;
+
+/// What went wrong, with the remedy where there is one.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: is another server running there? (port and bind choose the address)")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The loop's own means failed.
+    #[error("the event loop failed")]
+    Loop(#[from] io::Error),
+}

@@ -1,0 +1,22 @@
+//! The store: a server that speaks Redis' protocol.
+//!
+//! Each shard is one thread with one loop ([`shard`]). All that is Redis is in `commands`; here are sockets, clocks, files.
+
+mod clock;
+mod connection;
+mod error;
+mod listener;
+mod options;
+mod shard;
+
+pub use error::StoreError;
+pub use options::Options;
+
+/// Runs a store until it is told to stop.
+///
+/// # Errors
+///
+/// It could not start: an address is taken, a folder cannot be written.
+pub fn run(options: Options) -> Result<(), StoreError> {
+    shard::Shard::new(options)?.run()
+}
