@@ -1,0 +1,166 @@
+//! Threads that read what is not in memory, so that a shard's loop never waits for a disk.
+//!
+//! The engine is read without the overlay of [`Tables`](crate::Tables): who asks has looked there
+//! ([`Tables::get_in_memory`](crate::Tables::get_in_memory)) or sends what is there along
+//! ([`Tables::capture`](crate::Tables::capture)). A value may have been changed before its answer is handled; whoever asks
+//! keeps clients from the key meanwhile, or drops the answer.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::writer::guarded;
+use crate::{Capture, Engine, Key, Page, Result, Value};
+
+/// How many threads read, and how much may wait for them.
+#[derive(Debug, Clone)]
+pub struct ReadersOptions {
+    /// How many threads: as many reads as a disk does well at once.
+    pub threads: usize,
+    /// How many requests may wait.
+    pub requests_max: usize,
+}
+
+impl Default for ReadersOptions {
+    fn default() -> Self {
+        Self { threads: 4, requests_max: 4_096 }
+    }
+}
+
+/// What a reader is asked for.
+pub enum Request {
+    /// The value of one record of the engine.
+    Get(Key),
+    /// The values of several, in their order.
+    GetAll(Vec<Key>),
+    /// A scan, until it has that much.
+    Scan {
+        /// What to scan.
+        capture: Box<Capture>,
+        /// At most so many records.
+        records_max: usize,
+        /// At most so many bytes of keys and values, and one record more.
+        bytes_max: usize,
+    },
+}
+
+/// The answer to a [`Request`] of the same name.
+#[derive(Debug)]
+pub enum Answer {
+    /// To [`Request::Get`].
+    Get(Result<Option<Value>>),
+    /// To [`Request::GetAll`].
+    GetAll(Result<Vec<Option<Value>>>),
+    /// To [`Request::Scan`].
+    Scan(Result<Page>),
+}
+
+/// Too many requests wait already; the request is given back.
+pub struct QueueFull(pub Request);
+
+type Done = Box<dyn FnOnce(Answer) + Send>;
+
+/// Threads that read from an engine. Dropping it answers what still waits, then ends them.
+pub struct Readers {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    requests_max: usize,
+}
+
+#[derive(Default)]
+struct Queue {
+    requests: VecDeque<(Request, Done)>,
+    is_stopping: bool,
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<(Request, Done)> {
+        let mut queue = self.queue();
+        loop {
+            if let Some(request) = queue.requests.pop_front() {
+                return Some(request);
+            }
+            if queue.is_stopping {
+                return None;
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Readers {
+    /// Starts the threads, named `read-0` and so on.
+    pub fn start(engine: &Arc<dyn Engine>, options: &ReadersOptions) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            requests_max: options.requests_max.max(1),
+        });
+        let mut readers = Self { shared, threads: Vec::new() };
+        for number in 0..options.threads.max(1) {
+            let shared = Arc::clone(&readers.shared);
+            let engine = Arc::clone(engine);
+            let run = move || {
+                while let Some((request, done)) = shared.take() {
+                    done(answer(&*engine, request));
+                }
+            };
+            readers.threads.push(std::thread::Builder::new().name(format!("read-{number}")).spawn(run)?);
+        }
+        Ok(readers)
+    }
+
+    /// Queues a request. `done` is called on a reader's thread; it should hand over and wake, nothing more.
+    pub fn submit(
+        &self,
+        request: Request,
+        done: impl FnOnce(Answer) + Send + 'static,
+    ) -> std::result::Result<(), QueueFull> {
+        let mut queue = self.shared.queue();
+        if queue.requests.len() >= self.shared.requests_max {
+            return Err(QueueFull(request));
+        }
+        queue.requests.push_back((request, Box::new(done)));
+        drop(queue);
+        self.shared.changed.notify_one();
+        Ok(())
+    }
+
+    /// How many requests wait for a thread.
+    pub fn waiting(&self) -> usize {
+        self.shared.queue().requests.len()
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.shared.queue().is_stopping = true;
+        self.shared.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            // Panics of the engine are caught; one of a callback has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn answer(engine: &dyn Engine, request: Request) -> Answer {
+    match request {
+        Request::Get(key) => Answer::Get(guarded(|| engine.get(&key))),
+        Request::GetAll(keys) => Answer::GetAll(guarded(|| keys.iter().map(|key| engine.get(key)).collect())),
+        Request::Scan { capture, records_max, bytes_max } => {
+            Answer::Scan(guarded(|| capture.run(records_max, bytes_max)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

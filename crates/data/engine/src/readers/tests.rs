@@ -1,0 +1,66 @@
+use std::sync::mpsc;
+
+use super::*;
+use crate::{Batch, Bounds, Direction, Error, FailingEngine, Failure, MemoryEngine, Tables};
+
+#[test]
+fn answers_are_those_of_the_tables() {
+    let failing = Arc::new(FailingEngine::new(Arc::new(MemoryEngine::new())));
+    let engine = Arc::clone(&failing) as Arc<dyn Engine>;
+    let mut batch = Batch::new();
+    for number in 0..10_u8 {
+        batch.put([b'k', number], [number]);
+    }
+    engine.write(&batch).unwrap();
+    let mut tables = Tables::new(Arc::clone(&engine));
+    tables.delete([b'k', 1]);
+    tables.put([b'k', 2], "new");
+    let readers = Readers::start(&engine, &ReadersOptions { threads: 2, requests_max: 10 }).unwrap();
+    let ask = |request| {
+        let (sender, answers) = mpsc::channel();
+        let submitted = readers.submit(request, move |answer| sender.send(answer).unwrap());
+        assert!(submitted.is_ok());
+        answers.recv().unwrap()
+    };
+    assert!(matches!(ask(Request::Get(Key::from([b'k', 3]))), Answer::Get(Ok(Some(value))) if *value == [3]));
+    assert!(matches!(ask(Request::GetAll(vec![Key::from("none"), Key::from([b'k', 4])])),
+        Answer::GetAll(Ok(values)) if values == [None, Some(Value::from([4]))]));
+    let capture = Box::new(tables.capture(&Bounds::prefix(b"k"), Direction::Forward, 100));
+    let Answer::Scan(Ok(page)) = ask(Request::Scan { capture, records_max: 3, bytes_max: 1000 }) else { panic!() };
+    let values: Vec<_> = page.records.iter().map(|(_, value)| value.to_vec()).collect();
+    assert_eq!(values, [b"\0".to_vec(), b"new".to_vec(), b"\x03".to_vec()]);
+    let capture = Box::new(tables.capture(&page.rest.unwrap(), Direction::Forward, 100));
+    let Answer::Scan(Ok(page)) = ask(Request::Scan { capture, records_max: 100, bytes_max: 6 }) else { panic!() };
+    assert_eq!(page.records.len(), 2, "bytes are a bound too");
+
+    failing.fail(Failure::Damage, 1);
+    assert!(matches!(ask(Request::Get(Key::from("a"))), Answer::Get(Err(Error::Damaged { .. }))));
+    failing.fail(Failure::Panic, 1);
+    assert!(matches!(ask(Request::Get(Key::from("a"))), Answer::Get(Err(Error::Broken(_)))));
+    failing.heal();
+    assert!(matches!(ask(Request::Get(Key::from("a"))), Answer::Get(Ok(None))), "its thread is still there");
+}
+
+#[test]
+fn the_queue_is_bounded_and_answered_at_the_end() {
+    let engine = Arc::new(MemoryEngine::new()) as Arc<dyn Engine>;
+    let readers = Readers::start(&engine, &ReadersOptions { threads: 1, requests_max: 2 }).unwrap();
+    let (hold, held) = mpsc::channel::<()>();
+    let (begun, beginning) = mpsc::channel();
+    let first = readers.submit(Request::Get(Key::from("a")), move |_| {
+        begun.send(()).unwrap();
+        let _ = held.recv();
+    });
+    assert!(first.is_ok());
+    beginning.recv().unwrap();
+    let (sender, answers) = mpsc::channel();
+    let mut taken = 0;
+    for _ in 0..5 {
+        let sender = sender.clone();
+        let submitted = readers.submit(Request::Get(Key::from("a")), move |_| sender.send(()).unwrap());
+        taken += usize::from(submitted.is_ok());
+    }
+    assert_eq!((taken, readers.waiting()), (2, 2));
+    drop((hold, readers, sender));
+    assert_eq!(answers.iter().count(), 2);
+}

@@ -1,0 +1,42 @@
+//! Removal of many records in bounded steps.
+
+use crate::{Batch, Bounds, Direction, Engine, Key, Result};
+
+/// What a step of a removal did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Removed {
+    /// How many records it removed.
+    pub records: usize,
+    /// Whether there are none left.
+    pub is_done: bool,
+}
+
+/// Removes at most `records_max` of the records within bounds.
+///
+/// It goes by the overlay of [`Tables`](crate::Tables), so it must be about records that nobody changes any more and that have
+/// all been written: an orphan record that the *engine* has says so of its elements, as batches are written in order.
+/// `with_last` are records that go with the last ones, in the same batch: the orphan record itself.
+pub fn remove_range(engine: &dyn Engine, bounds: &Bounds, records_max: usize, with_last: &[Key]) -> Result<Removed> {
+    let mut batch = Batch::new();
+    let mut scan = engine.scan(bounds, Direction::Forward);
+    let records_max = records_max.max(1);
+    let mut is_done = false;
+    while batch.len() < records_max {
+        let Some(record) = scan.next() else {
+            is_done = true;
+            break;
+        };
+        batch.delete(record?.0);
+    }
+    drop(scan);
+    let records = batch.len();
+    if is_done {
+        for key in with_last {
+            batch.delete(key.clone());
+        }
+    }
+    if !batch.is_empty() {
+        engine.write(&batch)?;
+    }
+    Ok(Removed { records, is_done })
+}

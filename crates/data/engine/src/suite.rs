@@ -1,0 +1,202 @@
+//! What every engine has to do, for each of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::{
+    Batch, Bounds, Direction, Engine, Error, FjallEngine, FjallOptions, KEY_LEN_MAX, Key, MemoryEngine, Offset,
+    Records, Value, remove_range,
+};
+
+/// An engine and what has to live as long.
+struct Subject {
+    engine: Arc<dyn Engine>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+fn subjects() -> Vec<(&'static str, Subject)> {
+    let folder = tempfile::tempdir().unwrap();
+    let fjall = FjallEngine::open(folder.path(), &small()).unwrap();
+    vec![
+        ("memory", Subject { engine: Arc::new(MemoryEngine::new()), _folder: None }),
+        ("fjall", Subject { engine: Arc::new(fjall), _folder: Some(folder) }),
+    ]
+}
+
+pub(crate) fn small() -> FjallOptions {
+    FjallOptions { memory_bytes_max: 16 << 20, ..FjallOptions::default() }
+}
+
+pub(crate) fn all(records: &dyn Records, bounds: &Bounds, direction: Direction) -> Vec<(Vec<u8>, Vec<u8>)> {
+    records
+        .scan(bounds, direction)
+        .map(|record| record.unwrap())
+        .map(|(key, value)| (key.to_vec(), value.to_vec()))
+        .collect()
+}
+
+fn batch(changes: &[(&str, Option<&str>)], applied: Option<u64>) -> Batch {
+    let mut batch = Batch::new();
+    for (key, value) in changes {
+        match value {
+            Some(value) => batch.put(*key, *value),
+            None => batch.delete(*key),
+        }
+    }
+    if let Some(applied) = applied {
+        batch.set_applied(Offset(applied));
+    }
+    batch
+}
+
+#[test]
+fn an_engine_gives_back_what_it_was_given() {
+    for (name, subject) in subjects() {
+        let engine = &subject.engine;
+        assert_eq!(engine.applied().unwrap(), None, "{name}");
+        engine.write(&batch(&[("a", Some("1")), ("b", Some("2")), ("c", Some(""))], Some(7))).unwrap();
+        engine.write(&batch(&[("a", Some("3")), ("b", None), ("d", None)], None)).unwrap();
+        assert_eq!(engine.get(b"a").unwrap(), Some(Value::from("3")), "{name}");
+        assert_eq!(engine.get(b"b").unwrap(), None, "{name}");
+        assert_eq!(engine.get(b"c").unwrap(), Some(Value::from("")), "{name}");
+        assert_eq!(engine.applied().unwrap(), Some(Offset(7)), "{name}: a batch without an offset leaves it");
+        let expected = [(b"a".to_vec(), b"3".to_vec()), (b"c".to_vec(), b"".to_vec())];
+        assert_eq!(all(&**engine, &Bounds::all(), Direction::Forward), expected, "{name}");
+        let backward: Vec<_> = expected.into_iter().rev().collect();
+        assert_eq!(all(&**engine, &Bounds::all(), Direction::Backward), backward, "{name}");
+    }
+}
+
+#[test]
+fn a_snapshot_stays_as_it_was() {
+    for (name, subject) in subjects() {
+        let engine = &subject.engine;
+        engine.write(&batch(&[("a", Some("1")), ("b", Some("2"))], Some(1))).unwrap();
+        let snapshot = engine.snapshot();
+        let scan = engine.scan(&Bounds::all(), Direction::Forward);
+        engine.write(&batch(&[("a", None), ("b", Some("3")), ("c", Some("4"))], Some(2))).unwrap();
+        engine.compact().unwrap();
+        assert_eq!(snapshot.get(b"a").unwrap(), Some(Value::from("1")), "{name}");
+        assert_eq!(snapshot.applied().unwrap(), Some(Offset(1)), "{name}");
+        let expected = [(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), b"2".to_vec())];
+        assert_eq!(all(&*snapshot, &Bounds::all(), Direction::Forward), expected, "{name}");
+        assert_eq!(scan.count(), 2, "{name}: a scan is of one state");
+        assert_eq!(engine.get(b"c").unwrap(), Some(Value::from("4")), "{name}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_as_a_whole() {
+    for (name, subject) in subjects() {
+        for key in [Vec::new(), vec![b'k'; KEY_LEN_MAX + 1], b"\xff\xff".to_vec(), b"\xff\xffa".to_vec()] {
+            let mut batch = batch(&[("a", Some("1"))], Some(1));
+            batch.put(key.clone(), "x");
+            let error = subject.engine.write(&batch).unwrap_err();
+            assert!(matches!(error, Error::Unfit(_)), "{name}: {error}");
+            assert_eq!(subject.engine.get(b"a").unwrap(), None, "{name}");
+            assert_eq!(subject.engine.applied().unwrap(), None, "{name}");
+        }
+        let mut longest = Batch::new();
+        longest.put(vec![b'k'; KEY_LEN_MAX], vec![1; 1 << 20]);
+        longest.put(vec![0], vec![]);
+        longest.put(b"\xff\xfe\xff".to_vec(), vec![]);
+        subject.engine.write(&longest).unwrap();
+        assert_eq!(all(&*subject.engine, &Bounds::all(), Direction::Forward).len(), 3, "{name}");
+    }
+}
+
+#[test]
+fn a_removal_goes_by_steps_and_takes_the_orphan_with_its_last() {
+    for (name, subject) in subjects() {
+        let engine = &*subject.engine;
+        let mut records = Batch::new();
+        for number in 0..25_u8 {
+            records.put([b'e', number], "x");
+        }
+        records.put("f", "stays");
+        records.put("o", "orphan");
+        engine.write(&records).unwrap();
+        let bounds = Bounds::prefix(b"e");
+        let orphan = [Key::from("o")];
+        for (records, is_done) in [(10, false), (10, false), (5, true)] {
+            assert!(engine.get(b"o").unwrap().is_some(), "{name}");
+            let removed = remove_range(engine, &bounds, 10, &orphan).unwrap();
+            assert_eq!((removed.records, removed.is_done), (records, is_done), "{name}");
+        }
+        assert_eq!(all(engine, &Bounds::all(), Direction::Forward), [(b"f".to_vec(), b"stays".to_vec())], "{name}");
+    }
+}
+
+/// A step of the model test.
+#[derive(Debug, Clone)]
+enum Step {
+    Write(Vec<(u8, Option<u8>)>),
+    Flush,
+    Compact,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        20 => vec((any::<u8>(), any::<Option<u8>>()), 0..20).prop_map(Step::Write),
+        1 => Just(Step::Flush),
+        1 => Just(Step::Compact),
+    ]
+}
+
+fn bounds() -> impl Strategy<Value = Bounds> {
+    let bound = || {
+        prop_oneof![
+            Just(std::ops::Bound::Unbounded),
+            any::<u8>().prop_map(|key| std::ops::Bound::Included(Key::from([key]))),
+            any::<u8>().prop_map(|key| std::ops::Bound::Excluded(Key::from([key]))),
+        ]
+    };
+    (bound(), bound()).prop_map(|(from, to)| Bounds { from, to })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_engine_is_an_ordered_map(steps in vec(step(), 1..30), ranges in vec(bounds(), 1..8)) {
+        for (name, subject) in subjects() {
+            let engine = &*subject.engine;
+            let mut model = BTreeMap::new();
+            for step in &steps {
+                match step {
+                    Step::Write(changes) => {
+                        let mut batch = Batch::new();
+                        for (key, value) in changes {
+                            match value {
+                                Some(value) => {
+                                    batch.put([*key], vec![*value; 30]);
+                                    model.insert(vec![*key], vec![*value; 30]);
+                                }
+                                None => {
+                                    batch.delete([*key]);
+                                    model.remove(&vec![*key]);
+                                }
+                            }
+                        }
+                        engine.write(&batch).unwrap();
+                    }
+                    Step::Flush => engine.flush().unwrap(),
+                    Step::Compact => engine.compact().unwrap(),
+                }
+            }
+            for bounds in &ranges {
+                let mut expected: Vec<_> = model.iter().filter(|(key, _)| bounds.contains(key))
+                    .map(|(key, value)| (key.clone(), value.clone())).collect();
+                prop_assert_eq!(&all(engine, bounds, Direction::Forward), &expected, "{} {:?}", name, bounds);
+                expected.reverse();
+                prop_assert_eq!(&all(engine, bounds, Direction::Backward), &expected, "{} {:?}", name, bounds);
+            }
+            for key in 0..=u8::MAX {
+                prop_assert_eq!(engine.get(&[key]).unwrap().map(|value| value.to_vec()), model.get(&vec![key]).cloned());
+            }
+        }
+    }
+}
