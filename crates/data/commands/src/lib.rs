@@ -31,3 +31,6 @@ pub use value::Value;
 
 /// Milliseconds since 1970, the unit of all times of keys.
 pub type Millis = i64;
+
+/// The version of Redis whose commands these are, as `INFO` and `HELLO` give it.
+pub const REDIS_VERSION: &str = "7.0.15";

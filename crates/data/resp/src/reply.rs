@@ -42,6 +42,11 @@ impl<'a> Reply<'a> {
         Self { out, protocol }
     }
 
+    /// Goes on in another version: what a client that has just chosen one gets to read.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
     /// The version in use.
     #[inline]
     #[must_use]

@@ -97,6 +97,10 @@ impl Shard {
                 self.next_tick = self.next_tick.min(deadline.max(now + 1));
             }
             self.server.effects().clear();
+            let sleep_us = std::mem::take(&mut self.server.shared.sleep_us);
+            if sleep_us > 0 {
+                std::thread::sleep(Duration::from_micros(sleep_us));
+            }
             self.send();
         }
     }

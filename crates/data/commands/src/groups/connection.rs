@@ -1,8 +1,10 @@
 //! Commands about the connection.
 
+use resp::Protocol;
+
 use crate::{
-    Context, Failure,
-    session::Close,
+    Bytes, Context, Failure,
+    session::{Close, ReplyMode},
     table::{Categories, Command, Flags},
 };
 
@@ -30,6 +32,18 @@ pub const COMMANDS: &[Command] = &[
         .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::CONNECTION)
         .docs("1.0.0", "O(1)", "Closes the connection."),
+    Command::new("AUTH", -2, auth)
+        .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
+        .group(GROUP, Categories::CONNECTION)
+        .docs("1.0.0", "O(N) for N passwords of the user", "Says who the client is."),
+    Command::new("HELLO", -1, hello)
+        .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
+        .group(GROUP, Categories::CONNECTION)
+        .docs("6.0.0", "O(1)", "Chooses the protocol's version, and says who client and server are."),
+    Command::new("RESET", 1, reset)
+        .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
+        .group(GROUP, Categories::CONNECTION)
+        .docs("6.2.0", "O(1)", "Makes the connection as it was when it came."),
 ];
 
 fn ping(context: &mut Context<'_>) -> Result<(), Failure> {
@@ -58,7 +72,7 @@ fn select(context: &mut Context<'_>) -> Result<(), Failure> {
     let Some(number) = crate::number::parse_integer(context.words.at(1)) else {
         return Err(Failure::text("ERR invalid DB index"));
     };
-    let number = usize::try_from(number).ok().filter(|number| *number < context.shared.settings.databases);
+    let number = usize::try_from(number).ok().filter(|number| *number < context.keys.space().len());
     context.session.db = number.ok_or(Failure::DatabaseRange)?;
     context.reply.ok();
     Ok(())
@@ -67,5 +81,111 @@ fn select(context: &mut Context<'_>) -> Result<(), Failure> {
 fn quit(context: &mut Context<'_>) -> Result<(), Failure> {
     context.session.close = Close::AfterOutput;
     context.reply.ok();
+    Ok(())
+}
+
+/// Takes a name and a password.
+fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
+    let expected = context.shared.settings.requirepass.0.as_bytes();
+    // All of it is compared whatever the first difference is, so the time says nothing.
+    let different = expected.len() != password.len()
+        || expected.iter().zip(password).fold(0, |sum, (left, right)| sum | (left ^ right)) != 0;
+    if user != b"default" || (different && !expected.is_empty()) {
+        return Err(Failure::text("WRONGPASS invalid username-password pair or user is disabled."));
+    }
+    context.session.authenticated = true;
+    context.session.user = Bytes::from_slice(user);
+    Ok(())
+}
+
+fn auth(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    match words.len() {
+        2 => {
+            if context.shared.settings.requirepass.0.is_empty() {
+                return Err(Failure::text(
+                    "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
+                     configuration is correct?",
+                ));
+            }
+            authenticate(context, b"default", words.at(1))?;
+        }
+        3 => authenticate(context, words.at(1), words.at(2))?,
+        _ => return Err(Failure::Syntax),
+    }
+    context.reply.ok();
+    Ok(())
+}
+
+fn hello(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    let mut protocol = context.session.protocol;
+    let mut at = 1;
+    if let Some(version) = words.get(1) {
+        protocol = match crate::number::parse_integer(version) {
+            Some(2) => Protocol::Resp2,
+            Some(3) => Protocol::Resp3,
+            Some(_) => return Err(Failure::text("NOPROTO unsupported protocol version")),
+            None => return Err(Failure::text("ERR Protocol version is not an integer or out of range")),
+        };
+        at = 2;
+    }
+    let mut name = None;
+    while at < words.len() {
+        if words.is(at, "AUTH") && at + 2 < words.len() {
+            authenticate(context, words.at(at + 1), words.at(at + 2))?;
+            at += 3;
+        } else if words.is(at, "SETNAME") && at + 1 < words.len() {
+            name = Some(words.at(at + 1));
+            at += 2;
+        } else {
+            let option = String::from_utf8_lossy(words.at(at));
+            return Err(Failure::owned(format!("ERR Syntax error in HELLO option '{option}'")));
+        }
+    }
+    if !context.session.authenticated {
+        return Err(Failure::text(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
+             <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+        ));
+    }
+    if let Some(name) = name {
+        context.session.name = Bytes::from_slice(name);
+    }
+    context.session.protocol = protocol;
+    context.reply.set_protocol(protocol);
+    let reply = &mut context.reply;
+    reply.map(7);
+    for (name, value) in [("server", "redis"), ("version", crate::REDIS_VERSION)] {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"proto");
+    reply.integer(if protocol == Protocol::Resp3 { 3 } else { 2 });
+    reply.bulk(b"id");
+    reply.integer(context.session.id.0 as i64);
+    for (name, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+    Ok(())
+}
+
+fn reset(context: &mut Context<'_>) -> Result<(), Failure> {
+    let session = &mut *context.session;
+    context.shared.unwatch(session);
+    session.transaction = None;
+    session.db = 0;
+    session.protocol = Protocol::Resp2;
+    session.name.clear();
+    session.reply_mode = ReplyMode::On;
+    session.monitoring = false;
+    session.no_evict = false;
+    session.user = Bytes::from_slice(b"default");
+    session.authenticated = context.shared.settings.requirepass.0.is_empty();
+    context.reply.set_protocol(Protocol::Resp2);
+    context.reply.simple("RESET");
     Ok(())
 }

@@ -49,7 +49,7 @@ fn flushdb(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn flushall(context: &mut Context<'_>) -> Result<(), Failure> {
     check_mode(context)?;
-    for db in 0..context.shared.settings.databases {
+    for db in 0..context.keys.space().len() {
         context.keys.on(db).clear();
     }
     context.keys.changes.dirty += 1;

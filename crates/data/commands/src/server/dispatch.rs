@@ -60,6 +60,11 @@ impl Statistics {
         }
     }
 
+    /// Begins to count anew.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.commands.len());
+    }
+
     fn of(&mut self, found: Found) -> Option<&mut CommandStatistics> {
         self.commands.get_mut(found.index)
     }
@@ -90,7 +95,7 @@ impl Server {
         let mut at = 0;
         while at < query.len() && session.blocked.is_none() && session.close == Close::No {
             let limits = Limits {
-                bulk_len_max: self.shared.settings.bulk_len_max,
+                bulk_len_max: self.shared.settings.proto_max_bulk_len.0,
                 unauthenticated: !session.authenticated,
                 ..Limits::default()
             };

@@ -56,6 +56,10 @@ pub struct Shared {
     /// Sessions that may go on with what they had sent before they were blocked.
     pub(crate) runnable: VecDeque<SessionId>,
     pub(crate) stopwatch: Stopwatch,
+    /// For how long whoever runs this shard is to do nothing (`DEBUG SLEEP`).
+    pub sleep_us: u64,
+    /// Whether keys are removed when their time comes, and not only when somebody asks for them.
+    pub active_expiry: bool,
     /// When this shard started.
     pub started: Millis,
     next_session: u64,
@@ -108,7 +112,7 @@ impl Server {
     ) -> Self {
         let table = Table::default();
         Self {
-            keyspace: Keyspace::new(settings.databases, key_seed, records),
+            keyspace: Keyspace::new(settings.databases.0 as usize, key_seed, records),
             changes: Changes::default(),
             effects: Effects::default(),
             shared: Shared {
@@ -125,6 +129,8 @@ impl Server {
                 with_output: Vec::new(),
                 runnable: VecDeque::new(),
                 stopwatch,
+                sleep_us: 0,
+                active_expiry: true,
                 started: now,
                 next_session: 1,
             },
@@ -140,7 +146,7 @@ impl Server {
         let mut session = Session::new(id, now);
         session.address = address;
         session.local_address = local_address;
-        session.authenticated = self.shared.settings.require_password.is_empty();
+        session.authenticated = self.shared.settings.requirepass.0.is_empty();
         self.shared.sessions.insert(id, Some(Box::new(session)));
         id
     }
@@ -187,8 +193,10 @@ impl Server {
         const EXPIRE_AT_MOST: usize = 1000;
         self.now = now;
         self.keyspace.lru_clock = (now / 1000) as u32;
-        for db in 0..self.keyspace.len() {
-            self.keys(db, now).expire_due(EXPIRE_AT_MOST);
+        if self.shared.active_expiry {
+            for db in 0..self.keyspace.len() {
+                self.keys(db, now).expire_due(EXPIRE_AT_MOST);
+            }
         }
         self.flush_expired();
         self.time_out_blocked(now);

@@ -1,0 +1,173 @@
+//! Kinds of settings: how their text is read and written.
+
+use resp::parse_integer;
+
+/// A kind of setting.
+pub trait Kind: Sized {
+    /// Reads it from the words behind its name.
+    ///
+    /// # Errors
+    ///
+    /// What would be right, in Redis' words.
+    fn parse(words: &[&[u8]]) -> Result<Self, String>;
+    /// Writes it.
+    fn text(&self) -> String;
+}
+
+fn one<'a>(words: &[&'a [u8]]) -> Result<&'a [u8], String> {
+    match words {
+        [word] => Ok(word),
+        _ => Err("wrong number of arguments".into()),
+    }
+}
+
+/// An integer within bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Integer<const LEAST: i64, const MOST: i64>(pub i64);
+
+impl<const LEAST: i64, const MOST: i64> Kind for Integer<LEAST, MOST> {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        let value = parse_integer(one(words)?).ok_or("argument couldn't be parsed into an integer")?;
+        within(value, LEAST, MOST).map(Self)
+    }
+    fn text(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+fn within(value: i64, least: i64, most: i64) -> Result<i64, String> {
+    if (least..=most).contains(&value) {
+        Ok(value)
+    } else {
+        Err(format!("argument must be between {least} and {most} inclusive"))
+    }
+}
+
+/// A number of bytes, with units: `1k` is 1000, `1kb` is 1024, and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory(pub u64);
+
+impl Kind for Memory {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        let invalid = || "argument must be a memory value".to_owned();
+        let word = one(words)?;
+        let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (number, unit) = word.split_at(digits);
+        let number = std::str::from_utf8(number).ok().and_then(|text| text.parse::<u64>().ok()).ok_or_else(invalid)?;
+        let factor = match unit.to_ascii_lowercase().as_slice() {
+            b"" | b"b" => 1,
+            b"k" => 1000,
+            b"kb" => 1024,
+            b"m" => 1_000_000,
+            b"mb" => 1024 * 1024,
+            b"g" => 1_000_000_000,
+            b"gb" => 1024 * 1024 * 1024,
+            _ => return Err(invalid()),
+        };
+        number.checked_mul(factor).map(Self).ok_or_else(invalid)
+    }
+    fn text(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// `yes` or `no`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flag(pub bool);
+
+impl Kind for Flag {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        match one(words)?.to_ascii_lowercase().as_slice() {
+            b"yes" => Ok(Self(true)),
+            b"no" => Ok(Self(false)),
+            _ => Err("argument must be 'yes' or 'no'".into()),
+        }
+    }
+    fn text(&self) -> String {
+        if self.0 { "yes" } else { "no" }.into()
+    }
+}
+
+/// Words as they are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Text(pub String);
+
+impl Kind for Text {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+        Ok(Self(words.join(" ")))
+    }
+    fn text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// One of several words.
+pub trait Choice: Copy + PartialEq + 'static {
+    /// The words with what they mean.
+    const WORDS: &'static [(&'static str, Self)];
+}
+
+impl<T: Choice> Kind for T {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        let word = one(words)?;
+        let found = Self::WORDS.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word));
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let names: Vec<_> = Self::WORDS.iter().map(|(name, _)| *name).collect();
+            format!("argument(s) must be one of the following: {}", names.join(", "))
+        })
+    }
+    fn text(&self) -> String {
+        Self::WORDS.iter().find(|(_, value)| value == self).map_or("", |(name, _)| name).into()
+    }
+}
+
+/// `appendfsync`: when the log is made durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fsync {
+    /// Before a reply is sent.
+    Always,
+    /// Each second.
+    EverySecond,
+    /// When the kernel likes.
+    No,
+}
+
+impl Choice for Fsync {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("always", Self::Always), ("everysec", Self::EverySecond), ("no", Self::No)];
+}
+
+/// `maxmemory-policy`: what goes when memory is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaxmemoryPolicy {
+    /// Of keys that expire, those not used for longest.
+    VolatileLru,
+    /// Of keys that expire, those used least often.
+    VolatileLfu,
+    /// Of keys that expire, any.
+    VolatileRandom,
+    /// Of keys that expire, those that expire first.
+    VolatileTtl,
+    /// Keys not used for longest.
+    AllkeysLru,
+    /// Keys used least often.
+    AllkeysLfu,
+    /// Any keys.
+    AllkeysRandom,
+    /// None: what is not used leaves memory but stays on disk; without a disk, writes are refused.
+    NoEviction,
+}
+
+impl Choice for MaxmemoryPolicy {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("volatile-lru", Self::VolatileLru),
+        ("volatile-lfu", Self::VolatileLfu),
+        ("volatile-random", Self::VolatileRandom),
+        ("volatile-ttl", Self::VolatileTtl),
+        ("allkeys-lru", Self::AllkeysLru),
+        ("allkeys-lfu", Self::AllkeysLfu),
+        ("allkeys-random", Self::AllkeysRandom),
+        ("noeviction", Self::NoEviction),
+    ];
+}

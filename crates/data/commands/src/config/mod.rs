@@ -1,0 +1,78 @@
+//! Settings by redis.conf's names: one table for the file, the command line, `CONFIG` and the reference.
+
+mod kinds;
+mod settings;
+
+pub use kinds::{Choice, Flag, Fsync, Integer, Kind, MaxmemoryPolicy, Memory, Text};
+pub use settings::{SETTINGS, Settings};
+
+/// Whether a setting does something here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It does what it does in Redis.
+    Supported,
+    /// It is taken so that files and scripts work, and changes nothing, for the reason that is given.
+    WithoutEffect(&'static str),
+}
+
+/// A setting's row.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// Its name in redis.conf.
+    pub name: &'static str,
+    /// The name that it had before, which still works.
+    pub alias: Option<&'static str>,
+    /// Whether `CONFIG SET` may change it.
+    pub mutable: bool,
+    /// Whether it does something.
+    pub state: State,
+    /// What it is.
+    pub doc: &'static str,
+    /// Its value as text.
+    pub text: fn(&Settings) -> String,
+    /// Reads it. The error says what would be right.
+    pub set: fn(&mut Settings, &[&[u8]]) -> Result<(), String>,
+}
+
+/// Finds a setting by name, in any case.
+pub fn find(name: &[u8]) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| {
+        setting.name.as_bytes().eq_ignore_ascii_case(name)
+            || setting.alias.is_some_and(|alias| alias.as_bytes().eq_ignore_ascii_case(name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_takes_the_text_that_it_gives() {
+        let mut settings = Settings::default();
+        for setting in SETTINGS {
+            let text = (setting.text)(&settings);
+            let words: Vec<&[u8]> =
+                if text.is_empty() { vec![b""] } else { text.split(' ').map(str::as_bytes).collect() };
+            (setting.set)(&mut settings, &words).unwrap_or_else(|error| panic!("{}: {error}", setting.name));
+            assert_eq!((setting.text)(&settings), text, "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused_in_redis_words() {
+        let mut settings = Settings::default();
+        for (name, value, expected) in [
+            ("databases", "0", "argument must be between 1 and 65535 inclusive"),
+            ("databases", "x", "argument couldn't be parsed into an integer"),
+            ("maxmemory", "1xb", "argument must be a memory value"),
+            ("appendonly", "maybe", "argument must be 'yes' or 'no'"),
+            ("appendfsync", "often", "argument(s) must be one of the following: always, everysec, no"),
+        ] {
+            let setting = find(name.as_bytes()).expect(name);
+            assert_eq!((setting.set)(&mut settings, &[value.as_bytes()]), Err(expected.to_owned()), "{name} {value}");
+        }
+        let setting = find(b"MAXMEMORY").expect("names are taken in any case");
+        assert_eq!((setting.set)(&mut settings, &[b"2kb"]), Ok(()));
+        assert_eq!(settings.maxmemory.0, 2048);
+    }
+}

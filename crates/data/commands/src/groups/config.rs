@@ -1,0 +1,97 @@
+//! `CONFIG`: settings while the server runs.
+
+use crate::{
+    Context, Failure,
+    config::{self, SETTINGS},
+    glob,
+    table::{Categories, Command, Flags},
+};
+
+const GROUP: &str = "server";
+const FLAGS: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
+
+/// The group's commands.
+pub const COMMANDS: &[Command] = &[Command::new("CONFIG", -2, |_| Err(Failure::Syntax))
+    .group(GROUP, Categories::empty())
+    .docs("2.0.0", "depends on the subcommand", "Settings while the server runs.")
+    .subcommands(&[
+        Command::new("GET", -3, get).flags(FLAGS).group(GROUP, Categories::empty()).docs(
+            "2.0.0",
+            "O(N) for N settings",
+            "The settings whose names match a pattern.",
+        ),
+        Command::new("SET", -4, set).flags(FLAGS).group(GROUP, Categories::empty()).docs(
+            "2.0.0",
+            "O(N) for N settings",
+            "Changes settings: all or none.",
+        ),
+        Command::new("RESETSTAT", 2, resetstat).flags(FLAGS).group(GROUP, Categories::empty()).docs(
+            "2.0.0",
+            "O(1)",
+            "Begins to count anew.",
+        ),
+    ])];
+
+fn get(context: &mut Context<'_>) -> Result<(), Failure> {
+    let settings = &context.shared.settings;
+    let mut found = Vec::new();
+    for pattern in context.words.from(2) {
+        for setting in SETTINGS {
+            for name in [Some(setting.name), setting.alias].into_iter().flatten() {
+                if glob::matches_ignoring_case(pattern, name.as_bytes())
+                    && !found.iter().any(|(known, _)| *known == name)
+                {
+                    found.push((name, (setting.text)(settings)));
+                }
+            }
+        }
+    }
+    context.reply.map(found.len());
+    for (name, text) in found {
+        context.reply.bulk(name.as_bytes());
+        context.reply.bulk(text.as_bytes());
+    }
+    Ok(())
+}
+
+fn set(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words.from(2);
+    let unknown = |name: &[u8]| {
+        let name = String::from_utf8_lossy(name);
+        Failure::owned(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"))
+    };
+    if !words.len().is_multiple_of(2) {
+        return Err(Failure::text("ERR wrong number of arguments for 'config|set' command"));
+    }
+    let mut settings = context.shared.settings.clone();
+    let mut names = Vec::new();
+    for pair in words.chunks_exact(2) {
+        let [name, value] = pair else { continue };
+        let setting = config::find(name).ok_or_else(|| unknown(name))?;
+        let failed = |reason: &str| {
+            let name = String::from_utf8_lossy(name);
+            Failure::owned(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
+        };
+        if !setting.mutable {
+            return Err(failed("can't set immutable config"));
+        }
+        if names.contains(&setting.name) {
+            return Err(failed("duplicate parameter"));
+        }
+        names.push(setting.name);
+        (setting.set)(&mut settings, &[*value]).map_err(|reason| failed(&reason))?;
+    }
+    context.shared.settings = settings;
+    context.reply.ok();
+    Ok(())
+}
+
+fn resetstat(context: &mut Context<'_>) -> Result<(), Failure> {
+    let blocked = context.shared.statistics.blocked;
+    context.shared.statistics.reset();
+    context.shared.statistics.blocked = blocked;
+    let space = context.keys.space();
+    (space.hits, space.misses, space.expired) = (0, 0, 0);
+    context.reply.ok();
+    Ok(())
+}
