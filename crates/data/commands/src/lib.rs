@@ -16,6 +16,7 @@ pub mod hash_index;
 pub mod keyspace;
 pub mod number;
 pub mod random;
+pub mod rdb;
 pub mod server;
 pub mod session;
 pub mod slot;

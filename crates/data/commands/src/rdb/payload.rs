@@ -1,0 +1,32 @@
+//! What `DUMP` gives: a value, the version of the format in two bytes, and a checksum of all that.
+
+use super::{Building, RdbError, Writer, crc64::crc64, decode_value, encode};
+use crate::Value;
+
+/// The version that is written: Redis 7.0's.
+const VERSION: u16 = 10;
+/// The newest that is read: Redis 7.2 and Valkey 8 write what is read here too.
+const VERSION_MAX: u16 = 11;
+
+/// Appends a payload of `DUMP`.
+pub fn encode_payload(value: &Value, out: &mut Vec<u8>) {
+    let start = out.len();
+    encode(value, &mut Writer::new(out, true));
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    let checksum = crc64(out.get(start..).unwrap_or_default());
+    out.extend_from_slice(&checksum.to_le_bytes());
+}
+
+/// Reads a payload.
+///
+/// # Errors
+///
+/// [`RdbError::Footer`] if version or checksum are wrong, any other if the value is.
+pub fn decode_payload(payload: &[u8], building: &Building) -> Result<Value, RdbError> {
+    let (covered, checksum) = payload.split_last_chunk::<8>().ok_or(RdbError::Footer)?;
+    let (value, version) = covered.split_last_chunk::<2>().ok_or(RdbError::Footer)?;
+    if u16::from_le_bytes(*version) > VERSION_MAX || u64::from_le_bytes(*checksum) != crc64(covered) {
+        return Err(RdbError::Footer);
+    }
+    decode_value(value, building)
+}
