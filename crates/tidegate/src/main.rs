@@ -93,7 +93,7 @@ fn main() -> ExitCode {
             let _ = writeln!(std::io::stdout(), "{}", haproxycfg::explain(&keyword).trim_end());
             ExitCode::SUCCESS
         }
-        Command::Store(arguments) => store_command::run(arguments),
+        Command::Store(arguments) => store_command::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoPart { part } => demo::run_part(part),
         Command::Reload(which) => control_command::run(&which, "reload"),

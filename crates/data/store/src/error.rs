@@ -5,6 +5,9 @@ use std::io;
 /// What went wrong, with the remedy where there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
+    /// Settings are wrong: each problem with its place and remedy.
+    #[error("the settings cannot be used:\n  {}", .0.join("\n  "))]
+    Settings(Vec<String>),
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: is another server running there? (port and bind choose the address)")]
     Listen {

@@ -6,17 +6,18 @@ mod clock;
 mod connection;
 mod error;
 mod listener;
-mod options;
+pub mod options;
 mod shard;
 
+use commands::config::Settings;
+
 pub use error::StoreError;
-pub use options::Options;
 
 /// Runs a store until it is told to stop.
 ///
 /// # Errors
 ///
 /// It could not start: an address is taken, a folder cannot be written.
-pub fn run(options: Options) -> Result<(), StoreError> {
-    shard::Shard::new(options)?.run()
+pub fn run(settings: Settings) -> Result<(), StoreError> {
+    shard::Shard::new(settings)?.run()
 }

@@ -1,20 +1,64 @@
-//! What a store is started with.
+//! What a store is started with: the words of the command line, and the file that they may name.
 
-use std::path::PathBuf;
+use std::{fs, path::Path};
 
-/// The options that decide how a store starts.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Where its data is; without it everything is in memory and lost at the end.
-    pub dir: Option<PathBuf>,
-    /// The addresses that it listens on.
-    pub bind: Vec<String>,
-    /// The port; 0 for none.
-    pub port: u16,
+use commands::config::{Settings, file};
+
+use crate::StoreError;
+
+/// How deep files may include one another.
+const INCLUDE_DEPTH_MAX: usize = 16;
+
+/// Reads `[FILE] [--name value ...]`, as redis-server takes them. What the words say wins over the file.
+///
+/// # Errors
+///
+/// All that is wrong, with file, line and remedy.
+pub fn read(words: &[String]) -> Result<Settings, StoreError> {
+    let mut settings = Settings::default();
+    let mut words = words;
+    if let Some((path, rest)) = words.split_first().filter(|(first, _)| !first.starts_with('-')) {
+        let mut problems = Vec::new();
+        read_file(Path::new(path), &mut settings, 0, &mut problems);
+        if !problems.is_empty() {
+            return Err(StoreError::Settings(problems));
+        }
+        words = rest;
+    }
+    let mut problems = Vec::new();
+    while let Some((name, rest)) = words.split_first() {
+        let Some(name) = name.strip_prefix("--") else {
+            problems.push(format!("{name}: a setting's name begins with '--'"));
+            break;
+        };
+        let count = rest.iter().take_while(|word| !word.starts_with("--")).count();
+        let (values, following) = rest.split_at(count);
+        let values: Vec<&[u8]> = values.iter().map(|word| word.as_bytes()).collect();
+        if let Err(reason) = file::set(name.as_bytes(), &values, &mut settings) {
+            problems.push(format!("--{name}: {reason}"));
+        }
+        words = following;
+    }
+    if problems.is_empty() { Ok(settings) } else { Err(StoreError::Settings(problems)) }
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self { dir: None, bind: vec!["127.0.0.1".into()], port: 6379 }
-    }
+fn read_file(path: &Path, settings: &mut Settings, depth: usize, problems: &mut Vec<String>) {
+    let text = match fs::read(path) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => return problems.push(format!("cannot read {}: {error}", path.display())),
+    };
+    let mut inner = Vec::new();
+    let found = file::read(&text, settings, &mut |name, settings| {
+        if depth >= INCLUDE_DEPTH_MAX {
+            return Err(format!("files include one another more than {INCLUDE_DEPTH_MAX} deep"));
+        }
+        read_file(Path::new(name), settings, depth + 1, &mut inner);
+        Ok(())
+    });
+    problems.extend(
+        found
+            .iter()
+            .map(|problem| format!("{}:{}: {}\n    {}", path.display(), problem.line, problem.reason, problem.text)),
+    );
+    problems.append(&mut inner);
 }

@@ -13,7 +13,7 @@ use mio::{Events, Interest, Poll, Token, net::TcpListener};
 use slab::Slab;
 
 use crate::{
-    Options, StoreError, clock,
+    StoreError, clock,
     connection::{Connection, ReadOutcome},
     listener,
 };
@@ -42,15 +42,15 @@ pub struct Shard {
 
 impl Shard {
     /// Opens everything.
-    pub fn new(options: Options) -> Result<Self, StoreError> {
+    pub fn new(settings: Settings) -> Result<Self, StoreError> {
         let poll = Poll::new()?;
-        let mut listeners = listener::open(&options)?;
+        let mut listeners = listener::open(&settings)?;
         for (index, listener) in listeners.iter_mut().enumerate() {
             poll.registry().register(listener, Token(FIRST_LISTENER + index), Interest::READABLE)?;
         }
         let now = clock::now();
         let seed = random_seed()?;
-        let server = Server::new(Settings::default(), seed, seed, now, None, Box::new(clock::stopwatch()));
+        let server = Server::new(settings, seed, seed, now, None, Box::new(clock::stopwatch()));
         Ok(Self {
             poll,
             listeners,

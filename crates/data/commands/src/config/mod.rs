@@ -1,5 +1,6 @@
 //! Settings by redis.conf's names: one table for the file, the command line, `CONFIG` and the reference.
 
+pub mod file;
 mod kinds;
 mod settings;
 

@@ -92,5 +92,14 @@ settings! {
     "lazyfree-lazy-user-flush", lazyfree_lazy_user_flush: Flag = Flag(false), mutable, WithoutEffect("removing takes no longer than unlinking"), "Whether FLUSHALL is FLUSHALL ASYNC.";
     "lazyfree-lazy-eviction", lazyfree_lazy_eviction: Flag = Flag(false), mutable, WithoutEffect("removing takes no longer than unlinking"), "Whether evicted keys are freed in the background.";
     "lazyfree-lazy-expire", lazyfree_lazy_expire: Flag = Flag(false), mutable, WithoutEffect("removing takes no longer than unlinking"), "Whether expired keys are freed in the background.";
+    "protected-mode", protected_mode: Flag = Flag(true), mutable, Supported, "Whether clients of other machines are refused while there is no password.";
+    "unixsocket", unixsocket: Text = Text(String::new()), fixed, Supported, "The path of a unix socket to listen on.";
+    "unixsocketperm", unixsocketperm: Text = Text("0".into()), fixed, Supported, "Its permissions, octal; 0: those of the process.";
+    "tcp-backlog", tcp_backlog: Integer<0, 2_147_483_647> = Integer(511), fixed, Supported, "How many connections may wait to be accepted.";
+    "daemonize", daemonize: Flag = Flag(false), fixed, WithoutEffect("the program stays in the foreground, where systemd and containers want it"), "Whether it goes to the background.";
+    "supervised", supervised: Text = Text("no".into()), fixed, WithoutEffect("systemd is told by itself when it asks for it"), "Who supervises the process.";
+    "pidfile", pidfile: Text = Text(String::new()), fixed, Supported, "A file for the process' number.";
+    "logfile", logfile: Text = Text(String::new()), fixed, WithoutEffect("messages go to stderr"), "Where messages go.";
+    "always-show-logo", always_show_logo: Flag = Flag(false), fixed, WithoutEffect("there is no logo"), "Whether a logo is shown.";
     "loglevel", loglevel: Text = Text("notice".into()), mutable, WithoutEffect("there are few messages, all of them worth reading"), "How much is logged.";
 }

@@ -1,0 +1,138 @@
+//! redis.conf: a setting a line, words with Redis' quoting.
+
+use std::ops::Range;
+
+use super::{SETTINGS, Settings, find};
+
+/// Why a line cannot be taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The line's number, from 1.
+    pub line: usize,
+    /// The line.
+    pub text: String,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+}
+
+/// Takes the lines of a file. `include` is called for other files that it names; what they set comes in their place.
+///
+/// All problems are collected; with any, the settings are of no use.
+pub fn read(
+    text: &str,
+    settings: &mut Settings,
+    include: &mut dyn FnMut(&str, &mut Settings) -> Result<(), String>,
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Err(reason) = read_line(line, settings, include) {
+            problems.push(Problem { line: index + 1, text: line.to_owned(), reason });
+        }
+    }
+    problems
+}
+
+fn read_line(
+    line: &str,
+    settings: &mut Settings,
+    include: &mut dyn FnMut(&str, &mut Settings) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut scratch = Vec::new();
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    resp::split_arguments(line.as_bytes(), &mut scratch, &mut ranges).map_err(|_| "unbalanced quotes".to_owned())?;
+    let words: Vec<&[u8]> = ranges.into_iter().map(|range| scratch.get(range).unwrap_or_default()).collect();
+    let Some((name, values)) = words.split_first() else { return Ok(()) };
+    if name.eq_ignore_ascii_case(b"include") {
+        return match values {
+            [path] => include(&String::from_utf8_lossy(path), settings),
+            _ => Err("include takes the name of one file".into()),
+        };
+    }
+    set(name, values, settings)
+}
+
+/// Sets one setting by its name and words: of a file's line, or of the command line.
+///
+/// # Errors
+///
+/// What is wrong, and what would be right.
+pub fn set(name: &[u8], values: &[&[u8]], settings: &mut Settings) -> Result<(), String> {
+    let Some(setting) = find(name) else {
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        let nearest = SETTINGS.iter().map(|setting| (distance(&name, setting.name), setting.name)).min();
+        return Err(match nearest {
+            Some((distance, nearest)) if distance <= 2 + name.len() / 6 => {
+                format!("there is no setting '{name}'; did you mean '{nearest}'?")
+            }
+            _ => format!("there is no setting '{name}' (`tidegate explain` lists those that there are)"),
+        });
+    };
+    if values.is_empty() {
+        return Err(format!("'{}' needs a value", setting.name));
+    }
+    (setting.set)(settings, values).map_err(|reason| format!("'{}': {reason}", setting.name))
+}
+
+/// How many letters have to be put, taken or changed to make one word of the other.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (line, letter) in left.chars().enumerate() {
+        let mut diagonal = line;
+        let mut before = line + 1;
+        for (cell, other) in row.iter_mut().skip(1).zip(&right) {
+            let above = *cell;
+            before = (diagonal + usize::from(letter != *other)).min(above + 1).min(before + 1);
+            diagonal = above;
+            *cell = before;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = line + 1;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_and_all_problems_told() {
+        let mut settings = Settings::default();
+        let mut included = Vec::new();
+        let problems = read(
+            "# a comment\nport 7000\nrequirepass \"two words\"\n\nmaxmemry 1gb\nappendonly perhaps\ninclude other.conf\ntimeout\nsave 900 1\n",
+            &mut settings,
+            &mut |path, _| {
+                included.push(path.to_owned());
+                Ok(())
+            },
+        );
+        let told: Vec<(usize, &str)> = problems.iter().map(|problem| (problem.line, problem.reason.as_str())).collect();
+        assert_eq!(
+            told,
+            [
+                (5, "there is no setting 'maxmemry'; did you mean 'maxmemory'?"),
+                (6, "'appendonly': argument must be 'yes' or 'no'"),
+                (8, "'timeout' needs a value"),
+            ]
+        );
+        assert_eq!((settings.port.0, settings.requirepass.0.as_str()), (7000, "two words"));
+        assert_eq!(settings.save.0, "900 1");
+        assert_eq!(included, ["other.conf"]);
+    }
+
+    #[test]
+    fn distances_are_those_of_levenshtein() {
+        for (left, right, expected) in
+            [("", "abc", 3), ("kitten", "sitting", 3), ("port", "port", 0), ("prot", "port", 2)]
+        {
+            assert_eq!(distance(left, right), expected, "{left} {right}");
+        }
+    }
+}
