@@ -9,6 +9,7 @@ pub mod counters;
 pub mod crypt;
 pub mod dynamic;
 pub mod dynamic_cookie;
+pub mod keyword_dump;
 pub mod libraries;
 pub mod live;
 pub mod logs;

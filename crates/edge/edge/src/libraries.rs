@@ -8,7 +8,14 @@ pub fn loaded() -> String {
     listed(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default())
 }
 
-fn listed(maps: &str) -> String {
+/// Their names, a line each (`-dL`).
+#[must_use]
+pub fn names() -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    files(&maps).into_iter().fold(String::new(), |out, (.., name)| out + name + "\n")
+}
+
+fn files(maps: &str) -> Vec<(u64, u64, &str)> {
     let mut files: Vec<(u64, u64, &str)> = Vec::new();
     for line in maps.lines() {
         // Address range, rights, offset, device, inode, name.
@@ -23,8 +30,12 @@ fn listed(maps: &str) -> String {
             None => files.push((start, end, name)),
         }
     }
+    files
+}
+
+fn listed(maps: &str) -> String {
     let mut out = String::new();
-    for (start, end, name) in files {
+    for (start, end, name) in files(maps) {
         let last = end.saturating_sub(1);
         let _ = writeln!(out, "{start:#014x}-{last:#014x} ({:#09x}) {name}", end.saturating_sub(start));
     }

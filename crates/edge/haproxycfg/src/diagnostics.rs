@@ -268,6 +268,11 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
+    /// Drops what is only worth a look.
+    pub fn keep_serious(&mut self) {
+        self.list.retain(|diagnostic| diagnostic.severity > Severity::Diagnostic);
+    }
+
     /// Adds one.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         if diagnostic.severity == Severity::Alert {

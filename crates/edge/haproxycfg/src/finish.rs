@@ -58,6 +58,7 @@ pub fn finish(scope: &mut Scope<'_>) {
         resolve_tracks(scope, index);
         check_ports(scope);
         check_proxy(scope);
+        check_cookies(scope);
     }
     scope.section = Section::None;
     peers::finish(scope);
@@ -66,6 +67,27 @@ pub fn finish(scope: &mut Scope<'_>) {
     check_references(scope);
     check_pattern_changes(scope);
     scope.state.patterns.finish();
+}
+
+/// Servers with one cookie: a client does not come back to the one that it had.
+fn check_cookies(scope: &mut Scope<'_>) {
+    let mut seen = HashSet::new();
+    let servers = std::mem::take(&mut scope.proxy().proxy.servers);
+    for server in servers.iter().filter(|server| !server.backup) {
+        if server.cookie.as_ref().is_some_and(|cookie| !seen.insert(cookie.as_slice())) {
+            let message = format!(
+                "'server {}' : same cookie value is set for a previous non-backup server in the same backend, it may \
+                 break connection persistence",
+                server.name
+            );
+            scope.diagnostics.push(Diagnostic {
+                prefix: Prefix::Parsing,
+                location: Some(server.location.clone()),
+                ..Diagnostic::whole(Severity::Diagnostic, message)
+            });
+        }
+    }
+    scope.proxy().proxy.servers = servers;
 }
 
 /// Warns of rules that change a list of patterns that nothing uses: HAProxy runs them without any effect.

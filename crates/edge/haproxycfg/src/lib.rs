@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, Severity},
-    model::Config,
+    model::{Config, InitAddr},
     scope::{Scope, State},
     source::Files,
 };
@@ -61,6 +61,12 @@ pub struct Options {
     pub noreuseport: bool,
     /// `-N`: `maxconn` of proxies that have none.
     pub proxy_maxconn: Option<u32>,
+    /// `-m`: megabytes that the process may use; 0 is no limit.
+    pub memory_max_mb: u64,
+    /// `-dr`: a server whose name has no address begins without one.
+    pub tolerates_unresolved: bool,
+    /// `-dD`: what is only worth a look is said too.
+    pub diagnoses: bool,
 }
 
 /// What reading a configuration gave.
@@ -161,6 +167,9 @@ pub fn parse(
             }
         }
     }
+    if !options.diagnoses {
+        diagnostics.keep_serious();
+    }
     let has_warnings = diagnostics.as_slice().iter().any(|diagnostic| diagnostic.severity == Severity::Warning);
     if diagnostics.alerts() > 0 {
         diagnostics.push(Diagnostic::whole(Severity::Alert, "Fatal errors found in configuration."));
@@ -190,12 +199,18 @@ fn start(environment: BTreeMap<String, String>, options: &Options) -> State {
 /// The configuration that was read.
 fn end(state: State, paths: &[String], options: &Options) -> Config {
     let mut global = state.global;
+    let mut proxies: Vec<_> = state.proxies.into_iter().map(|draft| draft.proxy).collect();
+    if options.tolerates_unresolved {
+        let servers = proxies.iter_mut().flat_map(|proxy| &mut proxy.servers);
+        servers.for_each(|server| server.init_addr.push(InitAddr::None));
+    }
     global.environment.insert("HAPROXY_CFGFILES".to_owned(), paths.join(";"));
     global.maxconn = options.maxconn.or(global.maxconn);
+    global.memory_max_mb = options.memory_max_mb;
     global.node.get_or_insert_with(|| options.hostname.clone());
     Config {
         global,
-        proxies: state.proxies.into_iter().map(|draft| draft.proxy).collect(),
+        proxies,
         resolvers: state.resolvers,
         userlists: state.userlists,
         rings: state.rings,

@@ -42,7 +42,8 @@ pub fn read_file(scope: &mut Scope<'_>, path: &str) -> bool {
         }
     };
     scope.enter_file(path);
-    let may_go_on = FileReader { file: path.into(), levels: Vec::new(), fatal: 0 }.read(scope, &contents);
+    let may_go_on =
+        FileReader { file: path.into(), levels: Vec::new(), fatal: 0, is_past_global: false }.read(scope, &contents);
     scope.leave_file();
     if scope.diagnostics.alerts() > alerts_before {
         let message = format!("Error(s) found in configuration file : {path}");
@@ -55,6 +56,8 @@ struct FileReader {
     file: Arc<str>,
     levels: Vec<Level>,
     fatal: usize,
+    /// Whether a section other than `global` has begun.
+    is_past_global: bool,
 }
 
 /// What comes after a line.
@@ -178,6 +181,7 @@ impl FileReader {
             word.clone_into(&mut scope.section_keyword);
             let name = if line.word(1).is_empty() { word } else { line.word(1) };
             name.clone_into(&mut scope.section_name);
+            self.check_position(scope, line);
             scope.dispatch(line, 0, Group::Section)
         } else {
             match scope.section {
@@ -192,6 +196,17 @@ impl FileReader {
         };
         if let Err(problem) = outcome {
             scope.alert(line, problem);
+        }
+    }
+
+    /// Settings of the process that come late: which of them count is anyone's guess.
+    fn check_position(&mut self, scope: &mut Scope<'_>, line: &Line) {
+        if line.word(0) != "global" {
+            self.is_past_global = true;
+        } else if self.is_past_global {
+            let message = "global section detected after a non-global one, the prevalence of their statements is \
+                           unspecified";
+            scope.diagnostics.push(Diagnostic::on_line(Severity::Diagnostic, line, Problem::new(message)));
         }
     }
 

@@ -88,6 +88,12 @@ pub(crate) fn is_told() -> bool {
     }
 }
 
+/// Whether no other process of ours has started this one.
+pub(crate) fn is_first() -> bool {
+    let is_daemon = std::env::var(VARIABLE).is_ok_and(|value| value == "daemon") && is_channel(std::io::stdin());
+    !is_daemon && !is_told()
+}
+
 /// The number after this process' own. A child process that inherits the variable is not the process that it speaks of.
 fn own_state(text: &str) -> Option<i32> {
     let (pid, number) = text.split_once(':')?;

@@ -126,6 +126,12 @@ pub fn is_told() -> bool {
     launch::is_told()
 }
 
+/// Whether a user has started this process, and not another process of ours.
+#[must_use]
+pub fn is_first() -> bool {
+    launch::is_first()
+}
+
 fn block_on(main: impl Future<Output = io::Result<i32>>) -> io::Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     let code = runtime.block_on(main)?;

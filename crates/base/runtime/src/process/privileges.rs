@@ -34,6 +34,12 @@ pub(crate) fn apply(settings: &ProcessSettings) -> Result<(), String> {
         Err(text) if settings.lax_limits => crate::log::warning!("{text}"),
         result => result?,
     }
+    if let Some(bytes) = settings.memory_max {
+        match set_memory_limit(bytes) {
+            Err(text) if settings.lax_limits => crate::log::warning!("{text}"),
+            result => result?,
+        }
+    }
     let changes = settings.uid.is_some() || settings.gid.is_some() || settings.groups.is_some();
     if changes && thread_count() > 1 {
         return Err("cannot change user or group: other threads are running already".to_owned());
@@ -92,6 +98,14 @@ pub(crate) fn set_descriptor_limit(wanted: Option<u64>) -> Result<(), String> {
     };
     rustix::process::setrlimit(Resource::Nofile, new)
         .map_err(|error| format!("Cannot raise FD limit to {}: {}", wanted.unwrap_or(0), plain(error)))
+}
+
+/// Bounds the memory that belongs to the process alone. What it shares, or maps of its program, does not count: HAProxy
+/// bounds addresses instead, of which threads and allocators here take many that they never use.
+fn set_memory_limit(bytes: u64) -> Result<(), String> {
+    let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    rustix::process::setrlimit(Resource::Data, limit)
+        .map_err(|_| format!("[haproxy.main()] Cannot fix MEM limit to {} megs.", bytes >> 20))
 }
 
 #[cfg(test)]

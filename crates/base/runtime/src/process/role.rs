@@ -131,7 +131,9 @@ pub struct ProcessSettings {
     pub chroot: Option<PathBuf>,
     /// Descriptors that may be open (`ulimit-n`). `None`: as many as the hard limit allows.
     pub descriptors_max: Option<u64>,
-    /// Whether a limit of descriptors that the system does not grant is a reason to go on all the same
+    /// Bytes of memory that the process may have for itself (`-m`). What would need more ends the process.
+    pub memory_max: Option<u64>,
+    /// Whether a limit of descriptors or memory that the system does not grant is a reason to go on all the same
     /// (`no strict-limits`).
     pub lax_limits: bool,
     /// Whether the process may dump core though its user changed (`set-dumpable`).

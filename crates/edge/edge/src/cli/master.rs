@@ -26,8 +26,9 @@ enum Target {
 }
 
 /// A command of the master, for its help.
-struct Command {
-    words: &'static [&'static str],
+pub(crate) struct Command {
+    /// The words that it begins with.
+    pub(crate) words: &'static [&'static str],
     usage: &'static str,
     doc: &'static str,
 }
@@ -37,7 +38,7 @@ const fn command(words: &'static [&'static str], usage: &'static str, doc: &'sta
 }
 
 /// What the master answers itself.
-const COMMANDS: &[Command] = &[
+pub(crate) const COMMANDS: &[Command] = &[
     command(&["@!<pid>"], "@!<pid>", "send a command to the process of this number"),
     command(&["@<relative pid>"], "@<relative pid>", "send a command to the current worker (1)"),
     command(&["@master"], "@master", "send a command to the master"),

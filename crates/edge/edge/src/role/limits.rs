@@ -27,6 +27,19 @@ pub fn connections(config: &Config, workers: usize, descriptors: u64) -> u32 {
     u32::try_from(connections).unwrap_or(u32::MAX)
 }
 
+/// What a stream needs at most besides its two buffers, as HAProxy reckons.
+const STREAM_BYTES: u64 = 3_000;
+
+/// The most connections at a time that so many megabytes allow, to two digits: as HAProxy reckons, with all buffers in use and
+/// 3% for the rest.
+pub fn connections_within(config: &Config, megabytes: u64) -> u32 {
+    let each = STREAM_BYTES + 2 * config.global.tune.bufsize as u64;
+    let connections = (megabytes << 20) / 100 * 97 / each;
+    let digits = connections.checked_ilog10().unwrap_or(0).saturating_sub(1);
+    let unit = 10_u64.pow(digits);
+    u32::try_from((connections / unit * unit).clamp(1, CONNECTIONS_MAX)).unwrap_or(u32::MAX)
+}
+
 /// Finds out whether the configured `maxconn` can be had. Returns the limit of descriptors that is needed for it where
 /// that is more than this process may open so far, and raises it.
 ///
@@ -54,5 +67,19 @@ pub fn raise(config: &Config, workers: usize) -> Result<Option<u64>, String> {
                 .map_err(|_| format!("[haproxy.main()] Cannot raise FD limit to {needed}, limit is {maximum}."))
         }
         _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_enough_for_as_many_connections_as_in_haproxy() {
+        let mut config = Config::default();
+        config.global.tune.bufsize = 16_384;
+        for (megabytes, connections) in [(1, 28), (10, 280), (50, 1_400), (100, 2_800), (0, 1)] {
+            assert_eq!(connections_within(&config, megabytes), connections, "{megabytes}");
+        }
     }
 }

@@ -126,6 +126,8 @@ pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
         localpeer: options.language.localpeer.clone(),
         maxconn: options.language.maxconn,
         proxy_maxconn: options.language.proxy_maxconn,
+        memory_max_mb: options.language.memory_max_mb,
+        tolerates_unresolved: options.language.tolerates_unresolved,
         addresses,
         bundle: recorder.into_bundle(),
     };
@@ -189,6 +191,7 @@ fn settings(config: &Config) -> Result<ProcessSettings, String> {
         groups: None,
         chroot: global.chroot.as_ref().map(Into::into),
         descriptors_max: global.ulimit_n,
+        memory_max: Some(global.memory_max_mb << 20).filter(|bytes| *bytes > 0),
         lax_limits: !global.strict_limits,
         dumpable: global.set_dumpable,
         gains_rights: global.insecure_setuid,

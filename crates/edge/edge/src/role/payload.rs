@@ -26,6 +26,10 @@ pub struct Payload {
     pub maxconn: Option<u32>,
     /// `-N`.
     pub proxy_maxconn: Option<u32>,
+    /// `-m`.
+    pub memory_max_mb: u64,
+    /// `-dr`.
+    pub tolerates_unresolved: bool,
     /// Addresses of the names of hosts.
     pub addresses: Recorded,
     /// Every file and folder that was looked at.
@@ -40,6 +44,8 @@ struct Head {
     localpeer: Option<String>,
     maxconn: Option<u32>,
     proxy_maxconn: Option<u32>,
+    memory_max_mb: u64,
+    tolerates_unresolved: bool,
     addresses: Recorded,
 }
 
@@ -54,6 +60,8 @@ impl Payload {
             localpeer: self.localpeer.clone(),
             maxconn: self.maxconn,
             proxy_maxconn: self.proxy_maxconn,
+            memory_max_mb: self.memory_max_mb,
+            tolerates_unresolved: self.tolerates_unresolved,
             addresses: self.addresses.clone(),
         };
         // Strings, numbers and maps with text keys always have a JSON form.
@@ -83,6 +91,8 @@ impl Payload {
             localpeer: head.localpeer,
             maxconn: head.maxconn,
             proxy_maxconn: head.proxy_maxconn,
+            memory_max_mb: head.memory_max_mb,
+            tolerates_unresolved: head.tolerates_unresolved,
             addresses: head.addresses,
             bundle,
         })
@@ -96,6 +106,8 @@ impl Payload {
             localpeer: self.localpeer.clone(),
             maxconn: self.maxconn,
             proxy_maxconn: self.proxy_maxconn,
+            memory_max_mb: self.memory_max_mb,
+            tolerates_unresolved: self.tolerates_unresolved,
             // The others matter only to who checks, and to what is listened on, which is settled.
             ..haproxycfg::Options::default()
         };
@@ -116,11 +128,16 @@ mod tests {
             localpeer: None,
             maxconn: Some(7),
             proxy_maxconn: None,
+            memory_max_mb: 64,
+            tolerates_unresolved: true,
             addresses: Recorded::default(),
             bundle: Bundle::default().with("a.cfg", b"global\n"),
         };
         let back = Payload::from_bytes(&payload.to_bytes()).unwrap();
-        assert_eq!((back.sources, back.maxconn, back.bundle), (payload.sources, Some(7), payload.bundle));
+        assert_eq!(
+            (back.sources, back.maxconn, back.memory_max_mb, back.tolerates_unresolved, back.bundle),
+            (payload.sources, Some(7), 64, true, payload.bundle)
+        );
         assert!(Payload::from_bytes(b"1234567").is_err());
         assert!(Payload::from_bytes(&[255; 40]).is_err());
     }

@@ -70,6 +70,7 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
         uptime: Duration::from_millis(now_ms),
         started: process.started_at.duration_since(UNIX_EPOCH).unwrap_or_default(),
         descriptors_max,
+        memory_max_mb: global.memory_max_mb,
         // 0 is no limit of its own.
         connections_max: match process.maxconn.load(Relaxed) {
             0 => hard_maxconn,
@@ -118,8 +119,13 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
 /// each connection.
 #[must_use]
 pub fn hard_maxconn(config: &Config) -> u32 {
-    let by_descriptors = || limits::connections(config, worker_count(config), descriptors_max());
-    config.global.maxconn.unwrap_or_else(by_descriptors)
+    config.global.maxconn.unwrap_or_else(|| {
+        let by_descriptors = limits::connections(config, worker_count(config), descriptors_max());
+        match config.global.memory_max_mb {
+            0 => by_descriptors,
+            megabytes => by_descriptors.min(limits::connections_within(config, megabytes)),
+        }
+    })
 }
 
 fn descriptors_max() -> u64 {

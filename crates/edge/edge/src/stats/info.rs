@@ -74,7 +74,7 @@ fields! {
     "Pid" STATUS: "Process id" => |process, _| Value::U32(process.pid);
     "Uptime" DURATION: "Time since the start in days, hours, minutes and seconds" => |process, _| Value::text(uptime(process.uptime.as_secs()));
     "Uptime_sec" DURATION gauge "uptime_seconds": "Seconds since the start" => |process, float| seconds(process.uptime, float);
-    "Memmax_MB" LIMIT: "Megabytes that the process may use, 0 for no limit" => ZERO;
+    "Memmax_MB" LIMIT: "Megabytes that the process may use, 0 for no limit" => |process, _| Value::u32_from(process.memory_max_mb);
     "PoolAlloc_MB" GAUGE: "Megabytes of memory in use" => |process, _| Value::u32_from(process.memory_bytes >> 20);
     "PoolUsed_MB" GAUGE: "Megabytes of memory in use" => |process, _| Value::u32_from(process.memory_bytes >> 20);
     "PoolFailed" COUNTER counter "pool_failures_total": "Times that memory ran out" => ZERO;
@@ -132,7 +132,7 @@ fields! {
     "DebugCommandsIssued" GAUGE: "Debug commands given so far" => ZERO;
     "CumRecvLogs" COUNTER counter "recv_logs_total": "Log messages received" => ZERO;
     "Build info" PRODUCT gauge "build_info": "Version of the program" => |process, _| Value::Text(process.product.version.clone());
-    "Memmax_bytes" LIMIT gauge "max_memory_bytes": "Bytes that the process may use, 0 for no limit" => ZERO;
+    "Memmax_bytes" LIMIT gauge "max_memory_bytes": "Bytes that the process may use, 0 for no limit" => |process, _| Value::u32_from(process.memory_max_mb << 20);
     "PoolAlloc_bytes" GAUGE gauge "pool_allocated_bytes": "Bytes of memory in use" => |process, _| Value::U64(process.memory_bytes);
     "PoolUsed_bytes" GAUGE gauge "pool_used_bytes": "Bytes of memory in use" => |process, _| Value::U64(process.memory_bytes);
     "Start_time_sec" DURATION gauge "start_time_seconds": "Start of the process in seconds since the epoch" => |process, float| seconds(process.started, float);

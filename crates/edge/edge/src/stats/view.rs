@@ -91,6 +91,8 @@ pub struct ProcessView {
     pub started: Duration,
     /// Descriptors it may open.
     pub descriptors_max: u64,
+    /// Megabytes that the process may use (`-m`), 0 for no limit.
+    pub memory_max_mb: u64,
     /// Connections it may have.
     pub connections_max: u32,
     /// Greatest value that `set maxconn global` may give.

@@ -13,6 +13,8 @@ pub struct Global {
     pub cpu_map: Vec<(u32, Vec<usize>)>,
     /// `maxconn`: connections of the process.
     pub maxconn: Option<u32>,
+    /// `-m`: megabytes that the process may use; 0 is no limit.
+    pub memory_max_mb: u64,
     /// `maxconnrate`, `maxsessrate`: per second; 0 is no limit.
     pub maxconnrate: u32,
     /// Sessions a second; 0 is no limit.

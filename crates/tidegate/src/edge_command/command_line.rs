@@ -1,0 +1,194 @@
+//! Words of the command line.
+
+use std::path::PathBuf;
+
+use edge::role::EdgeOptions;
+
+/// What the command line says.
+#[derive(Debug, Default)]
+pub struct CommandLine {
+    pub edge: EdgeOptions,
+    pub check: bool,
+    /// `-cc`: the condition to evaluate instead of serving.
+    pub condition: Option<String>,
+    pub version: u8,
+    pub daemon: bool,
+    pub foreground: bool,
+    pub master_worker: bool,
+    pub pidfile: Option<PathBuf>,
+    pub finish: Vec<u32>,
+    pub terminate: Vec<u32>,
+    pub take_sockets_from: Option<PathBuf>,
+    pub control: Vec<String>,
+    pub directory: Option<PathBuf>,
+    pub debug: bool,
+    /// `-dL`: list the files that the program was loaded from.
+    pub libraries: bool,
+    /// `-dK`: the classes of keywords to list.
+    pub keywords: Option<String>,
+    /// What is worth a warning.
+    pub warnings: Vec<String>,
+}
+
+/// Flags that have no effect here, and why.
+const WITHOUT_EFFECT: [(&str, &str); 6] = [
+    ("-de", "epoll is the only poller here"),
+    ("-dp", "poll() is not used for connections anyway"),
+    ("-dk", "there is no kqueue on Linux"),
+    ("-dv", "there are no event ports on Linux"),
+    ("-dG", "getaddrinfo() is the only way here to look a name up"),
+    ("-dV", "there is no TLS yet, so nothing of a server is verified"),
+];
+
+/// Why a flag has no effect, if it has none.
+fn without_effect(flag: &str) -> Option<&'static str> {
+    if flag.starts_with("-dM") {
+        return Some("memory is never read here before it is written, and there are no pools to debug");
+    }
+    WITHOUT_EFFECT.iter().find(|(name, _)| *name == flag).map(|(_, reason)| *reason)
+}
+
+/// Reads the words behind the program's name.
+pub fn parse(words: &[String]) -> Result<CommandLine, String> {
+    let mut line = CommandLine::default();
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        let mut value = |what: &str| words.next().cloned().ok_or_else(|| format!("option '{word}' expects {what}"));
+        match word.as_str() {
+            "-f" => {
+                line.edge.sources.push(value("a file or folder")?);
+                while let Some(next) = words.next_if(|next| !next.starts_with('-')) {
+                    line.edge.sources.push(next.clone());
+                }
+            }
+            "--" => line.edge.sources.extend(words.by_ref().cloned()),
+            "-c" => line.check = true,
+            "-cc" => line.condition = Some(value("a condition")?),
+            "-v" => line.version = 1,
+            "-vv" => line.version = 2,
+            "-W" => line.master_worker = true,
+            // systemd is told whenever it asks to be, and wants its process in the foreground whatever the file says.
+            "-Ws" => (line.master_worker, line.foreground) = (true, true),
+            "-D" => line.daemon = true,
+            "-db" => line.foreground = true,
+            "-d" => {
+                line.debug = true;
+                line.warnings.push("'-d' stays in the foreground and shows no events: 'tidegate log' does.".to_owned());
+            }
+            "-q" => line.edge.quiet = true,
+            "-V" => (line.edge.quiet, line.edge.verbose) = (false, true),
+            "-dS" => line.edge.no_splice = true,
+            "-dr" => line.edge.language.tolerates_unresolved = true,
+            "-dD" => line.edge.language.diagnoses = true,
+            "-dL" => line.libraries = true,
+            "-dW" => line.edge.language.zero_warning = true,
+            "-dR" => line.edge.language.noreuseport = true,
+            "-p" => line.pidfile = Some(value("a file")?.into()),
+            "-n" => line.edge.language.maxconn = Some(number(&value("a number of connections")?, word)?),
+            "-N" => line.edge.language.proxy_maxconn = Some(number(&value("a number of connections")?, word)?),
+            "-m" => line.edge.language.memory_max_mb = u64::from(number(&value("megabytes")?, word)?),
+            "-C" => line.directory = Some(value("a folder")?.into()),
+            "-L" => line.edge.language.localpeer = Some(value("a name")?),
+            "-x" => {
+                let socket = value("a stats socket")?.into();
+                if line.take_sockets_from.replace(socket).is_some() {
+                    line.warnings.push("-x option already set, overwriting the value".to_owned());
+                }
+            }
+            "-S" => line.control.push(value("an address")?),
+            "-sf" | "-st" => {
+                let mut pids = Vec::new();
+                while let Some(next) = words.next_if(|next| next.bytes().all(|byte| byte.is_ascii_digit())) {
+                    pids.push(number(next, word)?);
+                }
+                if word == "-sf" { line.finish = pids } else { line.terminate = pids }
+            }
+            word if word.starts_with("-dK") => line.keywords = word.strip_prefix("-dK").map(str::to_owned),
+            word if without_effect(word).is_some() => {
+                let reason = without_effect(word).unwrap_or_default();
+                line.warnings.push(format!("'{word}' has no effect: {reason}."));
+            }
+            word => return Err(format!("unknown option '{word}'; run with no option to see them all")),
+        }
+    }
+    Ok(line)
+}
+
+fn number(text: &str, option: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("option '{option}' expects a number, not '{text}'"))
+}
+
+pub fn print_usage(program: &str) {
+    eprintln!(
+        "Usage: {program} [-f <file|folder>]* [options]
+  -f <file|folder>...   configuration; folders give their *.cfg in order
+  -c                    check the configuration and say whether it is valid
+  -v, -vv               version, and how it was built
+  -W, -Ws               with a master process (the default of `tidegate edge`)
+  -D, -db               detach, or stay in the foreground
+  -d                    foreground, and say more
+  -q, -V                quiet, or not
+  -p <file>             write the process number there
+  -n <count>            most connections of the process
+  -N <count>            most connections of a proxy that says nothing else
+  -C <folder>           change there before files are read
+  -L <name>             name of this machine among peers
+  -S <address>          where the master takes commands
+  -x <socket>           take listening sockets from the process behind this stats socket
+  -sf <pid>...          once serving, let these processes finish
+  -st <pid>...          once serving, end these processes
+  -m <megabytes>        memory that the process may use; bounds connections too
+  -dS                   never splice
+  -dR                   one socket for each address (as noreuseport)
+  -dW                   warnings are errors (as zero-warning)
+  -dr                   servers whose names cannot be resolved begin without an address
+  -dD                   say what is suspicious, too
+  -dL                   list the files that the program was loaded from
+  -dK<class,...>        list keywords; -dKhelp tells the classes"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Result<CommandLine, String> {
+        parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn reads_haproxys_options() {
+        let parsed = line("-W -f a.cfg b.cfg -f c -D -p /run/x.pid -sf 12 34 -n 100 -S /run/m,level,admin").unwrap();
+        assert_eq!(parsed.edge.sources, ["a.cfg", "b.cfg", "c"]);
+        assert_eq!(parsed.finish, [12, 34]);
+        assert!(parsed.master_worker && parsed.daemon);
+        assert_eq!(parsed.edge.language.maxconn, Some(100));
+        assert_eq!(parsed.control, ["/run/m,level,admin"]);
+        assert_eq!(line("-- x y").unwrap().edge.sources, ["x", "y"]);
+    }
+
+    #[test]
+    fn no_flag_is_ignored_in_silence() {
+        for flag in ["-de", "-dp", "-dk", "-dv", "-dG", "-dV", "-dM", "-dM0", "-dM0xff,no-merge", "-d", "-x a -x b"] {
+            assert_eq!(line(flag).unwrap().warnings.len(), 1, "{flag}");
+        }
+        let parsed = line("-m 64 -dr -dD -dL -dKacl,cfg -dS -dR -dW -db -q -V").unwrap();
+        assert_eq!(parsed.warnings, Vec::<String>::new());
+        assert_eq!((parsed.keywords.as_deref(), parsed.libraries), (Some("acl,cfg"), true));
+        let language = &parsed.edge.language;
+        assert!(language.tolerates_unresolved && language.diagnoses && language.zero_warning && language.noreuseport);
+        assert_eq!(language.memory_max_mb, 64);
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        for (text, expected) in [
+            ("-f", "option '-f' expects a file or folder"),
+            ("-m", "option '-m' expects megabytes"),
+            ("-n many", "option '-n' expects a number, not 'many'"),
+            ("--fast", "unknown option '--fast'; run with no option to see them all"),
+        ] {
+            assert_eq!(line(text).unwrap_err(), expected);
+        }
+    }
+}

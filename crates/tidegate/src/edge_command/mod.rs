@@ -1,0 +1,201 @@
+//! `tidegate edge` and `tidegate haproxy`: HAProxy's command line.
+//!
+//! The options are read by hand because HAProxy's are of a kind that no parser of today knows: single letters that take
+//! the next word, words behind one dash (`-sf`, `-Ws`), and lists that go on to the next dash (`-f a b`, `-sf 1 2`).
+
+mod command_line;
+mod control;
+mod version;
+
+use std::{collections::BTreeMap, io::Write as _, path::PathBuf, process::ExitCode};
+
+use edge::role::{EdgeRole, read, render};
+use haproxycfg::Verdict;
+use runtime::process::{EndOldProcesses, Mode, OldProcesses, Options, is_first};
+
+use self::command_line::CommandLine;
+
+/// Whose habits the program has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Personality {
+    /// With a master process unless told otherwise.
+    Tidegate,
+    /// As `haproxy`.
+    Haproxy,
+}
+
+/// Runs the edge as the words say.
+pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCode {
+    let mut line = match command_line::parse(words) {
+        Ok(line) => line,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    program.clone_into(&mut line.edge.program);
+    line.edge.has_master = line.master_worker || personality == Personality::Tidegate;
+    line.edge.language.hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if line.version > 0 {
+        version::print_version(line.version > 1);
+        return ExitCode::SUCCESS;
+    }
+    if let Some(condition) = &line.condition {
+        return check_condition(condition);
+    }
+    // Processes that this one starts are there already.
+    if let Some(directory) = line.directory.as_ref().filter(|_| is_first())
+        && let Err(error) = std::env::set_current_dir(directory)
+    {
+        eprintln!(
+            "[ALERT]    ({}) : Could not change to directory {}: {error}",
+            std::process::id(),
+            directory.display()
+        );
+        return ExitCode::FAILURE;
+    }
+    if is_first() {
+        for warning in &line.warnings {
+            eprintln!("[WARNING]  ({}) : {warning}", std::process::id());
+        }
+    }
+    if line.edge.sources.is_empty() {
+        eprintln!("[ALERT]    ({}) : No configuration file given: name one with -f", std::process::id());
+        command_line::print_usage(program);
+        return ExitCode::FAILURE;
+    }
+    if line.check {
+        return check(&line);
+    }
+    serve(line, personality)
+}
+
+/// `-cc`: success when the condition holds, 1 when it does not, 2 when it cannot be read.
+fn check_condition(text: &str) -> ExitCode {
+    // What is not UTF-8 there must not end the program.
+    let text_of = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+    let environment = std::env::vars_os().map(|(name, value)| (text_of(name), text_of(value))).collect();
+    let text = with_variables(text, &environment);
+    match haproxycfg::condition::evaluate(&text, &environment) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            let pid = std::process::id();
+            eprintln!("[ALERT]    ({pid}) : {} in '{text}' at position {}.", error.message, error.offset + 1);
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// A condition with the environment's values for `$NAME` and `${NAME}`; quotes stay for the predicates.
+fn with_variables(text: &str, environment: &BTreeMap<String, String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut parts = text.split('$');
+    out.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let name_end = |text: &str| text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+        let (name, rest) = match part.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+            Some(found) => found,
+            None => part.split_at(name_end(part)),
+        };
+        if name.is_empty() {
+            out.push('$');
+        }
+        out.push_str(environment.get(name).map_or("", String::as_str));
+        out.push_str(rest);
+    }
+    out
+}
+
+/// What is listed when a configuration has been found good: `-dL` and `-dK`.
+fn list(line: &CommandLine) {
+    let mut out = String::new();
+    if line.libraries {
+        if !line.edge.quiet {
+            out.push_str("List of loaded object files:\n");
+        }
+        out.push_str(&edge::libraries::names());
+    }
+    if let Some(classes) = &line.keywords {
+        out.push_str(&edge::keyword_dump::dump(classes));
+    }
+    // Whoever reads it may have seen enough.
+    let _ = std::io::stdout().write_all(out.as_bytes());
+}
+
+fn check(line: &CommandLine) -> ExitCode {
+    let options = &line.edge;
+    let (parsed, _) = read(options);
+    eprint!("{}", render(&parsed));
+    let verdict = parsed.verdict();
+    if parsed.config.is_some() {
+        list(line);
+    }
+    if !options.is_quiet(parsed.config.as_ref()) {
+        if parsed.has_warnings() && verdict == Verdict::Valid {
+            println!("Warnings were found.");
+        }
+        if let Some(message) = verdict.message() {
+            println!("{message}");
+        }
+    }
+    ExitCode::from(verdict.exit_code())
+}
+
+fn serve(mut line: CommandLine, personality: Personality) -> ExitCode {
+    // `-D` counts for more than `-db`, and these for more than the file.
+    let foreground = (line.foreground || line.debug) && !line.daemon;
+    let (mut daemon, mut master, mut pidfile) = (line.daemon, line.master_worker, line.pidfile.take());
+    // NOTE: `daemon`, `master-worker` and `pidfile` may stand in the file, so it is read once for them alone; not by the
+    // processes that this one starts, to which they mean nothing.
+    let config = if runtime::process::is_told() { None } else { read(&line.edge).0.config };
+    if let Some(config) = config {
+        if is_first() {
+            list(&line);
+        }
+        daemon |= config.global.daemon && !foreground;
+        master |= config.global.master_worker;
+        pidfile = pidfile.or_else(|| config.global.pidfile.as_ref().map(PathBuf::from));
+    }
+    let master = master || personality == Personality::Tidegate;
+    line.edge.foreground = foreground;
+    line.edge.console = !daemon && !line.edge.quiet;
+    let control = match line.control.iter().map(|text| control::control_listener(text)).collect::<Result<Vec<_>, _>>() {
+        Ok(control) => control,
+        Err(message) => {
+            eprintln!("[ALERT]    ({}) : {message}", std::process::id());
+            return ExitCode::FAILURE;
+        }
+    };
+    line.edge.master_sockets = control.iter().map(|spec| control::listed(&spec.address)).collect();
+    let old_processes = match (line.finish.is_empty(), line.terminate.is_empty()) {
+        (true, true) => None,
+        (false, _) => Some(OldProcesses { pids: line.finish, how: EndOldProcesses::Finish }),
+        (true, false) => Some(OldProcesses { pids: line.terminate, how: EndOldProcesses::Terminate }),
+    };
+    line.edge.takes_over = old_processes.is_some();
+    let options = Options {
+        mode: if master { Mode::MasterWorker } else { Mode::Single },
+        daemon,
+        pidfile,
+        old_processes,
+        take_sockets_from: line.take_sockets_from,
+        control,
+    };
+    runtime::process::run(EdgeRole::new(line.edge), options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_see_the_environment() {
+        let environment = [("A".to_owned(), "1".to_owned())].into();
+        for (text, expected) in
+            [("streq(\"$A\",${A}x)", "streq(\"1\",1x)"), ("streq($NONE,a) $", "streq(,a) $"), ("${A", "${A")]
+        {
+            assert_eq!(with_variables(text, &environment), expected);
+        }
+    }
+}
