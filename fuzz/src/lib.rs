@@ -11,3 +11,4 @@ pub mod http_codec;
 pub mod peers;
 pub mod resp;
 pub mod sample_messages;
+pub mod stick;

@@ -416,11 +416,19 @@ fn a_reload_keeps_what_is_known() {
     reload("10", "backend more\n server s 127.0.0.1:1\n");
     assert_eq!((kept.get("/").status(), status(), kept.get("/").status()), (200, 429, 429));
     assert!(table(&edge, "limits").contains("http_req_cnt=6"));
-    // Another definition is another table; the one that stayed as it was is kept.
+    // Another definition is another table, with the entries of the one before.
     reload("20", "");
-    assert_eq!((status(), kept.get("/").status()), (200, 200));
-    assert!(table(&edge, "limits").contains("http_req_cnt=2"));
+    assert_eq!((status(), kept.get("/").status()), (429, 429));
+    assert!(table(&edge, "limits").contains("http_req_cnt=8"));
     assert!(table(&edge, "other").contains("http_req_cnt=8"));
+    // Another worker process gets what this one knows. What it tracks itself stays with it.
+    let former = edge.workers();
+    support::signal_process(former[0], Signal::USR1);
+    wait_until("another process knows them", || {
+        edge.workers() != former && table(&edge, "other").contains("use=0 ") && table(&edge, "limits").contains("=8")
+    });
+    assert_eq!((status(), kept.get("/").status()), (429, 429));
+    assert!(table(&edge, "limits").contains("http_req_cnt=9"));
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl Assembly<'_> {
         self.process.compression.rate_max.store(config.global.tune.compression_rate_max, Relaxed);
         self.process.session_rate_limit.store(config.global.maxsessrate, Relaxed);
         variables::set_global(&config, self.process);
-        let tables = Tables::new(&config, self.previous.map(|previous| &*previous.tables), self.seed);
+        let tables = Tables::new(&config, self.previous.map(|previous| &*previous.tables), self.seed, now_ms);
         Arc::new(Instance {
             variable_limits: Arc::new(variable_limits(config.global.tune.vars_max_size)),
             generation: self.generation,

@@ -27,6 +27,7 @@ mod definition;
 mod dictionary;
 mod entry;
 mod frequency;
+pub mod handover;
 mod key;
 mod query;
 mod shard;

@@ -14,6 +14,7 @@ use crate::{
     definition::Definition,
     dictionary::Dictionary,
     entry::Entry,
+    handover::Values,
     shard::{Oldest, Shard},
     updates::{Learned, Update, Updates},
 };
@@ -22,7 +23,7 @@ use crate::{
 const SHARDS_MAX: u32 = 64;
 /// A table gets another shard for each so many entries that it may have.
 const ENTRIES_PER_SHARD: u32 = 1_024;
-/// Expired entries that are removed under one lock.
+/// Entries that are removed or read under one lock.
 const PURGE_BATCH: usize = 128;
 /// How often room is made for one entry while other workers take it away again.
 const ROOM_ATTEMPTS: usize = 4;
@@ -401,6 +402,32 @@ impl Table {
         }
         snapshot.sort();
         snapshot
+    }
+
+    /// Shows every entry: its key, milliseconds until it expires, and what it holds. What comes or goes meanwhile may be
+    /// missing. No lock is held for long, and none while `work` runs.
+    pub fn entries(&self, now: u64, mut work: impl FnMut(&[u8], u64, Values)) {
+        for number in 0..self.slots.len() as u32 {
+            let keys: Vec<Box<[u8]>> = match self.shard(number) {
+                Some(shard) => shard.places().map(|place| shard.key(place).into()).collect(),
+                None => continue,
+            };
+            for batch in keys.chunks(PURGE_BATCH) {
+                let Some(mut shard) = self.shard(number) else { continue };
+                let read = |key: &Box<[u8]>| {
+                    let place = self.find_live(&mut shard, self.hash(key), key, now)?;
+                    let work = |entry: &mut Entry<'_>| (entry.remaining_ms(), entry.stored());
+                    shard.with(&self.definition, &self.dictionary, place, now, work).map(|(found, _)| found)
+                };
+                let found: Vec<Option<(u64, Values)>> = batch.iter().map(read).collect();
+                drop(shard);
+                for (key, found) in batch.iter().zip(found) {
+                    if let Some((remaining_ms, values)) = found {
+                        work(key, remaining_ms, values);
+                    }
+                }
+            }
+        }
     }
 
     /// Where the entry of a key is at the moment.

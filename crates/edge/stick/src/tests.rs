@@ -402,3 +402,86 @@ fn many_threads_lose_no_count_and_exceed_no_size() {
     assert_eq!(total, i64::from(THREADS * ROUNDS));
     assert!(full.len() <= 64 && keys(&full).len() == full.len() as usize);
 }
+
+#[test]
+fn another_table_takes_over_what_fits() {
+    use crate::handover::{Reader, Writer};
+    use std::sync::Arc;
+    let now = 100_000;
+    let mut old = definition(100, 60_000);
+    old.key = KeyType::String;
+    old.key_len = 20;
+    let old = Table::new(old, 1);
+    for name in ["one", "two", "a rather long name"] {
+        old.find_or_make(name.as_bytes(), now, |entry| {
+            entry.set(DataType::Gpc0, 0, 5);
+            entry.set(DataType::BytesInCnt, 0, 1 << 40);
+            entry.start();
+            entry.count(DataType::HttpReqRate, DataType::HttpReqRate, 7);
+            entry.set_server(3, Some("web"));
+        });
+    }
+    let read =
+        |table: &Table, key: &str, data| table.find(key.as_bytes(), now + 100, |entry| entry.read(data, 0)).flatten();
+    // Into a table with another length of keys, another period and fewer types; one has been there meanwhile.
+    let make = |size| {
+        let mut new = definition(size, 30_000);
+        new.key = KeyType::String;
+        new.key_len = 8;
+        new.layout = layout(&[
+            (DataType::Gpc0, None, None),
+            (DataType::ConnCur, None, None),
+            (DataType::HttpReqRate, None, Some(1_000)),
+            (DataType::BytesInCnt, None, None),
+            (DataType::ServerKey, None, None),
+        ]);
+        let new = Table::new(new, 2);
+        new.find_or_make(b"two", now + 50, |entry| {
+            entry.set(DataType::Gpc0, 0, 2);
+            entry.start();
+        });
+        Arc::new(new)
+    };
+    let check = |new: &Table| {
+        assert_eq!(read(new, "one", DataType::Gpc0), Some(Reading::Number(5)));
+        assert_eq!(read(new, "two", DataType::Gpc0), Some(Reading::Number(7)), "both have counted");
+        assert_eq!(read(new, "a rather", DataType::BytesInCnt), Some(Reading::Long(1 << 40)));
+        assert_eq!(read(new, "one", DataType::ConnCur), Some(Reading::Number(0)), "nobody tracks it here");
+        assert_eq!(read(new, "two", DataType::ConnCur), Some(Reading::Number(1)));
+        assert_eq!(read(new, "one", DataType::HttpReqRate), Some(Reading::Number(7)));
+        assert_eq!(read(new, "one", DataType::ServerKey), Some(Reading::Word(Some("web".into()))));
+        let remaining = new.find(b"one", now + 100, |entry| entry.remaining_ms()).unwrap();
+        assert!((29_000..=30_000).contains(&remaining), "{remaining}");
+    };
+    let by_reload = make(100);
+    by_reload.adopt_all(&old, now + 60);
+    check(&by_reload);
+    let mut writer = Writer::new(10_000);
+    writer.table(&old, now + 60);
+    let (bytes, left_out) = writer.finish();
+    assert_eq!(left_out, 0);
+    let by_file = make(100);
+    let mut reader = Reader::new(&bytes).unwrap();
+    while reader.read(2, now + 60, |name| (name == "t").then(|| Arc::clone(&by_file))).unwrap() {}
+    check(&by_file);
+    for end in 0..bytes.len() {
+        let table = make(100);
+        let outcome = Reader::new(&bytes[..end]).and_then(|mut reader| {
+            while reader.read(9, now + 60, |_| Some(Arc::clone(&table)))? {}
+            Ok(())
+        });
+        assert!(outcome.is_err(), "cut at {end}");
+    }
+    // There is room for two: those that are there are not made to go.
+    let small = make(2);
+    small.adopt_all(&old, now + 60);
+    assert_eq!(small.len(), 2);
+    assert_eq!(read(&small, "two", DataType::ConnCur), Some(Reading::Number(1)));
+    let other_keys = Table::new(definition(10, 0), 1);
+    other_keys.adopt_all(&old, now);
+    assert!(other_keys.is_empty());
+    let mut writer = Writer::new(100);
+    writer.table(&old, now);
+    let (bytes, left_out) = writer.finish();
+    assert!(bytes.len() <= 100 && left_out > 0, "{} bytes, {left_out}", bytes.len());
+}

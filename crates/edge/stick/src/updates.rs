@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::{
     data::{DataType, Kind},
     entry::Entry,
-    frequency::tick,
+    frequency::{Frequency, tick},
 };
 
 /// A value, in the form in which peers exchange it.
@@ -96,6 +96,36 @@ impl Entry<'_> {
             }
         }
         values
+    }
+
+    /// Adds what an earlier process counted to what was counted here since; what is no count stays, unless it was not set.
+    pub(crate) fn merge(&mut self, values: &[(DataType, u32, StoredValue)]) {
+        for (data, index, value) in values {
+            let Some(field) = self.definition.layout.field(*data, *index) else { continue };
+            let is_tag = matches!(data, DataType::Gpt0 | DataType::Gpt);
+            match (field.kind, value) {
+                (Kind::Signed, StoredValue::Signed(value)) if self.word(field) == 0 => {
+                    self.set_word(field, value.cast_unsigned());
+                }
+                (Kind::Unsigned, StoredValue::Unsigned(value)) => {
+                    let here = self.word(field);
+                    let both = if is_tag && here != 0 { here } else { here.wrapping_add(*value) };
+                    self.set_word(field, both);
+                }
+                (Kind::Long, StoredValue::Long(value)) => self.set_long(field, self.long(field).wrapping_add(*value)),
+                (Kind::Rate, StoredValue::Rate { elapsed_ms, current, previous }) => {
+                    let now = tick(self.now);
+                    // Its events, as far as they are of the last period, count as of now.
+                    let mut words = [now.wrapping_sub(*elapsed_ms) & !1, *current, *previous];
+                    let earlier = Frequency::new(&mut words, field.period).read(now);
+                    if let Some(mut frequency) = self.frequency(field) {
+                        frequency.add(now, earlier);
+                    }
+                }
+                (Kind::Word, StoredValue::Word(Some(word))) if self.server().1.is_none() => self.set_server_key(word),
+                _ => {}
+            }
+        }
     }
 
     /// Takes over what a peer or an earlier process says of it.

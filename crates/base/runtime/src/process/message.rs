@@ -19,6 +19,8 @@ pub(crate) enum ToWorker {
     Retire { keys: Vec<SocketKey> },
     /// Someone wants to talk with this worker: one descriptor, a connected socket.
     Talk,
+    /// What a former worker left: one descriptor, a file in memory.
+    Inherit,
     /// Finish and exit.
     Drain { reason: DrainReason },
 }
@@ -34,6 +36,8 @@ pub(crate) enum FromWorker {
     Closed,
     /// It was told to drain by a signal of its own.
     Drains,
+    /// What it leaves to the worker that serves from now on: one descriptor, a file in memory.
+    Legacy,
 }
 
 /// How many keys go in one message.

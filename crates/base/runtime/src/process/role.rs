@@ -48,6 +48,17 @@ pub trait Service: 'static {
     /// is cut short by `hard-stop-after` and by the signals that stop at once.
     fn drain(&mut self, reason: DrainReason) -> impl Future<Output = ()>;
 
+    /// What the process that serves from now on is to have of this one, if anything. Asked for when this one is told to end
+    /// because it was replaced.
+    fn legacy(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Takes what a process that served before left ([`Service::legacy`]). It comes once this one serves.
+    fn inherit(&mut self, legacy: Vec<u8>) {
+        drop(legacy);
+    }
+
     /// What is done with a socket on which someone talks with this process through its master. Asked for once, after
     /// the first load; called on the service's thread, also while it drains.
     fn talker(&self) -> Box<dyn Fn(OwnedFd)> {

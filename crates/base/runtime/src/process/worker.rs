@@ -1,6 +1,6 @@
 //! The worker process: takes sockets and configurations from its master and hosts the service.
 
-use super::channel::{Channel, Outgoing, cut};
+use super::channel::{Channel, Descriptor, Outgoing, cut, memory_file, read_memory_file};
 use super::host::{Host, make_load};
 use super::message::{self, FromWorker, PlanHeader, ToWorker};
 use super::privileges;
@@ -10,6 +10,7 @@ use crate::listen::SocketTable;
 use crate::log;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// Serves until the master, a signal or the end of the master says to end. Returns the exit code.
 pub(crate) async fn serve<R: Role>(role: R, socket: OwnedFd) -> io::Result<i32> {
@@ -38,6 +39,11 @@ pub(crate) async fn serve<R: Role>(role: R, socket: OwnedFd) -> io::Result<i32> 
                 }
                 Some((ToWorker::Retire { keys }, _)) => host.table().set_retired(&keys, true),
                 Some((ToWorker::Talk, descriptors)) => descriptors.into_iter().for_each(&talker),
+                Some((ToWorker::Inherit, descriptors)) => {
+                    for file in descriptors {
+                        host.service().inherit(read_memory_file(file)?);
+                    }
+                }
                 Some((ToWorker::Drain { reason }, _)) => break reason,
             },
             signal = caught.recv() => match signal {
@@ -54,6 +60,11 @@ pub(crate) async fn serve<R: Role>(role: R, socket: OwnedFd) -> io::Result<i32> 
             },
         }
     };
+    if reason == DrainReason::Replaced
+        && let Some(legacy) = host.service().legacy()
+    {
+        leave(&channel, &legacy);
+    }
     let closed = || {
         // A master that is gone need not know; one that reads slowly finds out by a timer.
         let _ = Outgoing::new(&FromWorker::Closed, Vec::new()).and_then(|message| channel.post(message));
@@ -64,13 +75,24 @@ pub(crate) async fn serve<R: Role>(role: R, socket: OwnedFd) -> io::Result<i32> 
     }
 }
 
+/// Leaves something to the next worker, if that can be done.
+fn leave(channel: &Channel, legacy: &[u8]) {
+    let sent = memory_file("tidegate-legacy", legacy).and_then(|file| {
+        let file: Arc<dyn Descriptor> = Arc::new(file);
+        channel.post(Outgoing::new(&FromWorker::Legacy, vec![file])?)
+    });
+    if let Err(error) = sent {
+        log::warning!("cannot hand over to the next worker: {error}");
+    }
+}
+
 /// Goes on talking while the service drains; what else the master says has been decided already.
 async fn talk_on(channel: &Channel, talker: &dyn Fn(OwnedFd)) -> io::Result<i32> {
     loop {
         match channel.receive::<ToWorker>().await {
             Ok(Some((ToWorker::Talk, descriptors))) => descriptors.into_iter().for_each(talker),
             Ok(Some((ToWorker::Retire { .. } | ToWorker::Sockets { .. } | ToWorker::Load { .. }, _))) => {}
-            Ok(Some((ToWorker::Drain { .. }, _))) => {}
+            Ok(Some((ToWorker::Drain { .. } | ToWorker::Inherit, _))) => {}
             // The end of the master changes nothing any more.
             Ok(None) | Err(_) => std::future::pending().await,
         }
@@ -88,7 +110,7 @@ async fn begin<R: Role>(mut role: R, channel: &Channel) -> io::Result<Option<(Ho
                 }
             }
             Some((ToWorker::Load { .. }, descriptors)) => break read_plan(descriptors)?,
-            Some((ToWorker::Retire { .. } | ToWorker::Talk, _)) => {}
+            Some((ToWorker::Retire { .. } | ToWorker::Talk | ToWorker::Inherit, _)) => {}
             // Told to end, or left alone, before there was anything to do.
             Some((ToWorker::Drain { .. }, _)) | None => return Ok(None),
         }

@@ -334,6 +334,31 @@ impl Service for EdgeService {
         self.forwarders.finish().await;
     }
 
+    fn legacy(&mut self) -> Option<Vec<u8>> {
+        let instance = self.shared.as_ref()?.instance();
+        let len_max = usize::try_from(instance.config.global.tune.stick_handover_max).unwrap_or(usize::MAX);
+        if len_max == 0 {
+            return None;
+        }
+        let now = self.process.milliseconds(Instant::now());
+        let (bytes, left_out) = instance.tables.handover(&instance.config, len_max, now)?;
+        if left_out > 0 {
+            runtime::log::write(
+                runtime::log::Level::Warning,
+                format_args!(
+                    "{left_out} entries of stick tables are not handed over: they take more than tune.stick-table.handover"
+                ),
+            );
+        }
+        Some(bytes)
+    }
+
+    fn inherit(&mut self, legacy: Vec<u8>) {
+        if let Some(shared) = &self.shared {
+            tokio::task::spawn_local(crate::stick::inherit(Arc::clone(shared), legacy));
+        }
+    }
+
     fn talker(&self) -> Box<dyn Fn(OwnedFd)> {
         let shared = self.shared.clone();
         Box::new(move |socket| {

@@ -6,6 +6,7 @@
 mod action;
 mod counters;
 mod expiry;
+mod inheritance;
 mod stickiness;
 mod tables;
 
@@ -13,6 +14,7 @@ pub use self::{
     action::{Level, act},
     counters::{Counters, Stick},
     expiry::run as expire,
+    inheritance::run as inherit,
     stickiness::{server_of, store},
     tables::Tables,
 };

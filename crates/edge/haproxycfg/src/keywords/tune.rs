@@ -129,15 +129,15 @@ pub fn external_checks(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem
     Ok(())
 }
 
-/// Tidegate's `tune.ring.size` and `tune.splice.min`.
+/// Tidegate's `tune.ring.size`, `tune.splice.min` and `tune.stick-table.handover`.
 pub fn size(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;
     let size = args::size(line, 1)?;
     let tune = &mut scope.state.global.tune;
-    if line.word(0) == "tune.ring.size" {
-        tune.ring_size = usize::try_from(size).unwrap_or(usize::MAX);
-    } else {
-        tune.splice_min = size;
+    match line.word(0) {
+        "tune.ring.size" => tune.ring_size = usize::try_from(size).unwrap_or(usize::MAX),
+        "tune.stick-table.handover" => tune.stick_handover_max = size,
+        _ => tune.splice_min = size,
     }
     Ok(())
 }

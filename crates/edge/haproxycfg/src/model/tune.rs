@@ -33,6 +33,8 @@ pub struct Tune {
     pub compression_cpu_max: u32,
     /// `maxzlibmem`: bytes; 0 is no limit.
     pub compression_memory_max: u64,
+    /// Tidegate's: `tune.stick-table.handover`, bytes of stick tables that the next worker process gets; 0: none.
+    pub stick_handover_max: u64,
     /// `tune.peers.max-updates-at-once`: changes of a table that are told to a peer in a row.
     pub peers_updates_max: usize,
     /// Tidegate's: `tune.ring.size`, bytes of the transaction ring of each worker; 0 turns it off.
@@ -62,6 +64,7 @@ impl Default for Tune {
             compression_rate_max: 0,
             compression_cpu_max: 100,
             compression_memory_max: 0,
+            stick_handover_max: 64 * 1024 * 1024,
             peers_updates_max: 200,
             ring_size: 256 * 1024,
             splice_min: 65_536,

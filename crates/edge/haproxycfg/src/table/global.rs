@@ -473,6 +473,12 @@ pub const KEYWORDS: &[Keyword] = &[
     tune("tune.ssl.ssl-ctx-cache-size", "<number>")
         .doc("Entries of the cache of generated certificates.", "tune.ssl.ssl-ctx-cache-size 1000")
         .harmless(TLS),
+    Keyword::new(Group::Global, "tune.stick-table.handover", "<size>", "")
+        .doc(
+            "Bytes of stick tables that a worker process hands over to the one that takes its place; 0 is nothing.",
+            "tune.stick-table.handover 64m",
+        )
+        .line(tune::size),
     tune("tune.vars.check-max-size", "<bytes>")
         .doc("Memory of the variables of a check.", "tune.vars.check-max-size 1024")
         .line(tune::vars_max_size)

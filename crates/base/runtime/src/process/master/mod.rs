@@ -17,7 +17,7 @@ use super::message::{FromWorker, KEYS_MAX, PlanFile, ToWorker};
 use super::notify::Notifier;
 use super::old::{self, Inherited};
 use super::options::Options;
-use super::role::{CheckReason, DrainReason, MasterStatus, Role};
+use super::role::{CheckReason, DrainReason, MasterStatus, Role, WorkerState};
 use super::signals::{self, Caught};
 use super::talk::Asked;
 use super::{Started, now, privileges};
@@ -42,7 +42,7 @@ enum Input {
     Event(Event),
     Signal(Caught),
     Asked(Asked),
-    Said(WorkerId, FromWorker),
+    Said(WorkerId, FromWorker, Vec<OwnedFd>),
     Checked(Result<PlanFile, String>),
 }
 
@@ -99,6 +99,8 @@ pub(crate) struct Master<R> {
     notifier: Notifier,
     /// What the machine has yet to be told of what was just done.
     news: Vec<Event>,
+    /// What a former worker left, until another one serves.
+    legacy: Option<OwnedFd>,
     /// An upgrade is due as soon as nothing else is to be handled.
     exec: Option<Vec<RequestId>>,
     started: Started,
@@ -141,6 +143,7 @@ impl<R: Role> Master<R> {
             timers: HashMap::new(),
             notifier: Notifier::from_environment(),
             news: Vec::new(),
+            legacy: None,
             exec: None,
             started,
             exit: None,
@@ -196,7 +199,7 @@ impl<R: Role> Master<R> {
             }
             Input::Signal(signal) => self.signal(signal),
             Input::Asked(asked) => self.asked(asked),
-            Input::Said(worker, said) => self.said(worker, said),
+            Input::Said(worker, said, descriptors) => self.said(worker, said, descriptors),
             Input::Checked(checked) => self.checked(checked),
         }
     }
@@ -417,8 +420,8 @@ impl<R: Role> Master<R> {
         let reader = tokio::task::spawn_local(async move {
             loop {
                 match reading.receive::<FromWorker>().await {
-                    Ok(Some((said, _))) => {
-                        if input.send(Input::Said(worker, said)).is_err() {
+                    Ok(Some((said, descriptors))) => {
+                        if input.send(Input::Said(worker, said, descriptors)).is_err() {
                             return;
                         }
                     }
@@ -479,13 +482,36 @@ impl<R: Role> Master<R> {
         self.flush(worker);
     }
 
-    fn said(&mut self, worker: WorkerId, said: FromWorker) {
+    fn said(&mut self, worker: WorkerId, said: FromWorker, descriptors: Vec<OwnedFd>) {
         self.tell(match said {
             FromWorker::Ready { generation } => Event::Ready { worker, generation },
+            FromWorker::Legacy => {
+                self.legacy = descriptors.into_iter().next();
+                return self.bequeath(Some(worker));
+            }
             FromWorker::Refused { generation, text } => Event::Refused { worker, generation, text },
             FromWorker::Closed => Event::Closed { worker },
             FromWorker::Drains => Event::DrainsAlready { worker },
         });
+        self.bequeath(None);
+    }
+
+    /// Gives what a former worker left to the one that serves, once there is one other than `from`.
+    fn bequeath(&mut self, from: Option<WorkerId>) {
+        if self.legacy.is_none() {
+            return;
+        }
+        let memory = self.machine.memory();
+        let mut workers = memory.workers.iter();
+        let current = workers.find(|worker| Some(worker.id) == memory.current && worker.state == WorkerState::Serving);
+        let Some(heir) = current.map(|worker| worker.id).filter(|id| Some(*id) != from) else { return };
+        let (Some(link), Some(legacy)) = (self.links.get(&heir), self.legacy.take()) else { return };
+        let file: Arc<dyn Descriptor> = Arc::new(legacy);
+        let sent = Outgoing::new(&ToWorker::Inherit, vec![file]).and_then(|outgoing| link.channel.post(outgoing));
+        if let Err(error) = sent {
+            log::warning!("cannot hand over to worker ({}): {error}", link.pid);
+        }
+        self.flush(heir);
     }
 
     /// Takes note of child processes that ended.
@@ -501,13 +527,13 @@ impl<R: Role> Master<R> {
             // What it said before it ended comes first.
             let mut said = Vec::new();
             if let Some(link) = self.links.get(&worker) {
-                while let Ok(Some((message, _))) = link.channel.try_receive::<FromWorker>() {
+                while let Ok(Some(message)) = link.channel.try_receive::<FromWorker>() {
                     said.push(message);
                 }
             }
             self.take_queued(worker);
-            for message in said {
-                self.said(worker, message);
+            for (message, descriptors) in said {
+                self.said(worker, message, descriptors);
             }
             self.links.remove(&worker);
             self.tell(Event::Exited { worker, status });
@@ -520,15 +546,15 @@ impl<R: Role> Master<R> {
         let mut said = Vec::new();
         while let Ok(input) = self.inputs.try_recv() {
             match input {
-                Input::Said(from, message) if from == worker => said.push(message),
+                Input::Said(from, message, descriptors) if from == worker => said.push((message, descriptors)),
                 other => rest.push(other),
             }
         }
         for input in rest {
             let _ = self.input.send(input);
         }
-        for message in said {
-            self.said(worker, message);
+        for (message, descriptors) in said {
+            self.said(worker, message, descriptors);
         }
     }
 
