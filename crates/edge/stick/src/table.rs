@@ -414,12 +414,12 @@ impl Table {
             };
             for batch in keys.chunks(PURGE_BATCH) {
                 let Some(mut shard) = self.shard(number) else { continue };
-                let read = |key: &Box<[u8]>| {
+                let mut read = |key: &[u8]| {
                     let place = self.find_live(&mut shard, self.hash(key), key, now)?;
                     let work = |entry: &mut Entry<'_>| (entry.remaining_ms(), entry.stored());
                     shard.with(&self.definition, &self.dictionary, place, now, work).map(|(found, _)| found)
                 };
-                let found: Vec<Option<(u64, Values)>> = batch.iter().map(read).collect();
+                let found: Vec<Option<(u64, Values)>> = batch.iter().map(|key| read(key)).collect();
                 drop(shard);
                 for (key, found) in batch.iter().zip(found) {
                     if let Some((remaining_ms, values)) = found {

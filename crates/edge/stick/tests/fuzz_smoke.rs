@@ -1,6 +1,6 @@
 //! A short run of the fuzz target.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 #[path = "../../../../fuzz/src/stick.rs"]
 mod target;

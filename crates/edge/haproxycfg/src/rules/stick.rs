@@ -125,40 +125,50 @@ fn parenthesized(rest: &str) -> Option<&str> {
     rest.strip_prefix('(')?.strip_suffix(')')
 }
 
-/// The counter of `sc-inc-gpc0(<counter>)` and its like: the first one where nothing is given.
-fn single(line: &Line, at: usize, rest: &str, what: &str) -> Result<usize, Problem> {
-    if rest.is_empty() {
-        return Ok(0);
-    }
-    let invalid = || wrong(format!("invalid stick table track ID. Expects {what}(<Track ID>)"), at);
-    let counter = parenthesized(rest).and_then(counter).ok_or_else(invalid)?;
-    in_range(line, at, counter)
+/// What is behind the name of `sc-inc-gpc0(<counter>)`, `sc-set-gpt(<index>,<counter>)` and their like, for their errors: HAProxy
+/// shows the whole word in most of them.
+#[derive(Clone, Copy)]
+struct Behind<'a> {
+    word: &'a str,
+    at: usize,
+    rest: &'a str,
+    /// `gpc` or `gpt`.
+    what: &'a str,
 }
 
-fn in_range(_: &Line, at: usize, counter: usize) -> Result<usize, Problem> {
-    let most = STICK_COUNTERS - 1;
-    if counter > most {
-        return Err(wrong(format!("invalid stick table track ID. The max allowed ID is {most}"), at)
-            .expected(format!("0 to {most}")));
+impl Behind<'_> {
+    /// The counter in parentheses: the first one where nothing is given.
+    fn single(self, expected: &str) -> Result<usize, Problem> {
+        if self.rest.is_empty() {
+            return Ok(0);
+        }
+        let shown = if self.what == "gpt" { format!(" '{}'", self.word) } else { String::new() };
+        let invalid = || wrong(format!("invalid stick table track ID{shown}. Expects {expected}(<Track ID>)"), self.at);
+        let counter = parenthesized(self.rest).and_then(counter).ok_or_else(invalid)?;
+        self.in_range(counter, &shown)
     }
-    Ok(counter)
-}
 
-/// Index and counter of `sc-inc-gpc(<index>,<counter>)` and its like.
-fn pair(line: &Line, at: usize, rest: &str, usage: &str) -> Result<(u32, usize), Problem> {
-    let word = line.word(at);
-    let inside = rest.strip_prefix('(').unwrap_or_default();
-    let Some((index, behind)) = inside.split_once(',') else {
-        return Err(wrong(format!("Missing gpc ID '{word}'. Expects {usage}"), at));
-    };
-    let index = counter(index)
-        .and_then(|index| u32::try_from(index).ok())
-        .ok_or_else(|| wrong(format!("Missing gpc ID '{word}'. Expects {usage}"), at))?;
-    let counter = behind
-        .strip_suffix(')')
-        .and_then(counter)
-        .ok_or_else(|| wrong(format!("invalid stick table track ID '{word}'. Expects {usage}"), at))?;
-    Ok((index, in_range(line, at, counter)?))
+    fn in_range(self, counter: usize, shown: &str) -> Result<usize, Problem> {
+        let most = STICK_COUNTERS - 1;
+        if counter > most {
+            let message = format!("invalid stick table track ID{shown}. The max allowed ID is {most}");
+            return Err(wrong(message, self.at).expected(format!("0 to {most}")));
+        }
+        Ok(counter)
+    }
+
+    /// Index and counter.
+    fn pair(self, usage: &str) -> Result<(u32, usize), Problem> {
+        let Self { word, at, rest, what } = self;
+        let missing = || wrong(format!("Missing {what} ID '{word}'. Expects {usage}"), at);
+        let (index, behind) = rest.strip_prefix('(').and_then(|inside| inside.split_once(',')).ok_or_else(missing)?;
+        let index = counter(index).and_then(|index| u32::try_from(index).ok()).ok_or_else(missing)?;
+        let counter = behind
+            .strip_suffix(')')
+            .and_then(counter)
+            .ok_or_else(|| wrong(format!("invalid stick table track ID '{word}'. Expects {usage}"), at))?;
+        Ok((index, self.in_range(counter, &format!(" '{word}'"))?))
+    }
 }
 
 /// `sc-inc-gpc(<index>,<counter>)`, `sc-inc-gpc0[(<counter>)]`, `sc-inc-gpc1[(<counter>)]`.
@@ -166,16 +176,17 @@ pub(super) fn increment(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> Re
     let at = *index;
     let word = line.word(at);
     let rest = word.strip_prefix("sc-inc-gpc").unwrap_or_default();
+    let behind = |rest| Behind { word, at, rest, what: "gpc" };
     *index += 1;
     let (counter, gpc) = match rest.as_bytes().first() {
         Some(b'(') => {
-            let (element, counter) = pair(line, at, rest, "sc-inc-gpc(<GPC ID>,<Track ID>)")?;
+            let (element, counter) = behind(rest).pair("sc-inc-gpc(<GPC ID>,<Track ID>)")?;
             (counter, Gpc::Element(element))
         }
-        Some(b'0') => (single(line, at, rest.get(1..).unwrap_or_default(), "sc-inc-gpc0")?, Gpc::First),
-        Some(b'1') => (single(line, at, rest.get(1..).unwrap_or_default(), "sc-inc-gpc1")?, Gpc::Second),
+        Some(b'0') => (behind(rest.get(1..).unwrap_or_default()).single(word)?, Gpc::First),
+        Some(b'1') => (behind(rest.get(1..).unwrap_or_default()).single(word)?, Gpc::Second),
         _ => {
-            return Err(wrong(format!("invalid gpc ID '{word}'. Expects sc-inc-gpc(<GPC ID>,<Track ID>)"), at));
+            return Err(wrong(format!("invalid gpc ID '{word}'. Expects sc-set-gpc(<GPC ID>,<Track ID>)"), at));
         }
     };
     Ok(StickAction::Increment(counter, gpc))
@@ -187,19 +198,23 @@ pub(super) fn set_tag(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> 
     let ruleset = Ruleset::of(line, at);
     let word = line.word(at);
     let rest = word.strip_prefix("sc-set-gpt").unwrap_or_default();
+    let behind = |rest| Behind { word, at, rest, what: "gpt" };
     *index += 1;
     let (counter, tag) = match rest.as_bytes().first() {
         Some(b'(') => {
-            let (element, counter) = pair(line, at, rest, "sc-set-gpt(<GPT ID>,<Track ID>)")?;
+            let (element, counter) = behind(rest).pair("sc-set-gpt(<GPT ID>,<Track ID>)")?;
             (counter, (DataType::Gpt, element))
         }
-        Some(b'0') => (single(line, at, rest.get(1..).unwrap_or_default(), "sc-set-gpt0")?, (DataType::Gpt0, 0)),
+        Some(b'0') => (behind(rest.get(1..).unwrap_or_default()).single("sc-set-gpt0")?, (DataType::Gpt0, 0)),
         _ => {
             return Err(wrong(format!("invalid gpt ID '{word}'. Expects sc-set-gpt(<GPT ID>,<Track ID>)"), at));
         }
     };
     let (number, behind) = leading_integer(line.word(*index), false);
-    let value = if behind.is_empty() && !line.word(*index).is_empty() {
+    let value = if line.word(*index).is_empty() {
+        // As in HAProxy, no value is 0.
+        TagValue::Fixed(0)
+    } else if behind.is_empty() {
         *index += 1;
         // As in HAProxy, the lower half of it.
         TagValue::Fixed(number as u32)
