@@ -158,3 +158,59 @@ fn received_lines_are_forwarded() {
     );
     assert_eq!(told[0], LINES[0]);
 }
+
+/// Has a master do something by the program's own command, which ends when it is done.
+#[track_caller]
+fn tell(edge: &Edge, command: &str) {
+    let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let output = program.args([command, "--pid", &edge.pid().to_string()]).output().unwrap();
+    assert!(output.status.success(), "{command}: {}{}", String::from_utf8_lossy(&output.stderr), edge.output());
+}
+
+/// The numbers of lines like `... line 12`.
+fn numbers(lines: &[String], of: &str) -> Vec<usize> {
+    let number = |line: &String| line.split_once(&format!("{of} line ")).and_then(|(_, number)| number.parse().ok());
+    let mut numbers: Vec<usize> = lines.iter().filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[test]
+fn no_line_is_lost_over_reloads_and_upgrades() {
+    const LINES: usize = 600;
+    let (front, input, sink) = (free_address(), free_address(), LogServer::start());
+    let config = format!(
+        "frontend site\n bind {front}\n mode http\n timeout client 5s\n http-request return status 200\nlog-forward f\n \
+         dgram-bind {input}\n bind {input}\n log {} local0\n",
+        sink.address
+    );
+    let edge = Edge::start(&config);
+    let lines = std::thread::scope(|scope| {
+        let talk = |name: &'static str, mut send: Box<dyn FnMut(&str) + Send>| {
+            scope.spawn(move || {
+                for number in 0..LINES {
+                    send(&format!("<134>Nov 21 10:00:00 host app: {name} line {number}"));
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+        };
+        let mut kept = TcpStream::connect(input).unwrap();
+        talk("kept", Box::new(move |line| kept.write_all(format!("{line}\n").as_bytes()).unwrap()));
+        talk(
+            "short",
+            Box::new(move |line| TcpStream::connect(input).unwrap().write_all(format!("{line}\n").as_bytes()).unwrap()),
+        );
+        let datagrams = UdpSocket::bind((input.ip(), 0)).unwrap();
+        talk("datagram", Box::new(move |line| drop(datagrams.send_to(line.as_bytes(), input).unwrap())));
+        scope.spawn(|| {
+            for command in ["reload", "upgrade", "reload", "upgrade"] {
+                std::thread::sleep(Duration::from_millis(50));
+                tell(&edge, command);
+            }
+        });
+        (0..3 * LINES).map(|_| sink.raw()).collect::<Vec<_>>()
+    });
+    for name in ["kept", "short", "datagram"] {
+        assert_eq!(numbers(&lines, name), (0..LINES).collect::<Vec<_>>(), "{name}");
+    }
+}

@@ -4,7 +4,7 @@
 //! request takes a lock. The control thread talks to the workers by commands of the role's own type.
 
 use crate::listen::Count;
-use crate::listen::{AcceptMode, AcceptorSeed, AcceptorThreads, ConnectionCounts, Listener, SeedSource};
+use crate::listen::{AcceptMode, AcceptorSeed, AcceptorThreads, Address, ConnectionCounts, Listener, SeedSource};
 use crate::log;
 use std::any::Any;
 use std::future::Future;
@@ -197,7 +197,8 @@ impl<C: Send + 'static> Workers<C> {
         shares.resize_with(workers, Vec::new);
         let counts = self.counts.get(..workers).unwrap_or(&self.counts);
         let max_accept = self.options.max_accept.max(1);
-        for listener in listeners {
+        let is_accepted_from = |listener: &&Listener| !matches!(listener.spec.address, Address::Datagrams(_));
+        for listener in listeners.iter().filter(is_accepted_from) {
             let spec = Arc::new(listener.spec.clone());
             let in_use = &listener.in_use;
             let seed = |source| AcceptorSeed { spec: Arc::clone(&spec), max_accept, source, in_use: in_use.clone() };

@@ -127,6 +127,8 @@ pub struct Process {
     pub hostname: String,
     /// Peers that share stick tables.
     pub peers: Arc<crate::peers::Hub>,
+    /// `log-forward` sections, and what sends rings to their servers.
+    pub log_receivers: crate::logs::Receivers,
     /// Connections to the stats sockets.
     pub commands: Gauge,
     /// Told when a connection has ended while listeners wait for room.
@@ -177,6 +179,7 @@ impl Process {
             background: Background::default(),
             libraries: OnceLock::new(),
             peers: Arc::default(),
+            log_receivers: crate::logs::Receivers::default(),
             commands: Gauge::default(),
             room: Notify::new(),
             waiting_listeners: AtomicU32::new(0),

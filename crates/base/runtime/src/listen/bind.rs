@@ -93,10 +93,11 @@ impl StagedSocket {
 /// Makes one socket for `spec`. Nothing that another process can see is replaced until it is committed.
 pub(crate) fn stage(spec: &ListenSpec) -> Result<StagedSocket, BindError> {
     match &spec.address {
-        Address::Ip(address) => {
+        Address::Ip(address) | Address::Datagrams(address) => {
+            let kind = if matches!(spec.address, Address::Ip(_)) { Type::STREAM } else { Type::DGRAM };
             let socket = match &spec.namespace {
-                None => stage_tcp(spec, *address)?,
-                Some(name) => in_namespace(name, || stage_tcp(spec, *address))
+                None => stage_inet(spec, *address, kind)?,
+                Some(name) => in_namespace(name, || stage_inet(spec, *address, kind))
                     .map_err(|error| BindError::new(spec, "cannot enter the network namespace", error))??,
             };
             Ok(StagedSocket { socket, file: None })
@@ -112,12 +113,16 @@ pub(crate) fn stage(spec: &ListenSpec) -> Result<StagedSocket, BindError> {
     }
 }
 
-fn stage_tcp(spec: &ListenSpec, address: SocketAddr) -> Result<OwnedFd, BindError> {
+fn stage_inet(spec: &ListenSpec, address: SocketAddr, kind: Type) -> Result<OwnedFd, BindError> {
     let fail = |what| move |error| BindError::new(spec, what, error);
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
-        .map_err(fail("cannot create a socket"))?;
+    let is_stream = kind == Type::STREAM;
+    let protocol = if is_stream { Protocol::TCP } else { Protocol::UDP };
+    let socket =
+        Socket::new(Domain::for_address(address), kind, Some(protocol)).map_err(fail("cannot create a socket"))?;
     socket.set_nonblocking(true).map_err(fail("cannot create a socket"))?;
-    socket.set_reuse_address(true).map_err(fail("cannot set SO_REUSEADDR"))?;
+    if is_stream {
+        socket.set_reuse_address(true).map_err(fail("cannot set SO_REUSEADDR"))?;
+    }
     // NOTE: in every accept mode, since a reload may change the mode, and with it the number of sockets, while this
     // one stays.
     socket.set_reuse_port(true).map_err(fail("cannot set SO_REUSEPORT"))?;
@@ -134,7 +139,7 @@ fn stage_tcp(spec: &ListenSpec, address: SocketAddr) -> Result<OwnedFd, BindErro
     if let Some(interface) = &spec.interface {
         socket.bind_device(Some(interface.as_bytes())).map_err(fail("cannot bind listener to device"))?;
     }
-    if let Some(maxseg) = spec.maxseg {
+    if let Some(maxseg) = spec.maxseg.filter(|_| is_stream) {
         socket.set_tcp_mss(maxseg).map_err(fail("cannot set MSS"))?;
     }
     socket.bind(&SockAddr::from(address)).map_err(fail("cannot bind socket"))?;
@@ -206,7 +211,8 @@ pub(crate) fn update(socket: &OwnedFd, old: &ListenSpec, new: &ListenSpec) -> Re
         set_permissions(new, path)?;
     }
     set_options(new, &socket)?;
-    if old.backlog != new.backlog { listen(new, &socket) } else { Ok(()) }
+    let has_queue = !matches!(new.address, Address::Datagrams(_));
+    if has_queue && old.backlog != new.backlog { listen(new, &socket) } else { Ok(()) }
 }
 
 fn backlog(spec: &ListenSpec) -> i32 {

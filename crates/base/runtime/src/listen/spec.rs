@@ -106,6 +106,9 @@ impl ListenSpec {
 pub enum Address {
     /// TCP over IPv4 or IPv6.
     Ip(SocketAddr),
+    /// UDP over IPv4 or IPv6: one socket, which is bound and kept as others are, and read by whoever takes it from
+    /// [`Listener::descriptors`](crate::Listener::descriptors). Workers get no share of it.
+    Datagrams(SocketAddr),
     /// A unix socket with a file.
     Unix(PathBuf),
     /// A unix socket in the abstract name space (`abns@`); the name without its leading zero byte. Clients connect to
@@ -121,6 +124,7 @@ impl fmt::Display for Address {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ip(address) => address.fmt(formatter),
+            Self::Datagrams(address) => write!(formatter, "udp@{address}"),
             Self::Unix(path) => write!(formatter, "unix@{}", path.display()),
             Self::Abstract(name) => write!(formatter, "abns@{name}"),
             Self::Inherited(number) => write!(formatter, "fd@{number}"),

@@ -92,6 +92,7 @@ impl Inherited {
         }
         let address = match &spec.address {
             Address::Ip(address) => ip_key(*address),
+            Address::Datagrams(address) => format!("udp@{}", ip_key(*address)),
             Address::Unix(path) => format!("unix@{}", path.display()),
             Address::Abstract(name) => format!("abns@{name}"),
             Address::Inherited(_) | Address::SocketPair(_) => return None,
@@ -112,9 +113,11 @@ fn ip_key(address: SocketAddr) -> String {
 }
 
 fn key_of(socket: &OwnedFd) -> Option<String> {
-    let address = socket2::SockRef::from(socket).local_addr().ok()?;
+    let socket = socket2::SockRef::from(socket);
+    let address = socket.local_addr().ok()?;
     if let Some(address) = address.as_socket() {
-        return Some(ip_key(address));
+        let is_stream = socket.r#type().ok()? == socket2::Type::STREAM;
+        return Some(if is_stream { ip_key(address) } else { format!("udp@{}", ip_key(address)) });
     }
     if let Some(path) = address.as_pathname() {
         // HAProxy binds under a temporary name, which the socket keeps: "/path.PID.tmp".

@@ -7,8 +7,8 @@
 //!
 //! - [`LogTargets`]: the `log` lines of a proxy, compiled.
 //! - [`Outputs`]: sockets and descriptors, shared by the process and kept over reloads.
-//! - [`LogRing`]: lines in memory; [`Forwarders`] send them to servers over TCP.
-//! - [`Receivers`]: `log-forward` sections.
+//! - [`LogRing`]: lines in memory, sent to servers over TCP by the thread of logs.
+//! - [`Receivers`]: `log-forward` sections, and that thread.
 //! - [`LogSender`]: gathers lines and sends those of one turn of the event loop with as few system calls as possible.
 //!
 //! # After `chroot`
@@ -28,7 +28,7 @@ mod local_time;
 mod log_ring;
 mod message;
 mod output;
-mod receiver;
+mod receive;
 mod rings;
 mod sender;
 mod targets;
@@ -40,8 +40,7 @@ pub use line::{LogLevel, LogLine};
 pub use local_time::local_offset;
 pub use log_ring::LogRing;
 pub use output::{Counters, Outputs};
-pub use receiver::Receivers;
-pub use rings::Forwarders;
+pub use receive::{Inlet, Receivers};
 pub use sender::{LogSender, WorkerLog};
 pub use targets::{Identity, LogTargets};
 

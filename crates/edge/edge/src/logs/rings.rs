@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haproxycfg::model::Server;
+use haproxycfg::model::{Ring, Server};
 use tokio::task::{JoinHandle, spawn_local};
 
-use super::{forwarder, log_ring::LogRing, output::Outputs};
+use super::{forwarder, log_ring::LogRing};
 
 /// How long an ending process waits for servers to take what is left.
 const LAST_TIME: Duration = Duration::from_secs(1);
@@ -29,9 +29,9 @@ fn is_same(old: &Server, new: &Server) -> bool {
 
 impl Forwarders {
     /// Sends for the rings that there are now. Connections of rings and servers that have not changed stay.
-    pub fn follow(&mut self, outputs: &Outputs, wanted: &[haproxycfg::model::Ring]) {
+    pub fn follow(&mut self, wanted: Vec<(Arc<LogRing>, Ring)>) {
         let mut old = std::mem::take(&mut self.0);
-        for (ring, settings) in outputs.rings().into_iter().zip(wanted) {
+        for (ring, settings) in wanted {
             for server in &settings.servers {
                 let known = old
                     .iter()

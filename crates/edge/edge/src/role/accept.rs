@@ -16,7 +16,7 @@ use crate::{
     checks::{self, CheckBoard},
     cli::{Access, AskSessions, SessionView},
     live::{Instance, ListenerOrder, LiveProxy, Process, Shared},
-    logs::{Outputs, WorkerLog},
+    logs::{Inlet, Outputs, WorkerLog},
     net::{Socket, Stream},
     parking,
     peers::{Arrival as PeerArrival, Hub},
@@ -202,6 +202,7 @@ fn listen(
     seeds: Vec<AcceptorSeed>,
 ) -> Result<Vec<(Owner, AcceptorHandle)>, String> {
     let mut handles = Vec::with_capacity(seeds.len());
+    let receivers = &worker.shared.process.log_receivers;
     for seed in seeds {
         let spec = seed.spec().clone();
         let Some(owner) = Owner::of(&spec.name) else { continue };
@@ -215,6 +216,14 @@ fn listen(
             Owner::StatsSocket(index) => {
                 spawn_local(accept_commands(Rc::clone(worker), Arc::clone(instance), index, acceptor));
             }
+            Owner::LogForward { section, bind } => {
+                let Some(section) = instance.config.log_forwards.get(section) else { continue };
+                let inlet = section.binds.get(bind).and_then(|bind| receivers.inlet(&section.name, bind));
+                let Some(inlet) = inlet else { continue };
+                spawn_local(accept_logs(Rc::clone(worker), inlet, acceptor));
+            }
+            // Nobody accepts from these.
+            Owner::LogDatagrams { .. } => {}
             Owner::Peers(index) => {
                 let Some(peers) = instance.config.peers.get(index) else { continue };
                 spawn_local(accept_peers(Arc::clone(&worker.shared.process.peers), Arc::clone(&peers.name), acceptor));
@@ -301,6 +310,18 @@ fn too_fast(process: &Process) -> bool {
         let limit = u64::from(limit.load(Relaxed));
         limit > 0 && rate.rate(connections(), now()) >= limit
     })
+}
+
+/// Senders of log lines are served by the thread of logs.
+async fn accept_logs(worker: Rc<Worker>, inlet: Inlet, mut acceptor: runtime::Acceptor) {
+    let _accepting = worker.count_running();
+    while inlet.has_room().await {
+        let Some(Accepted { stream, .. }) = acceptor.accept().await else { return };
+        inlet.hand_over(match stream {
+            runtime::Stream::Tcp(stream) => Socket::Tcp(stream),
+            runtime::Stream::Unix(stream) => Socket::Unix(stream),
+        });
+    }
 }
 
 /// Peers are served by the control thread.

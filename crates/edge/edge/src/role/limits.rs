@@ -14,10 +14,13 @@ const CONNECTIONS_MAX: u64 = 1 << 20;
 fn overhead(config: &Config, workers: usize) -> u64 {
     let listeners = config.proxies.iter().map(|proxy| proxy.binds.len()).sum::<usize>();
     let listeners = listeners + config.global.stats_sockets.len();
+    let logs = config.log_forwards.iter();
+    let logs = logs.map(|forward| forward.binds.len() + forward.datagram_binds.len() + forward.maxconn as usize);
+    let logs: usize = logs.sum();
     let servers = config.proxies.iter().flat_map(|proxy| &proxy.servers);
     let checks = servers.filter(|server| server.check).count();
     // A socket of each worker for a listener, and what the process holds of it.
-    BASE + EACH_WORKER * workers as u64 + (listeners * (workers + 1) + checks) as u64
+    BASE + EACH_WORKER * workers as u64 + (listeners * (workers + 1) + checks + logs) as u64
 }
 
 /// The most connections at a time that so many descriptors allow: as HAProxy reckons, two for each, to the client and to the

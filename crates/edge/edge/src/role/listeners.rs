@@ -17,6 +17,20 @@ pub enum Owner {
     StatsSocket(usize),
     /// The local peer of a `peers` section.
     Peers(usize),
+    /// A `bind` line of a `log-forward` section.
+    LogForward {
+        /// The section.
+        section: usize,
+        /// Which of its `bind` lines.
+        bind: usize,
+    },
+    /// A `dgram-bind` line of a `log-forward` section.
+    LogDatagrams {
+        /// The section.
+        section: usize,
+        /// Which of its `dgram-bind` lines.
+        bind: usize,
+    },
 }
 
 impl Owner {
@@ -25,6 +39,8 @@ impl Owner {
             Self::Proxy { proxy, bind } => format!("proxy {} {bind}", proxy.0),
             Self::StatsSocket(index) => format!("stats {index}"),
             Self::Peers(index) => format!("peers {index}"),
+            Self::LogForward { section, bind } => format!("log-forward {section} {bind}"),
+            Self::LogDatagrams { section, bind } => format!("log-datagrams {section} {bind}"),
         }
     }
 
@@ -37,6 +53,12 @@ impl Owner {
                 Some(Self::Proxy { proxy: ProxyIndex(proxy.parse().ok()?), bind: bind.parse().ok()? })
             }
             ("stats", index, None) => Some(Self::StatsSocket(index.parse().ok()?)),
+            ("log-forward", section, Some(bind)) => {
+                Some(Self::LogForward { section: section.parse().ok()?, bind: bind.parse().ok()? })
+            }
+            ("log-datagrams", section, Some(bind)) => {
+                Some(Self::LogDatagrams { section: section.parse().ok()?, bind: bind.parse().ok()? })
+            }
             ("peers", index, None) => Some(Self::Peers(index.parse().ok()?)),
             _ => None,
         }
@@ -67,6 +89,22 @@ pub fn specs(config: &Config) -> Result<Vec<ListenSpec>, String> {
     for (index, peers) in config.peers.iter().enumerate() {
         if let Some(bind) = peers.bind.as_ref().filter(|_| !peers.disabled) {
             specs.push(spec(Owner::Peers(index), bind.backlog, bind)?);
+        }
+    }
+    for (section, forward) in config.log_forwards.iter().enumerate() {
+        for (bind, line) in forward.binds.iter().enumerate() {
+            let backlog = line.backlog.or(forward.backlog).or(Some(forward.maxconn));
+            let mut spec = spec(Owner::LogForward { section, bind }, backlog, line)?;
+            // Connections are few and stay for long: one socket in the hands of whichever worker is free.
+            spec.mode = runtime::AcceptMode::Dispatch;
+            specs.push(spec);
+        }
+        for (bind, line) in forward.datagram_binds.iter().enumerate() {
+            let mut spec = spec(Owner::LogDatagrams { section, bind }, None, line)?;
+            if let Address::Ip(address) = spec.address {
+                spec.address = Address::Datagrams(address);
+                specs.push(spec);
+            }
         }
     }
     Ok(specs)
@@ -127,7 +165,13 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        for owner in [Owner::Proxy { proxy: ProxyIndex(3), bind: 1 }, Owner::StatsSocket(0), Owner::Peers(2)] {
+        for owner in [
+            Owner::Proxy { proxy: ProxyIndex(3), bind: 1 },
+            Owner::StatsSocket(0),
+            Owner::Peers(2),
+            Owner::LogForward { section: 1, bind: 2 },
+            Owner::LogDatagrams { section: 3, bind: 4 },
+        ] {
             assert_eq!(Owner::of(&owner.name()), Some(owner));
         }
         assert_eq!(Owner::of("proxy x"), None);

@@ -23,7 +23,7 @@ use crate::{
     checks::{self, CheckBoard},
     cli::{Access, AskSessions, serve_socket},
     live::{Instance, ListenerOrder, LiveProxy, Process, Shared, Target},
-    logs::{AdminLog, Forwarders, Identity, Outputs, Receivers},
+    logs::{AdminLog, Identity, Outputs},
     net::Stream,
     resolve::{self, Known},
     server_state::{self, SavedStates},
@@ -46,8 +46,6 @@ pub struct EdgeService {
     ways: Ways,
     resolver: Option<resolve::Watch>,
     saved: Option<SavedStates>,
-    forwarders: Forwarders,
-    receivers: Receivers,
 }
 
 /// Ways to the worker threads, renewed at each load.
@@ -72,8 +70,6 @@ impl EdgeService {
         // Now, while their files are within reach.
         open_namespaces(&process, &config);
         outputs.set_rings(&config.rings);
-        let mut receivers = Receivers::default();
-        receivers.open(&config.log_forwards)?;
         for proxy in &config.proxies {
             // Opened now so that they still are after chroot.
             let _ = crate::logs::LogTargets::new(&proxy.logs, None, &identity, &outputs);
@@ -94,8 +90,6 @@ impl EdgeService {
             ways: Ways::default(),
             resolver: None,
             saved,
-            forwarders: Forwarders::default(),
-            receivers,
         })
     }
 
@@ -230,7 +224,6 @@ impl Service for EdgeService {
         });
         open_namespaces(&self.process, &config);
         self.identity = Identity::new(&config.global, &self.program);
-        self.receivers.open(&config.log_forwards)?;
         self.outputs.set_rings(&config.rings);
         let assembly = Assembly {
             process: &self.process,
@@ -287,6 +280,7 @@ impl Service for EdgeService {
             seed: self.seed,
         };
         self.process.peers.load(&instance.config, &instance.tables, &load.listeners, &start);
+        self.process.log_receivers.load(&instance.config, &load.listeners, &self.identity, &self.outputs)?;
         let Some(workers) = &mut self.workers else { return Err("there are no worker threads".into()) };
         let shares = workers.distribute(&load.listeners).map_err(|error| format!("cannot share listeners: {error}"))?;
         *self.ways.lock().unwrap_or_else(PoisonError::into_inner) = workers.weak_senders();
@@ -299,8 +293,6 @@ impl Service for EdgeService {
         for answer in answers {
             answer.await.map_err(|_| "a worker thread has ended".to_owned())??;
         }
-        self.forwarders.follow(&self.outputs, &instance.config.rings);
-        self.receivers.start(&instance.config.log_forwards, &self.identity, &self.outputs);
         *self.process.startup_logs.lock().unwrap_or_else(PoisonError::into_inner) = text;
         if let Some(shared) = &self.shared {
             shared.replace(instance);
@@ -319,7 +311,8 @@ impl Service for EdgeService {
         for task in self.background.drain(..) {
             task.abort();
         }
-        self.receivers.stop();
+        let receivers = &self.process.log_receivers;
+        receivers.retire();
         let peers = Arc::clone(&self.process.peers);
         match &mut self.workers {
             // A successor is taught while connections end.
@@ -331,7 +324,7 @@ impl Service for EdgeService {
         if let Some(peers) = self.peers.take() {
             peers.abort();
         }
-        self.forwarders.finish().await;
+        self.process.log_receivers.finish().await;
     }
 
     fn legacy(&mut self) -> Option<Vec<u8>> {

@@ -110,6 +110,7 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
         stopping: process.stopping.load(Relaxed),
         listeners: u32::try_from(listeners).unwrap_or(u32::MAX),
         logs_dropped: process.logs_dropped(),
+        logs_received: process.log_receivers.received(),
         reloads: process.reloads.load(Relaxed),
         peers: process.peers.counts(),
     }

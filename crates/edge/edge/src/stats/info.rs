@@ -130,7 +130,7 @@ fields! {
     "TotalSplicdedBytesOut" GAUGE counter "spliced_bytes_out_total": "Bytes sent through a pipe so far" => |process, _| Value::U64(process.bytes_spliced);
     "BytesOutRate" RATE gauge "bytes_out_rate": "Bytes sent in the last second" => |process, _| Value::U64(process.bytes_out_rate.now);
     "DebugCommandsIssued" GAUGE: "Debug commands given so far" => ZERO;
-    "CumRecvLogs" COUNTER counter "recv_logs_total": "Log messages received" => ZERO;
+    "CumRecvLogs" COUNTER counter "recv_logs_total": "Log messages received" => |process, _| Value::u32_from(process.logs_received);
     "Build info" PRODUCT gauge "build_info": "Version of the program" => |process, _| Value::Text(process.product.version.clone());
     "Memmax_bytes" LIMIT gauge "max_memory_bytes": "Bytes that the process may use, 0 for no limit" => |process, _| Value::u32_from(process.memory_max_mb << 20);
     "PoolAlloc_bytes" GAUGE gauge "pool_allocated_bytes": "Bytes of memory in use" => |process, _| Value::U64(process.memory_bytes);

@@ -149,6 +149,8 @@ pub struct ProcessView {
     pub listeners: u32,
     /// Log lines that were dropped.
     pub logs_dropped: u64,
+    /// Log lines that `log-forward` sections have received.
+    pub logs_received: u64,
     /// Reloads so far.
     pub reloads: u64,
 }

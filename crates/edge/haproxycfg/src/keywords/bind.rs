@@ -114,7 +114,7 @@ pub(crate) fn words(
 
 fn addresses(scope: &mut Scope<'_>, line: &Line, index: usize, prefixed: bool) -> Result<Vec<BindAddress>, Problem> {
     let mut addresses = Vec::new();
-    let mut offset = 0;
+    let (mut offset, mut counted) = (0, 0);
     for text in line.word(index).split(',') {
         let range = offset..offset + text.len();
         offset = range.end + 1;
@@ -142,13 +142,22 @@ fn addresses(scope: &mut Scope<'_>, line: &Line, index: usize, prefixed: bool) -
             (Host::Descriptor(number), _) => addresses.push(BindAddress::Descriptor(number)),
             (Host::Ip(_) | Host::Name(..), _) => return Err(problem(format!("invalid address: '{text}'"))),
         }
-        let total = scope.state.simple.listeners + addresses.len();
-        if total > LISTENERS_MAX {
-            return Err(problem(format!("too many listening addresses (maximum is {LISTENERS_MAX} in all)")));
-        }
+        count_listeners(scope, addresses.len() - counted).map_err(problem)?;
+        counted = addresses.len();
     }
-    scope.state.simple.listeners += addresses.len();
     Ok(addresses)
+}
+
+/// Counts addresses to listen on.
+///
+/// # Errors
+/// When there are too many.
+pub(crate) fn count_listeners(scope: &mut Scope<'_>, more: usize) -> Result<(), String> {
+    scope.state.simple.listeners += more;
+    if scope.state.simple.listeners > LISTENERS_MAX {
+        return Err(format!("too many listening addresses (maximum is {LISTENERS_MAX} in all)"));
+    }
+    Ok(())
 }
 
 /// The argument of the word at `index`; moves the index past both.

@@ -1,6 +1,6 @@
 //! `ring` and `log-forward` sections.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::{Bind, Location, LogLineFormat, LogTarget, Server};
 
@@ -34,8 +34,8 @@ pub struct LogForward {
     pub location: Location,
     /// `bind` lines: TCP.
     pub binds: Vec<Bind>,
-    /// `dgram-bind` lines: UDP.
-    pub datagram_binds: Vec<SocketAddr>,
+    /// `dgram-bind` lines: UDP; of their settings, those that concern the socket.
+    pub datagram_binds: Vec<Bind>,
     /// `log` lines, `log global` resolved.
     pub logs: Vec<LogTarget>,
     /// `maxconn`: TCP connections.

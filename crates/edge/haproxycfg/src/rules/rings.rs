@@ -262,6 +262,9 @@ fn stream_bind(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         let _ = other;
         return Err(wrong(message, 1).expected("an address and port, as in 127.0.0.1:1514"));
     }
+    if parsed.binds.iter().any(|bind| bind.maxconn.is_some()) {
+        scope.warn(line, wrong("'maxconn' has no effect here: the section has a 'maxconn' of its own.", 2));
+    }
     if let Some(forward) = forward(scope) {
         forward.binds.extend(parsed.binds);
     }
@@ -274,22 +277,40 @@ fn is_inet(bind: &Bind) -> bool {
 
 fn datagram_bind(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let text = args::required(line, 1, "an address and port.")?;
-    let bare = text.strip_prefix("dgram+").unwrap_or(text);
-    let bare = ["udp@", "udp4@", "udp6@"].iter().find_map(|prefix| bare.strip_prefix(prefix)).unwrap_or(bare);
     let refuse = |message: String| {
         wrong(format!("'dgram-bind {text}' : {message}"), 1).expected("an address and port, as in 127.0.0.1:1514")
     };
-    let parsed = address::parse(bare, Accepts::BIND, &scope.state.global.environment).map_err(&refuse)?;
-    let (Host::Ip(_), Port::Range(_, _)) = (&parsed.host, &parsed.port) else {
-        return Err(refuse("missing port number or address".to_owned()));
-    };
-    let socket = parsed.socket().ok_or_else(|| refuse("missing port number or address".to_owned()))?;
-    if !line.word(2).is_empty() {
-        let message = format!("'{}' has no effect on datagrams.", line.word(2));
-        scope.warn(line, wrong(message, 2));
+    let mut addresses = Vec::new();
+    for text in text.split(',').filter(|text| !text.is_empty()) {
+        let bare = text.strip_prefix("dgram+").unwrap_or(text);
+        let bare = ["udp@", "udp4@", "udp6@"].iter().find_map(|prefix| bare.strip_prefix(prefix)).unwrap_or(bare);
+        let parsed = address::parse(bare, Accepts::BIND, &scope.state.global.environment).map_err(&refuse)?;
+        let (Host::Ip(ip), Port::Range(low @ 1.., high)) = (&parsed.host, &parsed.port) else {
+            return Err(refuse("missing port number or address".to_owned()));
+        };
+        bind::count_listeners(scope, usize::from(high - low) + 1).map_err(&refuse)?;
+        addresses.extend((*low..=*high).map(|port| BindAddress::Inet((*ip, port).into())));
+    }
+    let mut draft = bind::BindDraft::default();
+    draft.bind.location = line.location();
+    draft.count = addresses.len();
+    bind::words(scope, line, 2, &mut draft)?;
+    let settings = &draft.bind;
+    let without_effect = [
+        ("accept-proxy", settings.accept_proxy),
+        ("accept-netscaler-cip", settings.netscaler_magic.is_some()),
+        ("maxconn", settings.maxconn.is_some()),
+        ("backlog", settings.backlog.is_some()),
+        ("tfo", settings.tfo),
+        ("defer-accept", settings.defer_accept),
+        ("mss", settings.mss.is_some()),
+        ("tcp-ut", settings.tcp_user_timeout.is_some()),
+    ];
+    for (name, _) in without_effect.iter().filter(|(_, is_there)| *is_there) {
+        scope.warn(line, wrong(format!("'{name}' has no effect on datagrams."), 2));
     }
     if let Some(forward) = forward(scope) {
-        forward.datagram_binds.push(socket);
+        forward.datagram_binds.extend(addresses.into_iter().map(|address| Bind { address, ..draft.bind.clone() }));
     }
     Ok(())
 }
