@@ -8,6 +8,7 @@ pub mod check_messages;
 pub mod configuration;
 pub mod dns;
 pub mod http_codec;
+pub mod log_lines;
 pub mod peers;
 pub mod resp;
 pub mod sample_messages;

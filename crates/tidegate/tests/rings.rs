@@ -8,6 +8,7 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::unix::net::UnixStream,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -80,18 +81,20 @@ fn events_can_be_followed() {
     let mut reader = BufReader::new(socket.try_clone().unwrap());
     let mut line = String::new();
     // Nobody says when it has begun to wait.
+    let is_followed = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
-            for number in 0..100 {
+            let mut number = 0;
+            while !is_followed.load(Relaxed) {
+                number += 1;
                 Wire::connect(front).get(&format!("/after{number}"));
                 std::thread::sleep(Duration::from_millis(20));
-                if number > 3 {
-                    break;
-                }
             }
         });
-        reader.read_line(&mut line).unwrap();
+        let read = reader.read_line(&mut line);
+        is_followed.store(true, Relaxed);
         asking.join().unwrap();
+        read.unwrap();
     });
     assert!(line.starts_with("GET /after"), "{line}");
     socket.write_all(b"\n").unwrap();

@@ -31,6 +31,10 @@ pub mod tunnel;
 pub mod variables;
 pub mod worker;
 
+// So that bodies of fuzz targets can be part of the tests.
+#[cfg(test)]
+extern crate self as edge;
+
 #[cfg(test)]
 mod side_by_side;
 #[cfg(test)]

@@ -61,6 +61,7 @@ pub fn listed(address: &runtime::Address) -> String {
     match address {
         runtime::Address::Ip(address) if address.is_ipv4() => format!("ipv4@{address}"),
         runtime::Address::Ip(address) => format!("ipv6@{address}"),
+        runtime::Address::Datagrams(address) => format!("udp@{address}"),
         runtime::Address::Unix(path) => format!("unix@{}", path.display()),
         runtime::Address::Abstract(name) => format!("abns@{name}"),
         runtime::Address::Inherited(number) => format!("fd@{number}"),

@@ -39,6 +39,7 @@ pub use dates::{accept_date, mail_date};
 pub use line::{LogLevel, LogLine};
 pub use local_time::local_offset;
 pub use log_ring::LogRing;
+pub use message::{Framed, Message, framed, rewritten};
 pub use output::{Counters, Outputs};
 pub use receive::{Inlet, Receivers};
 pub use sender::{LogSender, WorkerLog};

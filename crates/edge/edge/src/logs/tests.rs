@@ -15,6 +15,9 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::{descriptor::Descriptor, unix::UnixSyslog, *};
 use crate::side_by_side::{Haproxy, PATIENCE, free_port, receive, syslog};
 
+#[path = "../../../../../fuzz/src/log_lines.rs"]
+mod received;
+
 const FORMATS: [(&str, LogLineFormat); 9] = [
     ("", LogLineFormat::Unspecified),
     ("local", LogLineFormat::Local),
@@ -457,4 +460,23 @@ fn messages_of_proxies_go_to_the_log_and_to_the_console() {
     assert_eq!(receive(&socket), "<132>Paused proxy web.\n");
     log.log(&targets, LogLevel::Alert, "Server b/s is DOWN");
     assert_eq!(receive(&socket), "<129>Server b/s is DOWN\n");
+}
+
+/// Every cut of every line, lines with a byte changed, and streams of them.
+#[test]
+fn nonsense_is_text() {
+    for line in [
+        "<134>Nov 21 10:00:00 host1 app[123]: hello legacy",
+        "<13>1 2026-11-21T10:00:00.123456Z host2 app2 456 ID47 [x@1 a=\"b\"] hello 5424",
+        "20 <13>octets counted 1<14>Nov  1 10:00:00 h t[1]: two\r\n",
+    ] {
+        for at in 0..line.len() {
+            received::log_lines(&line.as_bytes()[..at]);
+            for byte in [b' ', b'[', b'\\', 0xFF, b'9', b'<', b'\n', 0] {
+                let mut changed = line.as_bytes().to_vec();
+                changed[at] = byte;
+                received::log_lines(&changed);
+            }
+        }
+    }
 }
