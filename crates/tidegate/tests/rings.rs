@@ -29,7 +29,7 @@ fn lines_go_to_servers_and_to_whoever_asks() {
             // The server's address is one above that of the site.
             let server = SocketAddr::new(front.ip(), front.port() + 10_000);
             format!(
-                "global\n stats socket %FOLDER%/stats level admin\nring sent\n description \"to a server\"\n format rfc3164\n \
+                "global\n nbthread 1\n stats socket %FOLDER%/stats level admin\nring sent\n description \"to a server\"\n format rfc3164\n \
                  maxlen 100\n size 20000\n timeout connect 1s\n timeout server 1s\n server s1 {server} log-proto \
                  octet-count\nring kept\nfrontend site\n mode http\n bind {front}\n log ring@sent local1\n log ring@kept \
                  local1\n log-format \"%HM %HU\"\n http-request return status 200\n"
@@ -204,7 +204,7 @@ fn no_line_is_lost_over_reloads_and_upgrades() {
             Box::new(move |line| TcpStream::connect(input).unwrap().write_all(format!("{line}\n").as_bytes()).unwrap()),
         );
         let datagrams = UdpSocket::bind((input.ip(), 0)).unwrap();
-        talk("datagram", Box::new(move |line| drop(datagrams.send_to(line.as_bytes(), input).unwrap())));
+        talk("datagram", Box::new(move |line| assert!(datagrams.send_to(line.as_bytes(), input).unwrap() > 0)));
         scope.spawn(|| {
             for command in ["reload", "upgrade", "reload", "upgrade"] {
                 std::thread::sleep(Duration::from_millis(50));
