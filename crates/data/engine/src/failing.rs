@@ -106,9 +106,13 @@ impl Engine for FailingEngine {
         self.inner.sync()
     }
 
-    fn flush(&self) -> Result<()> {
+    fn durable(&self) -> Option<Offset> {
+        self.inner.durable()
+    }
+
+    fn drop_files(&self, bounds: &Bounds) -> Result<()> {
         self.check(true, None)?;
-        self.inner.flush()
+        self.inner.drop_files(bounds)
     }
 
     fn compact(&self) -> Result<()> {

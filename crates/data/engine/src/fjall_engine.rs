@@ -1,23 +1,69 @@
 //! Records on disk, in fjall's log-structured merge tree.
+//!
+//! It is the tree alone (crate `lsm-tree`), not the database that fjall makes of it. The database has a journal; a shard has
+//! its log, from which all that a tree has not written yet can be made again. So the journal would write everything a third
+//! time; and once a write to it has failed, as on a full disk, fjall's database must be opened anew. Here it is as follows.
+//!
+//! # What is where
+//!
+//! ```text
+//!   write -> buffer -> (full, or sync) -> sealed buffers -> table files, level 0 -> levels 1 to 6
+//!                                 thread tables-flush ^        threads tables-merge ^
+//! ```
+//!
+//! A buffer is sealed between two batches, never within one, and all that is sealed becomes table files at once, by the
+//! exchange of a file that lists them. So a crash leaves the state after some batch, with that batch's offset.
+//!
+//! # When the disk fails
+//!
+//! A flush that fails leaves the sealed buffers where they are: they are read, and the flush is made again, first after
+//! [`RETRY_DELAY`]. Meanwhile writes are refused with the error, so that whoever writes holds on to his batches. What
+//! was half written is deleted. The same goes for merges, only that these refuse no writes until level 0 is too deep.
+//!
+//! Blocks in files have checksums (XXH3, 128 bits) that are verified whenever one is read from the disk. A flipped bit is an
+//! [`Error::Damaged`] and never a value.
+//!
+//! # Memory
+//!
+//! One buffer is filled while at most two wait to be written, and a fourth share is left for what overshoots: a batch goes into
+//! one buffer as a whole. The rest of the bound is the cache of blocks. Filters and indexes of the upper levels stay in memory
+//! beside it; [`Engine::memory_bytes`] counts them.
 
-use std::path::Path;
-use std::sync::Arc;
+mod maintenance;
+mod snapshots;
 
-use fjall::{AbstractTree as _, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _};
+use std::fs::File;
+use std::ops::Bound;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use crate::{Batch, Bounds, Direction, Engine, Error, Offset, Place, RESERVED_PREFIX, Records, Result, Scan, Value};
+use lsm_tree::{AbstractTree as _, AnyTree, Cache, Config, DescriptorTable, Guard as _, InternalValue, SeqNo};
+use lsm_tree::{SequenceNumberCounter, ValueType};
+
+use self::maintenance::Maintenance;
+use self::snapshots::{Instant, Snapshots};
+use crate::{
+    Batch, Bounds, Direction, Engine, Error, Key, Offset, Place, RESERVED_PREFIX, Records, Result, Scan, Value,
+};
 
 /// Where the applied offset lies.
 const APPLIED_KEY: [u8; 3] = [RESERVED_PREFIX[0], RESERVED_PREFIX[1], b'a'];
-/// Name of the keyspace.
-const KEYSPACE: &str = "records";
+/// Sealed buffers that may wait before writes do.
+const SEALED_MAX: usize = 2;
+/// Runs of level 0, each of which a read has to look into, before writes wait for merges.
+const RUNS_MAX: usize = 24;
+/// How long after a failure the disk is tried again.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// How blocks of records are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// Not at all.
     None,
-    /// By LZ4, those that have stayed for a while.
+    /// By LZ4, from level 2 on: what has stayed for a while.
     Lz4,
 }
 
@@ -40,132 +86,265 @@ impl Default for FjallOptions {
     }
 }
 
-/// An engine on disk.
+impl FjallOptions {
+    fn buffer_bytes(&self) -> u64 {
+        (self.memory_bytes_max / 8).clamp(1 << 20, 64 << 20)
+    }
+
+    fn cache_bytes(&self) -> u64 {
+        self.memory_bytes_max.saturating_sub(self.buffer_bytes() * 4).max(1 << 20)
+    }
+
+    fn table_bytes(&self) -> u64 {
+        (self.buffer_bytes() * 4).clamp(8 << 20, 64 << 20)
+    }
+}
+
+/// An engine on disk. Dropping it loses what was not synced: the log has it.
 pub struct FjallEngine {
-    database: Database,
-    records: Keyspace,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    tree: AnyTree,
+    folder: PathBuf,
+    cache: Arc<Cache>,
+    seqno: SequenceNumberCounter,
+    snapshots: Arc<Snapshots>,
+    /// Held while a batch goes into the buffer, and while a buffer is sealed.
+    writing: Mutex<()>,
+    buffer_bytes: u64,
+    table_bytes: u64,
+    maintenance: Maintenance,
+    /// Read by whoever makes files, written by whoever deletes what was half written.
+    files: RwLock<()>,
+    /// Keeps other processes away.
+    _lock: File,
 }
 
 impl FjallEngine {
     /// Opens the records in a folder, which is made if it is not there.
     pub fn open(folder: &Path, options: &FjallOptions) -> Result<Self> {
-        // One write buffer is filled while up to three wait to be written.
-        let buffer_bytes = (options.memory_bytes_max / 8).clamp(1 << 20, 64 << 20);
-        let cache_bytes = options.memory_bytes_max.saturating_sub(buffer_bytes * 4).max(1 << 20);
-        let database = Database::builder(folder)
-            .cache_size(cache_bytes)
-            .worker_threads(options.threads.max(1))
-            .max_cached_files(Some(options.files_max.max(16)))
-            .max_journaling_size(64 << 20)
-            .manual_journal_persist(true)
-            .open()?;
-        let records = database.keyspace(KEYSPACE, || {
-            let create = KeyspaceCreateOptions::default().max_memtable_size(buffer_bytes).manual_journal_persist(true);
-            match options.compression {
-                Compression::Lz4 => create,
-                Compression::None => create.data_block_compression_policy(fjall::config::CompressionPolicy::disabled()),
-            }
+        std::fs::create_dir_all(folder)?;
+        let lock = File::create(folder.join("lock"))?;
+        if let Err(error) = lock.try_lock() {
+            return Err(match error {
+                std::fs::TryLockError::Error(error) => Error::Io(error),
+                std::fs::TryLockError::WouldBlock => Error::Io(std::io::Error::other("another process has the folder")),
+            });
+        }
+        let seqno = SequenceNumberCounter::default();
+        let cache = Arc::new(Cache::with_capacity_bytes(options.cache_bytes()));
+        let config = Config::new(folder.join("tree"), seqno.clone(), SequenceNumberCounter::default())
+            .use_cache(Arc::clone(&cache))
+            .use_descriptor_table(Some(Arc::new(DescriptorTable::new(options.files_max.max(16)))))
+            .data_block_compression_policy(compression(options.compression));
+        // A damaged file may be more than the tree expects.
+        let tree = crate::writer::guarded(|| Ok(config.open()?)).map_err(|error| match error {
+            Error::Broken(text) => Error::Damaged { place: Place::Unknown, source: text.into() },
+            error => error,
         })?;
-        Ok(Self { database, records })
+        seqno.fetch_max(tree.get_highest_seqno().map_or(1, |highest| highest + 1));
+        let shared = Arc::new(Shared {
+            snapshots: Arc::new(Snapshots::new(seqno.get())),
+            maintenance: Maintenance::default(),
+            buffer_bytes: options.buffer_bytes(),
+            table_bytes: options.table_bytes(),
+            writing: Mutex::new(()),
+            files: RwLock::new(()),
+            folder: folder.to_owned(),
+            _lock: lock,
+            tree,
+            cache,
+            seqno,
+        });
+        shared.maintenance.set_durable(shared.applied()?);
+        let threads = maintenance::start(&shared, options.threads.max(1))?;
+        Ok(Self { shared, threads })
+    }
+}
+
+impl Drop for FjallEngine {
+    fn drop(&mut self) {
+        self.shared.maintenance.stop();
+        for thread in self.threads.drain(..) {
+            // What its panic was about stands in the log of errors already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn applied(&self) -> Result<Option<Offset>> {
+        decode_applied(self.tree.get(APPLIED_KEY, SeqNo::MAX)?)
+    }
+
+    fn lock_writing(&self) -> std::sync::MutexGuard<'_, ()> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Seals the buffer if it holds anything. The caller holds `writing`.
+    fn seal(&self) -> Result<()> {
+        let applied = self.applied()?;
+        if self.tree.rotate_memtable().is_some() {
+            self.maintenance.sealed(applied);
+        }
+        Ok(())
+    }
+
+    /// Up to which sequence number old versions may go.
+    fn watermark(&self) -> SeqNo {
+        self.snapshots.oldest().saturating_sub(1)
     }
 }
 
 impl Records for FjallEngine {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.records.get(key).map_err(|error| Error::from(error).at(|| Place::At(key.to_vec())))
+        self.shared.tree.get(key, SeqNo::MAX).map_err(|error| Error::from(error).at(|| Place::At(key.to_vec())))
     }
 
     fn scan(&self, bounds: &Bounds, direction: Direction) -> Scan {
-        scan(self.records.range::<&[u8], _>(bounds.public().as_range()), bounds, direction)
+        scan(&self.shared, Snapshots::open(&self.shared.snapshots), bounds, direction)
     }
 
     fn applied(&self) -> Result<Option<Offset>> {
-        decode_applied(self.records.get(APPLIED_KEY)?)
+        self.shared.applied()
     }
 }
 
 impl Engine for FjallEngine {
     fn write(&self, batch: &Batch) -> Result<()> {
         batch.check()?;
-        let mut write = self.database.batch().durability(Some(PersistMode::Buffer));
+        let shared = &self.shared;
+        // Before the lock: without it, flushes cannot let go of what they have written.
+        shared.maintenance.wait_for_room(&shared.tree)?;
+        let _writing = shared.lock_writing();
+        let seqno = shared.seqno.next();
+        // One buffer for all of it: nobody seals it meanwhile.
+        let buffer = shared.tree.active_memtable();
         for (key, change) in batch.iter() {
-            match change {
-                Some(value) => write.insert(&self.records, key.clone(), value.clone()),
-                None => write.remove(&self.records, key.clone()),
-            }
+            let _ = buffer.insert(match change {
+                Some(value) => InternalValue::from_components(key.clone(), value.clone(), seqno, ValueType::Value),
+                None => InternalValue::new_tombstone(key.clone(), seqno),
+            });
         }
         if let Some(Offset(offset)) = batch.applied() {
-            write.insert(&self.records, APPLIED_KEY, offset.to_be_bytes());
+            let offset = offset.to_be_bytes();
+            let _ = buffer.insert(InternalValue::from_components(APPLIED_KEY, offset, seqno, ValueType::Value));
         }
-        Ok(write.commit()?)
+        shared.snapshots.publish(seqno + 1);
+        if buffer.size() >= shared.buffer_bytes {
+            shared.seal()?;
+        }
+        Ok(())
     }
 
     fn snapshot(&self) -> Arc<dyn Records> {
-        Arc::new(Snapshot { snapshot: self.database.snapshot(), records: self.records.clone() })
+        Arc::new(Snapshot { instant: Snapshots::open(&self.shared.snapshots), shared: Arc::clone(&self.shared) })
     }
 
     fn sync(&self) -> Result<()> {
-        Ok(self.database.persist(PersistMode::SyncData)?)
+        {
+            let _writing = self.shared.lock_writing();
+            self.shared.seal()?;
+        }
+        maintenance::flush(&self.shared)
     }
 
-    fn flush(&self) -> Result<()> {
-        Ok(self.records.rotate_memtable_and_wait()?)
+    fn durable(&self) -> Option<Offset> {
+        self.shared.maintenance.durable()
+    }
+
+    fn drop_files(&self, bounds: &Bounds) -> Result<()> {
+        maintenance::drop_files(&self.shared, bounds)
     }
 
     fn compact(&self) -> Result<()> {
-        self.flush()?;
-        Ok(self.records.major_compact()?)
+        self.sync()?;
+        maintenance::merge_all(&self.shared)
     }
 
     fn disk_bytes(&self) -> u64 {
-        self.database.disk_space().unwrap_or_default()
+        bytes_below(&self.shared.folder)
     }
 
     fn memory_bytes(&self) -> u64 {
-        let pinned = self.records.tree.pinned_filter_size() + self.records.tree.pinned_block_index_size();
-        self.database.cache_size() + self.database.write_buffer_size() + pinned as u64
+        let tree = &self.shared.tree;
+        let pinned = tree.pinned_filter_size() + tree.pinned_block_index_size();
+        self.shared.cache.size() + tree.version_memtable_size_sum() + pinned as u64
     }
 }
 
 struct Snapshot {
-    snapshot: fjall::Snapshot,
-    records: Keyspace,
+    shared: Arc<Shared>,
+    instant: Instant,
 }
 
 impl Records for Snapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.snapshot.get(&self.records, key).map_err(|error| Error::from(error).at(|| Place::At(key.to_vec())))
+        let value = self.shared.tree.get(key, self.instant.seqno());
+        value.map_err(|error| Error::from(error).at(|| Place::At(key.to_vec())))
     }
 
     fn scan(&self, bounds: &Bounds, direction: Direction) -> Scan {
-        scan(self.snapshot.range::<&[u8], _>(&self.records, bounds.public().as_range()), bounds, direction)
+        scan(&self.shared, self.instant.clone(), bounds, direction)
     }
 
     fn applied(&self) -> Result<Option<Offset>> {
-        decode_applied(self.snapshot.get(&self.records, APPLIED_KEY)?)
+        decode_applied(self.shared.tree.get(APPLIED_KEY, self.instant.seqno())?)
     }
 }
 
-fn scan(mut iter: fjall::Iter, bounds: &Bounds, direction: Direction) -> Scan {
-    let mut ended = bounds.public().is_empty();
-    let mut last = match direction {
-        Direction::Forward => bounds.as_range().0,
-        Direction::Backward => bounds.as_range().1,
+fn scan(shared: &Shared, instant: Instant, bounds: &Bounds, direction: Direction) -> Scan {
+    let bounds = bounds.public();
+    if bounds.is_empty() {
+        return Box::new(std::iter::empty());
     }
-    .map(<[u8]>::to_vec);
+    let mut range = shared.tree.range::<&[u8], _>(bounds.as_range(), instant.seqno(), None);
+    let mut last: Option<Key> = None;
+    let mut ended = false;
     Box::new(std::iter::from_fn(move || {
+        // The old versions that the scan sees are kept for as long as it lives.
+        let _instant = &instant;
         if ended {
             return None;
         }
-        let guard = match direction {
-            Direction::Forward => iter.next(),
-            Direction::Backward => iter.next_back(),
-        }?;
-        let pair = guard.into_inner().map_err(Error::from);
-        let _ = &mut last;
-        ended = pair.is_err();
-        Some(pair)
+        let next = match direction {
+            Direction::Forward => range.next(),
+            Direction::Backward => range.next_back(),
+        };
+        match next?.into_inner() {
+            Ok((key, value)) => {
+                last = Some(key.clone());
+                Some(Ok((key, value)))
+            }
+            Err(error) => {
+                ended = true;
+                Some(Err(Error::from(error).at(|| behind(last.as_ref(), &bounds, direction))))
+            }
+        }
     }))
+}
+
+/// Where a scan was when it found damage.
+fn behind(last: Option<&Key>, bounds: &Bounds, direction: Direction) -> Place {
+    let begin = match direction {
+        Direction::Forward => &bounds.from,
+        Direction::Backward => &bounds.to,
+    };
+    match (last, begin) {
+        (Some(key), _) | (None, Bound::Included(key) | Bound::Excluded(key)) => Place::Behind(key.to_vec()),
+        (None, Bound::Unbounded) => Place::Unknown,
+    }
+}
+
+fn compression(compression: Compression) -> lsm_tree::config::CompressionPolicy {
+    use lsm_tree::CompressionType::{Lz4, None};
+    match compression {
+        Compression::None => lsm_tree::config::CompressionPolicy::disabled(),
+        Compression::Lz4 => lsm_tree::config::CompressionPolicy::new([None, None, Lz4]),
+    }
 }
 
 fn decode_applied(value: Option<Value>) -> Result<Option<Offset>> {
@@ -176,11 +355,27 @@ fn decode_applied(value: Option<Value>) -> Result<Option<Offset>> {
     }
 }
 
-impl From<fjall::Error> for Error {
-    fn from(error: fjall::Error) -> Self {
+/// What the files below a folder take of the disk.
+fn bytes_below(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(meta) if meta.is_dir() => bytes_below(&entry.path()),
+            // Blocks of 512 bytes, whatever the file system's are.
+            Ok(meta) => meta.blocks() * 512,
+            // It was there a moment ago.
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+impl From<lsm_tree::Error> for Error {
+    fn from(error: lsm_tree::Error) -> Self {
         match error {
-            fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => Self::Io(error),
-            error => Self::Engine(Box::new(error)),
+            lsm_tree::Error::Io(error) => Self::Io(error),
+            lsm_tree::Error::InvalidVersion(_) => Self::Engine(Box::new(error)),
+            damage => Self::Damaged { place: Place::Unknown, source: Box::new(damage) },
         }
     }
 }

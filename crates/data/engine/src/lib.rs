@@ -11,6 +11,7 @@
 //! The log is the truth (crate `oplog`), records are derived from it. Each batch carries the offset of the log up to which its
 //! records are true, in the same atomic write, so recovery is: open, read [`Records::applied`], replay the log from there.
 
+mod backup;
 mod batch;
 mod bounds;
 mod capture;
@@ -30,13 +31,14 @@ mod writer;
 mod suite;
 
 /// Bytes that are cheap to clone: up to 20 lie in the value itself, more are shared and counted.
-pub use fjall::Slice as Bytes;
+pub use lsm_tree::Slice as Bytes;
 
 /// The key of a record: 1 to [`KEY_LEN_MAX`] bytes that do not begin with [`RESERVED_PREFIX`].
 pub type Key = Bytes;
 /// What a record holds, at most [`VALUE_LEN_MAX`] bytes.
 pub type Value = Bytes;
 
+pub use backup::{BackupHead, Summary, backup, read_backup, restore, summary};
 pub use batch::{Batch, Change};
 pub use bounds::{Bounds, Direction};
 pub use capture::{Capture, Page};

@@ -15,7 +15,7 @@ pub struct Removed {
 ///
 /// It goes by the overlay of [`Tables`](crate::Tables), so it must be about records that nobody changes any more and that have
 /// all been written: an orphan record that the *engine* has says so of its elements, as batches are written in order.
-/// `with_last` are records that go with the last ones, in the same batch: the orphan record itself.
+/// Space comes back with it: see [`Engine::drop_files`]. `with_last` are records that go with the last ones, in the same batch: the orphan record itself.
 pub fn remove_range(engine: &dyn Engine, bounds: &Bounds, records_max: usize, with_last: &[Key]) -> Result<Removed> {
     let mut batch = Batch::new();
     let mut scan = engine.scan(bounds, Direction::Forward);
@@ -27,6 +27,10 @@ pub fn remove_range(engine: &dyn Engine, bounds: &Bounds, records_max: usize, wi
             break;
         };
         batch.delete(record?.0);
+    }
+    if !is_done {
+        // There is more than one step's worth, perhaps whole files full: fifty million elements are not deleted one by one.
+        engine.drop_files(bounds)?;
     }
     drop(scan);
     let records = batch.len();

@@ -183,7 +183,7 @@ proptest! {
                         }
                         engine.write(&batch).unwrap();
                     }
-                    Step::Flush => engine.flush().unwrap(),
+                    Step::Flush => engine.sync().unwrap(),
                     Step::Compact => engine.compact().unwrap(),
                 }
             }

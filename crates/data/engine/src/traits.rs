@@ -37,8 +37,20 @@ pub trait Engine: Records + 'static {
     /// Returns once all that was written is on the disk.
     fn sync(&self) -> Result<()>;
 
-    /// Moves what is in write buffers to where it stays. For tests and before a shutdown; an engine does it by itself.
-    fn flush(&self) -> Result<()>;
+    /// The offset that a crash at this moment would leave, or an earlier one: the log is needed from there. It moves by
+    /// itself as data flows, and up to [`applied`](Records::applied) by [`sync`](Self::sync), which costs small files if it is
+    /// done for little: each few dozen megabytes of log is about right.
+    fn durable(&self) -> Option<Offset>;
+
+    /// Gives back at once what the records within bounds take, as far as that is cheap: whole files that hold nothing else.
+    ///
+    /// Which records are gone afterwards is open, and of those that were changed an older value may come to light. So it is
+    /// for records alone that nobody reads any more and that are removed after it ([`remove_range`](crate::remove_range)
+    /// does both). Snapshots go on to see them.
+    fn drop_files(&self, bounds: &Bounds) -> Result<()> {
+        let _ = bounds;
+        Ok(())
+    }
 
     /// Gives back all the space that deleted records take. Reads and writes everything there is.
     fn compact(&self) -> Result<()>;

@@ -1,0 +1,257 @@
+//! What makes files: flushes of sealed buffers, and merges of files.
+
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use lsm_tree::compaction::Leveled;
+use lsm_tree::{AbstractTree as _, AnyTree};
+
+use super::{RETRY_DELAY, RUNS_MAX, SEALED_MAX, Shared};
+use crate::writer::guarded;
+use crate::{Bounds, Error, Offset, Result};
+
+/// What there is to do, and how it goes.
+#[derive(Default)]
+pub(super) struct Maintenance {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Offsets of the sealed buffers, oldest first.
+    sealed: VecDeque<Option<Offset>>,
+    durable: Option<Offset>,
+    /// Flushes so far: each may give merges something to do.
+    flushes: u64,
+    flush_failure: Option<Failure>,
+    merge_failure: Option<Failure>,
+    is_stopping: bool,
+}
+
+/// An error that is told more than once.
+struct Failure(io::ErrorKind, String);
+
+impl Failure {
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::Io(error) => Self(error.kind(), error.to_string()),
+            error => Self(io::ErrorKind::Other, with_sources(error)),
+        }
+    }
+
+    fn error(&self) -> Error {
+        // Without the kind a full disk could not be told from a broken one.
+        Error::Io(io::Error::new(self.0, self.1.clone()))
+    }
+}
+
+fn with_sources(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", with_sources(source)),
+        None => error.to_string(),
+    }
+}
+
+impl Maintenance {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let waited = self.changed.wait_timeout(state, RETRY_DELAY);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    pub(super) fn durable(&self) -> Option<Offset> {
+        self.state().durable
+    }
+
+    pub(super) fn set_durable(&self, applied: Option<Offset>) {
+        self.state().durable = applied;
+    }
+
+    pub(super) fn sealed(&self, applied: Option<Offset>) {
+        self.state().sealed.push_back(applied);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn stop(&self) {
+        self.state().is_stopping = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until a batch may be written, or says why it may not.
+    pub(super) fn wait_for_room(&self, tree: &AnyTree) -> Result<()> {
+        let mut state = self.state();
+        loop {
+            if let Some(failure) = &state.flush_failure {
+                return Err(failure.error());
+            }
+            let runs = tree.l0_run_count();
+            if let Some(failure) = state.merge_failure.as_ref().filter(|_| runs >= RUNS_MAX) {
+                return Err(failure.error());
+            }
+            if (state.sealed.len() < SEALED_MAX && runs < RUNS_MAX) || state.is_stopping {
+                return Ok(());
+            }
+            state = self.wait(state);
+        }
+    }
+}
+
+/// Starts the threads.
+pub(super) fn start(shared: &Arc<Shared>, mergers: usize) -> io::Result<Vec<JoinHandle<()>>> {
+    let mut threads = Vec::new();
+    let flusher = Arc::clone(shared);
+    threads.push(std::thread::Builder::new().name("tables-flush".to_owned()).spawn(move || run_flushes(&flusher))?);
+    for _ in 0..mergers {
+        let merger = Arc::clone(shared);
+        threads.push(std::thread::Builder::new().name("tables-merge".to_owned()).spawn(move || run_merges(&merger))?);
+    }
+    Ok(threads)
+}
+
+fn run_flushes(shared: &Shared) {
+    let mut state = shared.maintenance.state();
+    while !state.is_stopping {
+        if state.sealed.is_empty() {
+            state = shared.maintenance.wait(state);
+            continue;
+        }
+        drop(state);
+        let failed = flush(shared).is_err();
+        state = shared.maintenance.state();
+        if failed && !state.is_stopping {
+            state = shared.maintenance.wait(state);
+        }
+    }
+}
+
+/// Makes files of all buffers that are sealed now.
+pub(super) fn flush(shared: &Shared) -> Result<()> {
+    let flushed = guarded(|| {
+        let _files = shared.files.read().unwrap_or_else(PoisonError::into_inner);
+        // Counted under the lock of flushes: what another one has just written is not counted again.
+        let lock = shared.tree.get_flush_lock();
+        let sealed = shared.maintenance.state().sealed.len();
+        shared.tree.flush(&lock, shared.watermark())?;
+        let mut state = shared.maintenance.state();
+        // A buffer that was sealed since is counted by the next flush, even if this one took it along.
+        for applied in state.sealed.drain(..sealed).collect::<Vec<_>>() {
+            state.durable = applied.or(state.durable);
+        }
+        drop(state);
+        forget_old_versions(shared)
+    });
+    let mut state = shared.maintenance.state();
+    state.flush_failure = flushed.as_ref().err().map(Failure::of);
+    state.flushes += 1;
+    drop(state);
+    shared.maintenance.changed.notify_all();
+    if flushed.is_err() {
+        delete_half_written(shared);
+    }
+    flushed
+}
+
+fn run_merges(shared: &Shared) {
+    let mut seen = None;
+    let mut state = shared.maintenance.state();
+    while !state.is_stopping {
+        if seen == Some(state.flushes) && state.merge_failure.is_none() {
+            state = shared.maintenance.wait(state);
+            continue;
+        }
+        seen = Some(state.flushes);
+        drop(state);
+        let merged = merge(shared);
+        state = shared.maintenance.state();
+        state.merge_failure = merged.as_ref().err().map(Failure::of);
+        shared.maintenance.changed.notify_all();
+        match merged {
+            // There may be more to do.
+            Ok(true) => seen = None,
+            Ok(false) => {}
+            Err(_) => {
+                drop(state);
+                delete_half_written(shared);
+                state = shared.maintenance.state();
+                if !state.is_stopping {
+                    state = shared.maintenance.wait(state);
+                }
+            }
+        }
+    }
+}
+
+/// Makes one merge, if one is due. Returns whether one was.
+fn merge(shared: &Shared) -> Result<bool> {
+    guarded(|| {
+        let _files = shared.files.read().unwrap_or_else(PoisonError::into_inner);
+        let before = shared.tree.current_version().id();
+        let strategy = Leveled::default().with_table_target_size(shared.table_bytes);
+        shared.tree.compact(Arc::new(strategy), shared.watermark())?;
+        forget_old_versions(shared)?;
+        Ok(shared.tree.current_version().id() != before)
+    })
+}
+
+/// Merges everything.
+pub(super) fn merge_all(shared: &Shared) -> Result<()> {
+    guarded(|| {
+        let _files = shared.files.read().unwrap_or_else(PoisonError::into_inner);
+        forget_old_versions(shared)?;
+        shared.tree.major_compact(shared.table_bytes, shared.watermark())?;
+        forget_old_versions(shared)
+    })
+}
+
+/// Drops the files that hold nothing but records within bounds.
+pub(super) fn drop_files(shared: &Shared, bounds: &Bounds) -> Result<()> {
+    guarded(|| {
+        let bounds = bounds.public();
+        // The tree waits for all merges before it looks whether there is anything to drop.
+        let version = shared.tree.current_version();
+        let is_within = |range: &lsm_tree::KeyRange| bounds.contains(range.min()) && bounds.contains(range.max());
+        if !version.iter_tables().any(|table| is_within(&table.metadata.key_range)) {
+            return Ok(());
+        }
+        drop(version);
+        shared.tree.drop_range::<&[u8], _>(bounds.as_range())?;
+        forget_old_versions(shared)
+    })
+}
+
+/// Lets go of files and buffers that nobody can see any more.
+fn forget_old_versions(shared: &Shared) -> Result<()> {
+    if let Ok(_writing) = shared.writing.try_lock() {
+        // No batch is on its way, so all that has a number is complete: files of before the last merge need not be kept
+        // until the next batch.
+        shared.snapshots.publish(shared.seqno.get());
+    }
+    let path = &shared.tree.tree_config().path;
+    // An instant sees the newest version of a lower number, so what that of the oldest instant is newer than may go.
+    let oldest = shared.snapshots.oldest();
+    Ok(shared.tree.get_version_history_lock().maintenance(path, oldest)?)
+}
+
+/// Deletes what a failed flush or merge has left, or a full disk would stay full.
+fn delete_half_written(shared: &Shared) {
+    let _files = shared.files.write().unwrap_or_else(PoisonError::into_inner);
+    // Old versions, which snapshots see, may have tables that the current one has not.
+    if shared.tree.version_free_list_len() > 0 {
+        return;
+    }
+    let version = shared.tree.current_version();
+    let known: HashSet<String> = version.iter_tables().map(|table| table.id().to_string()).collect();
+    let Ok(entries) = std::fs::read_dir(shared.tree.tree_config().path.join("tables")) else { return };
+    for entry in entries.flatten() {
+        if !entry.file_name().to_str().is_some_and(|name| known.contains(name)) {
+            // It is tried again after the next failure, and when the engine is opened.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}

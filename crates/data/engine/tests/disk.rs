@@ -1,0 +1,372 @@
+//! The engine on a real disk: killed processes, full disks, flipped bits, space that comes back.
+
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::{
+    Batch, Bounds, Direction, Engine, Error, FjallEngine, FjallOptions, Key, Offset, Records, backup, remove_range,
+    restore, summary,
+};
+
+/// Small buffers, so that files are made and merged all the time.
+fn small() -> FjallOptions {
+    FjallOptions { memory_bytes_max: 8 << 20, ..FjallOptions::default() }
+}
+
+fn open(folder: &Path) -> FjallEngine {
+    FjallEngine::open(folder, &small()).unwrap()
+}
+
+/// Bytes that LZ4 cannot make smaller.
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut out = Vec::with_capacity(len + 8);
+    while out.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        out.extend_from_slice(&state.to_le_bytes());
+    }
+    out.truncate(len);
+    out
+}
+
+const KILLED_FOLDER: &str = "TIDEGATE_TEST_KILLED_FOLDER";
+const KEYS: u64 = 40;
+
+/// Not a test of its own: the process that is killed.
+#[test]
+#[ignore = "run by a_killed_process_leaves_whole_batches"]
+fn write_until_killed() {
+    let Some(folder) = std::env::var_os(KILLED_FOLDER) else { return };
+    let engine = open(Path::new(&folder));
+    let first = engine.applied().unwrap().map_or(0, |Offset(offset)| offset + 1);
+    for number in first.. {
+        let mut batch = Batch::new();
+        for key in 0..KEYS {
+            batch.put(key.to_be_bytes(), noise(number, 2_000 + (number * key % 100) as usize));
+        }
+        batch.put((KEYS + number % 7).to_be_bytes(), number.to_be_bytes());
+        batch.delete((KEYS + (number + 1) % 7).to_be_bytes());
+        batch.set_applied(Offset(number));
+        engine.write(&batch).unwrap();
+        if number % 64 == 0 {
+            engine.sync().unwrap();
+            println!("synced {number}");
+        }
+    }
+}
+
+#[test]
+fn a_killed_process_leaves_whole_batches() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut before = 0;
+    for round in 0..3_u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "write_until_killed", "--ignored", "--nocapture"])
+            .env(KILLED_FOLDER, folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut synced = 0;
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        while synced < before + 60 + round * 70 {
+            let line = lines.next().unwrap().unwrap();
+            if let Some((_, number)) = line.split_once("synced ") {
+                synced = number.parse().unwrap();
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // It may have synced once more before it was killed.
+        synced = lines
+            .map_while(Result::ok)
+            .filter_map(|line| line.split_once("synced ")?.1.parse().ok())
+            .last()
+            .unwrap_or(synced);
+
+        let engine = open(folder.path());
+        let Offset(applied) = engine.applied().unwrap().unwrap();
+        assert!(applied >= synced, "what was synced is there: {applied} of {synced}");
+        assert_eq!(engine.durable(), Some(Offset(applied)));
+        let found: BTreeMap<Vec<u8>, Vec<u8>> = engine
+            .scan(&Bounds::all(), Direction::Forward)
+            .map(|record| record.unwrap())
+            .map(|(key, value)| (key.to_vec(), value.to_vec()))
+            .collect();
+        let mut expected = BTreeMap::new();
+        for key in 0..KEYS {
+            expected.insert(key.to_be_bytes().to_vec(), noise(applied, 2_000 + (applied * key % 100) as usize));
+        }
+        for number in applied.saturating_sub(5)..=applied {
+            expected.insert((KEYS + number % 7).to_be_bytes().to_vec(), number.to_be_bytes().to_vec());
+        }
+        assert!(found == expected, "all of batch {applied} and nothing of the next");
+        before = applied;
+    }
+}
+
+/// A file system of a few megabytes, which goes away in the end.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None` without the right to mount.
+    fn mount(at: &Path, size: &str) -> Option<Self> {
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(at).status();
+        mounted.is_ok_and(|status| status.success()).then(|| Self(at.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_writes_goes_on_reading_and_recovers() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(folder.path(), "24m") else {
+        eprintln!("skipped: no right to mount");
+        return;
+    };
+    let path = disk.0.join("records");
+    let engine = open(&path);
+    let ballast = disk.0.join("ballast");
+    std::fs::write(&ballast, noise(0, 12 << 20)).unwrap();
+    let mut written = 0_u64;
+    let write = |engine: &FjallEngine, number: u64| {
+        let mut batch = Batch::new();
+        batch.put(number.to_be_bytes(), noise(number, 100_000));
+        batch.set_applied(Offset(number));
+        engine.write(&batch)
+    };
+    let error = loop {
+        match write(&engine, written) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 1_000, "the disk never got full");
+    };
+    assert!(error.is_full() && error.is_transient(), "{error:?}");
+    let check = |engine: &FjallEngine, count: u64| {
+        for number in 0..count {
+            let value = engine.get(&number.to_be_bytes()).unwrap();
+            assert!(value.is_some_and(|value| *value == noise(number, 100_000)), "record {number}");
+        }
+        assert_eq!(engine.scan(&Bounds::all(), Direction::Forward).map(|record| record.unwrap()).count() as u64, count);
+        assert_eq!(engine.applied().unwrap(), Some(Offset(count - 1)));
+    };
+    check(&engine, written);
+    // Half a minute of failures must not eat the room that somebody makes.
+    for _ in 0..3 {
+        assert!(engine.sync().unwrap_err().is_full());
+    }
+    check(&engine, written);
+
+    std::fs::remove_file(&ballast).unwrap();
+    let until = Instant::now() + Duration::from_secs(30);
+    while let Err(error) = write(&engine, written) {
+        assert!(error.is_full() && Instant::now() < until, "{error:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    written += 1;
+    engine.sync().unwrap();
+    check(&engine, written);
+    drop(engine);
+    check(&open(&path), written);
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_flipped_bit_is_found_and_never_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let value =
+        |number: u64| [noise(number, 60).as_slice(), b" and what can be compressed: aaaaaaaaaaaaaaaaaa"].concat();
+    {
+        let engine = open(folder.path());
+        let mut batch = Batch::new();
+        for number in 0..RECORDS {
+            batch.put(number.to_be_bytes(), value(number));
+        }
+        batch.set_applied(Offset(3));
+        engine.write(&batch).unwrap();
+        engine.compact().unwrap();
+    }
+    let sound: Vec<(PathBuf, Vec<u8>)> =
+        files(folder.path()).into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect();
+    let (mut refused, mut named, mut unharmed) = (0, 0, 0);
+    for (path, bytes) in &sound {
+        for at in (0..bytes.len()).step_by((bytes.len() / 40).max(1)) {
+            // What an engine has merged since is put back.
+            for path in files(folder.path()) {
+                std::fs::remove_file(path).unwrap();
+            }
+            for (path, bytes) in &sound {
+                std::fs::write(path, bytes).unwrap();
+            }
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            std::fs::write(path, &damaged).unwrap();
+            let place = format!("byte {at} of {}", path.display());
+            match FjallEngine::open(folder.path(), &small()) {
+                Err(Error::Damaged { .. } | Error::Engine(_) | Error::Io(_)) => refused += 1,
+                Err(error) => panic!("{place}: {error:?}"),
+                Ok(engine) if harms(&engine, &place, value) => named += 1,
+                Ok(_) => unharmed += 1,
+            }
+        }
+    }
+    assert!(refused > 0 && named > 20, "{refused} refused, {named} named, {unharmed} unharmed");
+}
+
+const RECORDS: u64 = 1_000;
+
+/// Reads everything, and whether damage was found. What is served must be right.
+fn harms(engine: &FjallEngine, damage: &str, value: fn(u64) -> Vec<u8>) -> bool {
+    let mut is_harmed = false;
+    for number in 0..RECORDS {
+        let key = number.to_be_bytes();
+        match engine.get(&key) {
+            Ok(found) => assert!(found.is_some_and(|found| *found == value(number)), "{damage}"),
+            Err(Error::Damaged { place, .. }) => {
+                assert_eq!(place, engine::Place::At(key.to_vec()));
+                is_harmed = true;
+            }
+            Err(error) => panic!("{damage}: {error:?}"),
+        }
+    }
+    let mut count = 0;
+    for record in engine.scan(&Bounds::all(), Direction::Forward) {
+        match record {
+            Ok((key, found)) => {
+                assert!(*key == u64::to_be_bytes(count) && *found == value(count), "{damage}");
+                count += 1;
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::Damaged { .. }), "{damage}: {error:?}");
+                return true;
+            }
+        }
+    }
+    assert_eq!(count, RECORDS, "{damage}: nothing is left out");
+    is_harmed
+}
+
+#[test]
+fn removed_records_give_their_space_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    let element = |number: u64| engine::record::element(5, 0, 1, &number.to_be_bytes());
+    let (count, len) = (10_000_u64, 4_000);
+    for first in (0..count).step_by(500) {
+        let mut batch = Batch::new();
+        for number in first..first + 500 {
+            // In any order, as fields of a hash come.
+            let scattered = number * 7_919 % count;
+            batch.put(element(scattered), noise(scattered, len));
+        }
+        engine.write(&batch).unwrap();
+    }
+    let mut rest = Batch::new();
+    for slot in [4, 6] {
+        rest.put(engine::record::key(slot, 0, b"stays"), "here");
+    }
+    engine.write(&rest).unwrap();
+    engine.sync().unwrap();
+    let full = engine.disk_bytes();
+    assert!(full >= count * len as u64, "{full}");
+    let snapshot = engine.snapshot();
+    let bounds = engine::record::range::elements(5, 0, 1);
+    let mut steps = 0;
+    while !remove_range(&engine, &bounds, 1_000, &[]).unwrap().is_done {
+        steps += 1;
+        assert!(steps <= count / 1_000 + 1);
+    }
+    assert_eq!(engine.scan(&Bounds::all(), Direction::Forward).count(), 2);
+    assert_eq!(snapshot.scan(&bounds, Direction::Forward).map(|record| record.unwrap()).count() as u64, count);
+    drop(snapshot);
+    engine.compact().unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while engine.disk_bytes() > full / 50 {
+        assert!(Instant::now() < until, "{} of {full} bytes are still there", engine.disk_bytes());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_backup_is_of_one_state_while_writes_go_on() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let engine = Arc::new(open(folders[0].path()));
+    let write = |number: u64| {
+        let mut batch = Batch::new();
+        for key in 0..200_u64 {
+            batch.put(key.to_be_bytes(), noise(number, 1_000));
+        }
+        batch.set_applied(Offset(number));
+        engine.write(&batch).unwrap();
+    };
+    write(0);
+    let file = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| (1..200).for_each(write));
+        let mut file = Vec::new();
+        for _ in 0..5 {
+            file.clear();
+            backup(&*engine.snapshot(), 1, &mut file).unwrap();
+        }
+        writer.join().unwrap();
+        file
+    });
+    let restored = open(folders[1].path());
+    let (head, read) = restore(&mut file.as_slice(), &restored).unwrap();
+    assert_eq!(summary(&restored).unwrap(), read);
+    let Offset(applied) = head.applied.unwrap();
+    for key in 0..200_u64 {
+        assert_eq!(*restored.get(&Key::from(key.to_be_bytes())).unwrap().unwrap(), noise(applied, 1_000));
+    }
+}
+
+#[test]
+fn a_folder_belongs_to_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    assert!(matches!(FjallEngine::open(folder.path(), &small()), Err(Error::Io(_))));
+    drop(engine);
+    open(folder.path());
+}
+
+#[test]
+fn memory_stays_within_its_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = FjallOptions { memory_bytes_max: 16 << 20, ..FjallOptions::default() };
+    let engine = FjallEngine::open(folder.path(), &options).unwrap();
+    for number in 0..400_u64 {
+        let mut batch = Batch::new();
+        for key in 0..100 {
+            batch.put((number * 100 + key).to_be_bytes(), noise(key, 1_000));
+        }
+        engine.write(&batch).unwrap();
+        let _ = engine.get(&(number * 37 % 40_000).to_be_bytes()).unwrap();
+        let memory = engine.memory_bytes();
+        assert!(memory <= options.memory_bytes_max, "{memory} after {number}");
+    }
+    assert!(engine.scan(&Bounds::all(), Direction::Forward).all(|record| record.is_ok()));
+    let memory = engine.memory_bytes();
+    assert!(memory <= options.memory_bytes_max, "{memory} in the end");
+}
