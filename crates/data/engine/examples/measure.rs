@@ -1,5 +1,7 @@
 //! How fast the engine is here: `cargo run --profile quick -p engine --example measure`.
 
+#![expect(clippy::unwrap_used, reason = "what fails cannot be measured")]
+
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -40,8 +40,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use lsm_tree::{AbstractTree as _, AnyTree, Cache, Config, DescriptorTable, Guard as _, InternalValue, SeqNo};
-use lsm_tree::{SequenceNumberCounter, ValueType};
+use lsm_tree::{AbstractTree as _, AnyTree, Cache, Config, DescriptorTable, InternalValue, SeqNo};
+use lsm_tree::{SequenceNumberCounter, Tree, ValueType};
 
 use self::maintenance::Maintenance;
 use self::snapshots::{Instant, Snapshots};
@@ -107,11 +107,11 @@ pub struct FjallEngine {
 }
 
 struct Shared {
-    tree: AnyTree,
+    tree: Tree,
     folder: PathBuf,
     cache: Arc<Cache>,
     seqno: SequenceNumberCounter,
-    snapshots: Arc<Snapshots>,
+    snapshots: Snapshots,
     /// Held while a batch goes into the buffer, and while a buffer is sealed.
     writing: Mutex<()>,
     buffer_bytes: u64,
@@ -145,9 +145,12 @@ impl FjallEngine {
             Error::Broken(text) => Error::Damaged { place: Place::Unknown, source: text.into() },
             error => error,
         })?;
+        let AnyTree::Standard(tree) = tree else {
+            return Err(Error::Engine("the folder holds a tree of another kind".into()));
+        };
         seqno.fetch_max(tree.get_highest_seqno().map_or(1, |highest| highest + 1));
         let shared = Arc::new(Shared {
-            snapshots: Arc::new(Snapshots::new(seqno.get())),
+            snapshots: Snapshots::new(seqno.get()),
             maintenance: Maintenance::default(),
             buffer_bytes: options.buffer_bytes(),
             table_bytes: options.table_bytes(),
@@ -192,11 +195,6 @@ impl Shared {
         }
         Ok(())
     }
-
-    /// Up to which sequence number old versions may go.
-    fn watermark(&self) -> SeqNo {
-        self.snapshots.oldest().saturating_sub(1)
-    }
 }
 
 impl Records for FjallEngine {
@@ -205,7 +203,7 @@ impl Records for FjallEngine {
     }
 
     fn scan(&self, bounds: &Bounds, direction: Direction) -> Scan {
-        scan(&self.shared, Snapshots::open(&self.shared.snapshots), bounds, direction)
+        scan(self.shared.snapshots.open(&self.shared.tree), bounds, direction)
     }
 
     fn applied(&self) -> Result<Option<Offset>> {
@@ -241,7 +239,7 @@ impl Engine for FjallEngine {
     }
 
     fn snapshot(&self) -> Arc<dyn Records> {
-        Arc::new(Snapshot { instant: Snapshots::open(&self.shared.snapshots), shared: Arc::clone(&self.shared) })
+        Arc::new(Snapshot(self.shared.snapshots.open(&self.shared.tree)))
     }
 
     fn sync(&self) -> Result<()> {
@@ -276,36 +274,38 @@ impl Engine for FjallEngine {
     }
 }
 
-struct Snapshot {
-    shared: Arc<Shared>,
-    instant: Instant,
-}
+struct Snapshot(Instant);
 
 impl Records for Snapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        let value = self.shared.tree.get(key, self.instant.seqno());
-        value.map_err(|error| Error::from(error).at(|| Place::At(key.to_vec())))
+        let key = Key::from(key);
+        let bounds = Bounds { from: Bound::Included(key.clone()), to: Bound::Included(key.clone()) };
+        match self.0.range(&bounds).next() {
+            None => Ok(None),
+            Some(Ok(record)) => Ok(Some(record.value)),
+            Some(Err(error)) => Err(Error::from(error).at(|| Place::At(key.to_vec()))),
+        }
     }
 
     fn scan(&self, bounds: &Bounds, direction: Direction) -> Scan {
-        scan(&self.shared, self.instant.clone(), bounds, direction)
+        scan(self.0.clone(), bounds, direction)
     }
 
     fn applied(&self) -> Result<Option<Offset>> {
-        decode_applied(self.shared.tree.get(APPLIED_KEY, self.instant.seqno())?)
+        decode_applied(self.get(&APPLIED_KEY)?)
     }
 }
 
-fn scan(shared: &Shared, instant: Instant, bounds: &Bounds, direction: Direction) -> Scan {
+fn scan(instant: Instant, bounds: &Bounds, direction: Direction) -> Scan {
     let bounds = bounds.public();
     if bounds.is_empty() {
         return Box::new(std::iter::empty());
     }
-    let mut range = shared.tree.range::<&[u8], _>(bounds.as_range(), instant.seqno(), None);
+    let mut range = instant.range(&bounds);
     let mut last: Option<Key> = None;
     let mut ended = false;
     Box::new(std::iter::from_fn(move || {
-        // The old versions that the scan sees are kept for as long as it lives.
+        // Its files are kept for as long as the scan lives.
         let _instant = &instant;
         if ended {
             return None;
@@ -314,10 +314,10 @@ fn scan(shared: &Shared, instant: Instant, bounds: &Bounds, direction: Direction
             Direction::Forward => range.next(),
             Direction::Backward => range.next_back(),
         };
-        match next?.into_inner() {
-            Ok((key, value)) => {
-                last = Some(key.clone());
-                Some(Ok((key, value)))
+        match next? {
+            Ok(record) => {
+                last = Some(record.key.user_key.clone());
+                Some(Ok((record.key.user_key, record.value)))
             }
             Err(error) => {
                 ended = true;

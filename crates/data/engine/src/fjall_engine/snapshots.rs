@@ -1,78 +1,77 @@
-//! Which states of the tree somebody is looking at.
+//! States of the tree that somebody looks at.
+//!
+//! A snapshot holds on to the very buffers and files that the tree has at that moment, so whatever happens to the tree later
+//! need not mind it: buffers are flushed and let go, merges drop what is overwritten. What a snapshot costs is these files on
+//! the disk, and at most the buffers of that moment in memory, however long it lives.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lsm_tree::SeqNo;
+use lsm_tree::{AbstractTree as _, InternalValue, SeqNo, Tree};
 
-/// Instants that are in use. The tree keeps what the oldest one sees.
-pub(super) struct Snapshots(Mutex<State>);
+use crate::{Bounds, Key};
 
-struct State {
-    /// Everything below is complete: what a new instant sees.
-    published: SeqNo,
-    /// How many use an instant.
-    used: BTreeMap<SeqNo, usize>,
+/// Records of the tree as it keeps them.
+pub(super) type Range = Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<InternalValue>> + Send>;
+
+/// What is complete, and whether somebody looks at an old state.
+pub(super) struct Snapshots {
+    /// Everything of a lower number is complete: what a new snapshot sees.
+    published: Mutex<SeqNo>,
+    /// A copy for everybody who looks.
+    live: Arc<()>,
 }
 
-/// An instant in use: records written later are not seen at it.
+/// A state of the tree.
+#[derive(Clone)]
 pub(super) struct Instant {
-    seqno: SeqNo,
-    snapshots: Arc<Snapshots>,
+    range: Arc<dyn Fn(&Bounds) -> Range + Send + Sync>,
+    _live: Arc<()>,
 }
 
 impl Snapshots {
     pub(super) fn new(published: SeqNo) -> Self {
-        Self(Mutex::new(State { published, used: BTreeMap::new() }))
+        Self { published: Mutex::new(published), live: Arc::new(()) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn published(&self) -> MutexGuard<'_, SeqNo> {
+        self.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that all records below are complete.
+    /// Says that everything of a lower number is complete.
     pub(super) fn publish(&self, seqno: SeqNo) {
-        let mut state = self.state();
-        state.published = state.published.max(seqno);
+        let mut published = self.published();
+        *published = seqno.max(*published);
     }
 
-    /// The oldest instant that is in use or may come.
-    pub(super) fn oldest(&self) -> SeqNo {
-        let state = self.state();
-        state.used.keys().next().copied().unwrap_or(state.published)
+    /// Of what is older than this, merges need to keep the last value alone.
+    pub(super) fn watermark(&self) -> SeqNo {
+        *self.published()
     }
 
-    /// The instant of now.
-    pub(super) fn open(snapshots: &Arc<Self>) -> Instant {
-        // Taken under the same lock as `oldest`, so nothing that it sees goes in between.
-        let mut state = snapshots.state();
-        let seqno = state.published;
-        *state.used.entry(seqno).or_default() += 1;
-        Instant { seqno, snapshots: Arc::clone(snapshots) }
+    /// Whether somebody looks at what may be an old state.
+    pub(super) fn is_any_live(&self) -> bool {
+        Arc::strong_count(&self.live) > 1
+    }
+
+    /// The state of now.
+    pub(super) fn open(&self, tree: &Tree) -> Instant {
+        // IMPORTANT: number and files are taken under one lock. A merge that drops what this number sees begins after a higher
+        // one is published, so it is not in these files yet.
+        let published = self.published();
+        let seqno = *published;
+        let version = tree.get_version_history_lock().latest_version();
+        drop(published);
+        let range = move |bounds: &Bounds| -> Range {
+            let keys = (bounds.from.clone(), bounds.to.clone());
+            Box::new(Tree::create_internal_range::<Key, _>(version.clone(), &keys, seqno, None))
+        };
+        Instant { range: Arc::new(range), _live: Arc::clone(&self.live) }
     }
 }
 
 impl Instant {
-    pub(super) fn seqno(&self) -> SeqNo {
-        self.seqno
-    }
-}
-
-impl Clone for Instant {
-    fn clone(&self) -> Self {
-        *self.snapshots.state().used.entry(self.seqno).or_default() += 1;
-        Self { seqno: self.seqno, snapshots: Arc::clone(&self.snapshots) }
-    }
-}
-
-impl Drop for Instant {
-    fn drop(&mut self) {
-        let mut state = self.snapshots.state();
-        if let Some(count) = state.used.get_mut(&self.seqno) {
-            *count -= 1;
-            if *count == 0 {
-                state.used.remove(&self.seqno);
-            }
-        }
+    /// The records within bounds, which are not empty.
+    pub(super) fn range(&self, bounds: &Bounds) -> Range {
+        (self.range)(bounds)
     }
 }

@@ -1,0 +1,52 @@
+//! What a disk or a backup may hold: anything.
+
+use engine::record::{self, Header, RecordKey};
+use engine::{MemoryEngine, Records, backup, restore, summary};
+
+/// Keys and headers: what is accepted is written again as it was.
+pub fn record(data: &[u8]) {
+    if let Ok(key) = record::decode(data) {
+        let again = match key {
+            // A cut tail stands for something longer that is not here.
+            RecordKey::Key { key: record::Tail::Cut(_), .. }
+            | RecordKey::Element { element: record::Tail::Cut(_), .. }
+            | RecordKey::Expiry { key: record::Tail::Cut(_), .. } => None,
+            RecordKey::Meta { name, .. } if name.len() > record::WHOLE_LEN_MAX => None,
+            RecordKey::Key { slot, db, key, .. } => Some(record::key(slot, db, key.bytes())),
+            RecordKey::Element { slot, db, version, element } => {
+                Some(record::element(slot, db, version, element.bytes()))
+            }
+            RecordKey::Expiry { slot, db, at_ms, key } => Some(record::expiry(slot, db, at_ms, key.bytes())),
+            RecordKey::Orphan { slot, db, version } => Some(record::orphan(slot, db, version)),
+            RecordKey::Meta { slot, db, name } => Some(record::meta(slot, db, name)),
+        };
+        assert!(again.is_none_or(|again| *again == *data));
+        let tails = match key {
+            RecordKey::Key { key, .. } | RecordKey::Expiry { key, .. } => Some(key),
+            RecordKey::Element { element, .. } => Some(element),
+            _ => None,
+        };
+        if let Some(tail) = tails {
+            let _ = record::split_whole(tail, data);
+        }
+    }
+    if let Ok((header, inline)) = Header::decode(data) {
+        let mut again = Vec::new();
+        header.encode(&mut again);
+        again.extend_from_slice(inline);
+        assert_eq!(again, data);
+    }
+}
+
+/// A backup: what is accepted is a backup of what was restored.
+pub fn restored(data: &[u8]) {
+    let engine = MemoryEngine::new();
+    let mut rest = data;
+    if let Ok((head, read)) = restore(&mut rest, &engine) {
+        assert_eq!(summary(&engine).unwrap(), read);
+        assert_eq!(engine.applied().unwrap(), head.applied);
+        let mut again = Vec::new();
+        assert_eq!(backup(&engine, head.created_ms, &mut again).unwrap(), read);
+        assert!(restore(&mut again.as_slice(), &MemoryEngine::new()).is_ok());
+    }
+}
