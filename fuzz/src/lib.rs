@@ -7,6 +7,7 @@
 pub mod check_messages;
 pub mod configuration;
 pub mod dns;
+pub mod engine_records;
 pub mod http_codec;
 pub mod log_lines;
 pub mod peers;
