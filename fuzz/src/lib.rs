@@ -10,6 +10,7 @@ pub mod dns;
 pub mod engine_records;
 pub mod http_codec;
 pub mod log_lines;
+pub mod oplog;
 pub mod peers;
 pub mod resp;
 pub mod sample_messages;

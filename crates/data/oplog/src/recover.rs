@@ -1,0 +1,354 @@
+//! What is left of a log after a crash, and whether only a crash can have done that.
+//!
+//! Segments are synced in order, the folder after them, and a frame says in `durable` up to where the log was known to be
+//! synced when it was written. From that follows:
+//!
+//! - A segment with a frame that knows the beginning of that segment to be durable has whole segments before it. The last
+//!   such one is the *anchor*; what is before it is not looked at when a log is opened.
+//! - From the anchor on, frames are good up to some offset E. Whatever is good behind it, in the same segment or in later
+//!   ones, was not synced, unless one of these frames knows more than E to be durable. Then something synced is gone: the log
+//!   is damaged, and is not touched.
+//! - Otherwise the log ends at E. Segments behind it are removed. If there are good frames behind E in the last segment, it
+//!   is not written any more, since these could come to life when something of the right length is written before them: a
+//!   new segment begins at E.
+//!
+//! What was found good is synced before anything else happens: it may be in memory alone, if only the process had died.
+
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering},
+};
+
+use crate::{
+    Log, LogError, Offset, Options, Reason,
+    disk::{Disk, DiskFile},
+    frame,
+    log::{Active, begin_segment},
+    scan::{Found, Scanner, durable_claim, durable_claim_of_unknown},
+    segment::{HEADER_LEN, SPARE_PREFIX, Segment, SegmentHeader, UNREADY_PREFIX, parse_name},
+    shared::{SegmentFile, Shared},
+};
+
+/// What was there when a log was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// There was none: it was made.
+    pub created: bool,
+    /// Where it begins.
+    pub first: Offset,
+    /// Where it ends. All of it is durable.
+    pub end: Offset,
+    /// When its last entry was appended; `None` if that is not known without reading older segments.
+    pub last_time_ms: Option<u64>,
+    /// What was cut off.
+    pub cut: Option<Cut>,
+}
+
+/// What a crash has left behind the end of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The last segment that is part of the log.
+    pub segment: PathBuf,
+    /// The byte in it where the log ends.
+    pub position: u64,
+    /// The offset that it ends at.
+    pub offset: Offset,
+    /// What is wrong with what follows.
+    pub reason: Reason,
+    /// Good frames that came after something lost.
+    pub frames_lost: bool,
+    /// Later segments, which were removed.
+    pub segments_removed: usize,
+}
+
+/// A file with a segment's name.
+pub(crate) struct FoundSegment {
+    pub(crate) path: PathBuf,
+    pub(crate) first_offset: u64,
+    /// What its header says, or what is wrong with it.
+    pub(crate) header: Result<SegmentHeader, Reason>,
+}
+
+/// The segments in a folder, the oldest first.
+pub(crate) fn find<D: Disk>(disk: &D, folder: &Path) -> Result<Vec<FoundSegment>, LogError> {
+    let names = disk.list(folder).map_err(LogError::io("list", folder))?;
+    let mut offsets: Vec<(u64, String)> =
+        names.into_iter().filter_map(|name| Some((parse_name(&name)?, name))).collect();
+    offsets.sort_unstable();
+    let mut found = Vec::with_capacity(offsets.len());
+    let mut generation = 0;
+    for (first_offset, name) in offsets {
+        let path = folder.join(name);
+        let file = disk.open_to_read(&path).map_err(LogError::io("open", &path))?;
+        let mut bytes = [0; HEADER_LEN];
+        let read = file.read_full_at(&mut bytes, 0).map_err(LogError::io("read", &path))?;
+        let header = if read < HEADER_LEN { Err(Reason::Header) } else { SegmentHeader::decode(&bytes) };
+        // What an earlier life of the file has left is a good header of another segment.
+        let header = header.and_then(|header| {
+            let is_its_own = header.first_offset == first_offset && header.generation > generation;
+            if is_its_own { Ok(header) } else { Err(Reason::Header) }
+        });
+        if let Ok(header) = &header {
+            generation = header.generation;
+        }
+        found.push(FoundSegment { path, first_offset, header });
+    }
+    Ok(found)
+}
+
+pub(crate) fn open<D: Disk>(
+    disk: D,
+    folder: &Path,
+    options: Options,
+    now_ms: u64,
+) -> Result<(Log<D>, Recovered), LogError> {
+    disk.create_folder(folder).map_err(LogError::io("create", folder))?;
+    let found = find(&disk, folder)?;
+    if found.is_empty() {
+        create(disk, folder, options, now_ms)
+    } else {
+        Recovery { disk, folder, found }.run(options, now_ms)
+    }
+}
+
+fn create<D: Disk>(disk: D, folder: &Path, options: Options, now_ms: u64) -> Result<(Log<D>, Recovered), LogError> {
+    let header = SegmentHeader {
+        first_offset: options.first_offset.0,
+        created_ms: now_ms,
+        generation: 1,
+        salt: options.salt,
+        replication_id: options.replication_id,
+    };
+    let shared = Arc::new(Shared::new(disk, folder.to_owned(), options, VecDeque::new()));
+    adopt_spares(&shared)?;
+    let active = begin_segment_durably(&shared, header)?;
+    let end = Offset(header.first_offset);
+    shared.written.store(end.0, Ordering::Release);
+    shared.durable.store(end.0, Ordering::Release);
+    let recovered = Recovered { created: true, first: end, end, last_time_ms: None, cut: None };
+    Ok((Log::new(shared, active, end.0), recovered))
+}
+
+/// A segment whose header is durable before it has its name.
+pub(crate) fn begin_segment_durably<D: Disk>(
+    shared: &Arc<Shared<D>>,
+    header: SegmentHeader,
+) -> Result<Active<D::File>, LogError> {
+    let active = begin_segment(shared, header, 0, true)?;
+    shared.disk.sync_folder(&shared.folder).map_err(LogError::io("sync", &shared.folder))?;
+    shared.lists().folder_changed = false;
+    Ok(active)
+}
+
+/// Removes what was being made when the process ended, and takes over spares.
+fn adopt_spares<D: Disk>(shared: &Shared<D>) -> Result<(), LogError> {
+    let names = shared.disk.list(&shared.folder).map_err(LogError::io("list", &shared.folder))?;
+    let mut lists = shared.lists();
+    for name in names {
+        let path = shared.folder.join(&name);
+        let number = |prefix| name.strip_prefix(prefix).and_then(|number: &str| number.parse::<u64>().ok());
+        let is_good_spare = match (number(SPARE_PREFIX), number(UNREADY_PREFIX)) {
+            (Some(number), _) => {
+                lists.next_number = lists.next_number.max(number);
+                let len = shared.disk.open(&path).and_then(|file| file.len()).map_err(LogError::io("open", &path))?;
+                len == shared.options.segment_len && lists.spares.len() < shared.options.spare_segments
+            }
+            (None, Some(_)) => false,
+            (None, None) => continue,
+        };
+        if is_good_spare {
+            lists.spares.push(path);
+        } else {
+            shared.disk.remove(&path).map_err(LogError::io("remove", &path))?;
+        }
+    }
+    Ok(())
+}
+
+struct Recovery<'a, D> {
+    disk: D,
+    folder: &'a Path,
+    found: Vec<FoundSegment>,
+}
+
+/// Where the good part of a log ends.
+struct End {
+    /// In which of the segments.
+    index: usize,
+    position: u64,
+    offset: u64,
+    reason: Reason,
+    last_time_ms: Option<u64>,
+}
+
+impl<D: Disk> Recovery<'_, D> {
+    fn run(self, options: Options, now_ms: u64) -> Result<(Log<D>, Recovered), LogError> {
+        for FoundSegment { path, first_offset, header } in &self.found {
+            if *header == Err(Reason::Version) {
+                return Err(LogError::corrupt(path, 0, Offset(*first_offset), Reason::Version));
+            }
+        }
+        let anchor = self.anchor()?;
+        let end = self.end(anchor)?;
+        let frames_lost = self.check_nothing_durable_is_lost(&end)?;
+        let looks_torn = self.looks_torn(&end)?;
+        let removed = self.found.len() - (end.index + 1);
+        for later in self.found.iter().skip(end.index + 1).rev() {
+            // NOTE: the latest first, each for good before the next, so that a crash leaves no gap.
+            self.disk.remove(&later.path).map_err(LogError::io("remove", &later.path))?;
+            self.disk.sync_folder(self.folder).map_err(LogError::io("sync", self.folder))?;
+        }
+        let generation_max =
+            self.found.iter().filter_map(|found| found.header.ok()).map(|header| header.generation).max();
+
+        let mut segments = VecDeque::new();
+        let mut last = None;
+        for (index, found) in self.found.iter().enumerate().take(end.index + 1) {
+            let header = self.header(index)?;
+            let segment = Arc::new(Segment { path: found.path.clone(), header });
+            segments.push_back(Arc::clone(&segment));
+            if index >= anchor {
+                let file = self.disk.open(&found.path).map_err(LogError::io("open", &found.path))?;
+                file.sync().map_err(LogError::io("sync", &found.path))?;
+                last = Some(Arc::new(SegmentFile { segment, file }));
+            }
+        }
+        self.disk.sync_folder(self.folder).map_err(LogError::io("sync", self.folder))?;
+        let Some(last) = last else { return Err(self.damage(&end)) };
+
+        let first = segments.front().map_or(0, |segment| segment.first());
+        let path = last.segment.path.clone();
+        let shared = Arc::new(Shared::new(self.disk, self.folder.to_owned(), options, segments));
+        shared.written.store(end.offset, Ordering::Release);
+        shared.durable.store(end.offset, Ordering::Release);
+        adopt_spares(&shared)?;
+        let active = if frames_lost {
+            let header = SegmentHeader {
+                first_offset: end.offset,
+                created_ms: now_ms,
+                generation: generation_max.unwrap_or(0).wrapping_add(1),
+                ..last.segment.header
+            };
+            begin_segment_durably(&shared, header)?
+        } else {
+            let len = last.file.len().map_err(LogError::io("open", &path))?;
+            shared.lists().unsynced.push(Arc::clone(&last));
+            Active { file: last, position: end.position, len, paged: end.position }
+        };
+        let cut = (frames_lost || removed > 0 || looks_torn).then_some(Cut {
+            segment: path,
+            position: end.position,
+            offset: Offset(end.offset),
+            reason: end.reason,
+            frames_lost,
+            segments_removed: removed,
+        });
+        let recovered = Recovered {
+            created: false,
+            first: Offset(first),
+            end: Offset(end.offset),
+            last_time_ms: end.last_time_ms,
+            cut,
+        };
+        Ok((Log::new(shared, active, end.offset), recovered))
+    }
+
+    fn found(&self, index: usize) -> Result<&FoundSegment, LogError> {
+        let missing = || LogError::corrupt(self.folder, 0, Offset(0), Reason::Missing);
+        self.found.get(index).ok_or_else(missing)
+    }
+
+    fn header(&self, index: usize) -> Result<SegmentHeader, LogError> {
+        let found = self.found(index)?;
+        found.header.map_err(|reason| LogError::corrupt(&found.path, 0, Offset(found.first_offset), reason))
+    }
+
+    fn scanner(&self, index: usize) -> Result<Scanner<D::File>, LogError> {
+        let header = self.header(index)?;
+        let path = &self.found(index)?.path;
+        let file = self.disk.open_to_read(path).map_err(LogError::io("open", path))?;
+        Ok(Scanner::new(file, &header))
+    }
+
+    /// The last segment with a frame that knows the segment's beginning to be durable, or else the first one.
+    fn anchor(&self) -> Result<usize, LogError> {
+        for index in (1..self.found.len()).rev() {
+            let found = self.found(index)?;
+            if found.header.is_err() {
+                continue;
+            }
+            let mut scanner = self.scanner(index)?;
+            while let Found::Frame(frame) = scanner.next().map_err(LogError::io("read", &found.path))? {
+                if frame.durable >= found.first_offset {
+                    return Ok(index);
+                }
+            }
+        }
+        Ok(0)
+    }
+
+    /// Where good frames end, from the anchor on.
+    fn end(&self, anchor: usize) -> Result<End, LogError> {
+        let mut index = anchor;
+        let mut last_time_ms = None;
+        loop {
+            let mut scanner = self.scanner(index)?;
+            let path = &self.found(index)?.path;
+            let next = self.found.get(index + 1);
+            let reason = loop {
+                if next.is_some_and(|next| next.first_offset <= scanner.offset()) {
+                    break None;
+                }
+                match scanner.next().map_err(LogError::io("read", path))? {
+                    Found::Frame(frame) => last_time_ms = Some(frame.time_ms),
+                    Found::Bad(reason) => break Some(reason),
+                }
+            };
+            let (position, offset) = (scanner.position(), scanner.offset());
+            let end = |reason| End { index, position, offset, reason, last_time_ms };
+            match (reason, next) {
+                (None, Some(next)) if next.first_offset != offset => return Err(self.damage(&end(Reason::Offset))),
+                (None, Some(next)) if next.header.is_ok() => index += 1,
+                (None, _) => return Ok(end(Reason::Header)),
+                (Some(Reason::Version), _) => return Err(self.damage(&end(Reason::Version))),
+                (Some(reason), _) => return Ok(end(reason)),
+            }
+        }
+    }
+
+    fn damage(&self, end: &End) -> LogError {
+        let path = self.found.get(end.index).map_or(self.folder, |found| &found.path);
+        LogError::corrupt(path, end.position, Offset(end.offset), end.reason)
+    }
+
+    /// Looks for good frames behind the end; whether there are some in the last segment that is kept.
+    fn check_nothing_durable_is_lost(&self, end: &End) -> Result<bool, LogError> {
+        let mut frames_lost = false;
+        let known = self.header(end.index)?;
+        for (index, found) in self.found.iter().enumerate().skip(end.index) {
+            let file = self.disk.open_to_read(&found.path).map_err(LogError::io("open", &found.path))?;
+            let position = if index == end.index { end.position } else { HEADER_LEN as u64 };
+            let claim = match &found.header {
+                Ok(header) => durable_claim(&file, header, position, end.offset),
+                Err(_) => durable_claim_of_unknown(&file, &known, position, end.offset),
+            };
+            let claim = claim.map_err(LogError::io("read", &found.path))?;
+            if claim.durable > end.offset {
+                return Err(self.damage(end));
+            }
+            frames_lost |= claim.any && index == end.index;
+        }
+        Ok(frames_lost)
+    }
+
+    /// Whether something begins at the end of the log that is not what an earlier life of the file has left.
+    fn looks_torn(&self, end: &End) -> Result<bool, LogError> {
+        let path = &self.found(end.index)?.path;
+        let file = self.disk.open_to_read(path).map_err(LogError::io("open", path))?;
+        let mut bytes = [0; frame::HEADER_LEN];
+        let read = file.read_full_at(&mut bytes, end.position).map_err(LogError::io("read", path))?;
+        let generation = self.header(end.index)?.generation;
+        Ok(read == bytes.len() && frame::FrameHeader::decode(&bytes).generation == generation)
+    }
+}

@@ -1,0 +1,270 @@
+//! A crash at every point, and damage at every byte.
+
+use proptest::{collection::vec, prelude::*};
+
+use super::*;
+use crate::disk::Crash;
+
+/// What was promised after so many steps of the disk.
+struct Promise {
+    steps: usize,
+    /// Synced: has to survive anything.
+    durable: u64,
+    /// Handed to the system: has to survive the end of the process.
+    written: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Append,
+    Write,
+    Sync,
+    Maintain,
+    Rotate,
+    Retain,
+}
+
+/// Does all of it, with a promise after each action.
+fn run(log: &mut Log<MemoryDisk>, disk: &MemoryDisk, actions: &[Action], mut number: u64) -> Vec<Promise> {
+    let (mut syncer, mut maintainer) = (log.syncer(), log.maintainer());
+    let mut promises = Vec::new();
+    for action in actions {
+        match action {
+            Action::Append => {
+                log.append(&piece(number), 1_000 + number).unwrap();
+                number += 1;
+            }
+            Action::Write => drop(log.write().unwrap()),
+            Action::Sync => drop(syncer.sync().unwrap()),
+            Action::Maintain => maintainer.run().unwrap(),
+            Action::Rotate => log.rotate(2_000 + number).unwrap(),
+            Action::Retain => drop(log.retain(log.durable(), 3_000)),
+        }
+        promises.push(Promise { steps: disk.steps(), durable: log.durable().0, written: log.written().0 });
+    }
+    promises
+}
+
+/// Opens what a crash has left, and sees whether it is what may be left; then goes on writing, and opens it once more.
+fn check(image: &MemoryDisk, options: &Options, least: u64, what: &str) {
+    let (mut log, recovered) =
+        Log::open(image.clone(), folder(), options.clone(), 9_000).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let all = pieces(200);
+    let end = usize::try_from(recovered.end.0).unwrap();
+    assert!(recovered.end.0 >= least, "{what}: {} of {least} bytes", recovered.end);
+    assert!(boundaries(200).contains(&recovered.end.0), "{what}: half a piece at {end}");
+    let first = recovered.first;
+    let start = usize::try_from(first.0).unwrap();
+    assert_eq!(read(&log, first).unwrap_or_else(|error| panic!("{what}: {error}")).0, all[start..end], "{what}");
+    // Other bytes than before, and of lengths that would fit what may lie behind.
+    let more = |len: usize| vec![b'#'; len];
+    let mut expected = all[start..end].to_vec();
+    for number in 0..6 {
+        let bytes = more(piece(number).len());
+        log.append(&bytes, 9_001).unwrap();
+        expected.extend(bytes);
+        log.write().unwrap();
+    }
+    drop(log);
+    let (log, recovered) =
+        Log::open(image.clone(), folder(), options.clone(), 9_000).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(recovered.end.0, first.0 + expected.len() as u64, "{what}");
+    assert_eq!(read(&log, first).unwrap_or_else(|error| panic!("{what}: {error}")).0, expected, "{what}");
+}
+
+fn check_all(disk: &MemoryDisk, options: &Options, promises: &[Promise], seeds: u64) {
+    let mut before = Promise { steps: promises[0].steps, durable: promises[0].durable, written: promises[0].written };
+    for promise in promises {
+        for steps in before.steps..=promise.steps {
+            // Until the action is over, what was promised before counts.
+            let last = if steps == promise.steps { promise } else { &before };
+            check(&disk.crash(steps, Crash::Process), options, last.written, &format!("process gone after {steps}"));
+            check(&disk.crash(steps, Crash::Nothing), options, last.durable, &format!("all lost after {steps}"));
+            let len = disk.write_len(steps);
+            // Over all writes, each place within a frame has its turn.
+            for torn in (steps % 31..len.min(260)).step_by(31).chain(len.saturating_sub(1)..len) {
+                let what = format!("torn after {steps} at {torn}");
+                check(&disk.crash(steps, Crash::Torn(torn)), options, before.durable, &what);
+            }
+            for seed in 0..seeds {
+                let what = format!("some lost after {steps}, seed {seed}");
+                check(&disk.crash(steps, Crash::Some(seed)), options, last.durable, &what);
+            }
+        }
+        before = Promise { ..*promise };
+    }
+}
+
+#[test]
+fn a_crash_anywhere_loses_nothing_that_was_synced() {
+    use Action::*;
+    let always: Vec<Action> = [Append, Append, Write, Sync].repeat(9);
+    let sometimes: Vec<Action> = [&[Append, Write].repeat(7)[..], &[Sync, Maintain]].concat().repeat(3);
+    let never: Vec<Action> = [Append, Write].repeat(24);
+    let turning: Vec<Action> = [Append, Write, Sync, Rotate, Append, Append, Write, Retain, Maintain].repeat(4);
+    for actions in [always, sometimes, never, turning] {
+        let disk = MemoryDisk::new();
+        let options = Options { retention_bytes: Some(300), ..small() };
+        let (mut log, _) = open(&disk, options.clone());
+        let promises = run(&mut log, &disk, &actions, 0);
+        check_all(&disk, &options, &promises, 3);
+    }
+}
+
+#[test]
+fn the_first_crash_may_come_before_the_log_is_made() {
+    let disk = MemoryDisk::new();
+    drop(open(&disk, small()));
+    for steps in 0..=disk.steps() {
+        for crash in [Crash::Process, Crash::Nothing, Crash::Torn(0), Crash::Torn(9), Crash::Some(1), Crash::Some(2)] {
+            check(&disk.crash(steps, crash), &small(), 0, &format!("{crash:?} after {steps}"));
+        }
+    }
+}
+
+#[test]
+fn frames_behind_a_lost_one_never_come_back() {
+    // Of three frames that were not synced, the second is lost. What is written in its place has its very length.
+    let disk = MemoryDisk::new();
+    let (mut log, _) = open(&disk, small());
+    let place = |number: usize| 128 + number * (40 + 10);
+    for fill in [b"aaaaaaaaaa", b"bbbbbbbbbb", b"cccccccccc"] {
+        log.append(fill, 1).unwrap();
+        log.write().unwrap();
+    }
+    drop(log);
+    let path = folder().join("00000000000000000000.oplog");
+    disk.flip(&path, place(1) + 45, 1);
+    let (mut log, recovered) = open(&disk, small());
+    let cut = recovered.cut.unwrap();
+    assert_eq!((cut.offset, cut.position, cut.frames_lost), (Offset(10), place(1) as u64, true));
+    assert_eq!(cut.reason, Reason::Checksum);
+    log.append(b"xxxxxxxxxx", 2).unwrap();
+    log.write().unwrap();
+    drop(log);
+    let (log, recovered) = open(&disk, small());
+    assert_eq!(recovered.cut, None);
+    assert_eq!(read(&log, Offset(0)).unwrap().0, b"aaaaaaaaaaxxxxxxxxxx");
+}
+
+#[test]
+fn a_turned_bit_is_found_wherever_it_is() {
+    let disk = MemoryDisk::new();
+    let (mut log, _) = open(&disk, small());
+    let mut syncer = log.syncer();
+    for number in 0..14 {
+        log.append(&piece(number), number).unwrap();
+        log.write().unwrap();
+        syncer.sync().unwrap();
+    }
+    let all = pieces(14);
+    let synced_before_last = boundaries(14)[13];
+    let segments = log.segments();
+    let last = segments.last().unwrap().path.clone();
+    assert!(segments.len() > 2);
+    drop(log);
+    for segment in &segments {
+        let bytes = disk.contents(&segment.path).unwrap();
+        let used = bytes.iter().rposition(|&byte| byte != 0).unwrap();
+        for position in 0..=used {
+            let damaged = disk.copy();
+            damaged.flip(&segment.path, position, 1 << (position % 8));
+            let outcome = Log::open(damaged.clone(), folder(), small(), 1).and_then(|(log, recovered)| {
+                let bytes = read(&log, Offset(0))?.0;
+                Ok((bytes, recovered))
+            });
+            match outcome {
+                Ok((bytes, recovered)) => {
+                    // The last frame of all may have been torn by a crash, for all that can be known.
+                    assert_eq!(segment.path, last, "byte {position} of {segment:?}");
+                    assert_eq!(recovered.end.0, synced_before_last, "byte {position}");
+                    assert_eq!(bytes, all[..bytes.len()]);
+                }
+                Err(LogError::Corrupt(damage)) => {
+                    assert_eq!(damage.segment, segment.path, "byte {position}: {damage}");
+                    assert!(damage.position <= position as u64, "byte {position}: {damage}");
+                    assert!(damage.offset >= segment.first_offset && damage.offset.0 < all.len() as u64);
+                }
+                Err(error) => panic!("byte {position} of {segment:?}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_is_named_and_left_alone() {
+    let disk = MemoryDisk::new();
+    let (mut log, _) = open(&disk, small());
+    let mut syncer = log.syncer();
+    for number in 0..3 {
+        log.append(&piece(number), number).unwrap();
+        log.write().unwrap();
+        syncer.sync().unwrap();
+    }
+    let path = folder().join("00000000000000000000.oplog");
+    disk.flip(&path, 170, 4);
+    let before = disk.contents(&path).unwrap();
+    let error = Log::open(disk.clone(), folder(), small(), 1).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the log is damaged in log/00000000000000000000.oplog at byte 128, offset 0: a frame's checksum does not match. \
+         Restore a backup; or, to give up all that came later, cut the log after offset 0"
+    );
+    assert_eq!(disk.contents(&path).unwrap(), before);
+}
+
+#[test]
+fn a_missing_segment_is_damage() {
+    let disk = MemoryDisk::new();
+    let (mut log, _) = open(&disk, small());
+    let mut syncer = log.syncer();
+    for number in 0..40 {
+        log.append(&piece(number), number).unwrap();
+        log.write().unwrap();
+        syncer.sync().unwrap();
+    }
+    let segments = log.segments();
+    disk.remove(&segments[2].path).unwrap();
+    drop(log);
+    let (log, _) = open(&disk, small());
+    let error = read(&log, Offset(0)).unwrap_err();
+    assert!(matches!(error, LogError::Corrupt(damage) if damage.segment == segments[1].path));
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        6 => Just(Action::Append),
+        6 => Just(Action::Write),
+        3 => Just(Action::Sync),
+        1 => Just(Action::Maintain),
+        1 => Just(Action::Rotate),
+        1 => Just(Action::Retain),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn crashes_of_crashes(
+        first in vec(action(), 1..40),
+        second in vec(action(), 1..40),
+        cut in 0.0..1.0_f64,
+        seeds: (u64, u64),
+    ) {
+        let options = Options { retention_bytes: Some(300), ..small() };
+        let disk = MemoryDisk::new();
+        let (mut log, _) = open(&disk, options.clone());
+        run(&mut log, &disk, &first, 0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a share")]
+        let steps = (disk.steps() as f64 * cut) as usize;
+        let disk = disk.crash(steps, Crash::Some(seeds.0));
+        let (mut log, recovered) = open(&disk, options.clone());
+        let number = boundaries(200).iter().position(|&at| at == recovered.end.0).unwrap() as u64;
+        let promises = run(&mut log, &disk, &second, number);
+        for promise in promises.iter().step_by(3) {
+            let image = disk.crash(promise.steps, Crash::Some(seeds.1));
+            check(&image, &options, promise.durable, &format!("after {}", promise.steps));
+        }
+    }
+}
