@@ -1,8 +1,6 @@
 //! Strings that are numbers.
 
-use crate::{
-    Bytes, Context, Failure, Value, changes::EventClass, keyspace::Expiry, long_double::LongDouble, number,
-};
+use crate::{Bytes, Context, Failure, Value, changes::EventClass, keyspace::Expiry, long_double::LongDouble, number};
 
 pub(super) fn increment(context: &mut Context<'_>) -> Result<(), Failure> {
     add(context, 1)

@@ -1,11 +1,6 @@
 //! Commands that read a string, and those that also do something with its key.
 
-use crate::{
-    Bytes, Context, Failure, Millis,
-    changes::EventClass,
-    keyspace::NEVER,
-    number,
-};
+use crate::{Bytes, Context, Failure, Millis, changes::EventClass, keyspace::NEVER, number};
 
 use super::expiry_of;
 

@@ -1,11 +1,6 @@
 //! Commands that give keys strings.
 
-use crate::{
-    Bytes, Context, Failure, Millis, Value,
-    changes::EventClass,
-    keyspace::Expiry,
-    number,
-};
+use crate::{Bytes, Context, Failure, Millis, Value, changes::EventClass, keyspace::Expiry, number};
 
 use super::expiry_of;
 

@@ -57,7 +57,7 @@ pub(super) fn longest(context: &mut Context<'_>) -> Result<(), Failure> {
     let (first, second) = (string(1)?, string(2)?);
     let options = options(context)?;
     let cells = (first.len() as u64 + 1).saturating_mul(second.len() as u64 + 1);
-    if cells.saturating_mul(4) > context.shared.settings.bulk_len_max {
+    if cells.saturating_mul(4) > context.shared.settings.proto_max_bulk_len.0 {
         let text = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
         return Err(Failure::text(text));
     }
