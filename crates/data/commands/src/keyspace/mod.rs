@@ -20,7 +20,7 @@ pub use keys::{Expiry, Keys, Loaded};
 
 use std::collections::VecDeque;
 
-use crate::{Bytes, Millis, Value, slot};
+use crate::{Bytes, Failure, Millis, Value, slot};
 
 /// What is not in memory.
 pub trait Records {
@@ -115,6 +115,19 @@ impl Keyspace {
     /// A database, to be changed.
     pub fn database_mut(&mut self, db: usize) -> Option<&mut Database> {
         self.databases.get_mut(db)
+    }
+
+    /// Swaps what two databases hold.
+    ///
+    /// # Errors
+    ///
+    /// Records on disk name their database, so they would have to be written anew, all of them.
+    pub fn swap(&mut self, one: usize, other: usize) -> Result<(), Failure> {
+        if self.records.is_some() {
+            return Err(Failure::text("ERR SWAPDB is not there for a store with a folder: records name their database"));
+        }
+        self.databases.swap(one, other);
+        Ok(())
     }
 
     /// How many keys wait for a checkpoint.
