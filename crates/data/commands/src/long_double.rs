@@ -78,7 +78,7 @@ impl LongDouble {
     }
 
     /// The sum of two; nothing for infinities of both signs.
-    pub fn add(self, other: Self) -> Option<Self> {
+    pub fn plus(self, other: Self) -> Option<Self> {
         let (one, other) = match (self, other) {
             (Self::Infinite { negative: one }, Self::Infinite { negative: other }) => {
                 return (one == other).then_some(self);
@@ -430,7 +430,7 @@ mod tests {
     fn sum(one: &str, other: &str) -> String {
         let one = LongDouble::parse(one.as_bytes()).unwrap();
         let other = LongDouble::parse(other.as_bytes()).unwrap();
-        String::from_utf8_lossy(&one.add(other).unwrap().text()).into_owned()
+        String::from_utf8_lossy(&one.plus(other).unwrap().text()).into_owned()
     }
 
     /// Sums of INCRBYFLOAT of Redis 7.0 on x86-64.
@@ -477,9 +477,9 @@ mod tests {
     fn infinities_do_not_cancel() {
         let plus = LongDouble::parse(b"inf").unwrap();
         let minus = LongDouble::parse(b"-inf").unwrap();
-        assert_eq!(plus.add(minus), None);
-        assert_eq!(plus.add(LongDouble::ZERO), Some(plus));
+        assert_eq!(plus.plus(minus), None);
+        assert_eq!(plus.plus(LongDouble::ZERO), Some(plus));
         let large = LongDouble::parse(b"1.1e4932").unwrap();
-        assert!(!large.add(large).unwrap().is_finite());
+        assert!(!large.plus(large).unwrap().is_finite());
     }
 }

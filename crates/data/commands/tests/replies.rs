@@ -1,13 +1,13 @@
 //! Commands with the replies that Redis 7.0 gives to them.
 //!
 //! Each file in `replies/` is a conversation with an empty server: a command as `redis-cli` would take it, below it the
-//! reply as it goes over the wire, then an empty line. Bytes that cannot be printed are `\xNN`. A line that begins with `!`
+//! reply as it goes over the wire, then an empty line. Bytes that cannot be printed are `\xNN`, a line of none is `\`. A line that begins with `!`
 //! is for this test: `!advance MS` lets time pass, `!resp3` changes the protocol. `#` begins a comment.
 //!
 //! The replies were not written by hand. `RECORD=127.0.0.1:PORT cargo test -p commands --test replies` asks a real
 //! redis-server, whose data are removed, and writes what it answers.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
 use std::{
     fmt::Write as _,
@@ -82,7 +82,7 @@ impl Peer for Redis {
     }
 }
 
-/// A reply as text: a line for each of its lines.
+/// A reply as text: a line for each of its lines; one that is empty is a lone backslash.
 fn show(reply: &[u8]) -> String {
     let mut text = String::new();
     let mut rest = reply;
@@ -90,6 +90,9 @@ fn show(reply: &[u8]) -> String {
         rest = after;
         match byte {
             b'\r' if rest.first() == Some(&b'\n') => {
+                if text.is_empty() || text.ends_with('\n') {
+                    text.push('\\');
+                }
                 text.push('\n');
                 rest = &rest[1..];
             }

@@ -124,7 +124,9 @@ impl Keyspace {
     /// Records on disk name their database, so they would have to be written anew, all of them.
     pub fn swap(&mut self, one: usize, other: usize) -> Result<(), Failure> {
         if self.records.is_some() {
-            return Err(Failure::text("ERR SWAPDB is not there for a store with a folder: records name their database"));
+            return Err(Failure::text(
+                "ERR SWAPDB is not there for a store with a folder: records name their database",
+            ));
         }
         self.databases.swap(one, other);
         Ok(())

@@ -12,11 +12,31 @@ use super::GROUP;
 
 /// What `OBJECT` can be asked.
 pub(super) const SUBCOMMANDS: &[Command] = &[
-    Command::new("ENCODING", 3, encoding).flags(Flags::READONLY).keys(&[KeySpec::one(2, Access::RO)]).group(GROUP, Categories::KEYSPACE).docs("2.2.3", "O(1)", "The form in which a value is held."),
-    Command::new("FREQ", 3, frequency).flags(Flags::READONLY).keys(&[KeySpec::one(2, Access::RO)]).group(GROUP, Categories::KEYSPACE).docs("4.0.0", "O(1)", "How often a key is used, on a logarithmic scale."),
-    Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::KEYSPACE).docs("6.2.0", "O(1)", "The subcommands."),
-    Command::new("IDLETIME", 3, idle_time).flags(Flags::READONLY).keys(&[KeySpec::one(2, Access::RO)]).group(GROUP, Categories::KEYSPACE).docs("2.2.3", "O(1)", "The seconds since a key was used."),
-    Command::new("REFCOUNT", 3, references).flags(Flags::READONLY).keys(&[KeySpec::one(2, Access::RO)]).group(GROUP, Categories::KEYSPACE).docs("2.2.3", "O(1)", "How many share a value."),
+    Command::new("ENCODING", 3, encoding)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::one(2, Access::RO)])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("2.2.3", "O(1)", "The form in which a value is held."),
+    Command::new("FREQ", 3, frequency)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::one(2, Access::RO)])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("4.0.0", "O(1)", "How often a key is used, on a logarithmic scale."),
+    Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::KEYSPACE).docs(
+        "6.2.0",
+        "O(1)",
+        "The subcommands.",
+    ),
+    Command::new("IDLETIME", 3, idle_time)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::one(2, Access::RO)])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("2.2.3", "O(1)", "The seconds since a key was used."),
+    Command::new("REFCOUNT", 3, references)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::one(2, Access::RO)])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("2.2.3", "O(1)", "How many share a value."),
 ];
 
 /// `OBJECT` without a subcommand does not come here: its arity is checked before.
@@ -78,13 +98,13 @@ fn references(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn is_by_frequency(context: &Context<'_>) -> bool {
-    use MaxmemoryPolicy::{AllKeysLfu, VolatileLfu};
-    matches!(context.shared.settings.maxmemory_policy, AllKeysLfu | VolatileLfu)
+    use MaxmemoryPolicy::{AllkeysLfu, VolatileLfu};
+    matches!(context.shared.settings.maxmemory_policy, AllkeysLfu | VolatileLfu)
 }
 
 fn is_by_age(context: &Context<'_>) -> bool {
-    use MaxmemoryPolicy::{AllKeysLru, VolatileLru};
-    matches!(context.shared.settings.maxmemory_policy, AllKeysLru | VolatileLru)
+    use MaxmemoryPolicy::{AllkeysLru, VolatileLru};
+    matches!(context.shared.settings.maxmemory_policy, AllkeysLru | VolatileLru)
 }
 
 fn idle_time(context: &mut Context<'_>) -> Result<(), Failure> {

@@ -41,7 +41,7 @@ pub(super) fn increment_by_float(context: &mut Context<'_>) -> Result<(), Failur
         None => LongDouble::ZERO,
     };
     let by = LongDouble::argument(context.words.at(2))?;
-    let sum = former.add(by).filter(|sum| sum.is_finite());
+    let sum = former.plus(by).filter(|sum| sum.is_finite());
     let text = sum.ok_or(Failure::text("ERR increment would produce NaN or Infinity"))?.text();
     context.reply.bulk(&text);
     context.keys.set(key, Value::String(text.clone()), Expiry::Keep)?;
