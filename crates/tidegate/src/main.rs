@@ -1,5 +1,6 @@
 //! The `tidegate` binary: subcommands and wiring, nothing else.
 
+mod allocator;
 mod control_command;
 mod demo;
 mod edge_command;

@@ -12,7 +12,9 @@ pub struct StoreArguments {
 
 /// Runs a store until it ends.
 pub fn run(arguments: &StoreArguments) -> ExitCode {
-    match store::options::read(&arguments.words).and_then(store::run) {
+    let outcome =
+        store::options::read(&arguments.words).and_then(|settings| store::run(settings, crate::allocator::allocated));
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let mut text = error.to_string();

@@ -14,7 +14,6 @@ pub mod glob;
 pub mod groups;
 pub mod hash_index;
 pub mod keyspace;
-pub mod long_double;
 pub mod number;
 pub mod random;
 pub mod rdb;

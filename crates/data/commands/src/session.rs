@@ -99,6 +99,10 @@ pub struct Session {
     pub watch_failed: bool,
     /// It waits for keys.
     pub blocked: Option<Box<Blocked>>,
+    /// How many keys of its next command are being read from the tables.
+    pub loading: usize,
+    /// Whether they have been asked for.
+    pub asked: bool,
     /// A command must not wait: it runs in a transaction or a script.
     pub deny_blocking: bool,
     /// The command that is run again because a key it waits for has changed.
@@ -146,6 +150,8 @@ impl Session {
             watching: Vec::new(),
             watch_failed: false,
             blocked: None,
+            loading: 0,
+            asked: false,
             deny_blocking: false,
             retrying: false,
             channels: HashSet::new(),

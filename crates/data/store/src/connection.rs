@@ -13,6 +13,10 @@ pub struct Connection {
     pub session: SessionId,
     /// The socket took no more: it will be reported writable.
     pub write_blocked: bool,
+    /// Its replies wait until the log is safe; what it sends meanwhile is not read.
+    pub held: bool,
+    /// The socket was readable while it was held.
+    pub read_pending: bool,
 }
 
 /// What reading came to.
@@ -29,7 +33,7 @@ pub enum ReadOutcome {
 impl Connection {
     /// A new one.
     pub fn new(stream: TcpStream, session: SessionId) -> Self {
-        Self { stream, session, write_blocked: false }
+        Self { stream, session, write_blocked: false, held: false, read_pending: false }
     }
 
     /// The socket.

@@ -7,17 +7,20 @@ mod connection;
 mod error;
 mod listener;
 pub mod options;
+mod persistence;
+mod records;
 mod shard;
+mod signals;
 
 use commands::config::Settings;
 
 pub use error::StoreError;
 
-/// Runs a store until it is told to stop.
+/// Runs a store until it is told to stop. `memory_used` says how much memory the process has allocated.
 ///
 /// # Errors
 ///
 /// It could not start: an address is taken, a folder cannot be written.
-pub fn run(settings: Settings) -> Result<(), StoreError> {
-    shard::Shard::new(settings)?.run()
+pub fn run(settings: Settings, memory_used: fn() -> usize) -> Result<(), StoreError> {
+    shard::Shard::new(settings, memory_used)?.run()
 }

@@ -6,24 +6,31 @@
 //!
 //! All clients that are ready share one turn, and with it one write to the log and one fsync: group commit.
 
-use std::{io, time::Duration};
+use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
 use commands::{Millis, Server, SessionId, config::Settings, session::Close};
-use mio::{Events, Interest, Poll, Token, net::TcpListener};
+use mio::{Events, Interest, Poll, Token, Waker, event::Event, net::TcpListener};
+use oplog::Offset;
 use slab::Slab;
 
 use crate::{
     StoreError, clock,
     connection::{Connection, ReadOutcome},
     listener,
+    persistence::{KEY_SEED, Persistence},
+    signals::Signals,
 };
 
 /// Tokens from here on are listeners.
 const FIRST_LISTENER: usize = usize::MAX / 2;
+const WAKER: Token = Token(usize::MAX - 1);
+const SIGNALS: Token = Token(usize::MAX - 2);
 /// Events of one turn.
 const EVENTS_MAX: usize = 1024;
 /// Bytes of one read.
 const READ_LEN: usize = 64 * 1024;
+/// Keys that leave memory in one turn at most.
+const EVICT_MAX: usize = 10_000;
 /// How often what is due is looked for at least.
 const TICK_MS: Millis = 100;
 
@@ -31,34 +38,72 @@ const TICK_MS: Millis = 100;
 pub struct Shard {
     poll: Poll,
     listeners: Vec<TcpListener>,
+    signals: Signals,
     connections: Slab<Connection>,
     /// The connections of sessions.
     tokens: rustc_hash::FxHashMap<SessionId, usize>,
     server: Server,
+    /// Log and tables; without them everything is in memory.
+    persistence: Option<Persistence>,
+    /// How much memory the process has allocated.
+    memory_used: fn() -> usize,
     scratch: Vec<u8>,
+    /// Sessions with something to be sent.
     ready: Vec<SessionId>,
+    /// Memory is so far over its bound that clients are not read.
+    throttled: bool,
+    /// Sessions that sent something meanwhile.
+    deferred: Vec<SessionId>,
+    /// Those of them that are to be read now.
+    resume: Vec<SessionId>,
+    /// Sessions whose replies wait until the log is safe up to an offset, in order.
+    held: VecDeque<(Offset, Vec<SessionId>)>,
     next_tick: Millis,
 }
 
 impl Shard {
-    /// Opens everything.
-    pub fn new(settings: Settings) -> Result<Self, StoreError> {
+    /// Opens everything, and reads what there is.
+    pub fn new(settings: Settings, memory_used: fn() -> usize) -> Result<Self, StoreError> {
         let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let mut signals = Signals::new()?;
+        poll.registry().register(signals.source(), SIGNALS, Interest::READABLE)?;
         let mut listeners = listener::open(&settings)?;
+        let now = clock::now();
+        let stopwatch = Box::new(clock::stopwatch());
+        let (server, persistence) = if settings.dir.0.is_empty() {
+            eprintln!(
+                "tidegate store: without a folder (--dir) all data is in memory alone, and gone when the store ends"
+            );
+            (Server::new(settings, random_seed()?, random_seed()?, now, None, stopwatch), None)
+        } else {
+            let mut persistence = Persistence::open(&settings, waker)?;
+            let tables = Box::new(persistence.tables());
+            let mut server = Server::new(settings, KEY_SEED, random_seed()?, now, Some(tables), stopwatch);
+            let count = persistence.recover(&mut server)?;
+            if count > 0 {
+                eprintln!("tidegate store: {count} commands of the log ran again");
+            }
+            (server, Some(persistence))
+        };
         for (index, listener) in listeners.iter_mut().enumerate() {
             poll.registry().register(listener, Token(FIRST_LISTENER + index), Interest::READABLE)?;
         }
-        let now = clock::now();
-        let seed = random_seed()?;
-        let server = Server::new(settings, seed, seed, now, None, Box::new(clock::stopwatch()));
         Ok(Self {
             poll,
             listeners,
+            signals,
             connections: Slab::new(),
             tokens: Default::default(),
             server,
+            persistence,
+            memory_used,
             scratch: vec![0; READ_LEN],
             ready: Vec::new(),
+            throttled: false,
+            deferred: Vec::new(),
+            resume: Vec::new(),
+            held: VecDeque::new(),
             next_tick: now,
         })
     }
@@ -66,28 +111,23 @@ impl Shard {
     /// Serves until it is told to stop.
     pub fn run(mut self) -> Result<(), StoreError> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        loop {
-            let wait = (self.next_tick - clock::now()).clamp(0, TICK_MS);
+        let mut busy = false;
+        while !self.server.shared.shutdown {
+            let wait =
+                if busy || !self.resume.is_empty() { 0 } else { (self.next_tick - clock::now()).clamp(0, TICK_MS) };
             match self.poll.poll(&mut events, Some(Duration::from_millis(wait.unsigned_abs()))) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             }
             let now = clock::now();
-            for event in &events {
-                match event.token() {
-                    Token(token) if token >= FIRST_LISTENER => self.accept(token - FIRST_LISTENER, now),
-                    Token(token) => {
-                        if event.is_writable()
-                            && let Some(connection) = self.connections.get_mut(token)
-                            && std::mem::take(&mut connection.write_blocked)
-                        {
-                            self.ready.push(connection.session);
-                        }
-                        if event.is_readable() || event.is_read_closed() {
-                            self.read(token, now);
-                        }
-                    }
+            self.release(now);
+            for session in std::mem::take(&mut self.resume) {
+                if let Some(token) = self.tokens.get(&session).copied() {
+                    self.read(token, now);
                 }
+            }
+            for event in &events {
+                self.handle(event, now);
             }
             if now >= self.next_tick {
                 self.server.tick(now);
@@ -96,12 +136,127 @@ impl Shard {
             if let Some(deadline) = self.server.next_deadline() {
                 self.next_tick = self.next_tick.min(deadline.max(now + 1));
             }
-            self.server.effects().clear();
             let sleep_us = std::mem::take(&mut self.server.shared.sleep_us);
             if sleep_us > 0 {
                 std::thread::sleep(Duration::from_micros(sleep_us));
             }
-            self.send();
+            self.load(now);
+            self.make_room();
+            self.server.sessions_with_output(&mut self.ready);
+            match &mut self.persistence {
+                Some(persistence) => {
+                    let wait_for = persistence.commit(&mut self.server, now)?;
+                    busy = persistence.advance(&mut self.server, now)?;
+                    match wait_for {
+                        Some(offset) => self.hold(offset),
+                        None => self.send(),
+                    }
+                }
+                None => {
+                    self.server.effects().clear();
+                    self.send();
+                }
+            }
+        }
+        match self.persistence {
+            Some(persistence) => persistence.close(&mut self.server, clock::now()),
+            None => Ok(()),
+        }
+    }
+
+    /// Has keys read that commands wait for, and runs those that have them.
+    fn load(&mut self, now: Millis) {
+        if let Some(persistence) = &mut self.persistence {
+            while persistence.load(&mut self.server, now) {
+                self.server.run_loaded();
+            }
+        }
+    }
+
+    /// Has keys leave memory while it is over its bound. If that is not enough, because too much is not in the tables yet,
+    /// clients are not read until it is.
+    fn make_room(&mut self) {
+        let bound = self.server.shared.settings.maxmemory.0;
+        let Some(persistence) = self.persistence.as_mut().filter(|_| bound > 0) else { return };
+        let samples = self.server.shared.settings.maxmemory_samples.0.unsigned_abs() as usize;
+        for _ in 0..EVICT_MAX {
+            if (self.memory_used)() as u64 <= bound {
+                break;
+            }
+            if !self.server.keyspace.evict_clean(&mut self.server.shared.random, samples) {
+                persistence.press();
+                break;
+            }
+        }
+        let used = (self.memory_used)() as u64;
+        let was_throttled = std::mem::replace(&mut self.throttled, used > bound + bound / 8);
+        if was_throttled && !self.throttled {
+            self.resume.append(&mut self.deferred);
+        }
+    }
+
+    fn handle(&mut self, event: &Event, now: Millis) {
+        match event.token() {
+            WAKER => {}
+            SIGNALS => {
+                if self.signals.received() {
+                    self.server.shared.shutdown = true;
+                }
+            }
+            Token(token) if token >= FIRST_LISTENER => self.accept(token - FIRST_LISTENER, now),
+            Token(token) => {
+                let Some(connection) = self.connections.get_mut(token) else { return };
+                if event.is_writable() && std::mem::take(&mut connection.write_blocked) && !connection.held {
+                    self.ready.push(connection.session);
+                }
+                if event.is_readable() || event.is_read_closed() {
+                    if connection.held {
+                        connection.read_pending = true;
+                    } else if self.throttled {
+                        self.deferred.push(connection.session);
+                    } else {
+                        self.read(token, now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Has what is ready wait until the log is safe up to an offset.
+    fn hold(&mut self, offset: Offset) {
+        if self.ready.is_empty() {
+            return;
+        }
+        for session in &self.ready {
+            if let Some(connection) = self.tokens.get(session).and_then(|token| self.connections.get_mut(*token)) {
+                connection.held = true;
+            }
+        }
+        self.held.push_back((offset, std::mem::take(&mut self.ready)));
+    }
+
+    /// Sends what the log is safe for by now, and goes on with what these clients sent meanwhile.
+    fn release(&mut self, now: Millis) {
+        let Some(safe) = self.persistence.as_ref().map(Persistence::safe) else { return };
+        while self.held.front().is_some_and(|(offset, _)| *offset <= safe) {
+            let Some((_, mut sessions)) = self.held.pop_front() else { return };
+            self.ready.append(&mut sessions);
+        }
+        if self.ready.is_empty() {
+            return;
+        }
+        let sessions = self.ready.clone();
+        for session in &sessions {
+            if let Some(connection) = self.tokens.get(session).and_then(|token| self.connections.get_mut(*token)) {
+                connection.held = false;
+            }
+        }
+        self.send();
+        for session in sessions {
+            let Some(token) = self.tokens.get(&session).copied() else { continue };
+            if self.connections.get_mut(token).is_some_and(|connection| std::mem::take(&mut connection.read_pending)) {
+                self.read(token, now);
+            }
         }
     }
 
@@ -147,7 +302,6 @@ impl Shard {
     /// Sends what there is to send.
     fn send(&mut self) {
         let mut ready = std::mem::take(&mut self.ready);
-        self.server.sessions_with_output(&mut ready);
         for session in ready.drain(..) {
             let Some(token) = self.tokens.get(&session).copied() else { continue };
             let Some(connection) = self.connections.get_mut(token) else { continue };

@@ -13,6 +13,7 @@ mod network;
 mod origin;
 mod peer;
 mod scene;
+mod store;
 mod wire;
 
 use std::{
@@ -32,6 +33,7 @@ pub use self::{
     origin::{Origin, ok},
     peer::{Peer, nginx, nginx_at, python},
     scene::{Scene, beside_haproxy, server_and_end},
+    store::{RedisClient, Store},
     wire::{Answer, Wire},
 };
 

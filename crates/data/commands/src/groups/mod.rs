@@ -1,6 +1,5 @@
 //! Commands by group of the manual. Each module declares its commands beside what runs them.
 
-pub mod bitmaps;
 pub mod config;
 pub mod connection;
 pub mod debug;
@@ -16,7 +15,6 @@ use crate::table::Command;
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     [
-        bitmaps::COMMANDS,
         config::COMMANDS,
         connection::COMMANDS,
         debug::COMMANDS,

@@ -50,6 +50,16 @@ impl Database {
         self.len
     }
 
+    pub(super) fn set_complete(&mut self) {
+        self.complete = true;
+        self.slots.iter_mut().for_each(|slot| slot.complete = true);
+    }
+
+    /// Says how many keys it has, as the tables know it.
+    pub fn set_len(&mut self, len: usize) {
+        self.len = len;
+    }
+
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.len == 0

@@ -12,6 +12,7 @@
 
 mod database;
 mod entry;
+mod evict;
 mod keys;
 
 pub use database::Database;
@@ -20,7 +21,7 @@ pub use keys::{Expiry, Keys, Loaded};
 
 use std::collections::VecDeque;
 
-use crate::{Bytes, Failure, Millis, Value, slot};
+use crate::{Bytes, Millis, rdb, slot};
 
 /// What is not in memory.
 pub trait Records {
@@ -43,8 +44,8 @@ pub struct Taken {
     pub hash: u64,
     /// The key.
     pub key: Bytes,
-    /// Its value and when it expires; nothing if the key is gone.
-    pub value: Option<(Value, Millis)>,
+    /// Its value, as records have it, and when it expires; nothing if the key is gone.
+    pub value: Option<(Vec<u8>, Millis)>,
 }
 
 /// All keys of a shard.
@@ -58,6 +59,10 @@ pub struct Keyspace {
     taken: Vec<Taken>,
     /// What is not in memory; without it, memory is all there is.
     records: Option<Box<dyn Records>>,
+    /// Whether there may be keys that are not in memory.
+    pub(crate) partial: bool,
+    /// Keys that left memory and stay in the tables.
+    pub evicted_to_tables: u64,
     /// Lookups that found a key.
     pub hits: u64,
     /// Lookups that did not.
@@ -88,7 +93,9 @@ impl Keyspace {
             dirty: Vec::new(),
             to_take: VecDeque::new(),
             taken: Vec::new(),
+            partial: records.is_some(),
             records,
+            evicted_to_tables: 0,
             hits: 0,
             misses: 0,
             expired: 0,
@@ -117,19 +124,12 @@ impl Keyspace {
         self.databases.get_mut(db)
     }
 
-    /// Swaps what two databases hold.
-    ///
-    /// # Errors
-    ///
-    /// Records on disk name their database, so they would have to be written anew, all of them.
-    pub fn swap(&mut self, one: usize, other: usize) -> Result<(), Failure> {
-        if self.records.is_some() {
-            return Err(Failure::text(
-                "ERR SWAPDB is not there for a store with a folder: records name their database",
-            ));
+    /// Says that memory has all keys there are: the tables were empty, or all of them has been read.
+    pub fn set_complete(&mut self) {
+        self.partial = false;
+        for database in &mut self.databases {
+            database.set_complete();
         }
-        self.databases.swap(one, other);
-        Ok(())
     }
 
     /// How many keys wait for a checkpoint.
@@ -163,7 +163,11 @@ impl Keyspace {
             return;
         }
         entry.dirty = 0;
-        let value = entry.value.clone().map(|value| (value, entry.expire_at));
+        let value = entry.value.as_ref().map(|value| {
+            let mut bytes = Vec::new();
+            rdb::encode_value(value, &mut bytes);
+            (bytes, entry.expire_at)
+        });
         entry.on_disk = value.is_some();
         let gone = value.is_none() && table.complete;
         self.taken.push(Taken { db, slot, hash, key: Bytes::from_slice(key), value });

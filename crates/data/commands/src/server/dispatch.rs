@@ -93,7 +93,9 @@ impl Server {
         let mut output = std::mem::take(&mut session.output);
         let mut parser = std::mem::take(&mut session.parser);
         let mut at = 0;
-        while at < query.len() && session.blocked.is_none() && session.close == Close::No {
+        // The command that the query begins with had its keys read: it runs now, whatever has left memory again since.
+        let asked_at = session.asked.then_some(0);
+        while at < query.len() && session.blocked.is_none() && session.loading == 0 && session.close == Close::No {
             let limits = Limits {
                 bulk_len_max: self.shared.settings.proto_max_bulk_len.0,
                 unauthenticated: !session.authenticated,
@@ -108,6 +110,11 @@ impl Server {
                 Ok(Progress::Empty { consumed }) => at += consumed,
                 Ok(Progress::Complete { consumed }) => {
                     let words: WordList<'_> = parser.arguments(rest).iter().collect();
+                    if asked_at != Some(at) && self.ask_for_keys(&mut session, &words) {
+                        session.asked = true;
+                        break;
+                    }
+                    session.asked = false;
                     self.process(&mut session, &mut output, &words);
                     at += consumed;
                 }
@@ -217,6 +224,11 @@ impl Server {
             ));
             return Err((Some(found), failure));
         }
+        if let Some(reason) = &self.shared.refuse_writes
+            && command.flags.contains(Flags::WRITE)
+        {
+            return Err((Some(found), Failure::owned(reason.clone())));
+        }
         Ok(found)
     }
 
@@ -314,8 +326,9 @@ impl Server {
     }
 
     /// Runs a command of the log again. Nothing is answered, nothing logged.
-    pub fn replay(&mut self, session: &mut Session, words: &[&[u8]], now: Millis) -> Result<(), String> {
-        self.now = now;
+    /// No key expires meanwhile: what expired stands in the log.
+    pub fn replay(&mut self, session: &mut Session, words: &[&[u8]]) -> Result<(), String> {
+        self.now = Millis::MIN;
         let mut output = Vec::new();
         self.call(session, &mut output, words);
         self.effects.clear();

@@ -10,16 +10,18 @@
 
 mod blocking;
 mod dispatch;
+mod loading;
 mod watch;
 
 pub use dispatch::Statistics;
+pub use loading::Load;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Bytes, Millis, Session, SessionId,
+    Bytes, Failure, Millis, Session, SessionId,
     changes::{Changes, Effects},
     config::Settings,
     keyspace::{Keys, Keyspace, Records},
@@ -56,6 +58,10 @@ pub struct Shared {
     /// Sessions that may go on with what they had sent before they were blocked.
     pub(crate) runnable: VecDeque<SessionId>,
     pub(crate) stopwatch: Stopwatch,
+    /// Writes are refused with this error: the log cannot be written.
+    pub refuse_writes: Option<String>,
+    /// The server is to stop: whether with a last checkpoint.
+    pub shutdown: bool,
     /// For how long whoever runs this shard is to do nothing (`DEBUG SLEEP`).
     pub sleep_us: u64,
     /// Whether keys are removed when their time comes, and not only when somebody asks for them.
@@ -96,6 +102,8 @@ pub struct Server {
     effects: Effects,
     /// All else.
     pub shared: Shared,
+    /// Keys to be read from the tables.
+    loads: Vec<Load>,
     /// The time of what runs now.
     now: Millis,
 }
@@ -129,11 +137,14 @@ impl Server {
                 with_output: Vec::new(),
                 runnable: VecDeque::new(),
                 stopwatch,
+                refuse_writes: None,
+                shutdown: false,
                 sleep_us: 0,
                 active_expiry: true,
                 started: now,
                 next_session: 1,
             },
+            loads: Vec::new(),
             now,
         }
     }
@@ -202,6 +213,19 @@ impl Server {
         self.time_out_blocked(now);
         self.after_command();
         self.run_runnable();
+    }
+
+    /// Looks at a key that the tables say is due: if it has expired, it is removed.
+    ///
+    /// # Errors
+    ///
+    /// It could not be read.
+    pub fn expire_if_due(&mut self, db: usize, key: &[u8], now: Millis) -> Result<(), Failure> {
+        self.now = now;
+        self.keys(db, now).contains(key)?;
+        self.flush_expired();
+        self.after_command();
+        Ok(())
     }
 
     /// When [`tick`](Self::tick) has something to do next.

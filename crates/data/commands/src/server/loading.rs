@@ -1,0 +1,100 @@
+//! Keys that a command needs and memory does not have.
+//!
+//! They are read off the loop before the command runs. Meanwhile its client waits and all others go on. What a command needs
+//! beyond the keys that its words name (a script's undeclared keys, `SORT ... GET`) is read in place.
+
+use crate::{
+    Bytes, Session, SessionId, hash_index,
+    keyspace::{Keys, Loaded},
+    slot,
+};
+
+use super::Server;
+
+/// A key to be read from the tables.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// Who waits for it.
+    pub session: SessionId,
+    /// Its database.
+    pub db: usize,
+    /// Its slot.
+    pub slot: usize,
+    /// Its hash.
+    pub hash: u64,
+    /// The key.
+    pub key: Bytes,
+    /// How many keys had left memory when it was asked for.
+    evicted: u64,
+}
+
+impl Server {
+    /// Asks for the keys of a command that are not in memory. Returns whether there are any.
+    pub(super) fn ask_for_keys(&mut self, session: &mut Session, words: &[&[u8]]) -> bool {
+        if !self.keyspace.partial {
+            return false;
+        }
+        let before = self.loads.len();
+        let executes = words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"EXEC"));
+        match &session.transaction {
+            // Commands that are queued need their keys when all of them run.
+            Some(transaction) if executes => {
+                let commands: Vec<Vec<Bytes>> = transaction.commands.clone();
+                for command in &commands {
+                    let words: Vec<&[u8]> = command.iter().map(|word| word.as_slice()).collect();
+                    self.ask_for_words(session, &words);
+                }
+            }
+            Some(_) => {}
+            None => self.ask_for_words(session, words),
+        }
+        session.loading = self.loads.len() - before;
+        session.loading > 0
+    }
+
+    fn ask_for_words(&mut self, session: &Session, words: &[&[u8]]) {
+        let Some(found) = self.shared.table.find(words) else { return };
+        if found.command.keys.is_empty() && found.command.key_places.is_none() {
+            return;
+        }
+        for place in found.command.key_places_of(words) {
+            let Some(key) = words.get(place) else { continue };
+            let resident = Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes).is_resident(key);
+            if !resident {
+                self.loads.push(Load {
+                    session: session.id,
+                    db: session.db,
+                    slot: slot::slot(key),
+                    hash: hash_index::hash(key, self.keyspace.seed),
+                    key: Bytes::from_slice(key),
+                    evicted: self.keyspace.evicted_to_tables,
+                });
+            }
+        }
+    }
+
+    /// The keys to be read since this was asked last. Each is to be answered by [`loaded`](Self::loaded).
+    pub fn take_loads(&mut self, loads: &mut Vec<Load>) {
+        loads.append(&mut self.loads);
+    }
+
+    /// A key was read. Without an answer the command reads it itself, and says what is wrong if it cannot.
+    pub fn loaded(&mut self, load: &Load, answer: Option<Option<Loaded>>) {
+        // Since the answer was read, the key may have come, changed and left again: then it is no longer true.
+        if let Some(loaded) = answer.filter(|_| load.evicted == self.keyspace.evicted_to_tables) {
+            let mut keys = Keys::new(&mut self.keyspace, load.db, self.now, &mut self.changes);
+            keys.put_loaded(load.slot, load.hash, &load.key, loaded);
+            keys.space.loads += 1;
+        }
+        let Some(session) = self.shared.session_mut(load.session) else { return };
+        session.loading = session.loading.saturating_sub(1);
+        if session.loading == 0 {
+            self.shared.runnable.push_back(load.session);
+        }
+    }
+
+    /// Runs the clients that have all they waited for.
+    pub fn run_loaded(&mut self) {
+        self.run_runnable();
+    }
+}

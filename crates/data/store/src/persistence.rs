@@ -1,0 +1,515 @@
+//! What makes data outlive the process: the log, and the tables behind it.
+//!
+//! The log is the truth. Each turn of the loop appends its effects and writes them ([`Persistence::commit`]); the tables follow
+//! by checkpoints. A checkpoint begins at the end of a turn, at an offset of the log; the keys that were dirty then are handed
+//! in over the following turns, and become one batch that a thread writes with the offset ([`Persistence::advance`]). So
+//! recovery is: read the offset in the tables, run the log again from there.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+use commands::{
+    Millis, Server, Session, SessionId,
+    config::{Fsync, Settings},
+    keyspace::Taken,
+    server::Load,
+};
+use engine::{
+    Answer, Engine, FjallEngine, FjallOptions, Job, Page, Readers, ReadersOptions, Report, Request, Tables, Writer,
+    WriterOptions,
+};
+use mio::Waker;
+use oplog::{Log, Offset, ReplicationId, disk::RealDisk};
+
+use crate::{
+    StoreError, clock,
+    records::{DUE_MAX, ShardTables},
+};
+
+/// Keys that a turn hands in at most.
+const TAKE_MAX: usize = 500;
+/// How many keys may be dirty before a checkpoint begins.
+const DIRTY_KEYS_MAX: usize = 500_000;
+/// How much log may have to be run again after a crash, in bytes.
+const REPLAY_BYTES_MAX: u64 = 128 << 20;
+/// How old the last checkpoint may be while keys are dirty.
+const CHECKPOINT_MS: Millis = 10_000;
+
+/// The hash of keys in the tables has no seed.
+pub const KEY_SEED: u64 = 0;
+
+/// How often the tables are asked for keys whose time has come.
+const DUE_MS: Millis = 500;
+/// Bytes of the deadlines that are looked at together.
+const DUE_BYTES_MAX: usize = 1 << 20;
+
+/// What a reader's thread was asked for.
+enum Asked {
+    /// A key, for a command that waits.
+    Key(Load),
+    /// Keys of a database whose time has come.
+    Due(usize),
+}
+
+/// How far a checkpoint is.
+enum Checkpoint {
+    None,
+    /// Keys are being handed in.
+    Collecting,
+    /// Waits until the batch before it is written.
+    Collected,
+}
+
+/// Log and tables of a shard.
+pub struct Persistence {
+    tables: ShardTables,
+    writer: Writer,
+    reports: mpsc::Receiver<Report>,
+    log: Log<RealDisk>,
+    fsync: Fsync,
+    sync_requests: mpsc::SyncSender<()>,
+    sync_failures: mpsc::Receiver<String>,
+    maintain_requests: mpsc::SyncSender<()>,
+    readers: Readers,
+    answers: mpsc::Receiver<(Asked, Answer)>,
+    answer: mpsc::Sender<(Asked, Answer)>,
+    /// When the tables are asked again for keys whose time has come, and of which database.
+    next_due: (Millis, usize),
+    waker: Arc<Waker>,
+    loads: Vec<Load>,
+    checkpoint: Checkpoint,
+    last_checkpoint: Millis,
+    last_checkpoint_offset: Offset,
+    taken: Vec<Taken>,
+    /// Memory is short: dirty keys are to become clean.
+    pressed: bool,
+    /// The offset that the tables have durably.
+    applied: Offset,
+    /// The log could not be written: the reason.
+    trouble: Option<String>,
+    /// Keeps others out of the folder.
+    _lock: File,
+}
+
+impl Persistence {
+    /// Opens the folder of a shard, or makes it.
+    pub fn open(settings: &Settings, waker: Arc<Waker>) -> Result<Self, StoreError> {
+        let root = PathBuf::from(&settings.dir.0);
+        let folder = root.join("shard-0");
+        let make = |path: &Path| {
+            fs::create_dir_all(path).map_err(|source| StoreError::Folder { path: path.to_owned(), source })
+        };
+        make(&folder)?;
+        let lock = lock(&root)?;
+        let options = FjallOptions { memory_bytes_max: tables_memory(settings), ..FjallOptions::default() };
+        let engine: Arc<dyn Engine> = Arc::new(FjallEngine::open(&folder.join("tables"), &options)?);
+        let applied = engine.applied()?.map(|offset| Offset(offset.0));
+        let log_folder = folder.join("log");
+        make(&log_folder)?;
+        let mut random = [0; 24];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).map_err(std::io::Error::from)?;
+        let (id, salt) = random.split_at(20);
+        let id = ReplicationId::from_random(id.try_into().unwrap_or_default());
+        let salt = u32::from_ne_bytes(salt.try_into().unwrap_or_default());
+        let now = clock::now();
+        let (log, _recovered) = Log::open(RealDisk, &log_folder, oplog::Options::new(id, salt), now.unsigned_abs())?;
+        let applied = applied.unwrap_or(log.first());
+        if applied > log.end() {
+            return Err(StoreError::LogBehind { applied: applied.0, end: log.end().0 });
+        }
+        let (report, reports) = mpsc::channel();
+        let report_waker = Arc::clone(&waker);
+        let writer = Writer::start(Arc::clone(&engine), &WriterOptions::default(), move |done| {
+            let _ = report.send(done);
+            let _ = report_waker.wake();
+        })?;
+        let (answer, answers) = mpsc::channel();
+        let readers = Readers::start(&engine, &ReadersOptions::default())?;
+        let (sync_requests, sync_failures) = start_syncer(&log, Arc::clone(&waker))?;
+        let maintain_requests = start_maintainer(&log)?;
+        Ok(Self {
+            tables: ShardTables::new(Tables::new(engine), KEY_SEED),
+            writer,
+            reports,
+            fsync: settings.appendfsync,
+            log,
+            sync_requests,
+            sync_failures,
+            maintain_requests,
+            readers,
+            answers,
+            answer,
+            waker,
+            loads: Vec::new(),
+            next_due: (now, 0),
+            checkpoint: Checkpoint::None,
+            last_checkpoint: now,
+            last_checkpoint_offset: applied,
+            taken: Vec::new(),
+            pressed: false,
+            applied,
+            trouble: None,
+            _lock: lock,
+        })
+    }
+
+    /// What the keyspace asks for keys that are not in memory.
+    pub fn tables(&self) -> ShardTables {
+        self.tables.clone()
+    }
+
+    /// Brings a new server to the end of the log. Returns how many commands ran again.
+    pub fn recover(&mut self, server: &mut Server) -> Result<u64, StoreError> {
+        for db in 0..server.keyspace.len() {
+            let count = self.tables.key_count(db)?;
+            if let Some(database) = server.keyspace.database_mut(db) {
+                database.set_len(count);
+            }
+        }
+        let empty = self.tables.with(|tables| tables.engine().applied())?.is_none();
+        if empty {
+            server.keyspace.set_complete();
+        }
+        let mut session = Session::new(SessionId(0), 0);
+        session.internal = true;
+        let mut reader = self.log.read(self.applied)?;
+        let mut parser = resp::RequestParser::new();
+        let limits = resp::Limits { bulk_len_max: u64::from(u32::MAX), ..resp::Limits::default() };
+        let mut count = 0;
+        while let Some(entry) = reader.next()? {
+            let mut rest = entry.commands;
+            let offset = entry.offset.0;
+            let whole = rest.len();
+            while !rest.is_empty() {
+                let at = offset + (whole - rest.len()) as u64;
+                let failed = |reason: String| StoreError::Replay { offset: at, reason };
+                let consumed = match parser.parse(rest, &limits).map_err(|error| failed(error.to_string()))? {
+                    resp::Progress::Complete { consumed } => {
+                        let words: Vec<&[u8]> = parser.arguments(rest).iter().collect();
+                        server.replay(&mut session, &words).map_err(failed)?;
+                        count += 1;
+                        consumed
+                    }
+                    resp::Progress::Empty { consumed } => consumed,
+                    resp::Progress::Incomplete { .. } => return Err(failed("a command is cut off".into())),
+                };
+                rest = rest.get(consumed..).unwrap_or_default();
+            }
+        }
+        Ok(count)
+    }
+
+    /// Appends and writes what took effect in this turn. Returns the offset that replies of the turn have to wait for; nothing
+    /// if they need not.
+    pub fn commit(&mut self, server: &mut Server, now: Millis) -> Result<Option<Offset>, StoreError> {
+        self.fsync = server.shared.settings.appendfsync;
+        let effects = server.effects();
+        if !effects.is_empty() {
+            self.log.append(effects.bytes(), now.unsigned_abs())?;
+            effects.clear();
+        }
+        if self.log.unwritten_len() > 0 {
+            match self.log.write() {
+                Ok(written) => {
+                    if self.trouble.take().is_some() {
+                        server.shared.refuse_writes = None;
+                    }
+                    if written.rotations > 0 {
+                        let _ = self.maintain_requests.try_send(());
+                    }
+                    if self.fsync == Fsync::Always {
+                        let _ = self.sync_requests.try_send(());
+                    }
+                }
+                Err(oplog::LogError::SyncFailed) => return Err(oplog::LogError::SyncFailed.into()),
+                Err(error) => {
+                    let reason = format!("MISCONF Errors writing to the log: {}", chain(&error));
+                    server.shared.refuse_writes = Some(reason.clone());
+                    self.trouble = Some(reason);
+                }
+            }
+        }
+        if let Ok(reason) = self.sync_failures.try_recv() {
+            return Err(StoreError::Sync(reason));
+        }
+        let end = self.log.end();
+        Ok((self.safe() < end).then_some(end))
+    }
+
+    /// Up to where replies may be sent.
+    pub fn safe(&self) -> Offset {
+        if self.fsync == Fsync::Always { self.log.durable() } else { self.log.written() }
+    }
+
+    /// Reads what commands need: from the unwritten part of the tables at once, from the engine off the loop. Returns whether
+    /// clients can go on.
+    pub fn load(&mut self, server: &mut Server, now: Millis) -> bool {
+        let mut any = false;
+        server.take_loads(&mut self.loads);
+        for load in std::mem::take(&mut self.loads) {
+            let name = self.tables.name(&load);
+            if let Some(value) = self.tables.with(|tables| tables.get_in_memory(&name)) {
+                server.loaded(&load, self.tables.loaded(&load, value));
+                any = true;
+                continue;
+            }
+            if !self.ask(Request::Get(name), Asked::Key(load.clone())) {
+                // Too many wait already: the command reads it itself.
+                server.loaded(&load, None);
+                any = true;
+            }
+        }
+        while let Ok((asked, read)) = self.answers.try_recv() {
+            match (asked, read) {
+                (Asked::Key(load), Answer::Get(Ok(value))) => server.loaded(&load, self.tables.loaded(&load, value)),
+                (Asked::Key(load), _) => server.loaded(&load, None),
+                (Asked::Due(db), Answer::Scan(Ok(page))) => self.expire(server, db, &page, now),
+                (Asked::Due(_), _) => {}
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// Has a reader's thread answer. Returns false if too many wait already.
+    fn ask(&self, request: Request, asked: Asked) -> bool {
+        let (answer, waker) = (self.answer.clone(), Arc::clone(&self.waker));
+        let done = move |read| {
+            let _ = answer.send((asked, read));
+            let _ = waker.wake();
+        };
+        self.readers.submit(request, done).is_ok()
+    }
+
+    /// Asks the tables for keys whose time has come: those that are not in memory expire too. A database at a time.
+    fn ask_for_due(&mut self, server: &Server, now: Millis) {
+        let (at, db) = self.next_due;
+        if now < at {
+            return;
+        }
+        if server.keyspace.database(db).is_some_and(|database| !database.is_empty()) {
+            let capture = Box::new(self.tables.due(db, now));
+            self.ask(Request::Scan { capture, records_max: DUE_MAX, bytes_max: DUE_BYTES_MAX }, Asked::Due(db));
+        }
+        let next = (db + 1) % server.keyspace.len().max(1);
+        self.next_due = (if next == 0 { now + DUE_MS } else { at }, next);
+    }
+
+    fn expire(&mut self, server: &mut Server, db: usize, page: &Page, now: Millis) {
+        for (name, value) in &page.records {
+            if let Some(key) = self.tables.take_deadline(name, value)
+                && let Err(failure) = server.expire_if_due(db, &key, now)
+            {
+                eprintln!("tidegate store: a key that may have expired cannot be read: {failure}");
+            }
+        }
+        if page.rest.is_some() {
+            // There are more: they are asked for at once.
+            self.next_due = (now, db);
+        }
+    }
+
+    /// Says that memory is short and nothing in it is clean: a checkpoint is to begin when it can.
+    pub fn press(&mut self) {
+        self.pressed = true;
+    }
+
+    /// Carries checkpoints on. Returns whether there is more to do at once.
+    pub fn advance(&mut self, server: &mut Server, now: Millis) -> Result<bool, StoreError> {
+        while let Ok(report) = self.reports.try_recv() {
+            self.handle(report, now)?;
+        }
+        // What was changed and is not in the log yet must not become part of the tables.
+        if self.trouble.is_some() {
+            return Ok(false);
+        }
+        self.ask_for_due(server, now);
+        match self.checkpoint {
+            Checkpoint::None if self.is_due(server, now) => {
+                self.begin_checkpoint(server, now);
+                Ok(true)
+            }
+            Checkpoint::None => Ok(false),
+            Checkpoint::Collecting => {
+                let done = server.keyspace.take(TAKE_MAX, &mut self.taken);
+                for taken in self.taken.drain(..) {
+                    self.tables.put_taken(&taken);
+                }
+                if done {
+                    self.checkpoint = Checkpoint::Collected;
+                }
+                Ok(true)
+            }
+            Checkpoint::Collected => {
+                if let Some(batch) = self.tables.with(Tables::freeze_marked) {
+                    let _ = self.writer.submit(Job::Write(batch));
+                    self.checkpoint = Checkpoint::None;
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    fn is_due(&self, server: &Server, now: Millis) -> bool {
+        let behind = self.log.end().0 - self.last_checkpoint_offset.0;
+        behind > 0
+            && (self.pressed
+                || behind >= REPLAY_BYTES_MAX
+                || server.keyspace.dirty_len() >= DIRTY_KEYS_MAX
+                || now - self.last_checkpoint >= CHECKPOINT_MS)
+    }
+
+    fn begin_checkpoint(&mut self, server: &mut Server, now: Millis) {
+        let end = self.log.end();
+        if !self.tables.with(|tables| tables.mark(engine::Offset(end.0))) {
+            return;
+        }
+        server.keyspace.begin_checkpoint();
+        for db in 0..server.keyspace.len() {
+            if let Some(database) = server.keyspace.database(db) {
+                self.tables.put_key_count(db, database.len());
+            }
+        }
+        self.checkpoint = Checkpoint::Collecting;
+        self.pressed = false;
+        self.last_checkpoint = now;
+        self.last_checkpoint_offset = end;
+    }
+
+    fn handle(&mut self, report: Report, now: Millis) -> Result<(), StoreError> {
+        match report {
+            Report::Written { .. } => {
+                if let Some(offset) = self.tables.with(Tables::written) {
+                    self.applied = Offset(offset.0);
+                    let _ = self.writer.submit(Job::Sync);
+                }
+            }
+            Report::WriteFailed { error, again: None, .. } => return Err(error.into()),
+            Report::WriteFailed { error, failures, .. } => {
+                if failures == 1 {
+                    eprintln!("tidegate store: the tables cannot be written, it is tried again: {}", chain(&error));
+                }
+            }
+            Report::Synced(Ok(())) => {
+                self.log.retain(self.applied, now.unsigned_abs());
+                let _ = self.maintain_requests.try_send(());
+            }
+            Report::Synced(Err(error)) => eprintln!("tidegate store: the tables cannot be synced: {}", chain(&error)),
+            Report::Removed(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Brings everything to the disk, so that the next start has nothing to run again.
+    pub fn close(mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
+        self.commit(server, now)?;
+        // One checkpoint may be under way; the last one follows it.
+        self.settle(server, now)?;
+        if self.log.end() > self.last_checkpoint_offset {
+            self.begin_checkpoint(server, now);
+            self.settle(server, now)?;
+        }
+        let _ = self.writer.submit(Job::Sync);
+        let _ = self.log.syncer().sync()?;
+        Ok(())
+    }
+
+    /// Carries the checkpoint that is under way to its end.
+    fn settle(&mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
+        while !matches!(self.checkpoint, Checkpoint::None) || self.tables.with(|tables| tables.frozen().is_some()) {
+            if matches!(self.checkpoint, Checkpoint::None)
+                || (matches!(self.checkpoint, Checkpoint::Collected)
+                    && self.tables.with(|tables| tables.frozen().is_some()))
+            {
+                let Ok(report) = self.reports.recv() else { return Ok(()) };
+                self.handle(report, now)?;
+            }
+            if !matches!(self.checkpoint, Checkpoint::None) {
+                self.advance(server, now)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The part of memory that the tables' buffers and cache may take.
+fn tables_memory(settings: &Settings) -> u64 {
+    const LEAST: u64 = 16 << 20;
+    const WITHOUT_BOUND: u64 = 128 << 20;
+    match settings.maxmemory.0 {
+        0 => WITHOUT_BOUND,
+        bound => (bound / 4).clamp(LEAST, 1 << 30),
+    }
+}
+
+fn lock(root: &Path) -> Result<File, StoreError> {
+    let path = root.join("lock");
+    let file = File::create(&path).map_err(|source| StoreError::Folder { path: path.clone(), source })?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| StoreError::Locked { path: root.to_owned() })?;
+    Ok(file)
+}
+
+/// An error with its causes.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text += &format!(": {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+type Syncing = (mpsc::SyncSender<()>, mpsc::Receiver<String>);
+
+/// Starts the thread that makes the log durable: when it is asked to, and each second.
+fn start_syncer(log: &Log<RealDisk>, waker: Arc<Waker>) -> Result<Syncing, StoreError> {
+    const EACH: Duration = Duration::from_secs(1);
+    let mut syncer = log.syncer();
+    // One request waits at most: a sync that begins after it covers all that was written before.
+    let (request, requests) = mpsc::sync_channel(1);
+    let (failed, failures) = mpsc::channel();
+    thread::Builder::new().name("log-sync".into()).spawn(move || {
+        loop {
+            match requests.recv_timeout(EACH) {
+                Ok(()) | Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+            if !syncer.is_behind() {
+                continue;
+            }
+            if let Err(error) = syncer.sync() {
+                let _ = failed.send(chain(&error));
+                let _ = waker.wake();
+                return;
+            }
+            let _ = waker.wake();
+        }
+    })?;
+    Ok((request, failures))
+}
+
+/// Starts the thread that prepares segments of the log and removes old ones.
+fn start_maintainer(log: &Log<RealDisk>) -> Result<mpsc::SyncSender<()>, StoreError> {
+    let mut maintainer = log.maintainer();
+    let (request, requests) = mpsc::sync_channel(1);
+    thread::Builder::new().name("log-maintain".into()).spawn(move || {
+        loop {
+            if maintainer.is_needed()
+                && let Err(error) = maintainer.run()
+            {
+                eprintln!("tidegate store: segments of the log cannot be prepared: {}", chain(&error));
+            }
+            if requests.recv().is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(request)
+}
