@@ -5,6 +5,7 @@
 //! file, reads a clock or draws a random number: `now` and a seed are arguments, what is not in memory comes through
 //! [`keyspace::Records`]. That is what makes a whole store run in a simulation.
 
+pub mod arguments;
 pub mod bytes;
 pub mod changes;
 pub mod config;

@@ -7,6 +7,7 @@ pub mod info;
 pub mod keys;
 pub mod scripting;
 pub mod server;
+pub mod sorted_sets;
 pub mod strings;
 pub mod transactions;
 
@@ -22,6 +23,12 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         keys::COMMANDS,
         scripting::COMMANDS,
         server::COMMANDS,
+        sorted_sets::change::COMMANDS,
+        sorted_sets::combine::COMMANDS,
+        sorted_sets::pop::COMMANDS,
+        sorted_sets::random::COMMANDS,
+        sorted_sets::range::COMMANDS,
+        sorted_sets::read::COMMANDS,
         strings::COMMANDS,
         transactions::COMMANDS,
     ]

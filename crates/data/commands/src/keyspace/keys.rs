@@ -188,6 +188,23 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// What a key holds, to be looked at before it is changed: neither a hit nor a miss.
+    pub fn look<K: Kind>(&mut self, key: &[u8]) -> Result<Option<&K>, Failure> {
+        match self.find(key)? {
+            Some(place) => {
+                let value = self.entry_at(place).and_then(|entry| entry.value.as_ref());
+                value.map(|value| K::of(value).ok_or(Failure::WrongType)).transpose()
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// What a key holds that this command has asked for before, so that several can be looked at together.
+    pub fn found<K: Kind>(&self, key: &[u8]) -> Option<&K> {
+        let hash = hash_index::hash(key, self.space.seed);
+        K::of(self.table(slot::slot(key))?.index.get_hashed(hash, key)?.value.as_ref()?)
+    }
+
     /// What a key holds, to be changed; the key must not become empty without [`remove_if`](Self::remove_if).
     pub fn get_mut<K: Kind>(&mut self, key: &[u8]) -> Result<Option<&mut K>, Failure> {
         let Some(place) = self.find(key)? else { return Ok(None) };
@@ -357,6 +374,12 @@ impl<'a> Keys<'a> {
     /// Notes that a key changed, was put or removed: those who watch it learn of it, and the command is propagated.
     pub fn modified(&mut self, key: &[u8]) {
         self.changes.dirty += 1;
+        self.touched(key);
+    }
+
+    /// The same for several changes of one key.
+    pub fn modified_by(&mut self, key: &[u8], count: usize) {
+        self.changes.dirty += count as u64;
         self.touched(key);
     }
 

@@ -1,0 +1,148 @@
+//! Scores, ranks and numbers of members.
+
+use crate::{
+    Context, Failure,
+    arguments::{self, ScanOptions},
+    number,
+    table::{Access, Categories, Command, Flags, KeySpec},
+    value::SortedSet,
+};
+
+use super::{Between, GROUP};
+
+const FAST: Flags = Flags::READONLY.union(Flags::FAST);
+const READS: &[KeySpec] = &[KeySpec::one(1, Access::RO.union(Access::ACCESS))];
+
+/// Commands that ask about members.
+pub const COMMANDS: &[Command] = &[
+    Command::new("ZCARD", 2, zcard)
+        .flags(FAST)
+        .keys(&[KeySpec::one(1, Access::RO)])
+        .group(GROUP, Categories::SORTED_SET)
+        .docs("1.2.0", "O(1)", "How many members there are."),
+    Command::new("ZSCORE", 3, zscore).flags(FAST).keys(READS).group(GROUP, Categories::SORTED_SET).docs(
+        "1.2.0",
+        "O(1)",
+        "The score of a member.",
+    ),
+    Command::new("ZMSCORE", -3, zmscore).flags(FAST).keys(READS).group(GROUP, Categories::SORTED_SET).docs(
+        "6.2.0",
+        "O(1) for each member",
+        "The scores of members.",
+    ),
+    Command::new("ZRANK", 3, |context| rank(context, false))
+        .flags(FAST)
+        .keys(READS)
+        .group(GROUP, Categories::SORTED_SET)
+        .docs("2.0.0", "O(log(N))", "How many members are in front of one."),
+    Command::new("ZREVRANK", 3, |context| rank(context, true))
+        .flags(FAST)
+        .keys(READS)
+        .group(GROUP, Categories::SORTED_SET)
+        .docs("2.0.0", "O(log(N))", "How many members are behind one."),
+    Command::new("ZCOUNT", 4, zcount).flags(FAST).keys(READS).group(GROUP, Categories::SORTED_SET).docs(
+        "2.0.0",
+        "O(log(N))",
+        "How many members are between two scores.",
+    ),
+    Command::new("ZLEXCOUNT", 4, zlexcount).flags(FAST).keys(READS).group(GROUP, Categories::SORTED_SET).docs(
+        "2.8.9",
+        "O(log(N))",
+        "How many members of one score are between two names.",
+    ),
+    Command::new("ZSCAN", -3, zscan).flags(Flags::READONLY).keys(READS).group(GROUP, Categories::SORTED_SET).docs(
+        "2.8.0",
+        "O(1) for each call",
+        "Walks over members and scores, a few with each call.",
+    ),
+];
+
+fn zcard(context: &mut Context<'_>) -> Result<(), Failure> {
+    let count = context.keys.get::<SortedSet>(context.words.at(1))?.map_or(0, SortedSet::len);
+    context.reply.count(count);
+    Ok(())
+}
+
+fn zscore(context: &mut Context<'_>) -> Result<(), Failure> {
+    let set = context.keys.get::<SortedSet>(context.words.at(1))?;
+    match set.and_then(|set| set.score(context.words.at(2))) {
+        Some(score) => context.reply.double(score),
+        None => context.reply.null(),
+    }
+    Ok(())
+}
+
+fn zmscore(context: &mut Context<'_>) -> Result<(), Failure> {
+    let set = context.keys.get::<SortedSet>(context.words.at(1))?;
+    let names = context.words.from(2);
+    context.reply.array(names.len());
+    for name in names {
+        match set.and_then(|set| set.score(name)) {
+            Some(score) => context.reply.double(score),
+            None => context.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+fn rank(context: &mut Context<'_>, reverse: bool) -> Result<(), Failure> {
+    let set = context.keys.get::<SortedSet>(context.words.at(1))?;
+    let found = set.and_then(|set| Some((set.len(), set.rank(context.words.at(2))?.0)));
+    match found {
+        Some((len, rank)) => context.reply.count(if reverse { len - 1 - rank } else { rank }),
+        None => context.reply.null(),
+    }
+    Ok(())
+}
+
+fn zcount(context: &mut Context<'_>) -> Result<(), Failure> {
+    let range = Between::scores(context.words.at(2), context.words.at(3))?;
+    count(context, range)
+}
+
+fn zlexcount(context: &mut Context<'_>) -> Result<(), Failure> {
+    let range = Between::names(context.words.at(2), context.words.at(3))?;
+    count(context, range)
+}
+
+fn count(context: &mut Context<'_>, range: Between<'_>) -> Result<(), Failure> {
+    let count = context.keys.get::<SortedSet>(context.words.at(1))?.map_or(0, |set| range.ranks(set).len());
+    context.reply.count(count);
+    Ok(())
+}
+
+fn zscan(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    let cursor = arguments::cursor(words.at(2))?;
+    let Some(set) = context.keys.get::<SortedSet>(words.at(1))? else {
+        context.reply.array(2);
+        context.reply.bulk(b"0");
+        context.reply.array(0);
+        return Ok(());
+    };
+    let options = ScanOptions::parse(words, 3)?;
+    let small = matches!(set, SortedSet::Small(_));
+    let mut found = Vec::new();
+    let next = set.scan(cursor, options.count, |member| {
+        if options.matches(&member.name) {
+            found.push(member);
+        }
+    });
+    context.reply.array(2);
+    context.reply.bulk(itoa::Buffer::new().format(next.unwrap_or(0)).as_bytes());
+    context.reply.array(found.len() * 2);
+    let mut score = Vec::with_capacity(resp::DOUBLE_LEN_MAX);
+    for member in found {
+        context.reply.bulk(&member.name);
+        score.clear();
+        // What Redis holds as an integer it gives as one.
+        let whole = member.score.trunc() == member.score && member.score.abs() < (i64::MAX / 2) as f64;
+        if small && whole {
+            score.extend_from_slice(&number::integer_bytes(member.score as i64));
+        } else {
+            resp::format_double(&mut score, member.score);
+        }
+        context.reply.bulk(&score);
+    }
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! Sorted sets: members with scores.
+
+mod order;
+
+pub use order::{Member, Place};
+
+use crate::{
+    config::Settings,
+    hash_index::{HashIndex, Hashed},
+};
+use order::{Order, compare};
+
+impl Hashed for Member {
+    fn name(&self) -> &[u8] {
+        &self.name
+    }
+}
+
+/// How large a sorted set may become and still be a list: `zset-max-listpack-*`.
+#[derive(Debug, Clone, Copy)]
+pub struct SmallLimits {
+    /// The most members.
+    pub members: usize,
+    /// The longest member.
+    pub member_len: usize,
+}
+
+impl SmallLimits {
+    /// The limits that are set.
+    pub fn of(settings: &Settings) -> Self {
+        Self {
+            members: usize::try_from(settings.zset_max_listpack_entries.0).unwrap_or(usize::MAX),
+            member_len: usize::try_from(settings.zset_max_listpack_value.0).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+/// Members with scores, ordered by score, then by member.
+#[derive(Debug, Clone)]
+pub enum SortedSet {
+    /// Few and short ones, in order. A small set stays one until it has outgrown the limits.
+    Small(Vec<Member>),
+    /// Many, or long ones: by name and in order.
+    Large {
+        /// By name.
+        names: HashIndex<Member>,
+        /// In order.
+        order: Order,
+    },
+}
+
+/// A small set of Redis holds whole scores as integers, which know no minus zero.
+fn without_sign_of_zero(score: f64) -> f64 {
+    if score == 0.0 { 0.0 } else { score }
+}
+
+/// A range of ranks, the last one not included.
+pub type Ranks = std::ops::Range<usize>;
+
+impl SortedSet {
+    /// An empty one that is to get a first member of that length.
+    pub fn new(seed: u64, limits: SmallLimits, first_len: usize) -> Self {
+        if limits.members == 0 || first_len > limits.member_len {
+            Self::new_large(seed)
+        } else {
+            Self::Small(Vec::new())
+        }
+    }
+
+    /// An empty one that is not small.
+    pub fn new_large(seed: u64) -> Self {
+        Self::Large { names: HashIndex::new(seed), order: Order::default() }
+    }
+
+    /// One of members that differ, small if they fit.
+    pub fn from_members(seed: u64, limits: SmallLimits, members: Vec<Member>) -> Self {
+        let small =
+            members.len() <= limits.members && members.iter().all(|member| member.name.len() <= limits.member_len);
+        if small {
+            let mut members = members;
+            members.iter_mut().for_each(|member| member.score = without_sign_of_zero(member.score));
+            members.sort_unstable_by(Member::compare);
+            return Self::Small(members);
+        }
+        let mut set = Self::new_large(seed);
+        members.into_iter().for_each(|member| set.insert_new(seed, limits, member));
+        set
+    }
+
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Small(members) => members.len(),
+            Self::Large { order, .. } => order.len(),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// As `OBJECT ENCODING` has it.
+    pub fn encoding(&self) -> &'static str {
+        match self {
+            Self::Small(_) => "listpack",
+            Self::Large { .. } => "skiplist",
+        }
+    }
+
+    /// A member's score.
+    pub fn score(&self, name: &[u8]) -> Option<f64> {
+        match self {
+            Self::Small(members) => members.iter().find(|member| member.name.as_slice() == name),
+            Self::Large { names, .. } => names.get(name),
+        }
+        .map(|member| member.score)
+    }
+
+    /// Puts a member that is not there.
+    pub fn insert_new(&mut self, seed: u64, limits: SmallLimits, mut member: Member) {
+        if let Self::Small(members) = self {
+            member.score = without_sign_of_zero(member.score);
+            if members.len() < limits.members && member.name.len() <= limits.member_len {
+                let at = members.partition_point(|other| compare(other, member.score, &member.name).is_lt());
+                members.insert(at, member);
+                return;
+            }
+            self.enlarge(seed);
+        }
+        if let Self::Large { names, order } = self {
+            names.insert_new(names.hash(&member.name), member.clone());
+            order.insert(member);
+        }
+    }
+
+    fn enlarge(&mut self, seed: u64) {
+        let Self::Small(members) = self else { return };
+        let members = std::mem::take(members);
+        let (mut names, mut order) = (HashIndex::new(seed), Order::default());
+        for member in members {
+            names.insert_new(names.hash(&member.name), member.clone());
+            order.insert(member);
+        }
+        *self = Self::Large { names, order };
+    }
+
+    /// Gives a member that is there another score.
+    pub fn change_score(&mut self, name: &[u8], score: f64) {
+        match self {
+            Self::Small(members) => {
+                let Some(at) = members.iter().position(|member| member.name.as_slice() == name) else { return };
+                let mut member = members.remove(at);
+                member.score = without_sign_of_zero(score);
+                let at = members.partition_point(|other| compare(other, score, name).is_lt());
+                members.insert(at, member);
+            }
+            Self::Large { names, order } => {
+                let Some(member) = names.get_mut(name) else { return };
+                let former = std::mem::replace(&mut member.score, score);
+                let rank = order.rank(&Place::Before(former, name));
+                let mut moved = None;
+                order.remove(rank, 1, |member| moved = Some(member));
+                if let Some(mut member) = moved {
+                    member.score = score;
+                    order.insert(member);
+                }
+            }
+        }
+    }
+
+    /// Removes a member and gives its score.
+    pub fn remove(&mut self, name: &[u8]) -> Option<f64> {
+        match self {
+            Self::Small(members) => {
+                let at = members.iter().position(|member| member.name.as_slice() == name)?;
+                Some(members.remove(at).score)
+            }
+            Self::Large { names, order } => {
+                let member = names.remove(name)?;
+                order.remove(order.rank(&Place::Before(member.score, name)), 1, |_| {});
+                Some(member.score)
+            }
+        }
+    }
+
+    /// Removes members by rank and hands them out.
+    pub fn remove_ranks(&mut self, ranks: Ranks, mut removed: impl FnMut(Member)) {
+        let count = ranks.len();
+        match self {
+            Self::Small(members) => {
+                let to = ranks.end.min(members.len());
+                members.drain(ranks.start.min(to)..to).for_each(removed);
+            }
+            Self::Large { names, order } => order.remove(ranks.start, count, |member| {
+                names.remove(&member.name);
+                removed(member);
+            }),
+        }
+    }
+
+    /// A member's rank, and its score.
+    pub fn rank(&self, name: &[u8]) -> Option<(usize, f64)> {
+        match self {
+            Self::Small(members) => {
+                let at = members.iter().position(|member| member.name.as_slice() == name)?;
+                members.get(at).map(|member| (at, member.score))
+            }
+            Self::Large { names, order } => {
+                let score = names.get(name)?.score;
+                Some((order.rank(&Place::Before(score, name)), score))
+            }
+        }
+    }
+
+    /// How many members are in front of a place.
+    pub fn rank_of(&self, place: &Place<'_>) -> usize {
+        match self {
+            Self::Small(members) => members.partition_point(|member| place.is_behind(member.score, || &member.name)),
+            Self::Large { order, .. } => order.rank(place),
+        }
+    }
+
+    /// The member of a rank.
+    pub fn at(&self, rank: usize) -> Option<&Member> {
+        match self {
+            Self::Small(members) => members.get(rank),
+            Self::Large { order, .. } => order.at(rank),
+        }
+    }
+
+    /// Calls with the members of some ranks in order, or from the last to the first.
+    pub fn each(&self, ranks: Ranks, reverse: bool, each: impl FnMut(&Member)) {
+        let count = ranks.len();
+        let Some(last) = ranks.end.checked_sub(1).filter(|_| count > 0) else { return };
+        match (self, reverse) {
+            (Self::Small(members), false) => members.iter().skip(ranks.start).take(count).for_each(each),
+            (Self::Small(members), true) => members.iter().take(ranks.end).rev().take(count).for_each(each),
+            (Self::Large { order, .. }, false) => order.upwards(ranks.start).take(count).for_each(each),
+            (Self::Large { order, .. }, true) => order.downwards(last).take(count).for_each(each),
+        }
+    }
+
+    /// All members in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Member> {
+        let (small, large) = match self {
+            Self::Small(members) => (Some(members.iter()), None),
+            Self::Large { order, .. } => (None, Some(order.upwards(0))),
+        };
+        small.into_iter().flatten().chain(large.into_iter().flatten())
+    }
+
+    /// Gives about `count` members from a cursor on; returns the cursor to go on with, nothing at the end.
+    pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut each: impl FnMut(&'a Member)) -> Option<u64> {
+        match self {
+            Self::Small(members) => {
+                members.iter().for_each(each);
+                None
+            }
+            Self::Large { names, .. } => names.scan(cursor, count, &mut each),
+        }
+    }
+}

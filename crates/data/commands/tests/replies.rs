@@ -1,0 +1,188 @@
+//! Commands with the replies that Redis 7.0 gives to them.
+//!
+//! Each file in `replies/` is a conversation with an empty server: a command as `redis-cli` would take it, below it the
+//! reply as it goes over the wire, then an empty line. Bytes that cannot be printed are `\xNN`, a line of none is `\`. A line that begins with `!`
+//! is for this test: `!advance MS` lets time pass, `!resp3` changes the protocol. `#` begins a comment.
+//!
+//! The replies were not written by hand. `RECORD=127.0.0.1:PORT cargo test -p commands --test replies` asks a real
+//! redis-server, whose data are removed, and writes what it answers.
+
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
+
+use std::{
+    fmt::Write as _,
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use commands::{Millis, Server, SessionId, config::Settings};
+use resp::{ReplyLimits, ReplyParser, ReplyProgress};
+
+/// Whoever answers commands.
+trait Peer {
+    /// Sends bytes and gives the reply's.
+    fn ask(&mut self, command: &[u8]) -> Vec<u8>;
+    /// Lets time pass.
+    fn advance(&mut self, ms: u64);
+}
+
+struct Ours {
+    server: Server,
+    session: SessionId,
+    now: Millis,
+}
+
+impl Ours {
+    fn new() -> Self {
+        let now = 1_700_000_000_000;
+        let mut server = Server::new(Settings::default(), 7, 7, now, None, Box::new(|| 0));
+        let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), now);
+        Self { server, session, now }
+    }
+}
+
+impl Peer for Ours {
+    fn ask(&mut self, command: &[u8]) -> Vec<u8> {
+        self.server.input(self.session).unwrap().extend_from_slice(command);
+        self.server.run(self.session, self.now);
+        std::mem::take(self.server.output(self.session).unwrap().0)
+    }
+
+    fn advance(&mut self, ms: u64) {
+        self.now += ms as Millis;
+        self.server.tick(self.now);
+    }
+}
+
+struct Redis(TcpStream);
+
+impl Peer for Redis {
+    fn ask(&mut self, command: &[u8]) -> Vec<u8> {
+        self.0.write_all(command).unwrap();
+        let mut reply = Vec::new();
+        let mut parser = ReplyParser::new();
+        let mut at = 0;
+        loop {
+            match parser.parse(&reply[at..], &ReplyLimits::default()).unwrap() {
+                ReplyProgress::Complete { .. } => return reply,
+                ReplyProgress::Incomplete { consumed, .. } => at += consumed,
+            }
+            let mut bytes = [0; 65536];
+            let len = self.0.read(&mut bytes).unwrap();
+            assert!(len > 0, "the server has closed");
+            reply.extend_from_slice(&bytes[..len]);
+        }
+    }
+
+    fn advance(&mut self, ms: u64) {
+        std::thread::sleep(Duration::from_millis(ms));
+    }
+}
+
+/// A reply as text: a line for each of its lines; one that is empty is a lone backslash.
+fn show(reply: &[u8]) -> String {
+    let mut text = String::new();
+    let mut rest = reply;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            b'\r' if rest.first() == Some(&b'\n') => {
+                if text.is_empty() || text.ends_with('\n') {
+                    text.push('\\');
+                }
+                text.push('\n');
+                rest = &rest[1..];
+            }
+            b'\\' => text.push_str("\\\\"),
+            b' '..=b'~' => text.push(char::from(byte)),
+            byte => write!(text, "\\x{byte:02x}").unwrap(),
+        }
+    }
+    text
+}
+
+/// A command with its reply, or a line of another kind with none.
+struct Step<'a> {
+    number: usize,
+    line: &'a str,
+    reply: Option<String>,
+}
+
+fn steps(script: &str) -> Vec<Step<'_>> {
+    let mut steps = Vec::new();
+    let mut lines = script.lines().enumerate();
+    while let Some((number, line)) = lines.next() {
+        let is_command = !line.is_empty() && !line.starts_with(['#', '!']);
+        let reply = is_command.then(|| {
+            let reply = lines.by_ref().map(|(_, line)| line).take_while(|line| !line.is_empty());
+            reply.map(|line| format!("{line}\n")).collect()
+        });
+        steps.push(Step { number: number + 1, line, reply });
+    }
+    steps
+}
+
+/// Does what a line says; gives the reply to a command.
+fn run(line: &str, peer: &mut dyn Peer) -> String {
+    let Some(directive) = line.strip_prefix('!') else { return show(&peer.ask(format!("{line}\r\n").as_bytes())) };
+    match directive.split_once(' ').unwrap_or((directive, "")) {
+        ("advance", ms) => peer.advance(ms.parse().unwrap()),
+        ("resp3", _) => drop(peer.ask(b"HELLO 3\r\n")),
+        other => panic!("no such directive: {other:?}"),
+    }
+    String::new()
+}
+
+fn scripts() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replies");
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    paths
+}
+
+fn record(script: &str, redis: &mut Redis) -> String {
+    redis.ask(b"FLUSHALL\r\n");
+    let mut out = String::new();
+    for step in steps(script) {
+        writeln!(out, "{}", step.line).unwrap();
+        if step.reply.is_some() || step.line.starts_with('!') {
+            let reply = run(step.line, redis);
+            if step.reply.is_some() {
+                writeln!(out, "{reply}").unwrap();
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn replies_are_those_of_redis() {
+    const SHOWN_MAX: usize = 20;
+    let mut wrong = Vec::new();
+    for path in scripts() {
+        let script = fs::read_to_string(&path).unwrap();
+        if let Ok(address) = std::env::var("RECORD") {
+            let mut redis = Redis(TcpStream::connect(address).unwrap());
+            fs::write(&path, record(&script, &mut redis)).unwrap();
+            continue;
+        }
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let mut ours = Ours::new();
+        for step in steps(&script) {
+            if step.line.is_empty() || step.line.starts_with('#') {
+                continue;
+            }
+            let reply = run(step.line, &mut ours);
+            if let Some(expected) = step.reply.filter(|expected| *expected != reply) {
+                wrong.push(format!("{name}:{}: {}\nredis: {expected}ours:  {reply}", step.number, step.line));
+            }
+        }
+    }
+    let count = wrong.len();
+    wrong.truncate(SHOWN_MAX);
+    assert!(wrong.is_empty(), "{count} replies differ:\n{}", wrong.join("\n"));
+}
