@@ -15,6 +15,7 @@ pub mod glob;
 pub mod groups;
 pub mod hash_index;
 pub mod keyspace;
+pub mod long_double;
 pub mod number;
 pub mod random;
 pub mod rdb;

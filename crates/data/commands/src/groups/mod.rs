@@ -1,5 +1,6 @@
 //! Commands by group of the manual. Each module declares its commands beside what runs them.
 
+pub mod bitmaps;
 pub mod config;
 pub mod connection;
 pub mod debug;
@@ -16,6 +17,7 @@ use crate::table::Command;
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     [
+        bitmaps::COMMANDS,
         config::COMMANDS,
         connection::COMMANDS,
         debug::COMMANDS,

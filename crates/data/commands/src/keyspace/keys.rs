@@ -331,6 +331,15 @@ impl<'a> Keys<'a> {
         Ok(true)
     }
 
+    /// Sets when a key was used last, in the units of [`Entry::touched`].
+    pub fn set_touched(&mut self, key: &[u8], touched: u32) -> Result<(), Failure> {
+        let Some(place) = self.find(key)? else { return Ok(()) };
+        if let Some(entry) = self.entry_at_mut(place) {
+            entry.touched = touched;
+        }
+        Ok(())
+    }
+
     /// Removes a key and gives what it held, with its expiry. Nobody is told: [`modified`](Self::modified) does that.
     pub fn take(&mut self, key: &[u8]) -> Result<Option<(Value, Millis)>, Failure> {
         let Some(place) = self.find(key)? else { return Ok(None) };

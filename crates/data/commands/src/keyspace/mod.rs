@@ -21,7 +21,7 @@ pub use keys::{Expiry, Keys, Loaded};
 
 use std::collections::VecDeque;
 
-use crate::{Bytes, Millis, rdb, slot};
+use crate::{Bytes, Failure, Millis, rdb, slot};
 
 /// What is not in memory.
 pub trait Records {
@@ -122,6 +122,21 @@ impl Keyspace {
     /// A database, to be changed.
     pub fn database_mut(&mut self, db: usize) -> Option<&mut Database> {
         self.databases.get_mut(db)
+    }
+
+    /// Swaps what two databases hold.
+    ///
+    /// # Errors
+    ///
+    /// Records on disk name their database, so they would have to be written anew, all of them.
+    pub fn swap(&mut self, one: usize, other: usize) -> Result<(), Failure> {
+        if self.records.is_some() {
+            return Err(Failure::text(
+                "ERR SWAPDB is not there for a store with a folder: records name their database",
+            ));
+        }
+        self.databases.swap(one, other);
+        Ok(())
     }
 
     /// Says that memory has all keys there are: the tables were empty, or all of them has been read.

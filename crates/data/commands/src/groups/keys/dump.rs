@@ -1,0 +1,111 @@
+//! DUMP and RESTORE.
+
+use crate::{
+    Bytes, Context, Failure,
+    changes::EventClass,
+    keyspace::{Expiry, NEVER},
+    number,
+    rdb::{self, Building, RdbError},
+};
+
+pub(super) fn dump(context: &mut Context<'_>) -> Result<(), Failure> {
+    match context.keys.value(context.words.at(1))? {
+        Some(value) => {
+            let mut payload = Vec::new();
+            rdb::encode_payload(value, &mut payload);
+            context.reply.bulk(&payload);
+        }
+        None => context.reply.null(),
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Options {
+    replace: bool,
+    absolute: bool,
+    idle_s: Option<i64>,
+    frequency: Option<u8>,
+}
+
+fn options(context: &Context<'_>) -> Result<Options, Failure> {
+    let words = context.words;
+    let mut options = Options::default();
+    let mut at = 4;
+    while at < words.len() {
+        if words.is(at, "REPLACE") {
+            options.replace = true;
+        } else if words.is(at, "ABSTTL") {
+            options.absolute = true;
+        } else if words.is(at, "IDLETIME") && at + 1 < words.len() && options.frequency.is_none() {
+            at += 1;
+            let idle = words.integer(at)?;
+            if idle < 0 {
+                return Err(Failure::text("ERR Invalid IDLETIME value, must be >= 0"));
+            }
+            options.idle_s = Some(idle);
+        } else if words.is(at, "FREQ") && at + 1 < words.len() && options.idle_s.is_none() {
+            at += 1;
+            let frequency = u8::try_from(words.integer(at)?);
+            let invalid = Failure::text("ERR Invalid FREQ value, must be >= 0 and <= 255");
+            options.frequency = Some(frequency.map_err(|_| invalid)?);
+        } else {
+            return Err(Failure::Syntax);
+        }
+        at += 1;
+    }
+    Ok(options)
+}
+
+pub(super) fn restore(context: &mut Context<'_>) -> Result<(), Failure> {
+    let options = options(context)?;
+    let key = context.words.at(1);
+    let present = context.keys.contains(key)?;
+    if present && !options.replace {
+        return Err(Failure::text("BUSYKEY Target key name already exists."));
+    }
+    let ttl = context.words.integer(2)?;
+    if ttl < 0 {
+        return Err(Failure::text("ERR Invalid TTL value, must be >= 0"));
+    }
+    let building = Building { seed: context.keys.space().seed };
+    let value = rdb::decode_payload(context.words.at(3), &building).map_err(|error| match error {
+        RdbError::Footer => Failure::text("ERR DUMP payload version or checksum are wrong"),
+        _ => Failure::text("ERR Bad data format"),
+    })?;
+    let expire_at = match ttl {
+        0 => NEVER,
+        ttl if options.absolute => ttl.min(NEVER - 1),
+        ttl => ttl.saturating_add(context.now()).min(NEVER - 1),
+    };
+    if expire_at <= context.now() && !context.session.internal {
+        if context.keys.remove(key)? {
+            context.keys.modified(key);
+            context.keys.notify(EventClass::GENERIC, "del", key);
+            let instead = vec![Bytes::from_slice(b"DEL"), Bytes::from_slice(key)];
+            context.keys.changes.propagate_instead(vec![instead]);
+        }
+        context.reply.ok();
+        return Ok(());
+    }
+    context.keys.remove(key)?;
+    context.keys.set(key, value, if expire_at == NEVER { Expiry::Clear } else { Expiry::At(expire_at) })?;
+    if let Some(idle) = options.idle_s {
+        let touched = i64::from(context.keys.space().lru_clock).saturating_sub(idle).max(0);
+        context.keys.set_touched(key, touched as u32)?;
+    } else if let Some(frequency) = options.frequency {
+        context.keys.set_touched(key, u32::from(frequency))?;
+    }
+    context.keys.modified(key);
+    context.keys.notify(EventClass::GENERIC, "restore", key);
+    if expire_at != NEVER && !options.absolute {
+        let mut instead: Vec<Bytes> = context.words.from(0).iter().map(|word| Bytes::from_slice(word)).collect();
+        if let Some(ttl) = instead.get_mut(2) {
+            *ttl = number::integer_bytes(expire_at);
+        }
+        instead.push(Bytes::from_slice(b"ABSTTL"));
+        context.keys.changes.propagate_instead(vec![instead]);
+    }
+    context.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! Commands about keys of any type.
+
+mod dump;
+mod expire;
+mod object;
+mod places;
+mod scan;
+
+use crate::{
+    Context, Failure,
+    changes::EventClass,
+    table::{Access, Categories, Command, Flags, KeySpec},
+};
+
+pub use scan::cursor;
+
+const GROUP: &str = "generic";
+
+/// The group's commands.
+pub const COMMANDS: &[Command] = &[
+    Command::new("DEL", -2, del)
+        .flags(Flags::WRITE)
+        .keys(&[KeySpec::range(1, -1, 1, Access::RM.union(Access::DELETE))])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("1.0.0", "O(1) for each key", "Removes keys."),
+    Command::new("UNLINK", -2, del)
+        .flags(Flags::WRITE.union(Flags::FAST))
+        .keys(&[KeySpec::range(1, -1, 1, Access::RM.union(Access::DELETE))])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("4.0.0", "O(1) for each key", "Removes keys; what they held is freed in the background."),
+    Command::new("EXISTS", -2, exists)
+        .flags(Flags::READONLY.union(Flags::FAST))
+        .keys(&[KeySpec::range(1, -1, 1, Access::RO)])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("1.0.0", "O(1) for each key", "How many of the keys are there."),
+    Command::new("TYPE", 2, type_of)
+        .flags(Flags::READONLY.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RO)])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("1.0.0", "O(1)", "The type of what a key holds."),
+    Command::new("TOUCH", -2, touch)
+        .flags(Flags::READONLY.union(Flags::FAST))
+        .keys(&[KeySpec::range(1, -1, 1, Access::RO)])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("3.2.1", "O(1) for each key", "Has keys count as used now; answers how many are there."),
+    Command::new("EXPIRE", -3, expire::expire)
+        .flags(Flags::WRITE.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("1.0.0", "O(1)", "Sets in how many seconds a key expires."),
+    Command::new("PEXPIRE", -3, expire::pexpire)
+        .flags(Flags::WRITE.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("2.6.0", "O(1)", "Sets in how many milliseconds a key expires."),
+    Command::new("EXPIREAT", -3, expire::expireat)
+        .flags(Flags::WRITE.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("1.2.0", "O(1)", "Sets when a key expires, in seconds since 1970."),
+    Command::new("PEXPIREAT", -3, expire::pexpireat)
+        .flags(Flags::WRITE.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("2.6.0", "O(1)", "Sets when a key expires, in milliseconds since 1970."),
+    Command::new("TTL", 2, expire::ttl)
+        .flags(Flags::READONLY.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("1.0.0", "O(1)", "The seconds until a key expires."),
+    Command::new("PTTL", 2, expire::pttl)
+        .flags(Flags::READONLY.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("2.6.0", "O(1)", "The milliseconds until a key expires."),
+    Command::new("EXPIRETIME", 2, expire::expiretime)
+        .flags(Flags::READONLY.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("7.0.0", "O(1)", "When a key expires, in seconds since 1970."),
+    Command::new("PEXPIRETIME", 2, expire::pexpiretime)
+        .flags(Flags::READONLY.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("7.0.0", "O(1)", "When a key expires, in milliseconds since 1970."),
+    Command::new("PERSIST", 2, expire::persist)
+        .flags(Flags::WRITE.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("2.2.0", "O(1)", "Has a key never expire."),
+    Command::new("KEYS", 2, scan::keys)
+        .flags(Flags::READONLY)
+        .group(GROUP, Categories::KEYSPACE.union(Categories::DANGEROUS))
+        .docs("1.0.0", "O(N) for N keys of the database", "The keys that match a pattern."),
+    Command::new("SCAN", -2, scan::scan).flags(Flags::READONLY).group(GROUP, Categories::KEYSPACE).docs(
+        "2.8.0",
+        "O(1) for each call, O(N) for all N keys",
+        "Walks over the keys of the database, some at a time.",
+    ),
+    Command::new("RANDOMKEY", 1, scan::randomkey).flags(Flags::READONLY).group(GROUP, Categories::KEYSPACE).docs(
+        "1.0.0",
+        "O(1)",
+        "Some key.",
+    ),
+    Command::new("RENAME", 3, places::rename)
+        .flags(Flags::WRITE)
+        .keys(&[
+            KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::DELETE)),
+            KeySpec::one(2, Access::OW.union(Access::UPDATE)),
+        ])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("1.0.0", "O(1)", "Gives a key another name; a key that has it is removed."),
+    Command::new("RENAMENX", 3, places::rename_if_absent)
+        .flags(Flags::WRITE.union(Flags::FAST))
+        .keys(&[
+            KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::DELETE)),
+            KeySpec::one(2, Access::OW.union(Access::INSERT)),
+        ])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("1.0.0", "O(1)", "Gives a key another name if no key has it."),
+    Command::new("MOVE", 3, places::move_to)
+        .flags(Flags::WRITE.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("1.0.0", "O(1)", "Moves a key to another database."),
+    Command::new("COPY", -3, places::copy)
+        .flags(Flags::WRITE.union(Flags::DENYOOM))
+        .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS)), KeySpec::one(2, Access::OW.union(Access::UPDATE))])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("6.2.0", "O(N) for N elements of a collection", "Copies what a key holds to another key."),
+    Command::new("OBJECT", -2, object::unknown)
+        .subcommands(object::SUBCOMMANDS)
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("2.2.3", "depends on the subcommand", "Looks at how a value is held."),
+    Command::new("DUMP", 2, dump::dump)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("2.6.0", "O(N) for N bytes", "What a key holds, as bytes for RESTORE."),
+    Command::new("RESTORE", -4, dump::restore)
+        .flags(Flags::WRITE.union(Flags::DENYOOM))
+        .keys(&[KeySpec::one(1, Access::OW.union(Access::UPDATE))])
+        .group(GROUP, Categories::KEYSPACE.union(Categories::DANGEROUS))
+        .docs("2.6.0", "O(N) for N bytes", "Gives a key what DUMP answered."),
+    Command::new("SWAPDB", 3, places::swap_databases)
+        .flags(Flags::WRITE.union(Flags::FAST))
+        .group("server", Categories::KEYSPACE.union(Categories::DANGEROUS))
+        .docs("4.0.0", "O(1)", "Swaps two databases."),
+];
+
+fn del(context: &mut Context<'_>) -> Result<(), Failure> {
+    let mut count = 0;
+    for key in context.words.from(1) {
+        if context.keys.remove(key)? {
+            context.keys.modified(key);
+            context.keys.notify(EventClass::GENERIC, "del", key);
+            count += 1;
+        }
+    }
+    context.reply.integer(count);
+    Ok(())
+}
+
+fn exists(context: &mut Context<'_>) -> Result<(), Failure> {
+    let mut count = 0;
+    for key in context.words.from(1) {
+        count += i64::from(context.keys.value(key)?.is_some());
+    }
+    context.reply.integer(count);
+    Ok(())
+}
+
+fn type_of(context: &mut Context<'_>) -> Result<(), Failure> {
+    let name = context.keys.peek(context.words.at(1))?.and_then(|entry| entry.value.as_ref());
+    context.reply.simple(name.map_or("none", crate::Value::type_name));
+    Ok(())
+}
+
+fn touch(context: &mut Context<'_>) -> Result<(), Failure> {
+    exists(context)
+}

@@ -1,0 +1,129 @@
+//! OBJECT: how values are held.
+
+use crate::{
+    Context, Failure, Value,
+    config::MaxmemoryPolicy,
+    groups::strings,
+    keyspace::Entry,
+    table::{Access, Categories, Command, Flags, KeySpec},
+};
+
+use super::GROUP;
+
+/// What `OBJECT` can be asked.
+pub(super) const SUBCOMMANDS: &[Command] = &[
+    Command::new("ENCODING", 3, encoding)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::one(2, Access::RO)])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("2.2.3", "O(1)", "The form in which a value is held."),
+    Command::new("FREQ", 3, frequency)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::one(2, Access::RO)])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("4.0.0", "O(1)", "How often a key is used, on a logarithmic scale."),
+    Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::KEYSPACE).docs(
+        "6.2.0",
+        "O(1)",
+        "The subcommands.",
+    ),
+    Command::new("IDLETIME", 3, idle_time)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::one(2, Access::RO)])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("2.2.3", "O(1)", "The seconds since a key was used."),
+    Command::new("REFCOUNT", 3, references)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::one(2, Access::RO)])
+        .group(GROUP, Categories::KEYSPACE)
+        .docs("2.2.3", "O(1)", "How many share a value."),
+];
+
+/// `OBJECT` without a subcommand does not come here: its arity is checked before.
+pub(super) fn unknown(_: &mut Context<'_>) -> Result<(), Failure> {
+    Err(Failure::Syntax)
+}
+
+fn help(context: &mut Context<'_>) -> Result<(), Failure> {
+    const LINES: &[&str] = &[
+        "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "ENCODING <key>",
+        "    The form in which the value of <key> is held.",
+        "FREQ <key>",
+        "    How often <key> is used, on a logarithmic scale.",
+        "IDLETIME <key>",
+        "    The seconds since <key> was used.",
+        "REFCOUNT <key>",
+        "    How many share the value of <key>.",
+        "HELP",
+        "    Print this help.",
+    ];
+    context.reply.array(LINES.len());
+    LINES.iter().for_each(|line| context.reply.simple(line));
+    Ok(())
+}
+
+/// Answers with something about an entry, which does not count as its use.
+fn about(context: &mut Context<'_>, answer: impl FnOnce(&mut resp::Reply<'_>, &Entry)) -> Result<(), Failure> {
+    match context.keys.peek(context.words.at(2))? {
+        Some(entry) => answer(&mut context.reply, entry),
+        None => context.reply.null(),
+    }
+    Ok(())
+}
+
+fn encoding(context: &mut Context<'_>) -> Result<(), Failure> {
+    about(context, |reply, entry| {
+        let encoding = match &entry.value {
+            Some(Value::String(string)) => strings::encoding(string),
+            _ => "unknown",
+        };
+        reply.bulk(encoding.as_bytes());
+    })
+}
+
+/// Redis shares the objects of small integers between all keys, and says so with the largest number.
+fn references(context: &mut Context<'_>) -> Result<(), Failure> {
+    const SHARED_BELOW: i64 = 10_000;
+    let shares = !is_by_frequency(context) && !is_by_age(context);
+    about(context, |reply, entry| {
+        let shared = match &entry.value {
+            Some(Value::String(string)) if strings::encoding(string) == "int" => {
+                crate::number::parse_integer(string).is_some_and(|number| (0..SHARED_BELOW).contains(&number))
+            }
+            _ => false,
+        };
+        reply.integer(if shared && shares { i64::from(i32::MAX) } else { 1 });
+    })
+}
+
+fn is_by_frequency(context: &Context<'_>) -> bool {
+    use MaxmemoryPolicy::{AllkeysLfu, VolatileLfu};
+    matches!(context.shared.settings.maxmemory_policy, AllkeysLfu | VolatileLfu)
+}
+
+fn is_by_age(context: &Context<'_>) -> bool {
+    use MaxmemoryPolicy::{AllkeysLru, VolatileLru};
+    matches!(context.shared.settings.maxmemory_policy, AllkeysLru | VolatileLru)
+}
+
+fn idle_time(context: &mut Context<'_>) -> Result<(), Failure> {
+    if context.keys.contains(context.words.at(2))? && is_by_frequency(context) {
+        return Err(Failure::text(
+            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+             policies at runtime LRU and LFU data will take some time to adjust.",
+        ));
+    }
+    let clock = context.keys.space().lru_clock;
+    about(context, |reply, entry| reply.integer(i64::from(clock.saturating_sub(entry.touched))))
+}
+
+fn frequency(context: &mut Context<'_>) -> Result<(), Failure> {
+    if context.keys.contains(context.words.at(2))? && !is_by_frequency(context) {
+        return Err(Failure::text(
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
+             between policies at runtime LRU and LFU data will take some time to adjust.",
+        ));
+    }
+    about(context, |reply, entry| reply.integer(i64::from(entry.touched & 0xff)))
+}

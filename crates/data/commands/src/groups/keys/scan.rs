@@ -1,0 +1,114 @@
+//! Commands that look for keys: KEYS, SCAN, RANDOMKEY.
+
+use crate::{Bytes, Context, Failure, glob};
+
+pub(super) fn keys(context: &mut Context<'_>) -> Result<(), Failure> {
+    let pattern = context.words.at(1);
+    let now = context.now();
+    let db = context.keys.db;
+    let deferred = context.reply.defer();
+    let mut count = 0;
+    if let Some(database) = context.keys.space().database(db) {
+        let valid = database.entries().filter(|entry| entry.expire_at > now);
+        for entry in valid.filter(|entry| glob::matches(pattern, &entry.key)) {
+            context.reply.bulk(&entry.key);
+            count += 1;
+        }
+    }
+    context.reply.finish_array(deferred, count);
+    Ok(())
+}
+
+/// A cursor of the `SCAN` family: a number of 64 bits, with a sign if somebody likes that.
+pub fn cursor(text: &[u8]) -> Result<u64, Failure> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let number = std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
+    let number: u64 = if text.is_empty() {
+        0
+    } else {
+        number.and_then(|digits| digits.parse().ok()).ok_or(Failure::text("ERR invalid cursor"))?
+    };
+    Ok(if negative { number.wrapping_neg() } else { number })
+}
+
+struct Options<'a> {
+    count: usize,
+    pattern: Option<&'a [u8]>,
+    type_name: Option<&'a [u8]>,
+}
+
+fn options<'a>(context: &Context<'a>) -> Result<Options<'a>, Failure> {
+    let words = context.words;
+    let mut options = Options { count: 10, pattern: None, type_name: None };
+    let mut at = 2;
+    while at < words.len() {
+        let argument = words.get(at + 1).ok_or(Failure::Syntax)?;
+        if words.is(at, "COUNT") {
+            let count = words.integer(at + 1)?;
+            options.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(Failure::Syntax)?;
+        } else if words.is(at, "MATCH") {
+            options.pattern = Some(argument).filter(|pattern| *pattern != b"*");
+        } else if words.is(at, "TYPE") {
+            options.type_name = Some(argument);
+        } else {
+            return Err(Failure::Syntax);
+        }
+        at += 2;
+    }
+    Ok(options)
+}
+
+pub(super) fn scan(context: &mut Context<'_>) -> Result<(), Failure> {
+    let cursor = cursor(context.words.at(1))?;
+    let options = options(context)?;
+    let now = context.now();
+    let db = context.keys.db;
+    let mut found: Vec<Bytes> = Vec::new();
+    let mut expired: Vec<Bytes> = Vec::new();
+    let mut next = 0;
+    if let Some(database) = context.keys.space().database(db) {
+        next = database.scan(cursor, options.count, |entry| {
+            let matches = options.pattern.is_none_or(|pattern| glob::matches(pattern, &entry.key));
+            let of_type = options.type_name.is_none_or(|name| {
+                entry.value.as_ref().is_some_and(|value| value.type_name().as_bytes().eq_ignore_ascii_case(name))
+            });
+            if matches && entry.expire_at <= now {
+                expired.push(entry.key.clone());
+            } else if matches && of_type {
+                found.push(entry.key.clone());
+            }
+        });
+    }
+    // Whoever meets a key that has expired removes it.
+    for key in expired {
+        context.keys.contains(&key)?;
+    }
+    context.reply.array(2);
+    context.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
+    context.reply.array(found.len());
+    for key in found {
+        context.reply.bulk(&key);
+    }
+    Ok(())
+}
+
+pub(super) fn randomkey(context: &mut Context<'_>) -> Result<(), Failure> {
+    let db = context.keys.db;
+    loop {
+        let database = context.keys.space().database(db);
+        let Some(entry) = database.and_then(|database| database.random(&mut context.shared.random)) else {
+            context.reply.null();
+            return Ok(());
+        };
+        let key = entry.key.clone();
+        // Each round without an answer removes a key that has expired.
+        if context.keys.contains(&key)? {
+            context.reply.bulk(&key);
+            return Ok(());
+        }
+    }
+}

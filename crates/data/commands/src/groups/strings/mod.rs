@@ -1,0 +1,183 @@
+//! Strings.
+
+mod arithmetic;
+mod change;
+mod read;
+mod set;
+mod subsequence;
+
+use crate::{
+    Bytes, Context, Failure, Millis,
+    keyspace::NEVER,
+    number,
+    table::{Access, Categories, Command, Flags, KeySpec},
+};
+
+const GROUP: &str = "string";
+
+/// The group's commands.
+pub const COMMANDS: &[Command] = &[
+    Command::new("GET", 2, read::get)
+        .flags(Flags::READONLY.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
+        .group(GROUP, Categories::STRING)
+        .docs("1.0.0", "O(1)", "What a key holds."),
+    Command::new("SET", -3, set::set)
+        .flags(Flags::WRITE.union(Flags::DENYOOM))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE).union(Access::VARIABLE_FLAGS))])
+        .group(GROUP, Categories::STRING)
+        .docs("1.0.0", "O(1)", "Gives a key a string, whatever it held before."),
+    Command::new("SETNX", 3, set::set_if_absent)
+        .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::OW.union(Access::INSERT))])
+        .group(GROUP, Categories::STRING)
+        .docs("1.0.0", "O(1)", "Gives a key a string if it is not there."),
+    Command::new("SETEX", 4, set::set_with_seconds)
+        .flags(Flags::WRITE.union(Flags::DENYOOM))
+        .keys(&[KeySpec::one(1, Access::OW.union(Access::UPDATE))])
+        .group(GROUP, Categories::STRING)
+        .docs("2.0.0", "O(1)", "Gives a key a string and the seconds until it expires."),
+    Command::new("PSETEX", 4, set::set_with_milliseconds)
+        .flags(Flags::WRITE.union(Flags::DENYOOM))
+        .keys(&[KeySpec::one(1, Access::OW.union(Access::UPDATE))])
+        .group(GROUP, Categories::STRING)
+        .docs("2.6.0", "O(1)", "Gives a key a string and the milliseconds until it expires."),
+    Command::new("GETSET", 3, set::get_and_set)
+        .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
+        .group(GROUP, Categories::STRING)
+        .docs("1.0.0", "O(1)", "Gives a key a string and answers what it held before."),
+    Command::new("GETEX", -2, read::get_and_expire)
+        .flags(Flags::WRITE.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
+        .group(GROUP, Categories::STRING)
+        .docs("6.2.0", "O(1)", "What a key holds; sets or removes its expiry."),
+    Command::new("GETDEL", 2, read::get_and_delete)
+        .flags(Flags::WRITE.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::DELETE))])
+        .group(GROUP, Categories::STRING)
+        .docs("6.2.0", "O(1)", "What a key holds; the key is removed."),
+    Command::new("MGET", -2, read::get_many)
+        .flags(Flags::READONLY.union(Flags::FAST))
+        .keys(&[KeySpec::range(1, -1, 1, Access::RO.union(Access::ACCESS))])
+        .group(GROUP, Categories::STRING)
+        .docs("1.0.0", "O(N) for N keys", "What keys hold."),
+    Command::new("MSET", -3, set::set_many)
+        .flags(Flags::WRITE.union(Flags::DENYOOM))
+        .keys(&[KeySpec::range(1, -1, 2, Access::OW.union(Access::UPDATE))])
+        .group(GROUP, Categories::STRING)
+        .docs("1.0.1", "O(N) for N keys", "Gives keys strings."),
+    Command::new("MSETNX", -3, set::set_many_if_absent)
+        .flags(Flags::WRITE.union(Flags::DENYOOM))
+        .keys(&[KeySpec::range(1, -1, 2, Access::OW.union(Access::INSERT))])
+        .group(GROUP, Categories::STRING)
+        .docs("1.0.1", "O(N) for N keys", "Gives keys strings if none of them is there."),
+    Command::new("STRLEN", 2, read::length)
+        .flags(Flags::READONLY.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RO)])
+        .group(GROUP, Categories::STRING)
+        .docs("2.2.0", "O(1)", "The length of what a key holds."),
+    Command::new("GETRANGE", 4, read::range)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
+        .group(GROUP, Categories::STRING)
+        .docs("2.4.0", "O(N) for N bytes given", "A part of what a key holds."),
+    Command::new("SUBSTR", 4, read::range)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
+        .group(GROUP, Categories::STRING)
+        .docs("1.0.0", "O(N) for N bytes given", "The same as GETRANGE."),
+    Command::new("SETRANGE", 4, change::set_range)
+        .flags(Flags::WRITE.union(Flags::DENYOOM))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
+        .group(GROUP, Categories::STRING)
+        .docs(
+            "2.2.0",
+            "O(N) for N bytes written",
+            "Overwrites a part of a string, which grows with zero bytes if need be.",
+        ),
+    Command::new("APPEND", 3, change::append)
+        .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::INSERT))])
+        .group(GROUP, Categories::STRING)
+        .docs("2.0.0", "O(1), memory is taken ahead", "Adds to the end of a string; sets it if it is not there."),
+    Command::new("INCR", 2, arithmetic::increment)
+        .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
+        .group(GROUP, Categories::STRING)
+        .docs("1.0.0", "O(1)", "Adds one to the integer that a key holds; 0 if it is not there."),
+    Command::new("DECR", 2, arithmetic::decrement)
+        .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
+        .group(GROUP, Categories::STRING)
+        .docs("1.0.0", "O(1)", "Takes one from the integer that a key holds; 0 if it is not there."),
+    Command::new("INCRBY", 3, arithmetic::increment_by)
+        .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
+        .group(GROUP, Categories::STRING)
+        .docs("1.0.0", "O(1)", "Adds to the integer that a key holds; 0 if it is not there."),
+    Command::new("DECRBY", 3, arithmetic::decrement_by)
+        .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
+        .group(GROUP, Categories::STRING)
+        .docs("1.0.0", "O(1)", "Takes from the integer that a key holds; 0 if it is not there."),
+    Command::new("INCRBYFLOAT", 3, arithmetic::increment_by_float)
+        .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
+        .group(GROUP, Categories::STRING)
+        .docs("2.6.0", "O(1)", "Adds to the number that a key holds; 0 if it is not there."),
+    Command::new("LCS", -3, subsequence::longest)
+        .flags(Flags::READONLY)
+        .keys(&[KeySpec::range(1, 1, 1, Access::RO.union(Access::ACCESS))])
+        .group(GROUP, Categories::STRING)
+        .docs("7.0.0", "O(N*M) for two strings of N and M bytes", "The longest common subsequence of two strings."),
+];
+
+/// The time that an option of expiry (`EX`, `PX`, `EXAT`, `PXAT`) stands for.
+pub(crate) fn expiry_of(context: &Context<'_>, unit: &str, text: &[u8], command: &str) -> Result<Millis, Failure> {
+    let invalid = || Failure::owned(format!("ERR invalid expire time in '{command}' command"));
+    let number = number::integer(text)?;
+    if number <= 0 {
+        return Err(invalid());
+    }
+    let millis = if unit.starts_with("EX") { number.checked_mul(1000).ok_or_else(invalid)? } else { number };
+    let at = if unit.ends_with("AT") { Some(millis) } else { millis.checked_add(context.now()) };
+    at.filter(|at| *at != NEVER).ok_or_else(invalid)
+}
+
+/// Whether a string may become that long.
+pub(crate) fn check_length(context: &Context<'_>, len: u64) -> Result<(), Failure> {
+    if len > context.shared.settings.proto_max_bulk_len.0 && !context.session.internal {
+        Err(Failure::TooLong)
+    } else {
+        Ok(())
+    }
+}
+
+/// The longest string that Redis keeps in the same piece of memory as its header.
+const EMBEDDED_LEN_MAX: usize = 44;
+
+/// The form that a string has, in Redis' names.
+///
+/// Redis keeps a string that was changed in place in a form of its own. So does this: what was changed in place has room
+/// to grow or lies on the heap without need, and what was set has not.
+pub fn encoding(string: &Bytes) -> &'static str {
+    let changed = string.spilled() && (string.len() <= string.inline_size() || string.capacity() > string.len());
+    if changed || string.len() > EMBEDDED_LEN_MAX {
+        "raw"
+    } else if number::parse_integer(string).is_some() {
+        "int"
+    } else {
+        "embstr"
+    }
+}
+
+/// Makes a string as long at least, for a change in place, by which it will be known (see [`encoding`]).
+pub(crate) fn grow(string: &mut Bytes, len: usize) {
+    if string.len() < len {
+        string.resize(len, 0);
+    }
+    if string.len() <= EMBEDDED_LEN_MAX && (!string.spilled() || string.capacity() == string.len()) {
+        string.reserve(string.inline_size() + 1);
+    }
+}
