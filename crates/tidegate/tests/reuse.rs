@@ -6,7 +6,7 @@ mod support;
 
 use std::net::SocketAddr;
 
-use support::{Edge, Origin, Wire, free_address, ok, wait_until};
+use support::{Edge, Origin, Wire, beside_haproxy, free_address, ok, wait_until};
 
 #[track_caller]
 fn edge(lines: &str, server: SocketAddr) -> (Edge, SocketAddr) {
@@ -101,4 +101,106 @@ fn http_server_close_opens_a_connection_for_each_request() {
         assert_eq!(client.get("/").text(), "hello");
     }
     wait_until("each had its own", || origin.connections() == 3);
+}
+
+#[test]
+fn a_client_keeps_connections_of_its_own_to_several_servers() {
+    let origins: Vec<Origin> = (0..3).map(|_| Origin::named("hello")).collect();
+    let seen = || origins.iter().map(Origin::connections).collect::<Vec<_>>();
+    let connections = |limit: &'static str| {
+        let told = beside_haproxy(
+            |front| {
+                let servers = origins.iter().enumerate().map(|(number, origin)| {
+                    format!(" server s{number} {}\n use-server s{number} if {{ path /{number} }}\n", origin.address)
+                });
+                format!(
+                    " mode http\nlisten site\n bind {front}\n http-reuse never\n {limit}\n{}",
+                    servers.collect::<String>()
+                )
+            },
+            |scene| {
+                let before = seen();
+                let mut client = Wire::connect(scene.front);
+                for path in ["/0", "/1", "/2", "/0", "/1", "/2", "/2"] {
+                    assert_eq!(client.get(path).text(), "hello");
+                }
+                seen().iter().zip(before).map(|(now, before)| (now - before).to_string()).collect()
+            },
+        );
+        told.join(" ")
+    };
+    assert_eq!(connections(""), "1 1 1");
+    assert_eq!(connections("max-session-srv-conns 2"), "1 1 3");
+    assert_eq!(connections("max-session-srv-conns 0"), "2 2 3");
+}
+
+#[test]
+fn the_last_server_is_not_waited_for_in_a_long_queue() {
+    let origin = |name: &'static str| {
+        Origin::answering(move |request| {
+            if request.start_line().contains("slow") {
+                std::thread::sleep(std::time::Duration::from_millis(200));
+            }
+            ok(name)
+        })
+    };
+    let (one, two) = (origin("one"), origin("two"));
+    let answered_by = |limit: &'static str| {
+        let told = beside_haproxy(
+            |front| {
+                format!(
+                    " mode http\nglobal\n stats socket %FOLDER%/stats\nlisten site\n bind {front}\n http-reuse never\n option prefer-last-server\n {limit}\n use-server one if {{ path /slow /other }}\n server one {} maxconn 1\n server two {}\n",
+                    one.address, two.address
+                )
+            },
+            |scene| {
+                let column = |name: &str, row: &str| {
+                    let table = scene.edge.command("show stat");
+                    let heading = table.lines().next().unwrap_or_default().to_owned();
+                    let at = heading.split(',').position(|found| found == name).unwrap();
+                    let row = table.lines().find(|line| line.starts_with(row)).unwrap_or_default().to_owned();
+                    row.split(',').nth(at).unwrap_or_default().to_owned()
+                };
+                let mut client = Wire::connect(scene.front);
+                let first = client.get("/").text();
+                let mut busy = Wire::connect(scene.front);
+                busy.send("GET /slow HTTP/1.1\r\nhost: a\r\n\r\n");
+                wait_until("it is busy", || column("scur", "site,one,") == "1");
+                let mut waiting = Wire::connect(scene.front);
+                waiting.send("GET /other HTTP/1.1\r\nhost: a\r\n\r\n");
+                wait_until("somebody waits", || column("qcur", "site,one,") == "1");
+                let second = client.get("/").text();
+                assert_eq!((busy.answer().text(), waiting.answer().text()), ("one".into(), "one".into()));
+                vec![first, second]
+            },
+        );
+        told.join(" ")
+    };
+    assert_eq!(answered_by(""), "one one");
+    assert_eq!(answered_by("max-keep-alive-queue 1"), "one two");
+}
+
+#[test]
+fn idle_clients_may_ask_once_more_when_the_service_ends() {
+    let origin = Origin::named("hello");
+    for (option, expected) in [("", "closed"), (" option idle-close-on-response\n", "200 close")] {
+        let section =
+            |front| format!(" mode http\nlisten site\n bind {front}\n{option} server s1 {}\n", origin.address);
+        let told = beside_haproxy(section, |scene| {
+            let mut client = Wire::connect(scene.front);
+            assert_eq!(client.get("/").status(), 200);
+            scene.edge.signal(rustix::process::Signal::USR1);
+            wait_until("nobody listens", || !support::listens(scene.front));
+            if option.is_empty() {
+                client.expect_end();
+                return vec!["closed".to_owned()];
+            }
+            assert!(client.is_silent_for(std::time::Duration::from_millis(300)));
+            let answer = client.get("/");
+            let told = format!("{} {}", answer.status(), answer.field("connection").unwrap_or_default());
+            client.expect_end();
+            vec![told]
+        });
+        assert_eq!(told, [expected]);
+    }
 }

@@ -21,7 +21,7 @@ mod namespace;
 pub mod process;
 mod system;
 
-pub use self::system::{register, set_tcp_repair, tcp_information};
+pub use self::system::{register, set_tcp_fast_open_connect, set_tcp_repair, tcp_information};
 pub mod workers;
 
 pub use listen::{

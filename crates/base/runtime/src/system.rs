@@ -70,6 +70,11 @@ pub fn set_tcp_fast_open(socket: BorrowedFd<'_>, queue: u32) -> io::Result<()> {
     set_int(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, queue)
 }
 
+/// `TCP_FASTOPEN_CONNECT`: the connection begins with the first data that is written, where the server allows that.
+pub fn set_tcp_fast_open_connect(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, 1)
+}
+
 /// `TCP_DEFER_ACCEPT`: a connection is accepted only when its first data is there, or after `seconds`.
 pub fn set_tcp_defer_accept(socket: BorrowedFd<'_>, seconds: u32) -> io::Result<()> {
     let seconds = libc::c_int::try_from(seconds).unwrap_or(libc::c_int::MAX);

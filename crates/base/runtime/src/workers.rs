@@ -195,46 +195,53 @@ impl<C: Send + 'static> Workers<C> {
         let workers = self.count();
         let mut shares: Vec<Vec<AcceptorSeed>> = Vec::new();
         shares.resize_with(workers, Vec::new);
-        let counts = self.counts.get(..workers).unwrap_or(&self.counts);
+        let all_counts = self.counts.get(..workers).unwrap_or(&self.counts);
         let max_accept = self.options.max_accept.max(1);
         let is_accepted_from = |listener: &&Listener| !matches!(listener.spec.address, Address::Datagrams(_));
         for listener in listeners.iter().filter(is_accepted_from) {
             let spec = Arc::new(listener.spec.clone());
             let in_use = &listener.in_use;
             let seed = |source| AcceptorSeed { spec: Arc::clone(&spec), max_accept, source, in_use: in_use.clone() };
+            let eligible: Vec<usize> = spec.eligible(workers).collect();
+            let counts: Vec<Arc<Count>> = eligible.iter().filter_map(|index| all_counts.get(*index)).cloned().collect();
+            let mut give = |index: usize, source| {
+                if let Some(share) = shares.get_mut(index) {
+                    share.push(seed(source));
+                }
+            };
             match spec.effective_mode() {
                 AcceptMode::ReusePort => {
-                    for (index, (share, count)) in shares.iter_mut().zip(counts).enumerate() {
-                        let sockets = listener.sockets_of(index, workers);
+                    for (place, (index, count)) in eligible.iter().zip(&counts).enumerate() {
+                        let sockets = listener.sockets_of(place, eligible.len());
                         if !sockets.is_empty() {
-                            share.push(seed(SeedSource::Direct { sockets, count: Arc::clone(count) }));
+                            give(*index, SeedSource::Direct { sockets, count: Arc::clone(count) });
                         }
                     }
                 }
-                AcceptMode::Shared if workers == 1 => {
-                    for (share, count) in shares.iter_mut().zip(counts) {
+                AcceptMode::Shared if eligible.len() == 1 => {
+                    for (index, count) in eligible.iter().zip(&counts) {
                         let sockets = listener.sockets.clone();
-                        share.push(seed(SeedSource::Direct { sockets, count: Arc::clone(count) }));
+                        give(*index, SeedSource::Direct { sockets, count: Arc::clone(count) });
                     }
                 }
                 AcceptMode::Shared => {
-                    for (index, (share, count)) in shares.iter_mut().zip(counts).enumerate() {
-                        let thread = self.threads.shared(index)?;
+                    for (index, count) in eligible.iter().zip(&counts) {
+                        let thread = self.threads.shared(*index)?;
                         let counts = std::slice::from_ref(count);
                         for (connections, registration) in
                             thread.register(&spec, &listener.sockets, counts, max_accept, in_use)?
                         {
                             let sockets = listener.sockets.clone();
-                            share.push(seed(SeedSource::Handed { connections, registration, sockets }));
+                            give(*index, SeedSource::Handed { connections, registration, sockets });
                         }
                     }
                 }
                 AcceptMode::Dispatch => {
                     let thread = self.threads.dispatch()?;
-                    let ends = thread.register(&spec, &listener.sockets, counts, max_accept, in_use)?;
-                    for (share, (connections, registration)) in shares.iter_mut().zip(ends) {
+                    let ends = thread.register(&spec, &listener.sockets, &counts, max_accept, in_use)?;
+                    for (index, (connections, registration)) in eligible.iter().zip(ends) {
                         let sockets = listener.sockets.clone();
-                        share.push(seed(SeedSource::Handed { connections, registration, sockets }));
+                        give(*index, SeedSource::Handed { connections, registration, sockets });
                     }
                 }
             }

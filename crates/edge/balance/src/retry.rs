@@ -40,6 +40,13 @@ impl RetryOn {
     const STATUSES: [u16; 10] = [401, 403, 404, 408, 425, 500, 501, 502, 503, 504];
     const STATUS_SHIFT: u32 = 5;
 
+    /// Whether requests are sent again that servers did not answer, by closing or by silence.
+    #[must_use]
+    pub fn covers_no_answer(self) -> bool {
+        let wanted = Self::EMPTY_RESPONSE | Self::RESPONSE_TIMEOUT;
+        self.0 & wanted == wanted
+    }
+
     /// The words of a `retry-on` line.
     pub const WORDS: [&str; 17] = [
         "conn-failure",

@@ -19,7 +19,7 @@ use std::{
 
 use crate::{
     live::{LiveServer, Target},
-    session::Wire,
+    session::{Wire, kept::Kept},
 };
 
 /// A connection to a server, with what decides whether it may be used again.
@@ -37,6 +37,8 @@ pub struct ServerConnection {
     pub private: bool,
     /// Tells the PROXY header that it began with from others.
     pub greeting: u64,
+    /// The next one of those that are kept for the same client.
+    pub(crate) next: Kept,
     need: Rc<Need>,
     is_idle: bool,
 }
@@ -146,6 +148,7 @@ impl ServerPool {
             requests: 0,
             private: false,
             greeting: 0,
+            next: Kept::default(),
             need,
             is_idle: false,
         })

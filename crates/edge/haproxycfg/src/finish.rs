@@ -59,6 +59,7 @@ pub fn finish(scope: &mut Scope<'_>) {
         check_ports(scope);
         check_proxy(scope);
         check_cookies(scope);
+        check_fast_open(scope);
     }
     scope.section = Section::None;
     peers::finish(scope);
@@ -67,6 +68,19 @@ pub fn finish(scope: &mut Scope<'_>) {
     check_references(scope);
     check_pattern_changes(scope);
     scope.state.patterns.finish();
+}
+
+/// What went with the first packet is lost when that is.
+fn check_fast_open(scope: &mut Scope<'_>) {
+    let proxy = &scope.proxy().proxy;
+    if proxy.retry_on.covers_no_answer() {
+        return;
+    }
+    let message = "server has tfo activated, the backend should be configured with at least 'conn-failure', \
+                   'empty-response' and 'response-timeout' or we wouldn't be able to retry the connection on failure.";
+    for _ in 0..proxy.servers.iter().filter(|server| server.tfo).count() {
+        scope.whole(Severity::Warning, message);
+    }
 }
 
 /// Servers with one cookie: a client does not come back to the one that it had.

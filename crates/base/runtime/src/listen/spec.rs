@@ -39,6 +39,9 @@ pub struct ListenSpec {
     pub tcp_user_timeout: Option<Duration>,
     /// Owner and mode of a unix socket's file.
     pub unix: UnixPermissions,
+    /// The workers that accept from it, from 0; none named: all.
+    #[serde(default)]
+    pub workers: Vec<usize>,
 }
 
 impl ListenSpec {
@@ -58,6 +61,7 @@ impl ListenSpec {
             maxseg: None,
             tcp_user_timeout: None,
             unix: UnixPermissions::default(),
+            workers: Vec::new(),
         }
     }
 
@@ -70,10 +74,16 @@ impl ListenSpec {
         }
     }
 
+    /// Those of `workers` workers that accept from it. If none of those that are named exists, all do: better any than none.
+    pub(crate) fn eligible(&self, workers: usize) -> impl Iterator<Item = usize> {
+        let is_any_there = self.workers.iter().any(|worker| *worker < workers);
+        (0..workers).filter(move |worker| !is_any_there || self.workers.contains(worker))
+    }
+
     /// How many sockets this spec needs when there are `workers` workers.
     pub(crate) fn socket_count(&self, workers: usize) -> usize {
         match self.effective_mode() {
-            AcceptMode::ReusePort => workers.max(1),
+            AcceptMode::ReusePort => self.eligible(workers).count().max(1),
             AcceptMode::Shared | AcceptMode::Dispatch => 1,
         }
     }

@@ -282,6 +282,20 @@ mod tests {
     }
 
     #[test]
+    fn only_some_workers_may_serve_an_address() {
+        let mut table = SocketTable::default();
+        let port = free_port();
+        let odd = ListenSpec { workers: vec![0, 2, 7], ..tcp(port) };
+        let even = ListenSpec { workers: vec![1, 3], ..tcp(port) };
+        assert_eq!(odd.eligible(4).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(even.eligible(1).collect::<Vec<_>>(), [0]);
+        assert_eq!(add(&mut table, &[odd.clone(), even], 4).unwrap(), 4);
+        // What is asked of the same address by another load is served from the sockets that are there.
+        assert_eq!(add(&mut table, &[tcp(port)], 4).unwrap(), 2);
+        assert_eq!(served(&table, &odd, 4), [1; 4]);
+    }
+
+    #[test]
     fn the_same_address_twice_is_two_groups() {
         let mut table = SocketTable::default();
         let port = free_port();

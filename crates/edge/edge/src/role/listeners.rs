@@ -136,6 +136,7 @@ fn spec(owner: Owner, backlog: Option<u32>, bind: &Bind) -> Result<ListenSpec, S
     spec.defer_accept = bind.defer_accept;
     spec.maxseg = bind.mss;
     spec.tcp_user_timeout = bind.tcp_user_timeout;
+    spec.workers = bind.threads.iter().map(|number| number.saturating_sub(1) as usize).collect();
     spec.unix = UnixPermissions {
         mode: bind.unix.mode,
         uid: identity(bind.unix.user.as_ref(), "user", runtime::process::user_id)?,

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use haproxycfg::{
     Parsed,
     diagnostics::{Diagnostic, Prefix, Severity},
-    model::{CliLevel, Config, InitAddr, Namespace, Server},
+    model::{CliLevel, Config, InitAddr, Location, Namespace, Server},
     source::Recorder,
 };
 use runtime::process::{CheckReason, Conversation, Load, Plan, ProcessSettings, Role};
@@ -112,6 +112,7 @@ pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
         let saved = if is_needed { SavedStates::read(config, |_| {}) } else { SavedStates::default() };
         let mut said = resolve::settle(config, &addresses, &|backend, server| saved.known(backend, server));
         said.extend(missing_namespaces(config));
+        said.extend(missing_threads(config));
         said.extend(programs::problems(config, options));
         let fails = said.iter().any(|diagnostic| diagnostic.severity == Severity::Alert);
         parsed.diagnostics.extend(said);
@@ -153,6 +154,26 @@ fn missing_namespaces(config: &Config) -> Vec<Diagnostic> {
         ..Diagnostic::whole(Severity::Alert, format!("{subject}Cannot open namespace '{name}'."))
     };
     of_servers.chain(of_binds).filter(is_missing).map(say).collect()
+}
+
+/// Listeners that none of the workers would serve.
+fn missing_threads(config: &Config) -> Vec<Diagnostic> {
+    let workers = u32::try_from(worker_count(config)).unwrap_or(u32::MAX);
+    let lines = config.proxies.iter().flat_map(|proxy| proxy.binds.iter().map(move |bind| (proxy, bind)));
+    let are_missing = |threads: &[u32]| !threads.is_empty() && threads.iter().all(|thread| *thread > workers);
+    let say = |(proxy, bind): (&haproxycfg::model::Proxy, &haproxycfg::model::Bind)| {
+        let (address, Location { file, line }) = (bind.address.written(), &bind.location);
+        let message = format!(
+            "Proxy '{}': 'thread' directive contains threads that belong to no group in 'bind {address}' at [{file}:{line}].",
+            proxy.name
+        );
+        Diagnostic::whole(Severity::Alert, message)
+    };
+    let mut said: Vec<_> = lines.filter(|(_, bind)| are_missing(&bind.threads)).map(say).collect();
+    if !said.is_empty() {
+        said.push(Diagnostic::whole(Severity::Alert, "Fatal errors found in configuration."));
+    }
+    said
 }
 
 /// Everything that reading a configuration has to say, as HAProxy prints it.

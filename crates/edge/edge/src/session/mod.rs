@@ -10,6 +10,7 @@ mod cookie;
 pub mod filter;
 mod heads;
 mod http;
+pub mod kept;
 mod logging;
 mod normalize;
 mod persistence;
@@ -36,7 +37,7 @@ use std::{
 use haproxycfg::model::{Mode, Proxy, Tune};
 use runtime::ConnectionGuard;
 
-use self::{context::wall_clock, tcp::TcpVerdict};
+use self::{context::wall_clock, kept::Kept, tcp::TcpVerdict};
 pub use self::{
     heads::SpareHeads,
     http::{Parked, Session as HttpSession},
@@ -202,7 +203,7 @@ fn begin(
         first: true,
         stays_awake: false,
         idle_since: accepted,
-        kept: None,
+        kept: Kept::default(),
         held,
     });
     Some((session, expected))

@@ -14,10 +14,10 @@ use std::{
 
 use balance::{Claim, Failure, Forced, Pick, Retry, RetrySituation, ServerId};
 use haproxycfg::model::{
-    BackendTarget, HttpReuse, Namespace, ProxyOptions, SendProxy, ServerIndex, ServerPort, UseSource,
+    BackendTarget, HttpReuse, Mode, Namespace, ProxyOptions, SendProxy, ServerIndex, ServerPort, UseSource,
 };
 
-use super::{transaction::Transaction, wire::Wire};
+use super::{kept::Kept, transaction::Transaction, wire::Wire};
 use crate::{
     live::{LiveProxy, LiveServer, Target},
     net::{
@@ -98,8 +98,8 @@ pub struct Attempts<'a> {
     pub slot: Option<Slot<'a>>,
     /// Only a new connection will do.
     pub fresh: bool,
-    /// The connection that only this client may use.
-    pub kept: Option<Box<ServerConnection>>,
+    /// The connections that only this client may use.
+    pub kept: Kept,
 }
 
 /// Watches the client while something else is waited for.
@@ -204,27 +204,28 @@ pub async fn reach<'a>(
         }
         server.side.traffic.of(worker.index).connects.increment();
         proxy.backend.traffic.of(worker.index).connects.increment();
-        let (failure, unreachable) = match Box::pin(open(worker, transaction, proxy, &server, watch)).await {
-            Ok(stream) => {
-                transaction.timeline.connected = Some(worker.now());
-                if !is_http {
-                    server.last_session_ms.store(worker.now_ms(), Relaxed);
-                    proxy.last_session_ms.store(worker.now_ms(), Relaxed);
+        let (failure, unreachable) =
+            match Box::pin(open(worker, transaction, proxy, &server, attempts.failed == 0, watch)).await {
+                Ok(stream) => {
+                    transaction.timeline.connected = Some(worker.now());
+                    if !is_http {
+                        server.last_session_ms.store(worker.now_ms(), Relaxed);
+                        proxy.last_session_ms.store(worker.now_ms(), Relaxed);
+                    }
+                    let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
+                    let mut connection = worker.servers.borrow_mut().open(wire, server);
+                    connection.private = proxy.settings().http_reuse == HttpReuse::Never
+                        || connection.server.config.send_proxy.is_some();
+                    if let Some(version) = connection.server.config.send_proxy.filter(|_| is_http) {
+                        let options = connection.server.config.proxy_options;
+                        connection.greeting = greeting(&proxy_header(transaction, version, options));
+                    }
+                    return Ok(Upstream { connection, slot: Some(slot), reused: false });
                 }
-                let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
-                let mut connection = worker.servers.borrow_mut().open(wire, server);
-                connection.private =
-                    proxy.settings().http_reuse == HttpReuse::Never || connection.server.config.send_proxy.is_some();
-                if let Some(version) = connection.server.config.send_proxy.filter(|_| is_http) {
-                    let options = connection.server.config.proxy_options;
-                    connection.greeting = greeting(&proxy_header(transaction, version, options));
-                }
-                return Ok(Upstream { connection, slot: Some(slot), reused: false });
-            }
-            Err(Unreachable::Refused(error)) => (Failure::ConnectionError, Unreachable::Refused(error)),
-            Err(Unreachable::ConnectTimeout) => (Failure::ConnectionTimeout, Unreachable::ConnectTimeout),
-            Err(other) => return Err(other),
-        };
+                Err(Unreachable::Refused(error)) => (Failure::ConnectionError, Unreachable::Refused(error)),
+                Err(Unreachable::ConnectTimeout) => (Failure::ConnectionTimeout, Unreachable::ConnectTimeout),
+                Err(other) => return Err(other),
+            };
         let retry = after_failure(worker, proxy, &slot, wanted, attempts.failed, failure, false);
         server_failed(worker, proxy, &server, retry);
         Box::pin(retry_or_give_up(worker, transaction, proxy, retry, slot, wanted, attempts, watch, unreachable))
@@ -247,17 +248,14 @@ async fn reach_direct<'a>(
     // Such connections serve the client alone that opened them, and only as long as it wants to go to the same place.
     if attempts.failed == 0
         && !attempts.fresh
-        && let Some(kept) = attempts.kept.take()
-        && kept.server.key == server.key
-        && !kept.is_stale()
-        && kept.leads_to(&destination(transaction, server))
+        && let Some(kept) = attempts.kept.take_to(server.key, |kept| kept.leads_to(&destination(transaction, server)))
     {
         traffic.reuses.increment();
         transaction.timeline.connected = transaction.timeline.dequeued;
         return Ok(Upstream { connection: kept, slot: None, reused: true });
     }
     loop {
-        let unreachable = match open(worker, transaction, proxy, server, watch).await {
+        let unreachable = match open(worker, transaction, proxy, server, attempts.failed == 0, watch).await {
             Ok(stream) => {
                 transaction.timeline.connected = Some(worker.now());
                 traffic.connects.increment();
@@ -524,13 +522,12 @@ fn idle_connection(
     let place = server.leads_elsewhere().then(|| destination(transaction, server));
     let source = server.config.source.as_ref().or(proxy.settings().source.as_ref());
     let usesrc = source.and_then(|source| source.usesrc.as_ref());
-    if let Some(kept) = attempts.kept.take()
-        && kept.server.key == server.key
-        && !kept.is_stale()
-        && usesrc.is_none_or(|usesrc| comes_from(transaction, usesrc, &kept))
-        && place.as_ref().is_none_or(|place| kept.leads_to(place))
-    {
-        return Some(kept);
+    let kept = attempts.kept.take_to(server.key, |kept| {
+        usesrc.is_none_or(|usesrc| comes_from(transaction, usesrc, kept))
+            && place.as_ref().is_none_or(|place| kept.leads_to(place))
+    });
+    if kept.is_some() {
+        return kept;
     }
     if usesrc.is_some() {
         return None;
@@ -550,10 +547,11 @@ fn greeted_connection(
     attempts: &mut Attempts<'_>,
     version: SendProxy,
 ) -> Option<Box<ServerConnection>> {
-    let kept = attempts.kept.take().filter(|kept| kept.server.key == server.key && !kept.is_stale())?;
     let greeting = greeting(&proxy_header(transaction, version, server.config.proxy_options));
     let place = server.leads_elsewhere().then(|| destination(transaction, server));
-    (kept.greeting == greeting && place.is_none_or(|place| kept.leads_to(&place))).then_some(kept)
+    attempts.kept.take_to(server.key, |kept| {
+        kept.greeting == greeting && place.as_ref().is_none_or(|place| kept.leads_to(place))
+    })
 }
 
 /// What tells PROXY headers apart.
@@ -568,6 +566,7 @@ async fn open(
     transaction: &mut Transaction,
     proxy: &Arc<LiveProxy>,
     server: &LiveServer,
+    is_first: bool,
     watch: &mut Watch<'_>,
 ) -> Result<Stream, Unreachable> {
     let target = destination(transaction, server);
@@ -591,6 +590,8 @@ async fn open(
         namespace: server.config.namespace.as_ref().and_then(|wanted| namespace(transaction, wanted)),
         receive_buffer: tune.rcvbuf_server,
         send_buffer: tune.sndbuf_server,
+        // In TCP mode the server may be the one to speak first.
+        fast_open: server.config.tfo && is_first && (settings.mode == Mode::Http || server.config.send_proxy.is_some()),
         ..ConnectOptions::default()
     };
     let mut deadline = Deadline::default();

@@ -81,6 +81,19 @@ impl Default for BindAddress {
     }
 }
 
+impl BindAddress {
+    /// As it is written in a configuration.
+    #[must_use]
+    pub fn written(&self) -> String {
+        match self {
+            Self::Inet(address) => address.to_string(),
+            Self::Unix(path) => path.clone(),
+            Self::Abstract(name) => format!("abns@{name}"),
+            Self::Descriptor(number) => format!("fd@{number}"),
+        }
+    }
+}
+
 /// How workers share a listening socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AcceptMode {

@@ -136,8 +136,7 @@ pub const KEYWORDS: &[Keyword] = &[
     ),
     word("process", "<process>[/<thread>]")
         .doc("Workers that serve the socket, by the old word.", "bind :80 process 1/1")
-        .bind(bind::process)
-        .without_effect("every worker serves every socket"),
+        .bind(bind::process),
     word("proto", "<name>")
         .doc("Protocol of connections: h1, or none in TCP mode.", "bind :80 proto h1")
         .bind(bind::proto),
@@ -162,9 +161,8 @@ pub const KEYWORDS: &[Keyword] = &[
         .bind(bind::tcp_user_timeout),
     word("tfo", "").doc("TCP Fast Open.", "bind :80 tfo").bind(bind::flag),
     word("thread", "[<group>/]<threads>")
-        .doc("Workers that serve the socket.", "bind :80 thread 1-2")
-        .bind(bind::thread)
-        .without_effect("every worker serves every socket"),
+        .doc("Workers that serve the socket, from 1.", "bind :80 thread 1")
+        .bind(bind::thread),
     tls(
         "tls-ticket-keys",
         "<file>",

@@ -349,9 +349,8 @@ pub const KEYWORDS: &[Keyword] = &[
         )
         .server(server::time),
     word("tfo", "")
-        .doc("TCP Fast Open.", "server web1 192.0.2.1:80 tfo")
-        .server(server::flag)
-        .without_effect("connections to servers are opened without data, which takes a round trip more"),
+        .doc("TCP Fast Open: the request goes with the first packet, where the server and both systems allow it.", "server web1 192.0.2.1:80 tfo")
+        .server(server::flag),
     tls("tls-tickets", "", "TLS session tickets.", "server web1 192.0.2.1:443 ssl tls-tickets"),
     word("track", "[<backend>/]<server>")
         .doc("Takes its state from another server that is checked.", "server api1 192.0.2.1:81 track web/web1")

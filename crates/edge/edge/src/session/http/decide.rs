@@ -360,17 +360,21 @@ impl Session {
     /// algorithm leaves a choice.
     fn last_server(&self, backend: &LiveProxy) -> Option<Forced> {
         let settings = backend.settings();
-        let kept = self.kept.as_ref().filter(|_| settings.options.prefer_last_server)?;
-        let live = backend.server(kept.server.index).filter(|live| live.key == kept.server.key)?;
-        let server = ServerId::new(live.index.0 as usize);
-        let farm = backend.farm();
-        if farm.config().algorithm.is_hash() || !farm.is_usable(server) || kept.is_stale() {
+        if !settings.options.prefer_last_server {
             return None;
         }
-        let limit = farm.server_config(server).map_or(0, |config| config.maxconn);
-        let has_room = limit == 0 || farm.served(server) < limit;
-        let waits = settings.max_keep_alive_queue.is_none_or(|most| farm.server_queued(server) < most);
-        (has_room || waits).then_some(Forced { server, even_if_down: false })
+        self.kept.iter().find_map(|kept| {
+            let live = backend.server(kept.server.index).filter(|live| live.key == kept.server.key)?;
+            let server = ServerId::new(live.index.0 as usize);
+            let farm = backend.farm();
+            if farm.config().algorithm.is_hash() || !farm.is_usable(server) || kept.is_stale() {
+                return None;
+            }
+            let limit = farm.server_config(server).map_or(0, |config| config.maxconn);
+            let has_room = limit == 0 || farm.served(server) < limit;
+            let waits = settings.max_keep_alive_queue.is_none_or(|most| farm.server_queued(server) < most);
+            (has_room || waits).then_some(Forced { server, even_if_down: false })
+        })
     }
 
     /// What the balancer is asked: the hash key, persistence, `use-server`.

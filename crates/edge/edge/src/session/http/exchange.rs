@@ -104,7 +104,7 @@ impl Session {
             return Box::pin(self.answer_error(transaction, 400)).await;
         }
         self.prepare(transaction, &backend);
-        let mut attempts = Attempts { kept: self.kept.take(), ..Attempts::default() };
+        let mut attempts = Attempts { kept: std::mem::take(&mut self.kept), ..Attempts::default() };
         // What must be sent again with the head if this attempt fails; `None` once that is impossible.
         let replay = pump
             .is_received()
@@ -118,6 +118,8 @@ impl Session {
             };
             let reached =
                 reach(&self.worker, transaction, &backend, &mut wanted, &mut attempts, &mut watch, true).await;
+            // No other attempt takes one of these.
+            self.kept = std::mem::take(&mut attempts.kept);
             let mut upstream = match reached {
                 Ok(upstream) => upstream,
                 Err(unreachable) => return Box::pin(self.answer_unreachable(transaction, &unreachable)).await,

@@ -32,6 +32,7 @@ use http::Limits;
 
 use super::{
     Held,
+    kept::Kept,
     transaction::{ClientSide, Transaction},
     wire::Wire,
 };
@@ -39,7 +40,6 @@ use crate::{
     counters::Traffic,
     live::Instance,
     net::Deadline,
-    pool::ServerConnection,
     registry::{Order, Registered},
     worker::Worker,
 };
@@ -65,7 +65,7 @@ pub struct Session {
     /// When the wait for the next request began.
     pub idle_since: Instant,
     /// A server connection that only this client may use (`http-reuse never`).
-    pub kept: Option<Box<ServerConnection>>,
+    pub kept: Kept,
     /// What counts it as long as it lives.
     pub held: Held,
 }

@@ -16,9 +16,9 @@ use super::{Held, Session};
 use crate::{
     live::Instance,
     net::{Deadline, Socket, Stream},
-    pool::ServerConnection,
     registry::{Order, Registered},
     session::{
+        kept::Kept,
         transaction::{ClientSide, More},
         wire::Wire,
     },
@@ -34,7 +34,7 @@ pub struct Parked {
     instance: Arc<Instance>,
     registered: Registered,
     held: Held,
-    kept: Option<Box<ServerConnection>>,
+    kept: Kept,
     unusual: Option<Box<Unusual>>,
     idle_since: Instant,
     accepted_at: Duration,

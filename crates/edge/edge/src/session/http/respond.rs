@@ -512,9 +512,7 @@ impl Session {
             return;
         }
         if connection.private || backend.settings().http_reuse == HttpReuse::Never {
-            if self.side.frontend.settings().max_session_srv_conns > 0 {
-                self.kept = Some(connection);
-            }
+            self.kept.put(connection, self.side.frontend.settings().max_session_srv_conns);
         } else {
             self.worker.servers.borrow_mut().give(connection);
         }
