@@ -1,6 +1,11 @@
 //! Changes that are made at once.
 
+mod ordered;
+
 use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use self::ordered::{Comparable, Ordered, Sought};
 
 use crate::{Bounds, Direction, Error, KEY_LEN_MAX, Key, Offset, RESERVED_PREFIX, Result, VALUE_LEN_MAX, Value};
 
@@ -8,14 +13,14 @@ use crate::{Bounds, Direction, Error, KEY_LEN_MAX, Key, Offset, RESERVED_PREFIX,
 pub type Change = Option<Value>;
 
 /// What an entry takes besides the bytes of its key and value: two handles, their headers, its share of a node.
-const ENTRY_BYTES: usize = 96;
+const ENTRY_BYTES: usize = 120;
 
 /// Changes in order of their keys, at most one of each, and the log's offset at which they are true.
 ///
 /// It is a map, so that the overlay of [`Tables`](crate::Tables) becomes a batch as it is, without a copy.
 #[derive(Debug, Default, Clone)]
 pub struct Batch {
-    changes: BTreeMap<Key, Change>,
+    changes: BTreeMap<Ordered, Change>,
     applied: Option<Offset>,
     bytes: usize,
 }
@@ -39,7 +44,7 @@ impl Batch {
     pub(crate) fn change(&mut self, key: Key, change: Change) {
         let key_len = key.len();
         let new_len = change.as_ref().map_or(0, |value| value.len());
-        match self.changes.insert(key, change) {
+        match self.changes.insert(Ordered::new(key), change) {
             None => self.bytes += key_len + new_len + ENTRY_BYTES,
             Some(former) => {
                 let former_len = former.map_or(0, |value| value.len());
@@ -61,7 +66,7 @@ impl Batch {
     /// What becomes of a record; `None` if the batch does not change it.
     pub fn get(&self, key: &[u8]) -> Option<&Change> {
         // An empty overlay is the usual case when a shard is read from alone.
-        if self.changes.is_empty() { None } else { self.changes.get(key) }
+        if self.changes.is_empty() { None } else { self.changes.get(&Sought::new(key) as &dyn Comparable) }
     }
 
     /// How many records it changes.
@@ -81,18 +86,21 @@ impl Batch {
 
     /// The changes in order.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Change)> {
-        self.changes.iter()
+        self.changes.iter().map(|(key, change)| (key.key(), change))
     }
 
     pub(crate) fn range(&self, bounds: &Bounds, direction: Direction) -> BatchRange<'_> {
         // The bounds of an empty interval would panic in the map.
-        let range = (!bounds.is_empty()).then(|| self.changes.range::<[u8], _>(bounds.as_range()));
+        let (from, to) = bounds.as_range();
+        let (from, to) = (from.map(Sought::new), to.map(Sought::new));
+        let range =
+            (!bounds.is_empty()).then(|| self.changes.range::<dyn Comparable, _>((comparable(&from), comparable(&to))));
         BatchRange { range, direction }
     }
 
     /// Whether every engine can take it.
     pub(crate) fn check(&self) -> Result<()> {
-        for (key, change) in &self.changes {
+        for (key, change) in self.iter() {
             if key.is_empty() {
                 return Err(Error::Unfit("its key is empty"));
             }
@@ -110,9 +118,13 @@ impl Batch {
     }
 }
 
+fn comparable<'a>(bound: &'a Bound<Sought<'a>>) -> Bound<&'a (dyn Comparable + 'a)> {
+    bound.as_ref().map(|key| key as &dyn Comparable)
+}
+
 /// The changes of a batch within bounds, in a direction.
 pub(crate) struct BatchRange<'a> {
-    range: Option<std::collections::btree_map::Range<'a, Key, Change>>,
+    range: Option<std::collections::btree_map::Range<'a, Ordered, Change>>,
     direction: Direction,
 }
 
@@ -121,9 +133,10 @@ impl<'a> Iterator for BatchRange<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let range = self.range.as_mut()?;
-        match self.direction {
+        let (key, change) = match self.direction {
             Direction::Forward => range.next(),
             Direction::Backward => range.next_back(),
-        }
+        }?;
+        Some((key.key(), change))
     }
 }
