@@ -39,9 +39,9 @@ fn report(what: &str, count: u64, run: impl FnOnce()) {
 }
 
 fn engines(engine: &dyn Engine, records: u64) {
-    for size in [32, 1_000] {
+    for size in [32, 1_000, 100_000] {
         report(&format!("write in batches of {size}"), records, || {
-            for first in (0..records).step_by(size) {
+            for first in (0..records - records % size as u64).step_by(size) {
                 let mut batch = Batch::new();
                 for number in first..first + size as u64 {
                     batch.put(key(number), VALUE);
@@ -97,8 +97,9 @@ fn overlay(engine: Arc<dyn Engine>) {
 fn main() {
     let records = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(500_000);
     let folder = std::env::temp_dir().join(format!("tidegate-measure-{}", std::process::id()));
-    let engine = Arc::new(FjallEngine::open(&folder, &FjallOptions::default()).unwrap());
-    engines(&*engine, records);
-    overlay(engine);
+    let open = || FjallEngine::open(&folder, &FjallOptions::default()).unwrap();
+    engines(&open(), records);
+    report("open again", 1, || drop(open()));
+    overlay(Arc::new(open()));
     let _ = std::fs::remove_dir_all(folder);
 }

@@ -9,7 +9,8 @@ use crate::{Bounds, Direction, Key, Records, Result, Value};
 /// All that a scan of [`Tables`](crate::Tables) needs, as it was when it was captured.
 pub struct Capture {
     changes: Vec<(Key, Change)>,
-    below: Arc<dyn Records>,
+    /// Nothing if all of it is about to be removed.
+    below: Option<Arc<dyn Records>>,
     /// What this capture covers.
     bounds: Bounds,
     /// What comes behind it.
@@ -29,7 +30,7 @@ pub struct Page {
 impl Capture {
     pub(crate) fn new(
         merge: &mut Merge<'_>,
-        below: Arc<dyn Records>,
+        below: Option<Arc<dyn Records>>,
         bounds: Bounds,
         direction: Direction,
         changes_max: usize,
@@ -48,8 +49,8 @@ impl Capture {
     /// Makes the scan, until it has that many records or bytes of keys and values.
     pub fn run(self, records_max: usize, bytes_max: usize) -> Result<Page> {
         let Self { changes, below, bounds, rest, direction } = self;
-        let below = below.scan(&bounds, direction);
-        let mut merge = Merge::new(std::iter::once(Layer::Owned(changes.into_iter())), Some(below), direction);
+        let below = below.map(|below| below.scan(&bounds, direction));
+        let mut merge = Merge::new(std::iter::once(Layer::Owned(changes.into_iter())), below, direction);
         let mut page = Page { records: Vec::new(), rest };
         let mut bytes = 0;
         loop {

@@ -30,6 +30,7 @@
 //! beside it; [`Engine::memory_bytes`] counts them.
 
 mod maintenance;
+mod manifest;
 mod snapshots;
 
 use std::fs::File;
@@ -114,6 +115,8 @@ struct Shared {
     snapshots: Snapshots,
     /// Held while a batch goes into the buffer, and while a buffer is sealed.
     writing: Mutex<()>,
+    /// The offset of the last batch that had one.
+    applied: Mutex<Option<Offset>>,
     buffer_bytes: u64,
     table_bytes: u64,
     maintenance: Maintenance,
@@ -134,6 +137,7 @@ impl FjallEngine {
                 std::fs::TryLockError::WouldBlock => Error::Io(std::io::Error::other("another process has the folder")),
             });
         }
+        manifest::verify(&folder.join("tree"))?;
         let seqno = SequenceNumberCounter::default();
         let cache = Arc::new(Cache::with_capacity_bytes(options.cache_bytes()));
         let config = Config::new(folder.join("tree"), seqno.clone(), SequenceNumberCounter::default())
@@ -149,12 +153,14 @@ impl FjallEngine {
             return Err(Error::Engine("the folder holds a tree of another kind".into()));
         };
         seqno.fetch_max(tree.get_highest_seqno().map_or(1, |highest| highest + 1));
+        let applied = decode_applied(tree.get(APPLIED_KEY, SeqNo::MAX)?)?;
         let shared = Arc::new(Shared {
             snapshots: Snapshots::new(seqno.get()),
             maintenance: Maintenance::default(),
             buffer_bytes: options.buffer_bytes(),
             table_bytes: options.table_bytes(),
             writing: Mutex::new(()),
+            applied: Mutex::new(applied),
             files: RwLock::new(()),
             folder: folder.to_owned(),
             _lock: lock,
@@ -162,7 +168,7 @@ impl FjallEngine {
             cache,
             seqno,
         });
-        shared.maintenance.set_durable(shared.applied()?);
+        shared.maintenance.set_durable(applied);
         let threads = maintenance::start(&shared, options.threads.max(1))?;
         Ok(Self { shared, threads })
     }
@@ -179,8 +185,8 @@ impl Drop for FjallEngine {
 }
 
 impl Shared {
-    fn applied(&self) -> Result<Option<Offset>> {
-        decode_applied(self.tree.get(APPLIED_KEY, SeqNo::MAX)?)
+    fn applied(&self) -> Option<Offset> {
+        *self.applied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_writing(&self) -> std::sync::MutexGuard<'_, ()> {
@@ -188,12 +194,10 @@ impl Shared {
     }
 
     /// Seals the buffer if it holds anything. The caller holds `writing`.
-    fn seal(&self) -> Result<()> {
-        let applied = self.applied()?;
+    fn seal(&self) {
         if self.tree.rotate_memtable().is_some() {
-            self.maintenance.sealed(applied);
+            self.maintenance.sealed(self.applied());
         }
-        Ok(())
     }
 }
 
@@ -207,7 +211,7 @@ impl Records for FjallEngine {
     }
 
     fn applied(&self) -> Result<Option<Offset>> {
-        self.shared.applied()
+        Ok(self.shared.applied())
     }
 }
 
@@ -230,10 +234,11 @@ impl Engine for FjallEngine {
         if let Some(Offset(offset)) = batch.applied() {
             let offset = offset.to_be_bytes();
             let _ = buffer.insert(InternalValue::from_components(APPLIED_KEY, offset, seqno, ValueType::Value));
+            *shared.applied.lock().unwrap_or_else(PoisonError::into_inner) = batch.applied();
         }
         shared.snapshots.publish(seqno + 1);
         if buffer.size() >= shared.buffer_bytes {
-            shared.seal()?;
+            shared.seal();
         }
         Ok(())
     }
@@ -245,7 +250,7 @@ impl Engine for FjallEngine {
     fn sync(&self) -> Result<()> {
         {
             let _writing = self.shared.lock_writing();
-            self.shared.seal()?;
+            self.shared.seal();
         }
         maintenance::flush(&self.shared)
     }

@@ -23,9 +23,19 @@
 //! caller bounds them by [`Tables::overlay_bytes`]. A batch that could not be written stays frozen and readable, and is
 //! written again; nothing that failed is ever dropped.
 //!
+//! # All records at once
+//!
+//! FLUSHALL of many gigabytes is done at once too: [`Tables::clear`] forgets what is in memory and looks no longer into the
+//! engine, whose records the writer's thread removes meanwhile ([`Job::Remove`](crate::Job::Remove), step by step). What is
+//! written in the meantime waits in memory until [`Tables::cleared`].
+//!
 //! # Costs
 //!
 //! Layers are B-trees: a scan may come at any time and needs order, and so does the engine when the batch is written.
+//! `cargo run --profile quick -p engine --example measure` says what that takes. On two cores that eighteen other threads
+//! wanted as well, in CPU time: 1.0 us to put a record into an overlay of 200,000 at random, 1.0 to 1.5 to get one out, 1.6
+//! with a million.
+
 use std::sync::Arc;
 
 use crate::merge::{Layer, Merge};
@@ -38,12 +48,14 @@ pub struct Tables {
     marked: Option<Batch>,
     frozen: Option<Arc<Batch>>,
     engine: Arc<dyn Engine>,
+    /// Whether the engine, and what is being written to it, is about to be removed.
+    is_void_below: bool,
 }
 
 impl Tables {
     /// Nothing but what the engine has.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { dirty: Batch::new(), marked: None, frozen: None, engine }
+        Self { dirty: Batch::new(), marked: None, frozen: None, engine, is_void_below: false }
     }
 
     /// The engine below, which lacks what has not been written yet.
@@ -53,7 +65,8 @@ impl Tables {
 
     /// Layers of memory, newest first.
     fn layers(&self) -> impl Iterator<Item = &Batch> {
-        [Some(&self.dirty), self.marked.as_ref(), self.frozen.as_deref()].into_iter().flatten()
+        let frozen = self.frozen.as_deref().filter(|_| !self.is_void_below);
+        [Some(&self.dirty), self.marked.as_ref(), frozen].into_iter().flatten()
     }
 
     /// The value of a record. May wait for a disk: see [`get_in_memory`](Self::get_in_memory).
@@ -67,14 +80,16 @@ impl Tables {
     /// What memory knows of a record: its value, that it is deleted, or nothing, and then the engine has the answer
     /// ([`Readers`](crate::Readers) fetches it without waiting).
     pub fn get_in_memory(&self, key: &[u8]) -> Option<Option<Value>> {
-        self.layers().find_map(|layer| layer.get(key)).cloned()
+        let change = self.layers().find_map(|layer| layer.get(key)).cloned();
+        change.or(self.is_void_below.then_some(None))
     }
 
     /// The records within bounds, in order, one after another. May wait for a disk: see [`capture`](Self::capture).
     pub fn scan(&self, bounds: &Bounds, direction: Direction) -> TablesScan<'_> {
         let layers = self.layers().filter(|layer| !layer.is_empty());
         let layers = layers.map(|layer| Layer::Borrowed(layer.range(bounds, direction)));
-        TablesScan(Merge::new(layers, Some(self.engine.scan(bounds, direction)), direction))
+        let below = (!self.is_void_below).then(|| self.engine.scan(bounds, direction));
+        TablesScan(Merge::new(layers, below, direction))
     }
 
     /// A scan that another thread can make: the changes in memory within bounds, at most `changes_max` of them, and a
@@ -83,7 +98,8 @@ impl Tables {
         let layers = self.layers().filter(|layer| !layer.is_empty());
         let layers = layers.map(|layer| Layer::Borrowed(layer.range(bounds, direction)));
         let mut merge = Merge::new(layers, None, direction);
-        Capture::new(&mut merge, self.engine.snapshot(), bounds.clone(), direction, changes_max)
+        let below = (!self.is_void_below).then(|| self.engine.snapshot());
+        Capture::new(&mut merge, below, bounds.clone(), direction, changes_max)
     }
 
     /// Sets a record, behind the mark if there is one.
@@ -129,9 +145,9 @@ impl Tables {
     }
 
     /// Closes the mark: what was collected up to it becomes the batch to write. `None` if no mark is set, or while another
-    /// batch is being written: then everything stays as it is, and the mark stays open.
+    /// batch is being written or everything removed: then everything stays as it is, and the mark stays open.
     pub fn freeze_marked(&mut self) -> Option<Arc<Batch>> {
-        if self.frozen.is_some() {
+        if self.frozen.is_some() || self.is_void_below {
             return None;
         }
         let batch = Arc::new(self.marked.take()?);
@@ -140,9 +156,10 @@ impl Tables {
     }
 
     /// Makes a batch of all changes so far, which are true up to this offset: [`mark`](Self::mark) and
-    /// [`freeze_marked`](Self::freeze_marked) in one. `None` while another batch is being written or collected.
+    /// [`freeze_marked`](Self::freeze_marked) in one. `None` while another batch is being
+    /// written or collected, or a removal of everything is under way.
     pub fn freeze(&mut self, applied: Offset) -> Option<Arc<Batch>> {
-        if self.frozen.is_some() || self.marked.is_some() {
+        if self.frozen.is_some() || self.marked.is_some() || self.is_void_below {
             return None;
         }
         self.mark(applied);
@@ -157,6 +174,26 @@ impl Tables {
     /// Says that the engine has the frozen batch now, so memory can let go of it. Returns its offset.
     pub fn written(&mut self) -> Option<Offset> {
         self.frozen.take().and_then(|batch| batch.applied())
+    }
+
+    /// Forgets all records. The caller has those of the engine removed, after the batch that is being written if there is
+    /// one, and then calls [`cleared`](Self::cleared). A mark that was set is gone with its changes.
+    ///
+    /// IMPORTANT: as with a batch, the log must be durable up to the command before the engine's records are removed.
+    pub fn clear(&mut self) {
+        self.dirty = Batch::new();
+        self.marked = None;
+        self.is_void_below = true;
+    }
+
+    /// Says that the engine has no records any more, so that batches may be written to it again.
+    pub fn cleared(&mut self) {
+        self.is_void_below = false;
+    }
+
+    /// Whether [`clear`](Self::clear) waits for [`cleared`](Self::cleared).
+    pub fn is_clearing(&self) -> bool {
+        self.is_void_below
     }
 
     /// How much memory unwritten changes take, about.

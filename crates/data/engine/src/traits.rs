@@ -25,7 +25,10 @@ pub trait Records: Send + Sync {
 
 /// Where records lie. Every call may be made from any thread and may wait for a disk.
 pub trait Engine: Records + 'static {
-    /// Makes all changes of a batch and its offset visible at once, or none of them.
+    /// Makes all changes of a batch and its offset, or none of them. Scans and snapshots see them at once; a single
+    /// [`get`](Records::get) may see one while the others are still on their way.
+    ///
+    /// IMPORTANT: the log must be durable up to the batch's offset before, or a crash could leave records that the log has not.
     ///
     /// They outlive the process after [`sync`](Self::sync) has returned. Before that, what a crash leaves is the state after
     /// some batch between the last sync and the last write, with that batch's offset.

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Error, FailingEngine, Failure, MemoryEngine, Records as _};
+use crate::{Error, FailingEngine, Failure, MemoryEngine, Records as _, remove_range};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -17,6 +17,8 @@ enum Step {
     WriteFails,
     Write,
     Crash,
+    Clear,
+    Cleared,
     Check(Bounds),
 }
 
@@ -42,6 +44,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::WriteFails),
         5 => Just(Step::Write),
         1 => Just(Step::Crash),
+        1 => Just(Step::Clear),
+        3 => Just(Step::Cleared),
         6 => bounds().prop_map(Step::Check),
     ]
 }
@@ -94,8 +98,8 @@ proptest! {
         let engine = Arc::new(FailingEngine::new(Arc::clone(&disk) as Arc<dyn Engine>));
         let mut tables = Tables::new(Arc::clone(&engine) as Arc<dyn Engine>);
         let mut history: Vec<Model> = vec![Model::new()];
-        // Keys that changed before the mark, and are handed in after it.
-        let mut late: Vec<u8> = Vec::new();
+        // Where everything was cleared, and where that was when the engine had been emptied.
+        let (mut clear_at, mut emptied_at) = (0, 0);
         for step in steps {
             let now = history.last().unwrap().clone();
             match step {
@@ -115,7 +119,6 @@ proptest! {
                 }
                 Step::Late(key) => {
                     if let Some(Offset(at)) = tables.mark_offset() {
-                        late.push(key);
                         match history[at as usize].get(&vec![key]) {
                             Some(value) => tables.put_marked([key], value.clone()),
                             None => tables.delete_marked([key]),
@@ -127,11 +130,11 @@ proptest! {
                     assert_eq!(tables.mark(Offset(history.len() as u64 - 1)), !was_marked);
                 }
                 Step::Freeze => {
-                    let may = tables.frozen().is_none() && tables.mark_offset().is_none();
+                    let may = tables.frozen().is_none() && tables.mark_offset().is_none() && !tables.is_clearing();
                     assert_eq!(tables.freeze(Offset(history.len() as u64 - 1)).is_some(), may);
                 }
                 Step::FreezeMarked => {
-                    let may = tables.frozen().is_none() && tables.mark_offset().is_some();
+                    let may = tables.frozen().is_none() && tables.mark_offset().is_some() && !tables.is_clearing();
                     assert_eq!(tables.freeze_marked().is_some(), may);
                 }
                 Step::WriteFails => {
@@ -151,7 +154,30 @@ proptest! {
                 Step::Crash => {
                     let left = disk.crash(0);
                     let Offset(at) = left.applied().unwrap().unwrap_or_default();
+                    if (at as usize) < emptied_at {
+                        // Emptied ahead of the offset: the log makes the rest of the way to the clearing, and it is empty there.
+                        check(&Tables::new(Arc::new(left)), &Model::new(), &Bounds::all());
+                        continue;
+                    }
                     check(&Tables::new(Arc::new(left)), &history[at as usize], &Bounds::all());
+                }
+                Step::Clear => {
+                    tables.clear();
+                    clear_at = history.len();
+                    history.push(Model::new());
+                }
+                Step::Cleared => {
+                    // In the order of the writer's jobs: the frozen batch, then the removal.
+                    if tables.is_clearing() {
+                        if let Some(batch) = tables.frozen().cloned() {
+                            engine.write(&batch).unwrap();
+                            tables.written();
+                        }
+                        while !remove_range(&*engine, &Bounds::all(), 3, &[]).unwrap().is_done {}
+                        disk.sync().unwrap();
+                        emptied_at = clear_at;
+                        tables.cleared();
+                    }
                 }
                 Step::Check(bounds) => check(&tables, &now, &bounds),
             }
