@@ -9,6 +9,8 @@
 
 use hashbrown::HashTable;
 
+use crate::random::Random;
+
 /// What can be put into a [`HashIndex`].
 pub trait Hashed {
     /// The bytes that name the element.
@@ -37,6 +39,8 @@ pub struct HashIndex<T> {
     directory: Vec<u32>,
     segments: Vec<Segment<T>>,
     len: usize,
+    /// The most buckets that a segment ever had.
+    buckets_max: usize,
 }
 
 /// The place of an element.
@@ -54,7 +58,12 @@ pub fn hash(name: &[u8], seed: u64) -> u64 {
 impl<T: Hashed> HashIndex<T> {
     /// An empty one, which takes no memory on the heap.
     pub const fn new(seed: u64) -> Self {
-        Self { seed, depth: 0, directory: Vec::new(), segments: Vec::new(), len: 0 }
+        Self { seed, depth: 0, directory: Vec::new(), segments: Vec::new(), len: 0, buckets_max: 0 }
+    }
+
+    /// What names are hashed with.
+    pub fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// The hash of a name in this table.
@@ -145,6 +154,7 @@ impl<T: Hashed> HashIndex<T> {
         if let Some(segment) = self.segments.get_mut(index) {
             segment.table.insert_unique(hash, element, |element| self::hash(element.name(), seed));
             self.len += 1;
+            self.buckets_max = self.buckets_max.max(segment.table.num_buckets());
         }
     }
 
@@ -246,18 +256,29 @@ impl<T: Hashed> HashIndex<T> {
         }
     }
 
-    /// An element chosen by a random number, each about as likely.
+    /// An element chosen by a random number, all of them as likely.
     pub fn random(&self, random: u64) -> Option<&T> {
+        /// Half of the buckets of a table that grew are full, at least, and segments are about as large as each other.
+        const TRIES: usize = 64;
+        let mut random = Random::new(random);
+        // All buckets are as likely if those that a segment does not have count as empty.
+        let most = self.buckets_max;
         if self.is_empty() {
             return None;
         }
-        let mut number = random % self.len as u64;
-        for segment in &self.segments {
-            let len = segment.table.len() as u64;
-            if number < len {
-                return segment.table.iter().nth(number as usize);
+        for _ in 0..TRIES {
+            let segment = self.segments.get(random.below(self.segments.len() as u64) as usize)?;
+            if let Some(element) = segment.table.get_bucket(random.below(most as u64) as usize) {
+                return Some(element);
             }
-            number -= len;
+        }
+        // Most of it was removed: by number, then.
+        let mut number = random.below(self.len as u64) as usize;
+        for segment in &self.segments {
+            match segment.table.iter().nth(number) {
+                Some(element) => return Some(element),
+                None => number -= segment.table.len(),
+            }
         }
         None
     }
@@ -265,7 +286,7 @@ impl<T: Hashed> HashIndex<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
     use crate::Bytes;
@@ -319,10 +340,25 @@ mod tests {
     }
 
     #[test]
-    fn any_element_may_be_the_random_one() {
+    fn any_element_is_as_likely_to_be_the_random_one() {
+        for len in [1, 2, 50, 3000] {
+            let mut index = HashIndex::new(1);
+            (0..len).for_each(|number| assert!(index.insert(name(number)).is_none()));
+            let mut drawn: BTreeMap<Bytes, usize> = BTreeMap::new();
+            for number in 0..len as u64 * 100 {
+                *drawn.entry(index.random(number).expect("it is not empty").clone()).or_default() += 1;
+            }
+            assert_eq!(drawn.len(), len);
+            assert!(drawn.values().all(|count| (40..=180).contains(count)), "{:?}", drawn.values().max());
+        }
+    }
+
+    #[test]
+    fn an_element_is_drawn_when_few_are_left_of_many() {
         let mut index = HashIndex::new(1);
-        (0..50).for_each(|number| assert!(index.insert(name(number)).is_none()));
-        let drawn: BTreeSet<_> = (0..50).filter_map(|number| index.random(number).cloned()).collect();
-        assert_eq!(drawn.len(), 50);
+        (0..100_000).for_each(|number| assert!(index.insert(name(number)).is_none()));
+        (0..99_990).for_each(|number| assert!(index.remove(&name(number)).is_some()));
+        let drawn: BTreeSet<_> = (0..500).filter_map(|number| index.random(number).cloned()).collect();
+        assert_eq!(drawn.len(), 10);
     }
 }

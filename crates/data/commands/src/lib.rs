@@ -19,6 +19,7 @@ pub mod long_double;
 pub mod number;
 pub mod random;
 pub mod rdb;
+pub mod sample;
 pub mod server;
 pub mod session;
 pub mod slot;

@@ -482,4 +482,14 @@ mod tests {
         let large = LongDouble::parse(b"1.1e4932").unwrap();
         assert!(!large.plus(large).unwrap().is_finite());
     }
+
+    /// Sums that a program in C made on x86-64, with `strtold` and `printf`.
+    #[test]
+    fn many_sums_are_those_of_x86() {
+        for line in include_str!("long_double/sums.txt").lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            assert_eq!(sum(words[0], words[1]), words[2], "{line}");
+            assert_eq!(sum(words[1], words[0]), words[2], "{line}");
+        }
+    }
 }

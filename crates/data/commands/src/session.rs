@@ -48,6 +48,8 @@ pub struct Blocked {
     pub on_timeout: Vec<u8>,
     /// Since when, by the clock that gives no time but an order.
     pub order: u64,
+    /// Nothing is to be answered: CLIENT REPLY said so.
+    pub muted: bool,
 }
 
 /// What can be asked of the role that holds the connection.
@@ -107,6 +109,8 @@ pub struct Session {
     pub deny_blocking: bool,
     /// The command that is run again because a key it waits for has changed.
     pub retrying: bool,
+    /// That key: others that the command names are not looked at then.
+    pub ready_key: Option<Bytes>,
     /// The channels it listens to.
     pub channels: HashSet<Bytes>,
     /// The patterns of channels it listens to.
@@ -154,6 +158,7 @@ impl Session {
             asked: false,
             deny_blocking: false,
             retrying: false,
+            ready_key: None,
             channels: HashSet::new(),
             patterns: HashSet::new(),
             shard_channels: HashSet::new(),
@@ -186,6 +191,7 @@ impl Session {
             deadline,
             on_timeout,
             order: 0,
+            muted: false,
         }));
     }
 }

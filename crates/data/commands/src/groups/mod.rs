@@ -4,10 +4,13 @@ pub mod bitmaps;
 pub mod config;
 pub mod connection;
 pub mod debug;
+pub mod hashes;
 pub mod info;
 pub mod keys;
+pub mod lists;
 pub mod scripting;
 pub mod server;
+pub mod sets;
 pub mod sorted_sets;
 pub mod strings;
 pub mod transactions;
@@ -21,8 +24,10 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         config::COMMANDS,
         connection::COMMANDS,
         debug::COMMANDS,
+        hashes::COMMANDS,
         info::COMMANDS,
         keys::COMMANDS,
+        lists::COMMANDS,
         scripting::COMMANDS,
         server::COMMANDS,
         sorted_sets::change::COMMANDS,
@@ -31,6 +36,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         sorted_sets::random::COMMANDS,
         sorted_sets::range::COMMANDS,
         sorted_sets::read::COMMANDS,
+        sets::COMMANDS,
         strings::COMMANDS,
         transactions::COMMANDS,
     ]

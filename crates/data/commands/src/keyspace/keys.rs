@@ -66,6 +66,11 @@ impl<'a> Keys<'a> {
         Keys { space: self.space, db, now: self.now, changes: self.changes }
     }
 
+    /// What a new collection is hashed with.
+    pub fn seed(&self) -> u64 {
+        self.space.seed
+    }
+
     /// All databases.
     pub fn space(&mut self) -> &mut Keyspace {
         self.space

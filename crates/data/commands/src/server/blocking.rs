@@ -1,77 +1,200 @@
 //! Clients that wait for keys.
 //!
 //! A command that finds nothing asks its session to [`block`](crate::Session::block). When one of its keys has changed, the
-//! same command is run again, first come, first served, until it no longer blocks. So a blocking command is written like
-//! any other, and all types wait in the same way.
+//! same command is run again, looking at [that key](crate::Session::ready_key) alone, first come, first served, until it no
+//! longer blocks. So a blocking command is written like any other, and all types wait in the same way.
+//!
+//! Keys become ready in the order in which they changed, and only when the command that changed them, or the whole
+//! transaction, is over. What a command that is served changes itself makes keys ready in turn. A client waits for a type,
+//! which the group of its command says: a key of another type does not wake it. As long as a key is there, the next one in
+//! its queue is served; a key that is gone interests only those who wait for streams, whose groups vanish with it.
+
+use std::{
+    collections::BTreeMap,
+    ops::Bound::{Excluded, Unbounded},
+};
 
 use resp::Reply;
 
-use crate::{Bytes, Millis, Session, SessionId};
+use crate::{
+    Bytes, Millis, Session, SessionId, Value,
+    table::{Command, Table},
+};
 
-use super::Server;
+use super::{Server, Shared};
 
-impl Server {
+/// What a client waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    List,
+    SortedSet,
+    Stream,
+    Anything,
+}
+
+impl Awaited {
+    fn by(command: Option<&Command>) -> Self {
+        match command.map(|command| command.group) {
+            Some("list") => Self::List,
+            Some("sorted-set") => Self::SortedSet,
+            Some("stream") => Self::Stream,
+            _ => Self::Anything,
+        }
+    }
+
+    fn is(self, value: Option<Self>) -> bool {
+        match self {
+            Self::List | Self::SortedSet => value == Some(self),
+            Self::Stream => value.is_none_or(|value| value == Self::Stream),
+            Self::Anything => true,
+        }
+    }
+
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::List(_) => Self::List,
+            Value::SortedSet(_) => Self::SortedSet,
+            Value::Stream(_) => Self::Stream,
+            _ => Self::Anything,
+        }
+    }
+}
+
+/// Who waits for a key.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    /// By order, the first one first.
+    waiters: BTreeMap<u64, (SessionId, Awaited)>,
+    /// How many of them want to know even if the key is gone.
+    keen: usize,
+}
+
+impl Queue {
+    fn insert(&mut self, order: u64, id: SessionId, awaited: Awaited) {
+        if self.waiters.insert(order, (id, awaited)).is_none() {
+            self.keen += usize::from(awaited.is(None));
+        }
+    }
+
+    fn remove(&mut self, order: u64) {
+        if let Some((_, awaited)) = self.waiters.remove(&order) {
+            self.keen -= usize::from(awaited.is(None));
+        }
+    }
+
+    /// The first one behind `after` whom a key with such a value interests.
+    fn next(&self, after: u64, value: Option<Awaited>) -> Option<(u64, SessionId)> {
+        if value.is_none() && self.keen == 0 {
+            return None;
+        }
+        let mut behind = self.waiters.range((Excluded(after), Unbounded));
+        behind.find(|(_, (_, awaited))| awaited.is(value)).map(|(order, (id, _))| (*order, *id))
+    }
+}
+
+fn awaited_by(table: &Table, words: &[Bytes]) -> Awaited {
+    Awaited::by(words.first().and_then(|name| table.by_name(name)).map(|found| found.command))
+}
+
+impl Shared {
     /// Puts a session into the queues of the keys that it waits for.
     pub(super) fn wait(&mut self, session: &mut Session) {
         let Some(blocked) = &mut session.blocked else { return };
-        self.shared.blocked_order += 1;
-        blocked.order = self.shared.blocked_order;
+        self.blocked_order += 1;
+        blocked.order = self.blocked_order;
+        let awaited = awaited_by(&self.table, &blocked.words);
         for key in &blocked.keys {
-            let queue = self.shared.waiting.entry((blocked.db, key.clone())).or_default();
-            if !queue.contains(&session.id) {
-                queue.push_back(session.id);
-            }
+            let queue = self.waiting.entry((blocked.db, key.clone())).or_default();
+            queue.insert(blocked.order, session.id, awaited);
         }
-        self.shared.statistics.blocked += 1;
+        self.statistics.blocked += 1;
         if let Some(deadline) = blocked.deadline {
-            self.shared.deadlines.insert((deadline, session.id));
+            self.deadlines.insert((deadline, session.id));
         }
     }
 
     /// Takes a session out of the queues of keys.
     pub(crate) fn unblock(&mut self, session: &mut Session) {
         let Some(blocked) = session.blocked.take() else { return };
-        for key in &blocked.keys {
-            let name = (blocked.db, key.clone());
-            if let Some(queue) = self.shared.waiting.get_mut(&name) {
-                queue.retain(|id| *id != session.id);
-                if queue.is_empty() {
-                    self.shared.waiting.remove(&name);
+        for key in blocked.keys {
+            let name = (blocked.db, key);
+            if let Some(queue) = self.waiting.get_mut(&name) {
+                queue.remove(blocked.order);
+                if queue.waiters.is_empty() {
+                    self.waiting.remove(&name);
                 }
             }
         }
         if let Some(deadline) = blocked.deadline {
-            self.shared.deadlines.remove(&(deadline, session.id));
+            self.deadlines.remove(&(deadline, session.id));
         }
-        self.shared.statistics.blocked -= 1;
+        self.statistics.blocked -= 1;
     }
 
+    /// Ends a session's waiting: with an error, or as if its time were over. Returns whether it waited.
+    pub fn end_blocking(&mut self, id: SessionId, error: Option<&str>) -> bool {
+        let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return false };
+        let waited = session.blocked.is_some();
+        if let Some(blocked) = &session.blocked {
+            if !blocked.muted {
+                match error {
+                    None => session.output.extend_from_slice(&blocked.on_timeout),
+                    Some(error) => Reply::new(&mut session.output, session.protocol).error(error),
+                }
+            }
+            self.unblock(&mut session);
+            self.runnable.push_back(id);
+        }
+        self.sessions.insert(id, Some(session));
+        self.send(id, b"");
+        waited
+    }
+
+    /// The keys of a database that clients wait for, which have to be looked at when the database gets others' keys.
+    pub fn awaited_keys(&self, db: usize) -> Vec<Bytes> {
+        self.waiting.keys().filter(|(of, _)| *of == db).map(|(_, key)| key.clone()).collect()
+    }
+}
+
+impl Server {
     /// Runs the commands again that wait for a key, as long as they find something.
     pub(super) fn serve_waiting(&mut self, db: usize, key: &Bytes) {
-        let Some(queue) = self.shared.waiting.get(&(db, key.clone())) else { return };
-        let ids: Vec<SessionId> = queue.iter().copied().collect();
-        for id in ids {
-            self.retry(id);
+        let name = (db, key.clone());
+        let mut after = 0;
+        while self.shared.waiting.contains_key(&name) {
+            let now = self.now;
+            // One that cannot be read is left to the command that asks for it next.
+            let mut keys = self.keys(db, now);
+            let Ok(entry) = keys.peek(key) else { return };
+            let value = entry.and_then(|entry| entry.value.as_ref()).map(Awaited::of);
+            self.flush_expired();
+            let Some(next) = self.shared.waiting.get(&name).and_then(|queue| queue.next(after, value)) else { return };
+            after = next.0;
+            self.retry(next.1, key);
         }
     }
 
-    fn retry(&mut self, id: SessionId) {
+    fn retry(&mut self, id: SessionId, key: &Bytes) {
         let Some(mut session) = self.shared.sessions.get_mut(&id).and_then(Option::take) else { return };
         if let Some(blocked) = session.blocked.take() {
             let words: Vec<&[u8]> = blocked.words.iter().map(|word| word.as_slice()).collect();
-            let db = std::mem::replace(&mut session.db, blocked.db);
             let mut output = std::mem::take(&mut session.output);
+            let answered = output.len();
             session.retrying = true;
+            session.ready_key = Some(key.clone());
             self.call(&mut session, &mut output, &words);
+            session.ready_key = None;
             session.retrying = false;
+            if blocked.muted {
+                output.truncate(answered);
+            }
             session.output = output;
-            session.db = db;
             let still = session.blocked.take().is_some();
             // The place in the queues stays the one it had.
             drop(words);
             session.blocked = Some(blocked);
             if !still {
-                self.unblock(&mut session);
+                self.shared.unblock(&mut session);
                 self.shared.runnable.push_back(id);
                 self.list_output(&mut session);
             }
@@ -86,25 +209,8 @@ impl Server {
                 break;
             }
             self.shared.deadlines.remove(&(deadline, id));
-            self.end_blocking(id, None);
+            self.shared.end_blocking(id, None);
         }
-    }
-
-    /// Ends a session's waiting: with an error, or as if its time were over. Returns whether it waited.
-    pub fn end_blocking(&mut self, id: SessionId, error: Option<&str>) -> bool {
-        let Some(mut session) = self.shared.sessions.get_mut(&id).and_then(Option::take) else { return false };
-        let waited = session.blocked.is_some();
-        if let Some(blocked) = &session.blocked {
-            match error {
-                None => session.output.extend_from_slice(&blocked.on_timeout),
-                Some(error) => Reply::new(&mut session.output, session.protocol).error(error),
-            }
-            self.unblock(&mut session);
-            self.list_output(&mut session);
-            self.shared.runnable.push_back(id);
-        }
-        self.shared.sessions.insert(id, Some(session));
-        waited
     }
 
     pub(super) fn blocked_deadline(&self) -> Option<Millis> {

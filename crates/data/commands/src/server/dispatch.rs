@@ -148,6 +148,10 @@ impl Server {
         let start = output.len();
         session.last_interaction = self.now;
         self.process_unmuted(session, output, words);
+        if let Some(blocked) = &mut session.blocked {
+            blocked.muted = matches!(session.reply_mode, ReplyMode::Off | ReplyMode::Skip);
+            self.shared.wait(session);
+        }
         match session.reply_mode {
             ReplyMode::On => {}
             ReplyMode::Off => output.truncate(start),
@@ -156,9 +160,6 @@ impl Server {
                 output.truncate(start);
                 session.reply_mode = ReplyMode::On;
             }
-        }
-        if session.blocked.is_some() {
-            self.wait(session);
         }
         self.after_command();
         if self.shared.watch_failed_self.take() == Some(session.id) {
@@ -256,9 +257,11 @@ impl Server {
             (found.command.handler)(&mut context)
         };
         let elapsed = Duration::from_micros((self.shared.stopwatch)().saturating_sub(begin));
+        let blocked = session.blocked.is_some();
         let statistics = &mut self.shared.statistics;
         statistics.processed += 1;
-        if let Some(statistics) = statistics.of(found) {
+        // One that waits is counted when it is served.
+        if let Some(statistics) = statistics.of(found).filter(|_| !blocked) {
             statistics.calls += 1;
             statistics.time_us += elapsed.as_micros() as u64;
             statistics.failed += u64::from(outcome.is_err());

@@ -9,6 +9,8 @@
 //! [the contract]: Server
 
 mod blocking;
+#[cfg(test)]
+mod blocking_tests;
 mod dispatch;
 mod loading;
 mod watch;
@@ -48,7 +50,7 @@ pub struct Shared {
     /// Who watches a key.
     pub(crate) watched: HashMap<(usize, Bytes), Vec<SessionId>>,
     /// Who waits for a key, the first one first.
-    pub(crate) waiting: HashMap<(usize, Bytes), VecDeque<SessionId>>,
+    pub(crate) waiting: HashMap<(usize, Bytes), blocking::Queue>,
     /// When those who wait give up, the next one first.
     pub(crate) deadlines: BTreeSet<(Millis, SessionId)>,
     pub(crate) blocked_order: u64,
@@ -165,7 +167,7 @@ impl Server {
     /// A client has gone.
     pub fn disconnect(&mut self, id: SessionId) {
         let Some(Some(mut session)) = self.shared.sessions.remove(&id) else { return };
-        self.unblock(&mut session);
+        self.shared.unblock(&mut session);
         self.unwatch(&mut session);
     }
 

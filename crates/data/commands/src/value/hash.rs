@@ -3,7 +3,10 @@
 use crate::{
     Bytes,
     hash_index::{HashIndex, Hashed},
+    random::Random,
 };
+
+use super::packed::{self, Packed};
 
 /// A field with its value.
 #[derive(Debug, Clone)]
@@ -20,11 +23,169 @@ impl Hashed for Field {
     }
 }
 
-/// Small ones are a list in the order of insertion, as Redis' listpacks are; larger ones are hashed.
+/// Up to where a hash is small: `hash-max-listpack-entries` and `hash-max-listpack-value`.
+#[derive(Debug, Clone, Copy)]
+pub struct HashLimits {
+    /// The most fields.
+    pub fields: usize,
+    /// The longest name or value.
+    pub len: usize,
+}
+
+/// A small one is packed, name and value in turn, in the order of insertion; a larger one is hashed, and stays so.
 #[derive(Debug, Clone)]
 pub enum Hash {
     /// Few and short fields.
-    Small(Vec<Field>),
+    Small {
+        /// Names and values in turn.
+        packed: Packed,
+        /// What the larger one will be hashed with.
+        seed: u64,
+    },
     /// Many, or long ones.
     Large(HashIndex<Field>),
+}
+
+impl Hash {
+    /// Without fields.
+    pub fn new(seed: u64) -> Self {
+        Self::Small { packed: Packed::new(), seed }
+    }
+
+    /// How many fields it has.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Small { packed, .. } => packed.len() / 2,
+            Self::Large(index) => index.len(),
+        }
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What `OBJECT ENCODING` calls it.
+    pub fn encoding(&self) -> &'static str {
+        match self {
+            Self::Small { .. } => "listpack",
+            Self::Large(_) => "hashtable",
+        }
+    }
+
+    /// What a field holds.
+    pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
+        match self {
+            Self::Small { packed, .. } => packed.at(packed.after(packed.find(name, 2)?)?),
+            Self::Large(index) => index.get(name).map(|field| field.value.as_slice()),
+        }
+    }
+
+    /// Whether it has a field.
+    pub fn contains(&self, name: &[u8]) -> bool {
+        match self {
+            Self::Small { packed, .. } => packed.find(name, 2).is_some(),
+            Self::Large(index) => index.get(name).is_some(),
+        }
+    }
+
+    /// Gives a field a value. Returns whether the field is new.
+    pub fn set(&mut self, name: &[u8], value: &[u8], limits: HashLimits) -> bool {
+        if name.len().max(value.len()) > limits.len {
+            self.enlarge();
+        }
+        match self {
+            Self::Small { packed, .. } => {
+                if let Some(at) = packed.find(name, 2).and_then(|at| packed.after(at)) {
+                    packed.replace(at, value);
+                    return false;
+                }
+                packed.push_back(name);
+                packed.push_back(value);
+                if packed.len() / 2 > limits.fields {
+                    self.enlarge();
+                }
+                true
+            }
+            Self::Large(index) => {
+                let hash = index.hash(name);
+                match index.get_mut_hashed(hash, name) {
+                    Some(field) => {
+                        field.value = Bytes::from_slice(value);
+                        false
+                    }
+                    None => {
+                        let field = Field { name: Bytes::from_slice(name), value: Bytes::from_slice(value) };
+                        index.insert_new(hash, field);
+                        true
+                    }
+                }
+            }
+        }
+    }
+
+    /// Removes a field. Returns whether it was there.
+    pub fn remove(&mut self, name: &[u8]) -> bool {
+        match self {
+            Self::Small { packed, .. } => {
+                let Some(at) = packed.find(name, 2) else { return false };
+                packed.remove(at);
+                packed.remove(at);
+                true
+            }
+            Self::Large(index) => index.remove(name).is_some(),
+        }
+    }
+
+    /// Makes a small one a large one.
+    fn enlarge(&mut self) {
+        let Self::Small { packed, seed } = self else { return };
+        let mut index = HashIndex::new(*seed);
+        let mut strings = packed.iter();
+        while let (Some(name), Some(value)) = (strings.next(), strings.next()) {
+            let field = Field { name: Bytes::from_slice(name), value: Bytes::from_slice(value) };
+            index.insert_new(index.hash(name), field);
+        }
+        *self = Self::Large(index);
+    }
+
+    /// All fields with their values.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let (small, large) = match self {
+            Self::Small { packed, .. } => (Some(pairs(packed)), None),
+            Self::Large(index) => (None, Some(index.iter())),
+        };
+        let large = large.into_iter().flatten().map(|field| (field.name.as_slice(), field.value.as_slice()));
+        small.into_iter().flatten().chain(large)
+    }
+
+    /// Gives about `count` fields from a cursor on; returns where to go on, 0 at the end. A small one is given whole.
+    pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut each: impl FnMut(&'a [u8], &'a [u8])) -> u64 {
+        match self {
+            Self::Small { packed, .. } => {
+                pairs(packed).for_each(|(name, value)| each(name, value));
+                0
+            }
+            Self::Large(index) => index.scan(cursor, count, |field| each(&field.name, &field.value)).unwrap_or(0),
+        }
+    }
+
+    /// Some field with its value, each about as likely.
+    pub fn random(&self, random: &mut Random) -> Option<(&[u8], &[u8])> {
+        match self {
+            Self::Small { packed, .. } => {
+                let number = random.below(self.len().max(1) as u64) as usize;
+                let at = packed.place(number * 2);
+                Some((packed.at(at)?, packed.at(packed.after(at)?)?))
+            }
+            Self::Large(index) => {
+                index.random(random.draw()).map(|field| (field.name.as_slice(), field.value.as_slice()))
+            }
+        }
+    }
+}
+
+fn pairs(packed: &Packed) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut strings: packed::Iter<'_> = packed.iter();
+    std::iter::from_fn(move || Some((strings.next()?, strings.next()?)))
 }

@@ -2,6 +2,7 @@
 
 pub mod hash;
 pub mod list;
+pub mod packed;
 pub mod set;
 pub mod sorted_set;
 pub mod stream;

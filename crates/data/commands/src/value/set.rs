@@ -1,9 +1,15 @@
 //! Sets.
 
+use std::borrow::Cow;
+
 use crate::{
     Bytes,
     hash_index::{HashIndex, Hashed},
+    number,
+    random::Random,
 };
+
+use super::packed::Packed;
 
 impl Hashed for Bytes {
     fn name(&self) -> &[u8] {
@@ -11,11 +17,250 @@ impl Hashed for Bytes {
     }
 }
 
-/// Small ones are a list; larger ones are hashed.
+/// A set of strings, of which Redis would hash all, is packed up to so many members here.
+const PACKED_LEN_MAX: usize = 32;
+/// And up to this length of a member.
+const PACKED_MEMBER_LEN_MAX: usize = 64;
+
+/// A set becomes what is further down when it must, and never goes back.
 #[derive(Debug, Clone)]
 pub enum Set {
-    /// Integers only, sorted.
-    Integers(Vec<i64>),
+    /// Integers only, sorted, up to `set-max-intset-entries`.
+    Integers {
+        /// The members.
+        members: Vec<i64>,
+        /// What a larger one will be hashed with.
+        seed: u64,
+    },
+    /// Few and short members.
+    Packed {
+        /// The members in the order of insertion.
+        packed: Packed,
+        /// What a larger one will be hashed with.
+        seed: u64,
+    },
     /// Many members.
     Large(HashIndex<Bytes>),
+}
+
+/// A member: text, or the number that it is the text of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Member<'a> {
+    /// A number.
+    Integer(i64),
+    /// A text.
+    Text(&'a [u8]),
+}
+
+impl<'a> Member<'a> {
+    /// Its text.
+    pub fn text(self) -> Cow<'a, [u8]> {
+        match self {
+            Self::Integer(number) => Cow::Owned(itoa::Buffer::new().format(number).as_bytes().to_vec()),
+            Self::Text(text) => Cow::Borrowed(text),
+        }
+    }
+
+    /// Its text as a string of its own.
+    pub fn bytes(self) -> Bytes {
+        match self {
+            Self::Integer(number) => number::integer_bytes(number),
+            Self::Text(text) => Bytes::from_slice(text),
+        }
+    }
+
+    /// Writes it as a string.
+    pub fn reply(self, reply: &mut resp::Reply<'_>) {
+        match self {
+            Self::Integer(number) => reply.bulk_integer(number),
+            Self::Text(text) => reply.bulk(text),
+        }
+    }
+}
+
+impl Set {
+    /// Without members.
+    pub fn new(seed: u64) -> Self {
+        Self::Integers { members: Vec::new(), seed }
+    }
+
+    /// How many members it has.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Integers { members, .. } => members.len(),
+            Self::Packed { packed, .. } => packed.len(),
+            Self::Large(index) => index.len(),
+        }
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What `OBJECT ENCODING` calls it.
+    pub fn encoding(&self) -> &'static str {
+        match self {
+            Self::Integers { .. } => "intset",
+            Self::Packed { .. } | Self::Large(_) => "hashtable",
+        }
+    }
+
+    /// Whether it has a member.
+    pub fn contains(&self, member: &[u8]) -> bool {
+        match self {
+            Self::Integers { members, .. } => {
+                number::parse_integer(member).is_some_and(|number| members.binary_search(&number).is_ok())
+            }
+            Self::Packed { packed, .. } => packed.find(member, 1).is_some(),
+            Self::Large(index) => index.get(member).is_some(),
+        }
+    }
+
+    /// The same for a member of another set.
+    pub fn contains_member(&self, member: Member<'_>) -> bool {
+        match (self, member) {
+            (Self::Integers { members, .. }, Member::Integer(number)) => members.binary_search(&number).is_ok(),
+            (_, Member::Integer(number)) => self.contains(itoa::Buffer::new().format(number).as_bytes()),
+            (_, Member::Text(text)) => self.contains(text),
+        }
+    }
+
+    /// Adds a member. Returns whether it is new.
+    pub fn add(&mut self, member: &[u8], integers_max: usize) -> bool {
+        match self {
+            Self::Integers { members, .. } => {
+                if let Some(number) = number::parse_integer(member) {
+                    return self.add_integer(number, integers_max);
+                }
+                if members.len() < PACKED_LEN_MAX && member.len() <= PACKED_MEMBER_LEN_MAX {
+                    self.pack();
+                } else {
+                    self.enlarge();
+                }
+                self.add(member, integers_max)
+            }
+            Self::Packed { packed, .. } => {
+                if packed.find(member, 1).is_some() {
+                    return false;
+                }
+                if packed.len() < PACKED_LEN_MAX && member.len() <= PACKED_MEMBER_LEN_MAX {
+                    packed.push_back(member);
+                    return true;
+                }
+                self.enlarge();
+                self.add(member, integers_max)
+            }
+            Self::Large(index) => {
+                let hash = index.hash(member);
+                let new = index.get_hashed(hash, member).is_none();
+                if new {
+                    index.insert_new(hash, Bytes::from_slice(member));
+                }
+                new
+            }
+        }
+    }
+
+    /// The same for a member of another set.
+    pub fn add_member(&mut self, member: Member<'_>, integers_max: usize) -> bool {
+        match member {
+            Member::Integer(number) => self.add_integer(number, integers_max),
+            Member::Text(text) => self.add(text, integers_max),
+        }
+    }
+
+    fn add_integer(&mut self, number: i64, integers_max: usize) -> bool {
+        let Self::Integers { members, .. } = self else {
+            return self.add(itoa::Buffer::new().format(number).as_bytes(), integers_max);
+        };
+        // Most sets of integers are filled in order.
+        let place = match members.last() {
+            Some(last) if *last < number => members.len(),
+            _ => match members.binary_search(&number) {
+                Ok(_) => return false,
+                Err(place) => place,
+            },
+        };
+        members.insert(place, number);
+        if members.len() > integers_max {
+            self.enlarge();
+        }
+        true
+    }
+
+    /// Removes a member. Returns whether it was there.
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        match self {
+            Self::Integers { members, .. } => {
+                let found = number::parse_integer(member).and_then(|number| members.binary_search(&number).ok());
+                found.map(|place| members.remove(place)).is_some()
+            }
+            Self::Packed { packed, .. } => {
+                let found = packed.find(member, 1);
+                found.map(|at| packed.remove(at)).is_some()
+            }
+            Self::Large(index) => index.remove(member).is_some(),
+        }
+    }
+
+    fn seed(&self) -> u64 {
+        match self {
+            Self::Integers { seed, .. } | Self::Packed { seed, .. } => *seed,
+            Self::Large(index) => index.seed(),
+        }
+    }
+
+    fn pack(&mut self) {
+        let mut packed = Packed::new();
+        self.iter().for_each(|member| packed.push_back(&member.text()));
+        *self = Self::Packed { packed, seed: self.seed() };
+    }
+
+    fn enlarge(&mut self) {
+        let mut index = HashIndex::new(self.seed());
+        for member in self.iter() {
+            let member = member.bytes();
+            index.insert_new(index.hash(&member), member);
+        }
+        *self = Self::Large(index);
+    }
+
+    /// All members.
+    pub fn iter(&self) -> impl Iterator<Item = Member<'_>> {
+        let (integers, packed, large) = match self {
+            Self::Integers { members, .. } => (Some(members.iter()), None, None),
+            Self::Packed { packed, .. } => (None, Some(packed.iter()), None),
+            Self::Large(index) => (None, None, Some(index.iter())),
+        };
+        let integers = integers.into_iter().flatten().map(|number| Member::Integer(*number));
+        let packed = packed.into_iter().flatten().map(Member::Text);
+        let large = large.into_iter().flatten().map(|member| Member::Text(member.as_slice()));
+        integers.chain(packed).chain(large)
+    }
+
+    /// Gives about `count` members from a cursor on; returns where to go on, 0 at the end. A small one is given whole.
+    pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut each: impl FnMut(Member<'a>)) -> u64 {
+        match self {
+            Self::Large(index) => index.scan(cursor, count, |member| each(Member::Text(member))).unwrap_or(0),
+            _ => {
+                self.iter().for_each(each);
+                0
+            }
+        }
+    }
+
+    /// Some member, each about as likely.
+    pub fn random(&self, random: &mut Random) -> Option<Member<'_>> {
+        match self {
+            Self::Integers { members, .. } => {
+                let number = members.get(random.below(members.len().max(1) as u64) as usize)?;
+                Some(Member::Integer(*number))
+            }
+            Self::Packed { packed, .. } => {
+                packed.get(random.below(packed.len().max(1) as u64) as usize).map(Member::Text)
+            }
+            Self::Large(index) => index.random(random.draw()).map(|member| Member::Text(member)),
+        }
+    }
 }

@@ -76,7 +76,12 @@ fn encoding(context: &mut Context<'_>) -> Result<(), Failure> {
     about(context, |reply, entry| {
         let encoding = match &entry.value {
             Some(Value::String(string)) => strings::encoding(string),
-            _ => "unknown",
+            Some(Value::List(list)) => list.encoding(),
+            Some(Value::Set(set)) => set.encoding(),
+            Some(Value::SortedSet(set)) => set.encoding(),
+            Some(Value::Hash(hash)) => hash.encoding(),
+            Some(Value::Stream(_)) => "stream",
+            None => "unknown",
         };
         reply.bulk(encoding.as_bytes());
     })

@@ -192,7 +192,7 @@ impl<'a> Source<'a> {
     fn len(self) -> usize {
         match self {
             Self::Sorted(set) => set.len(),
-            Self::Plain(set) => plain::len(set),
+            Self::Plain(set) => set.len(),
             Self::Absent => 0,
         }
     }
@@ -200,7 +200,7 @@ impl<'a> Source<'a> {
     fn score(self, name: &[u8]) -> Option<f64> {
         match self {
             Self::Sorted(set) => set.score(name),
-            Self::Plain(set) => plain::contains(set, name).then_some(1.0),
+            Self::Plain(set) => set.contains(name).then_some(1.0),
             Self::Absent => None,
         }
     }
@@ -212,7 +212,7 @@ impl<'a> Source<'a> {
                 let _ = set.iter().all(|member| each(&member.name, member.score));
             }
             Self::Plain(set) => {
-                plain::all(set, |name| each(name, 1.0));
+                let _ = set.iter().all(|member| each(&member.text(), 1.0));
             }
             Self::Absent => {}
         }
@@ -323,32 +323,4 @@ fn zintercard(context: &mut Context<'_>) -> Result<(), Failure> {
     });
     context.reply.count(count);
     Ok(())
-}
-
-/// Sets as the commands above read them.
-mod plain {
-    use crate::{number, value::Set};
-
-    pub(super) fn len(set: &Set) -> usize {
-        match set {
-            Set::Integers(members) => members.len(),
-            Set::Large(members) => members.len(),
-        }
-    }
-
-    pub(super) fn contains(set: &Set, name: &[u8]) -> bool {
-        match set {
-            Set::Integers(members) => {
-                number::parse_integer(name).is_some_and(|number| members.binary_search(&number).is_ok())
-            }
-            Set::Large(members) => members.get(name).is_some(),
-        }
-    }
-
-    pub(super) fn all(set: &Set, mut each: impl FnMut(&[u8]) -> bool) {
-        let _ = match set {
-            Set::Integers(members) => members.iter().all(|number| each(&number::integer_bytes(*number))),
-            Set::Large(members) => members.iter().all(|name| each(name)),
-        };
-    }
 }

@@ -151,14 +151,12 @@ fn take(context: &mut Context<'_>, key: &[u8], side: Side, count: usize, form: F
     Ok(count)
 }
 
-/// The first key that has members. A client that waits is not told of keys of other types.
+/// The first key that has members; for a client that has waited only the key that became ready counts.
 fn first_with_members<'k>(context: &mut Context<'_>, keys: &[&'k [u8]]) -> Result<Option<&'k [u8]>, Failure> {
-    for key in keys {
-        match context.keys.look::<SortedSet>(key) {
-            Ok(Some(_)) => return Ok(Some(key)),
-            Ok(None) => {}
-            Err(Failure::WrongType) if context.session.retrying => {}
-            Err(failure) => return Err(failure),
+    let ready = context.session.ready_key.as_deref();
+    for key in keys.iter().filter(|key| ready.is_none_or(|ready| ready == **key)) {
+        if context.keys.look::<SortedSet>(key)?.is_some() {
+            return Ok(Some(key));
         }
     }
     Ok(None)

@@ -1,0 +1,234 @@
+//! Hashes.
+
+mod increment;
+mod random;
+
+use crate::{
+    Context, Failure,
+    arguments::{self, ScanOptions},
+    changes::EventClass,
+    config::Settings,
+    table::{Access, Categories, Command, Flags, Handler, KeySpec},
+    value::{Hash, hash::HashLimits},
+};
+
+const GROUP: &str = "hash";
+const READ: Flags = Flags::READONLY.union(Flags::FAST);
+const WRITE: Flags = Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST);
+
+const fn command(name: &'static str, arity: i32, handler: Handler, flags: Flags, keys: &'static [KeySpec]) -> Command {
+    Command::new(name, arity, handler).flags(flags).keys(keys).group(GROUP, Categories::HASH)
+}
+
+const LOOKED_AT: &[KeySpec] = &[KeySpec::one(1, Access::RO)];
+const READS: &[KeySpec] = &[KeySpec::one(1, Access::RO.union(Access::ACCESS))];
+const UPDATES: &[KeySpec] = &[KeySpec::one(1, Access::RW.union(Access::UPDATE))];
+const INCREMENTS: &[KeySpec] = &[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))];
+const INSERTS: &[KeySpec] = &[KeySpec::one(1, Access::RW.union(Access::INSERT))];
+const DELETES: &[KeySpec] = &[KeySpec::one(1, Access::RW.union(Access::DELETE))];
+
+/// The group's commands.
+pub const COMMANDS: &[Command] = &[
+    command("HDEL", -3, hdel, Flags::WRITE.union(Flags::FAST), DELETES).docs(
+        "2.0.0",
+        "O(N) for N fields to be removed",
+        "Removes fields.",
+    ),
+    command("HEXISTS", 3, hexists, READ, LOOKED_AT).docs("2.0.0", "O(1)", "Whether a field is there."),
+    command("HGET", 3, hget, READ, READS).docs("2.0.0", "O(1)", "What a field holds."),
+    command("HGETALL", 2, hgetall, Flags::READONLY, READS).docs(
+        "2.0.0",
+        "O(N) for N fields",
+        "All fields with what they hold.",
+    ),
+    command("HINCRBY", 4, increment::hincrby, WRITE, INCREMENTS).docs(
+        "2.0.0",
+        "O(1)",
+        "Adds to the integer that a field holds.",
+    ),
+    command("HINCRBYFLOAT", 4, increment::hincrbyfloat, WRITE, INCREMENTS).docs(
+        "2.6.0",
+        "O(1)",
+        "Adds to the number that a field holds.",
+    ),
+    command("HKEYS", 2, hkeys, Flags::READONLY, READS).docs("2.0.0", "O(N) for N fields", "The names of all fields."),
+    command("HLEN", 2, hlen, READ, LOOKED_AT).docs("2.0.0", "O(1)", "How many fields there are."),
+    command("HMGET", -3, hmget, READ, READS).docs("2.0.0", "O(N) for N fields asked for", "What some fields hold."),
+    command("HMSET", -4, hmset, WRITE, UPDATES).docs(
+        "2.0.0",
+        "O(N) for N fields to be set",
+        "Gives fields values; HSET does it too.",
+    ),
+    command("HRANDFIELD", -2, random::hrandfield, Flags::READONLY, READS).docs(
+        "6.2.0",
+        "O(N) for N fields given",
+        "Some fields, chosen at random.",
+    ),
+    command("HSCAN", -3, hscan, Flags::READONLY, READS).docs(
+        "2.8.0",
+        "O(1) a call, O(N) for a walk over N fields",
+        "Walks over the fields in steps.",
+    ),
+    command("HSET", -4, hset, WRITE, UPDATES).docs("2.0.0", "O(N) for N fields to be set", "Gives fields values."),
+    command("HSETNX", 4, hsetnx, WRITE, INSERTS).docs("2.0.0", "O(1)", "Gives a field a value if it is not there."),
+    command("HSTRLEN", 3, hstrlen, READ, LOOKED_AT).docs("3.2.0", "O(1)", "How long what a field holds is."),
+    command("HVALS", 2, hvals, Flags::READONLY, READS).docs("2.0.0", "O(N) for N fields", "What all fields hold."),
+];
+
+fn limits(settings: &Settings) -> HashLimits {
+    HashLimits {
+        fields: settings.hash_max_listpack_entries.0 as usize,
+        len: settings.hash_max_listpack_value.0 as usize,
+    }
+}
+
+fn hget(context: &mut Context<'_>) -> Result<(), Failure> {
+    let hash = context.keys.get::<Hash>(context.words.at(1))?;
+    context.reply.bulk_or_null(hash.and_then(|hash| hash.get(context.words.at(2))));
+    Ok(())
+}
+
+fn hmget(context: &mut Context<'_>) -> Result<(), Failure> {
+    let hash = context.keys.get::<Hash>(context.words.at(1))?;
+    let names = context.words.from(2);
+    context.reply.array(names.len());
+    for name in names {
+        context.reply.bulk_or_null(hash.and_then(|hash| hash.get(name)));
+    }
+    Ok(())
+}
+
+fn hexists(context: &mut Context<'_>) -> Result<(), Failure> {
+    let hash = context.keys.get::<Hash>(context.words.at(1))?;
+    context.reply.integer(i64::from(hash.is_some_and(|hash| hash.contains(context.words.at(2)))));
+    Ok(())
+}
+
+fn hlen(context: &mut Context<'_>) -> Result<(), Failure> {
+    let hash = context.keys.get::<Hash>(context.words.at(1))?;
+    context.reply.count(hash.map_or(0, Hash::len));
+    Ok(())
+}
+
+fn hstrlen(context: &mut Context<'_>) -> Result<(), Failure> {
+    let hash = context.keys.get::<Hash>(context.words.at(1))?;
+    context.reply.count(hash.and_then(|hash| hash.get(context.words.at(2))).map_or(0, <[u8]>::len));
+    Ok(())
+}
+
+fn hgetall(context: &mut Context<'_>) -> Result<(), Failure> {
+    let hash = context.keys.get::<Hash>(context.words.at(1))?;
+    context.reply.map(hash.map_or(0, Hash::len));
+    for (name, value) in hash.into_iter().flat_map(Hash::iter) {
+        context.reply.bulk(name);
+        context.reply.bulk(value);
+    }
+    Ok(())
+}
+
+fn hkeys(context: &mut Context<'_>) -> Result<(), Failure> {
+    let hash = context.keys.get::<Hash>(context.words.at(1))?;
+    context.reply.array(hash.map_or(0, Hash::len));
+    hash.into_iter().flat_map(Hash::iter).for_each(|(name, _)| context.reply.bulk(name));
+    Ok(())
+}
+
+fn hvals(context: &mut Context<'_>) -> Result<(), Failure> {
+    let hash = context.keys.get::<Hash>(context.words.at(1))?;
+    context.reply.array(hash.map_or(0, Hash::len));
+    hash.into_iter().flat_map(Hash::iter).for_each(|(_, value)| context.reply.bulk(value));
+    Ok(())
+}
+
+/// Sets the fields of the command; returns how many are new.
+fn set_fields(context: &mut Context<'_>, name: &str) -> Result<usize, Failure> {
+    let words = context.words;
+    if !words.len().is_multiple_of(2) {
+        return Err(Failure::owned(format!("ERR wrong number of arguments for '{name}' command")));
+    }
+    let limits = limits(&context.shared.settings);
+    let key = words.at(1);
+    let hash = context.keys.get_or_insert(key, Hash::new)?;
+    let mut new = 0;
+    let mut at = 2;
+    while at < words.len() {
+        new += usize::from(hash.set(words.at(at), words.at(at + 1), limits));
+        at += 2;
+    }
+    context.keys.modified_by(key, words.len() / 2 - 1);
+    context.keys.notify(EventClass::HASH, "hset", key);
+    Ok(new)
+}
+
+fn hset(context: &mut Context<'_>) -> Result<(), Failure> {
+    let new = set_fields(context, "hset")?;
+    context.reply.count(new);
+    Ok(())
+}
+
+fn hmset(context: &mut Context<'_>) -> Result<(), Failure> {
+    set_fields(context, "hmset")?;
+    context.reply.ok();
+    Ok(())
+}
+
+fn hsetnx(context: &mut Context<'_>) -> Result<(), Failure> {
+    let (key, name) = (context.words.at(1), context.words.at(2));
+    if context.keys.look::<Hash>(key)?.is_some_and(|hash| hash.contains(name)) {
+        context.reply.integer(0);
+        return Ok(());
+    }
+    let limits = limits(&context.shared.settings);
+    context.keys.get_or_insert(key, Hash::new)?.set(name, context.words.at(3), limits);
+    context.keys.modified(key);
+    context.keys.notify(EventClass::HASH, "hset", key);
+    context.reply.integer(1);
+    Ok(())
+}
+
+fn hdel(context: &mut Context<'_>) -> Result<(), Failure> {
+    let key = context.words.at(1);
+    let Some(hash) = context.keys.get_mut::<Hash>(key)? else {
+        context.reply.integer(0);
+        return Ok(());
+    };
+    let mut removed = 0;
+    for name in context.words.from(2) {
+        removed += usize::from(hash.remove(name));
+    }
+    let empty = hash.is_empty();
+    if removed > 0 {
+        context.keys.modified_by(key, removed);
+        context.keys.notify(EventClass::HASH, "hdel", key);
+        if empty {
+            context.keys.remove_if(key, Hash::is_empty)?;
+        }
+    }
+    context.reply.count(removed);
+    Ok(())
+}
+
+fn hscan(context: &mut Context<'_>) -> Result<(), Failure> {
+    let cursor = arguments::cursor(context.words.at(2))?;
+    let Some(hash) = context.keys.get::<Hash>(context.words.at(1))? else {
+        context.reply.array(2);
+        context.reply.bulk(b"0");
+        context.reply.array(0);
+        return Ok(());
+    };
+    let options = ScanOptions::parse(context.words, 3)?;
+    let mut found = Vec::new();
+    let next = hash.scan(cursor, options.count, |name, value| {
+        if options.matches(name) {
+            found.push((name, value));
+        }
+    });
+    context.reply.array(2);
+    context.reply.bulk(next.to_string().as_bytes());
+    context.reply.array(found.len() * 2);
+    for (name, value) in found {
+        context.reply.bulk(name);
+        context.reply.bulk(value);
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! Fields chosen at random.
+
+use std::collections::HashSet;
+
+use resp::Protocol;
+
+use crate::{Context, Failure, arguments::Draws, sample, value::Hash};
+
+/// Beyond, a count with values could not be doubled.
+const PAIRS_MAX: u64 = i64::MAX as u64 / 2;
+
+pub(super) fn hrandfield(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    let key = words.at(1);
+    let random = &mut context.shared.random;
+    if words.len() == 2 {
+        let field = context.keys.get::<Hash>(key)?.and_then(|hash| hash.random(random));
+        context.reply.bulk_or_null(field.map(|(name, _)| name));
+        return Ok(());
+    }
+    let number = words.integer(2)?;
+    let with_values = match words.len() {
+        3 => false,
+        4 if words.is(3, "WITHVALUES") => true,
+        _ => return Err(Failure::Syntax),
+    };
+    if with_values && number != i64::MIN && number.unsigned_abs() > PAIRS_MAX {
+        return Err(Failure::text("ERR value is out of range"));
+    }
+    let draws = Draws::parse(words.at(2))?;
+    let Some(hash) = context.keys.get::<Hash>(key)? else {
+        context.reply.array(0);
+        return Ok(());
+    };
+    let chosen: Vec<(&[u8], &[u8])> = match draws {
+        Draws::Any(count) => {
+            header(&mut context.reply, count, with_values);
+            for _ in 0..count {
+                if let Some(field) = hash.random(random) {
+                    give(&mut context.reply, field, with_values);
+                }
+            }
+            return Ok(());
+        }
+        Draws::Distinct(count) if matches!(hash, Hash::Large(_)) && sample::draws_are_cheaper(count, hash.len()) => {
+            let mut chosen = HashSet::with_capacity(count);
+            while chosen.len() < count {
+                chosen.extend(hash.random(random));
+            }
+            chosen.into_iter().collect()
+        }
+        Draws::Distinct(count) => sample::choose(hash.iter().collect(), count, random),
+    };
+    header(&mut context.reply, chosen.len(), with_values);
+    chosen.into_iter().for_each(|field| give(&mut context.reply, field, with_values));
+    Ok(())
+}
+
+/// The newer protocol has pairs, the older one a flat list.
+fn header(reply: &mut resp::Reply<'_>, count: usize, with_values: bool) {
+    let flat = with_values && reply.protocol() == Protocol::Resp2;
+    reply.array(if flat { count * 2 } else { count });
+}
+
+fn give(reply: &mut resp::Reply<'_>, (name, value): (&[u8], &[u8]), with_values: bool) {
+    if with_values && reply.protocol() == Protocol::Resp3 {
+        reply.array(2);
+    }
+    reply.bulk(name);
+    if with_values {
+        reply.bulk(value);
+    }
+}

@@ -1,0 +1,130 @@
+//! Commands that look for elements.
+
+use crate::{
+    Context, Failure,
+    arguments::positive,
+    changes::EventClass,
+    value::{List, list::End},
+};
+
+use super::limit;
+
+pub(super) fn linsert(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    let after = match (words.is(2, "AFTER"), words.is(2, "BEFORE")) {
+        (true, _) => true,
+        (_, true) => false,
+        _ => return Err(Failure::Syntax),
+    };
+    let key = words.at(1);
+    let limit = limit(&context.shared.settings);
+    let Some(list) = context.keys.get_mut::<List>(key)? else {
+        context.reply.integer(0);
+        return Ok(());
+    };
+    if !list.insert_beside(words.at(3), after, words.at(4), limit) {
+        context.reply.integer(-1);
+        return Ok(());
+    }
+    context.reply.count(list.len());
+    context.keys.modified(key);
+    context.keys.notify(EventClass::LIST, "linsert", key);
+    Ok(())
+}
+
+pub(super) fn lrem(context: &mut Context<'_>) -> Result<(), Failure> {
+    let count = context.words.integer(2)?;
+    let from = if count < 0 { End::Tail } else { End::Head };
+    let at_most = if count == 0 { usize::MAX } else { usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX) };
+    let key = context.words.at(1);
+    let limit = limit(&context.shared.settings);
+    let mut removed = 0;
+    if let Some(list) = context.keys.get_mut::<List>(key)? {
+        removed = list.remove_equal(context.words.at(3), from, at_most, limit);
+        let empty = list.is_empty();
+        if removed > 0 {
+            context.keys.modified_by(key, removed);
+            context.keys.notify(EventClass::LIST, "lrem", key);
+        }
+        if empty {
+            context.keys.remove_if(key, List::is_empty)?;
+        }
+    }
+    context.reply.count(removed);
+    Ok(())
+}
+
+struct Search {
+    from: End,
+    /// The first match that counts, beginning with 1.
+    rank: u64,
+    /// How many matches are given, 0 for all; without it the reply is no array.
+    count: Option<usize>,
+    /// How many elements are looked at.
+    look_at_most: usize,
+}
+
+fn search(context: &Context<'_>) -> Result<Search, Failure> {
+    const NO_RANK: &str = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use \
+                           negative to start from the end of the list";
+    let words = context.words;
+    let mut search = Search { from: End::Head, rank: 1, count: None, look_at_most: usize::MAX };
+    let mut at = 3;
+    while at < words.len() {
+        if at + 1 == words.len() {
+            return Err(Failure::Syntax);
+        }
+        if words.is(at, "RANK") {
+            let rank = words.integer(at + 1)?;
+            if rank == 0 {
+                return Err(Failure::text(NO_RANK));
+            }
+            search.rank = rank.unsigned_abs();
+            search.from = if rank < 0 { End::Tail } else { End::Head };
+        } else if words.is(at, "COUNT") {
+            search.count = Some(positive(words.at(at + 1), Some("ERR COUNT can't be negative"))?);
+        } else if words.is(at, "MAXLEN") {
+            let most = positive(words.at(at + 1), Some("ERR MAXLEN can't be negative"))?;
+            search.look_at_most = if most == 0 { usize::MAX } else { most };
+        } else {
+            return Err(Failure::Syntax);
+        }
+        at += 2;
+    }
+    Ok(search)
+}
+
+pub(super) fn lpos(context: &mut Context<'_>) -> Result<(), Failure> {
+    let Search { from, rank, count, look_at_most } = search(context)?;
+    let wanted = context.words.at(2);
+    let mut found = Vec::new();
+    if let Some(list) = context.keys.get::<List>(context.words.at(1))? {
+        let most = match count {
+            None => 1,
+            Some(0) => usize::MAX,
+            Some(count) => count,
+        };
+        let skipped = usize::try_from(rank - 1).unwrap_or(usize::MAX);
+        let matches = |(_, element): &(usize, &[u8])| *element == wanted;
+        match from {
+            End::Head => {
+                let places = list.iter().enumerate().take(look_at_most).filter(matches).skip(skipped).take(most);
+                found.extend(places.map(|(place, _)| place));
+            }
+            End::Tail => {
+                let elements = list.iter().rev().enumerate().take(look_at_most);
+                let places = elements.filter(matches).skip(skipped).take(most);
+                found.extend(places.map(|(place, _)| list.len() - place - 1));
+            }
+        }
+    }
+    match (count, found.first()) {
+        (Some(_), _) => {
+            context.reply.array(found.len());
+            found.into_iter().for_each(|place| context.reply.count(place));
+        }
+        (None, Some(place)) => context.reply.count(*place),
+        (None, None) => context.reply.null(),
+    }
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! Sets.
+
+mod algebra;
+mod random;
+
+use crate::{
+    Context, Failure,
+    arguments::{self, ScanOptions},
+    changes::EventClass,
+    config::Settings,
+    table::{Access, Categories, Command, Flags, Handler, KeySpec},
+    value::Set,
+};
+
+const GROUP: &str = "set";
+const READ: Flags = Flags::READONLY.union(Flags::FAST);
+const WRITE: Flags = Flags::WRITE.union(Flags::FAST);
+const STORE: Flags = Flags::WRITE.union(Flags::DENYOOM);
+
+const fn command(name: &'static str, arity: i32, handler: Handler, flags: Flags, keys: &'static [KeySpec]) -> Command {
+    Command::new(name, arity, handler).flags(flags).keys(keys).group(GROUP, Categories::SET)
+}
+
+const GIVEN: Access = Access::RO.union(Access::ACCESS);
+const POP: Access = Access::RW.union(Access::ACCESS).union(Access::DELETE);
+const INSERT: Access = Access::RW.union(Access::INSERT);
+const LOOKED_AT: &[KeySpec] = &[KeySpec::one(1, Access::RO)];
+const READS: &[KeySpec] = &[KeySpec::one(1, GIVEN)];
+const READS_ALL: &[KeySpec] = &[KeySpec::range(1, -1, 1, GIVEN)];
+const OVERWRITES: &[KeySpec] = &[KeySpec::one(1, Access::OW.union(Access::UPDATE)), KeySpec::range(2, -1, 1, GIVEN)];
+const UPDATES: &[KeySpec] = &[KeySpec::one(1, Access::RW.union(Access::UPDATE)), KeySpec::range(2, -1, 1, GIVEN)];
+
+/// The group's commands.
+pub const COMMANDS: &[Command] = &[
+    command("SADD", -3, sadd, WRITE.union(Flags::DENYOOM), &[KeySpec::one(1, INSERT)]).docs(
+        "1.0.0",
+        "O(N) for N members added",
+        "Adds members.",
+    ),
+    command("SCARD", 2, scard, READ, LOOKED_AT).docs("1.0.0", "O(1)", "How many members there are."),
+    command("SDIFF", -2, algebra::sdiff, Flags::READONLY, READS_ALL).docs(
+        "1.0.0",
+        "O(N) for N members of all sets",
+        "The members of the first set that no other one has.",
+    ),
+    command("SDIFFSTORE", -3, algebra::sdiffstore, STORE, OVERWRITES).docs(
+        "1.0.0",
+        "O(N) for N members of all sets",
+        "Keeps the members of the first set that no other one has.",
+    ),
+    command("SINTER", -2, algebra::sinter, Flags::READONLY, READS_ALL).docs(
+        "1.0.0",
+        "O(N*M) for N members of the smallest of M sets",
+        "The members that all sets have.",
+    ),
+    command(
+        "SINTERCARD",
+        -3,
+        algebra::sintercard,
+        Flags::READONLY.union(Flags::MOVABLE_KEYS),
+        &[KeySpec::counted(1, GIVEN)],
+    )
+    .docs("7.0.0", "O(N*M) for N members of the smallest of M sets", "How many members all sets have."),
+    command("SINTERSTORE", -3, algebra::sinterstore, STORE, UPDATES).docs(
+        "1.0.0",
+        "O(N*M) for N members of the smallest of M sets",
+        "Keeps the members that all sets have.",
+    ),
+    command("SISMEMBER", 3, sismember, READ, LOOKED_AT).docs("1.0.0", "O(1)", "Whether a set has a member."),
+    command("SMEMBERS", 2, smembers, Flags::READONLY, READS).docs("1.0.0", "O(N) for N members", "All members."),
+    command("SMISMEMBER", -3, smismember, READ, READS).docs(
+        "6.2.0",
+        "O(N) for N members asked for",
+        "Which of some members a set has.",
+    ),
+    command("SMOVE", 4, smove, WRITE, &[KeySpec::one(1, POP), KeySpec::one(2, INSERT)]).docs(
+        "1.0.0",
+        "O(1)",
+        "Moves a member from one set to another.",
+    ),
+    command("SPOP", -2, random::spop, WRITE, &[KeySpec::one(1, POP)]).docs(
+        "1.0.0",
+        "O(N) for N members taken",
+        "Takes members chosen at random.",
+    ),
+    command("SRANDMEMBER", -2, random::srandmember, Flags::READONLY, READS).docs(
+        "1.0.0",
+        "O(N) for N members given",
+        "Some members, chosen at random.",
+    ),
+    command("SREM", -3, srem, WRITE, &[KeySpec::one(1, Access::RW.union(Access::DELETE))]).docs(
+        "1.0.0",
+        "O(N) for N members to be removed",
+        "Removes members.",
+    ),
+    command("SSCAN", -3, sscan, Flags::READONLY, READS).docs(
+        "2.8.0",
+        "O(1) a call, O(N) for a walk over N members",
+        "Walks over the members in steps.",
+    ),
+    command("SUNION", -2, algebra::sunion, Flags::READONLY, READS_ALL).docs(
+        "1.0.0",
+        "O(N) for N members of all sets",
+        "The members that any of the sets has.",
+    ),
+    command("SUNIONSTORE", -3, algebra::sunionstore, STORE, OVERWRITES).docs(
+        "1.0.0",
+        "O(N) for N members of all sets",
+        "Keeps the members that any of the sets has.",
+    ),
+];
+
+fn integers_max(settings: &Settings) -> usize {
+    settings.set_max_intset_entries.0 as usize
+}
+
+fn sadd(context: &mut Context<'_>) -> Result<(), Failure> {
+    let key = context.words.at(1);
+    let most = integers_max(&context.shared.settings);
+    let set = context.keys.get_or_insert(key, Set::new)?;
+    let added = context.words.from(2).iter().filter(|member| set.add(member, most)).count();
+    if added > 0 {
+        context.keys.modified_by(key, added);
+        context.keys.notify(EventClass::SET, "sadd", key);
+    }
+    context.reply.count(added);
+    Ok(())
+}
+
+fn srem(context: &mut Context<'_>) -> Result<(), Failure> {
+    let key = context.words.at(1);
+    let Some(set) = context.keys.get_mut::<Set>(key)? else {
+        context.reply.integer(0);
+        return Ok(());
+    };
+    let removed = context.words.from(2).iter().filter(|member| set.remove(member)).count();
+    let empty = set.is_empty();
+    if removed > 0 {
+        context.keys.modified_by(key, removed);
+        context.keys.notify(EventClass::SET, "srem", key);
+        if empty {
+            context.keys.remove_if(key, Set::is_empty)?;
+        }
+    }
+    context.reply.count(removed);
+    Ok(())
+}
+
+fn smove(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    let (source, destination, member) = (words.at(1), words.at(2), words.at(3));
+    let there = match context.keys.look::<Set>(source)? {
+        Some(set) => set.contains(member),
+        None => {
+            context.reply.integer(0);
+            return Ok(());
+        }
+    };
+    context.keys.look::<Set>(destination)?;
+    if there && source != destination {
+        let most = integers_max(&context.shared.settings);
+        let mut empty = false;
+        if let Some(set) = context.keys.get_mut::<Set>(source)? {
+            set.remove(member);
+            empty = set.is_empty();
+        }
+        context.keys.notify(EventClass::SET, "srem", source);
+        if empty {
+            context.keys.remove_if(source, Set::is_empty)?;
+        }
+        context.keys.modified(source);
+        if context.keys.get_or_insert(destination, Set::new)?.add(member, most) {
+            context.keys.modified(destination);
+            context.keys.notify(EventClass::SET, "sadd", destination);
+        }
+    }
+    context.reply.integer(i64::from(there));
+    Ok(())
+}
+
+fn sismember(context: &mut Context<'_>) -> Result<(), Failure> {
+    let set = context.keys.get::<Set>(context.words.at(1))?;
+    context.reply.integer(i64::from(set.is_some_and(|set| set.contains(context.words.at(2)))));
+    Ok(())
+}
+
+fn smismember(context: &mut Context<'_>) -> Result<(), Failure> {
+    let set = context.keys.get::<Set>(context.words.at(1))?;
+    let members = context.words.from(2);
+    context.reply.array(members.len());
+    for member in members {
+        context.reply.integer(i64::from(set.is_some_and(|set| set.contains(member))));
+    }
+    Ok(())
+}
+
+fn scard(context: &mut Context<'_>) -> Result<(), Failure> {
+    let set = context.keys.get::<Set>(context.words.at(1))?;
+    context.reply.count(set.map_or(0, Set::len));
+    Ok(())
+}
+
+fn smembers(context: &mut Context<'_>) -> Result<(), Failure> {
+    let set = context.keys.get::<Set>(context.words.at(1))?;
+    context.reply.set(set.map_or(0, Set::len));
+    set.into_iter().flat_map(Set::iter).for_each(|member| member.reply(&mut context.reply));
+    Ok(())
+}
+
+fn sscan(context: &mut Context<'_>) -> Result<(), Failure> {
+    let cursor = arguments::cursor(context.words.at(2))?;
+    let Some(set) = context.keys.get::<Set>(context.words.at(1))? else {
+        context.reply.array(2);
+        context.reply.bulk(b"0");
+        context.reply.array(0);
+        return Ok(());
+    };
+    let options = ScanOptions::parse(context.words, 3)?;
+    let mut found = Vec::new();
+    let next = set.scan(cursor, options.count, |member| {
+        if options.pattern.is_none() || options.matches(&member.text()) {
+            found.push(member);
+        }
+    });
+    context.reply.array(2);
+    context.reply.bulk(next.to_string().as_bytes());
+    context.reply.array(found.len());
+    found.into_iter().for_each(|member| member.reply(&mut context.reply));
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! Clients that wait, and who is served when.
+
+use crate::{Server, SessionId, config::Settings};
+
+const START: i64 = 1_000_000;
+
+/// A server with clients, and what time it is.
+struct World {
+    server: Server,
+    clients: Vec<SessionId>,
+    now: i64,
+}
+
+impl World {
+    fn new(clients: usize) -> Self {
+        let mut server = Server::new(Settings::default(), 7, 7, START, None, Box::new(|| 0));
+        let clients = (0..clients).map(|_| server.connect(String::new(), String::new(), START)).collect();
+        Self { server, clients, now: START }
+    }
+
+    /// Has a client send commands, one a line.
+    fn send(&mut self, client: usize, commands: &str) {
+        let input = self.server.input(self.clients[client]).expect("it is connected");
+        for line in commands.lines() {
+            input.extend_from_slice(line.trim().as_bytes());
+            input.extend_from_slice(b"\r\n");
+        }
+        self.server.run(self.clients[client], self.now);
+    }
+
+    /// What a client was sent, its lines by blanks.
+    fn output(&mut self, client: usize) -> String {
+        let (output, _) = self.server.output(self.clients[client]).expect("it is connected");
+        String::from_utf8(std::mem::take(output)).expect("replies are text here").replace("\r\n", " ").trim().to_owned()
+    }
+
+    fn check(&mut self, client: usize, commands: &str, expected: &str) {
+        self.send(client, commands);
+        assert_eq!(self.output(client), expected, "{client}: {commands}");
+    }
+
+    fn expect(&mut self, client: usize, expected: &str) {
+        assert_eq!(self.output(client), expected, "client {client}");
+    }
+
+    fn advance(&mut self, ms: i64) {
+        self.now += ms;
+        self.server.tick(self.now);
+    }
+
+    /// What has been propagated, without SELECT.
+    fn effects(&mut self) -> String {
+        let text = String::from_utf8_lossy(self.server.effects().bytes()).into_owned();
+        self.server.effects().clear();
+        let words: Vec<&str> = text.split("\r\n").collect();
+        let mut commands = Vec::new();
+        let mut at = 0;
+        while let Some(count) = words.get(at).and_then(|word| word.strip_prefix('*')) {
+            let count: usize = count.parse().expect("a number of words");
+            let command: Vec<&str> = (0..count).map(|word| words[at + 2 + 2 * word]).collect();
+            at += 1 + 2 * count;
+            if command[0] != "SELECT" {
+                commands.push(command.join(" "));
+            }
+        }
+        commands.join(", ")
+    }
+}
+
+#[test]
+fn who_waits_longest_is_served_first() {
+    let mut world = World::new(4);
+    for client in 0..3 {
+        world.check(client, "BLPOP a b 0", "");
+    }
+    world.check(3, "RPUSH b x", ":1");
+    world.expect(0, "*2 $1 b $1 x");
+    world.expect(1, "");
+    world.check(3, "RPUSH a y z w", ":3");
+    world.expect(1, "*2 $1 a $1 y");
+    world.expect(2, "*2 $1 a $1 z");
+    world.expect(0, "");
+    world.check(3, "LRANGE a 0 -1", "*1 $1 w");
+    assert_eq!(world.effects(), "RPUSH b x, LPOP b, RPUSH a y z w, LPOP a, LPOP a");
+    assert_eq!(world.server.shared.statistics.blocked, 0);
+    assert!(world.server.shared.waiting.is_empty());
+}
+
+#[test]
+fn a_place_in_the_queue_is_kept_when_there_is_nothing_after_all() {
+    let mut world = World::new(3);
+    world.check(0, "BLPOP a 0", "");
+    world.check(1, "BLPOP a 0", "");
+    world.check(2, "MULTI\nRPUSH a x\nDEL a\nEXEC", "+OK +QUEUED +QUEUED *2 :1 :1");
+    world.expect(0, "");
+    world.check(2, "RPUSH a y", ":1");
+    world.expect(0, "*2 $1 a $1 y");
+    world.expect(1, "");
+}
+
+#[test]
+fn the_key_that_became_ready_first_is_taken_from() {
+    let mut world = World::new(2);
+    world.check(0, "BLPOP a b c 0", "");
+    world.check(1, "MULTI\nRPUSH c 1\nRPUSH b 2\nRPUSH a 3\nEXEC", "+OK +QUEUED +QUEUED +QUEUED *3 :1 :1 :1");
+    world.expect(0, "*2 $1 c $1 1");
+    assert_eq!(world.effects(), "MULTI, RPUSH c 1, RPUSH b 2, RPUSH a 3, EXEC, LPOP c");
+}
+
+#[test]
+fn within_a_transaction_nobody_waits_and_nobody_is_served() {
+    let mut world = World::new(2);
+    world.check(0, "MULTI\nBLPOP a 0\nBLMOVE a b LEFT LEFT 0\nEXEC", "+OK +QUEUED +QUEUED *2 *-1 $-1");
+    world.check(0, "BLPOP a 0", "");
+    world.check(
+        1,
+        "MULTI\nRPUSH a x\nLLEN a\nRPUSH a y\nLRANGE a 0 -1\nEXEC",
+        "+OK +QUEUED +QUEUED +QUEUED +QUEUED *4 :1 :1 :2 *2 $1 x $1 y",
+    );
+    world.expect(0, "*2 $1 a $1 x");
+}
+
+#[test]
+fn keys_of_other_types_wake_nobody() {
+    let mut world = World::new(2);
+    world.check(0, "BLPOP a b 0", "");
+    world.check(1, "SADD a x\nRPUSH b y", ":1 :1");
+    world.expect(0, "*2 $1 b $1 y");
+    world.check(0, "BLPOP b a 0", "-WRONGTYPE Operation against a key holding the wrong kind of value");
+}
+
+#[test]
+fn one_move_wakes_another() {
+    let mut world = World::new(5);
+    world.check(0, "BLMOVE a b LEFT RIGHT 0", "");
+    world.check(1, "BRPOPLPUSH b c 0", "");
+    world.check(2, "BLMOVE c d RIGHT LEFT 0", "");
+    world.check(3, "BLPOP d 0", "");
+    world.check(4, "RPUSH a x", ":1");
+    world.expect(0, "$1 x");
+    world.expect(1, "$1 x");
+    world.expect(2, "$1 x");
+    world.expect(3, "*2 $1 d $1 x");
+    assert_eq!(world.effects(), "RPUSH a x, LMOVE a b LEFT RIGHT, RPOPLPUSH b c, LMOVE c d RIGHT LEFT, LPOP d");
+    assert_eq!(world.server.keyspace.database(0).map(|database| database.len()), Some(0));
+}
+
+#[test]
+fn two_moves_in_a_circle_end() {
+    let mut world = World::new(3);
+    world.check(0, "BRPOPLPUSH a b 0", "");
+    world.check(1, "BRPOPLPUSH b a 0", "");
+    world.check(2, "RPUSH a x", ":1");
+    world.expect(0, "$1 x");
+    world.expect(1, "$1 x");
+    world.check(2, "LRANGE a 0 -1\nEXISTS b", "*1 $1 x :0");
+    world.check(0, "DEL a\nBRPOPLPUSH a a 0", ":1");
+    world.check(2, "RPUSH a y", ":1");
+    world.expect(0, "$1 y");
+    world.check(2, "LRANGE a 0 -1", "*1 $1 y");
+}
+
+#[test]
+fn a_move_to_a_key_of_another_type_fails_and_moves_nothing() {
+    let mut world = World::new(3);
+    world.check(0, "BLMOVE a b LEFT LEFT 0", "");
+    world.check(1, "BLPOP a 0", "");
+    world.check(2, "SET b x\nRPUSH a 1 2", "+OK :2");
+    world.expect(0, "-WRONGTYPE Operation against a key holding the wrong kind of value");
+    world.expect(1, "*2 $1 a $1 1");
+}
+
+#[test]
+fn several_elements_go_to_one_client() {
+    let mut world = World::new(3);
+    world.check(0, "BLMPOP 0 2 a b RIGHT COUNT 2", "");
+    world.check(1, "BLMPOP 0 1 b LEFT COUNT 5", "");
+    world.check(2, "RPUSH b 1 2 3", ":3");
+    world.expect(0, "*2 $1 b *2 $1 3 $1 2");
+    world.expect(1, "*2 $1 b *1 $1 1");
+    assert_eq!(world.effects(), "RPUSH b 1 2 3, RPOP b 2, LPOP b 1");
+}
+
+#[test]
+fn time_is_over_when_it_is() {
+    let mut world = World::new(4);
+    world.check(0, "BLPOP a 1", "");
+    world.check(1, "BLMOVE a b LEFT LEFT 0.25", "");
+    world.check(2, "BLPOP a 0.001", "");
+    world.check(3, "BLPOP a 0", "");
+    assert_eq!(world.server.next_deadline(), Some(START + 1));
+    world.advance(1);
+    world.expect(2, "*-1");
+    world.advance(248);
+    world.expect(1, "");
+    world.advance(1);
+    world.expect(1, "*-1");
+    world.advance(750);
+    world.expect(0, "*-1");
+    assert_eq!(world.server.next_deadline(), None);
+    world.advance(1_000_000_000);
+    world.expect(3, "");
+    world.check(0, "RPUSH a x", ":1");
+    world.expect(3, "*2 $1 a $1 x");
+}
+
+#[test]
+fn what_was_sent_meanwhile_waits_too() {
+    let mut world = World::new(2);
+    world.check(0, "BLPOP a 0\nPING\nBLPOP b 0\nPING", "");
+    world.check(1, "RPUSH a x", ":1");
+    world.expect(0, "*2 $1 a $1 x +PONG");
+    world.check(1, "RPUSH b y", ":1");
+    world.expect(0, "*2 $1 b $1 y +PONG");
+}
+
+#[test]
+fn waiting_may_be_ended_by_another() {
+    let mut world = World::new(3);
+    for client in 0..3 {
+        world.check(client, "BLPOP a b 5", "");
+    }
+    let ids = world.clients.clone();
+    assert!(world.server.shared.end_blocking(ids[0], None));
+    assert!(world.server.shared.end_blocking(ids[1], Some("UNBLOCKED client unblocked via CLIENT UNBLOCK")));
+    assert!(!world.server.shared.end_blocking(ids[1], None));
+    world.expect(0, "*-1");
+    world.expect(1, "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    world.server.disconnect(ids[2]);
+    assert!(world.server.shared.waiting.is_empty());
+    assert_eq!((world.server.shared.statistics.blocked, world.server.next_deadline()), (0, None));
+    world.check(0, "RPUSH a x\nLLEN a", ":1 :1");
+}
+
+#[test]
+fn a_key_named_twice_is_waited_for_once() {
+    let mut world = World::new(2);
+    world.check(0, "BLPOP a a b a 0", "");
+    world.check(1, "RPUSH a x y", ":2");
+    world.expect(0, "*2 $1 a $1 x");
+    world.check(1, "LLEN a", ":1");
+}
+
+#[test]
+fn databases_are_apart() {
+    let mut world = World::new(2);
+    world.check(0, "SELECT 3\nBLPOP a 0", "+OK");
+    world.check(1, "RPUSH a x\nSELECT 3\nRPUSH a y", ":1 +OK :1");
+    world.expect(0, "*2 $1 a $1 y");
+}
+
+#[test]
+fn a_served_client_that_watches_the_key_fails_its_transaction() {
+    let mut world = World::new(3);
+    world.check(0, "WATCH a\nBLPOP a 0", "+OK");
+    world.check(1, "WATCH b\nRPUSH a x", "+OK :1");
+    world.expect(0, "*2 $1 a $1 x");
+    world.check(0, "MULTI\nPING\nEXEC", "+OK +QUEUED *-1");
+    world.check(1, "MULTI\nPING\nEXEC", "+OK +QUEUED *1 +PONG");
+}
+
+#[test]
+fn ten_thousand_waiting_clients_cost_a_push_little() {
+    let mut world = World::new(10_001);
+    for client in 0..10_000 {
+        world.send(client, "BLPOP a 0");
+    }
+    for element in 0..5000 {
+        world.check(10_000, &format!("RPUSH a {element}"), ":1");
+    }
+    world.expect(4999, "*2 $1 a $4 4999");
+    world.expect(5000, "");
+}
