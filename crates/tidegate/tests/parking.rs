@@ -21,7 +21,7 @@ fn edge(lines: &str, server: SocketAddr) -> (Edge, SocketAddr) {
 }
 
 fn connections(edge: &Edge) -> usize {
-    edge.command("show sess").lines().filter(|line| line.contains("fe=site")).count()
+    edge.command("show sess idle").lines().filter(|line| line.contains("fe=site")).count()
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn silent_clients_hold_up_no_stop_and_can_be_shut_down() {
         assert_eq!(client.get("/").text(), "hello");
     }
     thread::sleep(SILENCE);
-    let sessions = edge.command("show sess");
+    let sessions = edge.command("show sess idle");
     let first = sessions.split_whitespace().next().unwrap().trim_end_matches(':').to_string();
     edge.command(&format!("shutdown session {first}"));
     wait_until("one of them is shut down", || connections(&edge) == 2);

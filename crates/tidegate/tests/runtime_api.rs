@@ -218,3 +218,71 @@ fn dynamic_cookies_follow_commands() {
     edge.command("disable dynamic-cookie backend site");
     assert!(cookie().is_none_or(|cookie| cookie.starts_with("SRV=;")));
 }
+
+/// What a listing of sessions says, without numbers that differ from process to process; sorted, as their order differs too.
+fn sessions(answer: &str) -> Vec<String> {
+    // Of HAProxy's inner parts, and addresses that are not known here.
+    let inner = ["  txn=", "  req=", "  res=", "      an_exp=", "      buf=", "      htx="];
+    let lines = answer.lines().filter(|line| !line.is_empty() && !inner.iter().any(|start| line.starts_with(start)));
+    let plain = |line: &str| {
+        let is_far = line.starts_with("  server=");
+        let words = line.split(' ').filter(|word| is_far || !word.starts_with("addr="));
+        let fixed = |word: &str| match word.split_once('=') {
+            Some((
+                name @ ("fe" | "be" | "srv" | "proto" | "frontend" | "backend" | "server" | "(id" | "mode"),
+                value,
+            )) => {
+                format!("{name}={value}")
+            }
+            Some((name @ ("state" | "ctrl" | "mux" | "data" | "conn_exp" | "endp" | "target"), value)) => {
+                format!("{name}={}", value.split([':', ',']).next().unwrap())
+            }
+            Some((name, _)) => format!("{name}="),
+            None if word.starts_with("0x") || word == "(nil):" => "POINTER".to_owned(),
+            None if word.starts_with('[') => "DATE".to_owned(),
+            None => word.to_owned(),
+        };
+        words.map(fixed).collect::<Vec<_>>().join(" ")
+    };
+    let mut found: Vec<String> = Vec::new();
+    for line in lines.map(plain) {
+        match found.last_mut() {
+            Some(last) if line.starts_with(' ') => last.push_str(&format!("\n{line}")),
+            _ => found.push(line),
+        }
+    }
+    found.retain(|session| !session.contains("frontend=GLOBAL"));
+    found.sort();
+    found
+}
+
+#[test]
+fn sessions_are_listed_as_haproxy_does() {
+    let origin = Origin::start(|mut wire, _| {
+        wire.fill();
+        std::thread::sleep(std::time::Duration::from_millis(1_500));
+    });
+    let server = origin.address;
+    let config = |front: SocketAddr, raw: SocketAddr| {
+        format!(
+            "global\n stats socket %FOLDER%/stats level admin\n nbthread 1\ndefaults\n mode http\n timeout client 9s\n timeout \
+             server 9s\n timeout connect 1s\nfrontend web\n bind {front} name here id 7\n http-request return status 200 if {{ \
+             path /idle }}\n default_backend app\nbackend app\n server s1 {server} id 9\nlisten raw\n mode tcp\n bind {raw}\n \
+             server s2 {server}\n"
+        )
+    };
+    let play = |edge: &Edge, front, raw| {
+        let (mut idle, mut slow, mut tcp) = (Wire::connect(front), Wire::connect(front), Wire::connect(raw));
+        assert_eq!(idle.get("/idle").status(), 200);
+        slow.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+        tcp.send("hello");
+        wait_until("both are at the server", || edge.command("show sess").matches("srv=s").count() == 2);
+        (sessions(&edge.command("show sess")), sessions(&edge.command("show sess all")))
+    };
+    let (front, raw) = (free_address(), free_address());
+    let ours = play(&Edge::start_single(&config(front, raw)), front, raw);
+    assert_eq!((ours.0.len(), ours.1.len()), (3, 2), "{ours:#?}");
+    let (front, raw) = (free_address(), free_address());
+    let Some(theirs) = Edge::start_haproxy(&config(front, raw)) else { return };
+    assert_eq!(ours, play(&theirs, front, raw));
+}

@@ -42,6 +42,7 @@ pub struct Handle {
 /// How much of [`Handle::upstream`] is true of the current request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reached {
+    Nothing,
     Frontend,
     Backend,
     Server,
@@ -85,7 +86,7 @@ impl Handle {
         let upstream = self.upstream.borrow();
         let (proxy, server) = upstream.as_ref()?;
         match self.reached.get() {
-            Reached::Frontend => None,
+            Reached::Nothing | Reached::Frontend => None,
             Reached::Backend => Some((Arc::clone(proxy), None)),
             Reached::Server => Some((Arc::clone(proxy), server.clone())),
         }
@@ -118,9 +119,21 @@ impl Handle {
         self.reached.set(Reached::Server);
     }
 
+    /// Notes that a request has begun.
+    pub fn begins(&self) {
+        self.requests.set(self.requests.get() + 1);
+        self.reached.set(Reached::Frontend);
+    }
+
     /// Notes that there is no request.
     pub fn rests(&self) {
-        self.reached.set(Reached::Frontend);
+        self.reached.set(Reached::Nothing);
+    }
+
+    /// Whether no request has begun that has not ended.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.reached.get() == Reached::Nothing
     }
 
     /// Ends the connection when the request in flight has been answered.
@@ -177,7 +190,7 @@ impl Registry {
             source: Cell::new(source),
             frontend: RefCell::new(frontend),
             upstream: RefCell::new(None),
-            reached: Cell::new(Reached::Frontend),
+            reached: Cell::new(Reached::Nothing),
             requests: Cell::new(0),
             order: Cell::new(Order::Continue),
             waker: RefCell::new(None),

@@ -34,7 +34,7 @@ mod variable;
 pub use reply::{Reply, Severity};
 pub use serve::{End, Host, Options, serve};
 pub use session::{Context, Session};
-pub use sessions::{AskSessions, SessionView, Sessions};
+pub use sessions::{AskSessions, ProxyView, ServerView, SessionView, Sessions};
 pub use socket::{Access, serve_socket};
 pub use table::{COMMANDS, Command};
 pub use tables::Entries;

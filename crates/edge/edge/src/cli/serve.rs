@@ -82,7 +82,10 @@ where
                     match reply {
                         Reply::Quit => return Ok(End::Closed),
                         Reply::SendSockets => return Ok(End::SendSockets),
-                        Reply::ShowSessions(which) => sessions::render(&host.sessions().await, which),
+                        Reply::ShowSessions(which) => {
+                            let sessions = host.sessions().await;
+                            host.with_context(|context| sessions::render(&sessions, which, context))
+                        }
                         Reply::Entries(entries) => {
                             let dump = host.with_context(|context| Dump::begin(entries, context));
                             if let Some(mut dump) = dump {

@@ -9,24 +9,51 @@ use super::{
     reply::Reply,
     session::{Context, Session},
 };
+use crate::{live::Target, logs::accept_date};
 
 /// A session as it is listed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SessionView {
     /// Its number.
     pub id: u64,
     /// The client; `None` for one on a unix socket.
     pub source: Option<SocketAddr>,
     /// The frontend.
-    pub frontend: String,
+    pub frontend: ProxyView,
+    /// Name and number of the listener, where that is known.
+    pub listener: Option<(Option<String>, u32)>,
     /// The backend of the current request.
-    pub backend: Option<String>,
+    pub backend: Option<ProxyView>,
     /// The server of the current request.
-    pub server: Option<String>,
+    pub server: Option<ServerView>,
     /// Time since it was accepted.
     pub age: Duration,
     /// Requests so far.
     pub requests: u64,
+    /// Whether there is no request at the moment.
+    pub is_idle: bool,
+}
+
+/// A proxy of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyView {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub id: u32,
+    /// Whether it is in HTTP mode.
+    pub is_http: bool,
+}
+
+/// A server of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerView {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub id: u32,
+    /// Where it is.
+    pub target: Target,
 }
 
 /// What every worker is asked about its sessions.
@@ -41,9 +68,11 @@ pub enum AskSessions {
 /// Which sessions are shown, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sessions {
-    /// All, a line each.
+    /// Those with a request, a line each.
     List,
-    /// All, with all that is known.
+    /// Those without a request, a line each.
+    Idle,
+    /// Those with a request, with all that is known.
     All,
     /// One, with all that is known.
     One(u64),
@@ -53,6 +82,7 @@ pub(super) fn show(_: &mut Session, _: &Context<'_>, line: &Line) -> Reply {
     Reply::ShowSessions(match line.word(2) {
         "" => Sessions::List,
         "all" => Sessions::All,
+        "idle" => Sessions::Idle,
         id => Sessions::One(number(id)),
     })
 }
@@ -70,42 +100,138 @@ fn number(text: &str) -> u64 {
     u64::from_str_radix(digits, radix).unwrap_or(0)
 }
 
-/// The text of sessions that were asked for.
-pub(super) fn render(sessions: &[SessionView], which: Sessions) -> String {
+/// The text of sessions that were asked for. As in HAProxy, whoever asks is among them.
+pub(super) fn render(sessions: &[SessionView], which: Sessions, context: &Context<'_>) -> String {
     let mut out = String::new();
-    let wanted = |session: &&SessionView| !matches!(which, Sessions::One(id) if id != session.id);
+    let wanted = |session: &&SessionView| match which {
+        Sessions::One(id) => id == session.id,
+        Sessions::Idle => session.is_idle,
+        Sessions::List | Sessions::All => !session.is_idle,
+    };
     for session in sessions.iter().filter(wanted) {
-        write_line(&mut out, session);
-        if which != Sessions::List {
-            write_more(&mut out, session);
+        match which {
+            Sessions::List | Sessions::Idle => write_line(&mut out, session),
+            Sessions::All | Sessions::One(_) => write_all(&mut out, session, context),
         }
     }
-    if out.is_empty() && matches!(which, Sessions::One(_)) {
-        out.push_str("Session not found.\n");
+    match which {
+        Sessions::List => out.push_str(ASKER),
+        Sessions::One(_) if out.is_empty() => out.push_str("Session not found.\n"),
+        _ => {}
     }
     out
 }
 
-fn write_line(out: &mut String, session: &SessionView) {
-    let (protocol, source) = match session.source {
+/// The line of the one who asks. Nobody else can be told of it, so it has no number.
+const ASKER: &str = "(nil): proto=unix_stream src=unix:1 fe=GLOBAL be=<NONE> srv=<none> ts=00 epoch=0 age=0s calls=1 rate=0 \
+                     cpu=0 lat=0 rq[f=000000h,i=0,an=00h,rx=,wx=,ax=] rp[f=000000h,i=0,an=00h,rx=,wx=,ax=] scf=[8,0h,fd=-1] \
+                     scb=[8,1h,fd=-1] exp= rc=0 c_exp=\n";
+
+/// The name of a session's protocol, and its client.
+fn source(session: &SessionView) -> (&'static str, String) {
+    match session.source {
         Some(address @ SocketAddr::V4(_)) => ("tcpv4", format!("{}:{}", address.ip(), address.port())),
         Some(address @ SocketAddr::V6(_)) => ("tcpv6", format!("{}:{}", address.ip(), address.port())),
-        None => ("unix_stream", "unix:1".to_owned()),
-    };
-    let backend = session.backend.as_deref().unwrap_or("<NONE>");
-    let server = session.server.as_deref().unwrap_or("<none>");
+        None => {
+            let number = session.listener.as_ref().map_or(1, |(_, number)| *number);
+            ("unix_stream", format!("unix:{number}"))
+        }
+    }
+}
+
+/// The session in one line. What only HAProxy's inner parts have stands there as if there were nothing of it.
+fn write_line(out: &mut String, session: &SessionView) {
+    let (protocol, source) = source(session);
+    let backend = session.backend.as_ref().map_or("<NONE>", |backend| &backend.name);
+    let server = session.server.as_ref().map_or("<none>", |server| &server.name);
+    // Connected, or nothing as yet.
+    let state = if session.server.is_some() { 8 } else { 0 };
     let _ = writeln!(
         out,
-        "{:#x}: proto={protocol} src={source} fe={} be={backend} srv={server} age={} calls={}",
+        "{:#x}: proto={protocol} src={source} fe={} be={backend} srv={server} ts=00 epoch=0 age={} calls={} rate=0 cpu=0 lat=0 \
+         rq[f=000000h,i=0,an=00h,rx=,wx=,ax=] rp[f=000000h,i=0,an=00h,rx=,wx=,ax=] scf=[8,0h,fd=-1] \
+         scb=[{state},1h,fd=-1] exp= rc=0 c_exp=",
         session.id,
-        session.frontend,
+        session.frontend.name,
         human(session.age),
         session.requests,
     );
 }
 
-fn write_more(out: &mut String, session: &SessionView) {
-    let _ = writeln!(out, "  age={} s, requests={}", session.age.as_secs(), session.requests);
+/// The session with all that is known of it, in HAProxy's places. Lines about HAProxy's inner parts (`txn=`, `req=`, `res=`)
+/// are left out.
+fn write_all(out: &mut String, session: &SessionView, context: &Context<'_>) {
+    let (protocol, source) = source(session);
+    let mode = |proxy: &ProxyView| if proxy.is_http { "http" } else { "tcp" };
+    let multiplexer = |proxy: &ProxyView| if proxy.is_http { "H1" } else { "PASS" };
+    let accepted = context.now.saturating_sub(session.age);
+    let date = accept_date(accepted);
+    let (date, _) = date.rsplit_once('.').unwrap_or((&date, ""));
+    let _ = writeln!(
+        out,
+        "{:#x}: [{date}.{:06}] id={} proto={protocol} source={source}",
+        session.id,
+        accepted.subsec_micros(),
+        session.id & 0xffff_ffff,
+    );
+    out.push_str(
+        "  flags=0x0, conn_retries=0, conn_exp=<NEVER> conn_et=0x000 srv_conn=(nil), pend_pos=(nil) waiting=0 epoch=0\n",
+    );
+    let frontend = &session.frontend;
+    let (name, number) = match &session.listener {
+        Some((name, number)) => (name.as_deref().unwrap_or("?"), *number),
+        None => ("?", 0),
+    };
+    let _ = writeln!(
+        out,
+        "  frontend={} (id={} mode={}), listener={name} (id={number})",
+        frontend.name,
+        frontend.id,
+        mode(frontend)
+    );
+    let _ = match &session.backend {
+        Some(backend) => writeln!(out, "  backend={} (id={} mode={})", backend.name, backend.id, mode(backend)),
+        None => writeln!(out, "  backend=<NONE> (id=-1 mode=-)"),
+    };
+    let _ = match (&session.server, &session.backend) {
+        (Some(server), _) => {
+            let place = match &server.target {
+                Target::Inet(address) => format!(" addr={}:{}", address.ip(), address.port()),
+                Target::Unix(_) | Target::Abstract(_) => " addr=unix".to_owned(),
+                Target::Unresolved => String::new(),
+            };
+            writeln!(out, "  server={} (id={}){place}", server.name, server.id)
+        }
+        (None, Some(_)) => writeln!(out, "  server=<none> (id=0)"),
+        (None, None) => writeln!(out, "  server=<NONE> (id=-1)"),
+    };
+    let thread = 1_u64.checked_shl(u32::try_from(session.id >> 48).unwrap_or(0).saturating_sub(1)).unwrap_or(0);
+    let _ = writeln!(
+        out,
+        "  task=(nil) (state=0x00 nice=0 calls={} rate=0 exp=<NEVER> tmask={thread:#x} age={})",
+        session.requests,
+        human(session.age),
+    );
+    let mut end = |side: &str, connection: &str, protocol: &str, multiplexer: &str, target: &str| {
+        let _ = writeln!(
+            out,
+            "  {side}=(nil) flags=0x00000000 state=EST endp=CONN,(nil),0x00000000 sub=0\n      {connection}=(nil) \
+             ctrl={protocol} xprt=RAW mux={multiplexer} data=STRM target={target}:(nil)\n      flags=0x00000000 fd=-1 \
+             fd.state=00 updt=0 fd.tmask={thread:#x}"
+        );
+    };
+    end("scf", "co0", protocol, multiplexer(frontend), "LISTENER");
+    match &session.server {
+        Some(server) => {
+            let protocol = match server.target {
+                Target::Inet(SocketAddr::V4(_)) => "tcpv4",
+                Target::Inet(SocketAddr::V6(_)) => "tcpv6",
+                _ => "unix_stream",
+            };
+            end("scb", "co1", protocol, multiplexer(session.backend.as_ref().unwrap_or(frontend)), "SERVER");
+        }
+        None => out.push_str("  scb=(nil) flags=0x00000000 state=INI endp=NONE,(nil),0x00000000 sub=0\n"),
+    }
 }
 
 /// `1h2m`, `3m4s`, `5s`: the two greatest units, as HAProxy shows ages.
@@ -119,32 +245,6 @@ pub(super) fn human(age: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn session(id: u64) -> SessionView {
-        SessionView {
-            id,
-            source: Some(SocketAddr::from(([10, 0, 0, 1], 4_000))),
-            frontend: "web".to_owned(),
-            backend: Some("app".to_owned()),
-            server: None,
-            age: Duration::from_secs(65),
-            requests: 3,
-        }
-    }
-
-    #[test]
-    fn sessions_are_listed() {
-        let sessions = [session(10), session(11)];
-        let list = render(&sessions, Sessions::List);
-        assert_eq!(list.lines().count(), 2);
-        assert_eq!(
-            list.lines().next().unwrap(),
-            "0xa: proto=tcpv4 src=10.0.0.1:4000 fe=web be=app srv=<none> age=1m5s calls=3"
-        );
-        assert!(render(&sessions, Sessions::One(11)).starts_with("0xb: "));
-        assert_eq!(render(&sessions, Sessions::One(12)), "Session not found.\n");
-        assert_eq!(render(&[], Sessions::All), "");
-    }
 
     #[test]
     fn ages_and_numbers() {

@@ -249,7 +249,13 @@ pub const COMMANDS: &[Command] = &[
         "list what changes of servers at run time",
         server_state::states,
     ),
-    with(&["show", "sess"], OPERATOR, "show sess [id|all]", "list the sessions, or show one", sessions::show),
+    with(
+        &["show", "sess"],
+        OPERATOR,
+        "show sess [id|all|idle]",
+        "list the sessions with a request, show one, or list the others",
+        sessions::show,
+    ),
     with(
         &["show", "startup-logs"],
         OPERATOR,

@@ -2,6 +2,7 @@
 
 use std::{
     io::{Read as _, Write as _},
+    net::SocketAddr,
     os::unix::net::UnixStream as StdUnixStream,
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -12,7 +13,7 @@ use haproxycfg::model::{CliLevel, SeverityOutput};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
-use crate::stats::samples::FakeControl;
+use crate::{live::Target, stats::samples::FakeControl};
 
 /// A host with the sample edge behind it.
 #[derive(Default)]
@@ -35,15 +36,30 @@ impl Host for FakeHost {
     }
 
     async fn sessions(&self) -> Vec<SessionView> {
-        vec![SessionView {
-            id: 7,
+        let proxy = |name: &str, id, is_http| ProxyView { name: name.to_owned(), id, is_http };
+        let idle = SessionView {
+            id: 1 << 48 | 7,
             source: None,
-            frontend: "web".to_owned(),
+            frontend: proxy("web", 2, true),
+            listener: Some((None, 1)),
             backend: None,
             server: None,
             age: Duration::ZERO,
             requests: 1,
-        }]
+            is_idle: true,
+        };
+        let target = Target::Inet(SocketAddr::from(([10, 0, 0, 9], 80)));
+        let busy = SessionView {
+            id: 2 << 48 | 8,
+            source: Some(SocketAddr::from(([10, 0, 0, 1], 4_000))),
+            backend: Some(proxy("app", 3, true)),
+            server: Some(ServerView { name: "s1".to_owned(), id: 1, target }),
+            age: Duration::from_secs(65),
+            requests: 3,
+            is_idle: false,
+            ..idle.clone()
+        };
+        vec![idle, busy]
     }
 
     async fn descriptors(&self, which: Option<i32>) -> String {
@@ -204,7 +220,32 @@ async fn what_is_shown() {
         ("show errors nope", "No such proxy.\n\n"),
         ("show cli sockets", "# socket lvl processes\nunix@/run/socket admin all\n\n"),
         ("show startup-logs", "all is well\n\n"),
-        ("show sess", "0x7: proto=unix_stream src=unix:1 fe=web be=<NONE> srv=<none> age=0s calls=1\n\n"),
+        (
+            "show sess",
+            "0x2000000000008: proto=tcpv4 src=10.0.0.1:4000 fe=web be=app srv=s1 ts=00 epoch=0 age=1m5s calls=3 rate=0 \
+             cpu=0 lat=0 rq[f=000000h,i=0,an=00h,rx=,wx=,ax=] rp[f=000000h,i=0,an=00h,rx=,wx=,ax=] scf=[8,0h,fd=-1] \
+             scb=[8,1h,fd=-1] exp= rc=0 c_exp=\n(nil): proto=unix_stream src=unix:1 fe=GLOBAL be=<NONE> ",
+        ),
+        (
+            "show sess idle",
+            "0x1000000000007: proto=unix_stream src=unix:1 fe=web be=<NONE> srv=<none> ts=00 epoch=0 age=0s ",
+        ),
+        (
+            "show sess 0x1000000000007",
+            "0x1000000000007: [21/Nov/2026:03:35:34.000000] id=7 proto=unix_stream source=unix:1\n",
+        ),
+        ("show sess 1", "Session not found.\n\n"),
+        (
+            "show sess all",
+            "0x2000000000008: [21/Nov/2026:03:34:29.000000] id=8 proto=tcpv4 source=10.0.0.1:4000\n  flags=0x0, \
+             conn_retries=0, conn_exp=<NEVER> conn_et=0x000 srv_conn=(nil), pend_pos=(nil) waiting=0 epoch=0\n  \
+             frontend=web (id=2 mode=http), listener=? (id=1)\n  backend=app (id=3 mode=http)\n  server=s1 (id=1) \
+             addr=10.0.0.9:80\n  task=(nil) (state=0x00 nice=0 calls=3 rate=0 exp=<NEVER> tmask=0x2 age=1m5s)\n  \
+             scf=(nil) flags=0x00000000 state=EST endp=CONN,(nil),0x00000000 sub=0\n      co0=(nil) ctrl=tcpv4 xprt=RAW \
+             mux=H1 data=STRM target=LISTENER:(nil)\n      flags=0x00000000 fd=-1 fd.state=00 updt=0 fd.tmask=0x2\n  \
+             scb=(nil) flags=0x00000000 state=EST endp=CONN,(nil),0x00000000 sub=0\n      co1=(nil) ctrl=tcpv4 xprt=RAW \
+             mux=H1 data=STRM target=SERVER:(nil)\n      flags=0x00000000 fd=-1 fd.state=00 updt=0 fd.tmask=0x2\n\n",
+        ),
         ("show activity", "thread_id: 1 (1..2)\ndate_now: 1795232134.000000\n"),
         ("show table", "\n"),
         ("show table nope", "No such table\n\n"),

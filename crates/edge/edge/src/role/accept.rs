@@ -9,12 +9,12 @@ use std::{
 use runtime::{Accepted, AcceptorHandle, AcceptorSeed, Peer, WorkerContext};
 use tokio::{sync::oneshot, task::spawn_local};
 
-use haproxycfg::model::ProxyIndex;
+use haproxycfg::model::{Mode, ProxyIndex};
 
 use super::listeners::Owner;
 use crate::{
     checks::{self, CheckBoard},
-    cli::{Access, AskSessions, SessionView},
+    cli::{Access, AskSessions, ProxyView, ServerView, SessionView},
     live::{Instance, ListenerOrder, LiveProxy, Process, Shared},
     logs::{Inlet, Outputs, WorkerLog},
     net::{Socket, Stream},
@@ -158,14 +158,32 @@ fn answer_about_sessions(worker: &Worker, ask: &AskSessions) {
 
 fn session_view(handle: &crate::registry::Handle) -> SessionView {
     let (backend, server) = handle.upstream().unzip();
+    let frontend = handle.frontend.borrow();
+    let side = |proxy: &LiveProxy| ProxyView {
+        name: proxy.settings().name.to_string(),
+        id: proxy.settings().id,
+        is_http: proxy.settings().mode == Mode::Http,
+    };
+    // With several it is not known by which one it came.
+    let listener = match (&frontend.settings().binds[..], &frontend.listeners[..]) {
+        ([bind], [listener]) => Some((bind.name.clone(), listener.id)),
+        _ => None,
+    };
     SessionView {
         id: handle.id,
         source: handle.source.get(),
-        frontend: handle.frontend.borrow().settings().name.to_string(),
-        backend: backend.map(|backend| backend.settings().name.to_string()),
-        server: server.flatten().map(|server| server.config.name.to_string()),
+        listener,
+        backend: backend.as_deref().map(side),
+        server: server.flatten().map(|server| ServerView {
+            name: server.config.name.to_string(),
+            id: server.config.id,
+            target: server.target(),
+        }),
         age: handle.since.elapsed(),
         requests: handle.requests.get(),
+        // In TCP mode there is something going on from the first moment on.
+        is_idle: handle.is_idle() && frontend.settings().mode == Mode::Http,
+        frontend: side(&frontend),
     }
 }
 

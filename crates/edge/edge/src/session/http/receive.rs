@@ -82,8 +82,7 @@ impl Session {
         // The method stays: more than the log asks for it.
         let most = self.instance.config.global.tune.http_logurilen;
         request_line.truncate(most.max(transaction.method_len));
-        let handle = &self.registered.handle;
-        handle.requests.set(handle.requests.get() + 1);
+        self.registered.handle.begins();
         self.worker.traffic().requests.increment();
         self.side.frontend.frontend.traffic.of(self.worker.index).requests.increment();
     }
