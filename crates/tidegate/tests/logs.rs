@@ -72,6 +72,24 @@ const CASES: &[Case] = &[
         expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N 502 209 - - PH-- 1/1/0/0/0 0/0 "GET /junk HTTP/1.1""#,
     },
     Case {
+        name: "bad chunk with the head",
+        lines: GOOD,
+        play: |front| {
+            assert_eq!(get(front, "/bad-chunk"), 502);
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N 502 209 - - PH-- 1/1/0/0/0 0/0 "GET /bad-chunk HTTP/1.1""#,
+    },
+    Case {
+        name: "bad chunk later",
+        lines: GOOD,
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET /later-bad-chunk HTTP/1.1\r\nHost: a\r\n\r\n");
+            client.read_to_end();
+        },
+        expected: r#"CLIENT [DATE] site site/s1 N/N/N/N/N 200 63 - - SD-- 1/1/0/0/0 0/0 "GET /later-bad-chunk HTTP/1.1""#,
+    },
+    Case {
         name: "no answer",
         lines: "retries 0\n server s1 SERVER",
         play: |front| {

@@ -64,6 +64,16 @@ fn server() -> Origin {
                     wire.try_send("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhello");
                     return;
                 }
+                "/bad-chunk" => {
+                    wire.try_send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\nnonsense\r\n");
+                    return;
+                }
+                "/later-bad-chunk" => {
+                    wire.try_send("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n");
+                    thread::sleep(Duration::from_millis(50));
+                    wire.try_send("nonsense\r\n");
+                    return;
+                }
                 "/endless" => {
                     wire.try_send("HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n");
                     while wire.try_send([b'x'; 10000]) {}

@@ -9,7 +9,7 @@ use std::{
 
 use balance::{Failure, Observation};
 use haproxycfg::model::ConnectionMode;
-use http::{BodyLength, Limits, Parsed, ResponseParser};
+use http::{BodyLength, BodyTracker, Limits, Method, Parsed, ResponseParser, response_body_length};
 
 use super::{Next, Session, decide::Decision, limits, respond::adjust_case};
 use crate::{
@@ -132,6 +132,13 @@ impl Session {
                     Ok(end) => end,
                     Err(next) => return next,
                 }
+            };
+            let end = match end {
+                HeadEnd::Response if self.body_is_malformed(transaction, &backend, &upstream, method) => {
+                    transaction.bytes_out -= size::of_response(&transaction.response);
+                    HeadEnd::Junk
+                }
+                end => end,
             };
             let failure = match end {
                 HeadEnd::Response => {
@@ -425,6 +432,24 @@ impl Session {
             deadline.poll(context).map(|()| if on_client { HeadEnd::ClientTimeout } else { HeadEnd::Timeout })
         })
         .await
+    }
+
+    /// Whether what came of the body together with the response's head makes no sense. As in HAProxy the response counts as
+    /// malformed then, and the client gets another one.
+    fn body_is_malformed(
+        &self,
+        transaction: &Transaction,
+        backend: &LiveProxy,
+        upstream: &Upstream<'_>,
+        method: Method,
+    ) -> bool {
+        let (response, received) = (&transaction.response, &upstream.connection.wire.received);
+        if received.is_empty() || !response.headers.contains_known(http::HeaderId::TransferEncoding) {
+            return false;
+        }
+        let limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
+        let length = response_body_length(response, method);
+        length == BodyLength::Chunked && BodyTracker::new(length, &limits).track(received.bytes()).is_err()
     }
 
     fn count_response_error(&self, transaction: &Transaction, upstream: &Upstream<'_>, end: &HeadEnd) {

@@ -412,8 +412,8 @@ impl Session {
         let ServerConnection { server, wire, .. } = &mut *upstream.connection;
         let shut_mark = server.shut_mark();
         let (handle, worker) = (&self.registered.handle, &self.worker);
-        if down.approve(wire).is_err() {
-            return Transfer::Server(PumpFailure::CutOff);
+        if let Err(error) = down.approve(wire) {
+            return Transfer::Server(PumpFailure::Malformed(error));
         }
         down.append_small(wire, &mut self.client, COPY_MAX);
         let (client, deadline) = (&mut self.client, &mut self.deadline);
@@ -472,16 +472,16 @@ impl Session {
         match how {
             Transfer::Done => {}
             Transfer::Server(failure) => {
-                let cause = if matches!(failure, PumpFailure::Malformed(_)) { b'P' } else { b'S' };
-                transaction.terminate(cause, b'D');
-                if cause == b'P' {
-                    transaction.count_tracked_failure();
-                }
-                server_traffic.server_aborts.increment();
+                transaction.terminate(b'S', b'D');
                 server_traffic.response_errors.increment();
-                backend.backend.traffic.of(worker).server_aborts.increment();
                 backend.backend.traffic.of(worker).response_errors.increment();
-                self.side.frontend.frontend.traffic.of(worker).server_aborts.increment();
+                if matches!(failure, PumpFailure::Malformed(_)) {
+                    transaction.count_tracked_failure();
+                } else {
+                    server_traffic.server_aborts.increment();
+                    backend.backend.traffic.of(worker).server_aborts.increment();
+                    self.side.frontend.frontend.traffic.of(worker).server_aborts.increment();
+                }
             }
             Transfer::ServerTimeout => {
                 transaction.terminate(b's', b'D');
