@@ -20,8 +20,8 @@ use commands::{
     server::Load,
 };
 use engine::{
-    Answer, Engine, FjallEngine, FjallOptions, Job, Page, Readers, ReadersOptions, Report, Request, Tables, Writer,
-    WriterOptions,
+    Answer, Bounds, Engine, FjallEngine, FjallOptions, Job, Page, Readers, ReadersOptions, Report, Request, Tables,
+    Writer, WriterOptions,
 };
 use mio::Waker;
 use oplog::{Log, Offset, ReplicationId, disk::RealDisk};
@@ -43,6 +43,8 @@ const CHECKPOINT_MS: Millis = 10_000;
 /// The hash of keys in the tables has no seed.
 pub const KEY_SEED: u64 = 0;
 
+/// Records of an emptied database that are removed in one step.
+const REMOVE_MAX: usize = 10_000;
 /// How often the tables are asked for keys whose time has come.
 const DUE_MS: Millis = 500;
 /// Bytes of the deadlines that are looked at together.
@@ -88,6 +90,12 @@ pub struct Persistence {
     taken: Vec<Taken>,
     /// Memory is short: dirty keys are to become clean.
     pressed: bool,
+    /// Emptied databases, as the checkpoint under way and the one that is written have them.
+    marked_dropped: Vec<u8>,
+    frozen_dropped: Vec<u8>,
+    written_dropped: Vec<u8>,
+    /// The one that is being removed, and how far that is.
+    removing: Option<(u8, usize)>,
     /// The offset that the tables have durably.
     applied: Offset,
     /// The log could not be written: the reason.
@@ -152,6 +160,10 @@ impl Persistence {
             last_checkpoint_offset: applied,
             taken: Vec::new(),
             pressed: false,
+            marked_dropped: Vec::new(),
+            frozen_dropped: Vec::new(),
+            written_dropped: Vec::new(),
+            removing: None,
             applied,
             trouble: None,
             _lock: lock,
@@ -165,6 +177,10 @@ impl Persistence {
 
     /// Brings a new server to the end of the log. Returns how many commands ran again.
     pub fn recover(&mut self, server: &mut Server) -> Result<u64, StoreError> {
+        if let Some(layout) = self.tables.layout()? {
+            server.keyspace.set_layout(&layout);
+            self.written_dropped = layout.dropped;
+        }
         for db in 0..server.keyspace.len() {
             let count = self.tables.key_count(db)?;
             if let Some(database) = server.keyspace.database_mut(db) {
@@ -292,9 +308,8 @@ impl Persistence {
         if now < at {
             return;
         }
-        if server.keyspace.database(db).is_some_and(|database| !database.is_empty()) {
-            let capture = Box::new(self.tables.due(db, now));
-            self.ask(Request::Scan { capture, records_max: DUE_MAX, bytes_max: DUE_BYTES_MAX }, Asked::Due(db));
+        if let Some(database) = server.keyspace.database(db).filter(|database| !database.is_empty()) {
+            self.ask_for_due_within(db, &ShardTables::due(database.disk(), now));
         }
         let next = (db + 1) % server.keyspace.len().max(1);
         self.next_due = (if next == 0 { now + DUE_MS } else { at }, next);
@@ -308,10 +323,15 @@ impl Persistence {
                 eprintln!("tidegate store: a key that may have expired cannot be read: {failure}");
             }
         }
-        if page.rest.is_some() {
-            // There are more: they are asked for at once.
-            self.next_due = (now, db);
+        // There may be more. They are not asked for from the beginning, where those that were just forgotten are still met.
+        if let Some(rest) = &page.rest {
+            self.ask_for_due_within(db, rest);
         }
+    }
+
+    fn ask_for_due_within(&self, db: usize, bounds: &Bounds) {
+        let capture = Box::new(self.tables.capture(bounds));
+        self.ask(Request::Scan { capture, records_max: DUE_MAX, bytes_max: DUE_BYTES_MAX }, Asked::Due(db));
     }
 
     /// Says that memory is short and nothing in it is clean: a checkpoint is to begin when it can.
@@ -322,7 +342,15 @@ impl Persistence {
     /// Carries checkpoints on. Returns whether there is more to do at once.
     pub fn advance(&mut self, server: &mut Server, now: Millis) -> Result<bool, StoreError> {
         while let Ok(report) = self.reports.try_recv() {
+            let removed = matches!(report, Report::Removed(_));
             self.handle(report, now)?;
+            if removed {
+                self.remove_next(server);
+            }
+        }
+        if self.removing.is_none() && !self.written_dropped.is_empty() {
+            self.removing = self.written_dropped.pop().map(|disk| (disk, 0));
+            self.remove_next(server);
         }
         // What was changed and is not in the log yet must not become part of the tables.
         if self.trouble.is_some() {
@@ -347,10 +375,28 @@ impl Persistence {
             }
             Checkpoint::Collected => {
                 if let Some(batch) = self.tables.with(Tables::freeze_marked) {
+                    self.frozen_dropped = std::mem::take(&mut self.marked_dropped);
                     let _ = self.writer.submit(Job::Write(batch));
                     self.checkpoint = Checkpoint::None;
                 }
                 Ok(false)
+            }
+        }
+    }
+
+    /// Removes the next piece of an emptied database.
+    fn remove_next(&mut self, server: &mut Server) {
+        let Some((disk, step)) = self.removing else { return };
+        match ShardTables::dropped_range(disk, step) {
+            Some(bounds) => {
+                let job = Job::Remove { bounds, records_max: REMOVE_MAX, with_last: Vec::new() };
+                if self.writer.submit(job).is_err() {
+                    self.removing = None;
+                }
+            }
+            None => {
+                self.removing = None;
+                server.keyspace.forget_dropped(disk);
             }
         }
     }
@@ -375,6 +421,9 @@ impl Persistence {
                 self.tables.put_key_count(db, database.len());
             }
         }
+        let layout = server.keyspace.layout();
+        self.tables.put_layout(&layout);
+        self.marked_dropped = layout.dropped;
         self.checkpoint = Checkpoint::Collecting;
         self.pressed = false;
         self.last_checkpoint = now;
@@ -386,6 +435,7 @@ impl Persistence {
             Report::Written { .. } => {
                 if let Some(offset) = self.tables.with(Tables::written) {
                     self.applied = Offset(offset.0);
+                    self.written_dropped.clone_from(&self.frozen_dropped);
                     let _ = self.writer.submit(Job::Sync);
                 }
             }
@@ -400,7 +450,16 @@ impl Persistence {
                 let _ = self.maintain_requests.try_send(());
             }
             Report::Synced(Err(error)) => eprintln!("tidegate store: the tables cannot be synced: {}", chain(&error)),
-            Report::Removed(_) => {}
+            Report::Removed(Ok(removed)) => {
+                if let Some((disk, step)) = self.removing.take() {
+                    self.removing = Some((disk, step + usize::from(removed.is_done)));
+                }
+            }
+            Report::Removed(Err(error)) => {
+                // It is tried again with the next checkpoint.
+                self.removing = None;
+                eprintln!("tidegate store: an emptied database cannot be removed yet: {}", chain(&error));
+            }
         }
         Ok(())
     }

@@ -3,18 +3,21 @@
 use std::{cell::RefCell, error::Error as _, rc::Rc};
 
 use commands::{
-    Millis,
-    keyspace::{Loaded, NEVER, Records, Taken},
+    Bytes as SmallBytes, Millis,
+    keyspace::{Layout, Loaded, NEVER, Records, Taken, Walked},
     rdb::{self, Building},
     server::Load,
+    slot::SLOTS,
 };
 use engine::{
     Direction, Tables,
-    record::{self, Header},
+    record::{self, Header, Kind, RecordKey},
 };
 
 /// What kind of record a header names: the whole value inline, in RDB's form.
 const WHOLE_VALUE: u8 = 1;
+/// The name of the record that says how databases are numbered.
+const LAYOUT: &[u8] = b"layout";
 /// Deadlines of all slots stand together, so that those that are due are one interval. A deadline is a hint: a key that
 /// got another one since, or went to another store, is found not to be due.
 const EXPIRY_SLOT: u16 = 0;
@@ -45,7 +48,7 @@ impl ShardTables {
 
     /// Hands a key in as it was at the mark.
     pub fn put_taken(&self, taken: &Taken) {
-        let (slot, db) = (taken.slot as u16, taken.db as u8);
+        let (slot, db) = (taken.slot as u16, taken.disk);
         let name = record::key(slot, db, &taken.key);
         self.with(|tables| match &taken.value {
             Some((value, expire_at)) => {
@@ -64,16 +67,51 @@ impl ShardTables {
         });
     }
 
+    /// Hands in how the databases are numbered at the mark.
+    pub fn put_layout(&self, layout: &Layout) {
+        let mut bytes = vec![layout.disks.len() as u8];
+        bytes.extend_from_slice(&layout.disks);
+        bytes.extend_from_slice(&layout.dropped);
+        self.with(|tables| tables.put_marked(record::meta(0, 0, LAYOUT), bytes));
+    }
+
+    /// How the databases are numbered; nothing in new tables.
+    ///
+    /// # Errors
+    ///
+    /// The tables cannot be read.
+    pub fn layout(&self) -> Result<Option<Layout>, engine::Error> {
+        let value = self.with(|tables| tables.get(&record::meta(0, 0, LAYOUT)))?;
+        Ok(value.and_then(|bytes| {
+            let (len, rest) = bytes.split_first()?;
+            let (disks, dropped) = rest.split_at_checked(usize::from(*len))?;
+            Some(Layout { disks: disks.to_vec(), dropped: dropped.to_vec() })
+        }))
+    }
+
     /// Hands in how many keys a database has at the mark.
     pub fn put_key_count(&self, db: usize, count: usize) {
         let name = record::meta(0, db as u8, KEY_COUNT);
         self.with(|tables| tables.put_marked(name, (count as u64).to_be_bytes().to_vec()));
     }
 
-    /// What has to be looked at because its time has come: deadlines of a database up to now.
-    pub fn due(&self, db: usize, now: Millis) -> engine::Capture {
-        let bounds = record::range::expired(EXPIRY_SLOT, db as u8, now.unsigned_abs());
-        self.with(|tables| tables.capture(&bounds, Direction::Forward, DUE_MAX))
+    /// Deadlines of a database up to now.
+    pub fn due(disk: u8, now: Millis) -> engine::Bounds {
+        record::range::expired(EXPIRY_SLOT, disk, now.unsigned_abs())
+    }
+
+    /// A look at deadlines, to be made elsewhere.
+    pub fn capture(&self, bounds: &engine::Bounds) -> engine::Capture {
+        self.with(|tables| tables.capture(bounds, Direction::Forward, DUE_MAX))
+    }
+
+    /// The interval of records that is removed in a step of removing an emptied database; nothing behind the last step.
+    pub fn dropped_range(disk: u8, step: usize) -> Option<engine::Bounds> {
+        match step {
+            0 => Some(record::range::database(EXPIRY_SLOT, Kind::Expiry, disk)),
+            step if step <= SLOTS => Some(record::range::database((step - 1) as u16, Kind::Key, disk)),
+            _ => None,
+        }
     }
 
     /// The key of a deadline; the deadline itself is forgotten.
@@ -97,7 +135,7 @@ impl ShardTables {
 
     /// The record of a key that is asked for.
     pub fn name(&self, load: &Load) -> engine::Key {
-        record::key(load.slot as u16, load.db as u8, &load.key)
+        record::key(load.slot as u16, load.disk, &load.key)
     }
 
     /// What was read of a key; nothing if it cannot be understood.
@@ -126,15 +164,37 @@ impl ShardTables {
 }
 
 impl Records for ShardTables {
-    fn load(&self, db: usize, slot: usize, _hash: u64, key: &[u8]) -> Result<Option<Loaded>, String> {
-        let name = record::key(slot as u16, db as u8, key);
+    fn load(&self, disk: u8, slot: usize, key: &[u8]) -> Result<Option<Loaded>, String> {
+        let name = record::key(slot as u16, disk, key);
         match self.with(|tables| tables.get(&name)) {
             Ok(Some(bytes)) => self.decode(key, &bytes),
             Ok(None) => Ok(None),
-            Err(error) => {
-                let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-                Err(format!("ERR cannot read from disk: {error}{cause}"))
-            }
+            Err(error) => Err(unreadable(&error)),
         }
     }
+
+    fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, String> {
+        let bounds = record::range::keys_from(slot as u16, disk, from_hash);
+        self.with(|tables| {
+            let mut found = Vec::new();
+            for record in tables.scan(&bounds, Direction::Forward).take(at_most) {
+                let (name, value) = record.map_err(|error| unreadable(&error))?;
+                let damaged = |reason: record::NotARecord| format!("ERR a record is damaged: {reason}");
+                let RecordKey::Key { hash, key, .. } = record::decode(&name).map_err(damaged)? else { continue };
+                let (header, value) = Header::decode(&value).map_err(damaged)?;
+                found.push(Walked {
+                    hash,
+                    key: SmallBytes::from_slice(header.key.unwrap_or(key.bytes())),
+                    type_name: rdb::type_name(value).unwrap_or("none"),
+                    expire_at: header.expire_at_ms.map_or(NEVER, |at| Millis::try_from(at).unwrap_or(NEVER)),
+                });
+            }
+            Ok(found)
+        })
+    }
+}
+
+fn unreadable(error: &engine::Error) -> String {
+    let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+    format!("ERR cannot read from disk: {error}{cause}")
 }

@@ -63,7 +63,7 @@ mod tests {
     fn wrong_values_are_refused_in_redis_words() {
         let mut settings = Settings::default();
         for (name, value, expected) in [
-            ("databases", "0", "argument must be between 1 and 65535 inclusive"),
+            ("databases", "0", "argument must be between 1 and 128 inclusive"),
             ("databases", "x", "argument couldn't be parsed into an integer"),
             ("maxmemory", "1xb", "argument must be a memory value"),
             ("appendonly", "maybe", "argument must be 'yes' or 'no'"),

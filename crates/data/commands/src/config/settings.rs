@@ -50,7 +50,7 @@ const NO_LISTPACK: State = WithoutEffect("small values are no listpacks here; OB
 settings! {
     "bind", bind: Text = Text("127.0.0.1".into()), fixed, Supported, "The addresses to listen on.";
     "port", port: Integer<0, 65535> = Integer(6379), fixed, Supported, "The TCP port; 0 for none.";
-    "databases", databases: Integer<1, 65535> = Integer(16), fixed, Supported, "How many numbered databases there are.";
+    "databases", databases: Integer<1, 128> = Integer(16), fixed, Supported, "How many numbered databases there are.";
     "dir", dir: Text = Text(String::new()), fixed, Supported, "The folder of the data.";
     "requirepass", requirepass: Text = Text(String::new()), mutable, Supported, "The password of the user `default`.";
     "maxclients", maxclients: Integer<1, 4_294_967_295> = Integer(10_000), mutable, Supported, "How many clients may be connected.";

@@ -41,7 +41,7 @@ fn check_mode(context: &Context<'_>) -> Result<(), Failure> {
 
 fn flushdb(context: &mut Context<'_>) -> Result<(), Failure> {
     check_mode(context)?;
-    context.keys.clear();
+    context.keys.clear()?;
     context.keys.changes.dirty += 1;
     context.reply.ok();
     Ok(())
@@ -50,7 +50,7 @@ fn flushdb(context: &mut Context<'_>) -> Result<(), Failure> {
 fn flushall(context: &mut Context<'_>) -> Result<(), Failure> {
     check_mode(context)?;
     for db in 0..context.keys.space().len() {
-        context.keys.on(db).clear();
+        context.keys.on(db).clear()?;
     }
     context.keys.changes.dirty += 1;
     context.reply.ok();

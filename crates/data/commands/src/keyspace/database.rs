@@ -33,7 +33,9 @@ pub struct Database {
     /// Empty until the first key.
     slots: Vec<SlotTable>,
     seed: u64,
-    complete: bool,
+    pub(super) complete: bool,
+    /// The number that the tables know it by.
+    pub(crate) disk: u8,
     /// How many keys there are, in memory or not.
     pub(crate) len: usize,
     /// Keys in memory that expire, the next one first.
@@ -41,8 +43,8 @@ pub struct Database {
 }
 
 impl Database {
-    pub(super) fn new(seed: u64, complete: bool) -> Self {
-        Self { slots: Vec::new(), seed, complete, len: 0, expiring: BTreeSet::new() }
+    pub(super) fn new(seed: u64, complete: bool, disk: u8) -> Self {
+        Self { slots: Vec::new(), seed, complete, disk, len: 0, expiring: BTreeSet::new() }
     }
 
     /// How many keys it has.
@@ -63,6 +65,11 @@ impl Database {
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// The number that the tables know it by.
+    pub fn disk(&self) -> u8 {
+        self.disk
     }
 
     /// How many of its keys expire.

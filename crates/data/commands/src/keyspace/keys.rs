@@ -111,7 +111,8 @@ impl<'a> Keys<'a> {
     #[cold]
     fn load(&mut self, slot: usize, hash: u64, key: &[u8]) -> Result<(), Failure> {
         let Some(records) = &self.space.records else { return Ok(()) };
-        let loaded = records.load(self.db, slot, hash, key).map_err(Failure::owned)?;
+        let disk = self.space.databases.get(self.db).map_or(0, |database| database.disk);
+        let loaded = records.load(disk, slot, key).map_err(Failure::owned)?;
         self.space.loads += 1;
         self.put_loaded(slot, hash, key, loaded);
         Ok(())
@@ -237,6 +238,7 @@ impl<'a> Keys<'a> {
         let generation = self.space.generation;
         let clock = self.space.lru_clock;
         let durable = self.space.records.is_some();
+        let disk = self.space.databases.get(self.db).map_or(0, |database| database.disk);
         let Some(entry) = self.entry_at_mut(place) else { return };
         entry.touched = clock;
         if !durable || entry.dirty == generation {
@@ -244,12 +246,11 @@ impl<'a> Keys<'a> {
         }
         let key = entry.key.clone();
         if entry.dirty != 0 {
-            self.space.take_one(self.db, &key);
+            self.space.take_one(disk, &key);
         }
-        let db = self.db as u16;
         if let Some(entry) = self.entry_at_mut(place) {
             entry.dirty = generation;
-            self.space.dirty.push((db, key));
+            self.space.dirty.push((disk, key));
         }
     }
 
@@ -438,20 +439,11 @@ impl<'a> Keys<'a> {
     }
 
     /// Removes all keys of the database. Returns how many there were.
-    pub fn clear(&mut self) -> usize {
-        let Some(database) = self.space.databases.get_mut(self.db) else { return 0 };
-        let len = database.len;
-        if self.space.records.is_none() {
-            let seed = self.space.seed;
-            *database = super::Database::new(seed, true);
-            return len;
-        }
-        let keys: Vec<Bytes> = database.entries().map(|entry| entry.key.clone()).collect();
-        for key in keys {
-            if let Ok(Some(place)) = self.find(&key) {
-                self.take_at(place, &key);
-            }
-        }
-        len
+    ///
+    /// # Errors
+    ///
+    /// As of [`Keyspace::clear`].
+    pub fn clear(&mut self) -> Result<usize, Failure> {
+        self.space.clear(self.db)
     }
 }

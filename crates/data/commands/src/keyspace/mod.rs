@@ -14,6 +14,7 @@ mod database;
 mod entry;
 mod evict;
 mod keys;
+mod walk;
 
 pub use database::Database;
 pub use entry::{Entry, NEVER};
@@ -30,18 +31,45 @@ pub trait Records {
     /// # Errors
     ///
     /// The text of an error reply: what could not be read and why.
-    fn load(&self, db: usize, slot: usize, hash: u64, key: &[u8]) -> Result<Option<Loaded>, String>;
+    fn load(&self, disk: u8, slot: usize, key: &[u8]) -> Result<Option<Loaded>, String>;
+
+    /// The first keys of a slot whose hash is at least that, in the order of their hashes, at most as many.
+    ///
+    /// # Errors
+    ///
+    /// As of [`load`](Self::load).
+    fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, String>;
+}
+
+/// A key that a walk through the tables met.
+#[derive(Debug, Clone)]
+pub struct Walked {
+    /// Its hash.
+    pub hash: u64,
+    /// The key.
+    pub key: Bytes,
+    /// The type of what it holds.
+    pub type_name: &'static str,
+    /// When it expires.
+    pub expire_at: Millis,
+}
+
+/// Under which number the tables have each database. Numbers change so that a database can be emptied or swapped at once.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Layout {
+    /// The number of each database in the tables.
+    pub disks: Vec<u8>,
+    /// Numbers of databases that were emptied: their records are to be removed.
+    pub dropped: Vec<u8>,
 }
 
 /// A key as a checkpoint takes it.
 #[derive(Debug)]
 pub struct Taken {
-    /// Its database.
-    pub db: usize,
+    /// The number that its database has in the tables.
+    pub disk: u8,
     /// Its slot.
     pub slot: usize,
-    /// Its hash.
-    pub hash: u64,
     /// The key.
     pub key: Bytes,
     /// Its value, as records have it, and when it expires; nothing if the key is gone.
@@ -54,13 +82,17 @@ pub struct Keyspace {
     pub(crate) seed: u64,
     /// The number of the checkpoint that is being filled; what is dirty with a lower one belongs to the one being taken.
     generation: u32,
-    dirty: Vec<(u16, Bytes)>,
-    to_take: VecDeque<(u16, Bytes)>,
+    dirty: Vec<(u8, Bytes)>,
+    to_take: VecDeque<(u8, Bytes)>,
     taken: Vec<Taken>,
     /// What is not in memory; without it, memory is all there is.
     records: Option<Box<dyn Records>>,
     /// Whether there may be keys that are not in memory.
     pub(crate) partial: bool,
+    /// Numbers of emptied databases in the tables.
+    dropped: Vec<u8>,
+    /// How often what is in memory was dropped or swapped: answers of the tables from before are not true any more.
+    epoch: u64,
     /// Keys that left memory and stay in the tables.
     pub evicted_to_tables: u64,
     /// Lookups that found a key.
@@ -87,7 +119,7 @@ impl Keyspace {
     pub fn new(databases: usize, seed: u64, records: Option<Box<dyn Records>>) -> Self {
         let complete = records.is_none();
         Self {
-            databases: (0..databases).map(|_| Database::new(seed, complete)).collect(),
+            databases: (0..=u8::MAX).take(databases).map(|disk| Database::new(seed, complete, disk)).collect(),
             seed,
             generation: 1,
             dirty: Vec::new(),
@@ -95,6 +127,8 @@ impl Keyspace {
             taken: Vec::new(),
             partial: records.is_some(),
             records,
+            dropped: Vec::new(),
+            epoch: 0,
             evicted_to_tables: 0,
             hits: 0,
             misses: 0,
@@ -125,18 +159,71 @@ impl Keyspace {
     }
 
     /// Swaps what two databases hold.
+    pub fn swap(&mut self, one: usize, other: usize) {
+        self.epoch += 1;
+        self.databases.swap(one, other);
+    }
+
+    /// How the tables number databases.
+    pub fn layout(&self) -> Layout {
+        let disks = self.databases.iter().map(|database| database.disk).collect();
+        Layout { disks, dropped: self.dropped.clone() }
+    }
+
+    /// Takes over how the tables number databases, before there are any keys.
+    pub fn set_layout(&mut self, layout: &Layout) {
+        for (database, disk) in self.databases.iter_mut().zip(&layout.disks) {
+            database.disk = *disk;
+        }
+        self.dropped.clone_from(&layout.dropped);
+    }
+
+    /// Says that the tables have no record of an emptied database any more.
+    pub fn forget_dropped(&mut self, disk: u8) {
+        self.dropped.retain(|dropped| *dropped != disk);
+    }
+
+    /// Empties a database at once. Returns how many keys it had.
     ///
     /// # Errors
     ///
-    /// Records on disk name their database, so they would have to be written anew, all of them.
-    pub fn swap(&mut self, one: usize, other: usize) -> Result<(), Failure> {
-        if self.records.is_some() {
-            return Err(Failure::text(
-                "ERR SWAPDB is not there for a store with a folder: records name their database",
-            ));
+    /// Too many emptied databases are still being removed from the tables.
+    pub fn clear(&mut self, db: usize) -> Result<usize, Failure> {
+        let Some(database) = self.databases.get(db) else { return Ok(0) };
+        let (len, former) = (database.len, database.disk);
+        if len == 0 {
+            return Ok(0);
         }
-        self.databases.swap(one, other);
-        Ok(())
+        let mut disk = former;
+        if self.records.is_some() {
+            let used =
+                |disk: &u8| self.dropped.contains(disk) || self.databases.iter().any(|database| database.disk == *disk);
+            disk = (0..=u8::MAX).find(|disk| !used(disk)).ok_or(Failure::text(
+                "ERR databases that were emptied are still being removed from the disk, try again in a moment",
+            ))?;
+            // The checkpoint that is being taken is about a time before this.
+            let to_take = std::mem::take(&mut self.to_take);
+            for (of, key) in to_take {
+                if of == former {
+                    self.take_one(of, &key);
+                } else {
+                    self.to_take.push_back((of, key));
+                }
+            }
+            self.dirty.retain(|(of, _)| *of != former);
+            self.dropped.push(former);
+            self.epoch += 1;
+        }
+        let seed = self.seed;
+        if let Some(database) = self.databases.get_mut(db) {
+            *database = Database::new(seed, true, disk);
+        }
+        Ok(len)
+    }
+
+    /// A number that changes whenever keys leave memory or move between databases.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch + self.evicted_to_tables
     }
 
     /// Says that memory has all keys there are: the tables were empty, or all of them has been read.
@@ -162,16 +249,17 @@ impl Keyspace {
     /// Takes up to as many keys of the checkpoint. Returns whether that was all; what was taken is in `taken`.
     pub fn take(&mut self, at_most: usize, taken: &mut Vec<Taken>) -> bool {
         for _ in 0..at_most {
-            let Some((db, key)) = self.to_take.pop_front() else { break };
-            self.take_one(usize::from(db), &key);
+            let Some((disk, key)) = self.to_take.pop_front() else { break };
+            self.take_one(disk, &key);
         }
         taken.append(&mut self.taken);
         self.to_take.is_empty()
     }
 
-    fn take_one(&mut self, db: usize, key: &[u8]) {
+    fn take_one(&mut self, disk: u8, key: &[u8]) {
         let slot = slot::slot(key);
-        let Some(table) = self.databases.get_mut(db).and_then(|database| database.slot_mut(slot)) else { return };
+        let database = self.databases.iter_mut().find(|database| database.disk == disk);
+        let Some(table) = database.and_then(|database| database.slot_mut(slot)) else { return };
         let hash = table.hash(key);
         let Some(entry) = table.index.get_mut_hashed(hash, key) else { return };
         if entry.dirty == 0 || entry.dirty >= self.generation {
@@ -185,7 +273,7 @@ impl Keyspace {
         });
         entry.on_disk = value.is_some();
         let gone = value.is_none() && table.complete;
-        self.taken.push(Taken { db, slot, hash, key: Bytes::from_slice(key), value });
+        self.taken.push(Taken { disk, slot, key: Bytes::from_slice(key), value });
         if gone {
             table.index.remove_hashed(hash, key);
             table.absent -= 1;

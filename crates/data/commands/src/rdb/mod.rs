@@ -52,6 +52,19 @@ pub struct Building {
     pub seed: u64,
 }
 
+/// The type of a value, by its first byte, as `TYPE` names it.
+pub fn type_name(bytes: &[u8]) -> Option<&'static str> {
+    Some(match bytes.first()? {
+        0 => "string",
+        1 | 10 | 14 | 18 => "list",
+        2 | 11 | 20 => "set",
+        3 | 5 | 12 | 17 => "zset",
+        4 | 9 | 13 | 16 => "hash",
+        15 | 19 | 21 => "stream",
+        _ => return None,
+    })
+}
+
 /// Appends a value, as records on disk have it: without compression.
 pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
     encode(value, &mut Writer::new(out, false));

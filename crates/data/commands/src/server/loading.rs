@@ -18,14 +18,16 @@ pub struct Load {
     pub session: SessionId,
     /// Its database.
     pub db: usize,
+    /// The number that its database has in the tables.
+    pub disk: u8,
     /// Its slot.
     pub slot: usize,
     /// Its hash.
     pub hash: u64,
     /// The key.
     pub key: Bytes,
-    /// How many keys had left memory when it was asked for.
-    evicted: u64,
+    /// The keyspace's epoch when it was asked for.
+    epoch: u64,
 }
 
 impl Server {
@@ -64,10 +66,11 @@ impl Server {
                 self.loads.push(Load {
                     session: session.id,
                     db: session.db,
+                    disk: self.keyspace.database(session.db).map_or(0, |database| database.disk),
                     slot: slot::slot(key),
                     hash: hash_index::hash(key, self.keyspace.seed),
                     key: Bytes::from_slice(key),
-                    evicted: self.keyspace.evicted_to_tables,
+                    epoch: self.keyspace.epoch(),
                 });
             }
         }
@@ -81,7 +84,7 @@ impl Server {
     /// A key was read. Without an answer the command reads it itself, and says what is wrong if it cannot.
     pub fn loaded(&mut self, load: &Load, answer: Option<Option<Loaded>>) {
         // Since the answer was read, the key may have come, changed and left again: then it is no longer true.
-        if let Some(loaded) = answer.filter(|_| load.evicted == self.keyspace.evicted_to_tables) {
+        if let Some(loaded) = answer.filter(|_| load.epoch == self.keyspace.epoch()) {
             let mut keys = Keys::new(&mut self.keyspace, load.db, self.now, &mut self.changes);
             keys.put_loaded(load.slot, load.hash, &load.key, loaded);
             keys.space.loads += 1;

@@ -141,7 +141,7 @@ pub(super) fn swap_databases(context: &mut Context<'_>) -> Result<(), Failure> {
                 concerned.push((*db, key.clone()));
             }
         }
-        context.keys.space().swap(one, other)?;
+        context.keys.space().swap(one, other);
         context.keys.changes.modified.extend(concerned);
     }
     context.keys.changes.dirty += 1;

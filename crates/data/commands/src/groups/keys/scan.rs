@@ -5,19 +5,25 @@ use crate::{Bytes, Context, Failure, glob};
 pub(super) fn keys(context: &mut Context<'_>) -> Result<(), Failure> {
     let pattern = context.words.at(1);
     let now = context.now();
-    let db = context.keys.db;
     let deferred = context.reply.defer();
-    let mut count = 0;
-    if let Some(database) = context.keys.space().database(db) {
-        let valid = database.entries().filter(|entry| entry.expire_at > now);
-        for entry in valid.filter(|entry| glob::matches(pattern, &entry.key)) {
-            context.reply.bulk(&entry.key);
+    let (mut count, mut cursor) = (0, 0);
+    let mut found = Vec::new();
+    loop {
+        cursor = context.keys.walk(cursor, STEP, &mut found)?;
+        for walked in found.drain(..).filter(|walked| walked.expire_at > now && glob::matches(pattern, &walked.key)) {
+            context.reply.bulk(&walked.key);
             count += 1;
+        }
+        if cursor == 0 {
+            break;
         }
     }
     context.reply.finish_array(deferred, count);
     Ok(())
 }
+
+/// How many keys KEYS looks at together.
+const STEP: usize = 1000;
 
 /// A cursor of the `SCAN` family: a number of 64 bits, with a sign if somebody likes that.
 pub fn cursor(text: &[u8]) -> Result<u64, Failure> {
@@ -66,22 +72,18 @@ pub(super) fn scan(context: &mut Context<'_>) -> Result<(), Failure> {
     let cursor = cursor(context.words.at(1))?;
     let options = options(context)?;
     let now = context.now();
-    let db = context.keys.db;
     let mut found: Vec<Bytes> = Vec::new();
     let mut expired: Vec<Bytes> = Vec::new();
-    let mut next = 0;
-    if let Some(database) = context.keys.space().database(db) {
-        next = database.scan(cursor, options.count, |entry| {
-            let matches = options.pattern.is_none_or(|pattern| glob::matches(pattern, &entry.key));
-            let of_type = options.type_name.is_none_or(|name| {
-                entry.value.as_ref().is_some_and(|value| value.type_name().as_bytes().eq_ignore_ascii_case(name))
-            });
-            if matches && entry.expire_at <= now {
-                expired.push(entry.key.clone());
-            } else if matches && of_type {
-                found.push(entry.key.clone());
-            }
-        });
+    let mut walked = Vec::new();
+    let next = context.keys.walk(cursor, options.count, &mut walked)?;
+    for walked in walked {
+        let matches = options.pattern.is_none_or(|pattern| glob::matches(pattern, &walked.key));
+        let of_type = options.type_name.is_none_or(|name| walked.type_name.as_bytes().eq_ignore_ascii_case(name));
+        if matches && walked.expire_at <= now {
+            expired.push(walked.key);
+        } else if matches && of_type {
+            found.push(walked.key);
+        }
     }
     // Whoever meets a key that has expired removes it.
     for key in expired {
@@ -97,17 +99,14 @@ pub(super) fn scan(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 pub(super) fn randomkey(context: &mut Context<'_>) -> Result<(), Failure> {
-    let db = context.keys.db;
     loop {
-        let database = context.keys.space().database(db);
-        let Some(entry) = database.and_then(|database| database.random(&mut context.shared.random)) else {
+        let Some(walked) = context.keys.random(&mut context.shared.random)? else {
             context.reply.null();
             return Ok(());
         };
-        let key = entry.key.clone();
         // Each round without an answer removes a key that has expired.
-        if context.keys.contains(&key)? {
-            context.reply.bulk(&key);
+        if context.keys.contains(&walked.key)? {
+            context.reply.bulk(&walked.key);
             return Ok(());
         }
     }
