@@ -5,17 +5,24 @@
 //! not trusted: lengths are checked against what is there before anything is allocated, and a value that Redis would not
 //! have written (elements twice, wrong order, numbers that do not add up) is refused.
 
+mod collections;
 pub mod crc64;
+pub mod listpack;
 pub mod lzf;
 mod payload;
 mod reader;
 mod writer;
+mod ziplist;
 
 pub use payload::{decode_payload, encode_payload};
 pub use reader::Reader;
 pub use writer::Writer;
 
-use crate::{Bytes, Value};
+use crate::{
+    Bytes, Value,
+    config::Settings,
+    value::{hash::HashLimits, list::NodeLimit},
+};
 
 /// Why bytes are no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +50,17 @@ pub enum RdbError {
 /// The bytes that say of which type and form a value is.
 mod form {
     pub const STRING: u8 = 0;
+    pub const LIST: u8 = 1;
+    pub const SET: u8 = 2;
+    pub const HASH: u8 = 4;
+    pub const HASH_ZIPMAP: u8 = 9;
+    pub const LIST_ZIPLIST: u8 = 10;
+    pub const SET_INTEGERS: u8 = 11;
+    pub const HASH_ZIPLIST: u8 = 13;
+    pub const LIST_QUICKLIST: u8 = 14;
+    pub const HASH_LISTPACK: u8 = 16;
+    pub const LIST_QUICKLIST_2: u8 = 18;
+    pub const SET_LISTPACK: u8 = 20;
 }
 
 /// What reading a value takes from its surroundings.
@@ -50,6 +68,27 @@ mod form {
 pub struct Building {
     /// The seed of tables of elements: the keyspace's.
     pub seed: u64,
+    /// Up to where lists' nodes grow.
+    pub list: NodeLimit,
+    /// The most members of a set of integers.
+    pub integers_max: usize,
+    /// Up to where hashes are small.
+    pub hash: HashLimits,
+}
+
+impl Building {
+    /// With the limits that are set.
+    pub fn new(seed: u64, settings: &Settings) -> Self {
+        Self {
+            seed,
+            list: NodeLimit::new(settings.list_max_listpack_size.0),
+            integers_max: settings.set_max_intset_entries.0 as usize,
+            hash: HashLimits {
+                fields: settings.hash_max_listpack_entries.0 as usize,
+                len: settings.hash_max_listpack_value.0 as usize,
+            },
+        }
+    }
 }
 
 /// The type of a value, by its first byte, as `TYPE` names it.
@@ -72,10 +111,17 @@ pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
 
 /// Reads what [`encode_value`] wrote, or any other form of a value.
 pub fn decode_value(bytes: &[u8], building: &Building) -> Result<Value, RdbError> {
-    let _ = building;
     let mut reader = Reader::new(bytes);
-    let value = match reader.byte()? {
+    let form = reader.byte()?;
+    let value = match form {
         form::STRING => Value::String(Bytes::from_slice(&reader.string()?)),
+        form::LIST | form::LIST_ZIPLIST | form::LIST_QUICKLIST | form::LIST_QUICKLIST_2 => {
+            collections::decode_list(form, &mut reader, building)?
+        }
+        form::SET | form::SET_INTEGERS | form::SET_LISTPACK => collections::decode_set(form, &mut reader, building)?,
+        form::HASH | form::HASH_ZIPMAP | form::HASH_ZIPLIST | form::HASH_LISTPACK => {
+            collections::decode_hash(form, &mut reader, building)?
+        }
         other => return Err(RdbError::Type(other)),
     };
     if reader.is_empty() { Ok(value) } else { Err(RdbError::Surplus) }
@@ -87,7 +133,10 @@ fn encode(value: &Value, writer: &mut Writer<'_>) {
             writer.byte(form::STRING);
             writer.string(string);
         }
-        Value::List(_) | Value::Set(_) | Value::SortedSet(_) | Value::Hash(_) | Value::Stream(_) => {}
+        Value::List(list) => collections::encode_list(list, writer),
+        Value::Set(set) => collections::encode_set(set, writer),
+        Value::Hash(hash) => collections::encode_hash(hash, writer),
+        Value::SortedSet(_) | Value::Stream(_) => {}
     }
 }
 

@@ -1,6 +1,8 @@
 use super::*;
 
-const BUILDING: Building = Building { seed: 7 };
+fn building() -> Building {
+    Building::new(7, &Settings::default())
+}
 
 fn string(text: &[u8]) -> Value {
     Value::String(Bytes::from_slice(text))
@@ -20,10 +22,10 @@ fn strings_come_back() {
     for text in [&b""[..], b"a", b"12", b"-129", b"70000", b"2147483648", b"012", b"-0", &long, &large] {
         let mut record = Vec::new();
         encode_value(&string(text), &mut record);
-        assert_eq!(text_of(&decode_value(&record, &BUILDING).unwrap()), text);
+        assert_eq!(text_of(&decode_value(&record, &building()).unwrap()), text);
         let mut payload = Vec::new();
         encode_payload(&string(text), &mut payload);
-        assert_eq!(text_of(&decode_payload(&payload, &BUILDING).unwrap()), text);
+        assert_eq!(text_of(&decode_payload(&payload, &building()).unwrap()), text);
         assert!(text.len() < 300 || payload.len() < text.len() / 10);
     }
 }
@@ -38,7 +40,7 @@ fn payloads_of_redis_are_read_and_written() {
         let mut written = Vec::new();
         encode_payload(&string(text), &mut written);
         assert_eq!(written, payload, "{}", payload.escape_ascii());
-        assert_eq!(text_of(&decode_payload(payload, &BUILDING).unwrap()), text);
+        assert_eq!(text_of(&decode_payload(payload, &building()).unwrap()), text);
     }
 }
 
@@ -49,8 +51,8 @@ fn broken_payloads_are_refused() {
     for at in 0..payload.len() {
         let mut broken = payload.clone();
         broken[at] ^= 1;
-        assert_eq!(decode_payload(&broken, &BUILDING).unwrap_err(), RdbError::Footer);
-        assert!(decode_payload(&payload[..at], &BUILDING).is_err());
+        assert_eq!(decode_payload(&broken, &building()).unwrap_err(), RdbError::Footer);
+        assert!(decode_payload(&payload[..at], &building()).is_err());
     }
     for (record, error) in [
         (&b""[..], RdbError::Truncated),
@@ -63,6 +65,6 @@ fn broken_payloads_are_refused() {
         (b"\x00\xc3\x01\x81\xff\xff\xff\xff\xff\xff\xff\xffa", RdbError::Format("compressed string")),
         (b"\x07", RdbError::Type(7)),
     ] {
-        assert_eq!(decode_value(record, &BUILDING).unwrap_err(), error, "{}", record.escape_ascii());
+        assert_eq!(decode_value(record, &building()).unwrap_err(), error, "{}", record.escape_ascii());
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn restore(context: &mut Context<'_>) -> Result<(), Failure> {
     if ttl < 0 {
         return Err(Failure::text("ERR Invalid TTL value, must be >= 0"));
     }
-    let building = Building { seed: context.keys.space().seed };
+    let building = Building::new(context.keys.space().seed, &context.shared.settings);
     let value = rdb::decode_payload(context.words.at(3), &building).map_err(|error| match error {
         RdbError::Footer => Failure::text("ERR DUMP payload version or checksum are wrong"),
         _ => Failure::text("ERR Bad data format"),

@@ -1,0 +1,164 @@
+//! Lists, sets and hashes, in all their forms.
+
+use super::{
+    Building, RdbError, Reader, Writer, form,
+    listpack::{self, Builder, Element},
+    ziplist,
+};
+use crate::{
+    Value,
+    value::{Hash, List, Set, list::End, set::Member},
+};
+
+/// How a node of a quicklist holds its elements.
+mod container {
+    /// One element, as it is.
+    pub const PLAIN: u64 = 1;
+    /// A listpack.
+    pub const PACKED: u64 = 2;
+}
+
+const TWICE: RdbError = RdbError::Format("an element twice");
+
+pub(super) fn encode_list(list: &List, writer: &mut Writer<'_>) {
+    writer.byte(form::LIST_QUICKLIST_2);
+    writer.count(list.nodes().len());
+    for node in list.nodes() {
+        let mut builder = Builder::default();
+        node.iter().for_each(|element| builder.push(element));
+        writer.number(container::PACKED);
+        writer.string(&builder.finish());
+    }
+}
+
+pub(super) fn decode_list(form: u8, reader: &mut Reader<'_>, building: &Building) -> Result<Value, RdbError> {
+    let mut list = List::new();
+    let mut push = |element: &[u8]| list.push(End::Tail, element, building.list);
+    match form {
+        form::LIST => {
+            for _ in 0..reader.count()? {
+                push(&reader.string()?);
+            }
+        }
+        form::LIST_ZIPLIST => push_ziplist(&reader.string()?, &mut push)?,
+        form::LIST_QUICKLIST => {
+            for _ in 0..reader.count()? {
+                push_ziplist(&reader.string()?, &mut push)?;
+            }
+        }
+        _ => {
+            for _ in 0..reader.count()? {
+                match reader.number()? {
+                    container::PLAIN => push(&reader.string()?),
+                    container::PACKED => {
+                        for element in listpack::elements(&reader.string()?)? {
+                            push(&element?.text());
+                        }
+                    }
+                    _ => return Err(RdbError::Format("node of a list")),
+                }
+            }
+        }
+    }
+    if list.is_empty() { Err(RdbError::Empty) } else { Ok(Value::List(Box::new(list))) }
+}
+
+fn push_ziplist(bytes: &[u8], push: &mut impl FnMut(&[u8])) -> Result<(), RdbError> {
+    ziplist::ziplist(bytes)?.into_iter().for_each(|element| push(&element.text()));
+    Ok(())
+}
+
+pub(super) fn encode_set(set: &Set, writer: &mut Writer<'_>) {
+    if let Set::Integers { members, .. } = set {
+        writer.byte(form::SET_INTEGERS);
+        writer.string(&ziplist::integers_bytes(members));
+        return;
+    }
+    writer.byte(form::SET);
+    writer.count(set.len());
+    set.iter().for_each(|member| writer.string(&member.text()));
+}
+
+pub(super) fn decode_set(form: u8, reader: &mut Reader<'_>, building: &Building) -> Result<Value, RdbError> {
+    let mut set = Set::new(building.seed);
+    let mut add = |member: Member<'_>| {
+        if set.add_member(member, building.integers_max) { Ok(()) } else { Err(TWICE) }
+    };
+    match form {
+        form::SET => {
+            for _ in 0..reader.count()? {
+                add(Member::Text(&reader.string()?))?;
+            }
+        }
+        form::SET_INTEGERS => {
+            for member in ziplist::integers(&reader.string()?)? {
+                add(Member::Integer(member))?;
+            }
+        }
+        _ => {
+            for element in listpack::elements(&reader.string()?)? {
+                add(Member::Text(&element?.text()))?;
+            }
+        }
+    }
+    if set.is_empty() { Err(RdbError::Empty) } else { Ok(Value::Set(Box::new(set))) }
+}
+
+pub(super) fn encode_hash(hash: &Hash, writer: &mut Writer<'_>) {
+    if matches!(hash, Hash::Large(_)) {
+        writer.byte(form::HASH);
+        writer.count(hash.len());
+        for (name, value) in hash.iter() {
+            writer.string(name);
+            writer.string(value);
+        }
+        return;
+    }
+    let mut builder = Builder::default();
+    for (name, value) in hash.iter() {
+        builder.push(name);
+        builder.push(value);
+    }
+    writer.byte(form::HASH_LISTPACK);
+    writer.string(&builder.finish());
+}
+
+pub(super) fn decode_hash(form: u8, reader: &mut Reader<'_>, building: &Building) -> Result<Value, RdbError> {
+    let mut hash = Hash::new(building.seed);
+    let mut set = |name: &[u8], value: &[u8]| {
+        if hash.set(name, value, building.hash) { Ok(()) } else { Err(TWICE) }
+    };
+    match form {
+        form::HASH => {
+            for _ in 0..reader.count()? {
+                let name = reader.string()?;
+                set(&name, &reader.string()?)?;
+            }
+        }
+        form::HASH_ZIPMAP => {
+            for (name, value) in ziplist::zipmap(&reader.string()?)? {
+                set(name, value)?;
+            }
+        }
+        _ => {
+            let packed = reader.string()?;
+            for [name, value] in pairs(&packed, form == form::HASH_ZIPLIST)? {
+                set(&name.text(), &value.text())?;
+            }
+        }
+    }
+    if hash.is_empty() { Err(RdbError::Empty) } else { Ok(Value::Hash(Box::new(hash))) }
+}
+
+/// The elements of a ziplist or a listpack, two by two.
+pub(super) fn pairs(packed: &[u8], is_ziplist: bool) -> Result<Vec<[Element<'_>; 2]>, RdbError> {
+    let elements = if is_ziplist {
+        ziplist::ziplist(packed)?
+    } else {
+        listpack::elements(packed)?.collect::<Result<Vec<_>, _>>()?
+    };
+    match elements.as_chunks::<2>() {
+        (pairs, []) => Ok(pairs.to_vec()),
+        _ => Err(RdbError::Format("a pair of one")),
+    }
+}
