@@ -12,6 +12,7 @@ pub mod http_codec;
 pub mod log_lines;
 pub mod oplog;
 pub mod peers;
+pub mod rdb;
 pub mod resp;
 pub mod sample_messages;
 pub mod stick;

@@ -1,0 +1,25 @@
+//! A payload of `RESTORE`, or a record on disk, that holds anything.
+
+use commands::{
+    config::Settings,
+    rdb::{Building, decode_value, encode_payload, decode_payload, encode_value},
+};
+
+/// What is a value is written and read again, in the form of records and in that of payloads.
+pub fn value(data: &[u8]) {
+    let building = Building::new(7, &Settings::default());
+    let Ok(value) = decode_value(data, &building) else { return };
+    let mut record = Vec::new();
+    encode_value(&value, &mut record);
+    let again = decode_value(&record, &building).expect("what was written is read");
+    let mut second = Vec::new();
+    encode_value(&again, &mut second);
+    // Elements of a hashed collection have no order, so only the length must be the same.
+    assert_eq!(second.len(), record.len());
+    let mut payload = Vec::new();
+    encode_payload(&value, &mut payload);
+    let again = decode_payload(&payload, &building).expect("what was dumped is restored");
+    second.clear();
+    encode_value(&again, &mut second);
+    assert_eq!(second.len(), record.len());
+}
