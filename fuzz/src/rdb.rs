@@ -2,7 +2,7 @@
 
 use commands::{
     config::Settings,
-    rdb::{Building, decode_value, encode_payload, decode_payload, encode_value},
+    rdb::{Building, decode_payload, decode_value, encode_payload, encode_value},
 };
 
 /// What is a value is written and read again, in the form of records and in that of payloads.

@@ -156,8 +156,8 @@ impl ShardTables {
         if header.kind != WHOLE_VALUE {
             return Err(damaged(format!("its kind {} is of a later version", header.kind)));
         }
-        let value =
-            rdb::decode_value(value, &Building { seed: self.key_seed }).map_err(|error| damaged(error.to_string()))?;
+        let value = rdb::decode_value(value, &Building::new(self.key_seed, &Settings::default()))
+            .map_err(|error| damaged(error.to_string()))?;
         let expire_at = header.expire_at_ms.map_or(NEVER, |at| Millis::try_from(at).unwrap_or(NEVER));
         Ok(Some(Loaded { value, expire_at }))
     }

@@ -11,6 +11,7 @@ pub mod listpack;
 pub mod lzf;
 mod payload;
 mod reader;
+mod sorted_set;
 mod writer;
 mod ziplist;
 
@@ -21,7 +22,7 @@ pub use writer::Writer;
 use crate::{
     Bytes, Value,
     config::Settings,
-    value::{hash::HashLimits, list::NodeLimit},
+    value::{hash::HashLimits, list::NodeLimit, sorted_set::SmallLimits},
 };
 
 /// Why bytes are no value.
@@ -52,13 +53,17 @@ mod form {
     pub const STRING: u8 = 0;
     pub const LIST: u8 = 1;
     pub const SET: u8 = 2;
+    pub const SORTED_SET: u8 = 3;
     pub const HASH: u8 = 4;
+    pub const SORTED_SET_2: u8 = 5;
     pub const HASH_ZIPMAP: u8 = 9;
     pub const LIST_ZIPLIST: u8 = 10;
     pub const SET_INTEGERS: u8 = 11;
+    pub const SORTED_SET_ZIPLIST: u8 = 12;
     pub const HASH_ZIPLIST: u8 = 13;
     pub const LIST_QUICKLIST: u8 = 14;
     pub const HASH_LISTPACK: u8 = 16;
+    pub const SORTED_SET_LISTPACK: u8 = 17;
     pub const LIST_QUICKLIST_2: u8 = 18;
     pub const SET_LISTPACK: u8 = 20;
 }
@@ -74,6 +79,8 @@ pub struct Building {
     pub integers_max: usize,
     /// Up to where hashes are small.
     pub hash: HashLimits,
+    /// Up to where sorted sets are small.
+    pub sorted_set: SmallLimits,
 }
 
 impl Building {
@@ -87,6 +94,7 @@ impl Building {
                 fields: settings.hash_max_listpack_entries.0 as usize,
                 len: settings.hash_max_listpack_value.0 as usize,
             },
+            sorted_set: SmallLimits::of(settings),
         }
     }
 }
@@ -122,6 +130,9 @@ pub fn decode_value(bytes: &[u8], building: &Building) -> Result<Value, RdbError
         form::HASH | form::HASH_ZIPMAP | form::HASH_ZIPLIST | form::HASH_LISTPACK => {
             collections::decode_hash(form, &mut reader, building)?
         }
+        form::SORTED_SET | form::SORTED_SET_2 | form::SORTED_SET_ZIPLIST | form::SORTED_SET_LISTPACK => {
+            sorted_set::decode(form, &mut reader, building)?
+        }
         other => return Err(RdbError::Type(other)),
     };
     if reader.is_empty() { Ok(value) } else { Err(RdbError::Surplus) }
@@ -136,7 +147,8 @@ fn encode(value: &Value, writer: &mut Writer<'_>) {
         Value::List(list) => collections::encode_list(list, writer),
         Value::Set(set) => collections::encode_set(set, writer),
         Value::Hash(hash) => collections::encode_hash(hash, writer),
-        Value::SortedSet(_) | Value::Stream(_) => {}
+        Value::SortedSet(set) => sorted_set::encode(set, writer),
+        Value::Stream(_) => {}
     }
 }
 

@@ -143,8 +143,35 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, Access::OW.union(Access::UPDATE))])
         .group(GROUP, Categories::KEYSPACE.union(Categories::DANGEROUS))
         .docs("2.6.0", "O(N) for N bytes", "Gives a key what DUMP answered."),
-    Command::new("SORT", -2, sort::sort).flags(Flags::WRITE.union(Flags::DENYOOM)).keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS)), KeySpec { begin: Begin::Unknown, find: Find::Unknown, access: Access::RO.union(Access::ACCESS) }, KeySpec { begin: Begin::Unknown, find: Find::Unknown, access: Access::OW.union(Access::UPDATE) }]).group(GROUP, Categories::SET.union(Categories::SORTED_SET).union(Categories::LIST).union(Categories::DANGEROUS)).key_places(sort::places).docs("1.0.0", "O(N+M*log(M)) for N elements and M of them answered", "Sorts the elements of a list, a set or a sorted set."),
-    Command::new("SORT_RO", -2, sort::sort_readonly).flags(Flags::READONLY).keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS)), KeySpec { begin: Begin::Unknown, find: Find::Unknown, access: Access::RO.union(Access::ACCESS) }]).group(GROUP, Categories::SET.union(Categories::SORTED_SET).union(Categories::LIST).union(Categories::DANGEROUS)).key_places(sort::places).docs("7.0.0", "O(N+M*log(M)) for N elements and M of them answered", "Sorts as SORT, but keeps no result."),
+    Command::new("SORT", -2, sort::sort)
+        .flags(Flags::WRITE.union(Flags::DENYOOM))
+        .keys(&[
+            KeySpec::one(1, Access::RO.union(Access::ACCESS)),
+            KeySpec { begin: Begin::Unknown, find: Find::Unknown, access: Access::RO.union(Access::ACCESS) },
+            KeySpec { begin: Begin::Unknown, find: Find::Unknown, access: Access::OW.union(Access::UPDATE) },
+        ])
+        .group(
+            GROUP,
+            Categories::SET.union(Categories::SORTED_SET).union(Categories::LIST).union(Categories::DANGEROUS),
+        )
+        .key_places(sort::places)
+        .docs(
+            "1.0.0",
+            "O(N+M*log(M)) for N elements and M of them answered",
+            "Sorts the elements of a list, a set or a sorted set.",
+        ),
+    Command::new("SORT_RO", -2, sort::sort_readonly)
+        .flags(Flags::READONLY)
+        .keys(&[
+            KeySpec::one(1, Access::RO.union(Access::ACCESS)),
+            KeySpec { begin: Begin::Unknown, find: Find::Unknown, access: Access::RO.union(Access::ACCESS) },
+        ])
+        .group(
+            GROUP,
+            Categories::SET.union(Categories::SORTED_SET).union(Categories::LIST).union(Categories::DANGEROUS),
+        )
+        .key_places(sort::places)
+        .docs("7.0.0", "O(N+M*log(M)) for N elements and M of them answered", "Sorts as SORT, but keeps no result."),
     Command::new("SWAPDB", 3, places::swap_databases)
         .flags(Flags::WRITE.union(Flags::FAST))
         .group("server", Categories::KEYSPACE.union(Categories::DANGEROUS))
