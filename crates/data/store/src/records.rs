@@ -4,6 +4,7 @@ use std::{cell::RefCell, error::Error as _, rc::Rc};
 
 use commands::{
     Bytes as SmallBytes, Millis,
+    config::Settings,
     keyspace::{Layout, Loaded, NEVER, Records, Taken, Walked},
     rdb::{self, Building},
     server::Load,
