@@ -26,6 +26,13 @@ fn cpu_us() -> f64 {
     ticks * 10_000.0
 }
 
+/// What the process takes of memory, in megabytes.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok()).unwrap_or_default() >> 10
+}
+
 fn report(what: &str, count: u64, run: impl FnOnce()) {
     let (begin, cpu) = (Instant::now(), cpu_us());
     run();
@@ -50,6 +57,7 @@ fn engines(engine: &dyn Engine, records: u64) {
                 engine.write(&batch).unwrap();
             }
         });
+        println!("{} MB in memory, process {} MB", engine.memory_bytes() >> 20, resident());
     }
     report("settle", records, || engine.sync().unwrap());
     std::thread::sleep(std::time::Duration::from_secs(2));
@@ -71,7 +79,8 @@ fn engines(engine: &dyn Engine, records: u64) {
     report("scan", records, || {
         assert!(engine.scan(&Bounds::all(), Direction::Forward).count() as u64 >= records);
     });
-    println!("{} MB on disk, {} MB in memory", engine.disk_bytes() >> 20, engine.memory_bytes() >> 20);
+    let (disk, memory) = (engine.disk_bytes() >> 20, engine.memory_bytes() >> 20);
+    println!("{disk} MB on disk, {memory} MB in memory, process {} MB", resident());
 }
 
 fn overlay(engine: Arc<dyn Engine>) {
