@@ -374,6 +374,12 @@ impl Persistence {
                 Ok(true)
             }
             Checkpoint::Collected => {
+                // What a power failure could still take from the log must not be in the tables: they would be ahead of it.
+                let mark = self.tables.with(|tables| tables.mark_offset());
+                if mark.is_some_and(|mark| self.log.durable().0 < mark.0) {
+                    let _ = self.sync_requests.try_send(());
+                    return Ok(false);
+                }
                 if let Some(batch) = self.tables.with(Tables::freeze_marked) {
                     self.frozen_dropped = std::mem::take(&mut self.marked_dropped);
                     let _ = self.writer.submit(Job::Write(batch));
@@ -467,6 +473,7 @@ impl Persistence {
     /// Brings everything to the disk, so that the next start has nothing to run again.
     pub fn close(mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
         self.commit(server, now)?;
+        let _ = self.log.syncer().sync()?;
         // One checkpoint may be under way; the last one follows it.
         self.settle(server, now)?;
         if self.log.end() > self.last_checkpoint_offset {
@@ -474,7 +481,6 @@ impl Persistence {
             self.settle(server, now)?;
         }
         let _ = self.writer.submit(Job::Sync);
-        let _ = self.log.syncer().sync()?;
         Ok(())
     }
 
