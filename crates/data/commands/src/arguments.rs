@@ -1,6 +1,6 @@
 //! Arguments that several groups of commands have: counts, timeouts, ends of a scan.
 
-use crate::{Failure, Millis, context::Words, glob, number};
+use crate::{Failure, Millis, context::Words, glob, long_double::LongDouble, number};
 
 /// A number that is not negative.
 ///
@@ -56,8 +56,8 @@ impl Draws {
 
 /// When a command that waits gives up: seconds, maybe with a fraction, from now on. Nothing for 0, which is never.
 pub fn deadline(text: &[u8], now: Millis) -> Result<Option<Millis>, Failure> {
-    let seconds = number::parse_float(text).ok_or(Failure::text("ERR timeout is not a float or out of range"))?;
-    let millis = (seconds * 1000.0).ceil();
+    let seconds = LongDouble::parse(text).ok_or(Failure::text("ERR timeout is not a float or out of range"))?;
+    let millis = (seconds.to_f64() * 1000.0).ceil();
     // What does not fit is negative to Redis too.
     if millis < 0.0 || millis >= i64::MAX as f64 {
         return Err(Failure::text("ERR timeout is negative"));
@@ -66,15 +66,20 @@ pub fn deadline(text: &[u8], now: Millis) -> Result<Option<Millis>, Failure> {
     Ok((millis > 0).then(|| now.saturating_add(millis)))
 }
 
-/// Where a scan goes on.
-///
-/// # Errors
-///
-/// If it is no number.
+/// A cursor of the `SCAN` family: a number of 64 bits, with a sign if somebody likes that.
 pub fn cursor(text: &[u8]) -> Result<u64, Failure> {
-    let invalid = Failure::text("ERR invalid cursor");
-    let text = std::str::from_utf8(text).map_err(|_| invalid.clone())?;
-    text.strip_prefix('+').unwrap_or(text).parse().map_err(|_| invalid)
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let number = std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
+    let number: u64 = if text.is_empty() {
+        0
+    } else {
+        number.and_then(|digits| digits.parse().ok()).ok_or(Failure::text("ERR invalid cursor"))?
+    };
+    Ok(if negative { number.wrapping_neg() } else { number })
 }
 
 /// What a scan gives, as its options say.
@@ -126,6 +131,9 @@ mod tests {
             ("-0.001", Err("ERR timeout is negative")),
             ("inf", Err("ERR timeout is negative")),
             ("1e30", Err("ERR timeout is negative")),
+            ("0x7FFFFFFFFFFFFFFFFFFF", Err("ERR timeout is negative")),
+            ("0x1p-3", Ok(Some(1125))),
+            ("1e5000", Err("ERR timeout is not a float or out of range")),
             ("x", Err("ERR timeout is not a float or out of range")),
             ("", Err("ERR timeout is not a float or out of range")),
         ] {

@@ -77,6 +77,15 @@ impl LongDouble {
         matches!(self, Self::Finite { .. })
     }
 
+    /// The nearest double, or nearly: where the last bit does not matter.
+    pub fn to_f64(self) -> f64 {
+        let (negative, magnitude) = match self {
+            Self::Infinite { negative } => (negative, f64::INFINITY),
+            Self::Finite { negative, mantissa, exponent } => (negative, mantissa as f64 * f64::from(exponent).exp2()),
+        };
+        if negative { -magnitude } else { magnitude }
+    }
+
     /// The sum of two; nothing for infinities of both signs.
     pub fn plus(self, other: Self) -> Option<Self> {
         let (one, other) = match (self, other) {

@@ -2,10 +2,13 @@
 
 use crate::random::Random;
 
-/// So many different ones of all, in any order; all of them if there are no more.
+/// So many different ones of all, in any order; all of them as they are if there are no more.
 pub fn choose<T>(mut all: Vec<T>, count: usize, random: &mut Random) -> Vec<T> {
     let len = all.len();
-    for place in 0..count.min(len) {
+    if count >= len {
+        return all;
+    }
+    for place in 0..count {
         let other = place + random.below((len - place) as u64) as usize;
         all.swap(place, other);
     }

@@ -13,8 +13,6 @@ use crate::{
     table::{Access, Begin, Categories, Command, Find, Flags, KeySpec},
 };
 
-pub use scan::cursor;
-
 const GROUP: &str = "generic";
 
 /// The group's commands.

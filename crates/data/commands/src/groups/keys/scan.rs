@@ -1,6 +1,6 @@
 //! Commands that look for keys: KEYS, SCAN, RANDOMKEY.
 
-use crate::{Bytes, Context, Failure, glob};
+use crate::{Bytes, Context, Failure, arguments::cursor, glob};
 
 pub(super) fn keys(context: &mut Context<'_>) -> Result<(), Failure> {
     let pattern = context.words.at(1);
@@ -24,22 +24,6 @@ pub(super) fn keys(context: &mut Context<'_>) -> Result<(), Failure> {
 
 /// How many keys KEYS looks at together.
 const STEP: usize = 1000;
-
-/// A cursor of the `SCAN` family: a number of 64 bits, with a sign if somebody likes that.
-pub fn cursor(text: &[u8]) -> Result<u64, Failure> {
-    let (negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
-    };
-    let number = std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
-    let number: u64 = if text.is_empty() {
-        0
-    } else {
-        number.and_then(|digits| digits.parse().ok()).ok_or(Failure::text("ERR invalid cursor"))?
-    };
-    Ok(if negative { number.wrapping_neg() } else { number })
-}
 
 struct Options<'a> {
     count: usize,
