@@ -1,6 +1,7 @@
 //! Commands by group of the manual. Each module declares its commands beside what runs them.
 
 pub mod bitmaps;
+pub mod client;
 pub mod config;
 pub mod connection;
 pub mod debug;
@@ -21,6 +22,7 @@ use crate::table::Command;
 pub fn all() -> impl Iterator<Item = &'static Command> {
     [
         bitmaps::COMMANDS,
+        client::COMMANDS,
         config::COMMANDS,
         connection::COMMANDS,
         debug::COMMANDS,

@@ -149,11 +149,6 @@ impl Shared {
         self.send(id, b"");
         waited
     }
-
-    /// The keys of a database that clients wait for, which have to be looked at when the database gets others' keys.
-    pub fn awaited_keys(&self, db: usize) -> Vec<Bytes> {
-        self.waiting.keys().filter(|(of, _)| *of == db).map(|(_, key)| key.clone()).collect()
-    }
 }
 
 impl Server {

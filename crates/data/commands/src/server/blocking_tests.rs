@@ -233,6 +233,67 @@ fn waiting_may_be_ended_by_another() {
 }
 
 #[test]
+fn clients_end_each_others_waiting() {
+    let mut world = World::new(3);
+    world.check(0, "CLIENT ID\nBLPOP a 0\nPING", ":1");
+    world.check(1, "CLIENT ID\nBLMOVE a b LEFT LEFT 0", ":2");
+    let wrong = "-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR -ERR value is not an integer or out of range";
+    world.check(2, "CLIENT UNBLOCK 1 WHY\nCLIENT UNBLOCK x", wrong);
+    world.check(2, "CLIENT UNBLOCK 1\nCLIENT UNBLOCK 2 ERROR\nCLIENT UNBLOCK 2\nCLIENT UNBLOCK 3", ":1 :1 :0 :0");
+    world.expect(0, "*-1 +PONG");
+    world.expect(1, "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    world.check(2, "CLIENT UNBLOCK 99\nCLIENT UNBLOCK -1", ":0 :0");
+}
+
+#[test]
+fn who_wants_no_replies_gets_none_for_waiting() {
+    let mut world = World::new(3);
+    world.check(0, "CLIENT REPLY OFF\nBLPOP a 0\nCLIENT REPLY ON", "");
+    world.check(1, "CLIENT REPLY SKIP\nBLPOP a 0\nPING", "");
+    world.check(2, "RPUSH a x y", ":2");
+    world.expect(0, "+OK");
+    world.expect(1, "+PONG");
+    world.check(2, "EXISTS a", ":0");
+}
+
+#[test]
+fn databases_that_change_places_wake_clients() {
+    let mut world = World::new(2);
+    world.check(0, "BLPOP a 0", "");
+    world.check(1, "SELECT 1\nRPUSH a x\nSWAPDB 0 1", "+OK :1 +OK");
+    world.expect(0, "*2 $1 a $1 x");
+    world.check(0, "BLPOP a 0", "");
+    world.check(1, "RPUSH a y\nPEXPIRE a 10", ":1 :1");
+    world.now += 20;
+    world.check(1, "SWAPDB 0 1", "+OK");
+    world.expect(0, "");
+    world.check(1, "SELECT 0\nRPUSH a z", "+OK :1");
+    world.expect(0, "*2 $1 a $1 z");
+}
+
+#[test]
+fn what_becomes_a_list_otherwise_wakes_clients_too() {
+    let mut world = World::new(2);
+    for way in ["RPUSH b x\nRENAME b a", "RPUSH b x\nCOPY b a\nDEL b", "SELECT 1\nRPUSH a x\nMOVE a 0\nSELECT 0"] {
+        world.check(0, "BLPOP a 0", "");
+        world.send(1, way);
+        world.expect(0, "*2 $1 a $1 x");
+    }
+}
+
+#[test]
+fn the_newer_protocol_has_its_own_nothing() {
+    let mut world = World::new(1);
+    world.send(0, "HELLO 3");
+    world.output(0);
+    world.check(0, "BLPOP a 0.01\nBLMOVE a b LEFT LEFT 0.01\nBLMPOP 0.01 1 a LEFT", "");
+    for _ in 0..3 {
+        world.advance(10);
+        world.expect(0, "_");
+    }
+}
+
+#[test]
 fn a_key_named_twice_is_waited_for_once() {
     let mut world = World::new(2);
     world.check(0, "BLPOP a a b a 0", "");
