@@ -17,6 +17,7 @@ pub mod hash_index;
 pub mod keyspace;
 pub mod long_double;
 pub mod number;
+pub mod pubsub;
 pub mod random;
 pub mod rdb;
 pub mod sample;

@@ -2,6 +2,8 @@
 
 use resp::parse_integer;
 
+use crate::changes::EventClass;
+
 /// A kind of setting.
 pub trait Kind: Sized {
     /// Reads it from the words behind its name.
@@ -170,4 +172,62 @@ impl Choice for MaxmemoryPolicy {
         ("allkeys-random", Self::AllkeysRandom),
         ("noeviction", Self::NoEviction),
     ];
+}
+
+/// `notify-keyspace-events`: letters of the classes of events that are published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Events(pub EventClass);
+
+/// What `A` stands for.
+const ALL_EVENTS: EventClass = EventClass::GENERIC
+    .union(EventClass::STRING)
+    .union(EventClass::LIST)
+    .union(EventClass::SET)
+    .union(EventClass::HASH)
+    .union(EventClass::SORTED_SET)
+    .union(EventClass::EXPIRED)
+    .union(EventClass::EVICTED)
+    .union(EventClass::STREAM);
+
+/// The classes' letters, in the order in which they are written.
+const EVENT_LETTERS: &[(char, EventClass)] = &[
+    ('g', EventClass::GENERIC),
+    ('$', EventClass::STRING),
+    ('l', EventClass::LIST),
+    ('s', EventClass::SET),
+    ('h', EventClass::HASH),
+    ('z', EventClass::SORTED_SET),
+    ('x', EventClass::EXPIRED),
+    ('e', EventClass::EVICTED),
+    ('t', EventClass::STREAM),
+    ('n', EventClass::NEW),
+    ('K', EventClass::KEYSPACE),
+    ('E', EventClass::KEYEVENT),
+    ('m', EventClass::KEY_MISS),
+];
+
+impl Kind for Events {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        let mut classes = EventClass::empty();
+        for letter in one(words)? {
+            let letter = char::from(*letter);
+            match EVENT_LETTERS.iter().find(|(known, _)| *known == letter) {
+                Some((_, class)) => classes |= *class,
+                None if letter == 'A' => classes |= ALL_EVENTS,
+                // Modules' events are taken: there are none.
+                None if letter == 'd' => {}
+                None => return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
+            }
+        }
+        Ok(Self(classes))
+    }
+
+    fn text(&self) -> String {
+        let all = self.0.contains(ALL_EVENTS);
+        let written = EVENT_LETTERS
+            .iter()
+            .filter(|(_, class)| self.0.contains(*class) && !(all && ALL_EVENTS.contains(*class)))
+            .map(|(letter, _)| *letter);
+        all.then_some('A').into_iter().chain(written).collect()
+    }
 }

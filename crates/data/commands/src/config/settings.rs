@@ -1,8 +1,10 @@
 //! The settings.
 
+use crate::changes::EventClass;
+
 use super::{
     Setting, State,
-    kinds::{Flag, Fsync, Integer, Kind as _, MaxmemoryPolicy, Memory, Text},
+    kinds::{Events, Flag, Fsync, Integer, Kind as _, MaxmemoryPolicy, Memory, Text},
 };
 
 type Count = Integer<0, { i64::MAX }>;
@@ -80,7 +82,7 @@ settings! {
     "stream-node-max-bytes", stream_node_max_bytes: Memory = Memory(4096), mutable, NO_LISTPACK, "How many bytes go into one node of a stream.";
     "stream-node-max-entries", stream_node_max_entries: Count = Integer(100), mutable, Supported, "How many entries go into one node of a stream: what `MAXLEN ~` rounds to.";
     "hll-sparse-max-bytes", hll_sparse_max_bytes: Memory = Memory(3000), mutable, Supported, "The longest sparse HyperLogLog.";
-    "notify-keyspace-events", notify_keyspace_events: Text = Text(String::new()), mutable, Supported, "The classes of keyspace events that are published.";
+    "notify-keyspace-events", notify_keyspace_events: Events = Events(EventClass::empty()), mutable, Supported, "The classes of keyspace events that are published.";
     "slowlog-log-slower-than", slowlog_log_slower_than: Integer<{ -1 }, { i64::MAX }> = Integer(10_000), mutable, Supported, "Microseconds from which on a command is kept; -1: none.";
     "slowlog-max-len", slowlog_max_len: Count = Integer(128), mutable, Supported, "How many slow commands are kept.";
     "latency-monitor-threshold", latency_monitor_threshold: Count = Integer(0), mutable, Supported, "Milliseconds from which on an event is kept; 0: none.";

@@ -176,6 +176,7 @@ fn hello(context: &mut Context<'_>) -> Result<(), Failure> {
 fn reset(context: &mut Context<'_>) -> Result<(), Failure> {
     let session = &mut *context.session;
     context.shared.unwatch(session);
+    context.shared.unsubscribe_all(session);
     session.transaction = None;
     session.db = 0;
     session.protocol = Protocol::Resp2;

@@ -9,6 +9,7 @@ pub mod hashes;
 pub mod info;
 pub mod keys;
 pub mod lists;
+pub mod pubsub;
 pub mod scripting;
 pub mod server;
 pub mod sets;
@@ -30,6 +31,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         info::COMMANDS,
         keys::COMMANDS,
         lists::COMMANDS,
+        pubsub::COMMANDS,
         scripting::COMMANDS,
         server::COMMANDS,
         sorted_sets::change::COMMANDS,

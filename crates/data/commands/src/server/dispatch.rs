@@ -242,6 +242,7 @@ impl Server {
     }
 
     fn call_found(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]], found: Found) {
+        self.changes.classes = self.shared.settings.notify_keyspace_events.0;
         self.changes.watched = !self.shared.watched.is_empty() || !self.shared.waiting.is_empty();
         let dirty = self.changes.dirty;
         let db = session.db;
@@ -316,7 +317,10 @@ impl Server {
 
     /// Tells those who wait for or watch what has changed.
     pub(super) fn after_command(&mut self) {
-        self.changes.events.clear();
+        if !self.changes.events.is_empty() {
+            let events = std::mem::take(&mut self.changes.events);
+            self.publish_events(&events);
+        }
         while !self.changes.modified.is_empty() {
             let modified = std::mem::take(&mut self.changes.modified);
             for (db, key) in &modified {

@@ -27,6 +27,7 @@ use crate::{
     changes::{Changes, Effects},
     config::Settings,
     keyspace::{Keys, Keyspace, Records},
+    pubsub::Registry,
     random::Random,
     session::Close,
     table::Table,
@@ -45,6 +46,8 @@ pub struct Shared {
     pub sessions: FxHashMap<SessionId, Option<Box<Session>>>,
     /// Random numbers.
     pub random: Random,
+    /// Who listens to what.
+    pub pubsub: Registry,
     /// What is counted.
     pub statistics: Statistics,
     /// Who watches a key.
@@ -128,6 +131,7 @@ impl Server {
             shared: Shared {
                 statistics: Statistics::new(table.len()),
                 table,
+                pubsub: Registry::default(),
                 settings,
                 sessions: FxHashMap::default(),
                 random: Random::new(seed),
@@ -169,6 +173,7 @@ impl Server {
         let Some(Some(mut session)) = self.shared.sessions.remove(&id) else { return };
         self.shared.unblock(&mut session);
         self.unwatch(&mut session);
+        self.shared.unsubscribe_all(&mut session);
     }
 
     /// Where to put what a client sent.

@@ -1,0 +1,180 @@
+//! Messages to whoever listens.
+
+use crate::{
+    Bytes, Context, Failure, glob,
+    pubsub::Medium,
+    table::{Access, Categories, Command, Flags, KeySpec},
+};
+
+const GROUP: &str = "pubsub";
+const LISTEN: Flags = Flags::PUBSUB.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
+const SEND: Flags =
+    Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST).union(Flags::MAY_REPLICATE);
+
+/// The group's commands.
+pub const COMMANDS: &[Command] = &[
+    Command::new("SUBSCRIBE", -2, |context| subscribe(context, Medium::Channel, b"subscribe"))
+        .flags(LISTEN)
+        .group(GROUP, Categories::PUBSUB)
+        .docs("2.0.0", "O(N) for N channels", "Listens to channels."),
+    Command::new("UNSUBSCRIBE", -1, |context| unsubscribe(context, Medium::Channel, b"unsubscribe"))
+        .flags(LISTEN)
+        .group(GROUP, Categories::PUBSUB)
+        .docs("2.0.0", "O(N) for N channels", "Listens to channels no more; without names, to none."),
+    Command::new("PSUBSCRIBE", -2, |context| subscribe(context, Medium::Pattern, b"psubscribe"))
+        .flags(LISTEN)
+        .group(GROUP, Categories::PUBSUB)
+        .docs("2.0.0", "O(N) for N patterns", "Listens to all channels whose names match patterns."),
+    Command::new("PUNSUBSCRIBE", -1, |context| unsubscribe(context, Medium::Pattern, b"punsubscribe"))
+        .flags(LISTEN)
+        .group(GROUP, Categories::PUBSUB)
+        .docs("2.0.0", "O(N) for N patterns", "Listens by patterns no more; without patterns, by none."),
+    Command::new("SSUBSCRIBE", -2, |context| subscribe(context, Medium::Shard, b"ssubscribe"))
+        .flags(LISTEN)
+        .keys(&[KeySpec::range(1, -1, 1, Access::NOT_KEY)])
+        .group(GROUP, Categories::PUBSUB)
+        .docs("7.0.0", "O(N) for N channels", "Listens to sharded channels."),
+    Command::new("SUNSUBSCRIBE", -1, |context| unsubscribe(context, Medium::Shard, b"sunsubscribe"))
+        .flags(LISTEN)
+        .keys(&[KeySpec::range(1, -1, 1, Access::NOT_KEY)])
+        .group(GROUP, Categories::PUBSUB)
+        .docs("7.0.0", "O(N) for N channels", "Listens to sharded channels no more; without names, to none."),
+    Command::new("PUBLISH", 3, |context| publish(context, Medium::Channel))
+        .flags(SEND)
+        .group(GROUP, Categories::PUBSUB)
+        .docs("2.0.0", "O(N+M) for N listeners and M patterns", "Sends a message to whoever listens to a channel."),
+    Command::new("SPUBLISH", 3, |context| publish(context, Medium::Shard))
+        .flags(SEND)
+        .keys(&[KeySpec::one(1, Access::NOT_KEY)])
+        .group(GROUP, Categories::PUBSUB)
+        .docs("7.0.0", "O(N) for N listeners", "Sends a message to whoever listens to a sharded channel."),
+    Command::new("PUBSUB", -2, |_| Err(Failure::Syntax))
+        .group(GROUP, Categories::empty())
+        .docs("2.8.0", "depends on the subcommand", "Who listens to what.")
+        .subcommands(&[
+            inspect("CHANNELS", -2, channels).docs(
+                "2.8.0",
+                "O(N) for N channels",
+                "Channels that somebody listens to.",
+            ),
+            inspect("NUMPAT", 2, numpat).docs("2.8.0", "O(1)", "How many patterns there are."),
+            inspect("NUMSUB", -2, numsub).docs("2.8.0", "O(N) for N channels", "How many listen to each channel."),
+            inspect("SHARDCHANNELS", -2, shard_channels).docs(
+                "7.0.0",
+                "O(N) for N channels",
+                "Sharded channels that somebody listens to.",
+            ),
+            inspect("SHARDNUMSUB", -2, shard_numsub).docs(
+                "7.0.0",
+                "O(N) for N channels",
+                "How many listen to each sharded channel.",
+            ),
+        ]),
+];
+
+const fn inspect(name: &'static str, arity: i32, handler: crate::table::Handler) -> Command {
+    Command::new(name, arity, handler)
+        .flags(Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE))
+        .group(GROUP, Categories::PUBSUB)
+}
+
+/// What the reply counts: sharded channels are counted by themselves.
+fn count(context: &Context<'_>, medium: Medium) -> usize {
+    let session = &context.session;
+    if medium == Medium::Shard { session.shard_channels.len() } else { session.subscriptions() }
+}
+
+fn subscribe(context: &mut Context<'_>, medium: Medium, kind: &[u8]) -> Result<(), Failure> {
+    if context.session.deny_blocking && context.session.protocol == resp::Protocol::Resp2 {
+        return Err(Failure::text("ERR Can't execute 'subscribe': only allowed outside of transactions with RESP2"));
+    }
+    for name in context.words.from(1) {
+        context.shared.subscribe(context.session, medium, name);
+        let count = count(context, medium);
+        context.reply.push(3);
+        context.reply.bulk(kind);
+        context.reply.bulk(name);
+        context.reply.count(count);
+    }
+    Ok(())
+}
+
+fn unsubscribe(context: &mut Context<'_>, medium: Medium, kind: &[u8]) -> Result<(), Failure> {
+    let mut names: Vec<Bytes> = context.words.from(1).iter().map(|name| Bytes::from_slice(name)).collect();
+    if names.is_empty() {
+        names.extend(context.session.listening(medium).iter().cloned());
+        names.sort_unstable();
+    }
+    for name in &names {
+        context.shared.unsubscribe(context.session, medium, name);
+        let count = count(context, medium);
+        context.reply.push(3);
+        context.reply.bulk(kind);
+        context.reply.bulk(name);
+        context.reply.count(count);
+    }
+    if names.is_empty() {
+        let count = count(context, medium);
+        context.reply.push(3);
+        context.reply.bulk(kind);
+        context.reply.null();
+        context.reply.count(count);
+    }
+    Ok(())
+}
+
+fn publish(context: &mut Context<'_>, medium: Medium) -> Result<(), Failure> {
+    let (channel, text) = (context.words.at(1), context.words.at(2));
+    let id = context.session.id;
+    let receivers = context.shared.publish(medium, channel, text, &mut Some((id, &mut context.reply)));
+    context.reply.count(receivers);
+    Ok(())
+}
+
+fn reply_names(context: &mut Context<'_>, mut names: Vec<Bytes>) {
+    if let Some(pattern) = context.words.get(2) {
+        names.retain(|name| glob::matches(pattern, name));
+    }
+    context.reply.array(names.len());
+    for name in &names {
+        context.reply.bulk(name);
+    }
+}
+
+fn channels(context: &mut Context<'_>) -> Result<(), Failure> {
+    let names = context.shared.pubsub.channels.keys().cloned().collect();
+    reply_names(context, names);
+    Ok(())
+}
+
+fn shard_channels(context: &mut Context<'_>) -> Result<(), Failure> {
+    let names = context.shared.pubsub.shards.keys().cloned().collect();
+    reply_names(context, names);
+    Ok(())
+}
+
+fn numpat(context: &mut Context<'_>) -> Result<(), Failure> {
+    let count = context.shared.pubsub.patterns.len();
+    context.reply.count(count);
+    Ok(())
+}
+
+fn numsub(context: &mut Context<'_>) -> Result<(), Failure> {
+    let names = context.words.from(2);
+    context.reply.array(names.len() * 2);
+    for name in names {
+        context.reply.bulk(name);
+        context.reply.count(context.shared.pubsub.channels.get(*name).map_or(0, Vec::len));
+    }
+    Ok(())
+}
+
+fn shard_numsub(context: &mut Context<'_>) -> Result<(), Failure> {
+    let names = context.words.from(2);
+    context.reply.array(names.len() * 2);
+    for name in names {
+        context.reply.bulk(name);
+        context.reply.count(context.shared.pubsub.shards.get(*name).map_or(0, Vec::len));
+    }
+    Ok(())
+}

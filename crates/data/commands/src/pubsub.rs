@@ -1,0 +1,172 @@
+//! Who listens to which channel, and messages on their way.
+
+use std::collections::{BTreeMap, HashMap};
+
+use resp::Reply;
+
+use crate::{
+    Bytes, Session, SessionId,
+    changes::{Event, EventClass},
+    glob,
+    server::{Server, Shared},
+};
+
+/// What can be listened to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Medium {
+    /// A channel.
+    Channel,
+    /// All channels whose names match a pattern.
+    Pattern,
+    /// A channel that belongs to a slot of a cluster.
+    Shard,
+}
+
+/// The listeners of all channels.
+#[derive(Debug, Default)]
+pub struct Registry {
+    pub(crate) channels: HashMap<Bytes, Vec<SessionId>>,
+    /// In order, so that messages reach patterns in an order that can be told.
+    pub(crate) patterns: BTreeMap<Bytes, Vec<SessionId>>,
+    pub(crate) shards: HashMap<Bytes, Vec<SessionId>>,
+}
+
+impl Registry {
+    fn add(&mut self, medium: Medium, name: &[u8], id: SessionId) {
+        let name = Bytes::from_slice(name);
+        match medium {
+            Medium::Channel => self.channels.entry(name).or_default().push(id),
+            Medium::Pattern => self.patterns.entry(name).or_default().push(id),
+            Medium::Shard => self.shards.entry(name).or_default().push(id),
+        }
+    }
+
+    fn remove(&mut self, medium: Medium, name: &Bytes, id: SessionId) {
+        let without = |ids: &mut Vec<SessionId>| {
+            ids.retain(|one| *one != id);
+            ids.is_empty()
+        };
+        match medium {
+            Medium::Channel => {
+                if self.channels.get_mut(name).is_some_and(without) {
+                    self.channels.remove(name);
+                }
+            }
+            Medium::Pattern => {
+                if self.patterns.get_mut(name).is_some_and(without) {
+                    self.patterns.remove(name);
+                }
+            }
+            Medium::Shard => {
+                if self.shards.get_mut(name).is_some_and(without) {
+                    self.shards.remove(name);
+                }
+            }
+        }
+    }
+}
+
+impl Session {
+    /// The names that it listens to by a medium.
+    pub fn listening(&mut self, medium: Medium) -> &mut std::collections::HashSet<Bytes> {
+        match medium {
+            Medium::Channel => &mut self.channels,
+            Medium::Pattern => &mut self.patterns,
+            Medium::Shard => &mut self.shard_channels,
+        }
+    }
+}
+
+impl Shared {
+    /// Has a session listen. Returns whether it did not before.
+    pub fn subscribe(&mut self, session: &mut Session, medium: Medium, name: &[u8]) -> bool {
+        let new = session.listening(medium).insert(Bytes::from_slice(name));
+        if new {
+            self.pubsub.add(medium, name, session.id);
+        }
+        new
+    }
+
+    /// Has a session listen no more. Returns whether it did.
+    pub fn unsubscribe(&mut self, session: &mut Session, medium: Medium, name: &Bytes) -> bool {
+        let was = session.listening(medium).remove(name);
+        if was {
+            self.pubsub.remove(medium, name, session.id);
+        }
+        was
+    }
+
+    /// Has a session listen to nothing any more.
+    pub fn unsubscribe_all(&mut self, session: &mut Session) {
+        for medium in [Medium::Channel, Medium::Pattern, Medium::Shard] {
+            for name in std::mem::take(session.listening(medium)) {
+                self.pubsub.remove(medium, &name, session.id);
+            }
+        }
+    }
+
+    /// Gives a message to all who listen, and says how many they were. The session whose command runs is not among
+    /// `sessions`: it gets its copy by `own`.
+    pub fn publish(&mut self, medium: Medium, channel: &[u8], text: &[u8], own: &mut Own<'_, '_>) -> usize {
+        let kind: &[u8] = if medium == Medium::Shard { b"smessage" } else { b"message" };
+        let direct = if medium == Medium::Shard { &self.pubsub.shards } else { &self.pubsub.channels };
+        let mut receivers: Vec<(SessionId, Option<Bytes>)> =
+            direct.get(channel).into_iter().flatten().map(|id| (*id, None)).collect();
+        if medium == Medium::Channel {
+            let matching = self.pubsub.patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel));
+            receivers.extend(matching.flat_map(|(pattern, ids)| ids.iter().map(|id| (*id, Some(pattern.clone())))));
+        }
+        for (id, pattern) in &receivers {
+            let write = |reply: &mut Reply<'_>| {
+                match pattern {
+                    Some(pattern) => {
+                        reply.push(4);
+                        reply.bulk(b"pmessage");
+                        reply.bulk(pattern);
+                    }
+                    None => {
+                        reply.push(3);
+                        reply.bulk(kind);
+                    }
+                }
+                reply.bulk(channel);
+                reply.bulk(text);
+            };
+            match own {
+                Some((own, reply)) if own == id => write(reply),
+                _ => self.send_with(*id, write),
+            }
+        }
+        receivers.len()
+    }
+
+    /// Puts something into the output of a session that is not the one whose command runs, in its protocol.
+    pub fn send_with(&mut self, id: SessionId, write: impl FnOnce(&mut Reply<'_>)) {
+        let Some(session) = self.session_mut(id) else { return };
+        let protocol = session.protocol;
+        write(&mut Reply::new(&mut session.output, protocol));
+        if !std::mem::replace(&mut session.output_listed, true) {
+            self.with_output.push(id);
+        }
+    }
+}
+
+/// The session whose command runs, with its reply.
+pub type Own<'a, 'b> = Option<(SessionId, &'a mut Reply<'b>)>;
+
+impl Server {
+    /// Publishes events of the keyspace.
+    pub(crate) fn publish_events(&mut self, events: &[Event]) {
+        let classes = self.changes.classes;
+        for event in events {
+            if classes.contains(EventClass::KEYSPACE) {
+                let channel = [format!("__keyspace@{}__:", event.db).as_bytes(), &event.key].concat();
+                self.shared.publish(Medium::Channel, &channel, event.name.as_bytes(), &mut None);
+            }
+            if classes.contains(EventClass::KEYEVENT) {
+                let channel = format!("__keyevent@{}__:{}", event.db, event.name);
+                self.shared.publish(Medium::Channel, channel.as_bytes(), &event.key, &mut None);
+            }
+        }
+    }
+}
