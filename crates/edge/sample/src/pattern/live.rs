@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::expressions::Expressions;
 use super::parse::{IntegerRange, Network, integer_range, network};
 use super::set::{embedded_v4, is_known_method, trim};
 use super::sub::Substrings;
 use super::tree::{ByteTree, NetworkTree, RangeTree, Slot, Slots, earlier};
 use super::{DIR_DELIMITERS, DOM_DELIMITERS, MatchMethod};
 use crate::number;
-use crate::regex::{Groups, Regex};
+use crate::regex::Groups;
 use crate::value::Value;
 
 /// Keys up to this length are lowered on the stack.
@@ -41,7 +42,7 @@ enum Entries {
     Anywhere(Substrings),
     Integers(RangeTree),
     Networks(NetworkTree),
-    Expressions(BTreeMap<u64, (Regex, Slot)>),
+    Expressions(Expressions),
     /// Words that are compared one by one.
     Words(BTreeMap<u64, (Arc<[u8]>, Slot)>),
 }
@@ -52,7 +53,7 @@ enum Key {
     Bytes(Arc<[u8]>),
     Range(IntegerRange),
     Network(Network),
-    Expression(Regex),
+    Expression,
 }
 
 impl LiveIndex {
@@ -66,7 +67,7 @@ impl LiveIndex {
             MatchMethod::End => Entries::Endings(ByteTree::default()),
             MatchMethod::Dir | MatchMethod::Dom => Entries::Parts(ByteTree::default()),
             MatchMethod::Sub => Entries::Anywhere(Substrings::default()),
-            MatchMethod::Reg | MatchMethod::Regm => Entries::Expressions(BTreeMap::new()),
+            MatchMethod::Reg | MatchMethod::Regm => Entries::Expressions(Expressions::new(ignore_case)),
             MatchMethod::Method | MatchMethod::Group => Entries::Words(BTreeMap::new()),
         };
         LiveIndex { method, ignore_case, entries }
@@ -103,11 +104,7 @@ impl LiveIndex {
             }
             MatchMethod::Dir => Key::Bytes(folded(trim(pattern, DIR_DELIMITERS))),
             MatchMethod::Dom => Key::Bytes(folded(trim(pattern, DOM_DELIMITERS))),
-            MatchMethod::Reg | MatchMethod::Regm => {
-                Key::Expression(Regex::new(pattern, self.ignore_case).map_err(|reason| {
-                    format!("regex '{}' is invalid (error={reason})", String::from_utf8_lossy(pattern))
-                })?)
-            }
+            MatchMethod::Reg | MatchMethod::Regm => Key::Expression,
         })
     }
 
@@ -135,9 +132,9 @@ impl LiveIndex {
             (Entries::Anywhere(list), Key::Bytes(key)) => list.insert(key, slot),
             (Entries::Integers(tree), Key::Range(range)) => tree.insert(range, slot),
             (Entries::Networks(tree), Key::Network(network)) => tree.insert(network, slot),
-            (Entries::Expressions(list), Key::Expression(regex)) => {
-                list.insert(slot.element, (regex, slot));
-            }
+            (Entries::Expressions(list), Key::Expression) => list.insert(pattern, slot).map_err(|reason| {
+                format!("regex '{}' is invalid (error={reason})", String::from_utf8_lossy(pattern))
+            })?,
             (Entries::Words(list), Key::Bytes(word)) => {
                 list.insert(slot.element, (word, slot));
             }
@@ -150,7 +147,7 @@ impl LiveIndex {
     pub(crate) fn remove(&mut self, pattern: &Arc<[u8]>, element: u64) {
         match &mut self.entries {
             Entries::Expressions(list) => {
-                list.remove(&element);
+                list.remove(element);
                 return;
             }
             Entries::Words(list) => {
@@ -185,7 +182,7 @@ impl LiveIndex {
             },
         };
         let slot = match (&mut self.entries, key) {
-            (Entries::Expressions(list), _) => list.get_mut(&element).map(|(_, slot)| slot),
+            (Entries::Expressions(list), _) => list.slot_mut(element),
             (Entries::Words(list), _) => list.get_mut(&element).map(|(_, slot)| slot),
             (Entries::Whole(map), Key::Bytes(key)) => map.get_mut(&key).and_then(|slots| slots.of(element)),
             (Entries::Beginnings(tree) | Entries::Endings(tree) | Entries::Parts(tree), Key::Bytes(key)) => {
@@ -247,7 +244,7 @@ impl LiveIndex {
             }
             Entries::Anywhere(list) => self.folded(bytes, false, |key| list.find(key)),
             Entries::Integers(tree) => tree.find(i64::try_from(bytes.len()).unwrap_or(i64::MAX)),
-            Entries::Expressions(list) => list.values().find(|(regex, _)| regex.is_match(bytes)).map(|(_, slot)| slot),
+            Entries::Expressions(list) => list.find(bytes),
             Entries::Words(list) => list.values().find(|(word, _)| self.is_word(word, bytes)).map(|(_, slot)| slot),
             Entries::Networks(_) | Entries::Nothing => None,
         }
@@ -256,7 +253,7 @@ impl LiveIndex {
     /// The groups of the first expression that matches `subject`, and its pattern.
     pub(crate) fn find_groups(&self, subject: &[u8]) -> Option<(&Slot, Groups)> {
         let Entries::Expressions(list) = &self.entries else { return None };
-        list.values().find_map(|(regex, slot)| Some((slot, regex.groups(subject)?)))
+        list.find_groups(subject)
     }
 
     /// The patterns, if they are kept as words.

@@ -5,6 +5,7 @@
 //! indexed: exact strings by hash, prefixes and networks in order, substrings by how they begin.
 
 mod elements;
+mod expressions;
 mod files;
 mod index;
 mod live;

@@ -5,9 +5,12 @@
 //! whose backtracking is bounded; a match that passes the bound is no match.
 
 mod dialect;
+mod literal;
 
 use std::fmt;
 use std::ops::Range;
+
+pub(crate) use literal::Outline;
 
 /// Steps of backtracking after which a match is given up.
 const BACKTRACK_LIMIT: usize = 100_000;
@@ -60,6 +63,12 @@ impl Regex {
             }
         };
         Ok(Regex { pattern: pattern.into(), engine })
+    }
+
+    /// What is known of a pattern without compiling it: it is valid, and small. None when that can only be known by
+    /// compiling it.
+    pub(crate) fn outline(pattern: &[u8], ignore_case: bool) -> Option<Outline> {
+        literal::outline(&dialect::translate(pattern), ignore_case)
     }
 
     /// The pattern as written.
