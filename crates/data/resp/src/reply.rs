@@ -66,6 +66,11 @@ impl<'a> Reply<'a> {
         self.out.truncate(position);
     }
 
+    /// Takes back what was written after a place, to write it again further down.
+    pub fn take_from(&mut self, position: usize) -> Vec<u8> {
+        self.out.split_off(position.min(self.out.len()))
+    }
+
     /// Bytes that are a reply, or several, already.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {

@@ -14,8 +14,12 @@ pub mod scripting;
 pub mod server;
 pub mod sets;
 pub mod sorted_sets;
+pub mod streams;
 pub mod strings;
 pub mod transactions;
+
+#[cfg(test)]
+pub(crate) mod testing;
 
 use crate::table::Command;
 
@@ -41,6 +45,13 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         sorted_sets::range::COMMANDS,
         sorted_sets::read::COMMANDS,
         sets::COMMANDS,
+        streams::append::COMMANDS,
+        streams::claim::COMMANDS,
+        streams::groups::COMMANDS,
+        streams::info::COMMANDS,
+        streams::pending::COMMANDS,
+        streams::range::COMMANDS,
+        streams::read::COMMANDS,
         strings::COMMANDS,
         transactions::COMMANDS,
     ]

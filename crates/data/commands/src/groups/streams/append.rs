@@ -1,0 +1,322 @@
+//! Entries appended and removed.
+
+use crate::{
+    Bytes, Context, Failure,
+    changes::EventClass,
+    context::Words,
+    number,
+    table::{Access, Categories, Command, Flags, KeySpec},
+    value::{
+        Stream,
+        stream::{Bound, Id, NODE_BYTES_MAX, NodeLimits, unsigned},
+    },
+};
+
+use super::{GROUP, INVALID_ID, strict_id, strict_ids};
+
+/// Commands that append and remove.
+pub const COMMANDS: &[Command] = &[
+    Command::new("XADD", -5, xadd)
+        .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
+        .group(GROUP, Categories::STREAM)
+        .docs("5.0.0", "O(1), and O(N) for N entries that are trimmed", "Appends an entry."),
+    Command::new("XTRIM", -4, xtrim)
+        .flags(Flags::WRITE)
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::DELETE))])
+        .group(GROUP, Categories::STREAM)
+        .docs("5.0.0", "O(N) for N entries removed", "Removes the first entries, down to a length or up to an id."),
+    Command::new("XDEL", -3, xdel)
+        .flags(Flags::WRITE.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::DELETE))])
+        .group(GROUP, Categories::STREAM)
+        .docs("5.0.0", "O(1) for each entry", "Removes entries by id."),
+    Command::new("XLEN", 2, xlen)
+        .flags(Flags::READONLY.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RO)])
+        .group(GROUP, Categories::STREAM)
+        .docs("5.0.0", "O(1)", "How many entries there are."),
+    Command::new("XSETID", -3, xsetid)
+        .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
+        .group(GROUP, Categories::STREAM)
+        .docs("5.0.0", "O(1)", "Sets the last id of a stream; for replication."),
+];
+
+/// How entries are removed.
+#[derive(Debug, Clone, Copy)]
+struct Trim {
+    bound: Bound,
+    /// With `~`: whole nodes only, and no more entries than this unless it is 0.
+    limit: Option<u64>,
+}
+
+/// The id of a new entry.
+#[derive(Debug, Clone, Copy)]
+enum NewId {
+    /// `*`
+    Automatic,
+    /// `ms-*`
+    AutomaticSequence(u64),
+    /// All of it.
+    Given(Id),
+}
+
+struct Options {
+    trim: Option<Trim>,
+    only_present: bool,
+    id: NewId,
+    /// The place of the id.
+    id_at: usize,
+}
+
+fn options(context: &Context<'_>, adding: bool) -> Result<Options, Failure> {
+    const TWO: Failure =
+        Failure::text("ERR syntax error, MAXLEN and MINID options at the same time are not compatible");
+    let words = context.words;
+    let (mut bound, mut approximate, mut limit) = (None, false, None);
+    let (mut only_present, mut id) = (false, NewId::Automatic);
+    let mut at = 2;
+    while at < words.len() {
+        let more = words.len() - 1 - at;
+        if adding && words.at(at) == b"*" {
+            break;
+        } else if more > 0 && (words.is(at, "MAXLEN") || words.is(at, "MINID")) {
+            if bound.is_some() {
+                return Err(TWO);
+            }
+            let by_len = words.is(at, "MAXLEN");
+            approximate = more >= 2 && words.at(at + 1) == b"~";
+            if approximate || more >= 2 && words.at(at + 1) == b"=" {
+                at += 1;
+            }
+            bound = Some(if by_len {
+                let len = words.integer(at + 1)?;
+                Bound::Len(u64::try_from(len).map_err(|_| Failure::text("ERR The MAXLEN argument must be >= 0."))?)
+            } else {
+                Bound::From(strict_id(words.at(at + 1), 0)?)
+            });
+            at += 1;
+        } else if more > 0 && words.is(at, "LIMIT") {
+            let given = words.integer(at + 1)?;
+            limit = Some(u64::try_from(given).map_err(|_| Failure::text("ERR The LIMIT argument must be >= 0."))?);
+            at += 1;
+        } else if adding && words.is(at, "NOMKSTREAM") {
+            only_present = true;
+        } else if adding {
+            id = new_id(words.at(at))?;
+            break;
+        } else {
+            return Err(Failure::Syntax);
+        }
+        at += 1;
+    }
+    if bound.is_none() && limit.is_some_and(|limit| limit > 0) {
+        let text = "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy";
+        return Err(Failure::text(text));
+    }
+    if bound.is_none() && !adding {
+        return Err(Failure::text("ERR syntax error, XTRIM must be called with a trimming strategy"));
+    }
+    if limit.is_some() && !approximate {
+        return Err(Failure::text("ERR syntax error, LIMIT cannot be used without the special ~ option"));
+    }
+    let limit = approximate.then(|| limit.unwrap_or_else(|| limit_by_default(context)));
+    let trim = bound.map(|bound| Trim { bound, limit });
+    Ok(Options { trim, only_present, id, id_at: at })
+}
+
+/// A hundred nodes: what may go at once unless a client says otherwise.
+fn limit_by_default(context: &Context<'_>) -> u64 {
+    match NodeLimits::of(&context.shared.settings).entries.saturating_mul(100) {
+        0 => 10_000,
+        entries => entries.min(1_000_000),
+    }
+}
+
+fn new_id(text: &[u8]) -> Result<NewId, Failure> {
+    if let Some(ms) = text.strip_suffix(b"-*") {
+        return unsigned(ms).map(NewId::AutomaticSequence).ok_or(INVALID_ID);
+    }
+    strict_id(text, 0).map(NewId::Given)
+}
+
+/// The id that an entry gets behind the last one.
+fn next_id(wanted: NewId, last: Id, now: u64) -> Result<Id, Failure> {
+    const LOW: Failure =
+        Failure::text("ERR The ID specified in XADD is equal or smaller than the target stream top item");
+    const EXHAUSTED: Failure =
+        Failure::text("ERR The stream has exhausted the last possible ID, unable to add more items");
+    if last == Id::MAX {
+        return Err(EXHAUSTED);
+    }
+    let id = match wanted {
+        NewId::Automatic if now > last.ms => Id::new(now, 0),
+        NewId::Automatic => last.next().ok_or(EXHAUSTED)?,
+        NewId::AutomaticSequence(ms) if ms == last.ms => Id::new(ms, last.sequence.checked_add(1).ok_or(LOW)?),
+        NewId::AutomaticSequence(ms) => Id::new(ms, 0),
+        NewId::Given(id) => id,
+    };
+    if id > last { Ok(id) } else { Err(LOW) }
+}
+
+fn xadd(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    let options = options(context, true)?;
+    let pairs = words.from(options.id_at + 1);
+    if pairs.is_empty() || !pairs.len().is_multiple_of(2) {
+        return Err(Failure::text("ERR wrong number of arguments for 'xadd' command"));
+    }
+    if matches!(options.id, NewId::Given(Id::MIN)) {
+        return Err(Failure::text("ERR The ID specified in XADD must be greater than 0-0"));
+    }
+    let key = words.at(1);
+    let now = u64::try_from(context.now()).unwrap_or(0);
+    let last = match context.keys.look::<Stream>(key)? {
+        Some(stream) => stream.last_id,
+        None if options.only_present => {
+            context.reply.null();
+            return Ok(());
+        }
+        None => Id::MIN,
+    };
+    let id = next_id(options.id, last, now)?;
+    if pairs.iter().map(|word| word.len()).sum::<usize>() > NODE_BYTES_MAX {
+        return Err(Failure::text("ERR Elements are too large to be stored"));
+    }
+    let limits = NodeLimits::of(&context.shared.settings);
+    let stream = context.keys.get_or_insert(key, |_| Stream::default())?;
+    stream.append(id, pairs, limits);
+    let trimmed = options.trim.map_or(0, |trim| stream.trim(trim.bound, trim.limit));
+    let exact = options.trim.map(|trim| trimmed_to(stream, trim.bound));
+    context.reply.bulk(&id.text());
+    context.keys.modified(key);
+    context.keys.notify(EventClass::STREAM, "xadd", key);
+    if trimmed > 0 {
+        context.keys.notify(EventClass::STREAM, "xtrim", key);
+    }
+    let approximate = options.trim.is_some_and(|trim| trim.limit.is_some());
+    if approximate || !matches!(options.id, NewId::Given(_)) {
+        // The log says what happened: this id, and this many entries that stayed.
+        let mut instead = trim_words(words, if approximate { exact } else { options.trim.map(|trim| trim.bound) });
+        if options.only_present {
+            instead.push(Bytes::from_slice(b"NOMKSTREAM"));
+        }
+        instead.push(id.text());
+        instead.extend(pairs.iter().map(|word| Bytes::from_slice(word)));
+        context.keys.changes.propagate_instead(vec![instead]);
+    }
+    Ok(())
+}
+
+/// The bound that leaves exactly what a stream has now.
+fn trimmed_to(stream: &Stream, bound: Bound) -> Bound {
+    match bound {
+        Bound::Len(_) => Bound::Len(stream.len()),
+        Bound::From(_) if stream.is_empty() => Bound::From(Id::MAX),
+        Bound::From(_) => Bound::From(stream.first_id),
+    }
+}
+
+/// Name and key of a command, with a bound that is exact.
+fn trim_words(words: Words<'_>, bound: Option<Bound>) -> Vec<Bytes> {
+    let mut new = super::super::sorted_sets::words(&[words.at(0), words.at(1)]);
+    match bound {
+        Some(Bound::Len(len)) => {
+            new.extend([Bytes::from_slice(b"MAXLEN"), Bytes::from_slice(b"=")]);
+            new.push(number::integer_bytes(i64::try_from(len).unwrap_or(i64::MAX)));
+        }
+        Some(Bound::From(id)) => {
+            new.extend([Bytes::from_slice(b"MINID"), Bytes::from_slice(b"="), id.text()]);
+        }
+        None => {}
+    }
+    new
+}
+
+fn xtrim(context: &mut Context<'_>) -> Result<(), Failure> {
+    let key = context.words.at(1);
+    let Some(trim) = options(context, false)?.trim else { return Err(Failure::Syntax) };
+    let (mut removed, mut exact) = (0, trim.bound);
+    if let Some(stream) = context.keys.get_mut::<Stream>(key)? {
+        removed = stream.trim(trim.bound, trim.limit);
+        exact = trimmed_to(stream, trim.bound);
+    }
+    if removed > 0 {
+        context.keys.modified_by(key, usize::try_from(removed).unwrap_or(usize::MAX));
+        context.keys.notify(EventClass::STREAM, "xtrim", key);
+        if trim.limit.is_some() {
+            context.keys.changes.propagate_instead(vec![trim_words(context.words, Some(exact))]);
+        }
+    }
+    context.reply.count(usize::try_from(removed).unwrap_or(usize::MAX));
+    Ok(())
+}
+
+fn xdel(context: &mut Context<'_>) -> Result<(), Failure> {
+    let key = context.words.at(1);
+    if context.keys.look::<Stream>(key)?.is_none() {
+        context.reply.integer(0);
+        return Ok(());
+    }
+    let ids = strict_ids(context.words.from(2))?;
+    let mut removed = 0;
+    if let Some(stream) = context.keys.get_mut::<Stream>(key)? {
+        removed = ids.into_iter().filter(|id| stream.remove(*id)).count();
+    }
+    if removed > 0 {
+        context.keys.modified_by(key, removed);
+        context.keys.notify(EventClass::STREAM, "xdel", key);
+    }
+    context.reply.count(removed);
+    Ok(())
+}
+
+fn xlen(context: &mut Context<'_>) -> Result<(), Failure> {
+    let len = context.keys.get::<Stream>(context.words.at(1))?.map_or(0, Stream::len);
+    context.reply.count(usize::try_from(len).unwrap_or(usize::MAX));
+    Ok(())
+}
+
+fn xsetid(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    let id = strict_id(words.at(2), 0)?;
+    let (mut entries_added, mut max_deleted) = (None, Id::MIN);
+    let mut at = 3;
+    while at < words.len() {
+        if words.is(at, "ENTRIESADDED") && at + 1 < words.len() {
+            let added = words.integer(at + 1)?;
+            entries_added =
+                Some(u64::try_from(added).map_err(|_| Failure::text("ERR entries_added must be positive"))?);
+        } else if words.is(at, "MAXDELETEDID") && at + 1 < words.len() {
+            max_deleted = strict_id(words.at(at + 1), 0)?;
+            if id < max_deleted {
+                let text = "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id";
+                return Err(Failure::text(text));
+            }
+        } else {
+            return Err(Failure::Syntax);
+        }
+        at += 2;
+    }
+    let key = words.at(1);
+    let stream = context.keys.look::<Stream>(key)?.ok_or(Failure::NoSuchKey)?;
+    if stream.last_present().is_some_and(|last| id < last) {
+        return Err(Failure::text("ERR The ID specified in XSETID is smaller than the target stream top item"));
+    }
+    if !stream.is_empty() && entries_added.is_some_and(|added| stream.len() > added) {
+        let text = "ERR The entries_added specified in XSETID is smaller than the target stream length";
+        return Err(Failure::text(text));
+    }
+    if let Some(stream) = context.keys.get_mut::<Stream>(key)? {
+        stream.last_id = id;
+        stream.entries_added = entries_added.unwrap_or(stream.entries_added);
+        if max_deleted != Id::MIN {
+            stream.max_deleted_id = max_deleted;
+        }
+    }
+    context.keys.modified(key);
+    context.keys.notify(EventClass::STREAM, "xsetid", key);
+    context.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! Pending entries that go from one consumer to another.
+
+use crate::{
+    Bytes, Context, Failure, Millis,
+    changes::EventClass,
+    number,
+    table::{Access, Categories, Command, Flags, KeySpec},
+    value::{
+        Stream,
+        stream::{ConsumerNumber, Id, Pending},
+    },
+};
+
+use super::{
+    GROUP, claim_words, create_consumer_words, interval_start, no_group, set_id_words, strict_id, text, write_entry,
+    write_id,
+};
+
+/// Commands that claim.
+pub const COMMANDS: &[Command] = &[
+    Command::new("XCLAIM", -6, xclaim)
+        .flags(Flags::WRITE.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
+        .group(GROUP, Categories::STREAM)
+        .docs("5.0.0", "O(log(N)), N: pending entries", "Gives pending entries to another consumer."),
+    Command::new("XAUTOCLAIM", -6, xautoclaim)
+        .flags(Flags::WRITE.union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::DELETE))])
+        .group(GROUP, Categories::STREAM)
+        .docs("6.2.0", "O(1) for a small COUNT", "Gives entries that were pending for long to another consumer."),
+];
+
+/// How entries are claimed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Terms {
+    /// Only those that were not given for so long.
+    idle_at_least: Millis,
+    /// The time of delivery that they get.
+    delivered: Option<Millis>,
+    /// The number of deliveries that they get.
+    count: Option<u64>,
+    /// Entries that are not pending too.
+    force: bool,
+    /// Without the entries' content; such a claim is no delivery.
+    only_ids: bool,
+}
+
+/// Who claims where.
+struct Claim<'a> {
+    key: &'a [u8],
+    group: &'a [u8],
+    consumer: &'a [u8],
+    /// Once it has claimed something.
+    number: Option<ConsumerNumber>,
+    terms: Terms,
+    log: Vec<Vec<Bytes>>,
+}
+
+enum Outcome {
+    Claimed,
+    /// The entry is no longer in the stream, and no longer pending.
+    Gone,
+    Left,
+}
+
+impl Claim<'_> {
+    /// Claims one entry, and answers with it.
+    fn claim(&mut self, context: &mut Context<'_>, id: Id) -> Result<Outcome, Failure> {
+        let now = context.now();
+        let Some(stream) = context.keys.get_mut::<Stream>(self.key)? else { return Ok(Outcome::Left) };
+        let only_ids = self.terms.only_ids;
+        let Some(entry) = stream.get(id) else {
+            let Some(group) = stream.groups.get_mut(self.group) else { return Ok(Outcome::Left) };
+            let Some(pending) = group.pending().get(&id).copied() else { return Ok(Outcome::Left) };
+            self.log.push(claim_words(self.key, self.group, group, id, &pending));
+            group.acknowledge(id);
+            context.keys.changes.dirty += 1;
+            return Ok(Outcome::Gone);
+        };
+        let Some(group) = stream.groups.get(self.group) else { return Ok(Outcome::Left) };
+        let former = group.pending().get(&id).copied();
+        if former.is_none() && !self.terms.force
+            || former.is_some_and(|former| {
+                self.terms.idle_at_least > 0 && now.saturating_sub(former.delivered) < self.terms.idle_at_least
+            })
+        {
+            return Ok(Outcome::Left);
+        }
+        if only_ids {
+            write_id(&mut context.reply, id);
+        } else {
+            write_entry(&mut context.reply, &entry);
+        }
+        let Some(group) = stream.groups.get_mut(self.group) else { return Ok(Outcome::Left) };
+        let mut created = false;
+        let number = *self.number.get_or_insert_with(|| match group.number_of(self.consumer) {
+            Some(number) => number,
+            None => {
+                created = true;
+                group.add_consumer(self.consumer, now)
+            }
+        });
+        if let Some(consumer) = group.consumer_mut(number) {
+            consumer.seen = now;
+        }
+        // What was forced in has been delivered once by that.
+        let deliveries = former.map_or(1, |former| former.count);
+        let count = self.terms.count.unwrap_or(if only_ids { deliveries } else { deliveries + 1 });
+        let pending = Pending { delivered: self.terms.delivered.unwrap_or(now), count, consumer: number };
+        group.give(id, pending);
+        if created {
+            self.log.push(create_consumer_words(self.key, self.group, self.consumer));
+        }
+        self.log.push(claim_words(self.key, self.group, group, id, &pending));
+        context.keys.changes.dirty += 1 + u64::from(created);
+        if created {
+            context.keys.notify(EventClass::STREAM, "xgroup-createconsumer", self.key);
+        }
+        Ok(Outcome::Claimed)
+    }
+}
+
+fn xclaim(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    let (key, group) = (words.at(1), words.at(2));
+    let last = context.keys.get::<Stream>(key)?.and_then(|stream| Some(stream.groups.get(group)?.last));
+    let last = last.ok_or_else(|| no_group(key, group))?;
+    let number_or =
+        |index: usize, message: &'static str| number::integer(words.at(index)).map_err(|_| Failure::text(message));
+    let idle = number_or(4, "ERR Invalid min-idle-time argument for XCLAIM")?;
+    let mut terms = Terms { idle_at_least: idle.max(0), ..Terms::default() };
+    let ids: Vec<Id> = words.from(5).iter().map_while(|word| strict_id(word, 0).ok()).collect();
+    let now = context.now();
+    let (mut delivered, mut new_last) = (-1, Id::MIN);
+    let mut at = 5 + ids.len();
+    while at < words.len() {
+        let more = at + 1 < words.len();
+        if words.is(at, "FORCE") {
+            terms.force = true;
+        } else if words.is(at, "JUSTID") {
+            terms.only_ids = true;
+        } else if words.is(at, "IDLE") && more {
+            delivered = now.wrapping_sub(number_or(at + 1, "ERR Invalid IDLE option argument for XCLAIM")?);
+            at += 1;
+        } else if words.is(at, "TIME") && more {
+            delivered = number_or(at + 1, "ERR Invalid TIME option argument for XCLAIM")?;
+            at += 1;
+        } else if words.is(at, "RETRYCOUNT") && more {
+            let count = number_or(at + 1, "ERR Invalid RETRYCOUNT option argument for XCLAIM")?;
+            terms.count = u64::try_from(count).ok();
+            at += 1;
+        } else if words.is(at, "LASTID") && more {
+            new_last = strict_id(words.at(at + 1), 0)?;
+            at += 1;
+        } else {
+            return Err(Failure::owned(format!("ERR Unrecognized XCLAIM option '{}'", text(words.at(at)))));
+        }
+        at += 1;
+    }
+    // A time that cannot be is taken as now: a client's clock may be ahead.
+    terms.delivered = Some(delivered).filter(|delivered| (0..=now).contains(delivered));
+    if new_last > last
+        && let Some(group) = context.keys.get_mut::<Stream>(key)?.and_then(|stream| stream.groups.get_mut(group))
+    {
+        group.last = new_last;
+    }
+    let mut claim = Claim { key, group, consumer: words.at(3), number: None, terms, log: Vec::new() };
+    let header = context.reply.defer();
+    let mut claimed = 0;
+    for id in ids {
+        claimed += usize::from(matches!(claim.claim(context, id)?, Outcome::Claimed));
+    }
+    context.reply.finish_array(header, claimed);
+    if new_last > last
+        && claim.log.is_empty()
+        && let Some(found) = context.keys.get_mut::<Stream>(key)?.and_then(|stream| stream.groups.get(group))
+    {
+        claim.log.push(set_id_words(key, group, found));
+        context.keys.changes.dirty += 1;
+    }
+    context.keys.changes.propagate_instead(claim.log);
+    Ok(())
+}
+
+fn xautoclaim(context: &mut Context<'_>) -> Result<(), Failure> {
+    /// So many are looked at for each that is asked for.
+    const ATTEMPTS: usize = 10;
+    /// What Redis' own bound comes to.
+    const COUNT_MAX: i64 = i64::MAX / 16;
+    const LOW_COUNT: Failure = Failure::text("ERR COUNT must be > 0");
+    let words = context.words;
+    let (key, group) = (words.at(1), words.at(2));
+    // Redis looks for the key first, and so counts a hit or a miss even if the arguments are wrong.
+    context.keys.value(key)?;
+    let idle =
+        number::integer(words.at(4)).map_err(|_| Failure::text("ERR Invalid min-idle-time argument for XAUTOCLAIM"))?;
+    let from = interval_start(words.at(5))?;
+    let mut terms = Terms { idle_at_least: idle.max(0), ..Terms::default() };
+    let mut count = 100;
+    let mut at = 6;
+    while at < words.len() {
+        if words.is(at, "COUNT") && at + 1 < words.len() {
+            let given = number::integer(words.at(at + 1)).ok().filter(|count| (1..=COUNT_MAX).contains(count));
+            count = usize::try_from(given.ok_or(LOW_COUNT)?).map_err(|_| LOW_COUNT)?;
+            at += 1;
+        } else if words.is(at, "JUSTID") {
+            terms.only_ids = true;
+        } else {
+            return Err(Failure::Syntax);
+        }
+        at += 1;
+    }
+    let found = context.keys.look::<Stream>(key)?.and_then(|stream| stream.groups.get(group));
+    let found = found.ok_or_else(|| no_group(key, group))?;
+    // One more than is looked at: where to go on.
+    let attempts = count.saturating_mul(ATTEMPTS);
+    let ids: Vec<Id> = found.pending().range(from..).map(|(id, _)| *id).take(attempts.saturating_add(1)).collect();
+    let mut claim = Claim { key, group, consumer: words.at(3), number: None, terms, log: Vec::new() };
+    context.reply.array(3);
+    let mut next = Id::MIN;
+    let mut claimed = Vec::new();
+    let mut gone = Vec::new();
+    // The place to go on is told before the entries, so these are written aside.
+    let start = context.reply.position();
+    let header = context.reply.defer();
+    for (index, id) in ids.iter().enumerate() {
+        if index == attempts || claimed.len() + gone.len() == count {
+            next = *id;
+            break;
+        }
+        match claim.claim(context, *id)? {
+            Outcome::Claimed => claimed.push(*id),
+            Outcome::Gone => gone.push(*id),
+            Outcome::Left => {}
+        }
+    }
+    context.reply.finish_array(header, claimed.len());
+    let entries = context.reply.take_from(start);
+    write_id(&mut context.reply, next);
+    context.reply.raw(&entries);
+    context.reply.array(gone.len());
+    gone.into_iter().for_each(|id| write_id(&mut context.reply, id));
+    context.keys.changes.propagate_instead(claim.log);
+    Ok(())
+}
