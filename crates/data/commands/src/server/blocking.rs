@@ -7,7 +7,7 @@
 //! Keys become ready in the order in which they changed, and only when the command that changed them, or the whole
 //! transaction, is over. What a command that is served changes itself makes keys ready in turn. A client waits for a type,
 //! which the group of its command says: a key of another type does not wake it. As long as a key is there, the next one in
-//! its queue is served; a key that is gone interests only those who wait for streams, whose groups vanish with it.
+//! its queue is served. Those who wait for streams are woken whatever became of the key: their groups vanish with it.
 
 use std::{
     collections::BTreeMap,
@@ -45,8 +45,8 @@ impl Awaited {
     fn is(self, value: Option<Self>) -> bool {
         match self {
             Self::List | Self::SortedSet => value == Some(self),
-            Self::Stream => value.is_none_or(|value| value == Self::Stream),
-            Self::Anything => true,
+            // Whoever waits in a group is to learn that it has gone with its stream.
+            Self::Stream | Self::Anything => true,
         }
     }
 

@@ -3,7 +3,7 @@
 use resp::{Protocol, Reply};
 
 use crate::{
-    Bytes, Context, Failure, Millis,
+    Bytes, Context, Failure, Millis, Session,
     changes::EventClass,
     number,
     table::{Access, Begin, Categories, Command, Find, Flags, KeySpec},
@@ -174,6 +174,11 @@ fn limit(count: i64) -> usize {
     if count == 0 { usize::MAX } else { usize::try_from(count).unwrap_or(usize::MAX) }
 }
 
+/// A client that waited is given what it was woken for.
+fn is_ready(session: &Session, key: &[u8]) -> bool {
+    session.ready_key.as_ref().is_none_or(|ready| ready.as_slice() == key)
+}
+
 fn xread(context: &mut Context<'_>) -> Result<(), Failure> {
     let query = parse(context, false)?;
     let retrying = context.session.retrying;
@@ -198,7 +203,7 @@ fn xread(context: &mut Context<'_>) -> Result<(), Failure> {
     let mut served = 0;
     for (key, id) in query.keys.iter().zip(&ids) {
         let Some(stream) = context.keys.found::<Stream>(key) else { continue };
-        if !has_entries_behind(stream, *id) {
+        if !is_ready(context.session, key) || !has_entries_behind(stream, *id) {
             continue;
         }
         header = header.or_else(|| Some(context.reply.defer()));
@@ -211,10 +216,6 @@ fn xread(context: &mut Context<'_>) -> Result<(), Failure> {
             given += 1;
         }
         context.reply.finish_array(entries, given);
-        // A client that waited is given what it was woken for.
-        if retrying {
-            break;
-        }
     }
     match header {
         Some(header) => finish(&mut context.reply, header, served),
@@ -246,7 +247,7 @@ fn xreadgroup(context: &mut Context<'_>) -> Result<(), Failure> {
     for (key, id) in query.keys.iter().zip(&ids) {
         let Some(stream) = context.keys.found::<Stream>(key) else { continue };
         let Some(last) = stream.groups.get(group).map(|group| group.last) else { continue };
-        if id.is_none() && !has_entries_behind(stream, last) {
+        if !is_ready(context.session, key) || id.is_none() && !has_entries_behind(stream, last) {
             continue;
         }
         header = header.or_else(|| Some(context.reply.defer()));
@@ -258,9 +259,6 @@ fn xreadgroup(context: &mut Context<'_>) -> Result<(), Failure> {
             None => give_new(context, key, (group, consumer), &query, &mut log)?,
         }
         context.keys.changes.dirty += 1;
-        if context.session.retrying {
-            break;
-        }
     }
     match header {
         Some(header) => {
