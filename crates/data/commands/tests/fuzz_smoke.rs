@@ -21,7 +21,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 /// Something that is nearly a value: the right parts under a form that may fit, with a byte or two that are wrong.
 fn value() -> impl Strategy<Value = Vec<u8>> {
     let parts = vec((0..6u8, vec(text(), 0..8)), 0..4);
-    (0..22u8, parts, vec((any::<prop::sample::Index>(), any::<u8>()), 0..3)).prop_map(|(form, parts, changes)| {
+    (0..23u8, parts, vec((any::<prop::sample::Index>(), any::<u8>()), 0..3)).prop_map(|(form, parts, changes)| {
         let mut bytes = vec![form];
         for (kind, texts) in parts {
             let mut writer = Writer::new(&mut bytes, kind == 1);

@@ -12,6 +12,7 @@ pub mod lzf;
 mod payload;
 mod reader;
 mod sorted_set;
+mod stream;
 mod writer;
 mod ziplist;
 
@@ -62,10 +63,13 @@ mod form {
     pub const SORTED_SET_ZIPLIST: u8 = 12;
     pub const HASH_ZIPLIST: u8 = 13;
     pub const LIST_QUICKLIST: u8 = 14;
+    pub const STREAM_1: u8 = 15;
     pub const HASH_LISTPACK: u8 = 16;
     pub const SORTED_SET_LISTPACK: u8 = 17;
     pub const LIST_QUICKLIST_2: u8 = 18;
+    pub const STREAM_2: u8 = 19;
     pub const SET_LISTPACK: u8 = 20;
+    pub const STREAM_3: u8 = 21;
 }
 
 /// What reading a value takes from its surroundings.
@@ -133,6 +137,7 @@ pub fn decode_value(bytes: &[u8], building: &Building) -> Result<Value, RdbError
         form::SORTED_SET | form::SORTED_SET_2 | form::SORTED_SET_ZIPLIST | form::SORTED_SET_LISTPACK => {
             sorted_set::decode(form, &mut reader, building)?
         }
+        form::STREAM_1 | form::STREAM_2 | form::STREAM_3 => stream::decode(form, &mut reader, building)?,
         other => return Err(RdbError::Type(other)),
     };
     if reader.is_empty() { Ok(value) } else { Err(RdbError::Surplus) }
@@ -148,7 +153,7 @@ fn encode(value: &Value, writer: &mut Writer<'_>) {
         Value::Set(set) => collections::encode_set(set, writer),
         Value::Hash(hash) => collections::encode_hash(hash, writer),
         Value::SortedSet(set) => sorted_set::encode(set, writer),
-        Value::Stream(_) => {}
+        Value::Stream(stream) => stream::encode(stream, writer),
     }
 }
 

@@ -1,0 +1,263 @@
+//! Streams, in all three forms.
+//!
+//! A node is a listpack under the id of its first entry: the number of entries, of those that were removed, the fields of
+//! the first entry; then the entries, with ids relative to the node's and without fields where those are the first one's.
+//! The second form has more ids in front and a group's count of entries, the third also when a consumer got something.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use super::{
+    Building, RdbError, Reader, Writer, form,
+    listpack::{self, Builder, Element, Elements},
+};
+use crate::{
+    Bytes, Millis, Value,
+    value::{
+        Stream,
+        stream::{Entry, Group, Id, Node, NodeLimits, Pending},
+    },
+};
+
+const BROKEN: RdbError = RdbError::Format("stream");
+/// Flags of entries.
+const REMOVED: i64 = 1;
+const SAME_FIELDS: i64 = 2;
+/// What stands for a number of entries that is not known.
+const UNKNOWN: u64 = u64::MAX;
+/// Fields that are not written again at each entry may be this many times as long as the payload, when they are.
+const EXPANSION_MAX: usize = 512;
+/// That much is always allowed.
+const EXPANSION_FREE: usize = 64 << 20;
+
+fn write_id(id: Id, writer: &mut Writer<'_>) {
+    writer.number(id.ms);
+    writer.number(id.sequence);
+}
+
+fn id_bytes(id: Id) -> [u8; 16] {
+    (u128::from(id.ms) << 64 | u128::from(id.sequence)).to_be_bytes()
+}
+
+pub(super) fn encode(stream: &Stream, writer: &mut Writer<'_>) {
+    writer.byte(form::STREAM_2);
+    writer.count(stream.nodes().len());
+    for (first, node) in stream.nodes() {
+        writer.string(&id_bytes(*first));
+        writer.string(&encode_node(*first, node));
+    }
+    writer.number(stream.len());
+    write_id(stream.last_id, writer);
+    write_id(stream.first_id, writer);
+    write_id(stream.max_deleted_id, writer);
+    writer.number(stream.entries_added);
+    writer.count(stream.groups.len());
+    for (name, group) in &stream.groups {
+        writer.string(name);
+        write_id(group.last, writer);
+        writer.number(group.entries_read.unwrap_or(UNKNOWN));
+        writer.count(group.pending().len());
+        for (id, pending) in group.pending() {
+            writer.raw(&id_bytes(*id));
+            writer.fixed(pending.delivered as u64);
+            writer.number(pending.count);
+        }
+        writer.count(group.consumers_len());
+        for consumer in group.consumers() {
+            writer.string(&consumer.name);
+            writer.fixed(consumer.seen as u64);
+            writer.count(consumer.pending.len());
+            consumer.pending.iter().for_each(|id| writer.raw(&id_bytes(*id)));
+        }
+    }
+}
+
+/// What was removed is left out.
+fn encode_node(first: Id, node: &Node) -> Vec<u8> {
+    let mut builder = Builder::default();
+    let Some(master) = node.entries(first).next() else { return builder.finish() };
+    builder.push_integer(node.live() as i64);
+    builder.push_integer(0);
+    builder.push_integer(master.len() as i64);
+    master.pairs().for_each(|(field, _)| builder.push(field));
+    builder.push_integer(0);
+    let same_fields = |entry: &Entry<'_>| {
+        entry.len() == master.len() && entry.pairs().zip(master.pairs()).all(|((one, _), (other, _))| one == other)
+    };
+    for entry in node.entries(first) {
+        let same = same_fields(&entry);
+        builder.push_integer(if same { SAME_FIELDS } else { 0 });
+        builder.push_integer(entry.id.ms.wrapping_sub(first.ms) as i64);
+        builder.push_integer(entry.id.sequence.wrapping_sub(first.sequence) as i64);
+        if !same {
+            builder.push_integer(entry.len() as i64);
+        }
+        for (field, value) in entry.pairs() {
+            if !same {
+                builder.push(field);
+            }
+            builder.push(value);
+        }
+        builder.push_integer(elements_of(entry.len() as i64, same));
+    }
+    builder.finish()
+}
+
+/// How many elements of a listpack an entry is, but for this number itself.
+fn elements_of(fields: i64, same: bool) -> i64 {
+    if same { fields.saturating_add(3) } else { fields.saturating_mul(2).saturating_add(4) }
+}
+
+fn read_id(reader: &mut Reader<'_>) -> Result<Id, RdbError> {
+    Ok(Id { ms: reader.number()?, sequence: reader.number()? })
+}
+
+fn id_of(bytes: [u8; 16]) -> Id {
+    let number = u128::from_be_bytes(bytes);
+    Id { ms: (number >> 64) as u64, sequence: number as u64 }
+}
+
+/// The numbers and texts of a node's listpack.
+struct Parts<'a>(Elements<'a>);
+
+impl<'a> Parts<'a> {
+    fn text(&mut self) -> Result<Cow<'a, [u8]>, RdbError> {
+        Ok(self.0.next().ok_or(BROKEN)??.text())
+    }
+
+    fn integer(&mut self) -> Result<i64, RdbError> {
+        self.0.next().ok_or(BROKEN)?.map(Element::integer)?.ok_or(BROKEN)
+    }
+
+    fn count(&mut self) -> Result<u64, RdbError> {
+        u64::try_from(self.integer()?).map_err(|_| BROKEN)
+    }
+}
+
+/// Reads a stream's nodes.
+struct NodeReader {
+    stream: Stream,
+    /// The id that the next entry has to be above, once there is one.
+    last: Option<Id>,
+    /// How much fields may still grow by being written again.
+    expansion: usize,
+}
+
+impl NodeReader {
+    fn node(&mut self, first: Id, listpack: &[u8]) -> Result<(), RdbError> {
+        let mut parts = Parts(listpack::elements(listpack)?);
+        let (live, removed) = (parts.count()?, parts.count()?);
+        let field_count = parts.count()?;
+        let mut fields = Vec::new();
+        for _ in 0..field_count {
+            fields.push(parts.text()?);
+        }
+        let fields_len: usize = fields.iter().map(|field| field.len() + 1).sum();
+        if parts.integer()? != 0 {
+            return Err(BROKEN);
+        }
+        // The first entry opens a node here, as it did there; the others follow it whatever is set.
+        let mut limits = NodeLimits { bytes: 1, entries: 1 };
+        let total = live.checked_add(removed).ok_or(BROKEN)?;
+        for number in 0..total {
+            let flags = parts.integer()?;
+            let ms = first.ms.wrapping_add(parts.integer()? as u64);
+            let sequence = first.sequence.wrapping_add(parts.integer()? as u64);
+            let id = Id { ms, sequence };
+            let same = flags & SAME_FIELDS != 0;
+            let mut words = Vec::new();
+            let count = if same { field_count } else { parts.count()? };
+            if same {
+                self.expansion = self.expansion.checked_sub(fields_len).ok_or(BROKEN)?;
+            }
+            let mut known = fields.iter();
+            for _ in 0..count {
+                let field = if same { known.next().cloned().ok_or(BROKEN)? } else { parts.text()? };
+                words.push(field);
+                words.push(parts.text()?);
+            }
+            let ascends = self.last.is_none_or(|last| last < id);
+            if parts.integer()? != elements_of(count as i64, same) || !ascends || count == 0 {
+                return Err(BROKEN);
+            }
+            if number == 0 && id < first {
+                return Err(BROKEN);
+            }
+            self.last = Some(id);
+            if flags & REMOVED == 0 {
+                self.stream.append(id, &words, limits);
+                limits = NodeLimits { bytes: 0, entries: 0 };
+            }
+        }
+        if parts.0.next().is_some() { Err(BROKEN) } else { Ok(()) }
+    }
+}
+
+pub(super) fn decode(form: u8, reader: &mut Reader<'_>, _: &Building) -> Result<Value, RdbError> {
+    let expansion = reader.len().saturating_mul(EXPANSION_MAX).saturating_add(EXPANSION_FREE);
+    let mut nodes = NodeReader { stream: Stream::default(), last: None, expansion };
+    for _ in 0..reader.count()? {
+        let first = reader.string()?;
+        let first = id_of(first.as_ref().try_into().map_err(|_| BROKEN)?);
+        nodes.node(first, &reader.string()?)?;
+    }
+    let NodeReader { mut stream, last, .. } = nodes;
+    if reader.number()? != stream.len() {
+        return Err(BROKEN);
+    }
+    stream.last_id = read_id(reader)?;
+    if last.is_some_and(|last| last > stream.last_id) {
+        return Err(BROKEN);
+    }
+    if form == form::STREAM_1 {
+        // What was not counted then is taken to be what there is.
+        stream.entries_added = stream.len();
+    } else {
+        stream.first_id = read_id(reader)?;
+        stream.max_deleted_id = read_id(reader)?;
+        stream.entries_added = reader.number()?;
+    }
+    for _ in 0..reader.count()? {
+        let name = Bytes::from_slice(&reader.string()?);
+        let group = decode_group(form, reader, &stream)?;
+        if stream.groups.insert(name, group).is_some() {
+            return Err(BROKEN);
+        }
+    }
+    Ok(Value::Stream(Box::new(stream)))
+}
+
+fn decode_group(form: u8, reader: &mut Reader<'_>, stream: &Stream) -> Result<Group, RdbError> {
+    let last = read_id(reader)?;
+    let entries_read = if form == form::STREAM_1 {
+        stream.entries_added_to(last)
+    } else {
+        Some(reader.number()?).filter(|count| *count != UNKNOWN)
+    };
+    let mut group = Group::new(last, entries_read);
+    let mut pending = BTreeMap::new();
+    for _ in 0..reader.count()? {
+        let id = id_of(reader.array()?);
+        let delivered = reader.fixed()? as Millis;
+        if pending.insert(id, (delivered, reader.number()?)).is_some() {
+            return Err(BROKEN);
+        }
+    }
+    for _ in 0..reader.count()? {
+        let name = reader.string()?;
+        if group.number_of(&name).is_some() {
+            return Err(BROKEN);
+        }
+        let consumer = group.add_consumer(&name, reader.fixed()? as Millis);
+        if form == form::STREAM_3 {
+            // When it was given something the last time: nothing here asks for that.
+            reader.fixed()?;
+        }
+        for _ in 0..reader.count()? {
+            let id = id_of(reader.array()?);
+            // What is pending belongs to one consumer, and no consumer has more.
+            let (delivered, count) = pending.remove(&id).ok_or(BROKEN)?;
+            group.give(id, Pending { delivered, count, consumer });
+        }
+    }
+    if pending.is_empty() { Ok(group) } else { Err(BROKEN) }
+}
