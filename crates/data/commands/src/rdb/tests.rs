@@ -68,3 +68,130 @@ fn broken_payloads_are_refused() {
         assert_eq!(decode_value(record, &building()).unwrap_err(), error, "{}", record.escape_ascii());
     }
 }
+
+/// A listpack of texts.
+fn packed(texts: &[&str]) -> Vec<u8> {
+    let mut builder = listpack::Builder::default();
+    texts.iter().for_each(|text| builder.push(text.as_bytes()));
+    builder.finish()
+}
+
+/// A value of a form with the parts that a writer puts behind it.
+fn record(form: u8, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+    let mut bytes = vec![form];
+    write(&mut Writer::new(&mut bytes, false));
+    bytes
+}
+
+/// Redis 7.0 does not know these, so no conversation with it can have them.
+#[test]
+fn forms_of_redis_7_2_are_read() {
+    let set = record(form::SET_LISTPACK, |writer| writer.string(&packed(&["a", "12", "b"])));
+    let Value::Set(set) = decode_value(&set, &building()).unwrap() else { panic!("no set") };
+    assert_eq!(set.len(), 3);
+    assert!(set.contains(b"12"));
+    let twice = record(form::SET_LISTPACK, |writer| writer.string(&packed(&["a", "a"])));
+    assert!(decode_value(&twice, &building()).is_err());
+
+    let stream = record(form::STREAM_3, |writer| {
+        writer.count(1);
+        writer.string(&(5u128 << 64).to_be_bytes());
+        writer.string(&packed(&["1", "0", "1", "f", "0", "2", "0", "0", "v", "4"]));
+        for number in [1, 5, 0, 5, 0, 0, 0, 1] {
+            writer.number(number);
+        }
+        writer.count(1);
+        writer.string(b"group");
+        for number in [5, 0, 1, 1] {
+            writer.number(number);
+        }
+        writer.raw(&(5u128 << 64).to_be_bytes());
+        writer.fixed(1000);
+        writer.number(7);
+        writer.count(1);
+        writer.string(b"consumer");
+        writer.fixed(2000);
+        writer.fixed(3000);
+        writer.count(1);
+        writer.raw(&(5u128 << 64).to_be_bytes());
+    });
+    let Value::Stream(read) = decode_value(&stream, &building()).unwrap() else { panic!("no stream") };
+    let group = read.groups.values().next().unwrap();
+    assert_eq!((read.len(), group.pending().len()), (1, 1));
+    assert_eq!(group.pending().values().next().unwrap().count, 7);
+    for end in 0..stream.len() {
+        assert!(decode_value(&stream[..end], &building()).is_err(), "{end}");
+    }
+}
+
+#[test]
+fn a_payload_of_a_newer_version_is_refused() {
+    for (version, is_read) in [(6u16, true), (10, true), (11, true), (12, false), (80, false)] {
+        let mut payload = b"\x00\x01a".to_vec();
+        payload.extend(version.to_le_bytes());
+        let checksum = crc64::crc64(&payload);
+        payload.extend(checksum.to_le_bytes());
+        assert_eq!(decode_payload(&payload, &building()).is_ok(), is_read, "{version}");
+    }
+}
+
+/// A long field that thousands of short entries share takes its length of a payload, but the time and memory of all of
+/// them if each is looked at by itself.
+#[test]
+fn a_stream_does_not_grow_without_bound() {
+    const ENTRIES: i64 = 60_000;
+    let field = "f".repeat(60_000);
+    let mut builder = listpack::Builder::default();
+    for text in [ENTRIES.to_string().as_str(), "0", "1", &field, "0"] {
+        builder.push(text.as_bytes());
+    }
+    for entry in 0..ENTRIES {
+        for number in [2, entry, 0, 1, 4] {
+            builder.push_integer(number);
+        }
+    }
+    let stream = record(form::STREAM_2, |writer| {
+        writer.count(1);
+        writer.string(&[0; 16]);
+        writer.string(&builder.finish());
+        for number in [ENTRIES as u64, ENTRIES as u64, 0, 0, 0, 0, 0, ENTRIES as u64, 0] {
+            writer.number(number);
+        }
+    });
+    assert_eq!(decode_value(&stream, &building()).unwrap_err(), RdbError::Format("stream"));
+}
+
+#[test]
+fn collections_come_back_in_their_form() {
+    let texts: Vec<String> = (0..600).map(|number| format!("text {number}")).collect();
+    for (count, form) in [(3, form::HASH_LISTPACK), (600, form::HASH)] {
+        let plain = record(form::HASH, |writer| {
+            writer.count(count);
+            for text in texts.iter().take(count) {
+                writer.string(text.as_bytes());
+                writer.string(b"1");
+            }
+        });
+        let value = decode_value(&plain, &building()).unwrap();
+        let mut written = Vec::new();
+        encode_value(&value, &mut written);
+        assert_eq!(written[0], form);
+        let Value::Hash(hash) = decode_value(&written, &building()).unwrap() else { panic!("no hash") };
+        assert_eq!(hash.len(), count);
+        assert!(texts.iter().take(count).all(|text| hash.get(text.as_bytes()) == Some(b"1")));
+    }
+    for (count, form) in [(3, form::SORTED_SET_LISTPACK), (600, form::SORTED_SET_2)] {
+        let plain = record(form::SORTED_SET_2, |writer| {
+            writer.count(count);
+            for (number, text) in texts.iter().take(count).enumerate() {
+                writer.string(text.as_bytes());
+                writer.double(number as f64 / 8.0);
+            }
+        });
+        let mut written = Vec::new();
+        encode_value(&decode_value(&plain, &building()).unwrap(), &mut written);
+        assert_eq!(written[0], form);
+        let Value::SortedSet(set) = decode_value(&written, &building()).unwrap() else { panic!("no sorted set") };
+        assert_eq!((set.len(), set.score(b"text 2")), (count, Some(0.25)));
+    }
+}
