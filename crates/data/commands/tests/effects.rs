@@ -1,0 +1,125 @@
+//! What commands about strings and keys leave in the log: times instead of spans, results instead of arithmetic, nothing
+//! where nothing changed.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+use commands::{Server, config::Settings};
+use resp::{Limits, Progress, RequestParser};
+
+const NOW: i64 = 1_700_000_000_000;
+
+/// The commands of a log, a line each.
+fn lines(mut log: &[u8]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut parser = RequestParser::new();
+    while !log.is_empty() {
+        let Ok(Progress::Complete { consumed }) = parser.parse(log, &Limits::default()) else { break };
+        let words: Vec<_> = parser.arguments(log).iter().map(|word| word.escape_ascii().to_string()).collect();
+        lines.push(words.join(" "));
+        log = &log[consumed..];
+    }
+    lines
+}
+
+/// Runs some commands and then one, of which the effects are wanted, without the `SELECT` in front.
+fn check(before: &[&str], command: &str, expected: &[&str]) {
+    let mut server = Server::new(Settings::default(), 7, 7, NOW, None, Box::new(|| 0));
+    let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), NOW);
+    let mut run = |command: &str, now: i64| {
+        server.effects().clear();
+        server.input(session).unwrap().extend_from_slice(format!("{command}\r\n").as_bytes());
+        server.run(session, now);
+        lines(server.effects().bytes())
+    };
+    before.iter().for_each(|command| drop(run(command, NOW)));
+    let effects: Vec<String> = run(command, NOW + 10).into_iter().filter(|line| line != "SELECT 0").collect();
+    assert_eq!(effects, expected, "{before:?} {command}");
+}
+
+#[test]
+fn effects_are_deterministic() {
+    let set: &[&str] = &["SET k v"];
+    let expiring: &[&str] = &["SET k v", "PEXPIREAT k 1700000000005"];
+    let lasting: &[&str] = &["SET k v EX 100"];
+    for (before, command, expected) in [
+        (&[][..], "SET k v", &["SET k v"][..]),
+        (&[], "SET k v EX 10", &["SET k v PXAT 1700000010010"]),
+        (set, "SET k v NX", &[]),
+        (set, "SET k w GET XX PX 5", &["SET k w PXAT 1700000000015"]),
+        (&[], "SETEX k 10 v", &["SET k v PXAT 1700000010010"]),
+        (&[], "PSETEX k 10 v", &["SET k v PXAT 1700000000020"]),
+        (set, "GETSET k w", &["SET k w"]),
+        (set, "GETDEL k", &["DEL k"]),
+        (&[], "GETDEL k", &[]),
+        (set, "GETEX k", &[]),
+        (set, "GETEX k PERSIST", &[]),
+        (lasting, "GETEX k PERSIST", &["PERSIST k"]),
+        (set, "GETEX k EX 10", &["PEXPIREAT k 1700000010010"]),
+        (set, "GETEX k PXAT 5", &["DEL k"]),
+        (&[], "INCRBYFLOAT k 0.1", &["SET k 0.1 KEEPTTL"]),
+        (&["SET k 1"], "INCR k", &["INCR k"]),
+        (set, "INCR k", &[]),
+        (set, "MSETNX a 1 k 2", &[]),
+        (set, "SETRANGE k 0 \"\"", &[]),
+        (set, "EXPIRE k 10", &["PEXPIREAT k 1700000010010"]),
+        (set, "EXPIRE k 10 XX", &[]),
+        (set, "EXPIRE k 10 NX", &["PEXPIREAT k 1700000010010"]),
+        (set, "EXPIREAT k 1", &["DEL k"]),
+        (set, "PEXPIREAT k 1800000000000", &["PEXPIREAT k 1800000000000"]),
+        (lasting, "PERSIST k", &["PERSIST k"]),
+        (set, "PERSIST k", &[]),
+        (expiring, "GET k", &["DEL k"]),
+        (expiring, "SETNX k w", &["DEL k", "SETNX k w"]),
+        (expiring, "SCAN 0", &["DEL k"]),
+        (expiring, "RANDOMKEY", &["DEL k"]),
+        (set, "RENAME k l", &["RENAME k l"]),
+        (set, "RENAME k k", &[]),
+        (set, "COPY k l", &["COPY k l"]),
+        (&["MSET k 1 l 2"], "COPY k l", &[]),
+        (set, "MOVE k 1", &["MOVE k 1"]),
+        (&[], "SWAPDB 0 1", &["SWAPDB 0 1"]),
+        (set, "SETBIT k 0 0", &[]),
+        (set, "SETBIT k 0 1", &["SETBIT k 0 1"]),
+        (set, "BITFIELD k GET u8 0", &[]),
+        (&[], "BITFIELD k OVERFLOW FAIL INCRBY u1 100 5", &[]),
+        (&[], "BITFIELD k SET u8 0 0", &["BITFIELD k SET u8 0 0"]),
+        (set, "BITOP NOT l k", &["BITOP NOT l k"]),
+        (&[], "BITOP NOT l k", &[]),
+        (&["RPUSH k 2 1"], "SORT k", &[]),
+        (&["RPUSH k 2 1"], "SORT k STORE l", &["SORT k STORE l"]),
+        (&[], "SORT k STORE l", &[]),
+    ] {
+        check(before, command, expected);
+    }
+}
+
+#[test]
+fn what_is_restored_for_a_time_is_logged_with_its_end() {
+    const PAYLOAD: &str = "\\x00\\x03bar\\x0a\\x00\\xe6\\xbeI`\\xeef\\xfd\\x17";
+    let restore = |arguments: &str| format!("RESTORE k {}", arguments.replace("PAYLOAD", &format!("\"{PAYLOAD}\"")));
+    let logged = |arguments: &str| {
+        let payload = b"\x00\x03bar\x0a\x00\xe6\xbeI`\xeef\xfd\x17".escape_ascii().to_string();
+        format!("RESTORE k {}", arguments.replace("PAYLOAD", &payload))
+    };
+    for (arguments, expected) in [
+        ("0 PAYLOAD", "0 PAYLOAD"),
+        ("50 PAYLOAD", "1700000000060 PAYLOAD ABSTTL"),
+        ("1700000000060 PAYLOAD ABSTTL", "1700000000060 PAYLOAD ABSTTL"),
+    ] {
+        check(&[], &restore(arguments), &[&logged(expected)]);
+    }
+    check(&["SET k v"], &restore("5 PAYLOAD ABSTTL REPLACE"), &["DEL k"]);
+    check(&[], &restore("5 PAYLOAD ABSTTL"), &[]);
+}
+
+/// A log that is read again comes to the same keys, also to those that have expired since: their removal is in it.
+#[test]
+fn a_replay_removes_nothing_by_itself() {
+    let mut server = Server::new(Settings::default(), 7, 7, NOW, None, Box::new(|| 0));
+    let mut session = commands::Session::new(commands::SessionId(0), NOW);
+    session.internal = true;
+    for command in [&[b"SET".as_slice(), b"k", b"v"][..], &[b"PEXPIREAT", b"k", b"5"]] {
+        server.replay(&mut session, command).unwrap();
+    }
+    assert_eq!(server.keyspace.database(0).unwrap().len(), 1);
+}
