@@ -173,25 +173,37 @@ impl Shard {
         }
     }
 
-    /// Has keys leave memory while it is over its bound. If that is not enough, because too much is not in the tables yet,
-    /// clients are not read until it is.
+    /// Makes room while memory is over its bound: removes keys as the policy says; without a policy they leave memory and
+    /// stay in the tables. If that is not enough, because too much is not in the tables yet, clients are not read until it is;
+    /// without tables, commands that need memory are refused.
     fn make_room(&mut self) {
         let bound = self.server.shared.settings.maxmemory.0;
-        let Some(persistence) = self.persistence.as_mut().filter(|_| bound > 0) else { return };
+        if bound == 0 {
+            self.server.shared.memory_full = false;
+            return;
+        }
+        let over = |shard: &Self| (shard.memory_used)() as u64 > bound;
         let samples = self.server.shared.settings.maxmemory_samples.0.unsigned_abs() as usize;
-        for _ in 0..EVICT_MAX {
-            if (self.memory_used)() as u64 <= bound {
-                break;
-            }
-            if !self.server.keyspace.evict_clean(&mut self.server.shared.random, samples) {
-                persistence.press();
+        let mut steps = 0;
+        while steps < EVICT_MAX && over(self) {
+            steps += 1;
+            let server = &mut self.server;
+            if !server.evict() && !server.keyspace.evict_clean(&mut server.shared.random, samples) {
+                if let Some(persistence) = &mut self.persistence {
+                    persistence.press();
+                }
                 break;
             }
         }
         let used = (self.memory_used)() as u64;
-        let was_throttled = std::mem::replace(&mut self.throttled, used > bound + bound / 8);
-        if was_throttled && !self.throttled {
-            self.resume.append(&mut self.deferred);
+        match &self.persistence {
+            Some(_) => {
+                let was_throttled = std::mem::replace(&mut self.throttled, used > bound + bound / 8);
+                if was_throttled && !self.throttled {
+                    self.resume.append(&mut self.deferred);
+                }
+            }
+            None => self.server.shared.memory_full = used > bound,
         }
     }
 

@@ -161,6 +161,18 @@ pub enum MaxmemoryPolicy {
     NoEviction,
 }
 
+impl MaxmemoryPolicy {
+    /// Whether keys are told apart by how often they are used.
+    pub fn is_by_frequency(self) -> bool {
+        matches!(self, Self::VolatileLfu | Self::AllkeysLfu)
+    }
+
+    /// Whether only keys that expire go.
+    pub fn is_volatile(self) -> bool {
+        matches!(self, Self::VolatileLru | Self::VolatileLfu | Self::VolatileRandom | Self::VolatileTtl)
+    }
+}
+
 impl Choice for MaxmemoryPolicy {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("volatile-lru", Self::VolatileLru),

@@ -1,8 +1,8 @@
 //! Keys leave memory.
 
-use crate::{Bytes, hash_index::Hashed as _, random::Random, slot::SLOTS};
+use crate::{Bytes, config::MaxmemoryPolicy, hash_index::Hashed as _, random::Random, slot::SLOTS};
 
-use super::Keyspace;
+use super::{Keyspace, NEVER};
 
 /// How many keys are looked at for one that goes, besides `maxmemory-samples`: slots may be empty.
 const TRIES: usize = 64;
@@ -14,7 +14,6 @@ impl Keyspace {
         if self.records.is_none() {
             return false;
         }
-        let clock = self.lru_clock;
         let mut oldest: Option<(u32, usize, usize, Bytes)> = None;
         let mut seen = 0;
         for _ in 0..TRIES {
@@ -31,7 +30,7 @@ impl Keyspace {
             }
             seen += 1;
             // What is known not to be there is of the least use.
-            let age = if entry.value.is_some() { clock.wrapping_sub(entry.touched) } else { u32::MAX };
+            let age = if entry.value.is_some() { self.usage.idleness(entry.touched) } else { u32::MAX };
             if oldest.as_ref().is_none_or(|(least, ..)| age > *least) {
                 oldest = Some((age, db, slot, Bytes::from_slice(entry.name())));
             }
@@ -39,6 +38,55 @@ impl Keyspace {
         let Some((_, db, slot, key)) = oldest else { return false };
         self.drop_clean(db, slot, &key);
         true
+    }
+
+    /// The key that a policy lets go first, of some that are drawn.
+    pub(crate) fn least_worth_keeping(
+        &self,
+        policy: MaxmemoryPolicy,
+        random: &mut Random,
+        samples: usize,
+    ) -> Option<(usize, Bytes)> {
+        if policy == MaxmemoryPolicy::VolatileTtl {
+            let first = |(db, database): (usize, &super::Database)| {
+                database.expiring.first().map(|(at, key)| (*at, db, key.clone()))
+            };
+            return self.databases.iter().enumerate().filter_map(first).min().map(|(_, db, key)| (db, key));
+        }
+        let by_chance = matches!(policy, MaxmemoryPolicy::AllkeysRandom | MaxmemoryPolicy::VolatileRandom);
+        let mut least: Option<(u32, usize, Bytes)> = None;
+        let mut seen = 0;
+        let occupied: Vec<usize> =
+            (0..self.databases.len()).filter(|db| self.databases.get(*db).is_some_and(|one| one.len > 0)).collect();
+        for _ in 0..TRIES * samples.max(1) {
+            let db = *occupied.get(random.below(occupied.len().max(1) as u64) as usize)?;
+            let slot = random.below(SLOTS as u64) as usize;
+            let table = self.databases.get(db).and_then(|database| database.slot(slot));
+            let entry = table.and_then(|table| table.index.random(random.draw())).filter(|entry| entry.value.is_some());
+            let Some(entry) = entry else { continue };
+            if policy.is_volatile() && entry.expire_at == NEVER {
+                continue;
+            }
+            seen += 1;
+            let idleness = if by_chance { 0 } else { self.usage.idleness(entry.touched) };
+            if least.as_ref().is_none_or(|(most, ..)| idleness > *most) {
+                least = Some((idleness, db, entry.key.clone()));
+            }
+            if seen >= samples || by_chance {
+                break;
+            }
+        }
+        // Few keys leave most slots empty.
+        let any = || {
+            let mut one_of = |db: usize| Some((db, self.databases.get(db)?.random(random)?.key.clone()));
+            occupied.iter().find_map(|db| one_of(*db)).filter(|_| !policy.is_volatile())
+        };
+        // Few keys that expire among many that do not: the next one to expire is as good as any.
+        let any_volatile = || {
+            let first = |(db, database): (usize, &super::Database)| Some((db, database.expiring.first()?.1.clone()));
+            self.databases.iter().enumerate().find_map(first).filter(|_| policy.is_volatile())
+        };
+        least.map(|(_, db, key)| (db, key)).or_else(any).or_else(any_volatile)
     }
 
     fn drop_clean(&mut self, db: usize, slot: usize, key: &[u8]) {

@@ -120,7 +120,7 @@ impl<'a> Keys<'a> {
 
     /// Puts what the tables have of a key into memory, unless it is there by now.
     pub fn put_loaded(&mut self, slot: usize, hash: u64, key: &[u8], loaded: Option<Loaded>) {
-        let touched = self.space.lru_clock;
+        let touched = self.space.usage.fresh();
         let Some(database) = self.space.databases.get_mut(self.db) else { return };
         let Some(table) = database.slot_mut(slot) else { return };
         if table.index.locate(hash, key).is_some() {
@@ -179,9 +179,10 @@ impl<'a> Keys<'a> {
             return Ok(None);
         };
         self.space.hits += 1;
-        let clock = self.space.lru_clock;
+        let used = self.entry_at(place).map_or(0, |entry| entry.touched);
+        let used = self.space.usage.used(used);
         Ok(self.entry_at_mut(place).and_then(|entry| {
-            entry.touched = clock;
+            entry.touched = used;
             entry.value.as_ref()
         }))
     }
@@ -236,11 +237,12 @@ impl<'a> Keys<'a> {
     /// Makes ready for a change: what a checkpoint still has to take of the entry is taken, and the next one will want it.
     fn soil(&mut self, place: Place) {
         let generation = self.space.generation;
-        let clock = self.space.lru_clock;
+        let used = self.entry_at(place).map_or(0, |entry| entry.touched);
+        let used = self.space.usage.used(used);
         let durable = self.space.records.is_some();
         let disk = self.space.databases.get(self.db).map_or(0, |database| database.disk);
         let Some(entry) = self.entry_at_mut(place) else { return };
-        entry.touched = clock;
+        entry.touched = used;
         if !durable || entry.dirty == generation {
             return;
         }
@@ -280,7 +282,7 @@ impl<'a> Keys<'a> {
     fn put(&mut self, key: &[u8], value: Value, expire_at: Millis) {
         let slot = slot::slot(key);
         let hash = hash_index::hash(key, self.space.seed);
-        let touched = self.space.lru_clock;
+        let touched = self.space.usage.fresh();
         let durable = self.space.records.is_some();
         let Some(database) = self.space.databases.get_mut(self.db) else { return };
         database.len += 1;

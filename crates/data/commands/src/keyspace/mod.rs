@@ -14,6 +14,7 @@ mod database;
 mod entry;
 mod evict;
 mod keys;
+mod usage;
 mod walk;
 
 pub use database::Database;
@@ -103,8 +104,9 @@ pub struct Keyspace {
     pub expired: u64,
     /// Loads from the tables.
     pub loads: u64,
-    /// The clock of least recent use, in seconds.
-    pub(crate) lru_clock: u32,
+    /// Keys that were removed because memory is full.
+    pub evicted: u64,
+    pub(crate) usage: usage::Usage,
 }
 
 impl std::fmt::Debug for Keyspace {
@@ -134,7 +136,8 @@ impl Keyspace {
             misses: 0,
             expired: 0,
             loads: 0,
-            lru_clock: 0,
+            evicted: 0,
+            usage: usage::Usage::new(),
         }
     }
 

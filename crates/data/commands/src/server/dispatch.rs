@@ -230,6 +230,9 @@ impl Server {
         {
             return Err((Some(found), Failure::owned(reason.clone())));
         }
+        if self.shared.memory_full && command.flags.contains(Flags::DENYOOM) {
+            return Err((Some(found), Failure::text("OOM command not allowed when used memory > 'maxmemory'.")));
+        }
         Ok(found)
     }
 

@@ -12,6 +12,7 @@ mod blocking;
 #[cfg(test)]
 mod blocking_tests;
 mod dispatch;
+mod eviction;
 mod loading;
 mod watch;
 
@@ -67,6 +68,8 @@ pub struct Shared {
     pub refuse_writes: Option<String>,
     /// The server is to stop: whether with a last checkpoint.
     pub shutdown: bool,
+    /// Memory is full: commands that need more are refused.
+    pub memory_full: bool,
     /// For how long whoever runs this shard is to do nothing (`DEBUG SLEEP`).
     pub sleep_us: u64,
     /// Whether keys are removed when their time comes, and not only when somebody asks for them.
@@ -145,6 +148,7 @@ impl Server {
                 stopwatch,
                 refuse_writes: None,
                 shutdown: false,
+                memory_full: false,
                 sleep_us: 0,
                 active_expiry: true,
                 started: now,
@@ -210,7 +214,8 @@ impl Server {
     pub fn tick(&mut self, now: Millis) {
         const EXPIRE_AT_MOST: usize = 1000;
         self.now = now;
-        self.keyspace.lru_clock = (now / 1000) as u32;
+        self.keyspace.usage.set_time(now);
+        self.keyspace.usage.by_frequency = self.shared.settings.maxmemory_policy.is_by_frequency();
         if self.shared.active_expiry {
             for db in 0..self.keyspace.len() {
                 self.keys(db, now).expire_due(EXPIRE_AT_MOST);

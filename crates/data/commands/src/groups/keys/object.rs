@@ -103,8 +103,7 @@ fn references(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn is_by_frequency(context: &Context<'_>) -> bool {
-    use MaxmemoryPolicy::{AllkeysLfu, VolatileLfu};
-    matches!(context.shared.settings.maxmemory_policy, AllkeysLfu | VolatileLfu)
+    context.shared.settings.maxmemory_policy.is_by_frequency()
 }
 
 fn is_by_age(context: &Context<'_>) -> bool {
@@ -119,7 +118,7 @@ fn idle_time(context: &mut Context<'_>) -> Result<(), Failure> {
              policies at runtime LRU and LFU data will take some time to adjust.",
         ));
     }
-    let clock = context.keys.space().lru_clock;
+    let clock = context.keys.space().usage.seconds();
     about(context, |reply, entry| reply.integer(i64::from(clock.saturating_sub(entry.touched))))
 }
 
@@ -130,5 +129,6 @@ fn frequency(context: &mut Context<'_>) -> Result<(), Failure> {
              between policies at runtime LRU and LFU data will take some time to adjust.",
         ));
     }
-    about(context, |reply, entry| reply.integer(i64::from(entry.touched & 0xff)))
+    let usage = context.keys.space().usage.clone();
+    about(context, |reply, entry| reply.integer(i64::from(usage.frequency(entry.touched))))
 }

@@ -1,0 +1,83 @@
+//! Keys that are removed because memory is full, as `maxmemory-policy` says.
+
+use crate::{changes::EventClass, config::MaxmemoryPolicy};
+
+use super::Server;
+
+impl Server {
+    /// Removes the key that the policy finds least worth keeping. Returns false if there is none that it lets go.
+    pub fn evict(&mut self) -> bool {
+        let policy = self.shared.settings.maxmemory_policy;
+        if policy == MaxmemoryPolicy::NoEviction {
+            return false;
+        }
+        let samples = usize::try_from(self.shared.settings.maxmemory_samples.0).unwrap_or(1);
+        let Some((db, key)) = self.keyspace.least_worth_keeping(policy, &mut self.shared.random, samples) else {
+            return false;
+        };
+        let now = self.now;
+        let mut keys = self.keys(db, now);
+        if !matches!(keys.remove(&key), Ok(true)) {
+            return false;
+        }
+        keys.touched(&key);
+        keys.notify(EventClass::EVICTED, "evicted", &key);
+        self.keyspace.evicted += 1;
+        self.effects.push(db, [b"DEL".as_slice(), &key].into_iter());
+        self.after_command();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        Millis, Server,
+        config::{MaxmemoryPolicy, Settings},
+    };
+
+    fn ask(server: &mut Server, id: crate::SessionId, now: Millis, command: &str) -> String {
+        server.input(id).unwrap().extend_from_slice(format!("{command}\r\n").as_bytes());
+        server.tick(now);
+        server.run(id, now);
+        String::from_utf8(std::mem::take(server.output(id).unwrap().0)).unwrap()
+    }
+
+    /// Which of three keys is left when two have gone: `old` and `new` were used in this order, `ttl` expires.
+    fn left(policy: MaxmemoryPolicy) -> Vec<&'static str> {
+        let settings = Settings { maxmemory_policy: policy, ..Settings::default() };
+        let start = 1_700_000_000_000;
+        let mut server = Server::new(settings, 1, 1, start, None, Box::new(|| 0));
+        let id = server.connect(String::new(), String::new(), start);
+        ask(&mut server, id, start, "SET old x");
+        ask(&mut server, id, start + 60_000, "SET ttl x EX 1000000");
+        ask(&mut server, id, start + 120_000, "SET new x");
+        while server.keyspace.database(0).unwrap().len() > 1 && server.evict() {}
+        let there = |name: &&str| ask(&mut server, id, start + 120_000, &format!("EXISTS {name}")) == ":1\r\n";
+        ["old", "ttl", "new"].into_iter().filter(there).collect()
+    }
+
+    #[test]
+    fn each_policy_lets_its_keys_go() {
+        assert_eq!(left(MaxmemoryPolicy::AllkeysLru), ["new"]);
+        assert_eq!(left(MaxmemoryPolicy::NoEviction), ["old", "ttl", "new"]);
+        for policy in [MaxmemoryPolicy::VolatileLru, MaxmemoryPolicy::VolatileRandom, MaxmemoryPolicy::VolatileTtl] {
+            assert_eq!(left(policy), ["old", "new"], "{policy:?}");
+        }
+        assert_eq!(left(MaxmemoryPolicy::AllkeysRandom).len(), 1);
+    }
+
+    #[test]
+    fn what_was_removed_is_in_the_log() {
+        let settings = Settings { maxmemory_policy: MaxmemoryPolicy::AllkeysLru, ..Settings::default() };
+        let mut server = Server::new(settings, 1, 1, 0, None, Box::new(|| 0));
+        let id = server.connect(String::new(), String::new(), 0);
+        ask(&mut server, id, 0, "SET key x");
+        server.effects().clear();
+        assert!(server.evict());
+        assert!(String::from_utf8_lossy(server.effects().bytes()).ends_with("$3\r\nDEL\r\n$3\r\nkey\r\n"));
+        server.shared.memory_full = true;
+        assert!(ask(&mut server, id, 0, "SET key x").starts_with("-OOM command not allowed"));
+        assert_eq!(ask(&mut server, id, 0, "GET key"), "$-1\r\n");
+    }
+}
