@@ -10,6 +10,7 @@ pub mod bytes;
 pub mod changes;
 pub mod config;
 pub mod context;
+pub mod digest;
 pub mod failure;
 pub mod glob;
 pub mod groups;

@@ -1,5 +1,7 @@
 //! Commands about the server.
 
+use std::ops::Range;
+
 use crate::{
     Context, Failure,
     table::{Categories, Command, Flags},
@@ -39,8 +41,20 @@ fn check_mode(context: &Context<'_>) -> Result<(), Failure> {
     Err(Failure::Syntax)
 }
 
+/// Tells who watches or waits for a key of emptied databases.
+fn touch_all(context: &mut Context<'_>, dbs: Range<usize>) -> Result<(), Failure> {
+    for (db, key) in context.shared.watched.keys().chain(context.shared.waiting.keys()) {
+        if dbs.contains(db) && context.keys.on(*db).contains(key)? {
+            context.keys.on(*db).touched(key);
+        }
+    }
+    Ok(())
+}
+
 fn flushdb(context: &mut Context<'_>) -> Result<(), Failure> {
     check_mode(context)?;
+    let db = context.keys.db;
+    touch_all(context, db..db + 1)?;
     context.keys.clear()?;
     context.keys.changes.dirty += 1;
     context.reply.ok();
@@ -49,7 +63,9 @@ fn flushdb(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn flushall(context: &mut Context<'_>) -> Result<(), Failure> {
     check_mode(context)?;
-    for db in 0..context.keys.space().len() {
+    let all = 0..context.keys.space().len();
+    touch_all(context, all.clone())?;
+    for db in all {
         context.keys.on(db).clear()?;
     }
     context.keys.changes.dirty += 1;

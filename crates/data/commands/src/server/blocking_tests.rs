@@ -332,3 +332,23 @@ fn ten_thousand_waiting_clients_cost_a_push_little() {
     world.expect(4999, "*2 $1 a $4 4999");
     world.expect(5000, "");
 }
+
+#[test]
+fn emptied_databases_and_expired_keys_fail_transactions() {
+    let mut world = World::new(2);
+    for empty in ["FLUSHALL", "FLUSHDB", "SWAPDB 0 1"] {
+        world.check(0, "SET a x\nWATCH a b", "+OK +OK");
+        world.check(1, empty, "+OK");
+        world.check(0, "MULTI\nPING\nEXEC", "+OK +QUEUED *-1");
+        world.check(1, "FLUSHALL", "+OK");
+    }
+    world.check(0, "WATCH b", "+OK");
+    world.check(1, "FLUSHALL", "+OK");
+    world.check(0, "MULTI\nPING\nEXEC", "+OK +QUEUED *1 +PONG");
+    world.check(0, "SET a 1 PX 100\nWATCH a", "+OK +OK");
+    world.now += 101;
+    world.check(0, "MULTI\nINCR a\nEXEC", "+OK +QUEUED *-1");
+    world.check(0, "SET a 1 PX 100", "+OK");
+    world.now += 101;
+    world.check(0, "WATCH a\nMULTI\nINCR a\nEXEC", "+OK +OK +QUEUED *1 :1");
+}

@@ -291,12 +291,22 @@ impl Server {
         }
     }
 
+    /// Whether one of some keys, all of which were valid before, has expired and nobody noticed yet.
+    fn has_expired(&mut self, watched: &[(usize, Bytes)]) -> bool {
+        let noticed = self.changes.before.len();
+        for (db, key) in watched {
+            // One that cannot be read has not changed.
+            let _ = self.keys(*db, self.now).contains(key);
+        }
+        self.changes.before.len() > noticed
+    }
+
     fn execute_transaction(&mut self, session: &mut Session, output: &mut Vec<u8>) {
         let Some(transaction) = session.transaction.take() else {
             Reply::new(output, session.protocol).error("ERR EXEC without MULTI");
             return;
         };
-        let failed = session.watch_failed;
+        let failed = session.watch_failed || self.has_expired(&session.watching);
         self.unwatch(session);
         if transaction.refused {
             let text = "EXECABORT Transaction discarded because of previous errors.";

@@ -7,6 +7,8 @@ mod places;
 mod scan;
 mod sort;
 
+pub use object::encoding_of;
+
 use crate::{
     Context, Failure,
     changes::EventClass,

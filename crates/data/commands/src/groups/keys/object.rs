@@ -72,17 +72,21 @@ fn about(context: &mut Context<'_>, answer: impl FnOnce(&mut resp::Reply<'_>, &E
     Ok(())
 }
 
+/// What `OBJECT ENCODING` calls the form of a value.
+pub fn encoding_of(value: &Value) -> &'static str {
+    match value {
+        Value::String(string) => strings::encoding(string),
+        Value::List(list) => list.encoding(),
+        Value::Set(set) => set.encoding(),
+        Value::SortedSet(set) => set.encoding(),
+        Value::Hash(hash) => hash.encoding(),
+        Value::Stream(_) => "stream",
+    }
+}
+
 fn encoding(context: &mut Context<'_>) -> Result<(), Failure> {
     about(context, |reply, entry| {
-        let encoding = match &entry.value {
-            Some(Value::String(string)) => strings::encoding(string),
-            Some(Value::List(list)) => list.encoding(),
-            Some(Value::Set(set)) => set.encoding(),
-            Some(Value::SortedSet(set)) => set.encoding(),
-            Some(Value::Hash(hash)) => hash.encoding(),
-            Some(Value::Stream(_)) => "stream",
-            None => "unknown",
-        };
+        let encoding = entry.value.as_ref().map_or("unknown", encoding_of);
         reply.bulk(encoding.as_bytes());
     })
 }
