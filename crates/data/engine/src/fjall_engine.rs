@@ -28,6 +28,14 @@
 //! One buffer is filled while at most two wait to be written, and a fourth share is left for what overshoots: a batch goes into
 //! one buffer as a whole. The rest of the bound is the cache of blocks. Filters and indexes of the upper levels stay in memory
 //! beside it; [`Engine::memory_bytes`] counts them.
+//!
+//! # Costs
+//!
+//! `cargo run --profile quick -p engine --example measure` says. With records of 16 and 100 bytes in any order, on two cores
+//! that fifteen other threads wanted as well, in CPU time of all threads with flushes and merges: 3.9 us a record written in
+//! batches of 32, 5.3 in batches of 1,000 and of 100,000 (buffers and files are larger by then), 2.8 to 5 for a hot record, 0.4
+//! to 0.7 for one that is not there, 0.3 to 0.5 for the next one of a scan. fjall with its journal took 3.6 and 5.7 for the same
+//! writes in the same minutes. Opening 1.5 million records takes 30 to 70 ms.
 
 mod maintenance;
 mod manifest;

@@ -1,4 +1,8 @@
 //! Removal of many records in bounded steps.
+//!
+//! Deleting fifty million elements one by one would write as much again as they are. So whole files that hold nothing else are
+//! dropped first ([`Engine::drop_files`]), and deletions are written for what is left at the edges and in the upper levels. A
+//! filter that leaves records out of merges would not be faster: it waits until their files are merged, and then reads them all.
 
 use crate::{Batch, Bounds, Direction, Engine, Key, Result};
 

@@ -89,6 +89,21 @@ fn a_snapshot_stays_as_it_was() {
 }
 
 #[test]
+fn what_is_synced_is_durable() {
+    for (name, subject) in subjects() {
+        let engine = &subject.engine;
+        assert_eq!(engine.durable(), None, "{name}");
+        engine.write(&batch(&[("a", Some("1"))], Some(5))).unwrap();
+        assert!(engine.durable() <= engine.applied().unwrap(), "{name}");
+        engine.sync().unwrap();
+        assert_eq!(engine.durable(), Some(Offset(5)), "{name}");
+        engine.write(&batch(&[("a", Some("2"))], None)).unwrap();
+        engine.sync().unwrap();
+        assert_eq!(engine.durable(), Some(Offset(5)), "{name}: a batch without an offset leaves it");
+    }
+}
+
+#[test]
 fn what_does_not_fit_is_refused_as_a_whole() {
     for (name, subject) in subjects() {
         for key in [Vec::new(), vec![b'k'; KEY_LEN_MAX + 1], b"\xff\xff".to_vec(), b"\xff\xffa".to_vec()] {

@@ -351,6 +351,66 @@ fn a_backup_is_of_one_state_while_writes_go_on() {
 }
 
 #[test]
+fn snapshots_are_whole_while_files_are_made_and_merged() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Arc::new(open(folder.path()));
+    let write = |number: u64| {
+        let mut batch = Batch::new();
+        for key in 0..50_u64 {
+            batch.put((key * 31 % 50).to_be_bytes(), noise(number, 3_000));
+        }
+        batch.set_applied(Offset(number));
+        engine.write(&batch).unwrap();
+    };
+    write(0);
+    let first = engine.snapshot();
+    let check = |snapshot: &dyn Records| {
+        let Offset(number) = snapshot.applied().unwrap().unwrap();
+        let expected = noise(number, 3_000);
+        let mut count = 0;
+        for record in snapshot.scan(&Bounds::all(), Direction::Backward) {
+            assert!(*record.unwrap().1 == expected);
+            count += 1;
+        }
+        assert_eq!(count, 50);
+        assert!(snapshot.get(&7_u64.to_be_bytes()).unwrap().is_some_and(|value| *value == expected));
+    };
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| (1..200).for_each(write));
+        while !writer.is_finished() {
+            check(&*engine.snapshot());
+        }
+    });
+    engine.compact().unwrap();
+    check(&*first);
+    assert_eq!(first.applied().unwrap(), Some(Offset(0)));
+}
+
+#[test]
+fn a_merge_of_a_damaged_file_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let fill = |engine: &FjallEngine, from: u64| {
+        let mut batch = Batch::new();
+        for number in from..from + 500 {
+            batch.put(number.to_be_bytes(), noise(number, 500));
+        }
+        engine.write(&batch).unwrap();
+        engine.sync().unwrap();
+    };
+    fill(&open(folder.path()), 0);
+    let table = files(folder.path()).into_iter().max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let mut bytes = std::fs::read(&table).unwrap();
+    let middle = bytes.len() / 2;
+    bytes.get_mut(middle).map(|byte| *byte ^= 1).unwrap();
+    std::fs::write(&table, bytes).unwrap();
+    let engine = open(folder.path());
+    fill(&engine, 500);
+    assert!(matches!(engine.compact(), Err(Error::Damaged { .. })));
+    assert!(engine.get(&999_u64.to_be_bytes()).unwrap().is_some(), "what is sound is still served");
+    assert!((0..500_u64).any(|number| engine.get(&number.to_be_bytes()).is_err()), "and what is not is refused");
+}
+
+#[test]
 fn a_folder_belongs_to_one() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path());

@@ -60,8 +60,14 @@ impl Maintenance {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits until something changes.
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let waited = self.changed.wait_timeout(state, RETRY_DELAY);
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits before the disk is tried again, but not if it is time to end.
+    fn pause<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let waited = self.changed.wait_timeout_while(state, RETRY_DELAY, |state| !state.is_stopping);
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -117,15 +123,15 @@ pub(super) fn start(shared: &Arc<Shared>, mergers: usize) -> io::Result<Vec<Join
 fn run_flushes(shared: &Shared) {
     let mut state = shared.maintenance.state();
     while !state.is_stopping {
-        if state.sealed.is_empty() {
+        if state.sealed.is_empty() && state.flush_failure.is_none() {
             state = shared.maintenance.wait(state);
             continue;
         }
         drop(state);
         let failed = flush(shared).is_err();
         state = shared.maintenance.state();
-        if failed && !state.is_stopping {
-            state = shared.maintenance.wait(state);
+        if failed {
+            state = shared.maintenance.pause(state);
         }
     }
 }
@@ -178,10 +184,7 @@ fn run_merges(shared: &Shared) {
             Err(_) => {
                 drop(state);
                 delete_half_written(shared);
-                state = shared.maintenance.state();
-                if !state.is_stopping {
-                    state = shared.maintenance.wait(state);
-                }
+                state = shared.maintenance.pause(shared.maintenance.state());
             }
         }
     }
