@@ -21,7 +21,7 @@ pub(super) fn decrement_by(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn add(context: &mut Context<'_>, by: i64) -> Result<(), Failure> {
     let key = context.words.at(1);
-    let former = match context.keys.get::<Bytes>(key)? {
+    let former = match context.keys.look::<Bytes>(key)? {
         Some(text) => number::integer(text)?,
         None => 0,
     };
@@ -36,7 +36,7 @@ fn add(context: &mut Context<'_>, by: i64) -> Result<(), Failure> {
 /// The result is what is propagated, so that no other machine's arithmetic can come to another one.
 pub(super) fn increment_by_float(context: &mut Context<'_>) -> Result<(), Failure> {
     let key = context.words.at(1);
-    let former = match context.keys.get::<Bytes>(key)? {
+    let former = match context.keys.look::<Bytes>(key)? {
         Some(text) => LongDouble::argument(text)?,
         None => LongDouble::ZERO,
     };

@@ -6,7 +6,7 @@ use super::{check_length, grow};
 
 pub(super) fn append(context: &mut Context<'_>) -> Result<(), Failure> {
     let (key, added) = (context.words.at(1), context.words.at(2));
-    let len = match context.keys.get::<Bytes>(key)? {
+    let len = match context.keys.look::<Bytes>(key)? {
         Some(value) => value.len(),
         None => {
             context.keys.set(key, crate::Value::String(Bytes::from_slice(added)), crate::keyspace::Expiry::Clear)?;
@@ -26,7 +26,7 @@ pub(super) fn set_range(context: &mut Context<'_>) -> Result<(), Failure> {
     let offset = context.words.integer(2)?;
     let offset = u64::try_from(offset).map_err(|_| Failure::text("ERR offset is out of range"))?;
     let written = context.words.at(3);
-    let len = context.keys.get::<Bytes>(key)?.map_or(0, |value| value.len());
+    let len = context.keys.look::<Bytes>(key)?.map_or(0, |value| value.len());
     if written.is_empty() {
         context.reply.count(len);
         return Ok(());
