@@ -46,7 +46,7 @@ fn debug(context: &mut Context<'_>) -> Result<(), Failure> {
 
 /// What a value is like inside, as one line. It has no address here, and none is shared.
 fn object(context: &mut Context<'_>) -> Result<(), Failure> {
-    let clock = context.keys.space().lru_clock;
+    let clock = context.keys.space().usage.seconds();
     let limit = context.shared.settings.list_max_listpack_size.0;
     let entry = context.keys.peek(context.words.at(2))?.ok_or(Failure::NoSuchKey)?;
     let value = entry.value.as_ref().ok_or(Failure::NoSuchKey)?;

@@ -44,6 +44,15 @@ impl Usage {
         if self.by_frequency { self.minutes << 8 | INITIAL } else { self.seconds }
     }
 
+    /// What a key has that is restored with what is known of its use; nothing if that is not what is kept here.
+    pub(crate) fn restored(&self, idle_s: Option<i64>, frequency: Option<u8>) -> Option<u32> {
+        if self.by_frequency {
+            return frequency.map(|frequency| self.minutes << 8 | u32::from(frequency));
+        }
+        let idle = u32::try_from(idle_s?).unwrap_or(u32::MAX);
+        Some(self.seconds.saturating_sub(idle))
+    }
+
     /// What a key has that is used now.
     pub(crate) fn used(&mut self, touched: u32) -> u32 {
         if !self.by_frequency {

@@ -90,11 +90,8 @@ pub(super) fn restore(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     context.keys.remove(key)?;
     context.keys.set(key, value, if expire_at == NEVER { Expiry::Clear } else { Expiry::At(expire_at) })?;
-    if let Some(idle) = options.idle_s {
-        let touched = i64::from(context.keys.space().usage.seconds()).saturating_sub(idle).max(0);
-        context.keys.set_touched(key, touched as u32)?;
-    } else if let Some(frequency) = options.frequency {
-        context.keys.set_touched(key, u32::from(frequency))?;
+    if let Some(touched) = context.keys.space().usage.restored(options.idle_s, options.frequency) {
+        context.keys.set_touched(key, touched)?;
     }
     context.keys.modified(key);
     context.keys.notify(EventClass::GENERIC, "restore", key);
