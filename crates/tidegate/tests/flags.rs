@@ -146,3 +146,27 @@ fn a_folder_that_is_relative_is_entered_once() {
     support::signal_process(child.id(), rustix::process::Signal::TERM);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn names_are_looked_up_where_haproxy_does() {
+    let config = |name: &str| {
+        format!(
+            "{DEFAULTS}resolvers r\n nameserver n {name}:53\nfrontend f\n bind {name}:7\nbackend b\n source {name}\n option httpchk\n \
+             http-check connect addr {name} port 80\n server s 127.0.0.1:1 check agent-check agent-port 5 agent-addr {name}\n \
+             server t 127.0.0.1:1 check addr {name}\nbackend c\n dispatch {name}:80\n"
+        )
+    };
+    let alerts = |text: &str| -> Vec<String> {
+        let lines = said(text, &["[ALERT]"]).into_iter().map(|line| line.trim_end_matches('.').to_owned());
+        lines.filter(|line| line.contains("no.such.host")).collect()
+    };
+    assert_eq!(ours(&["-c"], &config("localhost")).0, 0);
+    let found = ours(&["-c"], &config("no.such.host.invalid"));
+    assert_eq!((found.0, alerts(&found.2).len()), (1, 7), "{}", found.2);
+    if let Some(other) = theirs(&["-c"], &config("localhost")) {
+        assert_eq!(other.0, 0, "{}", other.2);
+    }
+    if let Some(other) = theirs(&["-c"], &config("no.such.host.invalid")) {
+        assert_eq!(alerts(&other.2), alerts(&found.2));
+    }
+}

@@ -236,11 +236,6 @@ fn internet(text: &str, whole: &str, family: Option<Family>, accepts: Accepts) -
     let host = match literal(host, family) {
         Some(ip) => Host::Ip(ip),
         None if is_host_name(host) && accepts.name => Host::Name(host.to_owned(), family),
-        // The one name that means the same everywhere.
-        None if host == "localhost" => Host::Ip(match family {
-            Some(Family::V6) => Ipv6Addr::LOCALHOST.into(),
-            _ => Ipv4Addr::LOCALHOST.into(),
-        }),
         None => return Err(format!("invalid address: '{host}' in '{whole}'")),
     };
     Ok((host, port))
@@ -351,7 +346,6 @@ mod tests {
             ("2001:db8::1:443", Accepts::BIND, ip("2001:db8::1"), Port::Range(443, 443)),
             ("tcp@127.0.0.1:80", Accepts::BIND, ip("127.0.0.1"), Port::Range(80, 80)),
             ("stream+127.0.0.1:80", Accepts::BIND, ip("127.0.0.1"), Port::Range(80, 80)),
-            ("localhost:80", Accepts::BIND, ip("127.0.0.1"), Port::Range(80, 80)),
             ("/run/x.sock", Accepts::BIND, Host::Unix("/run/x.sock".into()), Port::None),
             ("unix@x.sock", Accepts::BIND, Host::Unix("x.sock".into()), Port::None),
             ("abns@name", Accepts::BIND, Host::Abstract("name".into()), Port::None),

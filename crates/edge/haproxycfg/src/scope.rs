@@ -3,12 +3,14 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, HashMap},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::Arc,
 };
 
 use sample::{AclSet, PatternReferences};
 
 use crate::{
+    address::{self, Accepts, Address, Family, Host},
     bridge::NamedReference,
     diagnostics::{Diagnostic, Diagnostics, FATAL_ERRORS_MAX, Problem, Severity},
     keywords,
@@ -292,6 +294,36 @@ impl Scope<'_> {
     #[must_use]
     pub fn variable_of_environment(&self, name: &str) -> Option<&str> {
         self.state.global.environment.get(name).map(String::as_str)
+    }
+
+    /// An address, of which a name has to be known now: HAProxy looks such names up once, while it reads the configuration.
+    ///
+    /// # Errors
+    /// HAProxy's message.
+    pub fn address(&self, text: &str, accepts: Accepts) -> Result<Address, String> {
+        let accepts = Accepts { name: true, ..accepts };
+        let mut address = address::parse(text, accepts, &self.state.global.environment)?;
+        if let Host::Name(name, family) = &address.host {
+            let ip = self.host(name, *family).ok_or_else(|| format!("invalid address: '{name}' in '{text}'"))?;
+            address.host = Host::Ip(ip);
+        }
+        Ok(address)
+    }
+
+    /// The first address of a host, of a family if one is wanted.
+    #[must_use]
+    pub fn host(&self, name: &str, family: Option<Family>) -> Option<IpAddr> {
+        if name == "localhost" {
+            // The one name that means the same everywhere.
+            let is_v6 = family == Some(Family::V6);
+            return Some(if is_v6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() });
+        }
+        let is_wanted = |address: &IpAddr| match family {
+            None => true,
+            Some(Family::V4) => address.is_ipv4(),
+            Some(Family::V6) => address.is_ipv6(),
+        };
+        self.files.lookup(name).into_iter().find(is_wanted)
     }
 
     /// The path that stands for `path` under `default-path`.

@@ -4,7 +4,7 @@
 //! system, wrapped in a [`Recorder`], and sends what was read as a [`Bundle`] to the worker, which parses the very
 //! same bytes without access to the file system (it may be in a chroot, or without rights).
 
-use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
+use std::{cell::RefCell, collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use thiserror::Error;
 
@@ -28,6 +28,12 @@ pub trait Files {
     /// # Errors
     /// When it cannot be read or does not exist.
     fn list(&self, path: &str) -> Result<Option<Vec<String>>, ReadError>;
+
+    /// The addresses of a host, of names that have to be known while the configuration is read; none if there is none.
+    fn lookup(&self, host: &str) -> Vec<IpAddr> {
+        let _ = host;
+        Vec::new()
+    }
 }
 
 /// No files at all.
@@ -48,11 +54,13 @@ impl Files for NoFiles {
 ///
 /// As bytes: the magic `TGB1`; the number of files, and for each its path, a byte that is 1 when it could be read, and
 /// contents or error; the number of directories, and for each its path, a byte (2: names, 1: not a directory, 0:
-/// error), and names or error. Numbers are 32-bit little-endian; texts and contents have their length before them.
+/// error), and names or error; the number of hosts, and for each its name, the number of its addresses, and these as text.
+/// Numbers are 32-bit little-endian; texts and contents have their length before them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bundle {
     files: BTreeMap<String, Result<Arc<[u8]>, ReadError>>,
     directories: BTreeMap<String, Result<Option<Vec<String>>, ReadError>>,
+    hosts: BTreeMap<String, Vec<IpAddr>>,
 }
 
 const MAGIC: &[u8] = b"TGB1";
@@ -75,6 +83,13 @@ impl Bundle {
     pub fn with_directory(mut self, path: &str, names: &[&str]) -> Self {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         self.directories.insert(path.to_owned(), Ok(Some(names)));
+        self
+    }
+
+    /// Adds a host with its addresses.
+    #[must_use]
+    pub fn with_host(mut self, name: &str, addresses: &[IpAddr]) -> Self {
+        self.hosts.insert(name.to_owned(), addresses.to_vec());
         self
     }
 
@@ -111,6 +126,13 @@ impl Bundle {
                 Err(ReadError(message)) => {
                     writer.byte(0).block(message.as_bytes());
                 }
+            }
+        }
+        writer.number(self.hosts.len());
+        for (name, addresses) in &self.hosts {
+            writer.block(name.as_bytes()).number(addresses.len());
+            for address in addresses {
+                writer.block(address.to_string().as_bytes());
             }
         }
         writer.finish()
@@ -152,6 +174,14 @@ impl Bundle {
             };
             bundle.directories.insert(path, names);
         }
+        for _ in 0..reader.number()? {
+            let name = reader.text()?;
+            let mut addresses = Vec::new();
+            for _ in 0..reader.number()? {
+                addresses.push(reader.text()?.parse().ok()?);
+            }
+            bundle.hosts.insert(name, addresses);
+        }
         reader.is_at_end().then_some(bundle)
     }
 }
@@ -167,6 +197,10 @@ impl Files for Bundle {
             None if self.files.contains_key(path) => Ok(None),
             None => NoFiles.list(path),
         }
+    }
+
+    fn lookup(&self, host: &str) -> Vec<IpAddr> {
+        self.hosts.get(host).cloned().unwrap_or_default()
     }
 }
 
@@ -206,6 +240,15 @@ impl Files for Recorder<'_> {
         }
         let answer = self.files.list(path);
         self.bundle.borrow_mut().directories.insert(path.to_owned(), answer.clone());
+        answer
+    }
+
+    fn lookup(&self, host: &str) -> Vec<IpAddr> {
+        if let Some(known) = self.bundle.borrow().hosts.get(host) {
+            return known.clone();
+        }
+        let answer = self.files.lookup(host);
+        self.bundle.borrow_mut().hosts.insert(host.to_owned(), answer.clone());
         answer
     }
 }
@@ -250,7 +293,9 @@ mod tests {
             .with("conf.d/readme", b"")
             .with("one.cfg", b"")
             .with_directory("conf.d", &["b.cfg", "readme", ".hidden.cfg", "a.cfg", "sub.cfg"])
-            .with_directory("conf.d/sub.cfg", &[]);
+            .with_directory("conf.d/sub.cfg", &[])
+            .with_host("web.internal", &["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()])
+            .with_host("gone.internal", &[]);
         bundle.files.insert("gone".to_owned(), Err(ReadError("Permission denied".to_owned())));
         bundle.directories.insert("one.cfg".to_owned(), Ok(None));
         bundle

@@ -21,63 +21,63 @@ macro_rules! header_ids {
 }
 
 header_ids! {
-    Accept, "Accept";
-    AcceptCharset, "Accept-Charset";
-    AcceptEncoding, "Accept-Encoding";
-    AcceptLanguage, "Accept-Language";
-    AcceptRanges, "Accept-Ranges";
-    Age, "Age";
-    Allow, "Allow";
-    Authorization, "Authorization";
-    CacheControl, "Cache-Control";
-    Connection, "Connection";
-    ContentDisposition, "Content-Disposition";
-    ContentEncoding, "Content-Encoding";
-    ContentLanguage, "Content-Language";
-    ContentLength, "Content-Length";
-    ContentLocation, "Content-Location";
-    ContentRange, "Content-Range";
-    ContentType, "Content-Type";
-    Cookie, "Cookie";
-    Date, "Date";
-    ETag, "ETag";
-    Expect, "Expect";
-    Expires, "Expires";
-    Forwarded, "Forwarded";
-    Host, "Host";
-    IfMatch, "If-Match";
-    IfModifiedSince, "If-Modified-Since";
-    IfNoneMatch, "If-None-Match";
-    IfRange, "If-Range";
-    IfUnmodifiedSince, "If-Unmodified-Since";
-    KeepAlive, "Keep-Alive";
-    LastModified, "Last-Modified";
-    Location, "Location";
-    MaxForwards, "Max-Forwards";
-    Origin, "Origin";
-    Pragma, "Pragma";
-    ProxyAuthenticate, "Proxy-Authenticate";
-    ProxyAuthorization, "Proxy-Authorization";
-    ProxyConnection, "Proxy-Connection";
-    Range, "Range";
-    Referer, "Referer";
-    RetryAfter, "Retry-After";
-    SecWebSocketAccept, "Sec-WebSocket-Accept";
-    SecWebSocketKey, "Sec-WebSocket-Key";
-    Server, "Server";
-    SetCookie, "Set-Cookie";
-    StrictTransportSecurity, "Strict-Transport-Security";
-    Te, "TE";
-    Trailer, "Trailer";
-    TransferEncoding, "Transfer-Encoding";
-    Upgrade, "Upgrade";
-    UserAgent, "User-Agent";
-    Vary, "Vary";
-    Via, "Via";
-    WwwAuthenticate, "WWW-Authenticate";
-    XForwardedFor, "X-Forwarded-For";
-    XForwardedProto, "X-Forwarded-Proto";
-    XRequestedWith, "X-Requested-With";
+    Accept, "accept";
+    AcceptCharset, "accept-charset";
+    AcceptEncoding, "accept-encoding";
+    AcceptLanguage, "accept-language";
+    AcceptRanges, "accept-ranges";
+    Age, "age";
+    Allow, "allow";
+    Authorization, "authorization";
+    CacheControl, "cache-control";
+    Connection, "connection";
+    ContentDisposition, "content-disposition";
+    ContentEncoding, "content-encoding";
+    ContentLanguage, "content-language";
+    ContentLength, "content-length";
+    ContentLocation, "content-location";
+    ContentRange, "content-range";
+    ContentType, "content-type";
+    Cookie, "cookie";
+    Date, "date";
+    ETag, "etag";
+    Expect, "expect";
+    Expires, "expires";
+    Forwarded, "forwarded";
+    Host, "host";
+    IfMatch, "if-match";
+    IfModifiedSince, "if-modified-since";
+    IfNoneMatch, "if-none-match";
+    IfRange, "if-range";
+    IfUnmodifiedSince, "if-unmodified-since";
+    KeepAlive, "keep-alive";
+    LastModified, "last-modified";
+    Location, "location";
+    MaxForwards, "max-forwards";
+    Origin, "origin";
+    Pragma, "pragma";
+    ProxyAuthenticate, "proxy-authenticate";
+    ProxyAuthorization, "proxy-authorization";
+    ProxyConnection, "proxy-connection";
+    Range, "range";
+    Referer, "referer";
+    RetryAfter, "retry-after";
+    SecWebSocketAccept, "sec-websocket-accept";
+    SecWebSocketKey, "sec-websocket-key";
+    Server, "server";
+    SetCookie, "set-cookie";
+    StrictTransportSecurity, "strict-transport-security";
+    Te, "te";
+    Trailer, "trailer";
+    TransferEncoding, "transfer-encoding";
+    Upgrade, "upgrade";
+    UserAgent, "user-agent";
+    Vary, "vary";
+    Via, "via";
+    WwwAuthenticate, "www-authenticate";
+    XForwardedFor, "x-forwarded-for";
+    XForwardedProto, "x-forwarded-proto";
+    XRequestedWith, "x-requested-with";
 }
 
 /// Slots of the table; a power of two with room enough that the hash below has no collision.
@@ -144,7 +144,7 @@ impl HeaderId {
         }
     }
 
-    /// The usual spelling of the name; empty for [`HeaderId::Other`].
+    /// The name in lower case, as HAProxy writes names; empty for [`HeaderId::Other`].
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMED.get((self as usize).wrapping_sub(1)).map_or("", |(_, name)| name)

@@ -1,8 +1,10 @@
 //! The files of this machine, as the parser asks for them.
 
-use std::{fs, io, sync::Arc};
+use std::{fs, io, net::IpAddr, sync::Arc};
 
 use haproxycfg::source::{Files, ReadError};
+
+use crate::resolve::{Lookup as _, SystemLookup};
 
 /// Reads from the file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,5 +33,9 @@ impl Files for OsFiles {
             })
             .map_err(|error| describe(&error))?;
         Ok(Some(names))
+    }
+
+    fn lookup(&self, host: &str) -> Vec<IpAddr> {
+        SystemLookup.lookup(host).unwrap_or_default()
     }
 }

@@ -85,6 +85,7 @@ fn built_in(response: &mut ResponseHead, status: u16) -> Arc<[u8]> {
 /// A whole response as an error file holds it. The parser of the configuration has checked it.
 fn raw(response: &mut ResponseHead, status: u16, bytes: &[u8]) -> Arc<[u8]> {
     let limits = Limits { head_bytes_max: bytes.len().max(1), accept_invalid: true, ..Limits::default() };
+    let bytes = &*with_lower_names(bytes);
     match ResponseParser::new().parse(bytes, &limits, response) {
         Ok(Parsed::Complete { consumed }) => {
             let body: Arc<[u8]> = bytes.get(consumed..).unwrap_or_default().into();
@@ -93,6 +94,17 @@ fn raw(response: &mut ResponseHead, status: u16, bytes: &[u8]) -> Arc<[u8]> {
         }
         _ => built_in(response, status),
     }
+}
+
+/// The same response with the names of its header fields in lower case, as HAProxy sends them.
+fn with_lower_names(bytes: &[u8]) -> Vec<u8> {
+    let mut out = bytes.to_vec();
+    let lines = out.split_mut(|byte| *byte == b'\n').skip(1);
+    for line in lines.take_while(|line| !matches!(line, [] | [b'\r'])) {
+        let name = line.iter().position(|byte| *byte == b':').unwrap_or(0);
+        line.get_mut(..name).unwrap_or_default().make_ascii_lowercase();
+    }
+    out
 }
 
 fn content(response: &mut ResponseHead, len: usize) {
@@ -180,4 +192,21 @@ pub fn unauthorized(transaction: &mut Transaction, realm: &[u8]) -> Arc<[u8]> {
     let realm: Vec<u8> = realm.iter().copied().filter(|byte| !matches!(byte, b'"' | b'\\')).collect();
     transaction.response.headers.add(field.as_bytes(), &[&b"Basic realm=\""[..], &realm, b"\""].concat());
     body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_error_files_are_written_in_lower_case() {
+        for (text, expected) in [
+            ("HTTP/1.0 503 No\r\nX-One: Two\r\n\r\nA-Body: X", "HTTP/1.0 503 No\r\nx-one: Two\r\n\r\nA-Body: X"),
+            ("HTTP/1.0 503 No\nX-One:Two:A\n\nB: X\n", "HTTP/1.0 503 No\nx-one:Two:A\n\nB: X\n"),
+            ("HTTP/1.0 503 No\r\n\r\n", "HTTP/1.0 503 No\r\n\r\n"),
+            ("", ""),
+        ] {
+            assert_eq!(with_lower_names(text.as_bytes()), expected.as_bytes());
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `bind` lines and `stats socket`.
 
 use crate::{
-    address::{self, Accepts, Host, Port},
+    address::{Accepts, Host, Port},
     args,
     diagnostics::Problem,
     keywords::global::THREADS_MAX,
@@ -129,7 +129,7 @@ fn addresses(scope: &mut Scope<'_>, line: &Line, index: usize, prefixed: bool) -
                 range.clone(),
             )
         };
-        let address = address::parse(text, Accepts::BIND, &scope.state.global.environment).map_err(problem)?;
+        let address = scope.address(text, Accepts::BIND).map_err(problem)?;
         match (address.host, address.port) {
             (Host::Ip(ip), Port::Range(low, high)) => {
                 addresses.extend((low..=high).map(|port| BindAddress::Inet((ip, port).into())));

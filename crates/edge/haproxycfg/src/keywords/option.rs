@@ -124,7 +124,7 @@ pub fn redispatch(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 pub fn forwarded(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let name = line.word(1);
     let is_forwardfor = name == "forwardfor";
-    let header = if is_forwardfor { "X-Forwarded-For" } else { "X-Original-To" };
+    let header = if is_forwardfor { "x-forwarded-for" } else { "x-original-to" };
     let mut forwarded = ForwardFor { except: None, header: header.to_owned(), if_none: false };
     let mut index = 2;
     while !line.word(index).is_empty() {
@@ -143,7 +143,8 @@ pub fn forwarded(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
                 return Err(Problem::new(message).at(index + 1));
             }
             "header" => {
-                value.clone_into(&mut forwarded.header);
+                // HAProxy writes names in lower case.
+                forwarded.header = value.to_ascii_lowercase();
                 index += 2;
             }
             "if-none" if is_forwardfor => {

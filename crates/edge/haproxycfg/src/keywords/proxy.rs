@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use balance::RetryOn;
 
 use crate::{
-    address::{self, Accepts},
+    address::Accepts,
     args,
     diagnostics::Problem,
     keywords::server,
@@ -283,7 +283,7 @@ pub fn retry_on(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 pub fn dispatch(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let accepts = Accepts { port_mandatory: true, ..Accepts::SOURCE };
     let problem = |message: String| Problem::new(format!("'dispatch' : {message}")).at(1);
-    let parsed = address::parse(line.word(1), accepts, &scope.state.global.environment).map_err(problem)?;
+    let parsed = scope.address(line.word(1), accepts).map_err(problem)?;
     let socket = parsed.socket().ok_or_else(|| problem(format!("'{}' is not an IP address", line.word(1))))?;
     args::no_more(line, 1)?;
     scope.proxy().proxy.dispatch = Some(socket);

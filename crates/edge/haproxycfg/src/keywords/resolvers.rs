@@ -3,7 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use crate::{
-    address::{self, Accepts},
+    address::Accepts,
     args,
     diagnostics::{Prefix, Problem},
     line::Line,
@@ -81,7 +81,8 @@ pub fn nameserver(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         let message = format!("character '{character}' is not permitted in server name '{name}'.");
         return Err(Problem::new(message).at(1));
     }
-    let parsed = address::parse(text, NAME_SERVER, &scope.state.global.environment)
+    let parsed = scope
+        .address(text, NAME_SERVER)
         .map_err(|message| Problem::new(format!("'nameserver {name}' : {message}")).at(2))?;
     let Some(address) = parsed.socket() else {
         let message = format!("'nameserver {name}' : '{text}' is not the address of a name server");

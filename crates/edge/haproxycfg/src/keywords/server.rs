@@ -451,7 +451,7 @@ pub fn addr(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut S
     let word = *index;
     let text = argument(line, index, "<ipv4|ipv6> as argument.")?;
     let problem = |message: String| Problem::new(format!("'addr' : {message}")).at(word + 1);
-    let parsed = address::parse(text, Accepts::SOURCE, &scope.state.global.environment).map_err(problem)?;
+    let parsed = scope.address(text, Accepts::SOURCE).map_err(problem)?;
     if let Port::Range(port @ 1.., _) = parsed.port {
         // `port` says more.
         draft.server.check_port.get_or_insert(port);
@@ -466,13 +466,18 @@ pub fn addr(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut S
 }
 
 /// `agent-addr`.
-pub fn agent_addr(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
+pub fn agent_addr(
+    scope: &mut Scope<'_>,
+    line: &Line,
+    index: &mut usize,
+    draft: &mut ServerDraft,
+) -> Result<(), Problem> {
     let word = *index;
     let text = argument(line, index, "an address as argument.")?;
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    let address: IpAddr = bare.parse().map_err(|_| {
+    let address = bare.parse().ok().or_else(|| scope.host(bare, None)).ok_or_else(|| {
         let message = format!("parsing agent-addr failed. Check if '{text}' is correct address.");
-        Problem::new(message).at(word + 1).expected("an IPv4 or IPv6 address")
+        Problem::new(message).at(word + 1).expected("an IPv4 or IPv6 address, or a name that has one")
     })?;
     draft.server.agent_address = Some(address);
     Ok(())
@@ -701,7 +706,7 @@ pub fn socks4(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut
     let text = argument(line, index, "<addr>:<port> as argument.")?;
     let problem = |message: String| Problem::new(format!("'socks4 {text}' : {message}")).at(at);
     let accepts = Accepts { port_mandatory: true, ..Accepts::SOURCE };
-    let parsed = address::parse(text, accepts, &scope.state.global.environment).map_err(problem)?;
+    let parsed = scope.address(text, accepts).map_err(problem)?;
     let address = parsed.socket().ok_or_else(|| problem(format!("invalid address: '{text}'")))?;
     draft.server.socks4 = Some(address);
     Ok(())

@@ -1,7 +1,7 @@
 //! `source` of a backend and of a server: where connections to servers come from.
 
 use crate::{
-    address::{self, Accepts, Port},
+    address::{Accepts, Port},
     diagnostics::Problem,
     line::Line,
     model::{SourceAddress, UseSource},
@@ -28,11 +28,10 @@ pub fn parse(scope: &Scope<'_>, line: &Line, index: &mut usize, ranges: bool) ->
                        <name> as argument.";
         return Err(Problem::new(message).at(*index));
     }
-    let environment = &scope.state.global.environment;
     let inet = |at: usize, accepts: Accepts| {
         let text = line.word(at);
         let problem = |message: String| Problem::new(format!("'{} {text}' : {message}", line.word(at - 1))).at(at);
-        let parsed = address::parse(text, accepts, environment).map_err(problem)?;
+        let parsed = scope.address(text, accepts).map_err(problem)?;
         let socket = parsed.socket().ok_or_else(|| problem(format!("'{text}' is not an IP address")))?;
         Ok((socket, parsed.port))
     };

@@ -8,7 +8,7 @@ use super::{
     words::{around, header_name, is_token, leading_integer, wrong},
 };
 use crate::{
-    address::{self, Accepts, Host, Port},
+    address::{Accepts, Host, Port},
     diagnostics::Problem,
     line::Line,
     model::{CheckConnect, CheckPort, CheckSend, ServerAddress},
@@ -135,7 +135,7 @@ fn check_address(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<(Se
     let problem = |message: String| {
         wrong(format!("'addr' : {message}"), index + 1).expected("an IPv4 or IPv6 address, with or without a port")
     };
-    let parsed = address::parse(text, Accepts::SOURCE, &scope.state.global.environment).map_err(problem)?;
+    let parsed = scope.address(text, Accepts::SOURCE).map_err(problem)?;
     let address = match parsed.host {
         Host::Ip(ip) => ServerAddress::Ip(ip),
         Host::Unix(path) => ServerAddress::Unix(path),

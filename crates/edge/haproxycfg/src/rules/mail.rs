@@ -7,7 +7,7 @@ use super::{
     words::{invalid_name_character, section_problem, wrong},
 };
 use crate::{
-    address::{self, Accepts, Host, Port},
+    address::{Accepts, Host, Port},
     args,
     diagnostics::{Prefix, Problem},
     line::Line,
@@ -92,7 +92,7 @@ fn mailer(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         return Err(wrong(format!("character '{bad}' is not permitted in server name '{name}'."), 1));
     }
     let problem = |message: String| wrong(format!("'mailer {name}' : {message}"), 2);
-    let parsed = address::parse(text, Accepts::SOURCE, &scope.state.global.environment).map_err(problem)?;
+    let parsed = scope.address(text, Accepts::SOURCE).map_err(problem)?;
     let Port::Range(port @ 1.., _) = parsed.port else {
         return Err(problem(format!("missing port number in '{text}'")).expected("an address with a port"));
     };

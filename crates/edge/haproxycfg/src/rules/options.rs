@@ -50,7 +50,6 @@ fn http_send_name_header(scope: &mut Scope<'_>, line: &Line) -> Result<(), Probl
     }
     let name = header_name(line, 1)?;
     args::no_more(line, 1)?;
-    // HAProxy writes it in lower case.
-    scope.proxy().proxy.http_send_name_header = Some(name.to_ascii_lowercase());
+    scope.proxy().proxy.http_send_name_header = Some(name);
     Ok(())
 }

@@ -284,7 +284,7 @@ fn datagram_bind(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     for text in text.split(',').filter(|text| !text.is_empty()) {
         let bare = text.strip_prefix("dgram+").unwrap_or(text);
         let bare = ["udp@", "udp4@", "udp6@"].iter().find_map(|prefix| bare.strip_prefix(prefix)).unwrap_or(bare);
-        let parsed = address::parse(bare, Accepts::BIND, &scope.state.global.environment).map_err(&refuse)?;
+        let parsed = scope.address(bare, Accepts::BIND).map_err(&refuse)?;
         let (Host::Ip(ip), Port::Range(low @ 1.., high)) = (&parsed.host, &parsed.port) else {
             return Err(refuse("missing port number or address".to_owned()));
         };

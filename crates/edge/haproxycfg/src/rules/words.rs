@@ -96,11 +96,11 @@ pub(super) fn is_token(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
-/// The name of a header that the edge will send.
+/// The name of a header that the edge will send, in lower case, as HAProxy writes names.
 pub(super) fn header_name(line: &Line, index: usize) -> Result<String, Problem> {
     let name = line.word(index);
     if is_token(name) {
-        return Ok(name.to_owned());
+        return Ok(name.to_ascii_lowercase());
     }
     Err(wrong(format!("'{name}' is not a header name"), index)
         .expected("letters, digits and any of !#$%&'*+-.^_`|~, as in X-Forwarded-Proto"))

@@ -153,7 +153,7 @@ fn a_farm_in_old_spellings() {
     assert_eq!(farm.options.redispatch, -1);
     assert_eq!(farm.retries, 3);
     assert!(farm.options.dontlognull);
-    assert_eq!(farm.options.forwardfor.as_ref().unwrap().header, "X-Forwarded-For");
+    assert_eq!(farm.options.forwardfor.as_ref().unwrap().header, "x-forwarded-for");
     assert_eq!(farm.timeouts.connect, Some(std::time::Duration::from_secs(5)));
     assert_eq!(farm.timeouts.client, Some(std::time::Duration::from_secs(50)));
     assert_eq!(farm.timeouts.queue, farm.timeouts.connect);
@@ -267,4 +267,59 @@ fn the_stats_socket_takes_a_number() {
         assert_eq!(numbers(&format!("{proxies}global\n{stats}\nbackend d\n")), [1, 3, 4, 6], "{stats}");
     }
     assert_eq!(numbers(proxies), [1, 3, 4]);
+}
+
+const NAMED: &str = "\
+resolvers dns
+\tnameserver one ns.internal:53
+defaults
+\tmode http
+\ttimeout connect 1s
+\ttimeout client 1s
+\ttimeout server 1s
+frontend web
+\tbind web.internal:8080
+\tbind ipv6@web.internal:8081
+backend app
+\tsource web.internal
+\toption httpchk
+\thttp-check connect addr check.internal port 80
+\tserver a 192.0.2.1:80 check addr check.internal socks4 web.internal:1080 agent-check agent-port 5 agent-addr check.internal
+backend direct
+\tdispatch web.internal:80
+";
+
+#[test]
+fn names_that_are_looked_up_once_are_known_when_the_file_is_read() {
+    let address = |text: &str| text.parse().unwrap();
+    let files = Bundle::default()
+        .with("a.cfg", NAMED.as_bytes())
+        .with_host("web.internal", &[address("192.0.2.9"), address("2001:db8::9")])
+        .with_host("check.internal", &[address("192.0.2.8")])
+        .with_host("ns.internal", &[address("192.0.2.53")]);
+    let read = |files: &Bundle| parse(&["a.cfg".to_owned()], files, std::collections::BTreeMap::new(), &options());
+    let parsed = read(&files);
+    assert_eq!(messages(&parsed, Severity::Alert), Vec::<String>::new());
+    let config = parsed.config.unwrap();
+    let binds: Vec<String> = proxy(&config, "web").binds.iter().map(|bind| bind.address.written()).collect();
+    assert_eq!(binds, ["192.0.2.9:8080", "[2001:db8::9]:8081"]);
+    let app = proxy(&config, "app");
+    assert_eq!(app.source.as_ref().unwrap().address, "192.0.2.9:0".parse().unwrap());
+    let server = &app.servers[0];
+    assert_eq!(server.check_address, Some(ServerAddress::Ip(address("192.0.2.8"))));
+    assert_eq!((server.agent_address, server.socks4), (Some(address("192.0.2.8")), "192.0.2.9:1080".parse().ok()));
+    let section = config.resolvers.iter().find(|section| &*section.name == "dns").unwrap();
+    assert_eq!(section.nameservers[0].address, "192.0.2.53:53".parse().unwrap());
+    assert_eq!(proxy(&config, "direct").dispatch, "192.0.2.9:80".parse().ok());
+    // Without anybody who knows them, each is an error.
+    let alerts = messages(&read(&Bundle::default().with("a.cfg", NAMED.as_bytes())), Severity::Alert);
+    for text in [
+        "'nameserver one' : invalid address: 'ns.internal' in 'ns.internal:53'",
+        "'bind' : invalid address: 'web.internal' in 'web.internal:8080'",
+        "'http-check connect' : 'addr' : invalid address: 'check.internal' in 'check.internal'",
+        "'addr' : invalid address: 'check.internal' in 'check.internal'",
+        "'dispatch' : invalid address: 'web.internal' in 'web.internal:80'",
+    ] {
+        assert!(alerts.iter().any(|alert| alert.contains(text)), "{text}: {alerts:#?}");
+    }
 }

@@ -51,11 +51,11 @@ fn adds_and_removes() {
     headers.insert_at(100, b"Last", b"l");
     headers.add_known(HeaderId::ETag, b"e");
     headers.add_parts(b"Parts", &[b"a", b"", b"b"]);
-    check(&headers, "First: f|Host: a|Middle: m|Via: v|Last: l|ETag: e|Parts: ab|");
+    check(&headers, "First: f|Host: a|Middle: m|Via: v|Last: l|etag: e|Parts: ab|");
     assert!(headers.remove_known(HeaderId::Host));
     assert!(headers.remove_at(0));
     assert!(!headers.remove_at(100));
-    check(&headers, "Middle: m|Via: v|Last: l|ETag: e|Parts: ab|");
+    check(&headers, "Middle: m|Via: v|Last: l|etag: e|Parts: ab|");
     headers.clear();
     check(&headers, "");
 }
@@ -66,19 +66,19 @@ fn replaces() {
     headers.set(b"x-ONE", b"3");
     check(&headers, "Host: a|Via: v|x-ONE: 3|");
     headers.set_known(HeaderId::Host, b"b");
-    check(&headers, "Via: v|x-ONE: 3|Host: b|");
+    check(&headers, "Via: v|x-ONE: 3|host: b|");
     assert!(headers.set_value_at(0, b"w"));
     assert!(!headers.set_value_at(3, b"w"));
-    check(&headers, "Via: w|x-ONE: 3|Host: b|");
+    check(&headers, "Via: w|x-ONE: 3|host: b|");
     assert!(headers.rename(b"via", b"Host"));
     assert!(!headers.rename(b"via", b"Host"));
-    check(&headers, "Host: w|x-ONE: 3|Host: b|");
+    check(&headers, "Host: w|x-ONE: 3|host: b|");
     headers.rewrite_known(HeaderId::Host, |value| (value == b"b").then(|| b"longer than before".to_vec()));
-    check(&headers, "Host: w|x-ONE: 3|Host: longer than before|");
+    check(&headers, "Host: w|x-ONE: 3|host: longer than before|");
     headers.rewrite(|name, value| (name == b"x-ONE").then(|| [value, b"4"].concat()));
-    check(&headers, "Host: w|x-ONE: 34|Host: longer than before|");
+    check(&headers, "Host: w|x-ONE: 34|host: longer than before|");
     headers.retain(|_, value| value != b"34");
-    check(&headers, "Host: w|Host: longer than before|");
+    check(&headers, "Host: w|host: longer than before|");
 }
 
 #[test]
