@@ -14,6 +14,11 @@ use engine::{
     restore, summary,
 };
 
+/// A folder in memory if there is one, for tests that open a small engine many times: syncs cost nothing there.
+fn small_folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// Small buffers, so that files are made and merged all the time.
 fn small() -> FjallOptions {
     FjallOptions { memory_bytes_max: 8 << 20, ..FjallOptions::default() }
@@ -199,7 +204,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_flipped_bit_is_found_and_never_served() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = small_folder();
     let value =
         |number: u64| [noise(number, 60).as_slice(), b" and what can be compressed: aaaaaaaaaaaaaaaaaa"].concat();
     {
@@ -388,7 +393,7 @@ fn snapshots_are_whole_while_files_are_made_and_merged() {
 
 #[test]
 fn a_merge_of_a_damaged_file_says_so() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = small_folder();
     let fill = |engine: &FjallEngine, from: u64| {
         let mut batch = Batch::new();
         for number in from..from + 500 {
