@@ -11,6 +11,11 @@ use std::time::Duration;
 
 use crate::{Batch, Bounds, Engine, Error, Key, Offset, Removed, Result, remove_range};
 
+/// How often a writer looks whether the loop has let go of a batch.
+const LET_GO_TRIES: u32 = 100;
+/// How long it waits in between.
+const LET_GO_PAUSE: Duration = Duration::from_millis(1);
+
 /// How a [`Writer`] behaves.
 #[derive(Debug, Clone)]
 pub struct WriterOptions {
@@ -178,7 +183,10 @@ impl<R: FnMut(Report)> Worker<R> {
     fn run(mut self) {
         while let Some(job) = self.shared.take() {
             match job {
-                Job::Write(batch) => self.write(&batch),
+                Job::Write(batch) => {
+                    self.write(&batch);
+                    self.let_go(batch);
+                }
                 Job::Sync => {
                     let result = guarded(|| self.engine.sync());
                     (self.report)(Report::Synced(result));
@@ -187,6 +195,16 @@ impl<R: FnMut(Report)> Worker<R> {
                     let result = guarded(|| remove_range(&*self.engine, &bounds, records_max, &with_last));
                     (self.report)(Report::Removed(result));
                 }
+            }
+        }
+    }
+
+    /// Waits a little until nobody else has the batch: to free the memory of some hundred thousand records takes long, and
+    /// the loop that has just been told should not have to.
+    fn let_go(&self, batch: Arc<Batch>) {
+        for _ in 0..LET_GO_TRIES {
+            if Arc::strong_count(&batch) == 1 || !self.shared.pause(LET_GO_PAUSE) {
+                break;
             }
         }
     }
