@@ -209,6 +209,16 @@ impl<T: Hashed> HashIndex<T> {
         Some(element)
     }
 
+    /// Whether freeing it takes a while.
+    pub(crate) fn is_large(&self) -> bool {
+        self.segments.len() > 32
+    }
+
+    /// Frees a segment of what nobody needs any more. Returns whether there are more.
+    pub(crate) fn shed(&mut self) -> bool {
+        self.segments.pop().is_some()
+    }
+
     /// All elements, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.segments.iter().flat_map(|segment| segment.table.iter())

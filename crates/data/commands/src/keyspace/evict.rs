@@ -100,6 +100,9 @@ impl Keyspace {
         if entry.expire_at != super::NEVER {
             database.expiring.remove(&(entry.expire_at, entry.key));
         }
+        if let Some(value) = entry.value {
+            self.graveyard.bury(value);
+        }
         self.partial = true;
         self.evicted_to_tables += 1;
     }

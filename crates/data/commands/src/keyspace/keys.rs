@@ -266,7 +266,7 @@ impl<'a> Keys<'a> {
         };
         self.soil(place);
         let Some(entry) = self.entry_at_mut(place) else { return Ok(()) };
-        entry.value = Some(value);
+        let overwritten = entry.value.replace(value);
         let former = entry.expire_at;
         let expire_at = match expiry {
             Expiry::Keep => former,
@@ -275,7 +275,14 @@ impl<'a> Keys<'a> {
         };
         entry.expire_at = expire_at;
         self.move_deadline(key, former, expire_at);
+        self.bury(overwritten);
         Ok(())
+    }
+
+    fn bury(&mut self, value: Option<Value>) {
+        if let Some(value) = value {
+            self.space.graveyard.bury(value);
+        }
     }
 
     /// Puts a key that is not there.
@@ -374,7 +381,10 @@ impl<'a> Keys<'a> {
 
     /// Removes a key. Returns whether it was there.
     pub fn remove(&mut self, key: &[u8]) -> Result<bool, Failure> {
-        Ok(self.take(key)?.is_some())
+        let taken = self.take(key)?.map(|(value, _)| value);
+        let was_there = taken.is_some();
+        self.bury(taken);
+        Ok(was_there)
     }
 
     /// Removes a key whose value satisfies a condition (that it is empty), with the event `del`.
@@ -419,7 +429,8 @@ impl<'a> Keys<'a> {
         let place = self.find(key);
         self.now = now;
         let Ok(Some(place)) = place else { return };
-        if self.take_at(place, key).is_some() {
+        if let Some((value, _)) = self.take_at(place, key) {
+            self.bury(Some(value));
             self.space.expired += 1;
             self.changes.before.push((self.db, vec![Bytes::from_slice(b"DEL"), Bytes::from_slice(key)]));
             self.touched(key);

@@ -13,6 +13,7 @@
 mod database;
 mod entry;
 mod evict;
+mod graveyard;
 mod keys;
 mod usage;
 mod walk;
@@ -107,6 +108,7 @@ pub struct Keyspace {
     /// Keys that were removed because memory is full.
     pub evicted: u64,
     pub(crate) usage: usage::Usage,
+    pub(crate) graveyard: graveyard::Graveyard,
 }
 
 impl std::fmt::Debug for Keyspace {
@@ -138,6 +140,7 @@ impl Keyspace {
             loads: 0,
             evicted: 0,
             usage: usage::Usage::new(),
+            graveyard: graveyard::Graveyard::default(),
         }
     }
 

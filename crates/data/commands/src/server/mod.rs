@@ -213,6 +213,8 @@ impl Server {
     /// What is due: keys that expire, clients that waited long enough.
     pub fn tick(&mut self, now: Millis) {
         const EXPIRE_AT_MOST: usize = 1000;
+        /// Some hundred elements each, so all of them take a millisecond or two.
+        const FREE_AT_MOST: usize = 64;
         self.now = now;
         self.keyspace.usage.set_time(now);
         self.keyspace.usage.by_frequency = self.shared.settings.maxmemory_policy.is_by_frequency();
@@ -221,6 +223,7 @@ impl Server {
                 self.keys(db, now).expire_due(EXPIRE_AT_MOST);
             }
         }
+        self.keyspace.graveyard.free(FREE_AT_MOST);
         self.flush_expired();
         self.time_out_blocked(now);
         self.after_command();
@@ -244,6 +247,7 @@ impl Server {
     pub fn next_deadline(&self) -> Option<Millis> {
         let expiring =
             (0..self.keyspace.len()).filter_map(|db| self.keyspace.database(db)?.expiring.first().map(|(at, _)| *at));
-        expiring.chain(self.blocked_deadline()).min()
+        let freeing = (!self.keyspace.graveyard.is_empty()).then_some(self.now);
+        expiring.chain(self.blocked_deadline()).chain(freeing).min()
     }
 }

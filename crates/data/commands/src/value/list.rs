@@ -86,6 +86,16 @@ impl List {
         nodes + self.nodes.capacity() * size_of::<Packed>()
     }
 
+    /// Whether freeing it takes a while.
+    pub(crate) fn is_large(&self) -> bool {
+        self.nodes.len() > 64
+    }
+
+    /// Frees a node of what nobody needs any more. Returns whether there are more.
+    pub(crate) fn shed(&mut self) -> bool {
+        self.nodes.pop_back().is_some()
+    }
+
     /// The nodes, each with its elements in order.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Packed> {
         self.nodes.iter()

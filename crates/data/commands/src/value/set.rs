@@ -98,6 +98,16 @@ impl Set {
         self.len() == 0
     }
 
+    /// Whether freeing it takes a while.
+    pub(crate) fn is_large(&self) -> bool {
+        matches!(self, Self::Large(index) if index.is_large())
+    }
+
+    /// Frees some members of what nobody needs any more. Returns whether there are more.
+    pub(crate) fn shed(&mut self) -> bool {
+        if let Self::Large(index) = self { index.shed() } else { false }
+    }
+
     /// What `OBJECT ENCODING` calls it.
     pub fn encoding(&self) -> &'static str {
         match self {

@@ -1,0 +1,91 @@
+//! Large values that no key holds any more.
+//!
+//! To free a million elements takes longer than a command may, so it is done in pieces, between commands: that is what
+//! makes DEL, expiry and overwriting of a large list, set or hash take no longer than those of a small one.
+
+use crate::Value;
+
+/// Values that wait to be freed.
+#[derive(Debug, Default)]
+pub(crate) struct Graveyard(Vec<Value>);
+
+impl Graveyard {
+    /// Takes a value; a small one is freed at once.
+    pub(super) fn bury(&mut self, value: Value) {
+        let large = match &value {
+            Value::List(list) => list.is_large(),
+            Value::Set(set) => set.is_large(),
+            Value::Hash(hash) => hash.is_large(),
+            Value::String(_) | Value::SortedSet(_) | Value::Stream(_) => false,
+        };
+        if large {
+            self.0.push(value);
+        }
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Frees up to so many pieces, each of some hundred elements.
+    pub(crate) fn free(&mut self, pieces: usize) {
+        for _ in 0..pieces {
+            let Some(last) = self.0.last_mut() else { return };
+            let more = match last {
+                Value::List(list) => list.shed(),
+                Value::Set(set) => set.shed(),
+                Value::Hash(hash) => hash.shed(),
+                Value::String(_) | Value::SortedSet(_) | Value::Stream(_) => false,
+            };
+            if !more {
+                self.0.pop();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::{
+        Hash, Kind as _, List, Set,
+        hash::HashLimits,
+        list::{End, NodeLimit},
+    };
+
+    fn large() -> [Value; 3] {
+        let mut list = List::new();
+        let mut set = Set::new(1);
+        let mut hash = Hash::new(1);
+        for number in 0..100_000 {
+            let text = format!("element:{number}");
+            list.push(End::Tail, text.as_bytes(), NodeLimit::new(-1));
+            set.add(text.as_bytes(), 512);
+            hash.set(text.as_bytes(), b"x", HashLimits { fields: 128, len: 64 });
+        }
+        [list.into_value(), set.into_value(), hash.into_value()]
+    }
+
+    #[test]
+    fn large_values_go_piece_by_piece() {
+        for value in large() {
+            let mut graveyard = Graveyard::default();
+            graveyard.bury(value);
+            let mut turns = 0;
+            while !graveyard.is_empty() {
+                graveyard.free(10);
+                turns += 1;
+            }
+            assert!((10..1000).contains(&turns), "{turns}");
+        }
+    }
+
+    #[test]
+    fn small_values_go_at_once() {
+        let mut graveyard = Graveyard::default();
+        graveyard.bury(List::new().into_value());
+        graveyard.bury(Set::new(1).into_value());
+        assert!(graveyard.is_empty());
+    }
+}
