@@ -21,17 +21,20 @@ pub const COMMANDS: &[Command] = &[
 
 fn info(context: &mut Context<'_>) -> Result<(), Failure> {
     let mut text = String::new();
+    let changes = context.keys.changes.dirty;
     let statistics = &context.shared.statistics;
     let space = context.keys.space();
     let (hits, misses, expired) = (space.hits, space.misses, space.expired);
     let _ = write!(
         text,
         "# Server\r\nredis_version:{}\r\nredis_mode:standalone\r\n\r\n# Clients\r\nconnected_clients:{}\r\n\
-         blocked_clients:{}\r\n\r\n# Stats\r\ntotal_connections_received:{}\r\ntotal_commands_processed:{}\r\n\
+         blocked_clients:{}\r\n\r\n# Persistence\r\nloading:0\r\n\
+         rdb_changes_since_last_save:{}\r\n\r\n# Stats\r\ntotal_connections_received:{}\r\ntotal_commands_processed:{}\r\n\
          keyspace_hits:{}\r\nkeyspace_misses:{}\r\nexpired_keys:{}\r\n\r\n# Keyspace\r\n",
         crate::REDIS_VERSION,
         context.shared.sessions.len(),
         statistics.blocked,
+        changes,
         statistics.connections,
         statistics.processed,
         hits,

@@ -2,6 +2,7 @@
 
 pub mod bitmaps;
 pub mod client;
+pub mod command;
 pub mod config;
 pub mod connection;
 pub mod debug;
@@ -28,6 +29,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
     [
         bitmaps::COMMANDS,
         client::COMMANDS,
+        command::COMMANDS,
         config::COMMANDS,
         connection::COMMANDS,
         debug::COMMANDS,

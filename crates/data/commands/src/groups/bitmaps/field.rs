@@ -167,7 +167,7 @@ fn run(context: &mut Context<'_>, readonly: bool) -> Result<(), Failure> {
     let former_len = string.len();
     grow(string, (last_written >> 3) as usize + 1);
     let grown = string.len() != former_len || absent;
-    let mut changed = false;
+    let mut changes = 0;
     context.reply.array(operations.len());
     for one in &operations {
         let former = one.read(string);
@@ -186,11 +186,13 @@ fn run(context: &mut Context<'_>, readonly: bool) -> Result<(), Failure> {
             continue;
         };
         one.write(string, number);
-        changed |= grown || number != former;
+        changes += u64::from(grown || number != former);
         context.reply.integer(if matches!(one.action, Action::Set(_)) { former } else { number } as i64);
     }
-    if changed {
+    if changes > 0 {
         context.keys.modified(key);
+        // Each one counts.
+        context.keys.changes.dirty += changes - 1;
         context.keys.notify(EventClass::STRING, "setbit", key);
     } else if absent {
         // Nothing was written, so there is nothing.

@@ -1,0 +1,403 @@
+//! COMMAND: what the table knows of its commands.
+
+use resp::Reply;
+
+use crate::{
+    Context, Failure, glob,
+    table::{Access, Begin, Categories, Command, Find, Flags, Found, KeySpec},
+};
+
+const GROUP: &str = "server";
+const EASY: Flags = Flags::LOADING.union(Flags::STALE);
+
+/// The group's commands.
+pub const COMMANDS: &[Command] = &[Command::new("COMMAND", -1, all)
+    .flags(EASY)
+    .group(GROUP, Categories::CONNECTION)
+    .docs("2.8.13", "O(N) for N commands", "Tells of all commands.")
+    .subcommands(&[
+        Command::new("COUNT", 2, count).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
+            "2.8.13",
+            "O(1)",
+            "How many commands there are.",
+        ),
+        Command::new("DOCS", -2, docs).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
+            "7.0.0",
+            "O(N) for N commands",
+            "What commands are for.",
+        ),
+        Command::new("GETKEYS", -4, getkeys).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
+            "2.8.13",
+            "O(N) for N words",
+            "The keys among a command's words.",
+        ),
+        Command::new("GETKEYSANDFLAGS", -4, getkeysandflags).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
+            "7.0.0",
+            "O(N) for N words",
+            "The keys among a command's words, and what is done with each.",
+        ),
+        Command::new("HELP", 2, help).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
+            "5.0.0",
+            "O(1)",
+            "The subcommands.",
+        ),
+        Command::new("INFO", -2, info).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
+            "2.8.13",
+            "O(N) for N commands",
+            "Tells of some commands.",
+        ),
+        Command::new("LIST", -2, list).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
+            "7.0.0",
+            "O(N) for N commands",
+            "The commands' names.",
+        ),
+    ])];
+
+const FLAGS: &[(Flags, &str)] = &[
+    (Flags::WRITE, "write"),
+    (Flags::READONLY, "readonly"),
+    (Flags::DENYOOM, "denyoom"),
+    (Flags::ADMIN, "admin"),
+    (Flags::PUBSUB, "pubsub"),
+    (Flags::NOSCRIPT, "noscript"),
+    (Flags::BLOCKING, "blocking"),
+    (Flags::LOADING, "loading"),
+    (Flags::STALE, "stale"),
+    (Flags::SKIP_MONITOR, "skip_monitor"),
+    (Flags::SKIP_SLOWLOG, "skip_slowlog"),
+    (Flags::FAST, "fast"),
+    (Flags::NO_AUTH, "no_auth"),
+    (Flags::MAY_REPLICATE, "may_replicate"),
+    (Flags::ALLOW_BUSY, "allow_busy"),
+    (Flags::NO_MANDATORY_KEYS, "no_mandatory_keys"),
+    (Flags::NO_MULTI, "no_multi"),
+    (Flags::MOVABLE_KEYS, "movablekeys"),
+];
+
+/// The categories of ACLs with their names.
+pub const CATEGORIES: &[(Categories, &str)] = &[
+    (Categories::KEYSPACE, "keyspace"),
+    (Categories::READ, "read"),
+    (Categories::WRITE, "write"),
+    (Categories::SET, "set"),
+    (Categories::SORTED_SET, "sortedset"),
+    (Categories::LIST, "list"),
+    (Categories::HASH, "hash"),
+    (Categories::STRING, "string"),
+    (Categories::BITMAP, "bitmap"),
+    (Categories::HYPERLOGLOG, "hyperloglog"),
+    (Categories::GEO, "geo"),
+    (Categories::STREAM, "stream"),
+    (Categories::PUBSUB, "pubsub"),
+    (Categories::ADMIN, "admin"),
+    (Categories::FAST, "fast"),
+    (Categories::SLOW, "slow"),
+    (Categories::BLOCKING, "blocking"),
+    (Categories::DANGEROUS, "dangerous"),
+    (Categories::CONNECTION, "connection"),
+    (Categories::TRANSACTION, "transaction"),
+    (Categories::SCRIPTING, "scripting"),
+];
+
+const ACCESS: &[(Access, &str)] = &[
+    (Access::RO, "RO"),
+    (Access::RW, "RW"),
+    (Access::OW, "OW"),
+    (Access::RM, "RM"),
+    (Access::ACCESS, "access"),
+    (Access::UPDATE, "update"),
+    (Access::INSERT, "insert"),
+    (Access::DELETE, "delete"),
+    (Access::NOT_KEY, "not_key"),
+    (Access::INCOMPLETE, "incomplete"),
+    (Access::VARIABLE_FLAGS, "variable_flags"),
+];
+
+fn access_names(access: Access) -> Vec<&'static str> {
+    ACCESS.iter().filter(|(flag, _)| access.contains(*flag)).map(|(_, name)| *name).collect()
+}
+
+fn simple_set(reply: &mut Reply<'_>, names: &[impl AsRef<str>]) {
+    reply.set(names.len());
+    names.iter().for_each(|name| reply.simple(name.as_ref()));
+}
+
+/// The places of keys as old clients understand them: the first, the last, and how far apart.
+fn legacy_places(command: &Command) -> (i64, i64, i64) {
+    let mut places: Option<(i64, i64, i64)> = None;
+    for keys in command.keys {
+        let (Begin::Index(index), Find::Range { last, step, .. }) = (keys.begin, keys.find) else { continue };
+        let first = index as i64;
+        let last = if last >= 0 { first + last as i64 } else { last as i64 };
+        places = Some(match places {
+            None => (first, last, step as i64),
+            Some((former, former_last, _)) => {
+                // A last one that is counted from the end is behind all others.
+                let last = if last < 0 || former_last < 0 { last.min(former_last) } else { last.max(former_last) };
+                (former.min(first), last, 1)
+            }
+        });
+    }
+    places.unwrap_or((0, 0, 0))
+}
+
+fn key_spec(reply: &mut Reply<'_>, keys: &KeySpec) {
+    reply.map(3);
+    reply.bulk(b"flags");
+    simple_set(reply, &access_names(keys.access));
+    reply.bulk(b"begin_search");
+    reply.map(2);
+    reply.bulk(b"type");
+    let integer = |reply: &mut Reply<'_>, name: &str, number: i64| {
+        reply.bulk(name.as_bytes());
+        reply.integer(number);
+    };
+    match keys.begin {
+        Begin::Index(index) => {
+            reply.bulk(b"index");
+            reply.bulk(b"spec");
+            reply.map(1);
+            integer(reply, "index", index as i64);
+        }
+        Begin::Keyword(word, from) => {
+            reply.bulk(b"keyword");
+            reply.bulk(b"spec");
+            reply.map(2);
+            reply.bulk(b"keyword");
+            reply.bulk(word.as_bytes());
+            integer(reply, "startfrom", from as i64);
+        }
+        Begin::Unknown => {
+            reply.bulk(b"unknown");
+            reply.bulk(b"spec");
+            reply.map(0);
+        }
+    }
+    reply.bulk(b"find_keys");
+    reply.map(2);
+    reply.bulk(b"type");
+    match keys.find {
+        Find::Range { last, step, limit } => {
+            reply.bulk(b"range");
+            reply.bulk(b"spec");
+            reply.map(3);
+            integer(reply, "lastkey", last as i64);
+            integer(reply, "keystep", step as i64);
+            integer(reply, "limit", limit as i64);
+        }
+        Find::Count { number, first, step } => {
+            reply.bulk(b"keynum");
+            reply.bulk(b"spec");
+            reply.map(3);
+            integer(reply, "keynumidx", number as i64);
+            integer(reply, "firstkey", first as i64);
+            integer(reply, "keystep", step as i64);
+        }
+        Find::Unknown => {
+            reply.bulk(b"unknown");
+            reply.bulk(b"spec");
+            reply.map(0);
+        }
+    }
+}
+
+fn describe(reply: &mut Reply<'_>, name: &str, command: &Command) {
+    reply.array(10);
+    reply.bulk(name.as_bytes());
+    reply.integer(i64::from(command.arity));
+    let flags: Vec<&str> =
+        FLAGS.iter().filter(|(flag, _)| command.flags.contains(*flag)).map(|(_, name)| *name).collect();
+    simple_set(reply, &flags);
+    let (first, last, step) = legacy_places(command);
+    [first, last, step].into_iter().for_each(|number| reply.integer(number));
+    let all = command.all_categories();
+    let categories: Vec<String> =
+        CATEGORIES.iter().filter(|(flag, _)| all.contains(*flag)).map(|(_, name)| format!("@{name}")).collect();
+    simple_set(reply, &categories);
+    // Hints for proxies of clusters: there are none yet.
+    reply.set(0);
+    reply.set(command.keys.len());
+    command.keys.iter().for_each(|keys| key_spec(reply, keys));
+    if command.subcommands.is_empty() {
+        reply.set(0);
+    } else {
+        reply.array(command.subcommands.len());
+        for one in command.subcommands {
+            describe(reply, &sub_name(command, one), one);
+        }
+    }
+}
+
+fn sub_name(container: &Command, command: &Command) -> String {
+    format!("{}|{}", container.name, command.name).to_ascii_lowercase()
+}
+
+/// The commands that are no subcommands.
+fn commands(context: &Context<'_>) -> Vec<Found> {
+    context.shared.table.all().into_iter().filter(|found| found.container.is_none()).collect()
+}
+
+/// A command, or a subcommand as `container|name`.
+fn find(context: &Context<'_>, name: &[u8]) -> Option<Found> {
+    let mut parts = name.splitn(2, |byte| *byte == b'|');
+    let words: Vec<&[u8]> = parts.by_ref().collect();
+    let found = context.shared.table.find(&words)?;
+    (found.container.is_some() == (words.len() == 2)).then_some(found)
+}
+
+fn all(context: &mut Context<'_>) -> Result<(), Failure> {
+    let commands = commands(context);
+    context.reply.array(commands.len());
+    commands.iter().for_each(|found| describe(&mut context.reply, &found.full_name(), found.command));
+    Ok(())
+}
+
+fn count(context: &mut Context<'_>) -> Result<(), Failure> {
+    let count = commands(context).len();
+    context.reply.count(count);
+    Ok(())
+}
+
+fn info(context: &mut Context<'_>) -> Result<(), Failure> {
+    let names = context.words.from(2);
+    if names.is_empty() {
+        return all(context);
+    }
+    context.reply.array(names.len());
+    for name in names {
+        match find(context, name) {
+            Some(found) => describe(&mut context.reply, &found.full_name(), found.command),
+            None => context.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+fn document(reply: &mut Reply<'_>, command: &Command) {
+    let texts = [
+        ("summary", command.summary),
+        ("since", command.since),
+        ("group", command.group),
+        ("complexity", command.complexity),
+    ];
+    reply.map(texts.len() + usize::from(!command.subcommands.is_empty()));
+    for (name, text) in texts {
+        reply.bulk(name.as_bytes());
+        reply.bulk(text.as_bytes());
+    }
+    if !command.subcommands.is_empty() {
+        reply.bulk(b"subcommands");
+        reply.map(command.subcommands.len());
+        for one in command.subcommands {
+            reply.bulk(sub_name(command, one).as_bytes());
+            document(reply, one);
+        }
+    }
+}
+
+fn docs(context: &mut Context<'_>) -> Result<(), Failure> {
+    let names = context.words.from(2);
+    let found: Vec<Found> = if names.is_empty() {
+        commands(context)
+    } else {
+        names.iter().filter_map(|name| find(context, name)).collect()
+    };
+    context.reply.map(found.len());
+    for found in found {
+        context.reply.bulk(found.full_name().as_bytes());
+        document(&mut context.reply, found.command);
+    }
+    Ok(())
+}
+
+fn list(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    let is_wanted: Box<dyn Fn(&Found) -> bool> = if words.len() == 2 {
+        Box::new(|found| found.container.is_none())
+    } else if words.len() == 5 && words.is(2, "FILTERBY") && words.is(3, "MODULE") {
+        Box::new(|_| false)
+    } else if words.len() == 5 && words.is(2, "FILTERBY") && words.is(3, "ACLCAT") {
+        let name = words.at(4).to_ascii_lowercase();
+        let category = CATEGORIES.iter().find(|(_, one)| one.as_bytes() == name).map(|(category, _)| *category);
+        Box::new(move |found| category.is_some_and(|category| found.command.all_categories().contains(category)))
+    } else if words.len() == 5 && words.is(2, "FILTERBY") && words.is(3, "PATTERN") {
+        let pattern = words.at(4);
+        Box::new(move |found| glob::matches_ignoring_case(pattern, found.full_name().as_bytes()))
+    } else {
+        return Err(Failure::Syntax);
+    };
+    let names: Vec<String> =
+        context.shared.table.all().iter().filter(|found| is_wanted(found)).map(Found::full_name).collect();
+    context.reply.array(names.len());
+    names.iter().for_each(|name| context.reply.bulk(name.as_bytes()));
+    Ok(())
+}
+
+/// The command in the words from the third on, with the places of its keys among them.
+fn keys_of(context: &Context<'_>) -> Result<(Found, Vec<usize>), Failure> {
+    let words = context.words.from(2);
+    let found = context.shared.table.find(words).ok_or(Failure::text("ERR Invalid command specified"))?;
+    if found.command.keys.is_empty() && found.command.key_places.is_none() {
+        return Err(Failure::text("ERR The command has no key arguments"));
+    }
+    if !found.command.takes(words.len()) {
+        return Err(Failure::text("ERR Invalid number of arguments specified for command"));
+    }
+    let places = found.command.key_places_of(words);
+    if places.is_empty() && !found.command.flags.contains(Flags::NO_MANDATORY_KEYS) {
+        return Err(Failure::text("ERR Invalid arguments specified for command"));
+    }
+    Ok((found, places))
+}
+
+fn getkeys(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words.from(2);
+    let (_, places) = keys_of(context)?;
+    context.reply.array(places.len());
+    places.iter().for_each(|place| context.reply.bulk(words.get(*place).copied().unwrap_or_default()));
+    Ok(())
+}
+
+fn getkeysandflags(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words.from(2);
+    let (found, places) = keys_of(context)?;
+    context.reply.array(places.len());
+    for place in places {
+        // What a rule names has its flags; what only the command's own rule finds has those of the last one.
+        let rule = found.command.keys.iter().find(|keys| {
+            let mut named = Vec::new();
+            keys.places(words, &mut named);
+            named.contains(&place)
+        });
+        let access = rule.or(found.command.keys.last()).map(|keys| keys.access);
+        context.reply.array(2);
+        context.reply.bulk(words.get(place).copied().unwrap_or_default());
+        simple_set(&mut context.reply, &access.map(access_names).unwrap_or_default());
+    }
+    Ok(())
+}
+
+fn help(context: &mut Context<'_>) -> Result<(), Failure> {
+    const LINES: &[&str] = &[
+        "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "(no subcommand)",
+        "    Tells of all commands.",
+        "COUNT",
+        "    How many commands there are.",
+        "DOCS [<command-name> ...]",
+        "    What commands are for.",
+        "GETKEYS <full-command>",
+        "    The keys among a command's words.",
+        "GETKEYSANDFLAGS <full-command>",
+        "    The keys among a command's words, and what is done with each.",
+        "INFO [<command-name> ...]",
+        "    Tells of some commands.",
+        "LIST [FILTERBY (MODULE <module-name>|ACLCAT <category>|PATTERN <pattern>)]",
+        "    The commands' names.",
+        "HELP",
+        "    Print this help.",
+    ];
+    context.reply.array(LINES.len());
+    LINES.iter().for_each(|line| context.reply.simple(line));
+    Ok(())
+}
