@@ -204,3 +204,25 @@ fn idle_clients_may_ask_once_more_when_the_service_ends() {
         assert_eq!(told, [expected]);
     }
 }
+
+#[test]
+fn workers_use_each_others_idle_connections() {
+    for (setting, shared) in [("on", true), ("off", false)] {
+        let origin = Origin::named("hello");
+        let front = free_address();
+        let edge = Edge::start_single(&format!(
+            "global\n nbthread 2\n tune.idle-pool.shared {setting}\n stats socket %FOLDER%/stats level admin\ndefaults\n mode http\n \
+             timeout client 5s\n timeout server 5s\n timeout connect 1s\nlisten site\n bind {front} accept reuseport\n \
+             http-reuse always\n server s1 {}\n",
+            origin.address
+        ));
+        let idle = || edge.command("show servers conn site").contains(" - 5000 0 ");
+        for _ in 0..20 {
+            assert_eq!(Wire::connect(front).get("/").text(), "hello");
+            if shared {
+                wait_until("the connection is idle again", || idle() || origin.connections() > 1);
+            }
+        }
+        assert_eq!(origin.connections() == 1, shared, "{}: {}", setting, origin.connections());
+    }
+}

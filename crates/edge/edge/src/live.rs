@@ -105,6 +105,8 @@ pub struct Process {
     pub wake_server: OnceLock<Box<dyn Fn(u64) + Send + Sync>>,
     /// Asks every worker about its sessions; set once at start.
     pub ask_sessions: OnceLock<Box<dyn Fn(crate::cli::AskSessions) + Send + Sync>>,
+    /// Asks the other workers for an idle connection; set once at start.
+    pub ask_idle: OnceLock<Box<dyn Fn(crate::session::borrow::Plea) + Send + Sync>>,
     /// Steers listeners; set once at start.
     pub steer_listeners: OnceLock<Box<SteerListeners>>,
     /// What log lines are sent through; set once at start.
@@ -169,6 +171,7 @@ impl Process {
             farm_events: OnceLock::new(),
             wake_server: OnceLock::new(),
             ask_sessions: OnceLock::new(),
+            ask_idle: OnceLock::new(),
             steer_listeners: OnceLock::new(),
             outputs: OnceLock::new(),
             startup_logs: Mutex::default(),

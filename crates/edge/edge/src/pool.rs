@@ -1,6 +1,7 @@
 //! Idle server connections that a worker keeps for the next request.
 //!
-//! A pool belongs to one worker, so taking and giving back needs no lock. Nobody watches an idle connection: whether its
+//! A pool belongs to one worker, so taking and giving back needs no lock; what other workers want of it they ask for
+//! (`session/borrow`). Nobody watches an idle connection: whether its
 //! server has closed it shows in the readiness that the runtime has recorded for it, which is looked at when it is taken
 //! and by the sweep in between. The limits count over all workers ([`LiveServer::idle`]).
 //!
@@ -19,6 +20,7 @@ use std::{
 
 use crate::{
     live::{LiveServer, Target},
+    net::Socket,
     session::{Wire, kept::Kept},
 };
 
@@ -65,6 +67,28 @@ impl ServerConnection {
     pub fn leads_to(&self, place: &Target) -> bool {
         let Target::Inet(wanted) = place else { return true };
         socket2::SockRef::from(&*self.wire.stream).peer_addr().is_ok_and(|at| at.as_socket() == Some(*wanted))
+    }
+}
+
+/// An idle connection on its way to another worker.
+#[derive(Debug)]
+pub struct Lent {
+    /// The socket.
+    pub socket: Socket,
+    /// [`ServerConnection::epoch`].
+    pub epoch: u64,
+    /// [`ServerConnection::requests`].
+    pub requests: u32,
+}
+
+impl ServerConnection {
+    /// Takes it out of this worker; none when something holds on to it.
+    #[must_use]
+    pub fn lend(self: Box<Self>) -> Option<Lent> {
+        let (stream, epoch, requests) = (Rc::clone(&self.wire.stream), self.epoch, self.requests);
+        drop(self);
+        let socket = Rc::try_unwrap(stream).ok()?.into_socket().ok()?;
+        Some(Lent { socket, epoch, requests })
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     parking,
     peers::{Arrival as PeerArrival, Hub},
     registry::Order,
-    session::{self, Arrival, Counted},
+    session::{self, Arrival, Counted, borrow::Plea},
     worker::Worker,
 };
 
@@ -60,6 +60,8 @@ pub enum Command {
     },
     /// Tell about sessions, or end one.
     AskSessions(AskSessions),
+    /// Give an idle connection to another worker.
+    LendIdle(Plea),
 }
 
 /// What every worker is started with.
@@ -104,6 +106,7 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
                 worker.registry.tell(Order::Continue, |handle| handle.is_at(key));
             }
             Command::AskSessions(ask) => answer_about_sessions(&worker, &ask),
+            Command::LendIdle(plea) => plea.grant(&worker),
             Command::Pause(paused) => {
                 let order = if paused { ListenerOrder::Suspend } else { ListenerOrder::Resume };
                 handles.iter().for_each(|(_, handle)| steer(handle, order));

@@ -27,6 +27,7 @@ use crate::{
     net::Stream,
     resolve::{self, Known},
     server_state::{self, SavedStates},
+    session::borrow::Plea,
 };
 
 /// The edge in its worker process.
@@ -157,6 +158,18 @@ fn ask_sessions(ways: &Ways, ask: &AskSessions) {
     }
 }
 
+/// Asks every worker but the one that asks for an idle connection.
+fn ask_idle(ways: &Ways, plea: &Plea) {
+    for (worker, way) in ways.lock().unwrap_or_else(PoisonError::into_inner).iter().enumerate() {
+        if worker != plea.from
+            && let Some(way) = way.upgrade()
+        {
+            // A worker that has ended has no connection left.
+            let _ = way.send(Command::LendIdle(plea.clone()));
+        }
+    }
+}
+
 /// Steers the listeners of a frontend on every worker, and says so.
 fn steer_listeners(ways: &Ways, log: &AdminLog, proxy: &LiveProxy, generation: u64, order: ListenerOrder) {
     for way in ways.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -263,6 +276,8 @@ impl Service for EdgeService {
                 let _ = self.process.wake_server.set(Box::new(move |key| wake_server(&ways, key)));
                 let ways = Arc::clone(&self.ways);
                 let _ = self.process.ask_sessions.set(Box::new(move |ask| ask_sessions(&ways, &ask)));
+                let ways = Arc::clone(&self.ways);
+                let _ = self.process.ask_idle.set(Box::new(move |plea| ask_idle(&ways, &plea)));
                 let (ways, log, seen) = (Arc::clone(&self.ways), Arc::clone(&self.admin), Arc::downgrade(&shared));
                 let _ = self.process.steer_listeners.set(Box::new(move |proxy, order| {
                     if let Some(shared) = seen.upgrade() {

@@ -4,6 +4,7 @@
 //! `http` or `tcp` takes over.
 
 pub mod body;
+pub mod borrow;
 mod cacheable;
 mod context;
 mod cookie;

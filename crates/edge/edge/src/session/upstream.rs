@@ -17,7 +17,7 @@ use haproxycfg::model::{
     BackendTarget, HttpReuse, Mode, Namespace, ProxyOptions, SendProxy, ServerIndex, ServerPort, UseSource,
 };
 
-use super::{kept::Kept, transaction::Transaction, wire::Wire};
+use super::{borrow::borrow, kept::Kept, transaction::Transaction, wire::Wire};
 use crate::{
     live::{LiveProxy, LiveServer, Target},
     net::{
@@ -196,7 +196,14 @@ pub async fn reach<'a>(
         if is_http && server.config.redir.is_some() && matches!(transaction.request.method(), b"GET" | b"HEAD") {
             return Err(Unreachable::Elsewhere);
         }
-        if is_http && let Some(connection) = idle_connection(worker, transaction, proxy, &server, attempts) {
+        let mut idle = match is_http {
+            true => idle_connection(worker, transaction, proxy, &server, attempts),
+            false => None,
+        };
+        if idle.is_none() && is_http && server.idle.value() > 0 {
+            idle = Box::pin(borrow_connection(worker, transaction, proxy, &server, attempts)).await;
+        }
+        if let Some(connection) = idle {
             server.side.traffic.of(worker.index).reuses.increment();
             proxy.backend.traffic.of(worker.index).reuses.increment();
             transaction.timeline.connected = transaction.timeline.dequeued;
@@ -532,12 +539,40 @@ fn idle_connection(
     if usesrc.is_some() {
         return None;
     }
-    let reuse = match (proxy.settings().http_reuse, transaction.first_request) {
-        (HttpReuse::Never, _) | (HttpReuse::Safe, true) => return None,
-        (HttpReuse::Aggressive, true) => Reuse::Proven,
-        (HttpReuse::Always, _) | (_, false) => Reuse::Any,
-    };
+    let reuse = allowed_reuse(transaction, proxy)?;
     worker.servers.borrow_mut().take(server, reuse, place.as_ref())
+}
+
+/// Which connections of others `http-reuse` allows for this request.
+fn allowed_reuse(transaction: &Transaction, proxy: &LiveProxy) -> Option<Reuse> {
+    match (proxy.settings().http_reuse, transaction.first_request) {
+        (HttpReuse::Never, _) | (HttpReuse::Safe, true) => None,
+        (HttpReuse::Aggressive, true) => Some(Reuse::Proven),
+        (HttpReuse::Always, _) | (_, false) => Some(Reuse::Any),
+    }
+}
+
+/// An idle connection of another worker, where one of this worker would do. Like HAProxy it leaves the others
+/// `pool-low-conn` of them.
+async fn borrow_connection(
+    worker: &Worker,
+    transaction: &Transaction,
+    proxy: &LiveProxy,
+    server: &Arc<LiveServer>,
+    attempts: &Attempts<'_>,
+) -> Option<Box<ServerConnection>> {
+    let source = server.config.source.as_ref().or(proxy.settings().source.as_ref());
+    if attempts.failed > 0
+        || attempts.fresh
+        || server.config.send_proxy.is_some()
+        || source.is_some_and(|source| source.usesrc.is_some())
+        || server.idle.value() < u64::from(server.config.pool_low_conn)
+    {
+        return None;
+    }
+    let reuse = allowed_reuse(transaction, proxy)?;
+    let place = server.leads_elsewhere().then(|| destination(transaction, server));
+    borrow(worker, server, reuse, place).await
 }
 
 /// A connection of this client that began with the very header that would be sent now.

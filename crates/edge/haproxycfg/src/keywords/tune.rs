@@ -78,10 +78,13 @@ pub fn idletimer(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 }
 
 /// `tune.idle-pool.shared`.
-pub fn idle_pool_shared(_: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+pub fn idle_pool_shared(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 1)?;
     match line.word(1) {
-        "on" | "off" => Ok(()),
+        word @ ("on" | "off") => {
+            scope.state.global.tune.idle_pool_shared = word == "on";
+            Ok(())
+        }
         word => {
             let message = format!("'tune.idle-pool.shared' expects either 'on' or 'off' but got '{word}'.");
             Err(Problem::new(message).at(1))

@@ -35,6 +35,8 @@ pub struct Tune {
     pub compression_memory_max: u64,
     /// Tidegate's: `tune.stick-table.handover`, bytes of stick tables that the next worker process gets; 0: none.
     pub stick_handover_max: u64,
+    /// `tune.idle-pool.shared`: workers may use each other's idle connections to servers.
+    pub idle_pool_shared: bool,
     /// `tune.peers.max-updates-at-once`: changes of a table that are told to a peer in a row.
     pub peers_updates_max: usize,
     /// Tidegate's: `tune.ring.size`, bytes of the transaction ring of each worker; 0 turns it off.
@@ -65,6 +67,7 @@ impl Default for Tune {
             compression_cpu_max: 100,
             compression_memory_max: 0,
             stick_handover_max: 64 * 1024 * 1024,
+            idle_pool_shared: true,
             peers_updates_max: 200,
             ring_size: 256 * 1024,
             splice_min: 65_536,

@@ -342,8 +342,7 @@ pub const KEYWORDS: &[Keyword] = &[
         .line(tune::number),
     tune("tune.idle-pool.shared", "{ on | off }")
         .doc("Workers may use each other's idle connections to servers.", "tune.idle-pool.shared on")
-        .line(tune::idle_pool_shared)
-        .without_effect("each worker keeps the idle connections that it opened"),
+        .line(tune::idle_pool_shared),
     tune("tune.idletimer", "<time>")
         .doc("Time without data after which a stream is idle.", "tune.idletimer 1s")
         .line(tune::idletimer)

@@ -245,7 +245,10 @@ pub const KEYWORDS: &[Keyword] = &[
         )
         .server(server::on),
     word("pool-low-conn", "<number>")
-        .doc("Idle connections that a worker leaves to the others.", "server web1 192.0.2.1:80 pool-low-conn 10")
+        .doc(
+            "Idle connections that are kept though they are not needed, and up to which workers ask each other for none.",
+            "server web1 192.0.2.1:80 pool-low-conn 10",
+        )
         .server(server::number),
     word("pool-max-conn", "<number>")
         .doc(
