@@ -28,13 +28,21 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     if negative { 0_i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
-/// Appends `prefix`, the number and the end of the line.
+/// Appends `prefix`, the number and the end of the line. Short numbers are copies of a fixed size, which are a few
+/// instructions where others are calls.
 #[inline]
 pub(crate) fn write_prefixed(out: &mut Vec<u8>, prefix: u8, number: i64) {
-    if let Ok(digit @ 0..=9) = u8::try_from(number) {
-        out.extend_from_slice(&[prefix, b'0' + digit, b'\r', b'\n']);
-        return;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a digit")]
+    let digit = |power: i64| b'0' + (number / power % 10) as u8;
+    match number {
+        0..=9 => out.extend_from_slice(&[prefix, digit(1), b'\r', b'\n']),
+        10..=99 => out.extend_from_slice(&[prefix, digit(10), digit(1), b'\r', b'\n']),
+        100..=999 => out.extend_from_slice(&[prefix, digit(100), digit(10), digit(1), b'\r', b'\n']),
+        _ => write_long(out, prefix, number),
     }
+}
+
+fn write_long(out: &mut Vec<u8>, prefix: u8, number: i64) {
     let mut text = itoa::Buffer::new();
     let text = text.format(number).as_bytes();
     out.reserve(text.len() + 3);

@@ -30,8 +30,6 @@ use crate::{
 const ARGUMENTS_KEPT: usize = 1_024;
 /// How many bytes of inline commands are kept between them.
 const SCRATCH_KEPT: usize = 1_024;
-/// Longest length that is read without searching for the end of its line first.
-const QUICK_DIGITS_MAX: usize = 8;
 
 /// How far a request has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,8 +94,16 @@ impl RequestParser {
             match buffer.first() {
                 None => return Ok(Progress::Incomplete { needed: 1 }),
                 Some(b'*') => {
-                    let Some(count) = self.length_line(buffer, limits, ProtocolError::CountLineTooLong)? else {
-                        return Ok(Progress::Incomplete { needed: 1 });
+                    let count = match short_line(b'*', buffer) {
+                        Some((count, len)) => {
+                            self.position = len;
+                            self.searched = 0;
+                            i64::try_from(count).ok()
+                        }
+                        None => match self.length_line(buffer, limits, ProtocolError::CountLineTooLong)? {
+                            Some(count) => count,
+                            None => return Ok(Progress::Incomplete { needed: 1 }),
+                        },
                     };
                     let Some(count) = check_count(count, limits)? else {
                         return Ok(Progress::Empty { consumed: std::mem::take(&mut self.position) });
@@ -108,30 +114,53 @@ impl RequestParser {
                 Some(_) => return self.inline(buffer, limits),
             }
         }
+        // Nearly all arguments are whole and short.
+        let mut position = self.position;
         while self.missing > 0 {
-            let len = match self.bulk_len {
-                Some(len) => len,
-                None => {
-                    let line = self.position;
-                    let Some(len) = self.bulk_line(buffer, limits)? else {
-                        return Ok(Progress::Incomplete { needed: 1 });
-                    };
-                    debug_assert!(self.position > line, "lines are not empty");
-                    self.bulk_len = Some(len);
-                    len
-                }
-            };
-            let end = self.position.saturating_add(len);
-            let next = end.saturating_add(2);
-            if next > buffer.len() {
-                return Ok(Progress::Incomplete { needed: next - buffer.len() });
+            if self.bulk_len.is_none()
+                && let Some((len, line_len)) = buffer.get(position..).and_then(|rest| short_line(b'$', rest))
+                && len as u64 <= limits.bulk_len_max
+                && position + line_len + len + 2 <= buffer.len()
+            {
+                let start = position + line_len;
+                self.ranges.push(start..start + len);
+                position = start + len + 2;
+                self.searched = 0;
+                self.missing -= 1;
+                continue;
             }
-            self.ranges.push(self.position..end);
-            self.position = next;
-            self.bulk_len = None;
-            self.missing -= 1;
+            self.position = position;
+            let needed = self.argument(buffer, limits)?;
+            if needed > 0 {
+                return Ok(Progress::Incomplete { needed });
+            }
+            position = self.position;
         }
-        Ok(Progress::Complete { consumed: std::mem::take(&mut self.position) })
+        self.position = 0;
+        Ok(Progress::Complete { consumed: position })
+    }
+
+    /// Takes an argument of any length, or as much of it as there is. How many bytes are missing at least.
+    #[inline(never)]
+    fn argument(&mut self, buffer: &[u8], limits: &Limits) -> Result<usize, ProtocolError> {
+        let len = match self.bulk_len {
+            Some(len) => len,
+            None => {
+                let Some(len) = self.bulk_line(buffer, limits)? else { return Ok(1) };
+                self.bulk_len = Some(len);
+                len
+            }
+        };
+        let end = self.position.saturating_add(len);
+        let next = end.saturating_add(2);
+        if next > buffer.len() {
+            return Ok(next - buffer.len());
+        }
+        self.ranges.push(self.position..end);
+        self.position = next;
+        self.bulk_len = None;
+        self.missing -= 1;
+        Ok(0)
     }
 
     /// The words of the command that was complete last; `buffer` is what [`parse`](Self::parse) was given then.
@@ -175,7 +204,6 @@ impl RequestParser {
     }
 
     /// The length of the next argument; `None` while its line has no end.
-    #[inline]
     fn bulk_line(&mut self, buffer: &[u8], limits: &Limits) -> Result<Option<usize>, ProtocolError> {
         let first = buffer.get(self.position).copied();
         let Some(len) = self.length_line(buffer, limits, ProtocolError::LengthLineTooLong)? else {
@@ -198,7 +226,6 @@ impl RequestParser {
 
     /// Takes the line at `position`. The outer `None` means that it has no end yet; the inner one that behind its first byte
     /// there is no number.
-    #[inline]
     fn length_line(
         &mut self,
         buffer: &[u8],
@@ -206,30 +233,6 @@ impl RequestParser {
         too_long: ProtocolError,
     ) -> Result<Option<Option<i64>>, ProtocolError> {
         let line = buffer.get(self.position..).unwrap_or_default();
-        let mut value = 0;
-        for (index, &byte) in line.iter().enumerate().take(QUICK_DIGITS_MAX + 2).skip(1) {
-            let digit = byte.wrapping_sub(b'0');
-            if digit <= 9 && (value != 0 || index == 1) {
-                value = value * 10 + i64::from(digit);
-            } else if byte == b'\r' && index > 1 && line.len() > index + 1 {
-                self.position += index + 2;
-                self.searched = 0;
-                return Ok(Some(Some(value)));
-            } else {
-                break;
-            }
-        }
-        self.length_line_slowly(line, limits, too_long)
-    }
-
-    /// The same for a line that is not whole, or no short number.
-    #[cold]
-    fn length_line_slowly(
-        &mut self,
-        line: &[u8],
-        limits: &Limits,
-        too_long: ProtocolError,
-    ) -> Result<Option<Option<i64>>, ProtocolError> {
         let Some(end) = self.line_end(line, b'\r', limits).map_err(|LineTooLong| too_long)? else {
             return Ok(None);
         };
@@ -271,6 +274,21 @@ impl RequestParser {
         let consumed = end + 1;
         Ok(if self.ranges.is_empty() { Progress::Empty { consumed } } else { Progress::Complete { consumed } })
     }
+}
+
+/// The number of a whole line that begins with `first` and has up to three digits, and the line's length.
+#[inline]
+fn short_line(first: u8, line: &[u8]) -> Option<(usize, usize)> {
+    let digit = |byte: u8| usize::from(byte - b'0');
+    let (number, len) = match *line {
+        [_, a @ b'0'..=b'9', b'\r', _, ..] => (digit(a), 4),
+        [_, a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', _, ..] => (digit(a) * 10 + digit(b), 5),
+        [_, a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', _, ..] => {
+            (digit(a) * 100 + digit(b) * 10 + digit(c), 6)
+        }
+        _ => return None,
+    };
+    (line.first() == Some(&first)).then_some((number, len))
 }
 
 /// The number of arguments; `None` if there are none.
