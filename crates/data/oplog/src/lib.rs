@@ -26,7 +26,9 @@
 //! | 16,384 | 343, 367 | 258, 254 | 147, 151 | 144, 146 | 399, 354 |
 //!
 //! So O_DSYNC gains nothing over a sync of its own, and would make the shard's thread wait. Segments that retention gives up
-//! become spares again; their old frames are told from new ones by generation and offset.
+//! become spares again; their old frames are told from new ones by generation and offset. Their pages are not in memory any
+//! more: a write to a part of a page would have to read it from the disk first (74 us for 300 bytes, 828 us for 2,000 on a
+//! busy disk, instead of 14 to 18), so the first write to a page fills all of it.
 //!
 //! # What a crash can do
 //!

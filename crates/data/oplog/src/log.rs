@@ -8,9 +8,9 @@ use std::{
 use crate::{
     LogError, Maintainer, Offset, Options, Reader, Recovered, ReplicationId, SegmentInfo, Syncer,
     disk::{Disk, DiskFile},
-    frame::{COMMANDS_LEN_MAX, FrameHeader, HEADER_LEN, put},
+    frame::{FrameHeader, HEADER_LEN, put},
     recover,
-    segment::{self, Segment, SegmentHeader, UNREADY_PREFIX},
+    segment::{self, Mark, Segment, SegmentHeader, UNREADY_PREFIX},
     shared::{SegmentFile, Shared},
 };
 
@@ -91,10 +91,10 @@ impl<D: Disk> Log<D> {
     ///
     /// # Errors
     ///
-    /// They are more than 4 GiB; nothing was appended then.
+    /// They are more than a frame may have; nothing was appended then.
     #[inline]
     pub fn append(&mut self, commands: &[u8], now_ms: u64) -> Result<(), LogError> {
-        if commands.len() > COMMANDS_LEN_MAX {
+        if commands.len() > self.shared.options.frame_len_max() {
             return Err(LogError::TooLong { len: commands.len() });
         }
         self.append_with(now_ms, |buffer| buffer.extend_from_slice(commands))
@@ -104,10 +104,10 @@ impl<D: Disk> Log<D> {
     ///
     /// # Errors
     ///
-    /// It is more than 4 GiB; nothing was appended then.
+    /// It is more than a frame may have; nothing was appended then.
     #[inline]
     pub fn append_with(&mut self, now_ms: u64, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), LogError> {
-        let target = self.shared.options.frame_len_target;
+        let (target, max) = (self.shared.options.frame_len_target, self.shared.options.frame_len_max());
         if self.open.is_some_and(|open| self.buffer.len() - open.start - HEADER_LEN >= target) {
             self.close();
         }
@@ -119,7 +119,7 @@ impl<D: Disk> Log<D> {
         write(&mut self.buffer);
         let len = self.buffer.len().saturating_sub(before);
         self.end += len as u64;
-        if self.open.is_some_and(|open| self.buffer.len() - open.start - HEADER_LEN > COMMANDS_LEN_MAX) {
+        if self.open.is_some_and(|open| self.buffer.len() - open.start - HEADER_LEN > max) {
             return self.split(before, len, now_ms);
         }
         Ok(())
@@ -130,7 +130,7 @@ impl<D: Disk> Log<D> {
     fn split(&mut self, before: usize, len: usize, now_ms: u64) -> Result<(), LogError> {
         let commands = self.buffer.split_off(before);
         self.end -= len as u64;
-        if len > COMMANDS_LEN_MAX {
+        if len > self.shared.options.frame_len_max() {
             if self.open.is_some_and(|open| open.start + HEADER_LEN == before) {
                 self.open = None;
                 self.buffer.truncate(before - HEADER_LEN);
@@ -209,6 +209,7 @@ impl<D: Disk> Log<D> {
         let header = self.active.file.segment.header;
         let mut frame_start = start;
         let mut written = self.shared.written.load(Ordering::Relaxed);
+        self.active.file.segment.mark(Mark { offset: written, position: self.active.position });
         for frame in self.frames.get(first..last).unwrap_or_default() {
             if let Some((head, commands)) = self
                 .buffer
@@ -428,7 +429,10 @@ pub(crate) fn begin_segment<D: Disk>(
         if file.len().map_err(LogError::io("open", &path))? < len {
             file.preallocate(len).map_err(LogError::io("make room for", &path))?;
         }
-        file.write_all_at(&header.encode(), 0).map_err(LogError::io("write", &path))?;
+        // A page at least, for the same reason as in `write_run`.
+        let mut page = header.encode().to_vec();
+        page.resize(usize::try_from(PAGE_LEN.min(len)).unwrap_or(page.len()), 0);
+        file.write_all_at(&page, 0).map_err(LogError::io("write", &path))?;
         if durably {
             file.sync().map_err(LogError::io("sync", &path))?;
         }
@@ -449,5 +453,5 @@ pub(crate) fn begin_segment<D: Disk>(
     lists.unsynced.push(Arc::clone(&file));
     lists.folder_changed = true;
     drop(lists);
-    Ok(Active { file, position: segment::HEADER_LEN as u64, len, paged: segment::HEADER_LEN as u64 })
+    Ok(Active { file, position: segment::HEADER_LEN as u64, len, paged: PAGE_LEN.min(len) })
 }

@@ -1,6 +1,6 @@
 //! What a log may be told.
 
-use crate::{Offset, ReplicationId};
+use crate::{Offset, ReplicationId, frame::COMMANDS_LEN_MAX};
 
 /// How a log is kept.
 #[derive(Clone, Debug)]
@@ -11,6 +11,8 @@ pub struct Options {
     pub spare_segments: usize,
     /// A frame that has this many bytes is closed, though its tick goes on.
     pub frame_len_target: usize,
+    /// Most bytes of commands in a frame, 4 GiB at the most: longer pieces are refused.
+    pub frame_len_max: usize,
     /// How much memory the buffer of a log keeps between ticks.
     pub buffer_kept: usize,
     /// More than this of the stream is not kept: the oldest segments go.
@@ -34,6 +36,7 @@ impl Options {
             segment_len: 64 * 1024 * 1024,
             spare_segments: 1,
             frame_len_target: 1024 * 1024,
+            frame_len_max: COMMANDS_LEN_MAX,
             buffer_kept: 4 * 1024 * 1024,
             retention_bytes: Some(1024 * 1024 * 1024),
             retention_ms: None,
@@ -41,5 +44,9 @@ impl Options {
             first_offset: Offset(0),
             salt,
         }
+    }
+
+    pub(crate) fn frame_len_max(&self) -> usize {
+        self.frame_len_max.min(COMMANDS_LEN_MAX)
     }
 }

@@ -70,7 +70,7 @@ impl<D: Disk> Reader<D> {
         let last = found.len().saturating_sub(1);
         for (index, FoundSegment { path, first_offset, header }) in found.into_iter().enumerate() {
             match header {
-                Ok(header) => segments.push_back(Arc::new(Segment { path, header })),
+                Ok(header) => segments.push_back(Arc::new(Segment::new(folder, header))),
                 Err(Reason::Header) if index == last && index > 0 => {}
                 Err(reason) => return Err(LogError::corrupt(&path, 0, Offset(first_offset), reason)),
             }
@@ -85,7 +85,8 @@ impl<D: Disk> Reader<D> {
     fn start(shared: Arc<Shared<D>>, from: Offset, first: Offset, offline: bool) -> Result<Self, LogError> {
         let segment = shared.segment_of(from.0).ok_or(LogError::Removed { asked: from, first })?;
         let file = shared.disk.open_to_read(&segment.path).map_err(LogError::io("open", &segment.path))?;
-        let scanner = Scanner::new(file, &segment.header);
+        let mut scanner = Scanner::new(file, &segment.header);
+        scanner.go_to(segment.find(from.0));
         let mut reader = Self { shared, segment, segment_end: None, scanner, from: from.0, offline };
         let (_, after) = reader.shared.segment_after(&reader.segment);
         reader.segment_end = after.map(|after| after.first());

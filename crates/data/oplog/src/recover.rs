@@ -206,7 +206,7 @@ impl<D: Disk> Recovery<'_, D> {
         let mut last = None;
         for (index, found) in self.found.iter().enumerate().take(end.index + 1) {
             let header = self.header(index)?;
-            let segment = Arc::new(Segment { path: found.path.clone(), header });
+            let segment = Arc::new(Segment::new(self.folder, header));
             segments.push_back(Arc::clone(&segment));
             if index >= anchor {
                 let file = self.disk.open(&found.path).map_err(LogError::io("open", &found.path))?;

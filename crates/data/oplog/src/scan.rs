@@ -6,7 +6,7 @@ use crate::{
     Reason,
     disk::DiskFile,
     frame::{FrameHeader, GENERATION_AT, HEADER_LEN},
-    segment::{self, SegmentHeader},
+    segment::{self, Mark, SegmentHeader},
 };
 
 /// How much is read at once.
@@ -61,6 +61,12 @@ impl<F: DiskFile> Scanner<F> {
             commands: 0..0,
             chunk_len: CHUNK_LEN,
         }
+    }
+
+    /// Goes to a frame.
+    pub(crate) fn go_to(&mut self, mark: Mark) {
+        self.position = mark.position;
+        self.offset = mark.offset;
     }
 
     /// Where the next frame begins, in the file.

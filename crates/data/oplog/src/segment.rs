@@ -1,6 +1,9 @@
 //! Segments: their names, their headers, and what is known of each.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
 
 use crate::{
     Offset, Reason, ReplicationId,
@@ -16,6 +19,8 @@ const ID_AT: usize = 40;
 /// Digits of a name: those of the largest offset.
 const NAME_DIGITS: usize = 20;
 const NAME_SUFFIX: &str = ".oplog";
+/// How far apart frames are that a segment remembers the places of.
+const MARK_DISTANCE: u64 = 256 * 1024;
 /// Spares begin with it, those that are not ready yet with [`UNREADY_PREFIX`].
 pub(crate) const SPARE_PREFIX: &str = "spare-";
 /// What is being made; what is left of it after a crash is removed.
@@ -80,15 +85,41 @@ pub(crate) fn parse_name(name: &str) -> Option<u64> {
 }
 
 /// A segment of an open log.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) path: PathBuf,
     pub(crate) header: SegmentHeader,
+    /// Where some of its frames are: enough of them that nobody has to read much to find another.
+    marks: Mutex<Vec<Mark>>,
+}
+
+/// Where a frame begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) offset: u64,
+    pub(crate) position: u64,
 }
 
 impl Segment {
     pub(crate) fn new(folder: &Path, header: SegmentHeader) -> Self {
-        Self { path: folder.join(name(header.first_offset)), header }
+        Self { path: folder.join(name(header.first_offset)), header, marks: Mutex::default() }
+    }
+
+    /// Remembers where a frame is, unless that is close to the last one remembered.
+    pub(crate) fn mark(&self, mark: Mark) {
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = marks.last().map_or(0, |last| last.position);
+        if mark.position >= last + MARK_DISTANCE {
+            marks.push(mark);
+        }
+    }
+
+    /// The last known frame that begins at an offset or before it.
+    pub(crate) fn find(&self, offset: u64) -> Mark {
+        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let behind = marks.partition_point(|mark| mark.offset <= offset);
+        let first = Mark { offset: self.header.first_offset, position: HEADER_LEN as u64 };
+        behind.checked_sub(1).and_then(|last| marks.get(last)).copied().unwrap_or(first)
     }
 
     pub(crate) fn first(&self) -> u64 {

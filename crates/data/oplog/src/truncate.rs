@@ -124,7 +124,7 @@ impl<D: Disk> Log<D> {
         disk.rename(&path, &source.path).map_err(LogError::io("rename", &path))?;
         disk.sync_folder(&self.shared.folder).map_err(LogError::io("sync", &self.shared.folder))?;
         let len = file.len().map_err(LogError::io("open", &source.path))?;
-        let segment = Arc::new(Segment { path: source.path.clone(), header });
+        let segment = Arc::new(Segment::new(&self.shared.folder, header));
         let file = Arc::new(SegmentFile { segment: Arc::clone(&segment), file });
         let mut lists = self.shared.lists();
         lists.segments.pop_back();

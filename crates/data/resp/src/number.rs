@@ -32,7 +32,6 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
 /// instructions where others are calls.
 #[inline]
 pub(crate) fn write_prefixed(out: &mut Vec<u8>, prefix: u8, number: i64) {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a digit")]
     let digit = |power: i64| b'0' + (number / power % 10) as u8;
     match number {
         0..=9 => out.extend_from_slice(&[prefix, digit(1), b'\r', b'\n']),

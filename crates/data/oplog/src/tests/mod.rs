@@ -119,6 +119,47 @@ fn ticks_become_frames_and_long_ticks_several() {
 }
 
 #[test]
+fn pieces_too_long_for_a_frame_are_refused() {
+    let disk = MemoryDisk::new();
+    let (mut log, _) = open(&disk, Options { frame_len_max: 100, segment_len: 4_096, ..small() });
+    for _ in 0..2 {
+        assert!(matches!(log.append(&[b'x'; 101], 1), Err(LogError::TooLong { len: 101 })));
+        let refused = log.append_with(1, |buffer| buffer.extend_from_slice(&[b'x'; 101]));
+        assert!(matches!(refused, Err(LogError::TooLong { len: 101 })));
+        let end = log.end();
+        log.append(&[b'a'; 60], 1).unwrap();
+        log.append(&[b'b'; 60], 1).unwrap();
+        assert_eq!(log.end(), end + 120);
+        let refused = log.append_with(1, |buffer| buffer.extend_from_slice(&[b'x'; 101]));
+        assert!(matches!(refused, Err(LogError::TooLong { .. })));
+        assert_eq!(log.end(), end + 120);
+    }
+    log.write().unwrap();
+    let (bytes, ends) = read(&log, Offset(0)).unwrap();
+    assert_eq!(ends, [60, 120, 180, 240], "each has its frame");
+    assert_eq!(bytes, [[b'a'; 60], [b'b'; 60]].concat().repeat(2));
+}
+
+#[test]
+fn reading_begins_close_to_the_offset_in_a_large_segment() {
+    let disk = MemoryDisk::new();
+    let (mut log, _) = open(&disk, Options { segment_len: 4 * 1024 * 1024, ..small() });
+    let mut all = Vec::new();
+    for number in 0..30 {
+        let piece = vec![number; 100_000];
+        log.append(&piece, 1).unwrap();
+        log.write().unwrap();
+        all.extend(piece);
+    }
+    for from in (0..all.len()).step_by(70_001).chain([all.len()]) {
+        let reader = log.read(Offset(from as u64)).unwrap();
+        let (_, position) = reader.place();
+        assert!(from as u64 + 128 + 31 * 40 - position < 500_000, "{position} is far from {from}");
+        assert_eq!(read(&log, Offset(from as u64)).unwrap().0, all[from..]);
+    }
+}
+
+#[test]
 fn a_piece_longer_than_a_segment_has_one_of_its_own() {
     let disk = MemoryDisk::new();
     let (mut log, _) = open(&disk, small());
