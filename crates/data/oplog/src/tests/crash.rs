@@ -3,7 +3,7 @@
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::disk::Crash;
+use crate::disk::{Crash, DiskFile};
 
 /// What was promised after so many steps of the disk.
 struct Promise {
@@ -102,9 +102,10 @@ fn a_crash_anywhere_loses_nothing_that_was_synced() {
     let sometimes: Vec<Action> = [&[Append, Write].repeat(7)[..], &[Sync, Maintain]].concat().repeat(3);
     let never: Vec<Action> = [Append, Write].repeat(24);
     let turning: Vec<Action> = [Append, Write, Sync, Rotate, Append, Append, Write, Retain, Maintain].repeat(4);
-    for actions in [always, sometimes, never, turning] {
+    let turning_early: Vec<Action> = [Append, Write, Sync, Rotate, Retain, Maintain, Append, Write].repeat(4);
+    for actions in [always, sometimes, never, turning, turning_early] {
         let disk = MemoryDisk::new();
-        let options = Options { retention_bytes: Some(300), ..small() };
+        let options = Options { retention_bytes: Some(0), ..small() };
         let (mut log, _) = open(&disk, options.clone());
         let promises = run(&mut log, &disk, &actions, 0);
         check_all(&disk, &options, &promises, 3);
@@ -229,6 +230,54 @@ fn a_missing_segment_is_damage() {
     let (log, _) = open(&disk, small());
     let error = read(&log, Offset(0)).unwrap_err();
     assert!(matches!(error, LogError::Corrupt(damage) if damage.segment == segments[1].path));
+}
+
+#[test]
+fn a_frame_in_another_place_is_damage() {
+    let disk = MemoryDisk::new();
+    let (mut log, _) = open(&disk, small());
+    for fill in [b"aaaaaaaaaa", b"bbbbbbbbbb", b"cccccccccc"] {
+        log.append(fill, 1).unwrap();
+        log.write().unwrap();
+    }
+    // The second frame is written where the third has to be, as a disk might that loses its way.
+    let path = folder().join("00000000000000000000.oplog");
+    let bytes = disk.contents(&path).unwrap();
+    disk.open(&path).unwrap().write_all_at(&bytes[178..228], 228).unwrap();
+    let error = read(&log, Offset(0)).unwrap_err();
+    assert!(matches!(error, LogError::Corrupt(damage) if damage.reason == Reason::Offset && damage.position == 228));
+}
+
+#[test]
+fn what_a_segment_was_before_never_comes_back() {
+    // Frames of a page each, so that no page of the second life covers more of the first than its own frames.
+    let disk = MemoryDisk::new();
+    let options = Options { segment_len: 4 * 4_096, ..small() };
+    let (mut log, _) = open(&disk, options.clone());
+    let mut maintainer = log.maintainer();
+    let piece = |number: u8| vec![number; if number.is_multiple_of(4) { 4_096 - 128 - 40 } else { 4_096 - 40 }];
+    for number in 0..8 {
+        log.append(&piece(number), 1).unwrap();
+        log.write().unwrap();
+    }
+    log.syncer().sync().unwrap();
+    assert_eq!(log.retain(Offset(0), 1), 0);
+    let old = log.segments()[0].path.clone();
+    // It becomes a spare as it is, and the log begins anew where that began.
+    let bytes = disk.contents(&old).unwrap();
+    log.restart(id(3), Offset(0), 2).unwrap();
+    maintainer.run().unwrap();
+    let spare = disk.paths().into_iter().find(|path| path.to_string_lossy().contains("spare-")).unwrap();
+    disk.open(&spare).unwrap().write_all_at(&bytes, 0).unwrap();
+    log.restart(id(4), Offset(0), 2).unwrap();
+    log.append(&piece(0), 3).unwrap();
+    log.write().unwrap();
+    let now = disk.contents(&old).unwrap();
+    assert_eq!(now[4_096..], bytes[4_096..], "what follows is good but for its generation");
+    drop(log);
+    let (log, recovered) = open(&disk, options);
+    assert_eq!((recovered.end.0, recovered.cut), (piece(0).len() as u64, None));
+    assert_eq!(read(&log, Offset(0)).unwrap().0, piece(0));
 }
 
 fn action() -> impl Strategy<Value = Action> {

@@ -296,6 +296,33 @@ fn retention_gives_up_whole_segments() {
 }
 
 #[test]
+fn a_reader_keeps_the_segment_that_it_is_in() {
+    // Larger than what a reader has in memory.
+    let disk = MemoryDisk::new();
+    let options = Options { retention_bytes: Some(0), segment_len: 1 << 20, spare_segments: 1, ..small() };
+    let (mut log, _) = open(&disk, options);
+    let (mut syncer, mut maintainer) = (log.syncer(), log.maintainer());
+    let piece = |number: u8| vec![number; 20_000];
+    for number in 0..60 {
+        log.append(&piece(number), 1).unwrap();
+        log.write().unwrap();
+    }
+    syncer.sync().unwrap();
+    let mut reader = log.read(Offset(0)).unwrap();
+    assert_eq!(reader.next().unwrap().unwrap().commands, piece(0));
+    let second = log.segments()[1].first_offset;
+    assert_eq!(log.retain(second + 1, 1), 1);
+    maintainer.run().unwrap();
+    for number in 60..150 {
+        log.append(&piece(number), 1).unwrap();
+        log.write().unwrap();
+    }
+    for number in 1..150 {
+        assert_eq!(reader.next().unwrap().unwrap().commands, piece(number), "though its file is gone");
+    }
+}
+
+#[test]
 fn a_log_is_cut_between_any_two_commands() {
     for until in [0, 1, 7, 300, 1_000, 1_500, 2_999] {
         let disk = MemoryDisk::new();
