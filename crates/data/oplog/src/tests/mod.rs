@@ -3,7 +3,10 @@
 mod crash;
 mod faults;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use crate::{
     disk::{Disk, MemoryDisk, RealDisk},
@@ -418,6 +421,17 @@ impl Drop for TemporaryFolder {
     }
 }
 
+/// Tells the other threads of a test when this one fails: they would wait for ever.
+struct StopOthers<'a>(&'a AtomicBool);
+
+impl Drop for StopOthers<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 #[test]
 fn threads_share_a_log_on_a_real_disk() {
     let folder = TemporaryFolder::new("threads");
@@ -427,15 +441,17 @@ fn threads_share_a_log_on_a_real_disk() {
     let mut reader = log.read(Offset(0)).unwrap();
     let all = pieces(1_000);
     let end = Offset(all.len() as u64);
+    let failed = &AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _stop = StopOthers(failed);
         scope.spawn(move || {
-            while syncer.sync().unwrap() < end {
+            while syncer.sync().unwrap() < end && !failed.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }
         });
         let follower = scope.spawn(move || {
             let mut bytes = Vec::new();
-            while bytes.len() < usize::try_from(end.0).unwrap() {
+            while bytes.len() < usize::try_from(end.0).unwrap() && !failed.load(Ordering::Relaxed) {
                 match reader.next().unwrap() {
                     Some(entry) => bytes.extend_from_slice(entry.commands),
                     None => std::thread::yield_now(),
