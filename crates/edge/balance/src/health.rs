@@ -266,6 +266,8 @@ pub(crate) struct Check {
     pub(crate) duration_ms: Option<u64>,
     pub(crate) started_ms: Option<u64>,
     pub(crate) due_ms: Option<u64>,
+    /// How long after it was due the last check began.
+    pub(crate) late_ms: u64,
 }
 
 impl Check {
@@ -284,6 +286,7 @@ impl Check {
             duration_ms: Some(0),
             started_ms: None,
             due_ms: None,
+            late_ms: 0,
         }
     }
 

@@ -59,6 +59,7 @@ impl<W> Farm<W> {
         check.result = CheckResult::Unknown;
         check.info.clear();
         check.started_ms = Some(now_ms);
+        check.late_ms = check.due_ms.map_or(0, |due_ms| now_ms.saturating_sub(due_ms));
         true
     }
 
@@ -176,7 +177,10 @@ impl<W> Farm<W> {
             u64::from(interval_ms)
         };
         if let Some(check) = self.check_of_mut(server, kind) {
-            check.due_ms = Some(now_ms + delay_ms.max(1));
+            // Checks that were late together, because the process was held up, go back to their own places: otherwise all
+            // would fall due together for ever.
+            let delay_ms = delay_ms.max(1);
+            check.due_ms = Some(now_ms + delay_ms - std::mem::take(&mut check.late_ms) % delay_ms);
         }
     }
 

@@ -230,7 +230,13 @@ impl Scheduler {
 
     async fn run(mut self, notices: Arc<Notices>) {
         loop {
-            if self.begin_due() {
+            let is_more = self.begin_due();
+            // NOTE: before more are begun. Ends that had to wait for all beginnings would plan the next checks for the same
+            // moment, and so on for ever.
+            while let Some(ended) = self.running.try_join_next_with_id() {
+                self.end(ended);
+            }
+            if is_more {
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -400,3 +406,6 @@ impl Scheduler {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
