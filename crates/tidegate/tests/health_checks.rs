@@ -1,4 +1,4 @@
-//! Checks of real databases, by programs, and mails about what they find: beside HAProxy with the same configuration.
+//! Checks of real databases, directories and mail servers, by programs, and mails about what they find: beside HAProxy with the same configuration.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -59,7 +59,7 @@ fn is_installed(program: &str) -> bool {
 impl Database {
     fn up(address: SocketAddr, child: Child, folder: Folder) -> Self {
         let database = Self { address, child, folder };
-        wait_until("the database listens", || listens(address));
+        wait_until("the server listens", || listens(address));
         database
     }
 
@@ -125,6 +125,45 @@ impl Database {
             .unwrap();
         Some(Self::up(address, child, folder))
     }
+
+    /// OpenLDAP's server without any data, which is enough to be asked who one is.
+    fn slapd(lines: &str) -> Option<Self> {
+        let program = "/usr/sbin/slapd";
+        if !is_installed(program) {
+            return None;
+        }
+        let (address, folder) = (free_address(), Folder::new());
+        let config = folder.file("slapd.conf", format!("pidfile {}\n{lines}", folder.0.join("pid").display()));
+        let child = quiet(Command::new(program).args(["-h", &format!("ldap://{address}"), "-d", "0", "-f"]))
+            .arg(config)
+            .spawn()
+            .unwrap();
+        Some(Self::up(address, child, folder))
+    }
+
+    fn exim() -> Option<Self> {
+        let program = "/usr/sbin/exim4";
+        if !is_installed(program) || unprivileged().is_none() {
+            return None;
+        }
+        let (address, folder) = (free_address(), folder_for_anyone());
+        let place = folder.0.display();
+        let config = folder.file(
+            "exim.conf",
+            format!(
+                "primary_hostname = mail.example.org\nspool_directory = {place}\nlog_file_path = {place}/%slog\n\
+                 local_interfaces = <; {}.{}\nexim_user = nobody\nexim_group = nogroup\nkeep_environment =\n\
+                 tls_advertise_hosts =\nbegin acl\n",
+                address.ip(),
+                address.port()
+            ),
+        );
+        let child = quiet(Command::new(program).arg("-C").arg(config).args(["-bdf", "-oP"]))
+            .arg(folder.0.join("pid"))
+            .spawn()
+            .unwrap();
+        Some(Self::up(address, child, folder))
+    }
 }
 
 const DEFAULTS: &str = "global\n  stats socket %FOLDER%/stats level admin\n  external-check\n  insecure-fork-wanted\ndefaults\n  \
@@ -165,9 +204,17 @@ fn compare(text: &str, columns: &[&str], backends: usize) -> BTreeMap<String, Ve
 const CHECK: &[&str] = &["status", "check_status", "check_code", "last_chk"];
 
 #[test]
-fn databases() {
-    let started = [Database::redis, Database::postgres, Database::mariadb].map(thread::spawn);
-    let [redis, postgres, mariadb] = started.map(|database| database.join().unwrap());
+fn databases_directories_and_mail_servers() {
+    let started = [
+        Database::redis,
+        Database::postgres,
+        Database::mariadb,
+        || Database::slapd(""),
+        || Database::slapd("disallow bind_anon\n"),
+        Database::exim,
+    ]
+    .map(thread::spawn);
+    let [redis, postgres, mariadb, ldap, private_ldap, mail] = started.map(|database| database.join().unwrap());
     let mut text = String::new();
     let mut expected = BTreeMap::new();
     let mut add = |name: &str, lines: &str, address: SocketAddr, status: &str| {
@@ -199,6 +246,18 @@ fn databases() {
         add("mysql", "option mysql-check", address, "L7OK");
         add("mysql-user", "option mysql-check user checker", address, "L7OK");
         add("mysql-nobody", "option mysql-check user nobody-there", address, "L7STS");
+    }
+    if let Some(Database { address, .. }) = ldap {
+        add("ldap", "option ldap-check", address, "L7OK");
+        add("not-smtp", "option smtpchk", address, "L7TOUT");
+    }
+    if let Some(Database { address, .. }) = private_ldap {
+        add("ldap-for-members", "option ldap-check", address, "L7STS");
+    }
+    if let Some(Database { address, .. }) = mail {
+        add("smtp", "option smtpchk", address, "L7OK");
+        add("smtp-ehlo", "option smtpchk EHLO edge.example.org", address, "L7OK");
+        add("not-ldap", "option ldap-check", address, "L7RSP");
     }
     let found = compare(&text, CHECK, expected.len());
     for (name, status) in expected {
