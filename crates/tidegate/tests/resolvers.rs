@@ -4,7 +4,17 @@
 
 mod support;
 
-use std::{collections::BTreeMap, net::SocketAddr, thread};
+use std::{
+    collections::BTreeMap,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
 
 use support::{Edge, LogServer, NameServer, Oracle, Origin, Wire, dns_answer, free_address, ok, wait_until};
 
@@ -327,4 +337,86 @@ fn a_reload_keeps_what_was_found() {
         found.iter().map(|state| state.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
     );
     assert_eq!(changes(), before, "{}", edge.output());
+}
+
+/// Reads a question from a connection.
+fn question(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).ok()?;
+    let mut question = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut question).ok()?;
+    Some(question)
+}
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    [&u16::try_from(message.len()).unwrap().to_be_bytes()[..], message].concat()
+}
+
+/// One connection after the other goes wrong in its own way; the next one is tried each time.
+#[test]
+fn a_name_server_over_tcp_may_fail_in_every_way() {
+    type Way = fn(&mut TcpStream, &[u8]);
+    let fine = |question: &[u8]| framed(&dns_answer(question, 0x8180, &[(b"\xC0\x0c", &[127, 0, 9, 9])]));
+    let ways: [Way; 7] = [
+        |_, _| {},
+        // Half a message.
+        |stream, question| drop(stream.write_all(&framed(question)[..9])),
+        // The same, and the connection stays.
+        |stream, question| {
+            let _ = stream.write_all(&framed(question)[..9]);
+            let _ = stream.read(&mut [0; 1]);
+            thread::sleep(Duration::from_secs(5));
+        },
+        // Longer than all that follows.
+        |stream, _| {
+            let _ = stream.write_all(&[0xFF; 3_000]);
+            thread::sleep(Duration::from_secs(5));
+        },
+        // A byte now and then.
+        |stream, question| {
+            for byte in framed(question) {
+                thread::sleep(Duration::from_millis(40));
+                if stream.write_all(&[byte]).is_err() {
+                    return;
+                }
+            }
+        },
+        // Of the greatest length, and nonsense.
+        |stream, question| {
+            let mut message = framed(&[0xC0; 65_535]);
+            message[2..4].copy_from_slice(&question[..2]);
+            let _ = stream.write_all(&message);
+            let _ = stream.read(&mut [0; 1]);
+        },
+        // Says nothing.
+        |stream, _| while stream.read(&mut [0; 512]).is_ok_and(|count| count > 0) {},
+    ];
+    let listener = TcpListener::bind(free_address()).unwrap();
+    let (address, count) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let connections = Arc::clone(&count);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let number = connections.fetch_add(1, SeqCst);
+            thread::spawn(move || {
+                let Some(first) = question(&mut stream) else { return };
+                if let Some(way) = ways.get(number) {
+                    return way(&mut stream, &first);
+                }
+                let mut asked = Some(first);
+                while let Some(question) = asked {
+                    let _ = stream.write_all(&fine(&question));
+                    asked = self::question(&mut stream);
+                }
+            });
+        }
+    });
+    let edge = Edge::start_single(&format!(
+        "global\n stats socket %FOLDER%/stats level admin\nresolvers d\n nameserver ns1 tcp@{address}\n timeout resolve 50\n \
+         timeout retry 100\n resolve_retries 1\n hold other 0\n hold timeout 0\ndefaults\n mode http\n timeout client 5s\n \
+         timeout server 5s\n timeout connect 1s\nlisten app\n bind {}\n server s web.test:80 resolvers d init-addr none \
+         resolve-prefer ipv4\n",
+        free_address()
+    ));
+    wait_until("the eighth connection brings an address", || states(&edge)[0].starts_with("s 127.0.9.9 "));
+    assert!(count.load(SeqCst) > ways.len(), "{count:?}");
 }

@@ -4,9 +4,11 @@
 //! question and again after an error. Over TCP (RFC 7766) a task keeps a connection while there are questions.
 
 use std::{
+    cell::Cell,
     future::poll_fn,
     io,
     net::SocketAddr,
+    rc::Rc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,9 +17,9 @@ use haproxycfg::model::{NameServer, Resolvers};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, ReadBuf},
-    net::{TcpStream, UdpSocket},
+    net::{TcpStream, UdpSocket, tcp::OwnedReadHalf},
     sync::{Notify, mpsc},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 /// Questions that may wait for a connection, and answers for the section.
@@ -146,49 +148,95 @@ async fn stream(
     mut questions: mpsc::Receiver<Vec<u8>>,
     answers: mpsc::Sender<(usize, Vec<u8>)>,
 ) {
-    while let Some(question) = questions.recv().await {
+    let mut waiting = None;
+    loop {
+        let question = match waiting.take() {
+            Some(question) => question,
+            None => match questions.recv().await {
+                Some(question) => question,
+                None => return,
+            },
+        };
         if let Ok(Ok(connection)) = timeout(patience, TcpStream::connect(address)).await {
             // A connection that breaks is opened again for the next question; the section asks again by itself.
-            let _ = converse(nameserver, connection, question, &mut questions, &answers).await;
+            let conversation = Conversation { nameserver, patience, answers: answers.clone() };
+            waiting = conversation.run(connection, question, &mut questions).await;
         }
     }
 }
 
-async fn converse(
+/// A connection to a name server.
+struct Conversation {
     nameserver: usize,
-    connection: TcpStream,
-    first: Vec<u8>,
-    questions: &mut mpsc::Receiver<Vec<u8>>,
-    answers: &mpsc::Sender<(usize, Vec<u8>)>,
-) -> io::Result<()> {
-    let (mut reader, mut writer) = connection.into_split();
-    let (to_closed, mut closed) = mpsc::channel::<()>(1);
-    let answers = answers.clone();
-    // Reading is a task of its own: an answer that is read in part must not be given up for a question.
-    let reading = tokio::task::spawn_local(async move {
-        let _until_end = to_closed;
-        while let Ok(length) = reader.read_u16().await {
-            let mut message = vec![0; usize::from(length)];
-            if reader.read_exact(&mut message).await.is_err() || answers.send((nameserver, message)).await.is_err() {
-                break;
+    /// How long an answer may take, and a question to be taken.
+    patience: Duration,
+    answers: mpsc::Sender<(usize, Vec<u8>)>,
+}
+
+impl Conversation {
+    /// Asks until nobody asks any more, or the connection is of no use; a question that is left for another connection.
+    async fn run(
+        self,
+        connection: TcpStream,
+        first: Vec<u8>,
+        questions: &mut mpsc::Receiver<Vec<u8>>,
+    ) -> Option<Vec<u8>> {
+        let Self { nameserver, patience, answers } = self;
+        let (reader, mut writer) = connection.into_split();
+        let (to_closed, mut closed) = mpsc::channel::<()>(1);
+        // Since when a question waits for something to be heard.
+        let silent_since = Rc::new(Cell::new(None));
+        let heard = Rc::clone(&silent_since);
+        // Reading is a task of its own: an answer that is read in part must not be given up for a question.
+        let reading = tokio::task::spawn_local(async move {
+            let _until_end = to_closed;
+            listen(reader, nameserver, patience, &heard, &answers).await;
+        });
+        let mut question = first;
+        let left = loop {
+            // A connection that swallows questions would do so until the system gives it up, many minutes later.
+            if silent_since.get().is_some_and(|since: Instant| since.elapsed() >= patience) {
+                break Some(question);
             }
-        }
-    });
-    let mut question = first;
-    let outcome = loop {
-        let mut framed = u16::try_from(question.len()).unwrap_or(u16::MAX).to_be_bytes().to_vec();
-        framed.append(&mut question);
-        if let Err(error) = writer.write_all(&framed).await {
-            break Err(error);
-        }
-        question = tokio::select! {
-            next = timeout(IDLE_TIME, questions.recv()) => match next {
-                Ok(Some(next)) => next,
-                Ok(None) | Err(_) => break Ok(()),
-            },
-            _ = closed.recv() => break Ok(()),
+            let mut framed = u16::try_from(question.len()).unwrap_or(u16::MAX).to_be_bytes().to_vec();
+            framed.append(&mut question);
+            if !timeout(patience, writer.write_all(&framed)).await.is_ok_and(|written| written.is_ok()) {
+                break None;
+            }
+            silent_since.set(silent_since.get().or_else(|| Some(Instant::now())));
+            question = tokio::select! {
+                next = timeout(IDLE_TIME, questions.recv()) => match next {
+                    Ok(Some(next)) => next,
+                    Ok(None) | Err(_) => break None,
+                },
+                _ = closed.recv() => break None,
+            };
         };
-    };
-    reading.abort();
-    outcome
+        reading.abort();
+        left
+    }
+}
+
+/// Reads answers until the connection ends, or one of them takes too long.
+async fn listen(
+    mut reader: OwnedReadHalf,
+    nameserver: usize,
+    patience: Duration,
+    silent_since: &Cell<Option<Instant>>,
+    answers: &mpsc::Sender<(usize, Vec<u8>)>,
+) {
+    loop {
+        // NOTE: a first byte may take its time, the others may not.
+        let Ok(high) = reader.read_u8().await else { return };
+        let rest = async {
+            let low = reader.read_u8().await?;
+            let mut message = vec![0; usize::from(u16::from_be_bytes([high, low]))];
+            reader.read_exact(&mut message).await.map(|_| message)
+        };
+        let Ok(Ok(message)) = timeout(patience, rest).await else { return };
+        silent_since.set(None);
+        if answers.send((nameserver, message)).await.is_err() {
+            return;
+        }
+    }
 }

@@ -21,8 +21,9 @@ pub const KEYWORDS: &[Keyword] = &[
         "<address> [len <length>] [format <format>] [sample <ranges>:<sample_size>] <facility> [<level> [<minlevel>]]",
         peers::log,
     )
-    .doc("Logs of the peers; HAProxy logs nothing of their connections.", "log /dev/log local0")
-    .negatable(),
+    .doc("Logs of the peers.", "log /dev/log local0")
+    .negatable()
+    .without_effect("nothing is logged of peers, nor is by HAProxy 2.6"),
     line("peer", "<name> <address>:<port> [<param>...]", peers::peer)
         .doc("A peer; the local one listens at its address.", "peer front1 192.0.2.1:1024"),
     line("server", "<name> [<address>:<port>] [<param>...]", peers::peer)
