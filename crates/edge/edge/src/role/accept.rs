@@ -336,7 +336,8 @@ fn too_fast(process: &Process) -> bool {
 /// Senders of log lines are served by the thread of logs.
 async fn accept_logs(worker: Rc<Worker>, inlet: Inlet, mut acceptor: runtime::Acceptor) {
     let _accepting = worker.count_running();
-    while inlet.has_room().await {
+    loop {
+        inlet.wait_for_room().await;
         let Some(Accepted { stream, .. }) = acceptor.accept().await else { return };
         inlet.hand_over(match stream {
             runtime::Stream::Tcp(stream) => Socket::Tcp(stream),

@@ -86,7 +86,7 @@ enum Header {
 struct Door {
     connections: AtomicU32,
     connections_max: AtomicU32,
-    /// The last load: whoever accepts for another one stops.
+    /// The last load.
     load: AtomicU64,
     /// Told when either has changed.
     changed: Notify,
@@ -113,16 +113,14 @@ pub struct Inlet {
 }
 
 impl Inlet {
-    /// Waits until the section may have one more connection; false when this listener is not wanted any more. Those that
-    /// come meanwhile wait in the kernel's queue.
-    pub async fn has_room(&self) -> bool {
+    /// Waits until the section may have one more connection. Those that come meanwhile wait in the kernel's queue. There is
+    /// room for all once another load has come: whoever accepts for the old one has to take what was accepted already.
+    pub async fn wait_for_room(&self) {
         loop {
             let changed = self.door.changed.notified();
-            if self.door.load.load(Relaxed) != self.load {
-                return false;
-            }
-            if self.door.connections.load(Relaxed) < self.door.connections_max.load(Relaxed) {
-                return true;
+            let is_outdated = self.door.load.load(Relaxed) != self.load;
+            if is_outdated || self.door.connections.load(Relaxed) < self.door.connections_max.load(Relaxed) {
+                return;
             }
             changed.await;
         }
