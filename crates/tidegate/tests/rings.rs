@@ -52,7 +52,9 @@ fn lines_go_to_servers_and_to_whoever_asks() {
                     let length = String::from_utf8(length).unwrap().trim().parse().unwrap();
                     let mut line = vec![0; length];
                     stream.read_exact(&mut line).unwrap();
-                    told.push(plain(&String::from_utf8(line).unwrap()));
+                    // How much is left of a long one depends on the digits of the process' number.
+                    let is_cut = if line.len() == 100 { " and more" } else { "" };
+                    told.push(plain(&String::from_utf8(line).unwrap()).trim_end_matches('x').to_owned() + is_cut);
                 }
             };
             read(3);
