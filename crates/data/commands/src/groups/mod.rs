@@ -6,7 +6,9 @@ pub mod command;
 pub mod config;
 pub mod connection;
 pub mod debug;
+pub mod geo;
 pub mod hashes;
+pub mod hyperloglog;
 pub mod info;
 pub mod keys;
 pub mod lists;
@@ -34,6 +36,8 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         connection::COMMANDS,
         debug::COMMANDS,
         hashes::COMMANDS,
+        geo::COMMANDS,
+        hyperloglog::COMMANDS,
         info::COMMANDS,
         keys::COMMANDS,
         lists::COMMANDS,

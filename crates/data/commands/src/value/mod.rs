@@ -1,6 +1,7 @@
 //! Values of keys.
 
 pub mod hash;
+pub mod hyperloglog;
 pub mod list;
 pub mod packed;
 pub mod set;

@@ -241,6 +241,15 @@ impl SortedSet {
         }
     }
 
+    /// Calls with the members of some ranks in order until that says no.
+    pub fn each_while(&self, ranks: Ranks, mut each: impl FnMut(&Member) -> bool) {
+        let count = ranks.len();
+        let _ = match self {
+            Self::Small(members) => members.iter().skip(ranks.start).take(count).all(&mut each),
+            Self::Large { order, .. } => order.upwards(ranks.start).take(count).all(&mut each),
+        };
+    }
+
     /// All members in order.
     pub fn iter(&self) -> impl Iterator<Item = &Member> {
         let (small, large) = match self {

@@ -1,0 +1,304 @@
+//! Members within a shape.
+
+use std::borrow::Cow;
+
+use crate::{
+    Bytes, Context, Failure,
+    context::Words,
+    number,
+    value::{
+        SortedSet,
+        sorted_set::{Member, Place},
+    },
+};
+
+use super::{
+    area::{Area, Shape},
+    cell::Point,
+    meters_of, point, write_distance, write_point,
+};
+
+/// Which command asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// GEORADIUS
+    Radius { may_store: bool },
+    /// GEORADIUSBYMEMBER
+    Member { may_store: bool },
+    /// GEOSEARCH
+    Search,
+    /// GEOSEARCHSTORE
+    SearchStore,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    None,
+    Ascending,
+    Descending,
+}
+
+/// What is asked for.
+struct Query<'a> {
+    center: Option<Point>,
+    shape: Option<Shape>,
+    /// The meters of the unit of lengths.
+    unit: f64,
+    /// `FROMMEMBER`, even of a key that is not there.
+    from_member: bool,
+    /// `FROMLONLAT`
+    from_point: bool,
+    sort: Sort,
+    /// 0: all.
+    count: usize,
+    /// As many as there are first, not the nearest.
+    any: bool,
+    with_distance: bool,
+    with_hash: bool,
+    with_point: bool,
+    store: Option<&'a [u8]>,
+    store_distance: bool,
+}
+
+/// A length of some unit, and that unit.
+fn length(text: &[u8], message: &'static str) -> Result<f64, Failure> {
+    number::parse_float(text).ok_or(Failure::text(message))
+}
+
+fn circle(radius: &[u8], unit: &[u8]) -> Result<(Shape, f64), Failure> {
+    let radius = length(radius, "ERR need numeric radius")?;
+    if radius < 0.0 {
+        return Err(Failure::text("ERR radius cannot be negative"));
+    }
+    let unit = meters_of(unit)?;
+    Ok((Shape::Circle { radius: radius * unit }, unit))
+}
+
+fn rectangle(width: &[u8], height: &[u8], unit: &[u8]) -> Result<(Shape, f64), Failure> {
+    let width = length(width, "ERR need numeric width")?;
+    let height = length(height, "ERR need numeric height")?;
+    if width < 0.0 || height < 0.0 {
+        return Err(Failure::text("ERR height or width cannot be negative"));
+    }
+    let unit = meters_of(unit)?;
+    Ok((Shape::Box { width: width * unit, height: height * unit }, unit))
+}
+
+/// The place of a member of a set that is there.
+fn place_of(set: &SortedSet, name: &[u8]) -> Result<Point, Failure> {
+    let missing = Failure::text("ERR could not decode requested zset member");
+    set.score(name).map(Point::of_score).ok_or(missing)
+}
+
+fn parse<'a>(words: Words<'a>, source: Source, set: Option<&SortedSet>) -> Result<Query<'a>, Failure> {
+    let mut query = Query {
+        center: None,
+        shape: None,
+        unit: 1.0,
+        from_member: false,
+        from_point: false,
+        sort: Sort::None,
+        count: 0,
+        any: false,
+        with_distance: false,
+        with_hash: false,
+        with_point: false,
+        store: (source == Source::SearchStore).then(|| words.at(1)),
+        store_distance: false,
+    };
+    let mut at = match source {
+        Source::Radius { .. } => {
+            query.center = Some(point(words.at(2), words.at(3))?);
+            let (shape, unit) = circle(words.at(4), words.at(5))?;
+            (query.shape, query.unit) = (Some(shape), unit);
+            6
+        }
+        Source::Member { .. } => {
+            if let Some(set) = set {
+                query.center = Some(place_of(set, words.at(2))?);
+                let (shape, unit) = circle(words.at(3), words.at(4))?;
+                (query.shape, query.unit) = (Some(shape), unit);
+            }
+            5
+        }
+        Source::Search => 2,
+        Source::SearchStore => 3,
+    };
+    while at < words.len() {
+        at += option(&mut query, words, at, source, set)?;
+    }
+    check(&query, words, source)?;
+    Ok(query)
+}
+
+/// Takes an option; returns how many words it has.
+fn option<'a>(
+    query: &mut Query<'a>,
+    words: Words<'a>,
+    at: usize,
+    source: Source,
+    set: Option<&SortedSet>,
+) -> Result<usize, Failure> {
+    let more = words.len() - 1 - at;
+    let searches = matches!(source, Source::Search | Source::SearchStore);
+    let may_store = matches!(source, Source::Radius { may_store: true } | Source::Member { may_store: true });
+    let (is_circle, is_box) =
+        (matches!(query.shape, Some(Shape::Circle { .. })), matches!(query.shape, Some(Shape::Box { .. })));
+    if words.is(at, "WITHDIST") {
+        query.with_distance = true;
+    } else if words.is(at, "WITHHASH") {
+        query.with_hash = true;
+    } else if words.is(at, "WITHCOORD") {
+        query.with_point = true;
+    } else if words.is(at, "ANY") {
+        query.any = true;
+    } else if words.is(at, "ASC") {
+        query.sort = Sort::Ascending;
+    } else if words.is(at, "DESC") {
+        query.sort = Sort::Descending;
+    } else if words.is(at, "COUNT") && more >= 1 {
+        let count = words.integer(at + 1)?;
+        if count <= 0 {
+            return Err(Failure::text("ERR COUNT must be > 0"));
+        }
+        query.count = usize::try_from(count).unwrap_or(usize::MAX);
+        return Ok(2);
+    } else if may_store && more >= 1 && (words.is(at, "STORE") || words.is(at, "STOREDIST")) {
+        query.store = Some(words.at(at + 1));
+        query.store_distance = words.is(at, "STOREDIST");
+        return Ok(2);
+    } else if source == Source::SearchStore && words.is(at, "STOREDIST") {
+        query.store_distance = true;
+    } else if searches && more >= 1 && words.is(at, "FROMMEMBER") && !query.from_point {
+        if let Some(set) = set {
+            query.center = Some(place_of(set, words.at(at + 1))?);
+        }
+        query.from_member = true;
+        return Ok(2);
+    } else if searches && more >= 2 && words.is(at, "FROMLONLAT") && !query.from_member {
+        query.center = Some(point(words.at(at + 1), words.at(at + 2))?);
+        query.from_point = true;
+        return Ok(3);
+    } else if searches && more >= 2 && words.is(at, "BYRADIUS") && !is_box {
+        let (shape, unit) = circle(words.at(at + 1), words.at(at + 2))?;
+        (query.shape, query.unit) = (Some(shape), unit);
+        return Ok(3);
+    } else if searches && more >= 3 && words.is(at, "BYBOX") && !is_circle {
+        let (shape, unit) = rectangle(words.at(at + 1), words.at(at + 2), words.at(at + 3))?;
+        (query.shape, query.unit) = (Some(shape), unit);
+        return Ok(4);
+    } else {
+        return Err(Failure::Syntax);
+    }
+    Ok(1)
+}
+
+fn check(query: &Query<'_>, words: Words<'_>, source: Source) -> Result<(), Failure> {
+    if query.store.is_some() && (query.with_distance || query.with_hash || query.with_point) {
+        let what = if source == Source::SearchStore { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };
+        let text = format!("ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options");
+        return Err(Failure::owned(text));
+    }
+    if matches!(source, Source::Search | Source::SearchStore) {
+        let name: Cow<'_, str> = String::from_utf8_lossy(words.at(0));
+        let missing = if !(query.from_member || query.from_point) {
+            Some("FROMMEMBER or FROMLONLAT")
+        } else if query.shape.is_none() {
+            Some("BYRADIUS and BYBOX")
+        } else {
+            None
+        };
+        if let Some(options) = missing {
+            return Err(Failure::owned(format!("ERR exactly one of {options} can be specified for {name}")));
+        }
+    }
+    if query.any && query.count == 0 {
+        return Err(Failure::text("ERR the ANY argument requires COUNT argument"));
+    }
+    Ok(())
+}
+
+/// A member that was found.
+struct Hit {
+    member: Member,
+    point: Point,
+    /// In meters.
+    distance: f64,
+}
+
+fn find(set: &SortedSet, area: &Area, at_most: usize) -> Vec<Hit> {
+    let mut hits = Vec::new();
+    for cell in area.cells() {
+        let (min, max) = cell.scores();
+        let ranks = set.rank_of(&Place::BeforeScore(min))..set.rank_of(&Place::BeforeScore(max));
+        set.each_while(ranks, |member| {
+            let point = Point::of_score(member.score);
+            if let Some(distance) = area.distance(point) {
+                hits.push(Hit { member: member.clone(), point, distance });
+            }
+            hits.len() < at_most
+        });
+        if hits.len() >= at_most {
+            break;
+        }
+    }
+    hits
+}
+
+/// Searches, and answers or stores.
+pub(super) fn search(context: &mut Context<'_>, source: Source) -> Result<(), Failure> {
+    let words = context.words;
+    let key = words.at(if source == Source::SearchStore { 2 } else { 1 });
+    let set = context.keys.get::<SortedSet>(key)?;
+    let query = parse(words, source, set)?;
+    let mut hits = Vec::new();
+    if let (Some(set), Some(center), Some(shape)) = (set, query.center, query.shape) {
+        hits = find(set, &Area { center, shape }, if query.any { query.count } else { usize::MAX });
+    }
+    let sort = match query.sort {
+        Sort::None if query.count > 0 && !query.any => Sort::Ascending,
+        sort => sort,
+    };
+    match sort {
+        Sort::None => {}
+        Sort::Ascending => hits.sort_by(|one, other| one.distance.total_cmp(&other.distance)),
+        Sort::Descending => hits.sort_by(|one, other| other.distance.total_cmp(&one.distance)),
+    }
+    if query.count > 0 {
+        hits.truncate(query.count);
+    }
+    match query.store {
+        Some(target) => {
+            let score = |hit: &Hit| if query.store_distance { hit.distance / query.unit } else { hit.member.score };
+            let members =
+                hits.iter().map(|hit| Member { score: score(hit), name: Bytes::from_slice(&hit.member.name) });
+            let searches = matches!(source, Source::Search | Source::SearchStore);
+            let event = if searches { "geosearchstore" } else { "georadiusstore" };
+            let count = super::super::sorted_sets::store(context, target, members.collect(), event)?;
+            context.reply.count(count);
+        }
+        None => give(context, &query, &hits),
+    }
+    Ok(())
+}
+
+fn give(context: &mut Context<'_>, query: &Query<'_>, hits: &[Hit]) {
+    let reply = &mut context.reply;
+    let parts = [query.with_distance, query.with_hash, query.with_point].into_iter().filter(|with| *with).count();
+    reply.array(hits.len());
+    for hit in hits {
+        if parts > 0 {
+            reply.array(parts + 1);
+        }
+        reply.bulk(&hit.member.name);
+        if query.with_distance {
+            write_distance(reply, hit.distance / query.unit);
+        }
+        if query.with_hash {
+            reply.integer(hit.member.score as i64);
+        }
+        if query.with_point {
+            write_point(reply, hit.point);
+        }
+    }
+}

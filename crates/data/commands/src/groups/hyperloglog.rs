@@ -1,0 +1,242 @@
+//! HyperLogLogs.
+
+use std::borrow::Cow;
+
+use crate::{
+    Bytes, Context, Failure, Value,
+    changes::EventClass,
+    keyspace::Expiry,
+    random::Random,
+    table::{Access, Categories, Command, Flags, KeySpec},
+    value::hyperloglog::{Corrupt, Encoding, HyperLogLog, REGISTERS, Run, count},
+};
+
+const GROUP: &str = "hyperloglog";
+const CORRUPT: Failure = Failure::text("INVALIDOBJ Corrupted HLL object detected");
+const NOT_ONE: Failure = Failure::text("WRONGTYPE Key is not a valid HyperLogLog string value.");
+
+/// The group's commands.
+pub const COMMANDS: &[Command] = &[
+    Command::new("PFADD", -2, pfadd)
+        .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
+        .keys(&[KeySpec::one(1, Access::RW.union(Access::INSERT))])
+        .group(GROUP, Categories::HYPERLOGLOG)
+        .docs("2.8.9", "O(1) for each element", "Adds elements."),
+    Command::new("PFCOUNT", -2, pfcount)
+        .flags(Flags::READONLY.union(Flags::MAY_REPLICATE))
+        .keys(&[KeySpec::range(1, -1, 1, Access::RW.union(Access::ACCESS))])
+        .group(GROUP, Categories::HYPERLOGLOG)
+        .docs("2.8.9", "O(N) for N keys", "About how many different elements were added to any of the keys."),
+    Command::new("PFMERGE", -2, pfmerge)
+        .flags(Flags::WRITE.union(Flags::DENYOOM))
+        .keys(&[
+            KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::INSERT)),
+            KeySpec::range(2, -1, 1, Access::RO.union(Access::ACCESS)),
+        ])
+        .group(GROUP, Categories::HYPERLOGLOG)
+        .docs("2.8.9", "O(N) for N keys", "Adds all that was added to some keys to another one."),
+    Command::new("PFDEBUG", 3, pfdebug)
+        .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::ADMIN))
+        .keys(&[KeySpec::one(2, Access::RW.union(Access::ACCESS))])
+        .group(GROUP, Categories::HYPERLOGLOG)
+        .docs("2.8.9", "O(1)", "Shows registers and runs; for those who are debugging."),
+    Command::new("PFSELFTEST", 1, pfselftest).flags(Flags::ADMIN).group(GROUP, Categories::HYPERLOGLOG).docs(
+        "2.8.9",
+        "O(1)",
+        "Tests the implementation.",
+    ),
+];
+
+impl From<Corrupt> for Failure {
+    fn from(_: Corrupt) -> Self {
+        CORRUPT
+    }
+}
+
+/// The one of a key, to be read.
+fn read<'k>(context: &'k mut Context<'_>, key: &[u8]) -> Result<Option<HyperLogLog<'k>>, Failure> {
+    match context.keys.get::<Bytes>(key)? {
+        Some(string) => HyperLogLog::of(Cow::Borrowed(string)).map(Some).ok_or(NOT_ONE),
+        None => Ok(None),
+    }
+}
+
+/// Takes the one of a key out of it, to be changed and put back.
+fn take(context: &mut Context<'_>, key: &[u8]) -> Result<Option<HyperLogLog<'static>>, Failure> {
+    let is_one = context.keys.look::<Bytes>(key)?.map(|string| HyperLogLog::of(Cow::Borrowed(string)).is_some());
+    match is_one {
+        None => Ok(None),
+        Some(false) => Err(NOT_ONE),
+        Some(true) => {
+            let bytes = context.keys.get_mut::<Bytes>(key)?.map(std::mem::take).unwrap_or_default();
+            Ok(HyperLogLog::of(Cow::Owned(bytes.into_vec())))
+        }
+    }
+}
+
+fn put(context: &mut Context<'_>, key: &[u8], log: HyperLogLog<'_>) -> Result<(), Failure> {
+    context.keys.set(key, Value::String(Bytes::from_vec(log.into_bytes())), Expiry::Keep)
+}
+
+fn sparse_max(context: &Context<'_>) -> usize {
+    usize::try_from(context.shared.settings.hll_sparse_max_bytes.0).unwrap_or(usize::MAX)
+}
+
+fn pfadd(context: &mut Context<'_>) -> Result<(), Failure> {
+    let key = context.words.at(1);
+    let sparse_max = sparse_max(context);
+    let found = take(context, key)?;
+    let mut changed = usize::from(found.is_none());
+    let mut log = found.unwrap_or_default();
+    let mut outcome: Result<(), Failure> = Ok(());
+    for element in context.words.from(2) {
+        match log.add(element, sparse_max) {
+            Ok(raised) => changed += usize::from(raised),
+            Err(corrupt) => {
+                outcome = Err(corrupt.into());
+                break;
+            }
+        }
+    }
+    if changed > 0 {
+        log.invalidate();
+    }
+    put(context, key, log)?;
+    outcome?;
+    if changed > 0 {
+        context.keys.modified_by(key, changed);
+        context.keys.notify(EventClass::STRING, "pfadd", key);
+    }
+    context.reply.integer(i64::from(changed > 0));
+    Ok(())
+}
+
+fn pfcount(context: &mut Context<'_>) -> Result<(), Failure> {
+    if context.words.len() > 2 {
+        let mut registers = [0; REGISTERS];
+        for key in context.words.from(1) {
+            if let Some(log) = read(context, key)? {
+                log.merge_into(&mut registers)?;
+            }
+        }
+        context.reply.integer(i64::try_from(count(&registers)).unwrap_or(i64::MAX));
+        return Ok(());
+    }
+    let key = context.words.at(1);
+    let (kept, counted) = match read(context, key)? {
+        Some(log) => match log.kept_count() {
+            Some(count) => (true, count),
+            None => (false, log.count()?),
+        },
+        None => (true, 0),
+    };
+    if !kept && let Some(mut log) = take(context, key)? {
+        log.keep_count(counted);
+        put(context, key, log)?;
+        context.keys.modified(key);
+    }
+    context.reply.integer(i64::try_from(counted).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+fn pfmerge(context: &mut Context<'_>) -> Result<(), Failure> {
+    let mut registers = [0; REGISTERS];
+    let mut dense = false;
+    for key in context.words.from(1) {
+        if let Some(log) = read(context, key)? {
+            dense |= log.encoding() == Encoding::Dense;
+            log.merge_into(&mut registers)?;
+        }
+    }
+    let key = context.words.at(1);
+    let sparse_max = sparse_max(context);
+    let mut log = take(context, key)?.unwrap_or_default();
+    if dense {
+        log.make_dense()?;
+    }
+    for (index, value) in registers.iter().enumerate().filter(|(_, value)| **value > 0) {
+        log.raise(index, *value, sparse_max)?;
+    }
+    log.invalidate();
+    put(context, key, log)?;
+    context.keys.modified(key);
+    context.keys.notify(EventClass::STRING, "pfadd", key);
+    context.reply.ok();
+    Ok(())
+}
+
+fn pfdebug(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    let key = words.at(2);
+    let missing = Failure::text("ERR The specified key does not exist");
+    let log = read(context, key)?.ok_or(missing)?;
+    let sparse = log.encoding() == Encoding::Sparse;
+    if words.is(1, "ENCODING") {
+        context.reply.simple(if sparse { "sparse" } else { "dense" });
+    } else if words.is(1, "DECODE") {
+        if !sparse {
+            return Err(Failure::text("ERR HLL encoding is not sparse"));
+        }
+        let text: Vec<String> = log.runs().map(show).collect();
+        context.reply.bulk(text.join(" ").as_bytes());
+    } else if words.is(1, "GETREG") || words.is(1, "TODENSE") {
+        let mut registers = [0; REGISTERS];
+        log.merge_into(&mut registers)?;
+        if sparse && let Some(mut log) = take(context, key)? {
+            log.make_dense()?;
+            put(context, key, log)?;
+            context.keys.changes.dirty += 1;
+        }
+        if words.is(1, "TODENSE") {
+            context.reply.integer(i64::from(sparse));
+        } else {
+            context.reply.array(REGISTERS);
+            registers.iter().for_each(|value| context.reply.integer(i64::from(*value)));
+        }
+    } else {
+        let name = String::from_utf8_lossy(words.at(1));
+        return Err(Failure::owned(format!("ERR Unknown PFDEBUG subcommand '{name}'")));
+    }
+    Ok(())
+}
+
+fn show(run: Run) -> String {
+    match run {
+        Run::Value { value, len } => format!("v:{value},{len}"),
+        run if run.is_long() => format!("Z:{}", run.len()),
+        run => format!("z:{}", run.len()),
+    }
+}
+
+/// Adds elements to one of each form and looks whether both agree and are not too far off.
+fn pfselftest(context: &mut Context<'_>) -> Result<(), Failure> {
+    const ELEMENTS: u64 = 100_000;
+    let sparse_max = sparse_max(context);
+    let mut random = Random::new(context.shared.random.draw());
+    let (mut sparse, mut dense) = (HyperLogLog::default(), HyperLogLog::default());
+    dense.make_dense()?;
+    let seed = random.draw();
+    let mut checkpoint = 1;
+    for number in 1..=ELEMENTS {
+        let element = (number ^ seed).to_le_bytes();
+        sparse.add(&element, sparse_max)?;
+        dense.add(&element, sparse_max)?;
+        if number != checkpoint {
+            continue;
+        }
+        let estimate = dense.count()?;
+        if estimate != sparse.count()? {
+            return Err(Failure::text("ERR TESTFAILED dense/sparse disagree"));
+        }
+        // Six standard errors; of ten elements, one.
+        let at_most =
+            if number == 10 { 1 } else { (1.04 / (REGISTERS as f64).sqrt() * 6.0 * number as f64).ceil() as u64 };
+        let error = estimate.abs_diff(number);
+        if error > at_most {
+            return Err(Failure::owned(format!("ERR TESTFAILED Too big error. card:{number} abserr:{error}")));
+        }
+        checkpoint *= 10;
+    }
+    context.reply.ok();
+    Ok(())
+}
