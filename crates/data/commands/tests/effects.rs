@@ -123,3 +123,51 @@ fn a_replay_removes_nothing_by_itself() {
     }
     assert_eq!(server.keyspace.database(0).unwrap().len(), 1);
 }
+
+/// Of commands on lists, sets and hashes: what was random, rounded or waited for is said as what came of it.
+#[test]
+fn collections_leave_what_reproduces_them() {
+    let list: &[&str] = &["RPUSH l 1 2 3"];
+    let integers: &[&str] = &["SADD s 1"];
+    for (before, command, expected) in [
+        (list, "LPUSHX l 0", &["LPUSHX l 0"][..]),
+        (&[], "LPUSHX l 0", &[]),
+        (list, "LPOP l 0", &[]),
+        (list, "RPOP l 5", &["RPOP l 5"]),
+        (list, "BLPOP x l 0", &["LPOP l"]),
+        (list, "BRPOP x l 0", &["RPOP l"]),
+        (list, "LMPOP 2 x l LEFT COUNT 5", &["LPOP l 3"]),
+        (list, "BLMPOP 0 2 x l RIGHT COUNT 2", &["RPOP l 2"]),
+        (list, "BLMOVE l m LEFT RIGHT 0", &["LMOVE l m LEFT RIGHT"]),
+        (list, "BRPOPLPUSH l m 0", &["RPOPLPUSH l m"]),
+        (list, "LMOVE l l LEFT RIGHT", &["LMOVE l l LEFT RIGHT"]),
+        (&[], "BLPOP l 0", &[]),
+        (&[], "RPOPLPUSH l m", &[]),
+        (list, "LTRIM l 0 -1", &[]),
+        (list, "LTRIM l 0 0", &["LTRIM l 0 0"]),
+        (list, "LREM l 0 x", &[]),
+        (list, "LREM l 0 1", &["LREM l 0 1"]),
+        (list, "LINSERT l BEFORE x y", &[]),
+        (list, "LSET l 0 x", &["LSET l 0 x"]),
+        (integers, "SADD s 1", &[]),
+        (integers, "SADD s 1 2", &["SADD s 1 2"]),
+        (integers, "SREM s 2", &[]),
+        (integers, "SPOP s", &["SREM s 1"]),
+        (integers, "SPOP s 5", &["DEL s"]),
+        (integers, "SPOP s 0", &[]),
+        (&[], "SPOP s", &[]),
+        (integers, "SMOVE s t 1", &["SMOVE s t 1"]),
+        (integers, "SMOVE s t 2", &[]),
+        (integers, "SUNIONSTORE t s", &["SUNIONSTORE t s"]),
+        (integers, "SINTERSTORE t none", &[]),
+        (integers, "SDIFFSTORE s s s", &["SDIFFSTORE s s s"]),
+        (&[], "HSET h a 1 b 2", &["HSET h a 1 b 2"]),
+        (&["HSET h a 1"], "HSETNX h a 2", &[]),
+        (&["HSET h a 1"], "HDEL h b", &[]),
+        (&["HSET h a 1"], "HINCRBY h a 2", &["HINCRBY h a 2"]),
+        (&["HSET h a 1"], "HINCRBYFLOAT h a 0.1", &["HSET h a 1.1"]),
+        (&["HSET h a x"], "HINCRBYFLOAT h a 0.1", &[]),
+    ] {
+        check(before, command, expected);
+    }
+}

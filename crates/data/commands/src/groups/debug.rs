@@ -30,7 +30,7 @@ fn debug(context: &mut Context<'_>) -> Result<(), Failure> {
         return Ok(());
     } else if words.is(1, "OBJECT") && words.len() == 3 {
         return object(context);
-    } else if ["JMAP", "RELOAD", "QUICKLIST-PACKED-THRESHOLD", "REPLYBUFFER", "LISTPACK-ENTRIES"]
+    } else if ["JMAP", "RELOAD", "LOADAOF", "QUICKLIST-PACKED-THRESHOLD", "REPLYBUFFER", "LISTPACK-ENTRIES"]
         .iter()
         .any(|name| words.is(1, name))
     {

@@ -18,6 +18,7 @@ use resp::Reply;
 
 use crate::{
     Bytes, Millis, Session, SessionId, Value,
+    session::Close,
     table::{Command, Table},
 };
 
@@ -171,7 +172,10 @@ impl Server {
 
     fn retry(&mut self, id: SessionId, key: &Bytes) {
         let Some(mut session) = self.shared.sessions.get_mut(&id).and_then(Option::take) else { return };
-        if let Some(blocked) = session.blocked.take() {
+        // One whose connection is about to be closed would take elements with it.
+        if session.close == Close::No
+            && let Some(blocked) = session.blocked.take()
+        {
             let words: Vec<&[u8]> = blocked.words.iter().map(|word| word.as_slice()).collect();
             let mut output = std::mem::take(&mut session.output);
             let answered = output.len();

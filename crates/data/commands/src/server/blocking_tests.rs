@@ -352,3 +352,33 @@ fn emptied_databases_and_expired_keys_fail_transactions() {
     world.now += 101;
     world.check(0, "WATCH a\nMULTI\nINCR a\nEXEC", "+OK +OK +QUEUED *1 :1");
 }
+
+#[test]
+fn each_waits_for_its_own_type() {
+    let mut world = World::new(4);
+    world.check(0, "BLPOP a 0", "");
+    world.check(1, "BZPOPMIN a b 0", "");
+    world.check(2, "BZMPOP 0 2 b a MAX COUNT 2", "");
+    world.check(3, "ZADD a 1 x 2 y 3 z", ":3");
+    world.expect(0, "");
+    world.expect(1, "*3 $1 a $1 x $1 1");
+    world.expect(2, "*2 $1 a *2 *2 $1 z $1 3 *2 $1 y $1 2");
+    world.check(1, "BZPOPMIN a b 0", "");
+    world.check(3, "MULTI\nZADD b 1 v\nZADD a 1 w\nEXEC", "+OK +QUEUED +QUEUED *2 :1 :1");
+    world.expect(1, "*3 $1 b $1 v $1 1");
+    world.check(3, "DEL a\nRPUSH a u", ":1 :1");
+    world.expect(0, "*2 $1 a $1 u");
+}
+
+#[test]
+fn who_is_about_to_go_takes_nothing() {
+    let mut world = World::new(3);
+    world.check(0, "BLPOP a 0", "");
+    world.check(1, "BLPOP a 0", "");
+    let gone = world.clients[0];
+    world.server.shared.session_mut(gone).expect("it is connected").close = crate::session::Close::Now;
+    world.check(2, "RPUSH a x", ":1");
+    world.expect(1, "*2 $1 a $1 x");
+    world.server.disconnect(gone);
+    world.check(2, "RPUSH a y\nLLEN a", ":1 :1");
+}
