@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails cannot be measured")]
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use engine::{Batch, Bounds, Direction, Engine, FjallEngine, FjallOptions, Offset, Tables, record};
 
@@ -47,6 +47,7 @@ fn report(what: &str, count: u64, run: impl FnOnce()) {
 
 fn engines(engine: &dyn Engine, records: u64) {
     for size in [32, 1_000, 100_000] {
+        let mut longest = Duration::ZERO;
         report(&format!("write in batches of {size}"), records, || {
             for first in (0..records - records % size as u64).step_by(size) {
                 let mut batch = Batch::new();
@@ -54,13 +55,16 @@ fn engines(engine: &dyn Engine, records: u64) {
                     batch.put(key(number), VALUE);
                 }
                 batch.set_applied(Offset(first));
+                let begin = Instant::now();
                 engine.write(&batch).unwrap();
+                longest = longest.max(begin.elapsed());
             }
         });
-        println!("{} MB in memory, process {} MB", engine.memory_bytes() >> 20, resident());
+        let memory = engine.memory_bytes() >> 20;
+        println!("longest batch {} ms, {memory} MB in memory, process {} MB", longest.as_millis(), resident());
     }
     report("settle", records, || engine.sync().unwrap());
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(2));
     report("get, any", 200_000, || {
         for number in 0..200_000 {
             assert!(engine.get(&key(number * 7919 % records)).unwrap().is_some());
