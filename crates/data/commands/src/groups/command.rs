@@ -205,8 +205,11 @@ fn describe(reply: &mut Reply<'_>, name: &str, command: &Command) {
     reply.array(10);
     reply.bulk(name.as_bytes());
     reply.integer(i64::from(command.arity));
-    let flags: Vec<&str> =
-        FLAGS.iter().filter(|(flag, _)| command.flags.contains(*flag)).map(|(_, name)| *name).collect();
+    let mut flags = command.flags;
+    // Clients that only know of the three numbers below have to be told that those are not all.
+    let plain = |keys: &KeySpec| matches!((keys.begin, keys.find), (Begin::Index(_), Find::Range { .. }));
+    flags.set(Flags::MOVABLE_KEYS, command.key_places.is_some() || !command.keys.iter().all(plain));
+    let flags: Vec<&str> = FLAGS.iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, name)| *name).collect();
     simple_set(reply, &flags);
     let (first, last, step) = legacy_places(command);
     [first, last, step].into_iter().for_each(|number| reply.integer(number));

@@ -81,6 +81,8 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
         names.push(setting.name);
         (setting.set)(&mut settings, &[*value]).map_err(|reason| failed(&reason))?;
     }
+    // The next command sees keys as the policy has them.
+    context.keys.space().usage.by_frequency = settings.maxmemory_policy.is_by_frequency();
     context.shared.settings = settings;
     context.reply.ok();
     Ok(())

@@ -131,7 +131,7 @@ pub const COMMANDS: &[Command] = &[
         .docs("6.2.0", "O(N) for N elements of a collection", "Copies what a key holds to another key."),
     Command::new("OBJECT", -2, object::unknown)
         .subcommands(object::SUBCOMMANDS)
-        .group(GROUP, Categories::KEYSPACE)
+        .group(GROUP, Categories::empty())
         .docs("2.2.3", "depends on the subcommand", "Looks at how a value is held."),
     Command::new("DUMP", 2, dump::dump)
         .flags(Flags::READONLY)

@@ -174,10 +174,35 @@ pub fn encoding(string: &Bytes) -> &'static str {
 
 /// Makes a string as long at least, for a change in place, by which it will be known (see [`encoding`]).
 pub(crate) fn grow(string: &mut Bytes, len: usize) {
-    if string.len() < len {
+    if len > EMBEDDED_LEN_MAX && string.len() < len {
+        // A vector fills what it grows by at once, which matters for hundreds of megabytes.
+        let mut whole = std::mem::take(string).into_vec();
+        whole.resize(len, 0);
+        *string = Bytes::from_vec(whole);
+    } else if string.len() < len {
         string.resize(len, 0);
     }
     if string.len() <= EMBEDDED_LEN_MAX && (!string.spilled() || string.capacity() == string.len()) {
         string.reserve(string.inline_size() + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_that_was_changed_in_place_is_known() {
+        for (text, fresh) in [("12", "int"), ("a", "embstr"), ("a string of more than 16", "embstr"), ("", "embstr")] {
+            let mut string = Bytes::from_slice(text.as_bytes());
+            assert_eq!(encoding(&string), fresh);
+            grow(&mut string, 0);
+            assert_eq!((encoding(&string), string.as_slice()), ("raw", text.as_bytes()));
+            grow(&mut string, 40);
+            assert_eq!((encoding(&string), string.len()), ("raw", 40));
+            grow(&mut string, 4000);
+            assert_eq!((encoding(&string), string.len()), ("raw", 4000));
+            assert!(string.iter().skip(text.len()).all(|byte| *byte == 0));
+        }
     }
 }
