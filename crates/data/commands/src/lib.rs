@@ -22,6 +22,7 @@ pub mod pubsub;
 pub mod random;
 pub mod rdb;
 pub mod sample;
+pub mod scripting;
 pub mod server;
 pub mod session;
 pub mod slot;

@@ -23,7 +23,7 @@ fn lines(mut log: &[u8]) -> Vec<String> {
 
 /// Runs some commands and then one, of which the effects are wanted, without the `SELECT` in front.
 fn check(before: &[&str], command: &str, expected: &[&str]) {
-    let mut server = Server::new(Settings::default(), 7, 7, NOW, None, Box::new(|| 0));
+    let mut server = Server::new(Settings::default(), 7, 7, NOW, None, std::rc::Rc::new(|| 0));
     let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), NOW);
     let mut run = |command: &str, now: i64| {
         server.effects().clear();
@@ -115,7 +115,7 @@ fn what_is_restored_for_a_time_is_logged_with_its_end() {
 /// A log that is read again comes to the same keys, also to those that have expired since: their removal is in it.
 #[test]
 fn a_replay_removes_nothing_by_itself() {
-    let mut server = Server::new(Settings::default(), 7, 7, NOW, None, Box::new(|| 0));
+    let mut server = Server::new(Settings::default(), 7, 7, NOW, None, std::rc::Rc::new(|| 0));
     let mut session = commands::Session::new(commands::SessionId(0), NOW);
     session.internal = true;
     for command in [&[b"SET".as_slice(), b"k", b"v"][..], &[b"PEXPIREAT", b"k", b"5"]] {

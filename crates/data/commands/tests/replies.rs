@@ -38,7 +38,7 @@ struct Ours {
 impl Ours {
     fn new() -> Self {
         let now = 1_700_000_000_000;
-        let mut server = Server::new(Settings::default(), 7, 7, now, None, Box::new(|| 0));
+        let mut server = Server::new(Settings::default(), 7, 7, now, None, std::rc::Rc::new(|| 0));
         let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), now);
         Self { server, session, now }
     }

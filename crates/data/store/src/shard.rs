@@ -70,7 +70,7 @@ impl Shard {
         poll.registry().register(signals.source(), SIGNALS, Interest::READABLE)?;
         let mut listeners = listener::open(&settings)?;
         let now = clock::now();
-        let stopwatch = Box::new(clock::stopwatch());
+        let stopwatch = std::rc::Rc::new(clock::stopwatch());
         let (server, persistence) = if settings.dir.0.is_empty() {
             eprintln!(
                 "tidegate store: without a folder (--dir) all data is in memory alone, and gone when the store ends"

@@ -7,7 +7,7 @@ pub(crate) struct Shard(pub(crate) Server);
 
 impl Shard {
     pub(crate) fn new() -> Self {
-        Self(Server::new(Settings::default(), 1, 1, 1000, None, Box::new(|| 0)))
+        Self(Server::new(Settings::default(), 1, 1, 1000, None, std::rc::Rc::new(|| 0)))
     }
 
     /// Another client.

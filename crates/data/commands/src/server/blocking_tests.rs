@@ -13,7 +13,7 @@ struct World {
 
 impl World {
     fn new(clients: usize) -> Self {
-        let mut server = Server::new(Settings::default(), 7, 7, START, None, Box::new(|| 0));
+        let mut server = Server::new(Settings::default(), 7, 7, START, None, std::rc::Rc::new(|| 0));
         let clients = (0..clients).map(|_| server.connect(String::new(), String::new(), START)).collect();
         Self { server, clients, now: START }
     }

@@ -250,10 +250,12 @@ impl Server {
         let dirty = self.changes.dirty;
         let db = session.db;
         let begin = (self.shared.stopwatch)();
-        // EXEC runs other commands, which only the server can do.
+        // EXEC and scripts run other commands, which only the server can do.
         let outcome = if found.command.name == "EXEC" {
             self.execute_transaction(session, output);
             Ok(())
+        } else if found.command.name.starts_with("EVAL") {
+            self.evaluate(session, output, words)
         } else {
             let reply = Reply::new(output, session.protocol);
             let keys = Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes);

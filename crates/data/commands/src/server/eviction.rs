@@ -47,7 +47,7 @@ mod tests {
     fn left(policy: MaxmemoryPolicy) -> Vec<&'static str> {
         let settings = Settings { maxmemory_policy: policy, ..Settings::default() };
         let start = 1_700_000_000_000;
-        let mut server = Server::new(settings, 1, 1, start, None, Box::new(|| 0));
+        let mut server = Server::new(settings, 1, 1, start, None, std::rc::Rc::new(|| 0));
         let id = server.connect(String::new(), String::new(), start);
         ask(&mut server, id, start, "SET old x");
         ask(&mut server, id, start + 60_000, "SET ttl x EX 1000000");
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn what_was_removed_is_in_the_log() {
         let settings = Settings { maxmemory_policy: MaxmemoryPolicy::AllkeysLru, ..Settings::default() };
-        let mut server = Server::new(settings, 1, 1, 0, None, Box::new(|| 0));
+        let mut server = Server::new(settings, 1, 1, 0, None, std::rc::Rc::new(|| 0));
         let id = server.connect(String::new(), String::new(), 0);
         ask(&mut server, id, 0, "SET key x");
         server.effects().clear();

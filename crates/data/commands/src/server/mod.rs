@@ -19,23 +19,27 @@ mod watch;
 pub use dispatch::Statistics;
 pub use loading::Load;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    rc::Rc,
+};
 
 use rustc_hash::FxHashMap;
 
 use crate::{
     Bytes, Failure, Millis, Session, SessionId,
-    changes::{Changes, Effects},
+    changes::{Changes, Effects, Group},
     config::Settings,
     keyspace::{Keys, Keyspace, Records},
     pubsub::Registry,
     random::Random,
+    scripting::Scripts,
     session::Close,
     table::Table,
 };
 
 /// A clock of microseconds that only measures durations.
-pub type Stopwatch = Box<dyn Fn() -> u64>;
+pub type Stopwatch = Rc<dyn Fn() -> u64>;
 
 /// What sessions share, but the keys.
 pub struct Shared {
@@ -49,6 +53,8 @@ pub struct Shared {
     pub random: Random,
     /// Who listens to what.
     pub pubsub: Registry,
+    /// Scripts; nothing until the first one.
+    pub scripts: Option<Box<Scripts>>,
     /// What is counted.
     pub statistics: Statistics,
     /// Who watches a key.
@@ -135,6 +141,7 @@ impl Server {
                 statistics: Statistics::new(table.len()),
                 table,
                 pubsub: Registry::default(),
+                scripts: None,
                 settings,
                 sessions: FxHashMap::default(),
                 random: Random::new(seed),
@@ -203,6 +210,10 @@ impl Server {
     /// The commands that took effect since this was cleared, as the log has them.
     pub fn effects(&mut self) -> &mut Effects {
         &mut self.effects
+    }
+
+    pub(crate) fn end_effects(&mut self, group: Group) {
+        self.effects.end(group);
     }
 
     /// The keys of a database at a time, for whoever loads or replays.
