@@ -1,5 +1,7 @@
 //! What a store has acknowledged is there after its process is gone.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+
 mod support;
 
 use std::{
