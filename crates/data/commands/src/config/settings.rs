@@ -75,11 +75,11 @@ settings! {
     "hash-max-listpack-entries" | "hash-max-ziplist-entries", hash_max_listpack_entries: Count = Integer(512), mutable, Supported, "The most fields of a small hash.";
     "hash-max-listpack-value" | "hash-max-ziplist-value", hash_max_listpack_value: Memory = Memory(64), mutable, Supported, "The longest field or value of such a hash.";
     "set-max-intset-entries", set_max_intset_entries: Count = Integer(512), mutable, Supported, "The most members of a set of integers that is a sorted array.";
-    "zset-max-listpack-entries" | "zset-max-ziplist-entries", zset_max_listpack_entries: Count = Integer(128), mutable, NO_LISTPACK, "The most members of a sorted set that is a listpack.";
-    "zset-max-listpack-value" | "zset-max-ziplist-value", zset_max_listpack_value: Memory = Memory(64), mutable, NO_LISTPACK, "The longest member of such a sorted set.";
+    "zset-max-listpack-entries" | "zset-max-ziplist-entries", zset_max_listpack_entries: Count = Integer(128), mutable, Supported, "The most members of a small sorted set.";
+    "zset-max-listpack-value" | "zset-max-ziplist-value", zset_max_listpack_value: Memory = Memory(64), mutable, Supported, "The longest member of such a sorted set.";
     "list-max-listpack-size" | "list-max-ziplist-size", list_max_listpack_size: Signed = Integer(-2), mutable, Supported, "How much goes into one node of a list.";
     "list-compress-depth", list_compress_depth: Count = Integer(0), mutable, NO_LISTPACK, "How many nodes at a list's ends are not compressed.";
-    "stream-node-max-bytes", stream_node_max_bytes: Memory = Memory(4096), mutable, NO_LISTPACK, "How many bytes go into one node of a stream.";
+    "stream-node-max-bytes", stream_node_max_bytes: Memory = Memory(4096), mutable, Supported, "How many bytes go into one node of a stream.";
     "stream-node-max-entries", stream_node_max_entries: Count = Integer(100), mutable, Supported, "How many entries go into one node of a stream: what `MAXLEN ~` rounds to.";
     "hll-sparse-max-bytes", hll_sparse_max_bytes: Memory = Memory(3000), mutable, Supported, "The longest sparse HyperLogLog.";
     "notify-keyspace-events", notify_keyspace_events: Events = Events(EventClass::empty()), mutable, Supported, "The classes of keyspace events that are published.";

@@ -1,7 +1,7 @@
 //! Large values that no key holds any more.
 //!
 //! To free a million elements takes longer than a command may, so it is done in pieces, between commands: that is what
-//! makes DEL, expiry and overwriting of a large list, set or hash take no longer than those of a small one.
+//! makes DEL, expiry and overwriting of a large collection take no longer than those of a small one.
 
 use crate::Value;
 
@@ -16,7 +16,9 @@ impl Graveyard {
             Value::List(list) => list.is_large(),
             Value::Set(set) => set.is_large(),
             Value::Hash(hash) => hash.is_large(),
-            Value::String(_) | Value::SortedSet(_) | Value::Stream(_) => false,
+            Value::SortedSet(set) => set.is_large(),
+            Value::Stream(stream) => stream.is_large(),
+            Value::String(_) => false,
         };
         if large {
             self.0.push(value);
@@ -36,7 +38,9 @@ impl Graveyard {
                 Value::List(list) => list.shed(),
                 Value::Set(set) => set.shed(),
                 Value::Hash(hash) => hash.shed(),
-                Value::String(_) | Value::SortedSet(_) | Value::Stream(_) => false,
+                Value::SortedSet(set) => set.shed(),
+                Value::Stream(stream) => stream.shed(),
+                Value::String(_) => false,
             };
             if !more {
                 self.0.pop();
@@ -49,22 +53,34 @@ impl Graveyard {
 mod tests {
     use super::*;
     use crate::value::{
-        Hash, Kind as _, List, Set,
+        Hash, Kind as _, List, Set, SortedSet, Stream,
         hash::HashLimits,
         list::{End, NodeLimit},
+        sorted_set::{Member, SmallLimits},
+        stream::{Group, Id, NodeLimits, Pending},
     };
 
-    fn large() -> [Value; 3] {
+    fn large() -> [Value; 5] {
         let mut list = List::new();
         let mut set = Set::new(1);
         let mut hash = Hash::new(1);
-        for number in 0..100_000 {
+        let mut sorted_set = SortedSet::new_large(1);
+        let mut stream = Stream::default();
+        let mut group = Group::new(Id::MIN, None);
+        let consumer = group.add_consumer(b"consumer", 0);
+        for number in 0..100_000_u32 {
             let text = format!("element:{number}");
             list.push(End::Tail, text.as_bytes(), NodeLimit::new(-1));
             set.add(text.as_bytes(), 512);
             hash.set(text.as_bytes(), b"x", HashLimits { fields: 128, len: 64 });
+            let member = Member { score: f64::from(number), name: text.as_bytes().into() };
+            sorted_set.insert_new(1, SmallLimits { members: 0, member_len: 0 }, member);
+            let id = Id::new(u64::from(number) + 1, 0);
+            stream.append(id, &["field", &text], NodeLimits { bytes: 4096, entries: 100 });
+            group.give(id, Pending { delivered: 0, count: 1, consumer });
         }
-        [list.into_value(), set.into_value(), hash.into_value()]
+        stream.groups.insert(b"group".as_slice().into(), group);
+        [list.into_value(), set.into_value(), hash.into_value(), sorted_set.into_value(), stream.into_value()]
     }
 
     #[test]

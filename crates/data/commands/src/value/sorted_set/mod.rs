@@ -100,6 +100,21 @@ impl SortedSet {
         self.len() == 0
     }
 
+    /// Whether freeing it takes a while.
+    pub(crate) fn is_large(&self) -> bool {
+        matches!(self, Self::Large { names, .. } if names.is_large())
+    }
+
+    /// Frees some members of what nobody needs any more. Returns whether there are more.
+    pub(crate) fn shed(&mut self) -> bool {
+        const MEMBERS: usize = 512;
+        let Self::Large { names, order } = self else { return false };
+        names.shed() || {
+            order.remove(order.len().saturating_sub(MEMBERS), MEMBERS, drop);
+            order.len() > 0
+        }
+    }
+
     /// As `OBJECT ENCODING` has it.
     pub fn encoding(&self) -> &'static str {
         match self {

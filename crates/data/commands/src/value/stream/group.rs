@@ -123,6 +123,14 @@ impl Group {
         true
     }
 
+    /// Frees some of what nobody needs any more. Returns whether there was something.
+    pub(super) fn shed(&mut self) -> bool {
+        const ENTRIES: usize = 512;
+        let ids: Vec<Id> = self.pending.keys().take(ENTRIES).copied().collect();
+        ids.iter().for_each(|id| drop(self.acknowledge(*id)));
+        !ids.is_empty()
+    }
+
     /// A pending entry of a consumer was given to it again.
     pub fn give_again(&mut self, id: Id, now: Millis) {
         if let Some(pending) = self.pending.get_mut(&id) {

@@ -81,6 +81,25 @@ impl Stream {
         self.len == 0
     }
 
+    /// Whether freeing it takes a while.
+    pub(crate) fn is_large(&self) -> bool {
+        const NODES: usize = 256;
+        const PENDING: usize = 16_384;
+        self.nodes.len() > NODES || self.groups.values().any(|group| group.pending().len() > PENDING)
+    }
+
+    /// Frees a node, or some pending entries, of what nobody needs any more. Returns whether there are more.
+    pub(crate) fn shed(&mut self) -> bool {
+        if self.nodes.pop_last().is_some() {
+            return true;
+        }
+        let Some(mut group) = self.groups.last_entry() else { return false };
+        if !group.get_mut().shed() {
+            group.remove();
+        }
+        true
+    }
+
     /// The nodes, by the id of their first entry.
     pub fn nodes(&self) -> &BTreeMap<Id, Node> {
         &self.nodes
