@@ -9,6 +9,7 @@ pub mod configuration;
 pub mod dns;
 pub mod engine_records;
 pub mod http_codec;
+pub mod hyperloglog;
 pub mod log_lines;
 pub mod oplog;
 pub mod peers;

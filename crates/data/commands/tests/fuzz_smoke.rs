@@ -2,6 +2,8 @@
 
 #![expect(clippy::indexing_slicing, clippy::expect_used, reason = "a test")]
 
+#[path = "../../../../fuzz/src/hyperloglog.rs"]
+mod hyperloglog;
 #[path = "../../../../fuzz/src/rdb.rs"]
 mod target;
 
@@ -52,6 +54,35 @@ proptest! {
     #[test]
     fn rdb_value(bytes in value()) {
         target::value(&bytes);
+    }
+
+    #[test]
+    fn hyperloglog_runs(runs in vec(prop_oneof![Just(0x7f_u8), any::<u8>()], 0..200)) {
+        hyperloglog::hyperloglog(&runs);
+    }
+
+    /// One that is whole: its runs are cut off, or filled up, where the registers end.
+    #[test]
+    fn whole_hyperloglogs(runs in vec(any::<u8>(), 0..2000)) {
+        let (mut whole, mut left, mut at) = (Vec::new(), 16_384, 0);
+        while let Some(byte) = runs.get(at).filter(|_| left > 0) {
+            let len = match byte {
+                0x80.. => usize::from(byte & 3) + 1,
+                0x40.. => (usize::from(byte & 0x3f) << 8 | runs.get(at + 1).map_or(0, |next| usize::from(*next))) + 1,
+                _ => usize::from(*byte) + 1,
+            };
+            let bytes = if (0x40..0x80).contains(byte) { 2 } else { 1 };
+            if len > left || at + bytes > runs.len() {
+                break;
+            }
+            whole.extend_from_slice(&runs[at..at + bytes]);
+            left -= len;
+            at += bytes;
+        }
+        if left > 0 {
+            whole.extend_from_slice(&[0x40 | ((left - 1) >> 8) as u8, (left - 1) as u8]);
+        }
+        hyperloglog::hyperloglog(&whole);
     }
 
     #[test]

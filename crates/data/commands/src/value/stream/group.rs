@@ -127,7 +127,9 @@ impl Group {
     pub(super) fn shed(&mut self) -> bool {
         const ENTRIES: usize = 512;
         let ids: Vec<Id> = self.pending.keys().take(ENTRIES).copied().collect();
-        ids.iter().for_each(|id| drop(self.acknowledge(*id)));
+        for id in &ids {
+            self.acknowledge(*id);
+        }
         !ids.is_empty()
     }
 
