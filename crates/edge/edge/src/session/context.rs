@@ -18,7 +18,7 @@ use sample::{
 use super::proxy_protocol::Refused;
 use super::transaction::{ProxyFields, RawHead, Transaction};
 use crate::{
-    live::{LiveProxy, LiveServer},
+    live::{LiveProxy, LiveServer, Target},
     rates::per_second,
 };
 
@@ -132,7 +132,7 @@ impl Context for Transaction {
         self.server.as_ref().map(|_| ()).or(self.upstream_destination.map(|_| ()))?;
         Some(Connection {
             source: self.upstream_source.map(Address::Inet),
-            destination: self.upstream_destination.map(Address::Inet),
+            destination: self.upstream_destination.or_else(|| self.server_address()).map(Address::Inet),
             http_major: 1,
             ..Connection::default()
         })
@@ -402,6 +402,10 @@ impl Context for Transaction {
     }
 
     fn unique_id(&self) -> Option<Bytes<'_>> {
+        // What is no request has no number, nor captures.
+        if self.bad_request {
+            return None;
+        }
         let format = self.frontend_settings().unique_id_format.as_ref()?;
         if let Some(made) = self.unique_id.get() {
             return Some(Bytes::Borrowed(made));
@@ -473,10 +477,21 @@ impl Context for Transaction {
             request_counter: self.number,
             log_counter: self.log_counter,
             server: self.answered_by.or_else(|| self.server.as_ref().map(|server| &*server.config.name)),
-            request_captures: self.frontend_settings().request_captures.len(),
-            response_captures: self.frontend_settings().response_captures.len(),
+            request_captures: if self.bad_request { 0 } else { self.frontend_settings().request_captures.len() },
+            response_captures: if self.bad_request { 0 } else { self.frontend_settings().response_captures.len() },
             partial: self.frontend_settings().options.logasap,
             ..LogFields::default()
+        }
+    }
+}
+
+impl Transaction {
+    /// Where the server is, for connections that it had before and for those that failed.
+    fn server_address(&self) -> Option<std::net::SocketAddr> {
+        let server = self.server.as_ref().filter(|server| !server.leads_elsewhere())?;
+        match server.target() {
+            Target::Inet(address) => Some(address),
+            _ => None,
         }
     }
 }
