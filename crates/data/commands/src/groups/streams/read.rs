@@ -87,6 +87,11 @@ fn parse<'a>(context: &Context<'a>, with_group: bool) -> Result<Query<'a>, Failu
     while at < words.len() {
         let more = words.len() - at - 1;
         if words.is(at, "BLOCK") && more > 0 {
+            if context.session.internal && context.session.deny_blocking {
+                let name = text(words.at(0));
+                let text = format!("ERR {name} command is not allowed with BLOCK option from scripts");
+                return Err(Failure::owned(text));
+            }
             at += 1;
             query.block_text = words.at(at);
             let millis = number::integer(query.block_text)

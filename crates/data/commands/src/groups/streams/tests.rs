@@ -59,6 +59,18 @@ fn consumers_that_wait_learn_that_there_is_nothing_to_wait_for() {
     }
 }
 
+#[test]
+fn scripts_do_not_wait() {
+    let mut shard = Shard::new();
+    let client = shard.client();
+    let reply = shard.ask(client, "EVAL \"return redis.pcall('xread', 'BLOCK', '5', 'STREAMS', 's', '0')\" 0");
+    assert_eq!(reply, "-ERR xread command is not allowed with BLOCK option from scripts ");
+    // In a transaction it is as if the time were over.
+    shard.ask(client, "MULTI");
+    shard.ask(client, "XREAD BLOCK 5 STREAMS s 0");
+    assert_eq!(shard.ask(client, "EXEC"), "*1 *-1 ");
+}
+
 /// The log has no `*`, no `~` and no time that is relative.
 #[test]
 fn the_log_has_what_took_effect() {
