@@ -22,7 +22,9 @@ pub fn parse_float(text: &[u8]) -> Option<f64> {
     } else {
         text.parse().ok()?
     };
-    (!value.is_nan()).then_some(value)
+    // What is too large for a number is none; infinity has to be said in letters.
+    let letters = unsigned.starts_with(['i', 'I']);
+    (!value.is_nan() && (value.is_finite() || letters)).then_some(value)
 }
 
 /// The same as an argument of a command.
@@ -68,6 +70,7 @@ mod tests {
             ("+inf", Some(f64::INFINITY)),
             ("Infinity", Some(f64::INFINITY)),
             ("nan", None),
+            ("1e400", None),
             (" 1", None),
             ("1 ", None),
             ("", None),
