@@ -38,7 +38,7 @@ lint:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 unit:
-	$(CARGO) test --locked --workspace
+	CARGO=$(CARGO) .ci/unit
 
 docs:
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --workspace --no-deps

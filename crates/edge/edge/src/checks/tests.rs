@@ -128,7 +128,7 @@ impl Ours {
 }
 
 /// The columns of the statistics that tell of a check.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Outcome {
     status: String,
     code: String,
@@ -222,6 +222,22 @@ fn configuration(cases: &[Case]) -> String {
 
 /// Runs the same checks here and in haproxy, and compares what they say.
 fn compare(cases: &[Case]) {
+    // A deadline that falls together with what it waits for comes out either way, here and in haproxy: what differs is
+    // played again, and has to differ each time.
+    const TIMES: usize = 3;
+    let mut differences = play(cases);
+    for _ in 1..TIMES {
+        if differences.is_empty() {
+            return;
+        }
+        let again = play(cases);
+        differences.retain(|(name, ..)| again.iter().any(|(other, ..)| other == name));
+    }
+    assert!(differences.is_empty(), "name, ours, theirs: {differences:#?}");
+}
+
+/// Plays cases here and with haproxy; gives those that differ.
+fn play(cases: &[Case]) -> Vec<(String, Outcome, Outcome)> {
     let backends = configuration(cases);
     let ours = Ours::new(&format!("{}{backends}", DEFAULTS.replace("  stats socket %FOLDER%/stats\n", "")));
     // Each as it is seen first: a check that begins anew forgets the words of the last one.
@@ -236,14 +252,13 @@ fn compare(cases: &[Case]) {
         }
         seen.len() == cases.len()
     });
-    let Some(mut haproxy) = Haproxy::start(&format!("{DEFAULTS}{backends}")) else { return };
+    let Some(mut haproxy) = Haproxy::start(&format!("{DEFAULTS}{backends}")) else { return Vec::new() };
     let theirs = outcomes_of(&mut haproxy, cases.len());
-    let differences: Vec<_> = cases
+    cases
         .iter()
-        .map(|case| (&case.name, &seen[&case.name], &theirs[&case.name]))
+        .map(|case| (case.name.clone(), seen[&case.name].clone(), theirs[&case.name].clone()))
         .filter(|(_, ours, theirs)| ours != theirs)
-        .collect();
-    assert!(differences.is_empty(), "name, ours, theirs: {differences:#?}");
+        .collect()
 }
 
 const HTTP: &str = "option httpchk";
