@@ -34,8 +34,10 @@ pub fn read(words: &[String]) -> Result<Settings, StoreError> {
         let count = rest.iter().take_while(|word| !word.starts_with("--")).count();
         let (values, following) = rest.split_at(count);
         let values: Vec<&[u8]> = values.iter().map(|word| word.as_bytes()).collect();
-        if let Err(reason) = file::set(name.as_bytes(), &values, &mut settings) {
-            problems.push(format!("--{name}: {reason}"));
+        match file::set(name.as_bytes(), &values, &mut settings) {
+            Ok(None) => {}
+            Ok(Some(note)) => eprintln!("tidegate store: {note}"),
+            Err(reason) => problems.push(format!("--{name}: {reason}")),
         }
         words = following;
     }

@@ -6,10 +6,14 @@
 //!
 //! All clients that are ready share one turn, and with it one write to the log and one fsync: group commit.
 
-use std::{collections::VecDeque, io, sync::Arc, time::Duration};
+use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use commands::{Millis, Server, SessionId, config::Settings, session::Close};
-use mio::{Events, Interest, Poll, Token, Waker, event::Event, net::TcpListener};
+use mio::{
+    Events, Interest, Poll, Token, Waker,
+    event::Event,
+    net::{TcpListener, TcpStream},
+};
 use oplog::Offset;
 use slab::Slab;
 
@@ -277,6 +281,12 @@ impl Shard {
             match listener.accept() {
                 Ok((mut stream, address)) => {
                     let _ = stream.set_nodelay(true);
+                    if let Some(refusal) = self.refusal(address) {
+                        // What does not fit into the socket's buffer is of no use to anybody.
+                        let _ = io::Write::write(&mut stream, refusal.as_bytes());
+                        continue;
+                    }
+                    self.keep_alive(&stream);
                     let local = stream.local_addr().map(|local| local.to_string()).unwrap_or_default();
                     let entry = self.connections.vacant_entry();
                     let token = Token(entry.key());
@@ -292,6 +302,34 @@ impl Shard {
                 Err(_) => return,
             }
         }
+    }
+
+    /// Why a client is not let in.
+    fn refusal(&self, address: SocketAddr) -> Option<&'static str> {
+        let settings = &self.server.shared.settings;
+        if self.connections.len() as i64 >= settings.maxclients.0 {
+            return Some("-ERR max number of clients reached\r\n");
+        }
+        let is_open = settings.requirepass.0.is_empty() && settings.protected_mode.0;
+        (is_open && !address.ip().to_canonical().is_loopback()).then_some(
+            "-DENIED Tidegate is running in protected mode because protected mode is enabled and no password is set for the \
+             default user. In this mode connections are only accepted from the loopback interface. Set a password \
+             (requirepass), or send CONFIG SET protected-mode no from the loopback interface.\r\n",
+        )
+    }
+
+    /// Has the kernel probe a connection that is silent (`tcp-keepalive`).
+    fn keep_alive(&self, stream: &TcpStream) {
+        let seconds = self.server.shared.settings.tcp_keepalive.0.unsigned_abs();
+        if seconds == 0 {
+            return;
+        }
+        use rustix::net::sockopt;
+        // The kernel may know no such option: then nothing is probed, and nothing else is lost.
+        let _ = sockopt::set_socket_keepalive(stream, true);
+        let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(seconds));
+        let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs((seconds / 3).max(1)));
+        let _ = sockopt::set_tcp_keepcnt(stream, 3);
     }
 
     fn read(&mut self, token: usize, now: Millis) {

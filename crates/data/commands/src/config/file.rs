@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{SETTINGS, Settings, find};
+use super::{SETTINGS, Settings, State, find};
 
 /// Why a line cannot be taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct Problem {
     pub text: String,
     /// What is wrong, and what would be right.
     pub reason: String,
+    /// It is no mistake: the setting has no effect.
+    pub is_note: bool,
 }
 
 /// Takes the lines of a file. `include` is called for other files that it names; what they set comes in their place.
@@ -29,9 +31,12 @@ pub fn read(
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if let Err(reason) = read_line(line, settings, include) {
-            problems.push(Problem { line: index + 1, text: line.to_owned(), reason });
-        }
+        let (reason, is_note) = match read_line(line, settings, include) {
+            Ok(None) => continue,
+            Ok(Some(note)) => (note, true),
+            Err(reason) => (reason, false),
+        };
+        problems.push(Problem { line: index + 1, text: line.to_owned(), reason, is_note });
     }
     problems
 }
@@ -40,27 +45,27 @@ fn read_line(
     line: &str,
     settings: &mut Settings,
     include: &mut dyn FnMut(&str, &mut Settings) -> Result<(), String>,
-) -> Result<(), String> {
+) -> Result<Option<String>, String> {
     let mut scratch = Vec::new();
     let mut ranges: Vec<Range<usize>> = Vec::new();
     resp::split_arguments(line.as_bytes(), &mut scratch, &mut ranges).map_err(|_| "unbalanced quotes".to_owned())?;
     let words: Vec<&[u8]> = ranges.into_iter().map(|range| scratch.get(range).unwrap_or_default()).collect();
-    let Some((name, values)) = words.split_first() else { return Ok(()) };
+    let Some((name, values)) = words.split_first() else { return Ok(None) };
     if name.eq_ignore_ascii_case(b"include") {
         return match values {
-            [path] => include(&String::from_utf8_lossy(path), settings),
+            [path] => include(&String::from_utf8_lossy(path), settings).map(|()| None),
             _ => Err("include takes the name of one file".into()),
         };
     }
     set(name, values, settings)
 }
 
-/// Sets one setting by its name and words: of a file's line, or of the command line.
+/// Sets one setting by its name and words: of a file's line, or of the command line. Says why, if it has no effect.
 ///
 /// # Errors
 ///
 /// What is wrong, and what would be right.
-pub fn set(name: &[u8], values: &[&[u8]], settings: &mut Settings) -> Result<(), String> {
+pub fn set(name: &[u8], values: &[&[u8]], settings: &mut Settings) -> Result<Option<String>, String> {
     let Some(setting) = find(name) else {
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         let nearest = SETTINGS.iter().map(|setting| (distance(&name, setting.name), setting.name)).min();
@@ -74,7 +79,14 @@ pub fn set(name: &[u8], values: &[&[u8]], settings: &mut Settings) -> Result<(),
     if values.is_empty() {
         return Err(format!("'{}' needs a value", setting.name));
     }
-    (setting.set)(settings, values).map_err(|reason| format!("'{}': {reason}", setting.name))
+    if let State::Missing(reason) = setting.state {
+        return Err(format!("'{}' is not there yet: {reason}", setting.name));
+    }
+    (setting.set)(settings, values).map_err(|reason| format!("'{}': {reason}", setting.name))?;
+    Ok(match setting.state {
+        State::WithoutEffect(reason) => Some(format!("'{}' has no effect: {reason}", setting.name)),
+        _ => None,
+    })
 }
 
 /// How many letters have to be put, taken or changed to make one word of the other.
@@ -106,13 +118,15 @@ mod tests {
         let mut settings = Settings::default();
         let mut included = Vec::new();
         let problems = read(
-            "# a comment\nport 7000\nrequirepass \"two words\"\n\nmaxmemry 1gb\nappendonly perhaps\ninclude other.conf\ntimeout\nsave 900 1\n",
+            "# a comment\nport 7000\nrequirepass \"two words\"\n\nmaxmemry 1gb\nappendonly perhaps\ninclude other.conf\ntimeout\nsave 900 1\nunixsocket /tmp/x\n",
             &mut settings,
             &mut |path, _| {
                 included.push(path.to_owned());
                 Ok(())
             },
         );
+        let (notes, problems): (Vec<Problem>, Vec<Problem>) = problems.into_iter().partition(|problem| problem.is_note);
+        assert_eq!(notes.iter().map(|note| note.line).collect::<Vec<_>>(), [9]);
         let told: Vec<(usize, &str)> = problems.iter().map(|problem| (problem.line, problem.reason.as_str())).collect();
         assert_eq!(
             told,
@@ -120,6 +134,7 @@ mod tests {
                 (5, "there is no setting 'maxmemry'; did you mean 'maxmemory'?"),
                 (6, "'appendonly': argument must be 'yes' or 'no'"),
                 (8, "'timeout' needs a value"),
+                (10, "'unixsocket' is not there yet: the store listens on TCP alone"),
             ]
         );
         assert_eq!((settings.port.0, settings.requirepass.0.as_str()), (7000, "two words"));

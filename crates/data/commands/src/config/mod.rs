@@ -14,6 +14,8 @@ pub enum State {
     Supported,
     /// It is taken so that files and scripts work, and changes nothing, for the reason that is given.
     WithoutEffect(&'static str),
+    /// It is not there yet, and whoever sets it counts on it: setting it is an error.
+    Missing(&'static str),
 }
 
 /// A setting's row.

@@ -44,7 +44,7 @@ macro_rules! settings {
     (@ fixed) => { false };
 }
 
-use State::{Supported, WithoutEffect};
+use State::{Missing, Supported, WithoutEffect};
 
 const NO_FORK: State = WithoutEffect("nothing is forked: the log and the tables are written while commands run");
 const NO_LISTPACK: State = WithoutEffect("small values are no listpacks here; OBJECT ENCODING goes by it");
@@ -83,10 +83,10 @@ settings! {
     "stream-node-max-entries", stream_node_max_entries: Count = Integer(100), mutable, Supported, "How many entries go into one node of a stream: what `MAXLEN ~` rounds to.";
     "hll-sparse-max-bytes", hll_sparse_max_bytes: Memory = Memory(3000), mutable, Supported, "The longest sparse HyperLogLog.";
     "notify-keyspace-events", notify_keyspace_events: Events = Events(EventClass::empty()), mutable, Supported, "The classes of keyspace events that are published.";
-    "slowlog-log-slower-than", slowlog_log_slower_than: Integer<{ -1 }, { i64::MAX }> = Integer(10_000), mutable, Supported, "Microseconds from which on a command is kept; -1: none.";
-    "slowlog-max-len", slowlog_max_len: Count = Integer(128), mutable, Supported, "How many slow commands are kept.";
-    "latency-monitor-threshold", latency_monitor_threshold: Count = Integer(0), mutable, Supported, "Milliseconds from which on an event is kept; 0: none.";
-    "lua-time-limit" | "busy-reply-threshold", lua_time_limit: Count = Integer(5000), mutable, Supported, "Milliseconds after which others are told that a script is running.";
+    "slowlog-log-slower-than", slowlog_log_slower_than: Integer<{ -1 }, { i64::MAX }> = Integer(10_000), mutable, WithoutEffect("SLOWLOG is not there yet"), "Microseconds from which on a command is kept; -1: none.";
+    "slowlog-max-len", slowlog_max_len: Count = Integer(128), mutable, WithoutEffect("SLOWLOG is not there yet"), "How many slow commands are kept.";
+    "latency-monitor-threshold", latency_monitor_threshold: Count = Integer(0), mutable, WithoutEffect("LATENCY is not there yet"), "Milliseconds from which on an event is kept; 0: none.";
+    "lua-time-limit" | "busy-reply-threshold", lua_time_limit: Count = Integer(5000), mutable, Supported, "Milliseconds after which a script that has written nothing is stopped; 0: never.";
     "hz", hz: Integer<1, 500> = Integer(10), mutable, WithoutEffect("what is due is done when it is due"), "How often background work is done each second.";
     "dynamic-hz", dynamic_hz: Flag = Flag(true), mutable, WithoutEffect("what is due is done when it is due"), "Whether that follows the number of clients.";
     "activerehashing", activerehashing: Flag = Flag(true), mutable, WithoutEffect("tables grow piece by piece as they are used"), "Whether tables are rehashed in the background.";
@@ -95,12 +95,12 @@ settings! {
     "lazyfree-lazy-eviction", lazyfree_lazy_eviction: Flag = Flag(false), mutable, WithoutEffect("removing takes no longer than unlinking"), "Whether evicted keys are freed in the background.";
     "lazyfree-lazy-expire", lazyfree_lazy_expire: Flag = Flag(false), mutable, WithoutEffect("removing takes no longer than unlinking"), "Whether expired keys are freed in the background.";
     "protected-mode", protected_mode: Flag = Flag(true), mutable, Supported, "Whether clients of other machines are refused while there is no password.";
-    "unixsocket", unixsocket: Text = Text(String::new()), fixed, Supported, "The path of a unix socket to listen on.";
-    "unixsocketperm", unixsocketperm: Text = Text("0".into()), fixed, Supported, "Its permissions, octal; 0: those of the process.";
-    "tcp-backlog", tcp_backlog: Integer<0, 2_147_483_647> = Integer(511), fixed, Supported, "How many connections may wait to be accepted.";
+    "unixsocket", unixsocket: Text = Text(String::new()), fixed, Missing("the store listens on TCP alone"), "The path of a unix socket to listen on.";
+    "unixsocketperm", unixsocketperm: Text = Text("0".into()), fixed, Missing("the store listens on TCP alone"), "Its permissions, octal; 0: those of the process.";
+    "tcp-backlog", tcp_backlog: Integer<0, 2_147_483_647> = Integer(511), fixed, WithoutEffect("1024 connections may wait, or what the kernel allows"), "How many connections may wait to be accepted.";
     "daemonize", daemonize: Flag = Flag(false), fixed, WithoutEffect("the program stays in the foreground, where systemd and containers want it"), "Whether it goes to the background.";
-    "supervised", supervised: Text = Text("no".into()), fixed, WithoutEffect("systemd is told by itself when it asks for it"), "Who supervises the process.";
-    "pidfile", pidfile: Text = Text(String::new()), fixed, Supported, "A file for the process' number.";
+    "supervised", supervised: Text = Text("no".into()), fixed, WithoutEffect("nobody is told when the store is ready"), "Who supervises the process.";
+    "pidfile", pidfile: Text = Text(String::new()), fixed, Missing("no file is written; systemd and containers know the number"), "A file for the process' number.";
     "logfile", logfile: Text = Text(String::new()), fixed, WithoutEffect("messages go to stderr"), "Where messages go.";
     "always-show-logo", always_show_logo: Flag = Flag(false), fixed, WithoutEffect("there is no logo"), "Whether a logo is shown.";
     "loglevel", loglevel: Text = Text("notice".into()), mutable, WithoutEffect("there are few messages, all of them worth reading"), "How much is logged.";

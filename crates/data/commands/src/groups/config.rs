@@ -2,7 +2,7 @@
 
 use crate::{
     Context, Failure,
-    config::{self, SETTINGS},
+    config::{self, SETTINGS, State},
     glob,
     table::{Categories, Command, Flags},
 };
@@ -74,6 +74,9 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
         };
         if !setting.mutable {
             return Err(failed("can't set immutable config"));
+        }
+        if let State::Missing(reason) = setting.state {
+            return Err(failed(&format!("not there yet: {reason}")));
         }
         if names.contains(&setting.name) {
             return Err(failed("duplicate parameter"));

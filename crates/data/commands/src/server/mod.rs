@@ -237,8 +237,28 @@ impl Server {
         self.keyspace.graveyard.free(FREE_AT_MOST);
         self.flush_expired();
         self.time_out_blocked(now);
+        self.close_idle(now);
         self.after_command();
         self.run_runnable();
+    }
+
+    /// Has clients closed that have been silent for longer than `timeout`: not those that wait or listen, as in Redis.
+    fn close_idle(&mut self, now: Millis) {
+        let limit_ms = self.shared.settings.timeout.0.saturating_mul(1000);
+        if limit_ms == 0 {
+            return;
+        }
+        let listed = &mut self.shared.with_output;
+        for session in self.shared.sessions.values_mut().filter_map(Option::as_deref_mut) {
+            let is_waiting =
+                session.blocked.is_some() || session.subscriptions() > 0 || !session.shard_channels.is_empty();
+            if !is_waiting && !session.monitoring && now - session.last_interaction > limit_ms {
+                session.close = Close::Now;
+                if !std::mem::replace(&mut session.output_listed, true) {
+                    listed.push(session.id);
+                }
+            }
+        }
     }
 
     /// Looks at a key that the tables say is due: if it has expired, it is removed.
