@@ -77,6 +77,7 @@ fn events_can_be_followed() {
          bind {front}\n log ring@kept local0\n log-format \"%HM %HU\"\n http-request return status 200\n"
     ));
     Wire::connect(front).get("/before");
+    wait_until("the line is in the ring", || edge.command("show events kept").contains("/before"));
     let mut socket = UnixStream::connect(edge.folder.0.join("stats")).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket.write_all(b"show events kept -wn\n").unwrap();

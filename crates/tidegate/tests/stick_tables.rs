@@ -36,7 +36,8 @@ fn origin(name: &'static str) -> Origin {
 fn table(edge: &Edge, name: &str) -> String {
     let mut shown = String::new();
     wait_until(&format!("nobody tracks {name}"), || {
-        shown = edge.command(&format!("show table {name}"));
+        let Some(answer) = edge.try_command(&format!("show table {name}")) else { return false };
+        shown = answer;
         shown.lines().skip(1).all(|line| line.is_empty() || line.contains(" use=0 "))
     });
     still(&shown)

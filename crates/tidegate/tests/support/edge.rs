@@ -104,6 +104,12 @@ impl Edge {
     /// The answer to a command on `stats socket %FOLDER%/stats`.
     #[track_caller]
     pub fn command(&self, command: &str) -> String {
+        self.try_command(command).expect("an answer of the stats socket")
+    }
+
+    /// The same; nothing if who took the connection has gone, as a worker that drains may.
+    #[track_caller]
+    pub fn try_command(&self, command: &str) -> Option<String> {
         let mut socket = None;
         wait_until("the stats socket is there", || {
             socket = UnixStream::connect(self.folder.0.join("stats")).ok();
@@ -111,10 +117,10 @@ impl Edge {
         });
         let mut socket = socket.unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.write_all(format!("{command}\n").as_bytes()).unwrap();
+        socket.write_all(format!("{command}\n").as_bytes()).ok()?;
         let mut answer = String::new();
-        socket.read_to_string(&mut answer).unwrap();
-        answer
+        socket.read_to_string(&mut answer).ok()?;
+        Some(answer)
     }
 
     pub fn pid(&self) -> u32 {
