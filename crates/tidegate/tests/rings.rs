@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use support::{Edge, LogServer, PATIENCE, Wire, beside_haproxy, free_address};
+use support::{Edge, LogServer, PATIENCE, Wire, beside_haproxy, free_address, wait_until};
 
 /// A line without what differs from run to run: the date and the process.
 fn plain(line: &str) -> String {

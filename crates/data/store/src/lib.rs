@@ -1,6 +1,6 @@
 //! The store: a server that speaks Redis' protocol.
 //!
-//! Each shard is one thread with one loop ([`shard`]). All that is Redis is in `commands`; here are sockets, clocks, files.
+//! Each shard is one thread with one loop (`shard`). All that is Redis is in `commands`; here are sockets, clocks, files.
 
 mod clock;
 mod connection;
