@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Benchmarks of Tidegate's store beside redis-server: ratios from one run on one machine.
+
+Server on one core, redis-benchmark on the other; the two take turns, each begins with an empty folder. Both have a log, with
+the same `appendfsync`. CPU time is that of all of the server's threads, from /proc. Medians of the turns.
+"""
+
+import argparse
+import pathlib
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+
+TICKS_US = 10_000
+CONNECTIONS = 64
+KEYS = 100_000
+
+# appendfsync, redis-benchmark's test, commands in one go, commands.
+CASES = [
+    ("everysec", "get", 1, 200_000),
+    ("everysec", "set", 1, 200_000),
+    ("everysec", "get", 16, 1_000_000),
+    ("everysec", "set", 16, 1_000_000),
+    ("everysec", "incr", 1, 200_000),
+    ("everysec", "lpush", 1, 200_000),
+    ("everysec", "hset", 1, 200_000),
+    ("everysec", "zadd", 1, 200_000),
+    ("always", "set", 1, 60_000),
+]
+
+
+def command(peer, program, port, fsync, folder):
+    common = ["--port", str(port), "--dir", folder, "--appendfsync", fsync]
+    if peer == "redis":
+        return ["redis-server", *common, "--save", "", "--appendonly", "yes"]
+    return [program, "store", *common]
+
+
+def cpu_ticks(process):
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def resident_mb(process):
+    lines = pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) // 1024
+
+
+def run(peer, arguments, fsync, test, pipeline, count):
+    """CPU microseconds a command, commands a second, peak memory in MB."""
+    folder = tempfile.mkdtemp(prefix="tidegate-bench-")
+    server = subprocess.Popen(
+        ["taskset", "-c", "0", *command(peer, arguments.ours, arguments.port, fsync, folder)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        time.sleep(1.5)
+        load = ["taskset", "-c", "1", "redis-benchmark", "-p", str(arguments.port), "-c", str(CONNECTIONS)]
+        load += ["-P", str(pipeline), "-r", str(KEYS), "-q", "--csv", "-t", test]
+        subprocess.run([*load, "-n", str(count // 4)], capture_output=True, check=True)
+        before = cpu_ticks(server)
+        output = subprocess.run([*load, "-n", str(count)], capture_output=True, check=True, text=True).stdout
+        spent = cpu_ticks(server) - before
+        rate = float(output.strip().splitlines()[-1].split(",")[1].strip('"'))
+        return spent * TICKS_US / count, rate, resident_mb(server)
+    finally:
+        server.terminate()
+        server.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ours", default="target/release/tidegate")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--port", type=int, default=17801)
+    arguments = parser.parse_args()
+    print("case                 CPU us ours  redis  ratio   commands/s ours  ratio   peak MB ours  redis")
+    for fsync, test, pipeline, count in CASES:
+        turns = {"ours": [], "redis": []}
+        for _ in range(arguments.turns):
+            for peer in ("redis", "ours"):
+                turns[peer].append(run(peer, arguments, fsync, test, pipeline, count))
+        ours, redis = ([statistics.median(turn[part] for turn in turns[peer]) for part in range(3)] for peer in ("ours", "redis"))
+        name = f"{fsync} {test} -P {pipeline}"
+        print(
+            f"{name:20} {ours[0]:11.2f} {redis[0]:6.2f} {ours[0] / redis[0]:6.2f} {ours[1]:17.0f} {ours[1] / redis[1]:6.2f}"
+            f" {ours[2]:14} {redis[2]:6}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
