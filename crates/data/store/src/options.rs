@@ -57,10 +57,44 @@ fn read_file(path: &Path, settings: &mut Settings, depth: usize, problems: &mut 
         read_file(Path::new(name), settings, depth + 1, &mut inner);
         Ok(())
     });
-    problems.extend(
-        found
-            .iter()
-            .map(|problem| format!("{}:{}: {}\n    {}", path.display(), problem.line, problem.reason, problem.text)),
-    );
+    for problem in found {
+        let place = format!("{}:{}", path.display(), problem.line);
+        if problem.is_note {
+            eprintln!("tidegate store: {place}: {}", problem.reason);
+        } else {
+            problems.push(format!("{place}: {}\n    {}", problem.reason, problem.text));
+        }
+    }
     problems.append(&mut inner);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Settings, StoreError> {
+        let path = std::env::temp_dir().join(format!("tidegate-options-{}-{}.conf", std::process::id(), text.len()));
+        fs::write(&path, text).unwrap();
+        let outcome = read(&[path.display().to_string(), "--port".into(), "7001".into()]);
+        fs::remove_file(&path).unwrap();
+        outcome
+    }
+
+    #[test]
+    fn a_setting_without_effect_is_told_and_taken() {
+        let settings = read_text("port 7000\nsave 900 1\nmaxmemory 1gb\n").unwrap();
+        assert_eq!((settings.port.0, settings.maxmemory.0, settings.save.0.as_str()), (7001, 1 << 30, "900 1"));
+    }
+
+    #[test]
+    fn a_wrong_setting_is_refused_with_its_place() {
+        let Err(StoreError::Settings(problems)) = read_text("save 900 1\nmaxmemry 1gb\n") else {
+            panic!("it was taken")
+        };
+        assert_eq!(problems.len(), 1);
+        assert!(
+            problems.iter().all(|problem| problem.contains(".conf:2: there is no setting 'maxmemry'")),
+            "{problems:?}"
+        );
+    }
 }

@@ -73,7 +73,7 @@ pub fn set(name: &[u8], values: &[&[u8]], settings: &mut Settings) -> Result<Opt
             Some((distance, nearest)) if distance <= 2 + name.len() / 6 => {
                 format!("there is no setting '{name}'; did you mean '{nearest}'?")
             }
-            _ => format!("there is no setting '{name}' (`tidegate explain` lists those that there are)"),
+            _ => format!("there is no setting '{name}' (CONFIG GET * shows those that there are)"),
         });
     };
     if values.is_empty() {
