@@ -23,8 +23,9 @@ use crate::{
 };
 
 /// Reads that empty a socket before it is closed.
-const DRAIN_READS_MAX: usize = 2;
-const DRAIN_BYTES: usize = 16 * 1024;
+const DRAIN_READS_MAX: usize = 32;
+/// Little, since it is cleared for each check; there is hardly ever anything to read.
+const DRAIN_BYTES: usize = 1024;
 
 /// Why there is no connection.
 #[derive(Debug)]
