@@ -1,6 +1,5 @@
 //! The `tidegate` binary: subcommands and wiring, nothing else.
 
-mod allocator;
 mod control_command;
 mod demo;
 mod edge_command;
@@ -13,6 +12,10 @@ use std::{io::Write as _, path::Path, process::ExitCode};
 use clap::{Parser, Subcommand};
 
 use control_command::Which;
+
+/// It counts: the store's `maxmemory` is measured by it.
+#[global_allocator]
+static ALLOCATOR: store::allocator::Counting = store::allocator::Counting;
 
 /// The scaling stack of a web application as one program.
 #[derive(Debug, Parser)]

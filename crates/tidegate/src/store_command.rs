@@ -1,6 +1,6 @@
 //! `tidegate store`: a server that speaks Redis' protocol.
 
-use std::{error::Error as _, process::ExitCode};
+use std::process::ExitCode;
 
 /// Options of the command line, as redis-server has them.
 #[derive(Debug, clap::Args)]
@@ -12,19 +12,5 @@ pub struct StoreArguments {
 
 /// Runs a store until it ends.
 pub fn run(arguments: &StoreArguments) -> ExitCode {
-    let outcome =
-        store::options::read(&arguments.words).and_then(|settings| store::run(settings, crate::allocator::allocated));
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let mut text = error.to_string();
-            let mut source = error.source();
-            while let Some(cause) = source {
-                text += &format!(": {cause}");
-                source = cause.source();
-            }
-            eprintln!("tidegate store: {text}");
-            ExitCode::FAILURE
-        }
-    }
+    store::command::run(&arguments.words)
 }

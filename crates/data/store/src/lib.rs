@@ -2,7 +2,9 @@
 //!
 //! Each shard is one thread with one loop (`shard`). All that is Redis is in `commands`; here are sockets, clocks, files.
 
+pub mod allocator;
 mod clock;
+pub mod command;
 mod connection;
 mod error;
 mod listener;

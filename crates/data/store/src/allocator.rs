@@ -36,7 +36,9 @@ fn count(bytes: isize) {
     });
 }
 
-struct Counting;
+/// The allocator: a program makes it its `#[global_allocator]`.
+#[derive(Debug)]
+pub struct Counting;
 
 #[expect(unsafe_code, reason = "the trait is unsafe; all that is done here is to count and to pass on")]
 // SAFETY: every call goes to the system's allocator with the arguments that it came with.
@@ -65,6 +67,3 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.realloc(pointer, layout, new_size) }
     }
 }
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
