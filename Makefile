@@ -4,11 +4,12 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: help demo build test tools check format lint unit docs deny page reference reference-check bench configurations vtc clean
+.PHONY: help demo build test test-model tools check format lint unit docs deny page reference reference-check bench configurations vtc clean
 
 help:
 	@echo 'make demo       build the release binary and try it: two web sites behind a load balancer'
 	@echo 'make test       everything that CI runs; installs what it needs (Debian, root)'
+	@echo 'make test-model random commands on the store and on redis-server, for long (SEED=1 MINUTES=10)'
 	@echo 'make build      the release binary, target/release/tidegate'
 	@echo 'make check      format, lints and tests, with what is installed'
 	@echo 'make reference  write docs/reference out of the tables of keywords'
@@ -25,6 +26,10 @@ build:
 # One profile for everything, so that each crate is built once for clippy and once for the tests.
 test: tools format lint unit docs reference-check deny page
 	@echo 'All checks passed.'
+
+# A failure names the seed of its round.
+test-model:
+	SEED=$(or $(SEED),1) MINUTES=$(or $(MINUTES),10) $(CARGO) test --locked -p store --test model -- --nocapture random_commands
 
 tools:
 	.ci/tools

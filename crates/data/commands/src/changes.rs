@@ -92,6 +92,8 @@ pub struct Effects {
     bytes: Vec<u8>,
     selected: Option<usize>,
     count: u64,
+    /// Groups within groups: a script in a transaction is part of it.
+    depth: usize,
 }
 
 /// The beginning of a group.
@@ -116,12 +118,14 @@ impl Effects {
 
     /// Begins a group of commands that take effect together.
     pub fn begin(&mut self) -> Group {
+        self.depth += 1;
         Group { at: self.bytes.len(), count: self.count }
     }
 
     /// Ends a group: more than one command go between MULTI and EXEC.
     pub fn end(&mut self, group: Group) {
-        if self.count - group.count < 2 {
+        self.depth = self.depth.saturating_sub(1);
+        if self.depth > 0 || self.count - group.count < 2 {
             return;
         }
         // MULTI stands before the first SELECT, as EXEC stands behind all.

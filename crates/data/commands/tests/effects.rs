@@ -49,6 +49,12 @@ fn effects_are_deterministic() {
         (&[], "SETEX k 10 v", &["SET k v PXAT 1700000010010"]),
         (&[], "PSETEX k 10 v", &["SET k v PXAT 1700000000020"]),
         (set, "GETSET k w", &["SET k w"]),
+        // A script in a transaction is part of it: MULTI cannot be nested.
+        (
+            &["MULTI", "EVAL \"redis.call('SET','a',1) redis.call('SET','b',1)\" 0", "INCR b"],
+            "EXEC",
+            &["MULTI", "SET a 1", "SET b 1", "INCR b", "EXEC"],
+        ),
         (set, "GETDEL k", &["DEL k"]),
         (&[], "GETDEL k", &[]),
         (set, "GETEX k", &[]),

@@ -390,8 +390,8 @@ fn give_new(
             group.give(*id, pending);
             log.push(claim_words(key, group_name, group, *id, &pending));
         }
-        if query.no_ack
-            && !ids.is_empty()
+        // XCLAIM's LASTID says how far the group is, but not how many entries it has read.
+        if !ids.is_empty()
             && let Some(group) = stream.groups.get(group_name)
         {
             log.push(set_id_words(key, group_name, group));

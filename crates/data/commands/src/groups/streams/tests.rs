@@ -36,6 +36,7 @@ fn consumers_share_what_comes() {
             "XADD s 1-1 a 1",
             "XGROUP CREATECONSUMER s g one",
             "XCLAIM s g one 0 1-1 TIME 1000 RETRYCOUNT 1 FORCE JUSTID LASTID 1-1",
+            "XGROUP SETID s g 1-1 ENTRIESREAD 1",
             "XADD s 2-1 b 2",
             "XGROUP CREATECONSUMER s g two",
             "XGROUP SETID s g 2-1 ENTRIESREAD 2",
