@@ -5,9 +5,11 @@
 //! file, reads a clock or draws a random number: `now` and a seed are arguments, what is not in memory comes through
 //! [`keyspace::Records`]. That is what makes a whole store run in a simulation.
 
+pub mod acl;
 pub mod arguments;
 pub mod bytes;
 pub mod changes;
+pub mod client_info;
 pub mod config;
 pub mod context;
 pub mod digest;

@@ -1,10 +1,10 @@
 //! A client's connection, as far as commands know it.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, rc::Rc};
 
 use resp::{Protocol, RequestParser};
 
-use crate::{Bytes, Millis};
+use crate::{Bytes, Millis, acl::User, table::Found};
 
 /// Names a session. Numbers are never given twice: `CLIENT ID` is this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,6 +29,8 @@ pub enum ReplyMode {
 pub struct Transaction {
     /// The commands.
     pub commands: Vec<Vec<Bytes>>,
+    /// How many bytes their words have.
+    pub bytes: usize,
     /// Some command could not be queued: EXEC will refuse.
     pub refused: bool,
 }
@@ -79,10 +81,14 @@ pub struct Session {
     pub protocol: Protocol,
     /// `CLIENT SETNAME`.
     pub name: Bytes,
-    /// The user it is.
-    pub user: Bytes,
-    /// Whether it may do more than AUTH.
+    /// The user it is; nobody for what is no client.
+    pub user: Option<Rc<User>>,
+    /// Whether it has said who it is, or needed not to.
     pub authenticated: bool,
+    /// It must do so before anything else.
+    pub auth_required: bool,
+    /// Its rights have to be looked at with each command: that the user may do all is the rule, and costs no more than this.
+    pub restricted: bool,
     /// What came and was not parsed yet.
     pub query: Vec<u8>,
     /// How far parsing has come.
@@ -127,8 +133,12 @@ pub struct Session {
     pub created: Millis,
     /// When its last command came.
     pub last_interaction: Millis,
-    /// The name of its last command in lower case.
-    pub last_command: &'static str,
+    /// Its last command.
+    pub last_command: Option<Found>,
+    /// The number of its socket.
+    pub descriptor: i32,
+    /// How much it had sent when what runs now began.
+    pub query_running: usize,
     /// `CLIENT NO-EVICT`.
     pub no_evict: bool,
 }
@@ -143,8 +153,10 @@ impl Session {
             db: 0,
             protocol: Protocol::Resp2,
             name: Bytes::new(),
-            user: Bytes::from_slice(b"default"),
+            user: None,
             authenticated: true,
+            auth_required: false,
+            restricted: false,
             query: Vec::new(),
             parser: RequestParser::new(),
             output: Vec::new(),
@@ -167,7 +179,9 @@ impl Session {
             internal: false,
             created: now,
             last_interaction: now,
-            last_command: "NULL",
+            last_command: None,
+            descriptor: -1,
+            query_running: 0,
             no_evict: false,
         }
     }
@@ -177,9 +191,19 @@ impl Session {
         self.channels.len() + self.patterns.len()
     }
 
+    /// Whether it listens to anything.
+    pub fn is_subscriber(&self) -> bool {
+        self.subscriptions() > 0 || !self.shard_channels.is_empty()
+    }
+
+    /// The name of the user it is.
+    pub fn user_name(&self) -> &[u8] {
+        self.user.as_ref().map_or(b"(superuser)", |user| user.name.as_slice())
+    }
+
     /// Whether it may only send commands of subscribers: RESP2 has no other way to tell messages from replies.
     pub fn is_subscriber_only(&self) -> bool {
-        self.protocol == Protocol::Resp2 && (self.subscriptions() > 0 || !self.shard_channels.is_empty())
+        self.protocol == Protocol::Resp2 && self.is_subscriber()
     }
 
     /// Has the command in run wait for keys; it is run again when one of them changes.

@@ -364,6 +364,35 @@ impl Command {
         all | if self.flags.contains(Flags::FAST) { Categories::FAST } else { Categories::SLOW }
     }
 
+    /// The places of its keys among its words, with what it does with each. Channels that belong to slots are no keys.
+    pub fn key_accesses(&self, words: &[&[u8]]) -> Vec<(usize, Access)> {
+        let of_words = |keys: &KeySpec| match self.name {
+            _ if !keys.access.contains(Access::VARIABLE_FLAGS) => keys.access,
+            // What the answer is made of is read, else it is overwritten unseen.
+            "SET" if words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"GET")) => {
+                Access::RW | Access::ACCESS | Access::UPDATE
+            }
+            "SET" => Access::OW | Access::UPDATE,
+            "BITFIELD" if only_reads_fields(words) => Access::RO | Access::ACCESS,
+            _ => Access::RW | Access::ACCESS | Access::UPDATE,
+        };
+        let mut accesses: Vec<(usize, Access)> = Vec::new();
+        let mut named = Vec::new();
+        for keys in self.keys.iter().filter(|keys| !keys.access.contains(Access::NOT_KEY)) {
+            keys.places(words, &mut named);
+            accesses.extend(named.drain(..).map(|place| (place, of_words(keys))));
+        }
+        if let Some(find) = self.key_places {
+            // What only the command's own rule finds has the access of the last one that is declared.
+            find(words, &mut named);
+            let last = self.keys.last().map_or(Access::RW | Access::ACCESS | Access::UPDATE, of_words);
+            let access =
+                |place: usize| accesses.iter().find(|(known, _)| *known == place).map_or(last, |found| found.1);
+            accesses = named.into_iter().map(|place| (place, access(place))).collect();
+        }
+        accesses
+    }
+
     /// The places of its keys among its words. A transaction of a container's subcommand has both names in front.
     pub fn key_places_of(&self, words: &[&[u8]]) -> Vec<usize> {
         let mut places = Vec::new();
@@ -373,6 +402,23 @@ impl Command {
         }
         places
     }
+}
+
+/// Whether a BITFIELD changes nothing.
+fn only_reads_fields(words: &[&[u8]]) -> bool {
+    let mut rest = words.get(2..).unwrap_or_default();
+    while let Some((word, following)) = rest.split_first() {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        let arguments = if is("GET") {
+            2
+        } else if is("OVERFLOW") {
+            1
+        } else {
+            return false;
+        };
+        rest = following.get(arguments..).unwrap_or_default();
+    }
+    true
 }
 
 /// A command that was found by its words.
@@ -400,6 +446,8 @@ impl Found {
 #[derive(Debug)]
 pub struct Table {
     by_name: HashMap<&'static [u8], (usize, &'static Command)>,
+    /// By number.
+    all: Vec<Found>,
 }
 
 /// The longest name there is room for; a longer one is not known anyway.
@@ -413,14 +461,25 @@ impl Default for Table {
             by_name.insert(command.name.as_bytes(), (index, command));
             index += 1 + command.subcommands.len();
         }
-        Self { by_name }
+        let mut all: Vec<Found> = Vec::with_capacity(index);
+        for (index, command) in by_name.values() {
+            let (index, container): (usize, &'static Command) = (*index, command);
+            all.push(Found { command: container, container: None, index });
+            all.extend(container.subcommands.iter().enumerate().map(|(place, command)| Found {
+                command,
+                container: Some(container),
+                index: index + 1 + place,
+            }));
+        }
+        all.sort_by_key(|found| found.index);
+        Self { by_name, all }
     }
 }
 
 impl Table {
     /// How many numbers [`Found::index`] may be.
     pub fn len(&self) -> usize {
-        self.by_name.values().map(|(_, command)| 1 + command.subcommands.len()).sum()
+        self.all.len()
     }
 
     /// Whether there are no commands.
@@ -455,19 +514,11 @@ impl Table {
 
     /// All commands by number: subcommands after their container.
     pub fn all(&self) -> Vec<Found> {
-        let mut all: Vec<Found> = self
-            .by_name
-            .values()
-            .flat_map(|(index, command)| {
-                let subcommands = command.subcommands.iter().enumerate().map(move |(place, one)| Found {
-                    command: one,
-                    container: Some(command),
-                    index: index + 1 + place,
-                });
-                std::iter::once(Found { command, container: None, index: *index }).chain(subcommands)
-            })
-            .collect();
-        all.sort_by_key(|found| found.index);
-        all
+        self.all.clone()
+    }
+
+    /// The same, to be looked at.
+    pub fn each(&self) -> &[Found] {
+        &self.all
     }
 }

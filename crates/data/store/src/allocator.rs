@@ -18,7 +18,7 @@ thread_local! {
     static UNTOLD: Cell<isize> = const { Cell::new(0) };
 }
 
-/// How many bytes are allocated, up to [`SLACK`] for each thread.
+/// How many bytes are allocated, up to a slack for each thread.
 pub fn allocated() -> usize {
     ALLOCATED.load(Ordering::Relaxed).max(0).unsigned_abs()
 }

@@ -13,6 +13,7 @@ mod persistence;
 mod records;
 mod shard;
 mod signals;
+mod users;
 
 use commands::config::Settings;
 

@@ -6,9 +6,9 @@
 //!
 //! All clients that are ready share one turn, and with it one write to the log and one fsync: group commit.
 
-use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::VecDeque, io, net::SocketAddr, os::fd::AsRawFd as _, sync::Arc, time::Duration};
 
-use commands::{Millis, Server, SessionId, config::Settings, session::Close};
+use commands::{Millis, Server, SessionId, config::Settings, random::Secrets, session::Close};
 use mio::{
     Events, Interest, Poll, Token, Waker,
     event::Event,
@@ -23,6 +23,7 @@ use crate::{
     listener,
     persistence::{KEY_SEED, Persistence},
     signals::Signals,
+    users::Users,
 };
 
 /// Tokens from here on are listeners.
@@ -75,7 +76,8 @@ impl Shard {
         let mut listeners = listener::open(&settings)?;
         let now = clock::now();
         let stopwatch = std::rc::Rc::new(clock::stopwatch());
-        let (server, persistence) = if settings.dir.0.is_empty() {
+        let users = Users::of(&settings);
+        let (mut server, persistence) = if settings.dir.0.is_empty() {
             eprintln!(
                 "tidegate store: without a folder (--dir) all data is in memory alone, and gone when the store ends"
             );
@@ -90,6 +92,10 @@ impl Shard {
             }
             (server, Some(persistence))
         };
+        server.load_users(users).map_err(|reason| StoreError::Settings(vec![reason]))?;
+        let mut secret = [0; 32];
+        rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty()).map_err(io::Error::from)?;
+        server.shared.secrets = Secrets::new(secret);
         for (index, listener) in listeners.iter_mut().enumerate() {
             poll.registry().register(listener, Token(FIRST_LISTENER + index), Interest::READABLE)?;
         }
@@ -295,6 +301,7 @@ impl Shard {
                         continue;
                     }
                     let session = self.server.connect(address.to_string(), local, now);
+                    self.server.set_descriptor(session, stream.as_raw_fd());
                     self.tokens.insert(session, token.0);
                     entry.insert(Connection::new(stream, session));
                 }
@@ -310,7 +317,7 @@ impl Shard {
         if self.connections.len() as i64 >= settings.maxclients.0 {
             return Some("-ERR max number of clients reached\r\n");
         }
-        let is_open = settings.requirepass.0.is_empty() && settings.protected_mode.0;
+        let is_open = self.server.shared.acl.default_user().nopass && settings.protected_mode.0;
         (is_open && !address.ip().to_canonical().is_loopback()).then_some(
             "-DENIED Tidegate is running in protected mode because protected mode is enabled and no password is set for the \
              default user. In this mode connections are only accepted from the loopback interface. Set a password \
@@ -356,8 +363,8 @@ impl Shard {
             let Some(token) = self.tokens.get(&session).copied() else { continue };
             let Some(connection) = self.connections.get_mut(token) else { continue };
             let Some((output, close)) = self.server.output(session) else { continue };
-            let alive = connection.write_blocked || connection.write(output);
-            if !alive || close == Close::Now || close == Close::AfterOutput && output.is_empty() {
+            let alive = close != Close::Now && (connection.write_blocked || connection.write(output));
+            if !alive || close == Close::AfterOutput && output.is_empty() {
                 self.close(token);
             }
         }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::Bytes;
+
 use super::{SETTINGS, Settings, State, find};
 
 /// Why a line cannot be taken.
@@ -66,6 +68,13 @@ fn read_line(
 ///
 /// What is wrong, and what would be right.
 pub fn set(name: &[u8], values: &[&[u8]], settings: &mut Settings) -> Result<Option<String>, String> {
+    if name.eq_ignore_ascii_case(b"user") {
+        if values.is_empty() {
+            return Err("'user' needs a name and rules".into());
+        }
+        settings.users.push(values.iter().map(|word| Bytes::from_slice(word)).collect());
+        return Ok(None);
+    }
     let Some(setting) = find(name) else {
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         let nearest = SETTINGS.iter().map(|setting| (distance(&name, setting.name), setting.name)).min();

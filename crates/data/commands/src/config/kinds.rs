@@ -140,6 +140,20 @@ impl Choice for Fsync {
         &[("always", Self::Always), ("everysec", Self::EverySecond), ("no", Self::No)];
 }
 
+/// `acl-pubsub-default`: the channels of new users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AclPubsub {
+    /// All.
+    AllChannels,
+    /// None.
+    ResetChannels,
+}
+
+impl Choice for AclPubsub {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("allchannels", Self::AllChannels), ("resetchannels", Self::ResetChannels)];
+}
+
 /// `maxmemory-policy`: what goes when memory is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaxmemoryPolicy {

@@ -4,7 +4,7 @@ pub mod file;
 mod kinds;
 mod settings;
 
-pub use kinds::{Choice, Events, Flag, Fsync, Integer, Kind, MaxmemoryPolicy, Memory, Text};
+pub use kinds::{AclPubsub, Choice, Events, Flag, Fsync, Integer, Kind, MaxmemoryPolicy, Memory, Text};
 pub use settings::{SETTINGS, Settings};
 
 /// Whether a setting does something here.

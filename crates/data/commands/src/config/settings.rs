@@ -1,10 +1,10 @@
 //! The settings.
 
-use crate::changes::EventClass;
+use crate::{Bytes, changes::EventClass};
 
 use super::{
     Setting, State,
-    kinds::{Events, Flag, Fsync, Integer, Kind as _, MaxmemoryPolicy, Memory, Text},
+    kinds::{AclPubsub, Events, Flag, Fsync, Integer, Kind as _, MaxmemoryPolicy, Memory, Text},
 };
 
 type Count = Integer<0, { i64::MAX }>;
@@ -16,11 +16,13 @@ macro_rules! settings {
         #[derive(Debug, Clone)]
         pub struct Settings {
             $(#[doc = $doc] pub $field: $kind,)*
+            /// The `user` lines of the file: a name and rules each.
+            pub users: Vec<Vec<Bytes>>,
         }
 
         impl Default for Settings {
             fn default() -> Self {
-                Self { $($field: $default,)* }
+                Self { $($field: $default,)* users: Vec::new() }
             }
         }
 
@@ -55,6 +57,9 @@ settings! {
     "databases", databases: Integer<1, 128> = Integer(16), fixed, Supported, "How many numbered databases there are.";
     "dir", dir: Text = Text(String::new()), fixed, Supported, "The folder of the data.";
     "requirepass", requirepass: Text = Text(String::new()), mutable, Supported, "The password of the user `default`.";
+    "aclfile", aclfile: Text = Text(String::new()), fixed, Supported, "The file of users, instead of `user` lines.";
+    "acl-pubsub-default", acl_pubsub_default: AclPubsub = AclPubsub::ResetChannels, mutable, Supported, "The channels that new users may use.";
+    "acllog-max-len", acllog_max_len: Count = Integer(128), mutable, Supported, "How many entries ACL LOG keeps.";
     "maxclients", maxclients: Integer<1, 4_294_967_295> = Integer(10_000), mutable, Supported, "How many clients may be connected.";
     "timeout", timeout: Integer<0, 2_147_483_647> = Integer(0), mutable, Supported, "Seconds after which a silent client is disconnected; 0: never.";
     "tcp-keepalive", tcp_keepalive: Integer<0, 2_147_483_647> = Integer(300), mutable, Supported, "Seconds between probes of silent connections; 0: none.";

@@ -3,7 +3,9 @@
 use resp::Reply;
 
 use crate::{
-    Context, Failure, glob,
+    Context, Failure,
+    acl::{self, CATEGORIES},
+    glob,
     table::{Access, Begin, Categories, Command, Find, Flags, Found, KeySpec},
 };
 
@@ -72,31 +74,6 @@ const FLAGS: &[(Flags, &str)] = &[
     (Flags::NO_MANDATORY_KEYS, "no_mandatory_keys"),
     (Flags::NO_MULTI, "no_multi"),
     (Flags::MOVABLE_KEYS, "movablekeys"),
-];
-
-/// The categories of ACLs with their names.
-pub const CATEGORIES: &[(Categories, &str)] = &[
-    (Categories::KEYSPACE, "keyspace"),
-    (Categories::READ, "read"),
-    (Categories::WRITE, "write"),
-    (Categories::SET, "set"),
-    (Categories::SORTED_SET, "sortedset"),
-    (Categories::LIST, "list"),
-    (Categories::HASH, "hash"),
-    (Categories::STRING, "string"),
-    (Categories::BITMAP, "bitmap"),
-    (Categories::HYPERLOGLOG, "hyperloglog"),
-    (Categories::GEO, "geo"),
-    (Categories::STREAM, "stream"),
-    (Categories::PUBSUB, "pubsub"),
-    (Categories::ADMIN, "admin"),
-    (Categories::FAST, "fast"),
-    (Categories::SLOW, "slow"),
-    (Categories::BLOCKING, "blocking"),
-    (Categories::DANGEROUS, "dangerous"),
-    (Categories::CONNECTION, "connection"),
-    (Categories::TRANSACTION, "transaction"),
-    (Categories::SCRIPTING, "scripting"),
 ];
 
 const ACCESS: &[(Access, &str)] = &[
@@ -321,7 +298,7 @@ fn list(context: &mut Context<'_>) -> Result<(), Failure> {
         Box::new(|_| false)
     } else if words.len() == 5 && words.is(2, "FILTERBY") && words.is(3, "ACLCAT") {
         let name = words.at(4).to_ascii_lowercase();
-        let category = CATEGORIES.iter().find(|(_, one)| one.as_bytes() == name).map(|(category, _)| *category);
+        let category = acl::category(&name);
         Box::new(move |found| category.is_some_and(|category| found.command.all_categories().contains(category)))
     } else if words.len() == 5 && words.is(2, "FILTERBY") && words.is(3, "PATTERN") {
         let pattern = words.at(4);
@@ -363,19 +340,13 @@ fn getkeys(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn getkeysandflags(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words.from(2);
-    let (found, places) = keys_of(context)?;
-    context.reply.array(places.len());
-    for place in places {
-        // What a rule names has its flags; what only the command's own rule finds has those of the last one.
-        let rule = found.command.keys.iter().find(|keys| {
-            let mut named = Vec::new();
-            keys.places(words, &mut named);
-            named.contains(&place)
-        });
-        let access = rule.or(found.command.keys.last()).map(|keys| keys.access);
+    let (found, _) = keys_of(context)?;
+    let accesses = found.command.key_accesses(words);
+    context.reply.array(accesses.len());
+    for (place, access) in accesses {
         context.reply.array(2);
         context.reply.bulk(words.get(place).copied().unwrap_or_default());
-        simple_set(&mut context.reply, &access.map(access_names).unwrap_or_default());
+        simple_set(&mut context.reply, &access_names(access));
     }
     Ok(())
 }

@@ -44,7 +44,16 @@ pub const COMMANDS: &[Command] = &[
         .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::CONNECTION)
         .docs("6.2.0", "O(1)", "Makes the connection as it was when it came."),
+    of_cluster("ASKING", Flags::FAST).docs("3.0.0", "O(1)", "Clients of clusters send it; there is none."),
+    of_cluster("READONLY", EASY).docs("3.0.0", "O(1)", "Clients of clusters send it; there is none."),
+    of_cluster("READWRITE", EASY).docs("3.0.0", "O(1)", "Clients of clusters send it; there is none."),
 ];
+
+const fn of_cluster(name: &'static str, flags: Flags) -> Command {
+    Command::new(name, 1, |_| Err(Failure::text("ERR This instance has cluster support disabled")))
+        .flags(flags)
+        .group("cluster", Categories::CONNECTION)
+}
 
 fn ping(context: &mut Context<'_>) -> Result<(), Failure> {
     if context.words.len() > 2 {
@@ -86,23 +95,17 @@ fn quit(context: &mut Context<'_>) -> Result<(), Failure> {
 
 /// Takes a name and a password.
 fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
-    let expected = context.shared.settings.requirepass.0.as_bytes();
-    // All of it is compared whatever the first difference is, so the time says nothing.
-    let different = expected.len() != password.len()
-        || expected.iter().zip(password).fold(0, |sum, (left, right)| sum | (left ^ right)) != 0;
-    if user != b"default" || (different && !expected.is_empty()) {
-        return Err(Failure::text("WRONGPASS invalid username-password pair or user is disabled."));
+    if context.shared.authenticate(context.session, user, password, context.words.at(0)) {
+        return Ok(());
     }
-    context.session.authenticated = true;
-    context.session.user = Bytes::from_slice(user);
-    Ok(())
+    Err(Failure::text("WRONGPASS invalid username-password pair or user is disabled."))
 }
 
 fn auth(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words;
     match words.len() {
         2 => {
-            if context.shared.settings.requirepass.0.is_empty() {
+            if context.shared.acl.default_user().nopass {
                 return Err(Failure::text(
                     "ERR AUTH <password> called without any password configured for the default user. Are you sure your \
                      configuration is correct?",
@@ -114,6 +117,15 @@ fn auth(context: &mut Context<'_>) -> Result<(), Failure> {
         _ => return Err(Failure::Syntax),
     }
     context.reply.ok();
+    Ok(())
+}
+
+/// Gives the connection a name; an empty one takes it away.
+pub(super) fn set_name(context: &mut Context<'_>, name: &[u8]) -> Result<(), Failure> {
+    if !name.iter().all(u8::is_ascii_graphic) {
+        return Err(Failure::text("ERR Client names cannot contain spaces, newlines or special characters."));
+    }
+    context.session.name = Bytes::from_slice(name);
     Ok(())
 }
 
@@ -130,13 +142,12 @@ fn hello(context: &mut Context<'_>) -> Result<(), Failure> {
         };
         at = 2;
     }
-    let mut name = None;
     while at < words.len() {
         if words.is(at, "AUTH") && at + 2 < words.len() {
             authenticate(context, words.at(at + 1), words.at(at + 2))?;
             at += 3;
         } else if words.is(at, "SETNAME") && at + 1 < words.len() {
-            name = Some(words.at(at + 1));
+            set_name(context, words.at(at + 1))?;
             at += 2;
         } else {
             let option = String::from_utf8_lossy(words.at(at));
@@ -145,12 +156,9 @@ fn hello(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     if !context.session.authenticated {
         return Err(Failure::text(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> \
-             <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> \
+             option can be used to authenticate the client and select the RESP protocol version at the same time",
         ));
-    }
-    if let Some(name) = name {
-        context.session.name = Bytes::from_slice(name);
     }
     context.session.protocol = protocol;
     context.reply.set_protocol(protocol);
@@ -184,8 +192,7 @@ fn reset(context: &mut Context<'_>) -> Result<(), Failure> {
     session.reply_mode = ReplyMode::On;
     session.monitoring = false;
     session.no_evict = false;
-    session.user = Bytes::from_slice(b"default");
-    session.authenticated = context.shared.settings.requirepass.0.is_empty();
+    context.shared.become_default(session);
     context.reply.set_protocol(Protocol::Resp2);
     context.reply.simple("RESET");
     Ok(())

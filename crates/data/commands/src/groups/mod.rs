@@ -1,5 +1,6 @@
 //! Commands by group of the manual. Each module declares its commands beside what runs them.
 
+pub mod acl;
 pub mod bitmaps;
 pub mod client;
 pub mod command;
@@ -8,6 +9,7 @@ pub mod connection;
 pub mod debug;
 pub mod geo;
 pub mod hashes;
+pub(crate) mod help;
 pub mod hyperloglog;
 pub mod info;
 pub mod keys;
@@ -29,6 +31,7 @@ use crate::table::Command;
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     [
+        acl::COMMANDS,
         bitmaps::COMMANDS,
         client::COMMANDS,
         command::COMMANDS,

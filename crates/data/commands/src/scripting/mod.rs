@@ -324,6 +324,13 @@ impl Server {
         inner.db = session.db;
         inner.internal = true;
         inner.deny_blocking = true;
+        if session.restricted {
+            inner.restricted = true;
+            inner.user.clone_from(&session.user);
+            inner.address.clone_from(&session.address);
+            inner.local_address.clone_from(&session.local_address);
+            inner.name.clone_from(&session.name);
+        }
         let protocol = Rc::clone(&scripts.protocol);
         let caller = RefCell::new((&mut *self, inner));
         let run = |lua: &Lua, words: MultiValue| {
@@ -404,6 +411,9 @@ impl Server {
         let flags = found.command.flags;
         if flags.contains(Flags::NOSCRIPT) {
             return error("ERR This Redis command is not allowed from script".into());
+        }
+        if let Err(reason) = self.check_script(session, found, &words) {
+            return error(reason);
         }
         if flags.contains(Flags::WRITE) && rights.read_only {
             return error("ERR Write commands are not allowed from read-only scripts.".into());

@@ -92,13 +92,14 @@ impl Server {
         let mut query = std::mem::take(&mut session.query);
         let mut output = std::mem::take(&mut session.output);
         let mut parser = std::mem::take(&mut session.parser);
+        session.query_running = query.len();
         let mut at = 0;
         // The command that the query begins with had its keys read: it runs now, whatever has left memory again since.
         let asked_at = session.asked.then_some(0);
         while at < query.len() && session.blocked.is_none() && session.loading == 0 && session.close == Close::No {
             let limits = Limits {
                 bulk_len_max: self.shared.settings.proto_max_bulk_len.0,
-                unauthenticated: !session.authenticated,
+                unauthenticated: session.auth_required,
                 ..Limits::default()
             };
             let rest = query.get(at..).unwrap_or_default();
@@ -129,6 +130,7 @@ impl Server {
         } else {
             query.drain(..at);
         }
+        session.query_running = 0;
         session.query = query;
         session.parser = parser;
         session.output = output;
@@ -182,11 +184,11 @@ impl Server {
                 return;
             }
         };
-        session.last_command = found.command.name;
         if let Some(transaction) = &mut session.transaction
             && !found.command.flags.contains(Flags::NO_MULTI)
             && !matches!(found.command.name, "EXEC" | "DISCARD" | "MULTI" | "WATCH" | "QUIT" | "RESET")
         {
+            transaction.bytes += words.iter().map(|word| size_of::<Bytes>() + word.len()).sum::<usize>();
             transaction.commands.push(words.iter().map(|word| Bytes::from_slice(word)).collect());
             Reply::new(output, session.protocol).queued();
             return;
@@ -195,10 +197,11 @@ impl Server {
     }
 
     /// Whether a client may run a command, and which one it is.
-    fn check(&self, session: &Session, words: &[&[u8]]) -> Result<Found, (Option<Found>, Failure)> {
+    fn check(&mut self, session: &mut Session, words: &[&[u8]]) -> Result<Found, (Option<Found>, Failure)> {
         let Some(found) = self.shared.table.find(words) else {
             return Err((None, unknown_command(words)));
         };
+        session.last_command = Some(found);
         let command = found.command;
         if found.container.is_none() && !command.subcommands.is_empty() && words.len() > 1 {
             let word = words.get(1).copied().unwrap_or_default();
@@ -211,8 +214,8 @@ impl Server {
             let failure = Failure::owned(format!("ERR wrong number of arguments for '{name}' command"));
             return Err((Some(found), failure));
         }
-        if !session.authenticated && !command.flags.contains(Flags::NO_AUTH) {
-            return Err((Some(found), Failure::text("NOAUTH Authentication required.")));
+        if session.restricted {
+            self.check_rights(session, found, words).map_err(|failure| (Some(found), failure))?;
         }
         if session.transaction.is_some() && command.flags.contains(Flags::NO_MULTI) {
             return Err((Some(found), Failure::text("ERR Command not allowed inside a transaction")));
@@ -324,6 +327,13 @@ impl Server {
         let denied = std::mem::replace(&mut session.deny_blocking, true);
         for command in &transaction.commands {
             let words: WordList<'_> = command.iter().map(|word| word.as_slice()).collect();
+            if session.restricted
+                && let Err(failure) = self.check_queued(session, &words)
+            {
+                self.shared.statistics.errors += 1;
+                Reply::new(output, session.protocol).error(failure.to_string());
+                continue;
+            }
             self.call(session, output, &words);
         }
         session.deny_blocking = denied;

@@ -8,6 +8,7 @@
 //!
 //! [the contract]: Server
 
+mod access;
 mod blocking;
 #[cfg(test)]
 mod blocking_tests;
@@ -28,11 +29,12 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     Bytes, Failure, Millis, Session, SessionId,
+    acl::Acl,
     changes::{Changes, Effects, Group},
     config::Settings,
     keyspace::{Keys, Keyspace, Records},
     pubsub::Registry,
-    random::Random,
+    random::{Random, Secrets},
     scripting::Scripts,
     session::Close,
     table::Table,
@@ -49,8 +51,12 @@ pub struct Shared {
     pub settings: Settings,
     /// All sessions; the one whose command runs is not in its place.
     pub sessions: FxHashMap<SessionId, Option<Box<Session>>>,
+    /// Users.
+    pub acl: Acl,
     /// Random numbers.
     pub random: Random,
+    /// Random bytes for passwords: whoever runs the server gives a seed that is a secret.
+    pub secrets: Secrets,
     /// Who listens to what.
     pub pubsub: Registry,
     /// Scripts; nothing until the first one.
@@ -139,12 +145,14 @@ impl Server {
             effects: Effects::default(),
             shared: Shared {
                 statistics: Statistics::new(table.len()),
+                acl: Acl::new(&settings, &table),
                 table,
                 pubsub: Registry::default(),
                 scripts: None,
                 settings,
                 sessions: FxHashMap::default(),
                 random: Random::new(seed),
+                secrets: Secrets::new([0; 32]),
                 watched: HashMap::new(),
                 waiting: HashMap::new(),
                 deadlines: BTreeSet::new(),
@@ -174,9 +182,16 @@ impl Server {
         let mut session = Session::new(id, now);
         session.address = address;
         session.local_address = local_address;
-        session.authenticated = self.shared.settings.requirepass.0.is_empty();
+        self.shared.become_default(&mut session);
         self.shared.sessions.insert(id, Some(Box::new(session)));
         id
+    }
+
+    /// The number of a client's socket, as `CLIENT LIST` shows it.
+    pub fn set_descriptor(&mut self, id: SessionId, descriptor: i32) {
+        if let Some(session) = self.shared.session_mut(id) {
+            session.descriptor = descriptor;
+        }
     }
 
     /// A client has gone.

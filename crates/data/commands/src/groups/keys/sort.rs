@@ -46,6 +46,7 @@ pub(super) fn places(words: &[&[u8]], places: &mut Vec<usize>) {
 fn options<'a>(context: &Context<'a>, may_store: bool) -> Result<Options<'a>, Failure> {
     let words = context.words;
     let mut options = Options::default();
+    let may_read_all = context.may_read_all_keys();
     let mut at = 2;
     while at < words.len() {
         let following = words.len() - at - 1;
@@ -64,8 +65,14 @@ fn options<'a>(context: &Context<'a>, may_store: bool) -> Result<Options<'a>, Fa
         } else if words.is(at, "BY") && following >= 1 {
             at += 1;
             options.by = Some(words.at(at));
+            if !may_read_all && words.at(at).contains(&b'*') {
+                return Err(Failure::text("ERR BY option of SORT denied due to insufficient ACL permissions."));
+            }
         } else if words.is(at, "GET") && following >= 1 {
             at += 1;
+            if !may_read_all {
+                return Err(Failure::text("ERR GET option of SORT denied due to insufficient ACL permissions."));
+            }
             options.get.push(words.at(at));
         } else {
             return Err(Failure::Syntax);

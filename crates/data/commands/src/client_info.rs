@@ -1,0 +1,120 @@
+//! A client as a line of `CLIENT LIST`.
+
+use std::fmt::Write as _;
+
+use crate::{Millis, Session, session::Close};
+
+/// What a client's output holds before Redis, which these figures are read for, would begin to allocate for it.
+const STATIC_OUTPUT: usize = 16 * 1024;
+
+/// The classes of clients that have limits of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientType {
+    /// One that is nothing else.
+    Normal,
+    /// One that has sent MONITOR's like: replicas.
+    Replica,
+    /// One that listens.
+    Pubsub,
+    /// The master of a replica.
+    Master,
+}
+
+impl ClientType {
+    /// A type by its name.
+    pub fn by_name(name: &[u8]) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_slice() {
+            b"normal" => Self::Normal,
+            b"slave" | b"replica" => Self::Replica,
+            b"pubsub" => Self::Pubsub,
+            b"master" => Self::Master,
+            _ => return None,
+        })
+    }
+
+    /// What a client is.
+    pub fn of(session: &Session) -> Self {
+        if session.is_subscriber() { Self::Pubsub } else { Self::Normal }
+    }
+}
+
+/// How much of a client's output goes beyond what it has room for anyway.
+pub fn output_excess(session: &Session) -> usize {
+    session.output.len().saturating_sub(STATIC_OUTPUT)
+}
+
+/// Bytes of the commands that it has queued for a transaction.
+fn transaction_bytes(session: &Session) -> usize {
+    session.transaction.as_ref().map_or(0, |transaction| transaction.bytes)
+}
+
+/// The memory that a client takes.
+pub fn memory(session: &Session) -> usize {
+    let listening = session.subscriptions() + session.shard_channels.len();
+    size_of::<Session>()
+        + session.query.capacity().max(session.query_running)
+        + session.output.capacity()
+        + transaction_bytes(session)
+        + session.watching.len() * size_of::<(usize, crate::Bytes)>()
+        + listening * size_of::<crate::Bytes>()
+        + session.parser.memory_len()
+}
+
+fn flags(session: &Session) -> String {
+    let mut flags = String::new();
+    let mut add = |letter: char, holds: bool| {
+        if holds {
+            flags.push(letter);
+        }
+    };
+    add('O', session.monitoring);
+    add('P', session.is_subscriber());
+    add('x', session.transaction.is_some());
+    add('b', session.blocked.is_some());
+    add('d', session.watch_failed);
+    add('c', session.close == Close::AfterOutput);
+    add('A', session.close == Close::Now);
+    add('e', session.no_evict);
+    if flags.is_empty() { "N".into() } else { flags }
+}
+
+/// A client in one line, without its end. `argv_bytes` are those of the words of the command that it runs.
+pub fn describe(session: &Session, now: Millis, argv_bytes: usize) -> String {
+    let output = session.output.len();
+    let excess = output_excess(session);
+    let query = session.query.len().max(session.query_running);
+    let mut text = format!(
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={}",
+        session.id.0,
+        session.address,
+        session.local_address,
+        session.descriptor,
+        String::from_utf8_lossy(&session.name),
+        (now - session.created).max(0) / 1000,
+        (now - session.last_interaction).max(0) / 1000,
+        flags(session),
+        session.db,
+        session.channels.len(),
+        session.patterns.len(),
+        session.shard_channels.len(),
+        session.transaction.as_ref().map_or(-1, |transaction| transaction.commands.len() as i64),
+    );
+    let _ = write!(
+        text,
+        " qbuf={query} qbuf-free={} argv-mem={argv_bytes} multi-mem={} rbs={} rbp={} obl={} oll={} omem={excess} \
+         tot-mem={} events={} cmd={} user={} redir={} resp={}",
+        session.query.capacity().saturating_sub(session.query.len()),
+        transaction_bytes(session),
+        session.output.capacity().min(STATIC_OUTPUT),
+        output.min(STATIC_OUTPUT),
+        output.min(STATIC_OUTPUT),
+        excess.div_ceil(STATIC_OUTPUT),
+        memory(session) + argv_bytes,
+        if output > 0 { "rw" } else { "r" },
+        session.last_command.map_or_else(|| "NULL".to_owned(), |found| found.full_name()),
+        String::from_utf8_lossy(session.user_name()),
+        -1,
+        if session.protocol == resp::Protocol::Resp3 { 3 } else { 2 },
+    );
+    text
+}

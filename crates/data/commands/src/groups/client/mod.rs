@@ -1,0 +1,136 @@
+//! `CLIENT`: about connections.
+
+mod kill;
+mod list;
+
+use crate::{
+    Context, Failure, SessionId,
+    session::ReplyMode,
+    table::{Categories, Command, Flags, Handler},
+};
+
+use super::{connection, help};
+
+const GROUP: &str = "connection";
+const EASY: Flags = Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE);
+const ADMIN: Flags = EASY.union(Flags::ADMIN);
+
+const fn easy(name: &'static str, arity: i32, handler: Handler) -> Command {
+    Command::new(name, arity, handler).flags(EASY).group(GROUP, Categories::CONNECTION)
+}
+
+const fn admin(name: &'static str, arity: i32, handler: Handler) -> Command {
+    Command::new(name, arity, handler).flags(ADMIN).group(GROUP, Categories::CONNECTION)
+}
+
+/// The group's commands.
+pub const COMMANDS: &[Command] = &[Command::new("CLIENT", -2, |_| Err(Failure::Syntax))
+    .group(GROUP, Categories::empty())
+    .docs("2.4.0", "depends on the subcommand", "About connections.")
+    .subcommands(&[
+        easy("GETNAME", 2, getname).docs("2.6.9", "O(1)", "The name of the connection."),
+        easy("HELP", 2, show_help).docs("5.0.0", "O(1)", "The subcommands."),
+        easy("ID", 2, id).docs("5.0.0", "O(1)", "The number of the connection."),
+        easy("INFO", 2, list::info).docs("6.2.0", "O(1)", "The connection's line of CLIENT LIST."),
+        admin("KILL", -3, kill::kill).docs("2.4.0", "O(N) for N clients", "Closes connections."),
+        admin("LIST", -2, list::list).docs("2.4.0", "O(N) for N clients", "A line for each connection."),
+        admin("NO-EVICT", 3, no_evict).docs(
+            "7.0.0",
+            "O(1)",
+            "Whether the connection may be closed because clients take too much memory.",
+        ),
+        easy("REPLY", 3, reply).docs("3.2.0", "O(1)", "Says whether commands are answered."),
+        easy("SETNAME", 3, setname).docs("2.6.9", "O(1)", "Gives the connection a name."),
+        admin("UNBLOCK", -3, unblock).docs(
+            "5.0.0",
+            "O(log N) for N waiting clients",
+            "Ends another connection's waiting for keys.",
+        ),
+    ])];
+
+fn getname(context: &mut Context<'_>) -> Result<(), Failure> {
+    let name = &context.session.name;
+    context.reply.bulk_or_null(Some(name.as_slice()).filter(|name| !name.is_empty()));
+    Ok(())
+}
+
+fn setname(context: &mut Context<'_>) -> Result<(), Failure> {
+    connection::set_name(context, context.words.at(2))?;
+    context.reply.ok();
+    Ok(())
+}
+
+fn id(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.reply.integer(context.session.id.0 as i64);
+    Ok(())
+}
+
+/// Reads a word that is `ON` or `OFF`.
+fn on_or_off(context: &Context<'_>) -> Result<bool, Failure> {
+    match context.words {
+        words if words.is(2, "ON") => Ok(true),
+        words if words.is(2, "OFF") => Ok(false),
+        _ => Err(Failure::Syntax),
+    }
+}
+
+fn no_evict(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.session.no_evict = on_or_off(context)?;
+    context.reply.ok();
+    Ok(())
+}
+
+fn reply(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    if words.is(2, "ON") {
+        context.session.reply_mode = ReplyMode::On;
+        context.reply.ok();
+    } else if words.is(2, "OFF") {
+        context.session.reply_mode = ReplyMode::Off;
+    } else if words.is(2, "SKIP") {
+        if context.session.reply_mode != ReplyMode::Off {
+            context.session.reply_mode = ReplyMode::SkipNext;
+        }
+    } else {
+        return Err(Failure::Syntax);
+    }
+    Ok(())
+}
+
+fn unblock(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    let error = match words.len() {
+        3 => None,
+        4 if words.is(3, "TIMEOUT") => None,
+        4 if words.is(3, "ERROR") => Some("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+        4 => return Err(Failure::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+        _ => return Err(help::unknown("CLIENT", words)),
+    };
+    let id = words.integer(2)?;
+    let waited = u64::try_from(id).is_ok_and(|id| context.shared.end_blocking(SessionId(id), error));
+    context.reply.integer(i64::from(waited));
+    Ok(())
+}
+
+fn show_help(context: &mut Context<'_>) -> Result<(), Failure> {
+    help::reply(
+        context,
+        "CLIENT",
+        &[
+            ("GETNAME", "The name of this connection."),
+            ("ID", "The number of this connection."),
+            ("INFO", "This connection's line of CLIENT LIST."),
+            ("KILL <ip:port>", "Closes the connection from an address."),
+            (
+                "KILL <option> <value> [<option> <value> [...]]",
+                "Closes connections by ID, ADDR, LADDR, TYPE, USER; SKIPME (YES|NO): whether this one is left out.",
+            ),
+            ("LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <id> ...]", "A line for each connection."),
+            ("NO-EVICT (ON|OFF)", "Whether this connection stays when clients take too much memory."),
+            ("REPLY (ON|OFF|SKIP)", "Whether commands of this connection are answered."),
+            ("SETNAME <name>", "Gives this connection a name."),
+            ("UNBLOCK <id> [TIMEOUT|ERROR]", "Ends another connection's waiting."),
+        ],
+    );
+    Ok(())
+}
