@@ -44,6 +44,8 @@ pub struct Log<D: Disk> {
     open: Option<OpenFrame>,
     /// The offset behind all that was appended.
     end: u64,
+    /// How many bytes of the stream are kept, and how old they may be, in milliseconds.
+    retention: (Option<u64>, Option<u64>),
 }
 
 /// The segment that is written to.
@@ -84,7 +86,8 @@ impl<D: Disk> Log<D> {
     }
 
     pub(crate) fn new(shared: Arc<Shared<D>>, active: Active<D::File>, end: u64) -> Self {
-        Self { shared, active, buffer: Vec::new(), frames: Vec::new(), open: None, end }
+        let retention = (shared.options.retention_bytes, shared.options.retention_ms);
+        Self { shared, active, buffer: Vec::new(), frames: Vec::new(), open: None, end, retention }
     }
 
     /// Appends whole commands. They are not torn apart: after a crash all of them are there, or none.
@@ -365,6 +368,16 @@ impl<D: Disk> Log<D> {
         Reader::new(Arc::clone(&self.shared), from)
     }
 
+    /// The same, somewhere before the first entry that was appended after a time: entries that are older come first, but
+    /// never more than a segment of them.
+    ///
+    /// # Errors
+    ///
+    /// The disk's.
+    pub fn read_at_time(&self, time_ms: u64) -> Result<Reader<D>, LogError> {
+        Reader::at_time(Arc::clone(&self.shared), time_ms)
+    }
+
     /// What syncs it. There is to be one.
     #[must_use]
     pub fn syncer(&self) -> Syncer<D> {
@@ -377,17 +390,22 @@ impl<D: Disk> Log<D> {
         Maintainer::new(Arc::clone(&self.shared))
     }
 
+    /// How much of the log is kept from now on, as [`Options`] has it.
+    pub fn set_retention(&mut self, bytes: Option<u64>, age_ms: Option<u64>) {
+        self.retention = (bytes, age_ms);
+    }
+
     /// Gives up what retention does not ask for; how many segments that are. Nothing from `floor` on is given up, nothing
     /// that is not durable, and never the last segment. The [`Maintainer`] removes the files.
     pub fn retain(&mut self, floor: Offset, now_ms: u64) -> usize {
-        let options = &self.shared.options;
+        let (bytes_max, age_max_ms) = self.retention;
         let floor = floor.0.min(self.durable().0);
         let end = self.written().0;
         let mut lists = self.shared.lists();
         let mut given_up = 0;
         while let Some(next) = lists.segments.get(1) {
-            let too_many = options.retention_bytes.is_some_and(|bytes| end - next.first() >= bytes);
-            let too_old = options.retention_ms.is_some_and(|age| now_ms.saturating_sub(next.header.created_ms) >= age);
+            let too_many = bytes_max.is_some_and(|bytes| end - next.first() >= bytes);
+            let too_old = age_max_ms.is_some_and(|age| now_ms.saturating_sub(next.header.created_ms) >= age);
             // NOTE: not at `floor` itself: of the next one something has to be durable, so that its header is.
             if next.first() >= floor || !(too_many || too_old) {
                 break;

@@ -46,9 +46,16 @@ pub struct Reader<D: Disk> {
     from: u64,
     /// Nobody says how far the log is written: what is not good at its end is its end.
     offline: bool,
+    /// A frame that begins before `from` is shown whole.
+    whole_frames: bool,
 }
 
 impl<D: Disk> Reader<D> {
+    pub(crate) fn at_time(shared: Arc<Shared<D>>, time_ms: u64) -> Result<Self, LogError> {
+        let from = segment_of_time(&shared, time_ms);
+        Self::start(shared, from, from, false)
+    }
+
     pub(crate) fn new(shared: Arc<Shared<D>>, from: Offset) -> Result<Self, LogError> {
         let first = Offset(shared.first());
         let end = Offset(shared.written.load(Ordering::Acquire));
@@ -65,6 +72,33 @@ impl<D: Disk> Reader<D> {
     ///
     /// The disk's; there is no log, or it does not go back that far.
     pub fn open(disk: D, folder: &Path, from: Option<Offset>) -> Result<Self, LogError> {
+        let shared = Self::look(disk, folder)?;
+        let first = Offset(shared.first());
+        Self::start(shared, from.unwrap_or(first), first, true)
+    }
+
+    /// As [`open`](Self::open), somewhere before the first entry that was appended after a time: entries that are older come
+    /// first, but never more than a segment of them.
+    ///
+    /// # Errors
+    ///
+    /// The disk's; there is no log.
+    pub fn open_at_time(disk: D, folder: &Path, time_ms: u64) -> Result<Self, LogError> {
+        let shared = Self::look(disk, folder)?;
+        let from = segment_of_time(&shared, time_ms);
+        Self::start(shared, from, from, true)
+    }
+
+    /// Shows frames whole, also the one that the place is in the midst of: what was appended together begins with a command,
+    /// and names its database.
+    #[must_use]
+    pub fn whole_frames(mut self) -> Self {
+        self.whole_frames = true;
+        self
+    }
+
+    /// The log of a folder as it is now.
+    fn look(disk: D, folder: &Path) -> Result<Arc<Shared<D>>, LogError> {
         let mut segments = VecDeque::new();
         let found = recover::find(&disk, folder)?;
         let last = found.len().saturating_sub(1);
@@ -78,8 +112,7 @@ impl<D: Disk> Reader<D> {
         let options = Options::new(ReplicationId::from_random([0; 20]), 0);
         let shared = Arc::new(Shared::new(disk, folder.to_owned(), options, segments));
         shared.written.store(u64::MAX, Ordering::Release);
-        let first = Offset(shared.first());
-        Self::start(shared, from.unwrap_or(first), first, true)
+        Ok(shared)
     }
 
     fn start(shared: Arc<Shared<D>>, from: Offset, first: Offset, offline: bool) -> Result<Self, LogError> {
@@ -87,7 +120,8 @@ impl<D: Disk> Reader<D> {
         let file = shared.disk.open_to_read(&segment.path).map_err(LogError::io("open", &segment.path))?;
         let mut scanner = Scanner::new(file, &segment.header);
         scanner.go_to(segment.find(from.0));
-        let mut reader = Self { shared, segment, segment_end: None, scanner, from: from.0, offline };
+        let mut reader =
+            Self { shared, segment, segment_end: None, scanner, from: from.0, offline, whole_frames: false };
         let (_, after) = reader.shared.segment_after(&reader.segment);
         reader.segment_end = after.map(|after| after.first());
         Ok(reader)
@@ -128,7 +162,7 @@ impl<D: Disk> Reader<D> {
                 }
             }
         };
-        let skipped = self.from.saturating_sub(header.offset);
+        let skipped = if self.whole_frames { 0 } else { self.from.saturating_sub(header.offset) };
         self.from = header.end();
         let commands = self.scanner.commands();
         let commands = usize::try_from(skipped).ok().and_then(|skipped| commands.get(skipped..)).unwrap_or_default();
@@ -198,4 +232,12 @@ impl<D: Disk> Reader<D> {
     pub fn segment_len(&self) -> Result<u64, LogError> {
         self.scanner.file().len().map_err(LogError::io("read", &self.segment.path))
     }
+}
+
+/// Where the last segment begins that was begun at a time or before it; where the log begins if there is none.
+fn segment_of_time<D: Disk>(shared: &Shared<D>, time_ms: u64) -> Offset {
+    let lists = shared.lists();
+    let behind = lists.segments.partition_point(|segment| segment.header.created_ms <= time_ms);
+    let segment = lists.segments.get(behind.saturating_sub(1));
+    Offset(segment.map_or(0, |segment| segment.first()))
 }

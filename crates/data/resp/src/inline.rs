@@ -152,3 +152,24 @@ fn hex_value(byte: u8) -> Option<u8> {
         _ => None,
     }
 }
+
+/// Appends a word in quotes, as `MONITOR` and redis-cli show it: [`split_arguments`] gives it back.
+pub fn quote_argument(out: &mut Vec<u8>, word: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or(b'0');
+    out.reserve(word.len() + 2);
+    out.push(b'"');
+    for byte in word {
+        match byte {
+            b'\\' | b'"' => out.extend_from_slice(&[b'\\', *byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            7 => out.extend_from_slice(b"\\a"),
+            8 => out.extend_from_slice(b"\\b"),
+            b' '..=b'~' => out.push(*byte),
+            _ => out.extend_from_slice(&[b'\\', b'x', digit(byte >> 4), digit(byte & 15)]),
+        }
+    }
+    out.push(b'"');
+}

@@ -477,3 +477,21 @@ proptest! {
         prop_assert_eq!(values(&input, piece, &limits), values(&input, input.len().max(1), &limits));
     }
 }
+
+#[test]
+fn what_is_quoted_is_read_again() {
+    for (word, expected) in [
+        (&b""[..], r#""""#),
+        (b"plain words", r#""plain words""#),
+        (b"\"\\", r#""\"\\""#),
+        (b"\n\r\t\x07\x08", r#""\n\r\t\a\b""#),
+        (b"\0\x7f\xff", r#""\x00\x7f\xff""#),
+    ] {
+        let mut quoted = Vec::new();
+        crate::quote_argument(&mut quoted, word);
+        assert_eq!(String::from_utf8(quoted.clone()).unwrap(), expected);
+        let (mut scratch, mut ranges) = (Vec::new(), Vec::new());
+        crate::split_arguments(&quoted, &mut scratch, &mut ranges).unwrap();
+        assert_eq!(ranges.into_iter().map(|range| &scratch[range]).collect::<Vec<_>>(), [word]);
+    }
+}

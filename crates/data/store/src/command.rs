@@ -6,7 +6,7 @@ use crate::{StoreError, allocator, options};
 
 /// Runs a store as the words say, until it ends. They are `[redis.conf] [--setting value ...]`, as redis-server takes them.
 pub fn run(words: &[String]) -> ExitCode {
-    match options::read(words).and_then(|settings| crate::run(settings, allocator::allocated)) {
+    match options::read(words).and_then(|start| crate::run(start, allocator::allocated)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tidegate store: {}", with_causes(&error));

@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use crate::point::Point;
+
 /// What went wrong, with the remedy where there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -51,6 +53,57 @@ pub enum StoreError {
         applied: u64,
         /// Where the log ends.
         end: u64,
+    },
+    /// There are no tables, and the log does not go back to the beginning.
+    #[error(
+        "the tables are missing, and the log begins only at offset {first}: most of the data would be lost; put the folder \
+         `tables` back, or restore a backup"
+    )]
+    TablesMissing {
+        /// Where the log begins.
+        first: u64,
+    },
+    /// The tables cannot go back to a point.
+    #[error(
+        "the store cannot go back to {point}, which is offset {offset} of the log: its tables have everything up to offset \
+         {applied}; restore a backup that is older into a new folder (tidegate restore), and start that with --until"
+    )]
+    TablesBeyond {
+        /// What was asked for.
+        point: Point,
+        /// Where that is.
+        offset: u64,
+        /// What the tables have.
+        applied: u64,
+    },
+    /// A point that the log does not reach back to.
+    #[error("{point} is not kept any more: the log begins at offset {first}")]
+    BeforeLog {
+        /// What was asked for.
+        point: Point,
+        /// Where the log begins.
+        first: String,
+    },
+    /// An offset within a command or transaction.
+    #[error("offset {offset} is within a command or transaction: {before} is before it, {after} behind it")]
+    NoBoundary {
+        /// What was asked for.
+        offset: u64,
+        /// Where the command begins.
+        before: u64,
+        /// Where the next one begins.
+        after: u64,
+    },
+    /// The log was cut at the point before, and has gone on since.
+    #[error(
+        "the store went back to {point} before, and has gone on from there (what came later then is in {}): start it without \
+         --until", aside.display()
+    )]
+    CutBefore {
+        /// What was asked for.
+        point: Point,
+        /// Where the log went that came later.
+        aside: PathBuf,
     },
     /// A command of the log does not run.
     #[error(

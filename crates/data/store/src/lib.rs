@@ -6,16 +6,18 @@ pub mod allocator;
 mod clock;
 pub mod command;
 mod connection;
+mod effects;
 mod error;
 mod listener;
+pub mod log_dump;
 pub mod options;
 mod persistence;
+pub mod point;
 mod records;
 mod shard;
 mod signals;
+mod until;
 mod users;
-
-use commands::config::Settings;
 
 pub use error::StoreError;
 
@@ -24,6 +26,6 @@ pub use error::StoreError;
 /// # Errors
 ///
 /// It could not start: an address is taken, a folder cannot be written.
-pub fn run(settings: Settings, memory_used: fn() -> usize) -> Result<(), StoreError> {
-    shard::Shard::new(settings, memory_used)?.run()
+pub fn run(start: options::Start, memory_used: fn() -> usize) -> Result<(), StoreError> {
+    shard::Shard::new(start, memory_used)?.run()
 }

@@ -4,18 +4,29 @@ use std::{fs, path::Path};
 
 use commands::config::{Settings, file};
 
-use crate::StoreError;
+use crate::{StoreError, clock, point::Point};
+
+/// What a store is started with.
+#[derive(Debug, Clone, Default)]
+pub struct Start {
+    /// Its settings.
+    pub settings: Settings,
+    /// The point of the past that it is to start at.
+    pub until: Option<Point>,
+}
 
 /// How deep files may include one another.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
-/// Reads `[FILE] [--name value ...]`, as redis-server takes them. What the words say wins over the file.
+/// Reads `[FILE] [--name value ...]`, as redis-server takes them. What the words say wins over the file. One name is no
+/// setting: `--until`.
 ///
 /// # Errors
 ///
 /// All that is wrong, with file, line and remedy.
-pub fn read(words: &[String]) -> Result<Settings, StoreError> {
+pub fn read(words: &[String]) -> Result<Start, StoreError> {
     let mut settings = Settings::default();
+    let mut until = None;
     let mut words = words;
     if let Some((path, rest)) = words.split_first().filter(|(first, _)| !first.starts_with('-')) {
         let mut problems = Vec::new();
@@ -33,6 +44,14 @@ pub fn read(words: &[String]) -> Result<Settings, StoreError> {
         };
         let count = rest.iter().take_while(|word| !word.starts_with("--")).count();
         let (values, following) = rest.split_at(count);
+        if name == "until" {
+            match Point::parse(&values.join(" "), clock::now().unsigned_abs()) {
+                Ok(point) => until = Some(point),
+                Err(reason) => problems.push(format!("--until: {reason}")),
+            }
+            words = following;
+            continue;
+        }
         let values: Vec<&[u8]> = values.iter().map(|word| word.as_bytes()).collect();
         match file::set(name.as_bytes(), &values, &mut settings) {
             Ok(None) => {}
@@ -41,7 +60,10 @@ pub fn read(words: &[String]) -> Result<Settings, StoreError> {
         }
         words = following;
     }
-    if problems.is_empty() { Ok(settings) } else { Err(StoreError::Settings(problems)) }
+    if until.is_some() && settings.dir.0.is_empty() {
+        problems.push("--until: without a folder (--dir) there is no log to go back in".into());
+    }
+    if problems.is_empty() { Ok(Start { settings, until }) } else { Err(StoreError::Settings(problems)) }
 }
 
 fn read_file(path: &Path, settings: &mut Settings, depth: usize, problems: &mut Vec<String>) {
@@ -72,7 +94,7 @@ fn read_file(path: &Path, settings: &mut Settings, depth: usize, problems: &mut 
 mod tests {
     use super::*;
 
-    fn read_text(text: &str) -> Result<Settings, StoreError> {
+    fn read_text(text: &str) -> Result<Start, StoreError> {
         let path = std::env::temp_dir().join(format!("tidegate-options-{}-{}.conf", std::process::id(), text.len()));
         fs::write(&path, text).unwrap();
         let outcome = read(&[path.display().to_string(), "--port".into(), "7001".into()]);
@@ -82,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_setting_without_effect_is_told_and_taken() {
-        let settings = read_text("port 7000\nsave 900 1\nmaxmemory 1gb\n").unwrap();
+        let settings = read_text("port 7000\nsave 900 1\nmaxmemory 1gb\n").unwrap().settings;
         assert_eq!((settings.port.0, settings.maxmemory.0, settings.save.0.as_str()), (7001, 1 << 30, "900 1"));
     }
 

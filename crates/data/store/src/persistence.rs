@@ -28,7 +28,10 @@ use oplog::{Log, Offset, ReplicationId, disk::RealDisk};
 
 use crate::{
     StoreError, clock,
+    effects::{Effect, Effects},
+    point::Point,
     records::{DUE_MAX, ShardTables},
+    until,
 };
 
 /// Keys that a turn hands in at most.
@@ -39,6 +42,11 @@ const DIRTY_KEYS_MAX: usize = 500_000;
 const REPLAY_BYTES_MAX: u64 = 128 << 20;
 /// How old the last checkpoint may be while keys are dirty.
 const CHECKPOINT_MS: Millis = 10_000;
+
+/// The smallest segment of the log.
+const SEGMENT_LEN_MIN: u64 = 64 << 10;
+/// How often it is looked for log that is not to be kept any more.
+const RETAIN_MS: Millis = 1_000;
 
 /// The hash of keys in the tables has no seed.
 pub const KEY_SEED: u64 = 0;
@@ -73,6 +81,8 @@ pub struct Persistence {
     writer: Writer,
     reports: mpsc::Receiver<Report>,
     log: Log<RealDisk>,
+    /// When the log was appended to last.
+    log_time: u64,
     fsync: Fsync,
     sync_requests: mpsc::SyncSender<()>,
     sync_failures: mpsc::Receiver<String>,
@@ -96,8 +106,10 @@ pub struct Persistence {
     written_dropped: Vec<u8>,
     /// The one that is being removed, and how far that is.
     removing: Option<(u8, usize)>,
-    /// The offset that the tables have durably.
+    /// The offset that the tables have.
     applied: Offset,
+    /// The offset that the tables have durably, and when the log was last looked through for what is not kept any more.
+    synced: (Offset, Millis),
     /// The log could not be written: the reason.
     trouble: Option<String>,
     /// Keeps others out of the folder.
@@ -106,7 +118,7 @@ pub struct Persistence {
 
 impl Persistence {
     /// Opens the folder of a shard, or makes it.
-    pub fn open(settings: &Settings, waker: Arc<Waker>) -> Result<Self, StoreError> {
+    pub fn open(settings: &Settings, until: Option<Point>, waker: Arc<Waker>) -> Result<Self, StoreError> {
         let root = PathBuf::from(&settings.dir.0);
         let folder = root.join("shard-0");
         let make = |path: &Path| {
@@ -125,11 +137,23 @@ impl Persistence {
         let id = ReplicationId::from_random(id.try_into().unwrap_or_default());
         let salt = u32::from_ne_bytes(salt.try_into().unwrap_or_default());
         let now = clock::now();
-        let (log, _recovered) = Log::open(RealDisk, &log_folder, oplog::Options::new(id, salt), now.unsigned_abs())?;
+        let segment_len = settings.log_segment_size.0.max(SEGMENT_LEN_MIN);
+        let log_options = oplog::Options { segment_len, ..oplog::Options::new(id, salt) };
+        let (mut log, recovered) = Log::open(RealDisk, &log_folder, log_options, now.unsigned_abs())?;
+        if applied.is_none() && log.first() > Offset(0) {
+            return Err(StoreError::TablesMissing { first: log.first().0 });
+        }
         let applied = applied.unwrap_or(log.first());
         if applied > log.end() {
             return Err(StoreError::LogBehind { applied: applied.0, end: log.end().0 });
         }
+        if let Some(point) = until {
+            match until::cut(&mut log, applied, point, &folder, id, now.unsigned_abs())? {
+                Some(aside) => eprintln!("tidegate store: back at {point}; what came later is in {}", aside.display()),
+                None => eprintln!("tidegate store: nothing in the log is later than {point}"),
+            }
+        }
+        set_retention(&mut log, settings);
         let (report, reports) = mpsc::channel();
         let report_waker = Arc::clone(&waker);
         let writer = Writer::start(Arc::clone(&engine), &WriterOptions::default(), move |done| {
@@ -146,6 +170,7 @@ impl Persistence {
             reports,
             fsync: settings.appendfsync,
             log,
+            log_time: recovered.last_time_ms.unwrap_or(0),
             sync_requests,
             sync_failures,
             maintain_requests,
@@ -165,6 +190,7 @@ impl Persistence {
             written_dropped: Vec::new(),
             removing: None,
             applied,
+            synced: (applied, now),
             trouble: None,
             _lock: lock,
         })
@@ -194,28 +220,15 @@ impl Persistence {
         let mut session = Session::new(SessionId(0), 0);
         session.internal = true;
         let mut reader = self.log.read(self.applied)?;
-        let mut parser = resp::RequestParser::new();
-        let limits = resp::Limits { bulk_len_max: u64::from(u32::MAX), ..resp::Limits::default() };
+        let mut effects = Effects::default();
         let mut count = 0;
+        let failed = |offset: Offset, reason| StoreError::Replay { offset: offset.0, reason };
         while let Some(entry) = reader.next()? {
-            let mut rest = entry.commands;
-            let offset = entry.offset.0;
-            let whole = rest.len();
-            while !rest.is_empty() {
-                let at = offset + (whole - rest.len()) as u64;
-                let failed = |reason: String| StoreError::Replay { offset: at, reason };
-                let consumed = match parser.parse(rest, &limits).map_err(|error| failed(error.to_string()))? {
-                    resp::Progress::Complete { consumed } => {
-                        let words: Vec<&[u8]> = parser.arguments(rest).iter().collect();
-                        server.replay(&mut session, &words).map_err(failed)?;
-                        count += 1;
-                        consumed
-                    }
-                    resp::Progress::Empty { consumed } => consumed,
-                    resp::Progress::Incomplete { .. } => return Err(failed("a command is cut off".into())),
-                };
-                rest = rest.get(consumed..).unwrap_or_default();
-            }
+            let run = |effect: Effect<'_>| {
+                count += 1;
+                server.replay(&mut session, effect.words).map_err(|reason| failed(effect.offset, reason))
+            };
+            effects.each(&entry, run, failed)?;
         }
         Ok(count)
     }
@@ -226,7 +239,9 @@ impl Persistence {
         self.fsync = server.shared.settings.appendfsync;
         let effects = server.effects();
         if !effects.is_empty() {
-            self.log.append(effects.bytes(), now.unsigned_abs())?;
+            // Times of the log stay in order, whatever the clock does.
+            self.log_time = self.log_time.max(now.unsigned_abs());
+            self.log.append(effects.bytes(), self.log_time)?;
             effects.clear();
         }
         if self.log.unwritten_len() > 0 {
@@ -357,6 +372,10 @@ impl Persistence {
             return Ok(false);
         }
         self.ask_for_due(server, now);
+        if now - self.synced.1 >= RETAIN_MS {
+            set_retention(&mut self.log, &server.shared.settings);
+            self.retain(now);
+        }
         match self.checkpoint {
             Checkpoint::None if self.is_due(server, now) => {
                 self.begin_checkpoint(server, now);
@@ -452,8 +471,8 @@ impl Persistence {
                 }
             }
             Report::Synced(Ok(())) => {
-                self.log.retain(self.applied, now.unsigned_abs());
-                let _ = self.maintain_requests.try_send(());
+                self.synced.0 = self.applied;
+                self.retain(now);
             }
             Report::Synced(Err(error)) => eprintln!("tidegate store: the tables cannot be synced: {}", chain(&error)),
             Report::Removed(Ok(removed)) => {
@@ -468,6 +487,14 @@ impl Persistence {
             }
         }
         Ok(())
+    }
+
+    /// Gives up what of the log is not to be kept any more.
+    fn retain(&mut self, now: Millis) {
+        self.synced.1 = now;
+        if self.log.retain(self.synced.0, now.unsigned_abs()) > 0 {
+            let _ = self.maintain_requests.try_send(());
+        }
     }
 
     /// Brings everything to the disk, so that the next start has nothing to run again.
@@ -500,6 +527,12 @@ impl Persistence {
         }
         Ok(())
     }
+}
+
+fn set_retention(log: &mut Log<RealDisk>, settings: &Settings) {
+    let bound = |value: u64| (value > 0).then_some(value);
+    let seconds = settings.log_retention_seconds.0.unsigned_abs();
+    log.set_retention(bound(settings.log_retention_size.0), bound(seconds.saturating_mul(1000)));
 }
 
 /// The part of memory that the tables' buffers and cache may take.

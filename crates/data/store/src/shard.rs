@@ -8,7 +8,7 @@
 
 use std::{collections::VecDeque, io, net::SocketAddr, os::fd::AsRawFd as _, sync::Arc, time::Duration};
 
-use commands::{Millis, Server, SessionId, config::Settings, random::Secrets, session::Close};
+use commands::{Millis, Server, SessionId, random::Secrets, session::Close};
 use mio::{
     Events, Interest, Poll, Token, Waker,
     event::Event,
@@ -21,6 +21,7 @@ use crate::{
     StoreError, clock,
     connection::{Connection, ReadOutcome},
     listener,
+    options::Start,
     persistence::{KEY_SEED, Persistence},
     signals::Signals,
     users::Users,
@@ -68,7 +69,8 @@ pub struct Shard {
 
 impl Shard {
     /// Opens everything, and reads what there is.
-    pub fn new(settings: Settings, memory_used: fn() -> usize) -> Result<Self, StoreError> {
+    pub fn new(start: Start, memory_used: fn() -> usize) -> Result<Self, StoreError> {
+        let Start { settings, until } = start;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let mut signals = Signals::new()?;
@@ -83,7 +85,7 @@ impl Shard {
             );
             (Server::new(settings, random_seed()?, random_seed()?, now, None, stopwatch), None)
         } else {
-            let mut persistence = Persistence::open(&settings, waker)?;
+            let mut persistence = Persistence::open(&settings, until, waker)?;
             let tables = Box::new(persistence.tables());
             let mut server = Server::new(settings, KEY_SEED, random_seed()?, now, Some(tables), stopwatch);
             let count = persistence.recover(&mut server)?;

@@ -69,6 +69,9 @@ settings! {
     "maxmemory-samples", maxmemory_samples: Integer<1, 2_147_483_647> = Integer(5), mutable, Supported, "Among how many keys the one to go is chosen.";
     "appendonly", appendonly: Flag = Flag(true), mutable, WithoutEffect("there is always a log when there is a folder for it"), "Whether there is a log.";
     "appendfsync", appendfsync: Fsync = Fsync::EverySecond, mutable, Supported, "When the log is made durable.";
+    "log-retention-size", log_retention_size: Memory = Memory(1024 * 1024 * 1024), mutable, Supported, "How much of the log is kept, in bytes; 0: no bound. What the tables still need is kept in any case.";
+    "log-segment-size", log_segment_size: Memory = Memory(64 * 1024 * 1024), fixed, Supported, "The size of the log's files: what is not kept any more goes file by file. At least 64kb.";
+    "log-retention-seconds", log_retention_seconds: Integer<0, 4_294_967_295> = Integer(0), mutable, Supported, "For how long the log is kept; 0: no bound. What the tables still need is kept in any case.";
     "save", save: Text = Text(String::new()), mutable, NO_FORK, "When snapshots are taken.";
     "rdbcompression", rdbcompression: Flag = Flag(true), mutable, NO_FORK, "Whether snapshots are compressed.";
     "rdbchecksum", rdbchecksum: Flag = Flag(true), mutable, NO_FORK, "Whether snapshots have a checksum.";

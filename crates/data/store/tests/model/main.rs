@@ -338,7 +338,7 @@ impl Round {
         self.greet_both();
         let (mut fits, mut done, mut sent) = (found == now, 0, 0);
         let mut nearest = difference(&found, &now);
-        let mut apart = format!("before: {}\n", nearest.0);
+        let mut steps = format!("before: {}\n", nearest.0);
         for (index, unit) in units.iter().enumerate() {
             let is_answered = sent + unit.len() <= answered;
             if fits && !is_answered {
@@ -354,16 +354,16 @@ impl Round {
             self.greet_both();
             fits = found == now;
             if !fits {
-                nearest = difference(&found, &now);
-                let told = nearest.0.get(..nearest.0.floor_char_boundary(300)).unwrap_or_default();
-                let _ = writeln!(apart, "after {}: {told}", self.history.last().unwrap());
+                let former = std::mem::replace(&mut nearest, difference(&found, &now));
+                if former.1 != nearest.1 {
+                    let _ = writeln!(steps, "after {}: {}", self.history.last().unwrap(), nearest.0);
+                }
             }
         }
         if !fits {
             let key = nearest.1;
-            let _ = writeln!(apart, "last {}", nearest.0);
             panic!(
-                "{}\nafter the kill, with {answered} replies of {}, it fits no number of commands\n{apart}\nlog: {}",
+                "{}\nafter the kill, with {answered} replies of {}, it fits no number of commands\n{steps}\nlog: {}",
                 self.told(&[Vec::new(), key]),
                 units.iter().map(Vec::len).sum::<usize>(),
                 self.store.output()
@@ -397,7 +397,11 @@ fn difference(ours: &[Held], real: &[Held]) -> (String, Vec<u8>) {
     for held in real {
         match ours.iter().find(|other| place(other) == place(held)) {
             Some(other) if other == held => {}
-            Some(other) => return (format!("ours: {}\nreal: {}", told_key(other), told_key(held)), held.key.clone()),
+            Some(other) => {
+                let head = |held: &Held| format!("{} expires {}", held.kind.escape_ascii(), held.expires);
+                let (name, at) = (told_name(held), apart(&other.content, &held.content));
+                return (format!("{name}: ours {}, real {}{at}", head(other), head(held)), held.key.clone());
+            }
             None => return (format!("ours has not: {}", told_key(held)), held.key.clone()),
         }
     }
@@ -405,9 +409,24 @@ fn difference(ours: &[Held], real: &[Held]) -> (String, Vec<u8>) {
     more.map_or_else(Default::default, |other| (format!("ours alone has: {}", told_key(other)), other.key.clone()))
 }
 
+fn told_name(held: &Held) -> String {
+    format!("{}> {}", held.db, held.key.get(..60).unwrap_or(&held.key).escape_ascii())
+}
+
 fn told_key(held: &Held) -> String {
-    let key = held.key.get(..60).unwrap_or(&held.key).escape_ascii();
-    format!("{}> {key} {} expires {}: {}", held.db, held.kind.escape_ascii(), held.expires, shown(&held.content))
+    format!("{} {} {}", told_name(held), held.kind.escape_ascii(), shown(&held.content))
+}
+
+/// The first place where two values differ, and what is there.
+fn apart(ours: &Value, real: &Value) -> String {
+    match (ours.as_slice(), real.as_slice()) {
+        (Some(ours), Some(real)) if ours.len() == real.len() => {
+            let place = ours.iter().zip(real).position(|(ours, real)| ours != real);
+            place.map_or_else(String::new, |place| format!(" [{place}]{}", apart(&ours[place], &real[place])))
+        }
+        _ if ours == real => String::new(),
+        _ => format!("\nours: {}\nreal: {}", shown(ours), shown(real)),
+    }
 }
 
 fn shown(value: &Value) -> String {
@@ -423,14 +442,14 @@ fn shown(value: &Value) -> String {
             }
             Value::Error(text) => write!(out, "-{}", text.escape_ascii()),
             other => match other.as_bytes() {
-                Some(bytes) => write!(out, "\"{}\"", bytes.get(..200).unwrap_or(bytes).escape_ascii()),
+                Some(bytes) => write!(out, "\"{}\"", bytes.get(..100).unwrap_or(bytes).escape_ascii()),
                 None => write!(out, "{other:?}"),
             },
         };
     }
     let mut out = String::new();
     write(value, &mut out);
-    out.truncate(out.floor_char_boundary(6000));
+    out.truncate(out.floor_char_boundary(1500));
     out
 }
 

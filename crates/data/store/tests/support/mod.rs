@@ -132,7 +132,9 @@ impl Drop for Running {
 pub fn store_command(address: SocketAddr, data: &Path, words: &[&str]) -> Command {
     let (host, port) = (address.ip().to_string(), address.port().to_string());
     let data = data.display().to_string();
-    let all = [["--bind", &host, "--port", &port, "--dir", &data].as_slice(), words].concat().join("\n");
+    // Small files of the log are quick to make.
+    let all = ["--bind", &host, "--port", &port, "--dir", &data, "--log-segment-size", "1mb"];
+    let all = [all.as_slice(), words].concat().join("\n");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "support::this_program_as_a_store", "--nocapture", "--test-threads=1"]).env(WORDS, all);
     command

@@ -260,7 +260,7 @@ fn xreadgroup(context: &mut Context<'_>) -> Result<(), Failure> {
         key_header(&mut context.reply, key);
         see_consumer(context, key, group, consumer, &mut log)?;
         match id {
-            Some(id) => give_history(context, key, (group, consumer), *id, &query)?,
+            Some(id) => give_history(context, key, (group, consumer), *id, &query, &mut log)?,
             None => give_new(context, key, (group, consumer), &query, &mut log)?,
         }
         context.keys.changes.dirty += 1;
@@ -330,6 +330,7 @@ fn give_history(
     (group_name, consumer): (&[u8], &[u8]),
     id: Id,
     query: &Query<'_>,
+    log: &mut Vec<Vec<Bytes>>,
 ) -> Result<(), Failure> {
     let now = context.now();
     let header = context.reply.defer();
@@ -356,6 +357,10 @@ fn give_history(
             };
             if let Some(group) = stream.groups.get_mut(group_name).filter(|_| present) {
                 group.give_again(id, now);
+                // How often it was given is known after a replay too; Redis does not propagate that.
+                if let Some(pending) = group.pending().get(&id) {
+                    log.push(claim_words(key, group_name, group, id, pending));
+                }
             }
         }
     }

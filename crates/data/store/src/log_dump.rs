@@ -1,0 +1,236 @@
+//! `tidegate log dump`: the log of a store as commands, also while it is served. It reads alone.
+
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use oplog::{LogError, Offset, Reader, disk::RealDisk};
+
+use crate::{
+    StoreError, clock,
+    effects::{Effect, Effects, is_named},
+    point::{Point, time_text},
+};
+
+/// How long to wait when there is nothing new.
+const IDLE_TIME: Duration = Duration::from_millis(50);
+
+/// How commands are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Offset, time, database, command, one a line.
+    Lines,
+    /// Commands alone, one a line, as redis-cli takes them.
+    Commands,
+    /// As they are in the log, as `redis-cli --pipe` takes them.
+    Raw,
+}
+
+/// What of a log is shown.
+#[derive(Debug, Clone)]
+pub struct Dump {
+    /// The folder of a store, or one that has files of a log in it.
+    pub folder: PathBuf,
+    /// Nothing before it.
+    pub from: Option<Point>,
+    /// Nothing from there on.
+    pub to: Option<Point>,
+    /// Whether to go on as the log grows.
+    pub follow: bool,
+    /// How it is shown.
+    pub form: Form,
+}
+
+/// Shows a log. Ends well when nobody reads what is written.
+///
+/// # Errors
+///
+/// There is no log, it does not go back that far, or it is damaged.
+pub fn dump(what: &Dump, out: &mut dyn Write) -> Result<(), StoreError> {
+    match Printer::new(what, out).run() {
+        Err(StoreError::Loop(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Reads a point as the command line has it.
+///
+/// # Errors
+///
+/// What would be right.
+pub fn point(text: &str) -> Result<Point, String> {
+    Point::parse(text, clock::now().unsigned_abs())
+}
+
+/// The folder of the log's files.
+pub(crate) fn log_folder(folder: &Path) -> PathBuf {
+    let inner = folder.join("shard-0").join("log");
+    if inner.is_dir() { inner } else { folder.to_owned() }
+}
+
+struct Printer<'a> {
+    what: &'a Dump,
+    folder: PathBuf,
+    out: &'a mut dyn Write,
+    /// The database that commands of the log are for.
+    db: usize,
+    /// That of the commands that were written, as whoever takes them knows it.
+    written_db: Option<usize>,
+    in_transaction: bool,
+    /// Whether the transaction in run is shown.
+    shown: bool,
+    /// A transaction began, and its database is still to come: what is to be written then.
+    pending: Option<(Offset, u64)>,
+    done: bool,
+}
+
+impl<'a> Printer<'a> {
+    fn new(what: &'a Dump, out: &'a mut dyn Write) -> Self {
+        Self {
+            what,
+            folder: log_folder(&what.folder),
+            out,
+            db: 0,
+            written_db: None,
+            in_transaction: false,
+            shown: false,
+            pending: None,
+            done: false,
+        }
+    }
+
+    fn run(&mut self) -> Result<(), StoreError> {
+        let mut reader = match self.what.from {
+            None => Reader::open(RealDisk, &self.folder, None)?,
+            Some(Point::Offset(offset)) => Reader::open(RealDisk, &self.folder, Some(offset))?,
+            Some(Point::Time(time)) => Reader::open_at_time(RealDisk, &self.folder, time)?,
+        }
+        .whole_frames();
+        let mut effects = Effects::default();
+        let mut end = None;
+        loop {
+            match reader.next() {
+                Ok(Some(entry)) => {
+                    let time_ms = entry.time_ms;
+                    end = Some(entry.end());
+                    let broken = |offset: Offset, reason| StoreError::Replay { offset: offset.0, reason };
+                    effects.each(&entry, |effect| self.take(&effect, time_ms), broken)?;
+                    if self.done {
+                        break;
+                    }
+                    continue;
+                }
+                Ok(None) => {}
+                // Its segment may have been given up while it was read, and another is written in its place.
+                Err(LogError::Corrupt(_) | LogError::Removed { .. }) if self.is_gone(end) => {
+                    let at = end.unwrap_or_default();
+                    return Err(LogError::Removed { asked: at, first: self.first()? }.into());
+                }
+                Err(error) => return Err(error.into()),
+            }
+            if !self.what.follow {
+                break;
+            }
+            self.out.flush()?;
+            thread::sleep(IDLE_TIME);
+            // There may be new segments.
+            if let Some(end) = end {
+                reader = Reader::open(RealDisk, &self.folder, Some(end))?.whole_frames();
+            }
+        }
+        self.out.flush()?;
+        Ok(())
+    }
+
+    fn first(&self) -> Result<Offset, StoreError> {
+        let mut reader = Reader::open(RealDisk, &self.folder, None)?;
+        Ok(reader.next()?.map(|entry| entry.offset).unwrap_or_default())
+    }
+
+    fn is_gone(&self, end: Option<Offset>) -> bool {
+        self.first().is_ok_and(|first| end.is_some_and(|end| first > end))
+    }
+
+    fn take(&mut self, effect: &Effect<'_>, time_ms: u64) -> Result<(), StoreError> {
+        if self.done {
+            return Ok(());
+        }
+        if is_named(effect.words, "SELECT") {
+            self.db = effect.words.get(1).and_then(|word| resp::parse_integer(word)).map_or(0, |db| db as usize);
+            return Ok(());
+        }
+        // A transaction is shown whole, or not at all.
+        if !self.in_transaction {
+            self.shown = match self.what.from {
+                None => true,
+                Some(Point::Offset(from)) => effect.offset >= from,
+                Some(Point::Time(from)) => time_ms >= from,
+            };
+            self.done = match self.what.to {
+                None => false,
+                Some(Point::Offset(to)) => effect.offset >= to,
+                Some(Point::Time(to)) => time_ms > to,
+            };
+            if self.done {
+                return Ok(());
+            }
+        }
+        let is_begin = is_named(effect.words, "MULTI");
+        self.in_transaction = is_begin || self.in_transaction && !is_named(effect.words, "EXEC");
+        if !self.shown {
+            return Ok(());
+        }
+        if is_begin {
+            // Its database is named behind it.
+            self.pending = Some((effect.offset, time_ms));
+            return Ok(());
+        }
+        if let Some((offset, time_ms)) = self.pending.take() {
+            let words: &[&[u8]] = &[b"MULTI"];
+            let mut bytes = Vec::new();
+            resp::encode_command(&mut bytes, words);
+            self.write(&Effect { offset, words, bytes: &bytes }, time_ms)?;
+        }
+        self.write(effect, time_ms)
+    }
+
+    fn write(&mut self, effect: &Effect<'_>, time_ms: u64) -> Result<(), StoreError> {
+        let mut line = Vec::new();
+        if self.what.form == Form::Lines {
+            line.extend_from_slice(format!("{} {} [{}]", effect.offset, time_text(time_ms), self.db).as_bytes());
+            for word in effect.words {
+                line.push(b' ');
+                resp::quote_argument(&mut line, word);
+            }
+            line.push(b'\n');
+        } else {
+            if self.written_db != Some(self.db) {
+                self.written_db = Some(self.db);
+                self.encode(&mut line, &[b"SELECT", self.db.to_string().as_bytes()], None);
+            }
+            self.encode(&mut line, effect.words, Some(effect.bytes));
+        }
+        self.out.write_all(&line)?;
+        Ok(())
+    }
+
+    fn encode(&self, line: &mut Vec<u8>, words: &[&[u8]], bytes: Option<&[u8]>) {
+        if self.what.form == Form::Raw {
+            match bytes {
+                Some(bytes) => line.extend_from_slice(bytes),
+                None => resp::encode_command(line, words),
+            }
+            return;
+        }
+        for (index, word) in words.iter().enumerate() {
+            if index > 0 {
+                line.push(b' ');
+            }
+            resp::quote_argument(line, word);
+        }
+        line.push(b'\n');
+    }
+}

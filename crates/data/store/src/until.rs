@@ -1,0 +1,140 @@
+//! Starting at a point of the past (`--until`).
+//!
+//! The tables have to be at the point or before it: they cannot go back. The log is run up to the point, and what comes later
+//! is moved aside, into a folder beside the log, before anything is cut: it can be shown, and run again, from there. From the
+//! point on the log tells another history, so it gets another id.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use oplog::{Log, Offset, ReplicationId, disk::RealDisk};
+
+use crate::{
+    StoreError,
+    effects::{Effects, is_named},
+    point::{Point, time_text},
+};
+
+/// Cuts the log at a point. `applied` is what the tables have. Returns where the later log went, if there was one.
+pub fn cut(
+    log: &mut Log<RealDisk>,
+    applied: Offset,
+    point: Point,
+    folder: &Path,
+    new_id: ReplicationId,
+    now_ms: u64,
+) -> Result<Option<PathBuf>, StoreError> {
+    let offset = find(log, point)?;
+    let aside = folder.join(format!("log-after-{offset}"));
+    if offset == log.end() {
+        return Ok(None);
+    }
+    if aside.exists() && has_other_history(log, offset) {
+        return Err(StoreError::CutBefore { point, aside });
+    }
+    if applied > offset {
+        return Err(StoreError::TablesBeyond { point, offset: offset.0, applied: applied.0 });
+    }
+    set_aside(log, offset, &aside)?;
+    log.truncate_after(offset)?;
+    log.set_replication_id(new_id, now_ms)?;
+    log.syncer().sync()?;
+    Ok(Some(aside))
+}
+
+/// Whether another history begins at an offset: the log was cut there.
+fn has_other_history(log: &Log<RealDisk>, offset: Offset) -> bool {
+    let segments = log.segments();
+    segments.windows(2).any(|pair| {
+        matches!(pair, [before, after] if after.first_offset == offset && after.replication_id != before.replication_id)
+    })
+}
+
+/// The offset of a point: between two commands, and not within a transaction.
+fn find(log: &Log<RealDisk>, point: Point) -> Result<Offset, StoreError> {
+    match point {
+        Point::Time(time_ms) => {
+            let mut reader = log.read_at_time(time_ms)?;
+            let first = log.first();
+            while let Some(entry) = reader.next()? {
+                if entry.time_ms <= time_ms {
+                    continue;
+                }
+                if entry.offset == first && first > Offset(0) {
+                    return Err(StoreError::BeforeLog {
+                        point,
+                        first: format!("{first}, {}", time_text(entry.time_ms)),
+                    });
+                }
+                return Ok(entry.offset);
+            }
+            Ok(log.end())
+        }
+        Point::Offset(offset) => {
+            if offset < log.first() {
+                return Err(StoreError::BeforeLog { point, first: log.first().to_string() });
+            }
+            if offset == log.end() {
+                return Ok(offset);
+            }
+            check_boundary(log, offset)?;
+            Ok(offset)
+        }
+    }
+}
+
+/// Whether a command or a transaction begins at an offset.
+fn check_boundary(log: &Log<RealDisk>, offset: Offset) -> Result<(), StoreError> {
+    let mut reader = log.read(offset)?.whole_frames();
+    let Some(entry) = reader.next()? else { return Ok(()) };
+    let mut before = entry.offset;
+    let mut after = None;
+    let mut in_transaction = false;
+    let broken = |offset: Offset, reason| StoreError::Replay { offset: offset.0, reason };
+    let take = |effect: crate::effects::Effect<'_>| {
+        if !in_transaction {
+            if effect.offset <= offset {
+                before = effect.offset;
+            } else {
+                after = after.or(Some(effect.offset));
+            }
+        }
+        in_transaction = is_named(effect.words, "MULTI") || in_transaction && !is_named(effect.words, "EXEC");
+        Ok(())
+    };
+    Effects::default().each(&entry, take, broken)?;
+    if before == offset {
+        return Ok(());
+    }
+    Err(StoreError::NoBoundary { offset: offset.0, before: before.0, after: after.unwrap_or(entry.end()).0 })
+}
+
+/// Copies the segments that have something behind an offset into a folder, which has its name when all of it is there.
+fn set_aside(log: &Log<RealDisk>, offset: Offset, aside: &Path) -> Result<(), StoreError> {
+    let failed = |source: io::Error| StoreError::Folder { path: aside.to_owned(), source };
+    let unready = aside.with_extension("new");
+    for left in [&unready, &aside.to_owned()] {
+        // Of an attempt that did not come to its end: the log still has it.
+        if left.exists() {
+            fs::remove_dir_all(left).map_err(failed)?;
+        }
+    }
+    fs::create_dir_all(&unready).map_err(failed)?;
+    let segments = log.segments();
+    let begin = segments.iter().rposition(|segment| segment.first_offset <= offset).unwrap_or(0);
+    for segment in segments.iter().skip(begin) {
+        let Some(name) = segment.path.file_name() else { continue };
+        let copy = unready.join(name);
+        fs::copy(&segment.path, &copy).map_err(failed)?;
+        fs::File::open(&copy).and_then(|file| file.sync_all()).map_err(failed)?;
+    }
+    sync_folder(&unready).map_err(failed)?;
+    fs::rename(&unready, aside).map_err(failed)?;
+    sync_folder(aside.parent().unwrap_or(aside)).map_err(failed)
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    fs::File::open(folder)?.sync_all()
+}
