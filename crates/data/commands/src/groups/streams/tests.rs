@@ -104,7 +104,10 @@ fn the_log_has_what_took_effect() {
                 "XCLAIM s g d 0 1003-1 TIME 1000 RETRYCOUNT 3 FORCE JUSTID LASTID 1003-0",
             ],
         ),
-        ("XREADGROUP GROUP g d STREAMS s 0", vec![]),
+        (
+            "XREADGROUP GROUP g d STREAMS s 0",
+            vec!["XCLAIM s g d 0 1003-1 TIME 1000 RETRYCOUNT 4 FORCE JUSTID LASTID 1003-0"],
+        ),
     ] {
         shard.ask(client, command);
         assert_eq!(shard.log(), expected, "{command}");
