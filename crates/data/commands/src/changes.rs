@@ -62,6 +62,8 @@ pub struct Changes {
     pub modified: Vec<(usize, Bytes)>,
     /// Whether anybody wants to know of `modified`: watches, tracking, blocked clients.
     pub watched: bool,
+    /// All keys of a database were removed at once.
+    pub flushed: bool,
     /// Events that somebody may hear.
     pub events: Vec<Event>,
     /// The classes that are published.

@@ -38,9 +38,9 @@ impl ClientType {
     }
 }
 
-/// How much of a client's output goes beyond what it has room for anyway.
-pub fn output_excess(session: &Session) -> usize {
-    session.output.len().saturating_sub(STATIC_OUTPUT)
+/// How much of so much output goes beyond what a client has room for anyway.
+pub fn excess(output: usize) -> usize {
+    output.saturating_sub(STATIC_OUTPUT)
 }
 
 /// Bytes of the commands that it has queued for a transaction.
@@ -70,7 +70,12 @@ fn flags(session: &Session) -> String {
     add('O', session.monitoring);
     add('P', session.is_subscriber());
     add('x', session.transaction.is_some());
-    add('b', session.blocked.is_some());
+    add('b', session.blocked.is_some() || session.postponed);
+    if let Some(tracking) = &session.tracking {
+        add('t', true);
+        add('R', tracking.broken);
+        add('B', tracking.broadcast);
+    }
     add('d', session.watch_failed);
     add('c', session.close == Close::AfterOutput);
     add('A', session.close == Close::Now);
@@ -81,7 +86,7 @@ fn flags(session: &Session) -> String {
 /// A client in one line, without its end. `argv_bytes` are those of the words of the command that it runs.
 pub fn describe(session: &Session, now: Millis, argv_bytes: usize) -> String {
     let output = session.output.len();
-    let excess = output_excess(session);
+    let excess = excess(output);
     let query = session.query.len().max(session.query_running);
     let mut text = format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={}",
@@ -113,7 +118,7 @@ pub fn describe(session: &Session, now: Millis, argv_bytes: usize) -> String {
         if output > 0 { "rw" } else { "r" },
         session.last_command.map_or_else(|| "NULL".to_owned(), |found| found.full_name()),
         String::from_utf8_lossy(session.user_name()),
-        -1,
+        session.tracking.as_ref().map_or(-1, |tracking| i64::try_from(tracking.redirect).unwrap_or(i64::MAX)),
         if session.protocol == resp::Protocol::Resp3 { 3 } else { 2 },
     );
     text

@@ -9,6 +9,7 @@ use crate::{
     changes::{Event, EventClass},
     glob,
     server::{Server, Shared},
+    session::Close,
 };
 
 /// What can be listened to.
@@ -142,12 +143,10 @@ impl Shared {
 
     /// Puts something into the output of a session that is not the one whose command runs, in its protocol.
     pub fn send_with(&mut self, id: SessionId, write: impl FnOnce(&mut Reply<'_>)) {
-        let Some(session) = self.session_mut(id) else { return };
+        let Some(session) = self.session_mut(id).filter(|session| session.close != Close::Now) else { return };
         let protocol = session.protocol;
         write(&mut Reply::new(&mut session.output, protocol));
-        if !std::mem::replace(&mut session.output_listed, true) {
-            self.with_output.push(id);
-        }
+        self.send(id, b"");
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::HashSet, rc::Rc};
 
 use resp::{Protocol, RequestParser};
 
-use crate::{Bytes, Millis, acl::User, table::Found};
+use crate::{Bytes, Millis, acl::User, server::ClientTracking, table::Found};
 
 /// Names a session. Numbers are never given twice: `CLIENT ID` is this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -141,6 +141,14 @@ pub struct Session {
     pub query_running: usize,
     /// `CLIENT NO-EVICT`.
     pub no_evict: bool,
+    /// What it wants to be told of keys that it has in a cache.
+    pub tracking: Option<Box<ClientTracking>>,
+    /// Its next command waits until a pause is over.
+    pub postponed: bool,
+    /// Since when its output is over its soft limit.
+    pub soft_limit_since: Option<Millis>,
+    /// The memory that it takes, when somebody last looked.
+    pub memory: usize,
 }
 
 impl Session {
@@ -183,6 +191,10 @@ impl Session {
             descriptor: -1,
             query_running: 0,
             no_evict: false,
+            tracking: None,
+            postponed: false,
+            soft_limit_since: None,
+            memory: 0,
         }
     }
 

@@ -204,6 +204,11 @@ impl Shard {
                 if let Some(persistence) = &mut self.persistence {
                     persistence.press();
                 }
+                // What neither leaves nor will be written is what clients have not read.
+                let is_far_over = (self.memory_used)() as u64 > bound + bound / 8;
+                if is_far_over && self.server.keyspace.dirty_len() == 0 && self.server.relieve() {
+                    continue;
+                }
                 break;
             }
         }

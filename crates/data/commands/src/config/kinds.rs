@@ -12,6 +12,15 @@ pub trait Kind: Sized {
     ///
     /// What would be right, in Redis' words.
     fn parse(words: &[&[u8]]) -> Result<Self, String>;
+    /// Reads it, where words may say but a part of it.
+    ///
+    /// # Errors
+    ///
+    /// As of [`parse`](Self::parse).
+    fn update(&mut self, words: &[&[u8]]) -> Result<(), String> {
+        *self = Self::parse(words)?;
+        Ok(())
+    }
     /// Writes it.
     fn text(&self) -> String;
 }

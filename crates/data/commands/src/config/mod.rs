@@ -1,9 +1,11 @@
 //! Settings by redis.conf's names: one table for the file, the command line, `CONFIG` and the reference.
 
+mod clients;
 pub mod file;
 mod kinds;
 mod settings;
 
+pub use clients::{ClientsMemory, OutputLimit, OutputLimits};
 pub use kinds::{AclPubsub, Choice, Events, Flag, Fsync, Integer, Kind, MaxmemoryPolicy, Memory, Text};
 pub use settings::{SETTINGS, Settings};
 

@@ -4,6 +4,7 @@ use crate::{Bytes, changes::EventClass};
 
 use super::{
     Setting, State,
+    clients::{ClientsMemory, OutputLimits},
     kinds::{AclPubsub, Events, Flag, Fsync, Integer, Kind as _, MaxmemoryPolicy, Memory, Text},
 };
 
@@ -35,8 +36,7 @@ macro_rules! settings {
             doc: $doc,
             text: |settings| settings.$field.text(),
             set: |settings, words| {
-                settings.$field = <$kind>::parse(words)?;
-                Ok(())
+                settings.$field.update(words)
             },
         },)*];
     };
@@ -60,6 +60,10 @@ settings! {
     "aclfile", aclfile: Text = Text(String::new()), fixed, Supported, "The file of users, instead of `user` lines.";
     "acl-pubsub-default", acl_pubsub_default: AclPubsub = AclPubsub::ResetChannels, mutable, Supported, "The channels that new users may use.";
     "acllog-max-len", acllog_max_len: Count = Integer(128), mutable, Supported, "How many entries ACL LOG keeps.";
+    "client-output-buffer-limit", client_output_buffer_limit: OutputLimits = OutputLimits::DEFAULT, mutable, Supported, "How much output a client may leave unread before it is closed, by its class.";
+    "client-query-buffer-limit", client_query_buffer_limit: Memory = Memory(1024 * 1024 * 1024), mutable, Supported, "The longest command, with all that follows it.";
+    "maxmemory-clients", maxmemory_clients: ClientsMemory = ClientsMemory::Bytes(0), mutable, Supported, "What all clients may take of memory, in bytes or in percent of `maxmemory`; 0: no bound.";
+    "tracking-table-max-keys", tracking_table_max_keys: Count = Integer(1_000_000), mutable, Supported, "How many keys are remembered for caches of clients; 0: no bound.";
     "maxclients", maxclients: Integer<1, 4_294_967_295> = Integer(10_000), mutable, Supported, "How many clients may be connected.";
     "timeout", timeout: Integer<0, 2_147_483_647> = Integer(0), mutable, Supported, "Seconds after which a silent client is disconnected; 0: never.";
     "tcp-keepalive", tcp_keepalive: Integer<0, 2_147_483_647> = Integer(300), mutable, Supported, "Seconds between probes of silent connections; 0: none.";

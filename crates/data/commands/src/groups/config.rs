@@ -87,6 +87,7 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
     // The next command sees keys as the policy has them.
     context.keys.space().usage.by_frequency = settings.maxmemory_policy.is_by_frequency();
     context.shared.settings = settings;
+    context.shared.refresh_limits();
     if names.contains(&"requirepass") {
         context.shared.set_default_password(context.session);
     }

@@ -185,13 +185,13 @@ fn reset(context: &mut Context<'_>) -> Result<(), Failure> {
     let session = &mut *context.session;
     context.shared.unwatch(session);
     context.shared.unsubscribe_all(session);
+    context.shared.untrack(session);
+    context.shared.end_monitoring(session);
     session.transaction = None;
     session.db = 0;
     session.protocol = Protocol::Resp2;
     session.name.clear();
     session.reply_mode = ReplyMode::On;
-    session.monitoring = false;
-    session.no_evict = false;
     context.shared.become_default(session);
     context.reply.set_protocol(Protocol::Resp2);
     context.reply.simple("RESET");

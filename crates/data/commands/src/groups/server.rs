@@ -15,6 +15,10 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::READONLY.union(Flags::FAST))
         .group(GROUP, Categories::KEYSPACE)
         .docs("1.0.0", "O(1)", "How many keys the database has."),
+    Command::new("MONITOR", 1, monitor)
+        .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE))
+        .group(GROUP, Categories::empty())
+        .docs("1.0.0", "O(1)", "Shows all commands that run."),
     Command::new("FLUSHDB", -1, flushdb)
         .flags(Flags::WRITE)
         .group(GROUP, Categories::KEYSPACE.union(Categories::DANGEROUS))
@@ -24,6 +28,17 @@ pub const COMMANDS: &[Command] = &[
         .group(GROUP, Categories::KEYSPACE.union(Categories::DANGEROUS))
         .docs("1.0.0", "O(N) for N keys", "Removes all keys of all databases."),
 ];
+
+fn monitor(context: &mut Context<'_>) -> Result<(), Failure> {
+    if context.session.deny_blocking {
+        return Err(Failure::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    if !context.session.monitoring {
+        context.shared.monitor(context.session);
+        context.reply.ok();
+    }
+    Ok(())
+}
 
 fn dbsize(context: &mut Context<'_>) -> Result<(), Failure> {
     let db = context.keys.db;
@@ -57,6 +72,7 @@ fn flushdb(context: &mut Context<'_>) -> Result<(), Failure> {
     touch_all(context, db..db + 1)?;
     context.keys.clear()?;
     context.keys.changes.dirty += 1;
+    context.keys.changes.flushed = true;
     context.reply.ok();
     Ok(())
 }
@@ -69,6 +85,7 @@ fn flushall(context: &mut Context<'_>) -> Result<(), Failure> {
         context.keys.on(db).clear()?;
     }
     context.keys.changes.dirty += 1;
+    context.keys.changes.flushed = true;
     context.reply.ok();
     Ok(())
 }

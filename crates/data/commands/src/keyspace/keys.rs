@@ -98,7 +98,9 @@ impl<'a> Keys<'a> {
             return Ok(None);
         }
         if entry.expire_at <= self.now {
-            self.expire(key);
+            if !self.space.expiry_paused {
+                self.expire(key);
+            }
             return Ok(None);
         }
         Ok(Some(Place { slot, location }))

@@ -107,6 +107,8 @@ pub struct Keyspace {
     pub loads: u64,
     /// Keys that were removed because memory is full.
     pub evicted: u64,
+    /// Keys whose time has come are not there, but nothing removes them.
+    pub(crate) expiry_paused: bool,
     pub(crate) usage: usage::Usage,
     pub(crate) graveyard: graveyard::Graveyard,
 }
@@ -139,6 +141,7 @@ impl Keyspace {
             expired: 0,
             loads: 0,
             evicted: 0,
+            expiry_paused: false,
             usage: usage::Usage::new(),
             graveyard: graveyard::Graveyard::default(),
         }

@@ -144,12 +144,23 @@ impl Shared {
     /// Closes a session that is not the one whose command runs, at once: it gets nothing any more, and waits for nothing.
     pub(crate) fn kill(&mut self, id: SessionId) {
         let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return };
-        self.unblock(&mut session);
-        self.unwatch(&mut session);
-        self.unsubscribe_all(&mut session);
+        self.release(&mut session);
         session.close = Close::Now;
+        session.output = Vec::new();
+        session.query = Vec::new();
         self.sessions.insert(id, Some(session));
         self.send(id, b"");
+    }
+
+    /// Takes a session that goes out of everything that knows it.
+    pub(super) fn release(&mut self, session: &mut Session) {
+        self.unblock(session);
+        self.unwatch(session);
+        self.unsubscribe_all(session);
+        self.untrack(session);
+        self.end_monitoring(session);
+        self.forget_postponed(session);
+        self.forget_memory(session);
     }
 
     fn log_denied(&mut self, session: &Session, reason: Reason, place: Place, object: &[u8], user: &[u8]) {

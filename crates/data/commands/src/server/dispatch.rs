@@ -13,7 +13,7 @@ use crate::{
     table::{Flags, Found},
 };
 
-use super::Server;
+use super::{Server, monitor};
 
 /// What is counted of one command.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,6 +41,8 @@ pub struct Statistics {
     pub errors: u64,
     /// Clients that wait for keys.
     pub blocked: usize,
+    /// Clients that were closed because clients took too much memory.
+    pub evicted_clients: u64,
     /// Bytes that clients sent.
     pub input_bytes: u64,
     /// Bytes that clients were sent.
@@ -55,6 +57,7 @@ impl Statistics {
             connections: 0,
             errors: 0,
             blocked: 0,
+            evicted_clients: 0,
             input_bytes: 0,
             output_bytes: 0,
         }
@@ -70,6 +73,15 @@ impl Statistics {
     }
 }
 
+/// What became of a command that a client sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    /// It is done, or queued, or refused.
+    Done,
+    /// It waits until a pause is over.
+    Postponed,
+}
+
 /// Words of most commands fit here without an allocation.
 type WordList<'a> = SmallVec<[&'a [u8]; 16]>;
 
@@ -77,6 +89,7 @@ impl Server {
     /// Runs what a client has sent, as far as it is whole and the client does not wait.
     pub fn run(&mut self, id: SessionId, now: Millis) {
         self.now = now;
+        self.shared.now = now;
         self.run_one(id);
         self.run_runnable();
     }
@@ -89,6 +102,11 @@ impl Server {
 
     fn run_one(&mut self, id: SessionId) {
         let Some(mut session) = self.shared.sessions.get_mut(&id).and_then(Option::take) else { return };
+        if session.postponed {
+            self.shared.sessions.insert(id, Some(session));
+            return;
+        }
+        self.shared.current = id;
         let mut query = std::mem::take(&mut session.query);
         let mut output = std::mem::take(&mut session.output);
         let mut parser = std::mem::take(&mut session.parser);
@@ -116,8 +134,27 @@ impl Server {
                         break;
                     }
                     session.asked = false;
-                    self.process(&mut session, &mut output, &words);
+                    if self.process(&mut session, &mut output, &words) == Flow::Postponed {
+                        break;
+                    }
                     at += consumed;
+                    if self.shared.onlookers && self.shared.has_pending_invalidations() {
+                        // What is told of this command's changes follows its reply, as any other session's output.
+                        session.output = std::mem::take(&mut output);
+                        self.shared.sessions.insert(id, Some(session));
+                        self.shared.deliver_invalidations();
+                        match self.shared.sessions.get_mut(&id).and_then(Option::take) {
+                            Some(own) => session = own,
+                            None => return,
+                        }
+                        output = std::mem::take(&mut session.output);
+                    }
+                    if output.len() > self.shared.limits.output_watched
+                        && self.shared.is_output_over(&mut session, output.len())
+                    {
+                        session.close = Close::Now;
+                        output = Vec::new();
+                    }
                 }
                 Err(error) => {
                     Reply::new(&mut output, session.protocol).error(format!("ERR {error}"));
@@ -134,6 +171,11 @@ impl Server {
         session.query = query;
         session.parser = parser;
         session.output = output;
+        self.shared.current = SessionId(0);
+        if session.query.len() > self.shared.settings.client_query_buffer_limit.0 as usize {
+            session.close = Close::Now;
+        }
+        self.shared.account(&mut session);
         self.list_output(&mut session);
         self.shared.sessions.insert(id, Some(session));
     }
@@ -146,10 +188,12 @@ impl Server {
     }
 
     /// Runs one command of a client: checks whether it may, queues it in a transaction, or calls it.
-    fn process(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]]) {
+    fn process(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]]) -> Flow {
         let start = output.len();
         session.last_interaction = self.now;
-        self.process_unmuted(session, output, words);
+        if self.process_unmuted(session, output, words) == Flow::Postponed {
+            return Flow::Postponed;
+        }
         if let Some(blocked) = &mut session.blocked {
             blocked.muted = matches!(session.reply_mode, ReplyMode::Off | ReplyMode::Skip);
             self.shared.wait(session);
@@ -167,9 +211,13 @@ impl Server {
         if self.shared.watch_failed_self.take() == Some(session.id) {
             session.watch_failed = true;
         }
+        if self.shared.onlookers {
+            self.end_tracked(session);
+        }
+        Flow::Done
     }
 
-    fn process_unmuted(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]]) {
+    fn process_unmuted(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]]) -> Flow {
         let found = match self.check(session, words) {
             Ok(found) => found,
             Err((found, failure)) => {
@@ -181,9 +229,12 @@ impl Server {
                 }
                 self.shared.statistics.errors += 1;
                 Reply::new(output, session.protocol).error(failure.to_string());
-                return;
+                return Flow::Done;
             }
         };
+        if self.shared.pause.is_some() && self.postpone(session, found, words) {
+            return Flow::Postponed;
+        }
         if let Some(transaction) = &mut session.transaction
             && !found.command.flags.contains(Flags::NO_MULTI)
             && !matches!(found.command.name, "EXEC" | "DISCARD" | "MULTI" | "WATCH" | "QUIT" | "RESET")
@@ -191,9 +242,10 @@ impl Server {
             transaction.bytes += words.iter().map(|word| size_of::<Bytes>() + word.len()).sum::<usize>();
             transaction.commands.push(words.iter().map(|word| Bytes::from_slice(word)).collect());
             Reply::new(output, session.protocol).queued();
-            return;
+            return Flow::Done;
         }
         self.call_found(session, output, words, found);
+        Flow::Done
     }
 
     /// Whether a client may run a command, and which one it is.
@@ -249,7 +301,10 @@ impl Server {
 
     fn call_found(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]], found: Found) {
         self.changes.classes = self.shared.settings.notify_keyspace_events.0;
-        self.changes.watched = !self.shared.watched.is_empty() || !self.shared.waiting.is_empty();
+        self.watch_changes();
+        if self.shared.onlookers && monitor::is_script(found) {
+            self.show(session, output, words, found);
+        }
         let dirty = self.changes.dirty;
         let db = session.db;
         let begin = (self.shared.stopwatch)();
@@ -279,6 +334,12 @@ impl Server {
             statistics.errors += 1;
             Reply::new(output, session.protocol).error(failure.to_string());
         }
+        if self.shared.onlookers {
+            if !monitor::is_script(found) {
+                self.show(session, output, words, found);
+            }
+            self.track_command(session, found, words);
+        }
         self.flush_expired();
         if let Some(instead) = self.changes.instead.take() {
             for words in &instead {
@@ -287,6 +348,13 @@ impl Server {
         } else if self.changes.dirty != dirty && found.command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
             self.effects.push(db, words.iter().copied());
         }
+    }
+
+    /// Has changes noted that somebody wants to know of.
+    pub(super) fn watch_changes(&mut self) {
+        let shared = &self.shared;
+        self.changes.flushed = false;
+        self.changes.watched = !shared.watched.is_empty() || !shared.waiting.is_empty() || shared.tracking.is_some();
     }
 
     /// Propagates the removal of keys that were found expired.
@@ -346,7 +414,15 @@ impl Server {
             let events = std::mem::take(&mut self.changes.events);
             self.publish_events(&events);
         }
+        self.keyspace.expiry_paused = self.shared.pause.is_some();
+        if self.shared.onlookers {
+            self.invalidate_modified();
+        }
         while !self.changes.modified.is_empty() {
+            if self.shared.onlookers {
+                self.invalidate_modified();
+                self.restart_tracking();
+            }
             let modified = std::mem::take(&mut self.changes.modified);
             for (db, key) in &modified {
                 self.fail_watchers(*db, key);

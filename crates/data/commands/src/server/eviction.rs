@@ -8,9 +8,10 @@ impl Server {
     /// Removes the key that the policy finds least worth keeping. Returns false if there is none that it lets go.
     pub fn evict(&mut self) -> bool {
         let policy = self.shared.settings.maxmemory_policy;
-        if policy == MaxmemoryPolicy::NoEviction {
+        if policy == MaxmemoryPolicy::NoEviction || self.is_paused() {
             return false;
         }
+        self.watch_changes();
         let samples = usize::try_from(self.shared.settings.maxmemory_samples.0).unwrap_or(1);
         let Some((db, key)) = self.keyspace.least_worth_keeping(policy, &mut self.shared.random, samples) else {
             return false;

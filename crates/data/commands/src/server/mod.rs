@@ -12,13 +12,20 @@ mod access;
 mod blocking;
 #[cfg(test)]
 mod blocking_tests;
+#[cfg(test)]
+mod client_tests;
 mod dispatch;
 mod eviction;
+mod limits;
 mod loading;
+pub(crate) mod monitor;
+mod pause;
+mod tracking;
 mod watch;
 
 pub use dispatch::Statistics;
 pub use loading::Load;
+pub use tracking::{ClientTracking, TrackingCounts};
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -75,6 +82,20 @@ pub struct Shared {
     pub(crate) with_output: Vec<SessionId>,
     /// Sessions that may go on with what they had sent before they were blocked.
     pub(crate) runnable: VecDeque<SessionId>,
+    /// Sessions that are shown all commands.
+    monitors: Vec<SessionId>,
+    /// Who has to be told of stale keys; nothing while nobody has.
+    tracking: Option<Box<tracking::Tracking>>,
+    /// There is more to be done around a command than to run it.
+    onlookers: bool,
+    pause: Option<pause::Pause>,
+    /// Sessions whose commands wait until the pause is over.
+    postponed: Vec<SessionId>,
+    limits: limits::Limits,
+    /// The session whose commands run.
+    current: SessionId,
+    /// The time of what runs now.
+    now: Millis,
     pub(crate) stopwatch: Stopwatch,
     /// Writes are refused with this error: the log cannot be written.
     pub refuse_writes: Option<String>,
@@ -107,8 +128,12 @@ impl Shared {
     pub fn send(&mut self, id: SessionId, bytes: &[u8]) {
         let Some(session) = self.sessions.get_mut(&id).and_then(Option::as_deref_mut) else { return };
         session.output.extend_from_slice(bytes);
+        let len = session.output.len();
         if !std::mem::replace(&mut session.output_listed, true) {
             self.with_output.push(id);
+        }
+        if len > self.limits.output_watched {
+            self.check_output(id);
         }
     }
 }
@@ -139,7 +164,7 @@ impl Server {
         stopwatch: Stopwatch,
     ) -> Self {
         let table = Table::default();
-        Self {
+        let mut server = Self {
             keyspace: Keyspace::new(settings.databases.0 as usize, key_seed, records),
             changes: Changes::default(),
             effects: Effects::default(),
@@ -160,6 +185,14 @@ impl Server {
                 watch_failed_self: None,
                 with_output: Vec::new(),
                 runnable: VecDeque::new(),
+                monitors: Vec::new(),
+                tracking: None,
+                onlookers: false,
+                pause: None,
+                postponed: Vec::new(),
+                limits: limits::Limits::default(),
+                current: SessionId(0),
+                now,
                 stopwatch,
                 refuse_writes: None,
                 shutdown: false,
@@ -171,7 +204,9 @@ impl Server {
             },
             loads: Vec::new(),
             now,
-        }
+        };
+        server.shared.refresh_limits();
+        server
     }
 
     /// A client has come.
@@ -197,9 +232,7 @@ impl Server {
     /// A client has gone.
     pub fn disconnect(&mut self, id: SessionId) {
         let Some(Some(mut session)) = self.shared.sessions.remove(&id) else { return };
-        self.shared.unblock(&mut session);
-        self.unwatch(&mut session);
-        self.shared.unsubscribe_all(&mut session);
+        self.shared.release(&mut session);
     }
 
     /// Where to put what a client sent.
@@ -214,6 +247,10 @@ impl Server {
 
     /// The sessions that have output, or are to be closed, since this was asked last.
     pub fn sessions_with_output(&mut self, ids: &mut Vec<SessionId>) {
+        if self.shared.onlookers {
+            self.shared.broadcast_invalidations();
+        }
+        self.shared.evict_clients();
         ids.append(&mut self.shared.with_output);
         for id in ids {
             if let Some(session) = self.shared.session_mut(*id) {
@@ -243,8 +280,12 @@ impl Server {
         const FREE_AT_MOST: usize = 64;
         self.now = now;
         self.keyspace.usage.set_time(now);
+        self.shared.now = now;
+        let paused = self.is_paused();
+        self.watch_changes();
+        self.sweep_clients(now);
         self.keyspace.usage.by_frequency = self.shared.settings.maxmemory_policy.is_by_frequency();
-        if self.shared.active_expiry {
+        if self.shared.active_expiry && !paused {
             for db in 0..self.keyspace.len() {
                 self.keys(db, now).expire_due(EXPIRE_AT_MOST);
             }
@@ -265,8 +306,7 @@ impl Server {
         }
         let listed = &mut self.shared.with_output;
         for session in self.shared.sessions.values_mut().filter_map(Option::as_deref_mut) {
-            let is_waiting =
-                session.blocked.is_some() || session.subscriptions() > 0 || !session.shard_channels.is_empty();
+            let is_waiting = session.blocked.is_some() || session.postponed || session.is_subscriber();
             if !is_waiting && !session.monitoring && now - session.last_interaction > limit_ms {
                 session.close = Close::Now;
                 if !std::mem::replace(&mut session.output_listed, true) {
@@ -283,6 +323,7 @@ impl Server {
     /// It could not be read.
     pub fn expire_if_due(&mut self, db: usize, key: &[u8], now: Millis) -> Result<(), Failure> {
         self.now = now;
+        self.watch_changes();
         self.keys(db, now).contains(key)?;
         self.flush_expired();
         self.after_command();
@@ -294,6 +335,8 @@ impl Server {
         let expiring =
             (0..self.keyspace.len()).filter_map(|db| self.keyspace.database(db)?.expiring.first().map(|(at, _)| *at));
         let freeing = (!self.keyspace.graveyard.is_empty()).then_some(self.now);
-        expiring.chain(self.blocked_deadline()).chain(freeing).min()
+        let expiring = expiring.filter(|_| self.shared.pause.is_none());
+        let pause = self.shared.pause.map(pause::Pause::over_at);
+        expiring.chain(pause).chain(self.blocked_deadline()).chain(freeing).min()
     }
 }

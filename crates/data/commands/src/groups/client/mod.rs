@@ -2,6 +2,7 @@
 
 mod kill;
 mod list;
+mod tracking;
 
 use crate::{
     Context, Failure, SessionId,
@@ -28,7 +29,13 @@ pub const COMMANDS: &[Command] = &[Command::new("CLIENT", -2, |_| Err(Failure::S
     .group(GROUP, Categories::empty())
     .docs("2.4.0", "depends on the subcommand", "About connections.")
     .subcommands(&[
+        easy("CACHING", 3, tracking::caching).docs("6.0.0", "O(1)", "Whether what the next command reads is tracked."),
         easy("GETNAME", 2, getname).docs("2.6.9", "O(1)", "The name of the connection."),
+        easy("GETREDIR", 2, tracking::getredir).docs(
+            "6.0.0",
+            "O(1)",
+            "Who is told of stale keys instead of the connection.",
+        ),
         easy("HELP", 2, show_help).docs("5.0.0", "O(1)", "The subcommands."),
         easy("ID", 2, id).docs("5.0.0", "O(1)", "The number of the connection."),
         easy("INFO", 2, list::info).docs("6.2.0", "O(1)", "The connection's line of CLIENT LIST."),
@@ -39,13 +46,25 @@ pub const COMMANDS: &[Command] = &[Command::new("CLIENT", -2, |_| Err(Failure::S
             "O(1)",
             "Whether the connection may be closed because clients take too much memory.",
         ),
+        admin("PAUSE", -3, pause).docs("2.9.50", "O(1)", "Has commands wait for some time: all, or those that write."),
         easy("REPLY", 3, reply).docs("3.2.0", "O(1)", "Says whether commands are answered."),
         easy("SETNAME", 3, setname).docs("2.6.9", "O(1)", "Gives the connection a name."),
+        easy("TRACKING", -3, tracking::tracking).docs(
+            "6.0.0",
+            "O(N) for N prefixes",
+            "Whether the connection is told when keys change that it has in a cache.",
+        ),
+        easy("TRACKINGINFO", 2, tracking::trackinginfo).docs(
+            "6.2.0",
+            "O(1)",
+            "What the connection is told of its keys.",
+        ),
         admin("UNBLOCK", -3, unblock).docs(
             "5.0.0",
             "O(log N) for N waiting clients",
             "Ends another connection's waiting for keys.",
         ),
+        admin("UNPAUSE", 2, unpause).docs("6.2.0", "O(N) for N waiting clients", "Ends what CLIENT PAUSE began."),
     ])];
 
 fn getname(context: &mut Context<'_>) -> Result<(), Failure> {
@@ -112,12 +131,40 @@ fn unblock(context: &mut Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+fn pause(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    let all = match words.len() {
+        3 => true,
+        4 if words.is(3, "ALL") => true,
+        4 if words.is(3, "WRITE") => false,
+        4 => return Err(Failure::text("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+        _ => return Err(help::unknown("CLIENT", words)),
+    };
+    const NOT: Failure = Failure::text("ERR timeout is not an integer or out of range");
+    let ms = resp::parse_integer(words.at(2)).ok_or(NOT)?;
+    if ms < 0 {
+        return Err(Failure::text("ERR timeout is negative"));
+    }
+    let until = context.now().checked_add(ms).ok_or(Failure::text("ERR timeout is out of range"))?;
+    context.shared.begin_pause(all, until);
+    context.reply.ok();
+    Ok(())
+}
+
+fn unpause(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.shared.end_pause();
+    context.reply.ok();
+    Ok(())
+}
+
 fn show_help(context: &mut Context<'_>) -> Result<(), Failure> {
     help::reply(
         context,
         "CLIENT",
         &[
+            ("CACHING (YES|NO)", "Whether what the next command reads is tracked, with OPTIN or OPTOUT."),
             ("GETNAME", "The name of this connection."),
+            ("GETREDIR", "Who is told of stale keys instead of this connection."),
             ("ID", "The number of this connection."),
             ("INFO", "This connection's line of CLIENT LIST."),
             ("KILL <ip:port>", "Closes the connection from an address."),
@@ -127,9 +174,16 @@ fn show_help(context: &mut Context<'_>) -> Result<(), Failure> {
             ),
             ("LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <id> ...]", "A line for each connection."),
             ("NO-EVICT (ON|OFF)", "Whether this connection stays when clients take too much memory."),
+            ("PAUSE <milliseconds> [WRITE|ALL]", "Has commands wait: those that write, or all."),
             ("REPLY (ON|OFF|SKIP)", "Whether commands of this connection are answered."),
             ("SETNAME <name>", "Gives this connection a name."),
+            (
+                "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]] [OPTIN] [OPTOUT] [NOLOOP]",
+                "Whether this connection is told when keys change that it has in a cache.",
+            ),
+            ("TRACKINGINFO", "What this connection is told of its keys."),
             ("UNBLOCK <id> [TIMEOUT|ERROR]", "Ends another connection's waiting."),
+            ("UNPAUSE", "Ends what PAUSE began."),
         ],
     );
     Ok(())

@@ -194,7 +194,13 @@ fn del(context: &mut Context<'_>) -> Result<(), Failure> {
 fn exists(context: &mut Context<'_>) -> Result<(), Failure> {
     let mut count = 0;
     for key in context.words.from(1) {
-        count += i64::from(context.keys.value(key)?.is_some());
+        // It is a hit or a miss, but no use of the key.
+        if context.keys.contains(key)? {
+            context.keys.space().hits += 1;
+            count += 1;
+        } else {
+            context.keys.value(key)?;
+        }
     }
     context.reply.integer(count);
     Ok(())

@@ -1,0 +1,175 @@
+//! Bounds on what clients take: output that they do not read, queries that do not end, the memory of all of them.
+
+use crate::{
+    Millis, Session, SessionId,
+    client_info::{self, ClientType},
+    session::Close,
+};
+
+use super::{Server, Shared};
+
+/// Room that a client's query and output keep while it is used.
+const BUFFER_KEPT: usize = 16 * 1024;
+/// How long a client is silent before it keeps no room.
+const IDLE_MS: Millis = 2_000;
+/// How often clients are looked at.
+const SWEEP_MS: Millis = 1_000;
+/// A client with less than this is never closed because memory is short.
+const WORTH_CLOSING: usize = 1024 * 1024;
+
+/// What is watched of clients.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// From how much output on a client is looked at.
+    pub(super) output_watched: usize,
+    /// `maxmemory-clients`; 0 for none.
+    clients_bound: usize,
+    /// What all clients take, as far as it was looked at.
+    clients_memory: usize,
+    next_sweep: Millis,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { output_watched: usize::MAX, clients_bound: 0, clients_memory: 0, next_sweep: 0 }
+    }
+}
+
+fn length(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+impl Shared {
+    /// Looks again at the settings.
+    pub(crate) fn refresh_limits(&mut self) {
+        let limits = &self.settings.client_output_buffer_limit;
+        let all = [limits.normal, limits.pubsub].into_iter().flat_map(|limit| [limit.hard, limit.soft]);
+        let least = all.filter(|bytes| *bytes > 0).min();
+        let bound = length(self.settings.maxmemory_clients.bytes(self.settings.maxmemory.0));
+        let had_bound = self.limits.clients_bound > 0;
+        self.limits.clients_bound = bound;
+        self.limits.output_watched = least.map_or(usize::MAX, length).min(if bound > 0 { bound } else { usize::MAX });
+        if bound > 0 && !had_bound {
+            self.count_clients_memory();
+        }
+    }
+
+    fn count_clients_memory(&mut self) {
+        let mut sum = 0;
+        for session in self.sessions.values_mut().filter_map(Option::as_deref_mut) {
+            session.memory = client_info::memory(session);
+            sum += session.memory;
+        }
+        self.limits.clients_memory = sum;
+    }
+
+    /// Takes note of what a client takes now.
+    pub(super) fn account(&mut self, session: &mut Session) {
+        if self.limits.clients_bound > 0 {
+            let memory = client_info::memory(session);
+            let former = std::mem::replace(&mut session.memory, memory);
+            self.limits.clients_memory = (self.limits.clients_memory + memory).saturating_sub(former);
+        }
+    }
+
+    /// A client that goes takes nothing any more.
+    pub(super) fn forget_memory(&mut self, session: &mut Session) {
+        let former = std::mem::take(&mut session.memory);
+        self.limits.clients_memory = self.limits.clients_memory.saturating_sub(former);
+    }
+
+    /// Closes a client that is not in run, if it has more output than it may.
+    #[cold]
+    pub(super) fn check_output(&mut self, id: SessionId) {
+        let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return };
+        let len = session.output.len();
+        if self.is_output_over(&mut session, len) {
+            session.close = Close::Now;
+            session.output = Vec::new();
+        }
+        self.account(&mut session);
+        self.sessions.insert(id, Some(session));
+    }
+
+    /// Whether a client has so much output that it is to be closed: more than the hard limit, or more than the soft one for
+    /// too long.
+    pub(super) fn is_output_over(&self, session: &mut Session, len: usize) -> bool {
+        let limits = &self.settings.client_output_buffer_limit;
+        let limit = match ClientType::of(session) {
+            ClientType::Pubsub => limits.pubsub,
+            _ => limits.normal,
+        };
+        let bound = self.limits.clients_bound;
+        let excess = client_info::excess(len) as u64;
+        if limit.hard > 0 && excess >= limit.hard || bound > 0 && len > bound && !session.no_evict {
+            return true;
+        }
+        if limit.soft == 0 || excess < limit.soft {
+            session.soft_limit_since = None;
+            return false;
+        }
+        let since = *session.soft_limit_since.get_or_insert(self.now);
+        self.now - since > limit.soft_seconds.saturating_mul(1000)
+    }
+
+    /// The client that takes the most of those that may be closed for it.
+    fn largest_client(&self, at_least: usize) -> Option<SessionId> {
+        let sessions = self.sessions.values().filter_map(Option::as_deref);
+        let may_go =
+            |session: &&Session| !session.no_evict && session.close != Close::Now && session.memory >= at_least;
+        sessions.filter(may_go).max_by_key(|session| (session.memory, session.id)).map(|session| session.id)
+    }
+
+    fn evict_client(&mut self, id: SessionId) {
+        self.statistics.evicted_clients += 1;
+        self.kill(id);
+    }
+
+    /// Closes clients while all of them take more than `maxmemory-clients`, those that take the most first.
+    pub(super) fn evict_clients(&mut self) {
+        if self.limits.clients_bound == 0 || self.limits.clients_memory <= self.limits.clients_bound {
+            return;
+        }
+        self.count_clients_memory();
+        while self.limits.clients_memory > self.limits.clients_bound {
+            let Some(id) = self.largest_client(1) else { return };
+            self.evict_client(id);
+        }
+    }
+}
+
+impl Server {
+    /// Closes the client that takes the most memory, if that is much. Returns whether there was one. For when memory is over
+    /// its bound and has nothing else to give: one that never reads must not stop all others.
+    pub fn relieve(&mut self) -> bool {
+        self.shared.count_clients_memory();
+        let Some(id) = self.shared.largest_client(WORTH_CLOSING) else { return false };
+        self.shared.evict_client(id);
+        true
+    }
+
+    /// Looks at all clients each second: gives back the room that they do not need, and closes those whose output has been
+    /// over its soft limit for too long.
+    pub(super) fn sweep_clients(&mut self, now: Millis) {
+        if now < self.shared.limits.next_sweep {
+            return;
+        }
+        self.shared.limits.next_sweep = now + SWEEP_MS;
+        let mut watched = Vec::new();
+        for session in self.shared.sessions.values_mut().filter_map(Option::as_deref_mut) {
+            let kept = if now - session.last_interaction > IDLE_MS { 0 } else { BUFFER_KEPT };
+            for buffer in [&mut session.query, &mut session.output] {
+                if buffer.is_empty() && buffer.capacity() > kept {
+                    buffer.shrink_to(kept);
+                }
+            }
+            if session.output.len() > self.shared.limits.output_watched {
+                watched.push(session.id);
+            }
+        }
+        for id in watched {
+            self.shared.check_output(id);
+            self.shared.send(id, b"");
+        }
+    }
+}

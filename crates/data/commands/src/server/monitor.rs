@@ -1,0 +1,127 @@
+//! MONITOR: clients that are shown every command that runs.
+
+use std::borrow::Cow;
+
+use crate::{
+    Session,
+    table::{Flags, Found},
+};
+
+use super::{Server, Shared};
+
+/// What stands in the place of a secret.
+const REDACTED: &[u8] = b"(redacted)";
+
+/// A command's words without its secrets, as logs may show them.
+pub(crate) fn redacted<'a>(found: Found, words: &[&'a [u8]]) -> Vec<Cow<'a, [u8]>> {
+    let name = found.command.name;
+    let container = found.container.map(|container| container.name);
+    let mut shown: Vec<Cow<'a, [u8]>> = words.iter().map(|word| Cow::Borrowed(*word)).collect();
+    let mut hide = |from: usize, count: usize| {
+        shown.iter_mut().skip(from).take(count).for_each(|word| *word = Cow::Borrowed(REDACTED));
+    };
+    match (container, name) {
+        (None, "AUTH") => hide(1, 2),
+        (None, "HELLO") => {
+            let is_auth = |word: &&[u8]| word.eq_ignore_ascii_case(b"AUTH");
+            if let Some(place) = words.iter().skip(2).position(is_auth) {
+                hide(place + 3, 2);
+            }
+        }
+        (Some("ACL"), "SETUSER") => hide(2, usize::MAX),
+        (Some("CONFIG"), "SET") => {
+            for at in (2..words.len()).step_by(2) {
+                if words.get(at).is_some_and(|word| is_secret(word)) {
+                    hide(at + 1, 1);
+                }
+            }
+        }
+        _ => {}
+    }
+    shown
+}
+
+/// Whether a setting holds a password.
+fn is_secret(name: &[u8]) -> bool {
+    ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"]
+        .iter()
+        .any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
+}
+
+/// Appends bytes between double quotes, with those escaped that cannot be printed.
+pub(crate) fn quote(text: &mut Vec<u8>, bytes: &[u8]) {
+    text.push(b'"');
+    for byte in bytes {
+        match byte {
+            b'\\' | b'"' => text.extend_from_slice(&[b'\\', *byte]),
+            b'\n' => text.extend_from_slice(b"\\n"),
+            b'\r' => text.extend_from_slice(b"\\r"),
+            b'\t' => text.extend_from_slice(b"\\t"),
+            7 => text.extend_from_slice(b"\\a"),
+            8 => text.extend_from_slice(b"\\b"),
+            b' '..=b'~' => text.push(*byte),
+            _ => text.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+        }
+    }
+    text.push(b'"');
+}
+
+impl Shared {
+    /// Shows a session all commands from now on.
+    pub(crate) fn monitor(&mut self, session: &mut Session) {
+        if !session.monitoring {
+            session.monitoring = true;
+            self.monitors.push(session.id);
+            self.refresh_rights(session);
+            self.refresh_onlookers();
+        }
+    }
+
+    /// Shows it none any more.
+    pub(crate) fn end_monitoring(&mut self, session: &mut Session) {
+        if session.monitoring {
+            session.monitoring = false;
+            self.monitors.retain(|id| *id != session.id);
+            self.refresh_rights(session);
+            self.refresh_onlookers();
+        }
+    }
+
+    /// Looks again whether there is anything to be done around commands but to run them.
+    pub(super) fn refresh_onlookers(&mut self) {
+        self.onlookers = !self.monitors.is_empty() || self.tracking.is_some();
+    }
+}
+
+impl Server {
+    /// Shows a command to those who want to see all.
+    pub(super) fn show(&mut self, session: &Session, output: &mut Vec<u8>, words: &[&[u8]], found: Found) {
+        // What administrators do is not shown: it may say too much.
+        let is_script = is_script(found);
+        let hidden = found.command.flags.intersects(Flags::SKIP_MONITOR | Flags::ADMIN);
+        if self.shared.monitors.is_empty() || hidden && !is_script {
+            return;
+        }
+        let now = self.now;
+        let mut line = format!("+{}.{:06} [{} ", now / 1000, now % 1000 * 1000, session.db).into_bytes();
+        line.extend_from_slice(if session.internal { b"lua" } else { session.address.as_bytes() });
+        line.push(b']');
+        for word in redacted(found, words) {
+            line.push(b' ');
+            quote(&mut line, &word);
+        }
+        line.extend_from_slice(b"\r\n");
+        for id in self.shared.monitors.clone() {
+            if id == session.id {
+                output.extend_from_slice(&line);
+            } else {
+                self.shared.send(id, &line);
+            }
+        }
+    }
+}
+
+/// Whether a command runs a script: it is shown before what the script calls.
+pub(super) fn is_script(found: Found) -> bool {
+    found.container.is_none() && (found.command.name.starts_with("EVAL") || found.command.name.starts_with("FCALL"))
+}

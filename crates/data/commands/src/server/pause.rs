@@ -1,0 +1,117 @@
+//! CLIENT PAUSE: commands wait, all of them or those that write.
+//!
+//! A command that has to wait stays where it is, in front of its client's query; it is parsed and checked again when the pause
+//! is over. Meanwhile no key expires and none is evicted: what is not written is not removed either.
+
+use crate::{
+    Bytes, Millis, Session,
+    table::{Flags, Found},
+};
+
+use super::{Server, Shared};
+
+/// A pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pause {
+    /// All commands wait, not only those that write.
+    all: bool,
+    /// Its end.
+    until: Millis,
+}
+
+impl Shared {
+    /// Begins a pause, or makes the one that there is longer and stricter.
+    pub(crate) fn begin_pause(&mut self, all: bool, until: Millis) {
+        let former = self.pause.unwrap_or(Pause { all, until });
+        self.pause = Some(Pause { all: all || former.all, until: until.max(former.until) });
+    }
+
+    /// Ends the pause: those who waited go on.
+    pub(crate) fn end_pause(&mut self) {
+        self.pause = None;
+        for id in std::mem::take(&mut self.postponed) {
+            if let Some(session) = self.session_mut(id)
+                && std::mem::take(&mut session.postponed)
+            {
+                self.statistics.blocked -= 1;
+                self.runnable.push_back(id);
+            }
+        }
+    }
+
+    /// A session that goes waits no more.
+    pub(super) fn forget_postponed(&mut self, session: &mut Session) {
+        if std::mem::take(&mut session.postponed) {
+            self.postponed.retain(|id| *id != session.id);
+            self.statistics.blocked -= 1;
+        }
+    }
+
+    /// Whether a command may change something.
+    fn may_write(&self, session: &Session, found: Found, words: &[&[u8]]) -> bool {
+        if super::monitor::is_script(found) {
+            return self.script_may_write(found, words);
+        }
+        if found.command.name == "EXEC" {
+            let Some(transaction) = &session.transaction else { return false };
+            return transaction.commands.iter().any(|command| {
+                let words: Vec<&[u8]> = command.iter().map(Bytes::as_slice).collect();
+                let found = self.table.find(&words);
+                found.is_some_and(|found| found.command.name != "EXEC" && self.may_write(session, found, &words))
+            });
+        }
+        found.command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
+    }
+
+    fn script_may_write(&self, found: Found, words: &[&[u8]]) -> bool {
+        let word = words.get(1).copied().unwrap_or_default();
+        match found.command.name {
+            "EVAL" => !says_no_writes(word),
+            "EVALSHA" => {
+                let digest = String::from_utf8_lossy(word).to_ascii_lowercase();
+                let body = self.scripts.as_ref().and_then(|scripts| scripts.body(&digest));
+                !body.is_some_and(|body| says_no_writes(body))
+            }
+            name => !name.ends_with("_RO"),
+        }
+    }
+}
+
+/// Whether the first line of a script says that it writes nothing.
+fn says_no_writes(body: &[u8]) -> bool {
+    let line = body.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let Some(line) = line.strip_prefix(b"#!") else { return false };
+    let flags = String::from_utf8_lossy(line).into_owned();
+    let flags = flags.split_ascii_whitespace().find_map(|word| word.strip_prefix("flags=").map(str::to_owned));
+    flags.is_some_and(|flags| flags.split(',').any(|flag| flag == "no-writes"))
+}
+
+impl Pause {
+    /// When it has ended.
+    pub(super) fn over_at(self) -> Millis {
+        self.until + 1
+    }
+}
+
+impl Server {
+    /// Has a command wait, if there is a pause that it falls under.
+    pub(super) fn postpone(&mut self, session: &mut Session, found: Found, words: &[&[u8]]) -> bool {
+        let Some(pause) = self.shared.pause else { return false };
+        if session.monitoring || !pause.all && !self.shared.may_write(session, found, words) {
+            return false;
+        }
+        session.postponed = true;
+        self.shared.postponed.push(session.id);
+        self.shared.statistics.blocked += 1;
+        true
+    }
+
+    /// Whether there is a pause; one whose time is over ends.
+    pub(super) fn is_paused(&mut self) -> bool {
+        if self.shared.pause.is_some_and(|pause| pause.until < self.now) {
+            self.shared.end_pause();
+        }
+        self.keyspace.expiry_paused = self.shared.pause.is_some();
+        self.keyspace.expiry_paused
+    }
+}
