@@ -75,6 +75,8 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     requests: VecDeque<(Request, Done)>,
+    /// Threads that sleep: others take the next request by themselves.
+    idle: usize,
     is_stopping: bool,
 }
 
@@ -92,7 +94,9 @@ impl Shared {
             if queue.is_stopping {
                 return None;
             }
+            queue.idle += 1;
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
         }
     }
 }
@@ -130,8 +134,11 @@ impl Readers {
             return Err(QueueFull(request));
         }
         queue.requests.push_back((request, Box::new(done)));
+        let is_any_idle = queue.idle > 0;
         drop(queue);
-        self.shared.changed.notify_one();
+        if is_any_idle {
+            self.shared.changed.notify_one();
+        }
         Ok(())
     }
 

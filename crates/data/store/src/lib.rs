@@ -11,6 +11,7 @@ mod error;
 mod listener;
 pub mod log_dump;
 pub mod options;
+mod pace;
 mod persistence;
 pub mod point;
 mod records;

@@ -8,7 +8,11 @@
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
@@ -40,6 +44,11 @@ const TAKE_MAX: usize = 500;
 const DIRTY_KEYS_MAX: usize = 500_000;
 /// How much log may have to be run again after a crash, in bytes.
 const REPLAY_BYTES_MAX: u64 = 128 << 20;
+/// The part of `maxmemory` that changes of one checkpoint may take of the log. They are in memory twice while it is written,
+/// and as much again gathers meanwhile.
+const CHECKPOINT_SHARE: u64 = 16;
+/// The least part.
+const CHECKPOINT_BYTES_MIN: u64 = 4 << 20;
 /// How old the last checkpoint may be while keys are dirty.
 const CHECKPOINT_MS: Millis = 10_000;
 
@@ -93,6 +102,8 @@ pub struct Persistence {
     /// When the tables are asked again for keys whose time has come, and of which database.
     next_due: (Millis, usize),
     waker: Arc<Waker>,
+    /// The loop has been woken for the answers that wait.
+    is_told: Arc<AtomicBool>,
     loads: Vec<Load>,
     checkpoint: Checkpoint,
     last_checkpoint: Millis,
@@ -110,6 +121,10 @@ pub struct Persistence {
     applied: Offset,
     /// The offset that the tables have durably, and when the log was last looked through for what is not kept any more.
     synced: (Offset, Millis),
+    /// When the batch that is being written was handed over.
+    submitted: Millis,
+    /// For how much log a batch was written, and how long that took.
+    drained: Option<(u64, Millis)>,
     /// The log could not be written: the reason.
     trouble: Option<String>,
     /// Keeps others out of the folder.
@@ -178,6 +193,7 @@ impl Persistence {
             answers,
             answer,
             waker,
+            is_told: Arc::default(),
             loads: Vec::new(),
             next_due: (now, 0),
             checkpoint: Checkpoint::None,
@@ -191,6 +207,8 @@ impl Persistence {
             removing: None,
             applied,
             synced: (applied, now),
+            submitted: now,
+            drained: None,
             trouble: None,
             _lock: lock,
         })
@@ -295,6 +313,8 @@ impl Persistence {
                 any = true;
             }
         }
+        // Before the answers are taken: for one that comes later the loop is woken again.
+        self.is_told.store(false, Ordering::Release);
         while let Ok((asked, read)) = self.answers.try_recv() {
             match (asked, read) {
                 (Asked::Key(load), Answer::Get(Ok(value))) => server.loaded(&load, self.tables.loaded(&load, value)),
@@ -309,10 +329,13 @@ impl Persistence {
 
     /// Has a reader's thread answer. Returns false if too many wait already.
     fn ask(&self, request: Request, asked: Asked) -> bool {
-        let (answer, waker) = (self.answer.clone(), Arc::clone(&self.waker));
+        let (answer, waker, is_told) = (self.answer.clone(), Arc::clone(&self.waker), Arc::clone(&self.is_told));
         let done = move |read| {
             let _ = answer.send((asked, read));
-            let _ = waker.wake();
+            // The loop is woken once for all answers that it has not taken yet.
+            if !is_told.swap(true, Ordering::AcqRel) {
+                let _ = waker.wake();
+            }
         };
         self.readers.submit(request, done).is_ok()
     }
@@ -352,6 +375,11 @@ impl Persistence {
     /// Says that memory is short and nothing in it is clean: a checkpoint is to begin when it can.
     pub fn press(&mut self) {
         self.pressed = true;
+    }
+
+    /// For how much log a batch has been written since this was asked last, and how long that took.
+    pub fn take_drained(&mut self) -> Option<(u64, Millis)> {
+        self.drained.take()
     }
 
     /// Carries checkpoints on. Returns whether there is more to do at once.
@@ -402,6 +430,7 @@ impl Persistence {
                 if let Some(batch) = self.tables.with(Tables::freeze_marked) {
                     self.frozen_dropped = std::mem::take(&mut self.marked_dropped);
                     let _ = self.writer.submit(Job::Write(batch));
+                    self.submitted = now;
                     self.checkpoint = Checkpoint::None;
                 }
                 Ok(false)
@@ -430,7 +459,7 @@ impl Persistence {
         let behind = self.log.end().0 - self.last_checkpoint_offset.0;
         behind > 0
             && (self.pressed
-                || behind >= REPLAY_BYTES_MAX
+                || behind >= checkpoint_bytes(&server.shared.settings)
                 || server.keyspace.dirty_len() >= DIRTY_KEYS_MAX
                 || now - self.last_checkpoint >= CHECKPOINT_MS)
     }
@@ -459,6 +488,7 @@ impl Persistence {
         match report {
             Report::Written { .. } => {
                 if let Some(offset) = self.tables.with(Tables::written) {
+                    self.drained = Some((offset.0.saturating_sub(self.applied.0), now - self.submitted));
                     self.applied = Offset(offset.0);
                     self.written_dropped.clone_from(&self.frozen_dropped);
                     let _ = self.writer.submit(Job::Sync);
@@ -533,6 +563,14 @@ fn set_retention(log: &mut Log<RealDisk>, settings: &Settings) {
     let bound = |value: u64| (value > 0).then_some(value);
     let seconds = settings.log_retention_seconds.0.unsigned_abs();
     log.set_retention(bound(settings.log_retention_size.0), bound(seconds.saturating_mul(1000)));
+}
+
+/// How much log may have come since the last checkpoint.
+fn checkpoint_bytes(settings: &Settings) -> u64 {
+    match settings.maxmemory.0 {
+        0 => REPLAY_BYTES_MAX,
+        bound => (bound / CHECKPOINT_SHARE).clamp(CHECKPOINT_BYTES_MIN, REPLAY_BYTES_MAX),
+    }
 }
 
 /// The part of memory that the tables' buffers and cache may take.

@@ -22,6 +22,7 @@ use crate::{
     connection::{Connection, ReadOutcome},
     listener,
     options::Start,
+    pace::Pace,
     persistence::{KEY_SEED, Persistence},
     signals::Signals,
     users::Users,
@@ -56,9 +57,9 @@ pub struct Shard {
     scratch: Vec<u8>,
     /// Sessions with something to be sent.
     ready: Vec<SessionId>,
-    /// Memory is so far over its bound that clients are not read.
-    throttled: bool,
-    /// Sessions that sent something meanwhile.
+    /// How fast clients may go on when memory is over its bound.
+    pace: Pace,
+    /// Sessions that sent something that is to be read in the next millisecond.
     deferred: Vec<SessionId>,
     /// Those of them that are to be read now.
     resume: Vec<SessionId>,
@@ -112,7 +113,7 @@ impl Shard {
             memory_used,
             scratch: vec![0; READ_LEN],
             ready: Vec::new(),
-            throttled: false,
+            pace: Pace::new(now),
             deferred: Vec::new(),
             resume: Vec::new(),
             held: VecDeque::new(),
@@ -125,14 +126,21 @@ impl Shard {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut busy = false;
         while !self.server.shared.shutdown {
-            let wait =
-                if busy || !self.resume.is_empty() { 0 } else { (self.next_tick - clock::now()).clamp(0, TICK_MS) };
+            let wait = match (busy || !self.resume.is_empty(), self.deferred.is_empty()) {
+                (true, _) => 0,
+                (false, false) => 1,
+                (false, true) => (self.next_tick - clock::now()).clamp(0, TICK_MS),
+            };
             match self.poll.poll(&mut events, Some(Duration::from_millis(wait.unsigned_abs()))) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             }
             let now = clock::now();
             self.release(now);
+            if !self.deferred.is_empty() {
+                self.pace.refill(now, (self.memory_used)() as u64, self.server.shared.settings.maxmemory.0);
+                self.resume.append(&mut self.deferred);
+            }
             for session in std::mem::take(&mut self.resume) {
                 if let Some(token) = self.tokens.get(&session).copied() {
                     self.read(token, now);
@@ -153,12 +161,16 @@ impl Shard {
                 std::thread::sleep(Duration::from_micros(sleep_us));
             }
             self.load(now);
-            self.make_room();
+            self.make_room(now);
             self.server.sessions_with_output(&mut self.ready);
             match &mut self.persistence {
                 Some(persistence) => {
+                    self.pace.spend(self.server.effects().bytes().len() as u64);
                     let wait_for = persistence.commit(&mut self.server, now)?;
                     busy = persistence.advance(&mut self.server, now)?;
+                    if let Some((bytes, elapsed)) = persistence.take_drained() {
+                        self.pace.drained(bytes, elapsed);
+                    }
                     match wait_for {
                         Some(offset) => self.hold(offset),
                         None => self.send(),
@@ -186,41 +198,34 @@ impl Shard {
     }
 
     /// Makes room while memory is over its bound: removes keys as the policy says; without a policy they leave memory and
-    /// stay in the tables. If that is not enough, because too much is not in the tables yet, clients are not read until it is;
+    /// stay in the tables. If that is not enough, because too much is not in the tables yet, clients go at their pace;
     /// without tables, commands that need memory are refused.
-    fn make_room(&mut self) {
+    fn make_room(&mut self, now: Millis) {
         let bound = self.server.shared.settings.maxmemory.0;
-        if bound == 0 {
-            self.server.shared.memory_full = false;
-            return;
-        }
-        let over = |shard: &Self| (shard.memory_used)() as u64 > bound;
-        let samples = self.server.shared.settings.maxmemory_samples.0.unsigned_abs() as usize;
-        let mut steps = 0;
-        while steps < EVICT_MAX && over(self) {
-            steps += 1;
-            let server = &mut self.server;
-            if !server.evict() && !server.keyspace.evict_clean(&mut server.shared.random, samples) {
-                if let Some(persistence) = &mut self.persistence {
-                    persistence.press();
+        let mut used = (self.memory_used)() as u64;
+        if bound > 0 && used > bound {
+            let samples = self.server.shared.settings.maxmemory_samples.0.unsigned_abs() as usize;
+            for _ in 0..EVICT_MAX {
+                let server = &mut self.server;
+                if !server.evict() && !server.keyspace.evict_clean(&mut server.shared.random, samples) {
+                    if let Some(persistence) = &mut self.persistence {
+                        persistence.press();
+                    }
+                    // What neither leaves nor will be written is what clients have not read.
+                    let is_far_over = used > bound + bound / 8;
+                    if !is_far_over || server.keyspace.dirty_len() > 0 || !server.relieve() {
+                        break;
+                    }
                 }
-                // What neither leaves nor will be written is what clients have not read.
-                let is_far_over = (self.memory_used)() as u64 > bound + bound / 8;
-                if is_far_over && self.server.keyspace.dirty_len() == 0 && self.server.relieve() {
-                    continue;
+                used = (self.memory_used)() as u64;
+                if used <= bound {
+                    break;
                 }
-                break;
             }
         }
-        let used = (self.memory_used)() as u64;
         match &self.persistence {
-            Some(_) => {
-                let was_throttled = std::mem::replace(&mut self.throttled, used > bound + bound / 8);
-                if was_throttled && !self.throttled {
-                    self.resume.append(&mut self.deferred);
-                }
-            }
-            None => self.server.shared.memory_full = used > bound,
+            Some(_) => self.pace.refill(now, used, bound),
+            None => self.server.shared.memory_full = bound > 0 && used > bound,
         }
     }
 
@@ -241,8 +246,6 @@ impl Shard {
                 if event.is_readable() || event.is_read_closed() {
                     if connection.held {
                         connection.read_pending = true;
-                    } else if self.throttled {
-                        self.deferred.push(connection.session);
                     } else {
                         self.read(token, now);
                     }
@@ -350,6 +353,10 @@ impl Shard {
         loop {
             let Some(connection) = self.connections.get_mut(token) else { return };
             let session = connection.session;
+            if self.pace.is_spent(self.server.effects().bytes().len() as u64) {
+                self.deferred.push(session);
+                return;
+            }
             let Some(input) = self.server.input(session) else { return };
             let outcome = connection.read(&mut self.scratch, input);
             if outcome == ReadOutcome::Closed {

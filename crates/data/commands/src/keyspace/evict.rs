@@ -16,14 +16,16 @@ impl Keyspace {
         }
         let mut oldest: Option<(u32, usize, usize, Bytes)> = None;
         let mut seen = 0;
+        let occupied = self.databases.iter().filter(|database| database.len > 0).count();
         for _ in 0..TRIES {
             if seen >= samples {
                 break;
             }
-            let db = random.below(self.databases.len().max(1) as u64) as usize;
+            let chosen = random.below(occupied.max(1) as u64) as usize;
+            let mut databases = self.databases.iter().enumerate().filter(|(_, database)| database.len > 0);
+            let Some((db, database)) = databases.nth(chosen) else { return false };
             let slot = random.below(SLOTS as u64) as usize;
-            let table =
-                self.databases.get(db).filter(|database| database.len > 0).and_then(|database| database.slot(slot));
+            let table = database.slot(slot);
             let Some(entry) = table.and_then(|table| table.index.random(random.draw())) else { continue };
             if entry.dirty != 0 {
                 continue;
@@ -91,9 +93,11 @@ impl Keyspace {
 
     fn drop_clean(&mut self, db: usize, slot: usize, key: &[u8]) {
         let Some(database) = self.databases.get_mut(db) else { return };
+        let disk = database.disk;
         let Some(table) = database.slot_mut(slot) else { return };
         let Some(entry) = table.index.remove(key) else { return };
         table.complete = false;
+        self.reading.leaves(disk, &entry.key);
         if entry.value.is_none() {
             table.absent -= 1;
         }

@@ -15,6 +15,7 @@ mod entry;
 mod evict;
 mod graveyard;
 mod keys;
+mod reading;
 mod usage;
 mod walk;
 
@@ -93,8 +94,7 @@ pub struct Keyspace {
     pub(crate) partial: bool,
     /// Numbers of emptied databases in the tables.
     dropped: Vec<u8>,
-    /// How often what is in memory was dropped or swapped: answers of the tables from before are not true any more.
-    epoch: u64,
+    pub(crate) reading: reading::Reading,
     /// Keys that left memory and stay in the tables.
     pub evicted_to_tables: u64,
     /// Lookups that found a key.
@@ -134,7 +134,7 @@ impl Keyspace {
             partial: records.is_some(),
             records,
             dropped: Vec::new(),
-            epoch: 0,
+            reading: reading::Reading::default(),
             evicted_to_tables: 0,
             hits: 0,
             misses: 0,
@@ -169,7 +169,7 @@ impl Keyspace {
 
     /// Swaps what two databases hold.
     pub fn swap(&mut self, one: usize, other: usize) {
-        self.epoch += 1;
+        self.reading.forget_all();
         self.databases.swap(one, other);
     }
 
@@ -221,18 +221,13 @@ impl Keyspace {
             }
             self.dirty.retain(|(of, _)| *of != former);
             self.dropped.push(former);
-            self.epoch += 1;
+            self.reading.forget_all();
         }
         let seed = self.seed;
         if let Some(database) = self.databases.get_mut(db) {
             *database = Database::new(seed, true, disk);
         }
         Ok(len)
-    }
-
-    /// A number that changes whenever keys leave memory or move between databases.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epoch + self.evicted_to_tables
     }
 
     /// Says that memory has all keys there are: the tables were empty, or all of them has been read.

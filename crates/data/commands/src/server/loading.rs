@@ -4,7 +4,7 @@
 //! beyond the keys that its words name (a script's undeclared keys, `SORT ... GET`) is read in place.
 
 use crate::{
-    Bytes, Session, SessionId, hash_index,
+    Bytes, Session, hash_index,
     keyspace::{Keys, Loaded},
     slot,
 };
@@ -14,8 +14,6 @@ use super::Server;
 /// A key to be read from the tables.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// Who waits for it.
-    pub session: SessionId,
     /// Its database.
     pub db: usize,
     /// The number that its database has in the tables.
@@ -26,8 +24,6 @@ pub struct Load {
     pub hash: u64,
     /// The key.
     pub key: Bytes,
-    /// The keyspace's epoch when it was asked for.
-    epoch: u64,
 }
 
 impl Server {
@@ -36,7 +32,7 @@ impl Server {
         if !self.keyspace.partial {
             return false;
         }
-        let before = self.loads.len();
+        session.loading = 0;
         let executes = words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"EXEC"));
         match &session.transaction {
             // Commands that are queued need their keys when all of them run.
@@ -50,11 +46,10 @@ impl Server {
             Some(_) => {}
             None => self.ask_for_words(session, words),
         }
-        session.loading = self.loads.len() - before;
         session.loading > 0
     }
 
-    fn ask_for_words(&mut self, session: &Session, words: &[&[u8]]) {
+    fn ask_for_words(&mut self, session: &mut Session, words: &[&[u8]]) {
         let Some(found) = self.shared.table.find(words) else { return };
         if found.command.keys.is_empty() && found.command.key_places.is_none() {
             return;
@@ -62,15 +57,18 @@ impl Server {
         for place in found.command.key_places_of(words) {
             let Some(key) = words.get(place) else { continue };
             let resident = Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes).is_resident(key);
-            if !resident {
+            if resident {
+                continue;
+            }
+            session.loading += 1;
+            let disk = self.keyspace.database(session.db).map_or(0, |database| database.disk);
+            if self.keyspace.reading.wait(disk, key, session.id) {
                 self.loads.push(Load {
-                    session: session.id,
                     db: session.db,
-                    disk: self.keyspace.database(session.db).map_or(0, |database| database.disk),
+                    disk,
                     slot: slot::slot(key),
                     hash: hash_index::hash(key, self.keyspace.seed),
                     key: Bytes::from_slice(key),
-                    epoch: self.keyspace.epoch(),
                 });
             }
         }
@@ -83,16 +81,18 @@ impl Server {
 
     /// A key was read. Without an answer the command reads it itself, and says what is wrong if it cannot.
     pub fn loaded(&mut self, load: &Load, answer: Option<Option<Loaded>>) {
-        // Since the answer was read, the key may have come, changed and left again: then it is no longer true.
-        if let Some(loaded) = answer.filter(|_| load.epoch == self.keyspace.epoch()) {
+        let (waiting, is_true) = self.keyspace.reading.end(load.disk, &load.key);
+        if let Some(loaded) = answer.filter(|_| is_true) {
             let mut keys = Keys::new(&mut self.keyspace, load.db, self.now, &mut self.changes);
             keys.put_loaded(load.slot, load.hash, &load.key, loaded);
             keys.space.loads += 1;
         }
-        let Some(session) = self.shared.session_mut(load.session) else { return };
-        session.loading = session.loading.saturating_sub(1);
-        if session.loading == 0 {
-            self.shared.runnable.push_back(load.session);
+        for id in waiting {
+            let Some(session) = self.shared.session_mut(id) else { continue };
+            session.loading = session.loading.saturating_sub(1);
+            if session.loading == 0 {
+                self.shared.runnable.push_back(id);
+            }
         }
     }
 

@@ -1,0 +1,113 @@
+//! How fast clients may go on while memory is over its bound because the tables cannot keep up.
+//!
+//! Without a pace they would be stopped when memory is full and released when a batch has been written: seconds of silence.
+//! So what they may add to the log in a millisecond is bound to what the tables take in a millisecond, the tighter the
+//! further memory is over its bound. Nothing is read from clients once that is used up, until the next millisecond.
+
+use commands::Millis;
+
+/// Bytes a millisecond, before any batch has been written.
+const DRAINED_AT_FIRST: u64 = 10_000;
+/// What a slow turn of the loop may make up for at most.
+const ELAPSED_MAX_MS: Millis = 20;
+
+/// What clients may add to the log.
+#[derive(Debug)]
+pub struct Pace {
+    /// Bytes of the log that the tables take in a millisecond, smoothed.
+    drained: u64,
+    /// Bytes that may still come in this millisecond; nothing if any number may.
+    allowance: Option<u64>,
+    at: Millis,
+}
+
+impl Pace {
+    /// Without a limit.
+    pub fn new(now: Millis) -> Self {
+        Self { drained: DRAINED_AT_FIRST, allowance: None, at: now }
+    }
+
+    /// A batch was written, for so many bytes of the log, in that time.
+    pub fn drained(&mut self, bytes: u64, elapsed: Millis) {
+        let rate = bytes / elapsed.max(1).unsigned_abs();
+        self.drained = ((self.drained * 3 + rate) / 4).max(1);
+    }
+
+    /// Says what may come from now on. Over the bound of memory it is twice what the tables take, at an eighth more half of
+    /// it, at a quarter more nothing.
+    pub fn refill(&mut self, now: Millis, used: u64, bound: u64) {
+        let (over, room) = (used.saturating_sub(bound), (bound / 4).max(1));
+        if bound == 0 || over == 0 {
+            self.allowance = None;
+            self.at = now;
+            return;
+        }
+        let elapsed = (now - self.at).clamp(0, ELAPSED_MAX_MS).unsigned_abs();
+        if elapsed == 0 && self.allowance.is_some() {
+            return;
+        }
+        self.at = now;
+        let left = room.saturating_sub(over);
+        // (left / room)^2 * 2: 2 at the beginning, a half in the middle, 0 at the end; in floating point, for it may be large.
+        let share = left as f64 / room as f64;
+        self.allowance = Some((self.drained as f64 * elapsed.max(1) as f64 * share * share * 2.0) as u64);
+    }
+
+    /// So much was added to the log.
+    pub fn spend(&mut self, bytes: u64) {
+        if let Some(allowance) = &mut self.allowance {
+            *allowance = allowance.saturating_sub(bytes);
+        }
+    }
+
+    /// Whether clients have to wait for the next millisecond, if so much is on its way to the log already.
+    pub fn is_spent(&self, pending: u64) -> bool {
+        self.allowance.is_some_and(|allowance| pending >= allowance)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    #[test]
+    fn below_the_bound_any_number_may_come() {
+        let mut pace = Pace::new(0);
+        for (used, bound) in [(MB, 0), (MB, 2 * MB), (MB, MB)] {
+            pace.refill(1, used, bound);
+            assert!(!pace.is_spent(u64::MAX / 2), "{used} of {bound}");
+        }
+    }
+
+    #[test]
+    fn above_it_less_the_fuller_memory_is() {
+        for (used, allowed) in [(101, 1843), (112, 540), (113, 460), (124, 3), (125, 0), (200, 0)] {
+            let mut pace = Pace::new(0);
+            for _ in 0..100 {
+                pace.drained(1000, 1);
+            }
+            pace.refill(1, used * MB, 100 * MB);
+            let found = pace.allowance.unwrap();
+            let drained = pace.drained;
+            assert!((995..=1005).contains(&drained), "{drained}");
+            assert!(found.abs_diff(allowed) <= 15, "{used}: {found} instead of {allowed}");
+        }
+    }
+
+    #[test]
+    fn each_millisecond_brings_as_much() {
+        let mut pace = Pace::new(0);
+        pace.refill(1, 101 * MB, 100 * MB);
+        let first = pace.allowance.unwrap();
+        assert!(!pace.is_spent(first - 1) && pace.is_spent(first));
+        pace.spend(first - 1);
+        pace.refill(1, 101 * MB, 100 * MB);
+        assert_eq!(pace.allowance, Some(1), "the same millisecond");
+        pace.refill(3, 101 * MB, 100 * MB);
+        assert!(pace.allowance.unwrap().abs_diff(2 * first) < 3);
+        pace.refill(1_000_000, 101 * MB, 100 * MB);
+        assert!(pace.allowance.unwrap() < 21 * first, "a long pause does not add up");
+    }
+}
