@@ -45,7 +45,7 @@ impl Digest {
         match value {
             Value::String(string) => self.follow(string),
             Value::List(list) => list.iter().for_each(|element| self.follow(element)),
-            Value::Set(set) => set.iter().for_each(|member| self.join(&member.text())),
+            Value::Set(set) => set.each(|member| self.join(&member.text())),
             Value::SortedSet(set) => {
                 let mut score = Vec::new();
                 for member in set.iter() {
@@ -54,7 +54,7 @@ impl Digest {
                     self.pair(&member.name, &score);
                 }
             }
-            Value::Hash(hash) => hash.iter().for_each(|(name, value)| self.pair(name, value)),
+            Value::Hash(hash) => hash.each(|name, value| self.pair(name, value)),
             Value::Stream(_) => {}
         }
         if expires {

@@ -115,6 +115,12 @@ pub enum StoreError {
         /// Why.
         reason: String,
     },
+    /// A command changed something and then could not read the rest from the disk.
+    #[error(
+        "a command could not be finished ({0}): restart, and the log is run again up to before it; if that happens again, restore \
+         a backup"
+    )]
+    Halved(String),
     /// The loop's own means failed.
     #[error("the event loop failed")]
     Loop(#[from] io::Error),

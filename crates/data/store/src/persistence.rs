@@ -20,7 +20,7 @@ use std::{
 use commands::{
     Millis, Server, Session, SessionId,
     config::{Fsync, Settings},
-    keyspace::Taken,
+    keyspace::{Collection, Taken},
     server::Load,
 };
 use engine::{
@@ -42,6 +42,8 @@ use crate::{
 const TAKE_MAX: usize = 500;
 /// How many keys may be dirty before a checkpoint begins.
 const DIRTY_KEYS_MAX: usize = 500_000;
+/// How much memory elements may take that are not in the tables yet, before a checkpoint begins.
+const OVERLAY_BYTES_MAX: usize = 64 << 20;
 /// How much log may have to be run again after a crash, in bytes.
 const REPLAY_BYTES_MAX: u64 = 128 << 20;
 /// The part of `maxmemory` that changes of one checkpoint may take of the log. They are in memory twice while it is written,
@@ -73,6 +75,23 @@ enum Asked {
     Key(Load),
     /// Keys of a database whose time has come.
     Due(usize),
+}
+
+/// What is being removed from the tables in the background.
+#[derive(Debug, Clone, Copy)]
+enum Removal {
+    /// An emptied database, and the step.
+    Database(u8, usize),
+    /// The elements of a collection that is no more.
+    Collection(Collection),
+}
+
+/// What is no more, and is to be removed once the tables say so durably: removed earlier, a crash would have the log run again on
+/// tables from before, which lack what the commands of then still saw.
+#[derive(Debug, Default)]
+struct Gone {
+    databases: Vec<u8>,
+    collections: Vec<Collection>,
 }
 
 /// How far a checkpoint is.
@@ -111,12 +130,13 @@ pub struct Persistence {
     taken: Vec<Taken>,
     /// Memory is short: dirty keys are to become clean.
     pressed: bool,
-    /// Emptied databases, as the checkpoint under way and the one that is written have them.
-    marked_dropped: Vec<u8>,
-    frozen_dropped: Vec<u8>,
-    written_dropped: Vec<u8>,
-    /// The one that is being removed, and how far that is.
-    removing: Option<(u8, usize)>,
+    /// As the checkpoint under way, the one that is being written, and the one that is not durable yet have it.
+    marked_gone: Gone,
+    frozen_gone: Gone,
+    written_gone: Gone,
+    /// What can be removed.
+    removable: Vec<Removal>,
+    removing: Option<Removal>,
     /// The offset that the tables have.
     applied: Offset,
     /// The offset that the tables have durably, and when the log was last looked through for what is not kept any more.
@@ -201,9 +221,10 @@ impl Persistence {
             last_checkpoint_offset: applied,
             taken: Vec::new(),
             pressed: false,
-            marked_dropped: Vec::new(),
-            frozen_dropped: Vec::new(),
-            written_dropped: Vec::new(),
+            marked_gone: Gone::default(),
+            frozen_gone: Gone::default(),
+            written_gone: Gone::default(),
+            removable: Vec::new(),
             removing: None,
             applied,
             synced: (applied, now),
@@ -223,8 +244,10 @@ impl Persistence {
     pub fn recover(&mut self, server: &mut Server) -> Result<u64, StoreError> {
         if let Some(layout) = self.tables.layout()? {
             server.keyspace.set_layout(&layout);
-            self.written_dropped = layout.dropped;
+            self.removable = layout.dropped.iter().map(|disk| Removal::Database(*disk, 0)).collect();
         }
+        self.tables.read_next_version()?;
+        self.removable.extend(self.tables.read_orphans()?.into_iter().map(Removal::Collection));
         for db in 0..server.keyspace.len() {
             let count = self.tables.key_count(db)?;
             if let Some(database) = server.keyspace.database_mut(db) {
@@ -391,8 +414,7 @@ impl Persistence {
                 self.remove_next(server);
             }
         }
-        if self.removing.is_none() && !self.written_dropped.is_empty() {
-            self.removing = self.written_dropped.pop().map(|disk| (disk, 0));
+        if self.removing.is_none() {
             self.remove_next(server);
         }
         // What was changed and is not in the log yet must not become part of the tables.
@@ -428,7 +450,7 @@ impl Persistence {
                     return Ok(false);
                 }
                 if let Some(batch) = self.tables.with(Tables::freeze_marked) {
-                    self.frozen_dropped = std::mem::take(&mut self.marked_dropped);
+                    self.frozen_gone = std::mem::take(&mut self.marked_gone);
                     let _ = self.writer.submit(Job::Write(batch));
                     self.submitted = now;
                     self.checkpoint = Checkpoint::None;
@@ -438,21 +460,35 @@ impl Persistence {
         }
     }
 
-    /// Removes the next piece of an emptied database.
+    /// Removes the next piece of what is no more.
     fn remove_next(&mut self, server: &mut Server) {
-        let Some((disk, step)) = self.removing else { return };
-        match ShardTables::dropped_range(disk, step) {
-            Some(bounds) => {
-                let job = Job::Remove { bounds, records_max: REMOVE_MAX, with_last: Vec::new() };
-                if self.writer.submit(job).is_err() {
-                    self.removing = None;
-                }
+        while let Some(removal) = self.removing.take().or_else(|| self.removable.pop()) {
+            let (bounds, with_last) = match removal {
+                Removal::Database(disk, step) => match ShardTables::dropped_range(disk, step) {
+                    Some(bounds) => (bounds, Vec::new()),
+                    None => {
+                        self.forget_dropped(server, disk);
+                        continue;
+                    }
+                },
+                Removal::Collection(of) => (ShardTables::elements(of), vec![ShardTables::orphan_record(of)]),
+            };
+            match self.writer.submit(Job::Remove { bounds, records_max: REMOVE_MAX, with_last }) {
+                Ok(()) => self.removing = Some(removal),
+                // Too much waits for the writer: it is tried again in the next turn.
+                Err(_) => self.removable.push(removal),
             }
-            None => {
-                self.removing = None;
-                server.keyspace.forget_dropped(disk);
-            }
+            return;
         }
+    }
+
+    /// An emptied database is removed: its number may be used again, so nothing may have it removed once more.
+    fn forget_dropped(&mut self, server: &mut Server, disk: u8) {
+        server.keyspace.forget_dropped(disk);
+        for gone in [&mut self.marked_gone, &mut self.frozen_gone, &mut self.written_gone] {
+            gone.databases.retain(|dropped| *dropped != disk);
+        }
+        self.removable.retain(|removal| !matches!(removal, Removal::Database(dropped, _) if *dropped == disk));
     }
 
     fn is_due(&self, server: &Server, now: Millis) -> bool {
@@ -461,6 +497,7 @@ impl Persistence {
             && (self.pressed
                 || behind >= checkpoint_bytes(&server.shared.settings)
                 || server.keyspace.dirty_len() >= DIRTY_KEYS_MAX
+                || self.tables.overlay_bytes() >= OVERLAY_BYTES_MAX
                 || now - self.last_checkpoint >= CHECKPOINT_MS)
     }
 
@@ -477,7 +514,8 @@ impl Persistence {
         }
         let layout = server.keyspace.layout();
         self.tables.put_layout(&layout);
-        self.marked_dropped = layout.dropped;
+        self.tables.put_next_version();
+        self.marked_gone = Gone { databases: layout.dropped, collections: self.tables.take_orphans() };
         self.checkpoint = Checkpoint::Collecting;
         self.pressed = false;
         self.last_checkpoint = now;
@@ -490,7 +528,9 @@ impl Persistence {
                 if let Some(offset) = self.tables.with(Tables::written) {
                     self.drained = Some((offset.0.saturating_sub(self.applied.0), now - self.submitted));
                     self.applied = Offset(offset.0);
-                    self.written_dropped.clone_from(&self.frozen_dropped);
+                    let gone = std::mem::take(&mut self.frozen_gone);
+                    self.written_gone.databases.extend(gone.databases);
+                    self.written_gone.collections.extend(gone.collections);
                     let _ = self.writer.submit(Job::Sync);
                 }
             }
@@ -503,17 +543,29 @@ impl Persistence {
             Report::Synced(Ok(())) => {
                 self.synced.0 = self.applied;
                 self.retain(now);
+                let gone = std::mem::take(&mut self.written_gone);
+                for disk in gone.databases {
+                    let listed = |removal: &Removal| matches!(removal, Removal::Database(known, _) if *known == disk);
+                    if !self.removable.iter().chain(&self.removing).any(listed) {
+                        self.removable.push(Removal::Database(disk, 0));
+                    }
+                }
+                self.removable.extend(gone.collections.into_iter().map(Removal::Collection));
             }
             Report::Synced(Err(error)) => eprintln!("tidegate store: the tables cannot be synced: {}", chain(&error)),
             Report::Removed(Ok(removed)) => {
-                if let Some((disk, step)) = self.removing.take() {
-                    self.removing = Some((disk, step + usize::from(removed.is_done)));
-                }
+                self.removing = match self.removing.take() {
+                    Some(Removal::Database(disk, step)) => {
+                        Some(Removal::Database(disk, step + usize::from(removed.is_done)))
+                    }
+                    Some(Removal::Collection(of)) if !removed.is_done => Some(Removal::Collection(of)),
+                    _ => None,
+                };
             }
             Report::Removed(Err(error)) => {
-                // It is tried again with the next checkpoint.
+                // Emptied databases come again with the next checkpoint, collections with the next start.
                 self.removing = None;
-                eprintln!("tidegate store: an emptied database cannot be removed yet: {}", chain(&error));
+                eprintln!("tidegate store: what was removed keeps its place on the disk for now: {}", chain(&error));
             }
         }
         Ok(())

@@ -1,50 +1,76 @@
 //! Keys as records of the tables, and back.
 
-use std::{cell::RefCell, error::Error as _, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    error::Error as _,
+    ops::Bound,
+    rc::Rc,
+};
 
 use commands::{
     Bytes as SmallBytes, Millis,
     config::Settings,
-    keyspace::{Layout, Loaded, NEVER, Records, Taken, Walked},
+    keyspace::{Collection, Layout, Loaded, NEVER, Records, Span, Stored, Taken, Walked},
     rdb::{self, Building},
     server::Load,
     slot::SLOTS,
+    value::Descriptor,
 };
 use engine::{
     Direction, Tables,
-    record::{self, Header, Kind, RecordKey},
+    record::{self, Elements, Header, Kind, RecordKey},
 };
 
 /// What kind of record a header names: the whole value inline, in RDB's form.
 const WHOLE_VALUE: u8 = 1;
+/// The elements are records of their own. Inline stand the type (1 byte), the slot of the elements (2 bytes, big endian), and what
+/// the type keeps besides.
+const SPREAD: u8 = 2;
 /// The name of the record that says how databases are numbered.
 const LAYOUT: &[u8] = b"layout";
 /// Deadlines of all slots stand together, so that those that are due are one interval. A deadline is a hint: a key that
 /// got another one since, or went to another store, is found not to be due.
 const EXPIRY_SLOT: u16 = 0;
+/// So do collections that are no more; the value of such a record is the slot of the elements.
+const ORPHAN_SLOT: u16 = 0;
 /// How many deadlines are looked at together.
 pub const DUE_MAX: usize = 64;
 /// How long a header is mostly at most.
 const HEADER_LEN: usize = 16;
 /// The name of the record that counts a database's keys.
 const KEY_COUNT: &[u8] = b"keys";
+/// The name of the record that says which version the next collection gets.
+const NEXT_VERSION: &[u8] = b"version";
 
 /// A shard's tables, for its loop and for the keyspace that asks them for what is not in memory.
 #[derive(Clone)]
 pub struct ShardTables {
     tables: Rc<RefCell<Tables>>,
     key_seed: u64,
+    next_version: Rc<Cell<u64>>,
+    /// Collections that are no more since the last mark.
+    orphans: Rc<RefCell<Vec<Collection>>>,
 }
 
 impl ShardTables {
     /// Those of a shard.
     pub fn new(tables: Tables, key_seed: u64) -> Self {
-        Self { tables: Rc::new(RefCell::new(tables)), key_seed }
+        Self {
+            tables: Rc::new(RefCell::new(tables)),
+            key_seed,
+            next_version: Rc::new(Cell::new(1)),
+            orphans: Rc::default(),
+        }
     }
 
     /// Does something with them. They are not borrowed elsewhere: whoever borrows them does nothing else meanwhile.
     pub fn with<T>(&self, act: impl FnOnce(&mut Tables) -> T) -> T {
         act(&mut self.tables.borrow_mut())
+    }
+
+    /// Looks something up in them; who does may look other things up meanwhile.
+    fn look<T>(&self, act: impl FnOnce(&Tables) -> T) -> T {
+        act(&self.tables.borrow())
     }
 
     /// Hands a key in as it was at the mark.
@@ -54,11 +80,7 @@ impl ShardTables {
         self.with(|tables| match &taken.value {
             Some((value, expire_at)) => {
                 let expire_at_ms = (*expire_at != NEVER).then_some(expire_at.unsigned_abs());
-                let header = Header { kind: WHOLE_VALUE, expire_at_ms, ..Header::default() }.with_key(&taken.key);
-                let mut bytes = Vec::with_capacity(value.len() + HEADER_LEN);
-                header.encode(&mut bytes);
-                bytes.extend_from_slice(value);
-                tables.put_marked(name, bytes);
+                tables.put_marked(name, encode(&taken.key, value, expire_at_ms));
                 if let Some(at_ms) = expire_at_ms {
                     let whole = record::with_whole(&taken.key, b"");
                     tables.put_marked(record::expiry(EXPIRY_SLOT, db, at_ms, &taken.key), whole);
@@ -108,11 +130,73 @@ impl ShardTables {
 
     /// The interval of records that is removed in a step of removing an emptied database; nothing behind the last step.
     pub fn dropped_range(disk: u8, step: usize) -> Option<engine::Bounds> {
-        match step {
-            0 => Some(record::range::database(EXPIRY_SLOT, Kind::Expiry, disk)),
-            step if step <= SLOTS => Some(record::range::database((step - 1) as u16, Kind::Key, disk)),
+        let of_slot = |step: usize, kind| Some(record::range::database((step % SLOTS) as u16, kind, disk));
+        match step / SLOTS {
+            0 => of_slot(step, Kind::Key),
+            1 => of_slot(step, Kind::Element),
+            _ if step == 2 * SLOTS => of_slot(usize::from(EXPIRY_SLOT), Kind::Expiry),
+            _ if step == 2 * SLOTS + 1 => of_slot(usize::from(ORPHAN_SLOT), Kind::Orphan),
             _ => None,
         }
+    }
+
+    /// The elements of a collection.
+    pub fn elements(of: Collection) -> engine::Bounds {
+        record::range::elements(of.slot, of.disk, of.version)
+    }
+
+    /// The record that says that a collection is no more.
+    pub fn orphan_record(of: Collection) -> engine::Key {
+        record::orphan(ORPHAN_SLOT, of.disk, of.version)
+    }
+
+    /// The collections that are no more since the last mark, now that there is another one.
+    pub fn take_orphans(&self) -> Vec<Collection> {
+        self.orphans.take()
+    }
+
+    /// The collections that are no more and whose elements are not removed yet, in new tables.
+    ///
+    /// # Errors
+    ///
+    /// The tables cannot be read.
+    pub fn read_orphans(&self) -> Result<Vec<Collection>, engine::Error> {
+        self.look(|tables| {
+            let mut orphans = Vec::new();
+            for record in tables.scan(&record::range::kind(ORPHAN_SLOT, Kind::Orphan), Direction::Forward) {
+                let (name, value) = record?;
+                if let (Ok(RecordKey::Orphan { db: disk, version, .. }), Some(slot)) =
+                    (record::decode(&name), value.first_chunk::<2>())
+                {
+                    orphans.push(Collection { disk, slot: u16::from_be_bytes(*slot), version });
+                }
+            }
+            Ok(orphans)
+        })
+    }
+
+    /// Hands in which version the next collection gets at the mark.
+    pub fn put_next_version(&self) {
+        let next = self.next_version.get().to_be_bytes();
+        self.with(|tables| tables.put_marked(record::meta(0, 0, NEXT_VERSION), next));
+    }
+
+    /// Takes over which version the next collection gets.
+    ///
+    /// # Errors
+    ///
+    /// The tables cannot be read.
+    pub fn read_next_version(&self) -> Result<(), engine::Error> {
+        let value = self.look(|tables| tables.get(&record::meta(0, 0, NEXT_VERSION)))?;
+        if let Some(next) = value.and_then(|bytes| <[u8; 8]>::try_from(&*bytes).ok()) {
+            self.next_version.set(u64::from_be_bytes(next));
+        }
+        Ok(())
+    }
+
+    /// How much memory what is not written yet takes.
+    pub fn overlay_bytes(&self) -> usize {
+        self.look(Tables::overlay_bytes)
     }
 
     /// The key of a deadline; the deadline itself is forgotten.
@@ -142,23 +226,28 @@ impl ShardTables {
     /// What was read of a key; nothing if it cannot be understood.
     pub fn loaded(&self, load: &Load, value: Option<engine::Value>) -> Option<Option<Loaded>> {
         match value {
-            Some(bytes) => self.decode(&load.key, &bytes).ok(),
+            Some(bytes) => self.decode(load.disk, &load.key, &bytes).ok(),
             None => Some(None),
         }
     }
 
-    fn decode(&self, key: &[u8], bytes: &[u8]) -> Result<Option<Loaded>, String> {
+    fn decode(&self, disk: u8, key: &[u8], bytes: &[u8]) -> Result<Option<Loaded>, String> {
         let damaged = |reason: String| format!("ERR the record of a key is damaged: {reason}");
         let (header, value) = Header::decode(bytes).map_err(|error| damaged(error.to_string()))?;
         if header.key.is_some_and(|whole| whole != key) {
             // Another long key with the same beginning and the same hash.
             return Ok(None);
         }
-        if header.kind != WHOLE_VALUE {
-            return Err(damaged(format!("its kind {} is of a later version", header.kind)));
-        }
-        let value = rdb::decode_value(value, &Building::new(self.key_seed, &Settings::default()))
-            .map_err(|error| damaged(error.to_string()))?;
+        let value = match header.kind {
+            WHOLE_VALUE => Stored::Whole(
+                rdb::decode_value(value, &Building::new(self.key_seed, &Settings::default()))
+                    .map_err(|error| damaged(error.to_string()))?,
+            ),
+            SPREAD => {
+                Stored::Spread(descriptor(disk, &header, value).ok_or_else(|| damaged("it is cut off".to_owned()))?)
+            }
+            kind => return Err(damaged(format!("its kind {kind} is of a later version"))),
+        };
         let expire_at = header.expire_at_ms.map_or(NEVER, |at| Millis::try_from(at).unwrap_or(NEVER));
         Ok(Some(Loaded { value, expire_at }))
     }
@@ -167,8 +256,8 @@ impl ShardTables {
 impl Records for ShardTables {
     fn load(&self, disk: u8, slot: usize, key: &[u8]) -> Result<Option<Loaded>, String> {
         let name = record::key(slot as u16, disk, key);
-        match self.with(|tables| tables.get(&name)) {
-            Ok(Some(bytes)) => self.decode(key, &bytes),
+        match self.look(|tables| tables.get(&name)) {
+            Ok(Some(bytes)) => self.decode(disk, key, &bytes),
             Ok(None) => Ok(None),
             Err(error) => Err(unreadable(&error)),
         }
@@ -176,7 +265,7 @@ impl Records for ShardTables {
 
     fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, String> {
         let bounds = record::range::keys_from(slot as u16, disk, from_hash);
-        self.with(|tables| {
+        self.look(|tables| {
             let mut found = Vec::new();
             for record in tables.scan(&bounds, Direction::Forward).take(at_most) {
                 let (name, value) = record.map_err(|error| unreadable(&error))?;
@@ -186,13 +275,116 @@ impl Records for ShardTables {
                 found.push(Walked {
                     hash,
                     key: SmallBytes::from_slice(header.key.unwrap_or(key.bytes())),
-                    type_name: rdb::type_name(value).unwrap_or("none"),
+                    type_name: match header.kind {
+                        SPREAD => value.first().and_then(|kind| Descriptor::type_name(*kind)),
+                        _ => rdb::type_name(value),
+                    }
+                    .unwrap_or("none"),
                     expire_at: header.expire_at_ms.map_or(NEVER, |at| Millis::try_from(at).unwrap_or(NEVER)),
                 });
             }
             Ok(found)
         })
     }
+
+    fn element(&self, of: Collection, name: &[u8]) -> Result<Option<SmallBytes>, String> {
+        let record = record::element(of.slot, of.disk, of.version, name);
+        let value = self.look(|tables| tables.get(&record)).map_err(|error| unreadable(&error))?;
+        let Some(value) = value else { return Ok(None) };
+        let RecordKey::Element { element, .. } = record::decode(&record).map_err(damaged_element)? else {
+            return Ok(None);
+        };
+        let (_, value) = record::split_whole(element, &value).map_err(damaged_element)?;
+        Ok(Some(SmallBytes::from_slice(value)))
+    }
+
+    fn scan_elements(
+        &self,
+        of: Collection,
+        span: Span<'_>,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), String> {
+        let all = Self::elements(of);
+        let record = |name: &[u8]| record::element(of.slot, of.disk, of.version, name);
+        let bound = |bound: Bound<&[u8]>, open: Bound<engine::Key>| match bound {
+            Bound::Unbounded => open,
+            bound => bound.map(record),
+        };
+        let bounds = engine::Bounds { from: bound(span.from, all.from), to: bound(span.to, all.to) };
+        let direction = if span.backwards { Direction::Backward } else { Direction::Forward };
+        self.look(|tables| {
+            for found in tables.scan(&bounds, direction) {
+                let (name, value) = found.map_err(|error| unreadable(&error))?;
+                let RecordKey::Element { element, .. } = record::decode(&name).map_err(damaged_element)? else {
+                    continue;
+                };
+                let (name, value) = record::split_whole(element, &value).map_err(damaged_element)?;
+                if !each(name, value) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn put_element(&self, of: Collection, name: &[u8], value: &[u8]) {
+        let record = record::element(of.slot, of.disk, of.version, name);
+        self.with(|tables| {
+            if name.len() > record::WHOLE_LEN_MAX {
+                tables.put(record, record::with_whole(name, value));
+            } else {
+                tables.put(record, value);
+            }
+        });
+    }
+
+    fn delete_element(&self, of: Collection, name: &[u8]) {
+        self.with(|tables| tables.delete(record::element(of.slot, of.disk, of.version, name)));
+    }
+
+    fn orphan(&self, of: Collection) {
+        self.with(|tables| tables.put(Self::orphan_record(of), of.slot.to_be_bytes()));
+        self.orphans.borrow_mut().push(of);
+    }
+
+    fn new_version(&self) -> u64 {
+        let version = self.next_version.get();
+        self.next_version.set(version + 1);
+        version
+    }
+}
+
+/// The record of a key.
+fn encode(key: &[u8], value: &Stored<Vec<u8>>, expire_at_ms: Option<u64>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match value {
+        Stored::Whole(value) => {
+            bytes.reserve(value.len() + HEADER_LEN);
+            Header { kind: WHOLE_VALUE, expire_at_ms, ..Header::default() }.with_key(key).encode(&mut bytes);
+            bytes.extend_from_slice(value);
+        }
+        Stored::Spread(Descriptor { of, count, kind, rest }) => {
+            let elements = Some(Elements { version: of.version, count: *count });
+            Header { kind: SPREAD, expire_at_ms, elements, key: None }.with_key(key).encode(&mut bytes);
+            bytes.push(*kind);
+            bytes.extend_from_slice(&of.slot.to_be_bytes());
+            bytes.extend_from_slice(rest);
+        }
+    }
+    bytes
+}
+
+/// What a record says of a collection whose elements are records of their own.
+fn descriptor(disk: u8, header: &Header<'_>, inline: &[u8]) -> Option<Descriptor> {
+    let Elements { version, count } = header.elements?;
+    let (kind, rest) = inline.split_first()?;
+    let (slot, rest) = rest.split_first_chunk::<2>()?;
+    let of = Collection { disk, slot: u16::from_be_bytes(*slot), version };
+    Some(Descriptor { of, count, kind: *kind, rest: rest.to_vec() })
+}
+
+fn damaged_element(reason: record::NotARecord) -> String {
+    format!("ERR the record of an element is damaged: {reason}")
 }
 
 fn unreadable(error: &engine::Error) -> String {

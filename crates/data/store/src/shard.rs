@@ -162,6 +162,9 @@ impl Shard {
             }
             self.load(now);
             self.make_room(now);
+            if let Some(reason) = self.server.shared.broken.take() {
+                return Err(StoreError::Halved(reason));
+            }
             self.server.sessions_with_output(&mut self.ready);
             match &mut self.persistence {
                 Some(persistence) => {

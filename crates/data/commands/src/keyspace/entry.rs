@@ -20,6 +20,8 @@ pub struct Entry {
     pub touched: u32,
     /// Whether the tables have a record of it.
     pub(super) on_disk: bool,
+    /// Its record was larger than whole ones should be.
+    pub(super) is_bulky: bool,
 }
 
 impl Hashed for Entry {

@@ -91,6 +91,22 @@ impl Keyspace {
         least.map(|(_, db, key)| (db, key)).or_else(any).or_else(any_volatile)
     }
 
+    /// Has all keys leave memory that the tables have as they are.
+    pub fn forget_clean(&mut self) {
+        if self.records.is_none() {
+            return;
+        }
+        for db in 0..self.databases.len() {
+            for slot in 0..SLOTS {
+                let table = self.databases.get(db).and_then(|database| database.slot(slot));
+                let clean = table.into_iter().flat_map(|table| table.index.iter()).filter(|entry| entry.dirty == 0);
+                for key in clean.map(|entry| entry.key.clone()).collect::<Vec<_>>() {
+                    self.drop_clean(db, slot, &key);
+                }
+            }
+        }
+    }
+
     fn drop_clean(&mut self, db: usize, slot: usize, key: &[u8]) {
         let Some(database) = self.databases.get_mut(db) else { return };
         let disk = database.disk;

@@ -9,7 +9,7 @@ use crate::{
 };
 
 use super::{
-    Keyspace,
+    Elements, Keyspace, Stored,
     entry::{Entry, NEVER},
 };
 
@@ -17,7 +17,7 @@ use super::{
 #[derive(Debug)]
 pub struct Loaded {
     /// What it holds.
-    pub value: Value,
+    pub value: Stored<Value>,
     /// When it expires.
     pub expire_at: Millis,
 }
@@ -114,34 +114,39 @@ impl<'a> Keys<'a> {
     fn load(&mut self, slot: usize, hash: u64, key: &[u8]) -> Result<(), Failure> {
         let Some(records) = &self.space.records else { return Ok(()) };
         let disk = self.space.databases.get(self.db).map_or(0, |database| database.disk);
-        let loaded = records.load(disk, slot, key).map_err(Failure::owned)?;
+        let loaded = records.records.load(disk, slot, key).map_err(Failure::owned)?;
         self.space.loads += 1;
-        self.put_loaded(slot, hash, key, loaded);
-        Ok(())
+        self.put_loaded(slot, hash, key, loaded)
     }
 
     /// Puts what the tables have of a key into memory, unless it is there by now.
-    pub fn put_loaded(&mut self, slot: usize, hash: u64, key: &[u8], loaded: Option<Loaded>) {
+    ///
+    /// # Errors
+    ///
+    /// It cannot be understood.
+    pub fn put_loaded(&mut self, slot: usize, hash: u64, key: &[u8], loaded: Option<Loaded>) -> Result<(), Failure> {
+        const LATER: Failure = Failure::text("ERR the record of a key is of a later version");
         let touched = self.space.usage.fresh();
-        let Some(database) = self.space.databases.get_mut(self.db) else { return };
-        let Some(table) = database.slot_mut(slot) else { return };
-        if table.index.locate(hash, key).is_some() {
-            return;
-        }
         let on_disk = loaded.is_some();
         let (value, expire_at) = match loaded {
-            Some(loaded) => (Some(loaded.value), loaded.expire_at),
-            None => {
-                table.absent += 1;
-                (None, NEVER)
-            }
+            Some(loaded) => (Some(self.space.value_of(loaded.value).ok_or(LATER)?), loaded.expire_at),
+            None => (None, NEVER),
         };
-        table
-            .index
-            .insert_new(hash, Entry { key: Bytes::from_slice(key), value, expire_at, dirty: 0, touched, on_disk });
-        if expire_at != NEVER {
-            database.expiring.insert((expire_at, Bytes::from_slice(key)));
+        let Some(database) = self.space.databases.get_mut(self.db) else { return Ok(()) };
+        let Some(table) = database.slot_mut(slot) else { return Ok(()) };
+        if table.index.locate(hash, key).is_some() {
+            return Ok(());
         }
+        table.absent += usize::from(value.is_none());
+        let key = Bytes::from_slice(key);
+        if expire_at != NEVER {
+            database.expiring.insert((expire_at, key.clone()));
+        }
+        let entry = Entry { key, value, expire_at, dirty: 0, touched, on_disk, is_bulky: false };
+        if let Some(table) = database.slot_mut(slot) {
+            table.index.insert_new(hash, entry);
+        }
+        Ok(())
     }
 
     /// Whether a key is in memory, or known not to be there: whether a command on it can run without reading from disk.
@@ -217,13 +222,40 @@ impl<'a> Keys<'a> {
     /// What a key holds, to be changed; the key must not become empty without [`remove_if`](Self::remove_if).
     pub fn get_mut<K: Kind>(&mut self, key: &[u8]) -> Result<Option<&mut K>, Failure> {
         let Some(place) = self.find(key)? else { return Ok(None) };
-        let of_kind =
-            self.entry_at(place).and_then(|entry| entry.value.as_ref()).is_some_and(|value| K::of(value).is_some());
-        if !of_kind {
-            return Err(Failure::WrongType);
-        }
+        let whole_max = self.space.whole_max;
+        let Some(entry) = self.entry_at(place) else { return Ok(None) };
+        let value = entry.value.as_ref().and_then(K::of).ok_or(Failure::WrongType)?;
+        let is_beyond = entry.is_bulky || value.is_beyond(whole_max);
+        self.check()?;
         self.soil(place);
+        if is_beyond {
+            self.spread(place);
+        }
         Ok(self.entry_at_mut(place).and_then(|entry| K::of_mut(entry.value.as_mut()?)))
+    }
+
+    /// Fails if the command in run met an element that cannot be read: then it must not change anything any more.
+    fn check(&self) -> Result<(), Failure> {
+        match &self.space.records {
+            // Its answer becomes that error.
+            Some(source) if source.has_failed() => Err(Failure::text("ERR cannot read from disk")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the elements of a collection records of their own, now that there are so many of them.
+    #[cold]
+    fn spread(&mut self, place: Place) {
+        let Some(source) = self.space.records.clone() else { return };
+        let Some(disk) = self.space.databases.get(self.db).map(|database| database.disk) else { return };
+        let seed = self.space.seed;
+        let Some(entry) = self.entry_at_mut(place) else { return };
+        entry.is_bulky = false;
+        let elements = Elements::of_new(&source, disk, place.slot as u16);
+        let former = entry.value.as_mut().and_then(|value| value.spread(elements, seed));
+        if let Some(former) = former {
+            self.space.graveyard.bury(former);
+        }
     }
 
     /// What a key holds, or a new value that it gets now, to be changed.
@@ -241,8 +273,11 @@ impl<'a> Keys<'a> {
         let generation = self.space.generation;
         let used = self.entry_at(place).map_or(0, |entry| entry.touched);
         let used = self.space.usage.used(used);
-        let durable = self.space.records.is_some();
         let disk = self.space.databases.get(self.db).map_or(0, |database| database.disk);
+        if let Some(source) = &self.space.records {
+            source.soil();
+        }
+        let durable = self.space.records.is_some();
         let Some(entry) = self.entry_at_mut(place) else { return };
         entry.touched = used;
         if !durable || entry.dirty == generation {
@@ -260,10 +295,20 @@ impl<'a> Keys<'a> {
 
     /// Gives a key a value whatever it held before.
     pub fn set(&mut self, key: &[u8], value: Value, expiry: Expiry) -> Result<(), Failure> {
+        self.check()?;
+        let mut value = value;
+        if let Some(disk) = self.space.databases.get(self.db).map(|database| database.disk) {
+            value.bring_to(disk);
+            self.check()?;
+        }
+        let is_beyond = value.is_beyond(self.space.whole_max);
         let Some(place) = self.find(key)? else {
             let expire_at = if let Expiry::At(at) = expiry { at } else { NEVER };
             self.put(key, value, expire_at);
             self.changes.notify(EventClass::NEW, "new", key, self.db);
+            if is_beyond && let Some(place) = self.find(key)? {
+                self.spread(place);
+            }
             return Ok(());
         };
         self.soil(place);
@@ -278,12 +323,18 @@ impl<'a> Keys<'a> {
         entry.expire_at = expire_at;
         self.move_deadline(key, former, expire_at);
         self.bury(overwritten);
+        if is_beyond {
+            self.spread(place);
+        }
         Ok(())
     }
 
+    /// Lets go of a value that no key has any more.
     fn bury(&mut self, value: Option<Value>) {
-        if let Some(value) = value {
-            self.space.graveyard.bury(value);
+        let Some(value) = value else { return };
+        match value.elements() {
+            Some(elements) => elements.discard(),
+            None => self.space.graveyard.bury(value),
         }
     }
 
@@ -303,7 +354,15 @@ impl<'a> Keys<'a> {
             }
             None => {
                 let name = Bytes::from_slice(key);
-                let entry = Entry { key: name, value: None, expire_at: NEVER, dirty: 0, touched, on_disk: false };
+                let entry = Entry {
+                    key: name,
+                    value: None,
+                    expire_at: NEVER,
+                    dirty: 0,
+                    touched,
+                    on_disk: false,
+                    is_bulky: false,
+                };
                 table.index.insert_new(hash, entry);
                 let Some(location) = table.index.locate(hash, key) else { return };
                 location
@@ -341,6 +400,7 @@ impl<'a> Keys<'a> {
     /// Sets when a key expires. Returns whether the key is there.
     pub fn set_expire_at(&mut self, key: &[u8], expire_at: Millis) -> Result<bool, Failure> {
         let Some(place) = self.find(key)? else { return Ok(false) };
+        self.check()?;
         self.soil(place);
         let Some(entry) = self.entry_at_mut(place) else { return Ok(false) };
         let former = std::mem::replace(&mut entry.expire_at, expire_at);
@@ -360,6 +420,7 @@ impl<'a> Keys<'a> {
     /// Removes a key and gives what it held, with its expiry. Nobody is told: [`modified`](Self::modified) does that.
     pub fn take(&mut self, key: &[u8]) -> Result<Option<(Value, Millis)>, Failure> {
         let Some(place) = self.find(key)? else { return Ok(None) };
+        self.check()?;
         Ok(self.take_at(place, key))
     }
 
@@ -394,7 +455,8 @@ impl<'a> Keys<'a> {
         let Some(place) = self.find(key)? else { return Ok(false) };
         let holds = self.entry_at(place).and_then(|entry| K::of(entry.value.as_ref()?)).is_some_and(condition);
         if holds {
-            self.take_at(place, key);
+            let taken = self.take_at(place, key).map(|(value, _)| value);
+            self.bury(taken);
             self.changes.notify(EventClass::GENERIC, "del", key, self.db);
         }
         Ok(holds)

@@ -11,6 +11,7 @@
 //! turn is taken at once. What changes later is dirty for the next checkpoint.
 
 mod database;
+mod elements;
 mod entry;
 mod evict;
 mod graveyard;
@@ -20,12 +21,14 @@ mod usage;
 mod walk;
 
 pub use database::Database;
+pub(crate) use elements::Trouble;
+pub use elements::{Collection, Elements, Source, Span};
 pub use entry::{Entry, NEVER};
 pub use keys::{Expiry, Keys, Loaded};
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, rc::Rc};
 
-use crate::{Bytes, Failure, Millis, rdb, slot};
+use crate::{Bytes, Failure, Millis, Value, config::Settings, rdb, slot, value::Descriptor};
 
 /// What is not in memory.
 pub trait Records {
@@ -42,6 +45,46 @@ pub trait Records {
     ///
     /// As of [`load`](Self::load).
     fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, String>;
+
+    /// What an element of a collection has.
+    ///
+    /// # Errors
+    ///
+    /// As of [`load`](Self::load).
+    fn element(&self, of: Collection, name: &[u8]) -> Result<Option<Bytes>, String>;
+
+    /// Calls with elements in the order of their names until that says no. Nothing is put or deleted meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As of [`load`](Self::load).
+    fn scan_elements(
+        &self,
+        of: Collection,
+        span: Span<'_>,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), String>;
+
+    /// Gives an element a value: behind the moment of the checkpoint that is being taken, if one is.
+    fn put_element(&self, of: Collection, name: &[u8], value: &[u8]);
+
+    /// Removes an element, in the same way.
+    fn delete_element(&self, of: Collection, name: &[u8]);
+
+    /// Says that a collection is no more, in the same way. Its elements are removed in time.
+    fn orphan(&self, of: Collection);
+
+    /// A number that no collection has had yet. After a crash, one that the tables do not know may come again.
+    fn new_version(&self) -> u64;
+}
+
+/// What a key's record has.
+#[derive(Debug)]
+pub enum Stored<T> {
+    /// All of it.
+    Whole(T),
+    /// What it is; the elements are records of their own.
+    Spread(Descriptor),
 }
 
 /// A key that a walk through the tables met.
@@ -76,7 +119,7 @@ pub struct Taken {
     /// The key.
     pub key: Bytes,
     /// Its value, as records have it, and when it expires; nothing if the key is gone.
-    pub value: Option<(Vec<u8>, Millis)>,
+    pub value: Option<(Stored<Vec<u8>>, Millis)>,
 }
 
 /// All keys of a shard.
@@ -89,7 +132,11 @@ pub struct Keyspace {
     to_take: VecDeque<(u8, Bytes)>,
     taken: Vec<Taken>,
     /// What is not in memory; without it, memory is all there is.
-    records: Option<Box<dyn Records>>,
+    records: Option<Rc<Source>>,
+    /// Collections with more elements are spread over the tables.
+    pub(crate) whole_max: usize,
+    /// Values whose records are larger are too.
+    pub(crate) whole_bytes_max: usize,
     /// Whether there may be keys that are not in memory.
     pub(crate) partial: bool,
     /// Numbers of emptied databases in the tables.
@@ -132,7 +179,9 @@ impl Keyspace {
             to_take: VecDeque::new(),
             taken: Vec::new(),
             partial: records.is_some(),
-            records,
+            records: records.map(|records| Rc::new(Source::new(records))),
+            whole_max: usize::MAX,
+            whole_bytes_max: usize::MAX,
             dropped: Vec::new(),
             reading: reading::Reading::default(),
             evicted_to_tables: 0,
@@ -144,6 +193,14 @@ impl Keyspace {
             expiry_paused: false,
             usage: usage::Usage::new(),
             graveyard: graveyard::Graveyard::default(),
+        }
+    }
+
+    /// Takes over how large what is kept whole may be. Without tables, everything is.
+    pub(crate) fn set_limits(&mut self, settings: &Settings) {
+        if self.records.is_some() {
+            self.whole_max = usize::try_from(settings.collection_max_whole_entries.0).unwrap_or(usize::MAX);
+            self.whole_bytes_max = usize::try_from(settings.collection_max_whole_bytes.0).unwrap_or(usize::MAX);
         }
     }
 
@@ -238,6 +295,26 @@ impl Keyspace {
         }
     }
 
+    /// A command begins to run.
+    pub(crate) fn begin_command(&self) {
+        if let Some(source) = &self.records {
+            source.begin();
+        }
+    }
+
+    /// What became of the command that has just run, if it met an element that cannot be read.
+    pub(crate) fn take_trouble(&self) -> Option<Trouble> {
+        self.records.as_ref().filter(|source| source.has_failed())?.take_trouble()
+    }
+
+    /// What a key's record has as a value; nothing if it cannot be understood.
+    fn value_of(&self, stored: Stored<Value>) -> Option<Value> {
+        match stored {
+            Stored::Whole(value) => Some(value),
+            Stored::Spread(descriptor) => Value::described(&descriptor, self.records.as_ref()?, self.seed),
+        }
+    }
+
     /// How many keys wait for a checkpoint.
     pub fn dirty_len(&self) -> usize {
         self.dirty.len() + self.to_take.len()
@@ -271,9 +348,16 @@ impl Keyspace {
         }
         entry.dirty = 0;
         let value = entry.value.as_ref().map(|value| {
-            let mut bytes = Vec::new();
-            rdb::encode_value(value, &mut bytes);
-            (bytes, entry.expire_at)
+            let stored = match value.descriptor() {
+                Some(descriptor) => Stored::Spread(descriptor),
+                None => {
+                    let mut bytes = Vec::new();
+                    rdb::encode_value(value, &mut bytes);
+                    entry.is_bulky = bytes.len() > self.whole_bytes_max;
+                    Stored::Whole(bytes)
+                }
+            };
+            (stored, entry.expire_at)
         });
         entry.on_disk = value.is_some();
         let gone = value.is_none() && table.complete;

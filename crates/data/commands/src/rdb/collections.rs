@@ -76,7 +76,7 @@ pub(super) fn encode_set(set: &Set, writer: &mut Writer<'_>) {
     }
     writer.byte(form::SET);
     writer.count(set.len());
-    set.iter().for_each(|member| writer.string(&member.text()));
+    set.each(|member| writer.string(&member.text()));
 }
 
 pub(super) fn decode_set(form: u8, reader: &mut Reader<'_>, building: &Building) -> Result<Value, RdbError> {
@@ -105,20 +105,20 @@ pub(super) fn decode_set(form: u8, reader: &mut Reader<'_>, building: &Building)
 }
 
 pub(super) fn encode_hash(hash: &Hash, writer: &mut Writer<'_>) {
-    if matches!(hash, Hash::Large(_)) {
+    if !matches!(hash, Hash::Small { .. }) {
         writer.byte(form::HASH);
         writer.count(hash.len());
-        for (name, value) in hash.iter() {
+        hash.each(|name, value| {
             writer.string(name);
             writer.string(value);
-        }
+        });
         return;
     }
     let mut builder = Builder::default();
-    for (name, value) in hash.iter() {
+    hash.each(|name, value| {
         builder.push(name);
         builder.push(value);
-    }
+    });
     writer.byte(form::HASH_LISTPACK);
     writer.string(&builder.finish());
 }

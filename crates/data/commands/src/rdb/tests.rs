@@ -178,7 +178,7 @@ fn collections_come_back_in_their_form() {
         assert_eq!(written[0], form);
         let Value::Hash(hash) = decode_value(&written, &building()).unwrap() else { panic!("no hash") };
         assert_eq!(hash.len(), count);
-        assert!(texts.iter().take(count).all(|text| hash.get(text.as_bytes()) == Some(b"1")));
+        assert!(texts.iter().take(count).all(|text| hash.get(text.as_bytes()).as_deref() == Some(b"1")));
     }
     for (count, form) in [(3, form::SORTED_SET_LISTPACK), (600, form::SORTED_SET_2)] {
         let plain = record(form::SORTED_SET_2, |writer| {

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::{
     Bytes, Context, Failure, Millis, Session, SessionId,
     context::Words,
-    keyspace::Keys,
+    keyspace::{Keys, Trouble},
     session::{Close, ReplyMode},
     table::{Flags, Found},
 };
@@ -307,6 +307,8 @@ impl Server {
         }
         let dirty = self.changes.dirty;
         let db = session.db;
+        let start = output.len();
+        self.keyspace.begin_command();
         let begin = (self.shared.stopwatch)();
         // EXEC and scripts run other commands, which only the server can do.
         let outcome = if found.command.name == "EXEC" {
@@ -319,6 +321,10 @@ impl Server {
             let keys = Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes);
             let mut context = Context { words: Words(words), reply, keys, session, shared: &mut self.shared };
             (found.command.handler)(&mut context)
+        };
+        let outcome = match self.keyspace.take_trouble() {
+            Some(trouble) => self.fail(output, start, trouble),
+            None => outcome,
         };
         let elapsed = Duration::from_micros((self.shared.stopwatch)().saturating_sub(begin));
         let blocked = session.blocked.is_some();
@@ -355,6 +361,23 @@ impl Server {
         let shared = &self.shared;
         self.changes.flushed = false;
         self.changes.watched = !shared.watched.is_empty() || !shared.waiting.is_empty() || shared.tracking.is_some();
+    }
+
+    /// Has a command fail that met an element that cannot be read: what it has answered so far is no answer.
+    #[cold]
+    fn fail(&mut self, output: &mut Vec<u8>, start: usize, trouble: Trouble) -> Result<(), Failure> {
+        output.truncate(start);
+        match trouble {
+            Trouble::Refused(failure) => {
+                self.changes.instead = Some(Vec::new());
+                Err(failure)
+            }
+            Trouble::Halved(reason) => {
+                let failure = Failure::owned(reason.clone());
+                self.shared.broken = Some(reason);
+                Err(failure)
+            }
+        }
     }
 
     /// Propagates the removal of keys that were found expired.

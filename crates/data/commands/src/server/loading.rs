@@ -84,7 +84,8 @@ impl Server {
         let (waiting, is_true) = self.keyspace.reading.end(load.disk, &load.key);
         if let Some(loaded) = answer.filter(|_| is_true) {
             let mut keys = Keys::new(&mut self.keyspace, load.db, self.now, &mut self.changes);
-            keys.put_loaded(load.slot, load.hash, &load.key, loaded);
+            // What cannot be understood is read again by the command, which says so.
+            let _ = keys.put_loaded(load.slot, load.hash, &load.key, loaded);
             keys.space.loads += 1;
         }
         for id in waiting {

@@ -101,6 +101,9 @@ pub struct Shared {
     pub refuse_writes: Option<String>,
     /// The server is to stop: whether with a last checkpoint.
     pub shutdown: bool,
+    /// A command changed something and then could not read what it needed: nothing of it may become durable, so whoever runs
+    /// this shard has to stop at once, for this reason.
+    pub broken: Option<String>,
     /// Memory is full: commands that need more are refused.
     pub memory_full: bool,
     /// For how long whoever runs this shard is to do nothing (`DEBUG SLEEP`).
@@ -164,8 +167,10 @@ impl Server {
         stopwatch: Stopwatch,
     ) -> Self {
         let table = Table::default();
+        let mut keyspace = Keyspace::new(settings.databases.0 as usize, key_seed, records);
+        keyspace.set_limits(&settings);
         let mut server = Self {
-            keyspace: Keyspace::new(settings.databases.0 as usize, key_seed, records),
+            keyspace,
             changes: Changes::default(),
             effects: Effects::default(),
             shared: Shared {
@@ -196,6 +201,7 @@ impl Server {
                 stopwatch,
                 refuse_writes: None,
                 shutdown: false,
+                broken: None,
                 memory_full: false,
                 sleep_us: 0,
                 active_expiry: true,
@@ -284,6 +290,7 @@ impl Server {
         let paused = self.is_paused();
         self.watch_changes();
         self.sweep_clients(now);
+        self.keyspace.set_limits(&self.shared.settings);
         self.keyspace.usage.by_frequency = self.shared.settings.maxmemory_policy.is_by_frequency();
         if self.shared.active_expiry && !paused {
             for db in 0..self.keyspace.len() {

@@ -1,12 +1,18 @@
 //! Hashes: fields with values.
 
+use std::borrow::Cow;
+
 use crate::{
     Bytes,
     hash_index::{HashIndex, Hashed},
+    keyspace::Elements,
     random::Random,
 };
 
-use super::packed::{self, Packed};
+use super::{
+    Named,
+    packed::{self, Packed},
+};
 
 /// A field with its value.
 #[derive(Debug, Clone)]
@@ -32,7 +38,11 @@ pub struct HashLimits {
     pub len: usize,
 }
 
-/// A small one is packed, name and value in turn, in the order of insertion; a larger one is hashed, and stays so.
+/// A field's name and value.
+pub type Pair<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
+
+/// A small one is packed, name and value in turn, in the order of insertion; a larger one is hashed, and stays so, or is spread
+/// over the tables.
 #[derive(Debug, Clone)]
 pub enum Hash {
     /// Few and short fields.
@@ -44,6 +54,8 @@ pub enum Hash {
     },
     /// Many, or long ones.
     Large(HashIndex<Field>),
+    /// So many that each is a record of its own.
+    Spread(Named),
 }
 
 impl Hash {
@@ -57,6 +69,7 @@ impl Hash {
         match self {
             Self::Small { packed, .. } => packed.len() / 2,
             Self::Large(index) => index.len(),
+            Self::Spread(named) => named.len(),
         }
     }
 
@@ -79,15 +92,33 @@ impl Hash {
     pub fn encoding(&self) -> &'static str {
         match self {
             Self::Small { .. } => "listpack",
-            Self::Large(_) => "hashtable",
+            Self::Large(_) | Self::Spread(_) => "hashtable",
         }
     }
 
-    /// What a field holds.
-    pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
+    /// Whether it has more fields than are kept whole.
+    pub(super) fn is_beyond(&self, whole_max: usize) -> bool {
         match self {
-            Self::Small { packed, .. } => packed.at(packed.after(packed.find(name, 2)?)?),
-            Self::Large(index) => index.get(name).map(|field| field.value.as_slice()),
+            Self::Small { packed, .. } => packed.len() / 2 > whole_max,
+            Self::Large(index) => index.len() > whole_max,
+            Self::Spread(_) => false,
+        }
+    }
+
+    /// Makes all fields records of their own. Returns what it was before.
+    pub(super) fn spread(&mut self, elements: Elements, seed: u64) -> Self {
+        let mut named = Named::new(elements, 0, seed);
+        // In the order of the records, which makes putting them quicker.
+        self.scan(0, usize::MAX, |name, value| named.insert_new(name, value));
+        std::mem::replace(self, Self::Spread(named))
+    }
+
+    /// What a field holds.
+    pub fn get(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        match self {
+            Self::Small { packed, .. } => packed.at(packed.after(packed.find(name, 2)?)?).map(Cow::Borrowed),
+            Self::Large(index) => index.get(name).map(|field| Cow::Borrowed(field.value.as_slice())),
+            Self::Spread(named) => named.get(name).map(|value| Cow::Owned(value.into_vec())),
         }
     }
 
@@ -96,6 +127,7 @@ impl Hash {
         match self {
             Self::Small { packed, .. } => packed.find(name, 2).is_some(),
             Self::Large(index) => index.get(name).is_some(),
+            Self::Spread(named) => named.contains(name),
         }
     }
 
@@ -131,6 +163,7 @@ impl Hash {
                     }
                 }
             }
+            Self::Spread(named) => named.insert(name, value).is_none(),
         }
     }
 
@@ -144,6 +177,7 @@ impl Hash {
                 true
             }
             Self::Large(index) => index.remove(name).is_some(),
+            Self::Spread(named) => named.remove(name).is_some(),
         }
     }
 
@@ -159,37 +193,59 @@ impl Hash {
         *self = Self::Large(index);
     }
 
+    /// Calls with all fields and their values.
+    pub fn each(&self, mut each: impl FnMut(&[u8], &[u8])) {
+        match self {
+            Self::Small { packed, .. } => pairs(packed).for_each(|(name, value)| each(name, value)),
+            Self::Large(index) => index.iter().for_each(|field| each(&field.name, &field.value)),
+            Self::Spread(named) => named.each_while(|name, value| {
+                each(name, value);
+                true
+            }),
+        }
+    }
+
     /// All fields with their values.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let (small, large) = match self {
-            Self::Small { packed, .. } => (Some(pairs(packed)), None),
-            Self::Large(index) => (None, Some(index.iter())),
-        };
-        let large = large.into_iter().flatten().map(|field| (field.name.as_slice(), field.value.as_slice()));
-        small.into_iter().flatten().chain(large)
+    pub fn pairs(&self) -> Vec<Pair<'_>> {
+        let borrowed = |name, value| (Cow::Borrowed(name), Cow::Borrowed(value));
+        match self {
+            Self::Small { packed, .. } => pairs(packed).map(|(name, value)| borrowed(name, value)).collect(),
+            Self::Large(index) => index.iter().map(|field| borrowed(&field.name, &field.value)).collect(),
+            Self::Spread(_) => {
+                let mut all = Vec::new();
+                self.each(|name, value| all.push((Cow::Owned(name.to_vec()), Cow::Owned(value.to_vec()))));
+                all
+            }
+        }
     }
 
     /// Gives about `count` fields from a cursor on; returns where to go on, 0 at the end. A small one is given whole.
-    pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut each: impl FnMut(&'a [u8], &'a [u8])) -> u64 {
+    pub fn scan(&self, cursor: u64, count: usize, mut each: impl FnMut(&[u8], &[u8])) -> u64 {
         match self {
             Self::Small { packed, .. } => {
                 pairs(packed).for_each(|(name, value)| each(name, value));
                 0
             }
             Self::Large(index) => index.scan(cursor, count, |field| each(&field.name, &field.value)).unwrap_or(0),
+            Self::Spread(named) => named.scan(cursor, count, each).unwrap_or(0),
         }
     }
 
     /// Some field with its value, each about as likely.
-    pub fn random(&self, random: &mut Random) -> Option<(&[u8], &[u8])> {
+    pub fn random(&self, random: &mut Random) -> Option<Pair<'_>> {
         match self {
             Self::Small { packed, .. } => {
                 let number = random.below(self.len().max(1) as u64) as usize;
                 let at = packed.place(number * 2);
-                Some((packed.at(at)?, packed.at(packed.after(at)?)?))
+                Some((Cow::Borrowed(packed.at(at)?), Cow::Borrowed(packed.at(packed.after(at)?)?)))
             }
             Self::Large(index) => {
-                index.random(random.draw()).map(|field| (field.name.as_slice(), field.value.as_slice()))
+                let field = index.random(random.draw())?;
+                Some((Cow::Borrowed(&field.name), Cow::Borrowed(&field.value)))
+            }
+            Self::Spread(named) => {
+                let (name, value) = named.random(random)?;
+                Some((Cow::Owned(name.into_vec()), Cow::Owned(value.into_vec())))
             }
         }
     }

@@ -86,6 +86,11 @@ impl List {
         nodes + self.nodes.capacity() * size_of::<Packed>()
     }
 
+    /// Whether it has more elements than are kept whole: it is always kept whole.
+    pub(super) fn is_beyond(&self, _: usize) -> bool {
+        false
+    }
+
     /// Whether freeing it takes a while.
     pub(crate) fn is_large(&self) -> bool {
         self.nodes.len() > 64

@@ -3,16 +3,20 @@
 pub mod hash;
 pub mod hyperloglog;
 pub mod list;
+pub mod named;
 pub mod packed;
 pub mod set;
 pub mod sorted_set;
+mod spread;
 pub mod stream;
 
 use crate::Bytes;
 pub use hash::Hash;
 pub use list::List;
+pub use named::Named;
 pub use set::Set;
 pub use sorted_set::SortedSet;
+pub use spread::Descriptor;
 pub use stream::Stream;
 
 /// What a key holds.
@@ -54,6 +58,8 @@ pub trait Kind: Sized {
     fn of_mut(value: &mut Value) -> Option<&mut Self>;
     /// A value of this type.
     fn into_value(self) -> Value;
+    /// Whether it has more elements than are kept whole.
+    fn is_beyond(&self, whole_max: usize) -> bool;
 }
 
 impl Kind for Bytes {
@@ -65,6 +71,9 @@ impl Kind for Bytes {
     }
     fn into_value(self) -> Value {
         Value::String(self)
+    }
+    fn is_beyond(&self, _: usize) -> bool {
+        false
     }
 }
 
@@ -79,6 +88,9 @@ macro_rules! kinds {
             }
             fn into_value(self) -> Value {
                 Value::$kind(Box::new(self))
+            }
+            fn is_beyond(&self, whole_max: usize) -> bool {
+                $kind::is_beyond(self, whole_max)
             }
         }
     )*};

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use crate::{
     Bytes,
     hash_index::{HashIndex, Hashed},
+    keyspace::Elements,
     number,
     random::Random,
 };
 
-use super::packed::Packed;
+use super::{Named, packed::Packed};
 
 impl Hashed for Bytes {
     fn name(&self) -> &[u8] {
@@ -41,6 +42,8 @@ pub enum Set {
     },
     /// Many members.
     Large(HashIndex<Bytes>),
+    /// So many that each is a record of its own.
+    Spread(Named),
 }
 
 /// A member: text, or the number that it is the text of.
@@ -90,6 +93,7 @@ impl Set {
             Self::Integers { members, .. } => members.len(),
             Self::Packed { packed, .. } => packed.len(),
             Self::Large(index) => index.len(),
+            Self::Spread(named) => named.len(),
         }
     }
 
@@ -112,8 +116,21 @@ impl Set {
     pub fn encoding(&self) -> &'static str {
         match self {
             Self::Integers { .. } => "intset",
-            Self::Packed { .. } | Self::Large(_) => "hashtable",
+            Self::Packed { .. } | Self::Large(_) | Self::Spread(_) => "hashtable",
         }
+    }
+
+    /// Whether it has more members than are kept whole.
+    pub(super) fn is_beyond(&self, whole_max: usize) -> bool {
+        !matches!(self, Self::Spread(_)) && self.len() > whole_max
+    }
+
+    /// Makes all members records of their own. Returns what it was before.
+    pub(super) fn spread(&mut self, elements: Elements, seed: u64) -> Self {
+        let mut named = Named::new(elements, 0, seed);
+        // In the order of the records, which makes putting them quicker.
+        self.scan(0, usize::MAX, |member| named.insert_new(&member.text(), b""));
+        std::mem::replace(self, Self::Spread(named))
     }
 
     /// Whether it has a member.
@@ -124,6 +141,7 @@ impl Set {
             }
             Self::Packed { packed, .. } => packed.find(member, 1).is_some(),
             Self::Large(index) => index.get(member).is_some(),
+            Self::Spread(named) => named.contains(member),
         }
     }
 
@@ -169,6 +187,7 @@ impl Set {
                 }
                 new
             }
+            Self::Spread(named) => named.insert(member, b"").is_none(),
         }
     }
 
@@ -211,6 +230,7 @@ impl Set {
                 found.map(|at| packed.remove(at)).is_some()
             }
             Self::Large(index) => index.remove(member).is_some(),
+            Self::Spread(named) => named.remove(member).is_some(),
         }
     }
 
@@ -218,59 +238,77 @@ impl Set {
         match self {
             Self::Integers { seed, .. } | Self::Packed { seed, .. } => *seed,
             Self::Large(index) => index.seed(),
+            Self::Spread(_) => 0,
         }
     }
 
     fn pack(&mut self) {
         let mut packed = Packed::new();
-        self.iter().for_each(|member| packed.push_back(&member.text()));
+        self.each(|member| packed.push_back(&member.text()));
         *self = Self::Packed { packed, seed: self.seed() };
     }
 
     fn enlarge(&mut self) {
         let mut index = HashIndex::new(self.seed());
-        for member in self.iter() {
+        self.each(|member| {
             let member = member.bytes();
             index.insert_new(index.hash(&member), member);
-        }
+        });
         *self = Self::Large(index);
     }
 
-    /// All members.
-    pub fn iter(&self) -> impl Iterator<Item = Member<'_>> {
-        let (integers, packed, large) = match self {
-            Self::Integers { members, .. } => (Some(members.iter()), None, None),
-            Self::Packed { packed, .. } => (None, Some(packed.iter()), None),
-            Self::Large(index) => (None, None, Some(index.iter())),
+    /// Calls with all members.
+    pub fn each(&self, mut each: impl FnMut(Member<'_>)) {
+        self.each_while(|member| {
+            each(member);
+            true
+        });
+    }
+
+    /// Calls with members until that says no.
+    pub fn each_while(&self, mut each: impl FnMut(Member<'_>) -> bool) {
+        let _ = match self {
+            Self::Integers { members, .. } => members.iter().all(|number| each(Member::Integer(*number))),
+            Self::Packed { packed, .. } => packed.iter().all(|member| each(Member::Text(member))),
+            Self::Large(index) => index.iter().all(|member| each(Member::Text(member))),
+            Self::Spread(named) => {
+                named.each_while(|name, _| each(Member::Text(name)));
+                true
+            }
         };
-        let integers = integers.into_iter().flatten().map(|number| Member::Integer(*number));
-        let packed = packed.into_iter().flatten().map(Member::Text);
-        let large = large.into_iter().flatten().map(|member| Member::Text(member.as_slice()));
-        integers.chain(packed).chain(large)
+    }
+
+    /// All members, for those who choose from them.
+    pub fn members(&self) -> Vec<Bytes> {
+        let mut members = Vec::with_capacity(self.len());
+        self.each(|member| members.push(member.bytes()));
+        members
     }
 
     /// Gives about `count` members from a cursor on; returns where to go on, 0 at the end. A small one is given whole.
-    pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut each: impl FnMut(Member<'a>)) -> u64 {
+    pub fn scan(&self, cursor: u64, count: usize, mut each: impl FnMut(Member<'_>)) -> u64 {
         match self {
             Self::Large(index) => index.scan(cursor, count, |member| each(Member::Text(member))).unwrap_or(0),
+            Self::Spread(named) => named.scan(cursor, count, |name, _| each(Member::Text(name))).unwrap_or(0),
             _ => {
-                self.iter().for_each(each);
+                self.each(each);
                 0
             }
         }
     }
 
     /// Some member, each about as likely.
-    pub fn random(&self, random: &mut Random) -> Option<Member<'_>> {
+    pub fn random(&self, random: &mut Random) -> Option<Bytes> {
         match self {
             Self::Integers { members, .. } => {
                 let number = members.get(random.below(members.len().max(1) as u64) as usize)?;
-                Some(Member::Integer(*number))
+                Some(Member::Integer(*number).bytes())
             }
             Self::Packed { packed, .. } => {
-                packed.get(random.below(packed.len().max(1) as u64) as usize).map(Member::Text)
+                packed.get(random.below(packed.len().max(1) as u64) as usize).map(Bytes::from_slice)
             }
-            Self::Large(index) => index.random(random.draw()).map(|member| Member::Text(member)),
+            Self::Large(index) => index.random(random.draw()).cloned(),
+            Self::Spread(named) => named.random(random).map(|(name, _)| name),
         }
     }
 }

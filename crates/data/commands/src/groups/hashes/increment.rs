@@ -8,7 +8,7 @@ pub(super) fn hincrby(context: &mut Context<'_>) -> Result<(), Failure> {
     let (key, name) = (context.words.at(1), context.words.at(2));
     let by = context.words.integer(3)?;
     let former = match context.keys.look::<Hash>(key)?.and_then(|hash| hash.get(name)) {
-        Some(text) => number::parse_integer(text).ok_or(Failure::text("ERR hash value is not an integer"))?,
+        Some(text) => number::parse_integer(&text).ok_or(Failure::text("ERR hash value is not an integer"))?,
         None => 0,
     };
     let value = former.checked_add(by).ok_or(Failure::text("ERR increment or decrement would overflow"))?;
@@ -27,7 +27,7 @@ pub(super) fn hincrbyfloat(context: &mut Context<'_>) -> Result<(), Failure> {
         return Err(Failure::text("ERR value is NaN or Infinity"));
     }
     let former = match context.keys.look::<Hash>(key)?.and_then(|hash| hash.get(name)) {
-        Some(text) => LongDouble::parse(text).ok_or(Failure::text("ERR hash value is not a float"))?,
+        Some(text) => LongDouble::parse(&text).ok_or(Failure::text("ERR hash value is not a float"))?,
         None => LongDouble::ZERO,
     };
     let sum = former.plus(by).filter(|sum| sum.is_finite());

@@ -4,7 +4,7 @@ mod increment;
 mod random;
 
 use crate::{
-    Context, Failure,
+    Bytes, Context, Failure,
     arguments::{self, ScanOptions},
     changes::EventClass,
     config::Settings,
@@ -84,7 +84,7 @@ fn limits(settings: &Settings) -> HashLimits {
 
 fn hget(context: &mut Context<'_>) -> Result<(), Failure> {
     let hash = context.keys.get::<Hash>(context.words.at(1))?;
-    context.reply.bulk_or_null(hash.and_then(|hash| hash.get(context.words.at(2))));
+    context.reply.bulk_or_null(hash.and_then(|hash| hash.get(context.words.at(2))).as_deref());
     Ok(())
 }
 
@@ -93,7 +93,7 @@ fn hmget(context: &mut Context<'_>) -> Result<(), Failure> {
     let names = context.words.from(2);
     context.reply.array(names.len());
     for name in names {
-        context.reply.bulk_or_null(hash.and_then(|hash| hash.get(name)));
+        context.reply.bulk_or_null(hash.and_then(|hash| hash.get(name)).as_deref());
     }
     Ok(())
 }
@@ -112,16 +112,18 @@ fn hlen(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn hstrlen(context: &mut Context<'_>) -> Result<(), Failure> {
     let hash = context.keys.get::<Hash>(context.words.at(1))?;
-    context.reply.count(hash.and_then(|hash| hash.get(context.words.at(2))).map_or(0, <[u8]>::len));
+    context.reply.count(hash.and_then(|hash| hash.get(context.words.at(2))).map_or(0, |value| value.len()));
     Ok(())
 }
 
 fn hgetall(context: &mut Context<'_>) -> Result<(), Failure> {
     let hash = context.keys.get::<Hash>(context.words.at(1))?;
     context.reply.map(hash.map_or(0, Hash::len));
-    for (name, value) in hash.into_iter().flat_map(Hash::iter) {
-        context.reply.bulk(name);
-        context.reply.bulk(value);
+    if let Some(hash) = hash {
+        hash.each(|name, value| {
+            context.reply.bulk(name);
+            context.reply.bulk(value);
+        });
     }
     Ok(())
 }
@@ -129,14 +131,18 @@ fn hgetall(context: &mut Context<'_>) -> Result<(), Failure> {
 fn hkeys(context: &mut Context<'_>) -> Result<(), Failure> {
     let hash = context.keys.get::<Hash>(context.words.at(1))?;
     context.reply.array(hash.map_or(0, Hash::len));
-    hash.into_iter().flat_map(Hash::iter).for_each(|(name, _)| context.reply.bulk(name));
+    if let Some(hash) = hash {
+        hash.each(|name, _| context.reply.bulk(name));
+    }
     Ok(())
 }
 
 fn hvals(context: &mut Context<'_>) -> Result<(), Failure> {
     let hash = context.keys.get::<Hash>(context.words.at(1))?;
     context.reply.array(hash.map_or(0, Hash::len));
-    hash.into_iter().flat_map(Hash::iter).for_each(|(_, value)| context.reply.bulk(value));
+    if let Some(hash) = hash {
+        hash.each(|_, value| context.reply.bulk(value));
+    }
     Ok(())
 }
 
@@ -220,15 +226,13 @@ fn hscan(context: &mut Context<'_>) -> Result<(), Failure> {
     let mut found = Vec::new();
     let next = hash.scan(cursor, options.count, |name, value| {
         if options.matches(name) {
-            found.push((name, value));
+            found.push(Bytes::from_slice(name));
+            found.push(Bytes::from_slice(value));
         }
     });
     context.reply.array(2);
     context.reply.bulk(next.to_string().as_bytes());
-    context.reply.array(found.len() * 2);
-    for (name, value) in found {
-        context.reply.bulk(name);
-        context.reply.bulk(value);
-    }
+    context.reply.array(found.len());
+    found.iter().for_each(|text| context.reply.bulk(text));
     Ok(())
 }

@@ -4,7 +4,12 @@ use std::collections::HashSet;
 
 use resp::Protocol;
 
-use crate::{Context, Failure, arguments::Draws, sample, value::Hash};
+use crate::{
+    Context, Failure,
+    arguments::Draws,
+    sample,
+    value::{Hash, hash::Pair},
+};
 
 /// Beyond, a count with values could not be doubled.
 const PAIRS_MAX: u64 = i64::MAX as u64 / 2;
@@ -15,7 +20,7 @@ pub(super) fn hrandfield(context: &mut Context<'_>) -> Result<(), Failure> {
     let random = &mut context.shared.random;
     if words.len() == 2 {
         let field = context.keys.get::<Hash>(key)?.and_then(|hash| hash.random(random));
-        context.reply.bulk_or_null(field.map(|(name, _)| name));
+        context.reply.bulk_or_null(field.as_ref().map(|(name, _)| &**name));
         return Ok(());
     }
     let number = words.integer(2)?;
@@ -32,27 +37,30 @@ pub(super) fn hrandfield(context: &mut Context<'_>) -> Result<(), Failure> {
         context.reply.array(0);
         return Ok(());
     };
-    let chosen: Vec<(&[u8], &[u8])> = match draws {
+    let chosen: Vec<Pair<'_>> = match draws {
         Draws::Any(count) => {
             header(&mut context.reply, count, with_values);
             for _ in 0..count {
                 if let Some(field) = hash.random(random) {
-                    give(&mut context.reply, field, with_values);
+                    give(&mut context.reply, &field, with_values);
                 }
             }
             return Ok(());
         }
-        Draws::Distinct(count) if matches!(hash, Hash::Large(_)) && sample::draws_are_cheaper(count, hash.len()) => {
+        Draws::Distinct(count)
+            if matches!(hash, Hash::Large(_) | Hash::Spread(_)) && sample::draws_are_cheaper(count, hash.len()) =>
+        {
             let mut chosen = HashSet::with_capacity(count);
             while chosen.len() < count {
-                chosen.extend(hash.random(random));
+                let Some(field) = hash.random(random) else { break };
+                chosen.insert(field);
             }
             chosen.into_iter().collect()
         }
-        Draws::Distinct(count) => sample::choose(hash.iter().collect(), count, random),
+        Draws::Distinct(count) => sample::choose(hash.pairs(), count, random),
     };
     header(&mut context.reply, chosen.len(), with_values);
-    chosen.into_iter().for_each(|field| give(&mut context.reply, field, with_values));
+    chosen.iter().for_each(|field| give(&mut context.reply, field, with_values));
     Ok(())
 }
 
@@ -62,7 +70,7 @@ fn header(reply: &mut resp::Reply<'_>, count: usize, with_values: bool) {
     reply.array(if flat { count * 2 } else { count });
 }
 
-fn give(reply: &mut resp::Reply<'_>, (name, value): (&[u8], &[u8]), with_values: bool) {
+fn give(reply: &mut resp::Reply<'_>, (name, value): &Pair<'_>, with_values: bool) {
     if with_values && reply.protocol() == Protocol::Resp3 {
         reply.array(2);
     }

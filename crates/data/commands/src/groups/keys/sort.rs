@@ -96,7 +96,9 @@ fn look_up(keys: &mut Keys<'_>, pattern: &[u8], element: &[u8]) -> Result<Option
     };
     let key = [before, element, after].concat();
     let found = match field {
-        Some(field) => keys.get::<Hash>(&key).map(|hash| hash.and_then(|hash| hash.get(field)).map(Bytes::from_slice)),
+        Some(field) => keys
+            .get::<Hash>(&key)
+            .map(|hash| hash.and_then(|hash| hash.get(field)).map(|value| Bytes::from_slice(&value))),
         None => keys.get::<Bytes>(&key).map(Option::<&Bytes>::cloned),
     };
     match found {
@@ -110,7 +112,7 @@ fn elements(value: Option<&Value>) -> Result<(Vec<Bytes>, bool), Failure> {
     Ok(match value {
         None => (Vec::new(), true),
         Some(Value::List(list)) => (list.iter().map(Bytes::from_slice).collect(), true),
-        Some(Value::Set(set)) => (set.iter().map(|member| member.bytes()).collect(), false),
+        Some(Value::Set(set)) => (set.members(), false),
         Some(Value::SortedSet(set)) => (set.iter().map(|member| member.name.clone()).collect(), true),
         Some(_) => return Err(Failure::WrongType),
     })

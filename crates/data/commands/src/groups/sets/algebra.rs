@@ -19,20 +19,18 @@ fn look_up(keys: &mut Keys<'_>, names: &[&[u8]]) -> Result<(), Failure> {
 }
 
 /// The members that all sets have, one after the other, until `each` says no.
-fn intersect<'a>(sets: &[Option<&'a Set>], mut each: impl FnMut(Member<'a>) -> bool) {
+fn intersect(sets: &[Option<&Set>], mut each: impl FnMut(Member<'_>) -> bool) {
     let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return };
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else { return };
-    for member in smallest.iter() {
+    smallest.each_while(|member| {
         let all = others.iter().all(|set| std::ptr::eq(*set, *smallest) || set.contains_member(member));
-        if all && !each(member) {
-            return;
-        }
-    }
+        !all || each(member)
+    });
 }
 
 /// The members of the first set that no other one has.
-fn subtract<'a>(sets: &[Option<&'a Set>], seed: u64, mut each: impl FnMut(Member<'a>)) {
+fn subtract(sets: &[Option<&Set>], seed: u64, mut each: impl FnMut(Member<'_>)) {
     let Some((Some(first), others)) = sets.split_first() else { return };
     let mut others: Vec<&Set> = others.iter().copied().flatten().collect();
     if others.iter().any(|set| std::ptr::eq(*set, *first)) {
@@ -44,24 +42,37 @@ fn subtract<'a>(sets: &[Option<&'a Set>], seed: u64, mut each: impl FnMut(Member
     if looking <= collecting {
         // In the larger ones it is found sooner.
         others.sort_by_key(|set| std::cmp::Reverse(set.len()));
-        first.iter().filter(|member| !others.iter().any(|set| set.contains_member(*member))).for_each(each);
+        first.each(|member| {
+            if !others.iter().any(|set| set.contains_member(member)) {
+                each(member);
+            }
+        });
         return;
     }
     let mut gone = Set::new(seed);
-    for member in others.iter().flat_map(|set| set.iter()) {
-        if first.contains_member(member) {
-            gone.add_member(member, usize::MAX >> 1);
-            if gone.len() == first.len() {
-                return;
+    for set in others {
+        set.each_while(|member| {
+            if first.contains_member(member) {
+                gone.add_member(member, usize::MAX >> 1);
             }
+            gone.len() < first.len()
+        });
+        if gone.len() == first.len() {
+            return;
         }
     }
-    first.iter().filter(|member| !gone.contains_member(*member)).for_each(&mut each);
+    first.each(|member| {
+        if !gone.contains_member(member) {
+            each(member);
+        }
+    });
 }
 
 fn unite(sets: &[Option<&Set>], result: &mut Set, most: usize) {
-    for member in sets.iter().copied().flatten().flat_map(Set::iter) {
-        result.add_member(member, most);
+    for set in sets.iter().copied().flatten() {
+        set.each(|member| {
+            result.add_member(member, most);
+        });
     }
 }
 
@@ -95,7 +106,7 @@ fn give(context: &mut Context<'_>, operation: Operation) -> Result<(), Failure> 
         let mut result = Set::new(seed);
         unite(&sets, &mut result, integers_max(&context.shared.settings));
         reply.set(result.len());
-        result.iter().for_each(|member| member.reply(reply));
+        result.each(|member| member.reply(reply));
         return Ok(());
     }
     let header = reply.defer();

@@ -203,7 +203,9 @@ fn scard(context: &mut Context<'_>) -> Result<(), Failure> {
 fn smembers(context: &mut Context<'_>) -> Result<(), Failure> {
     let set = context.keys.get::<Set>(context.words.at(1))?;
     context.reply.set(set.map_or(0, Set::len));
-    set.into_iter().flat_map(Set::iter).for_each(|member| member.reply(&mut context.reply));
+    if let Some(set) = set {
+        set.each(|member| member.reply(&mut context.reply));
+    }
     Ok(())
 }
 
@@ -219,12 +221,12 @@ fn sscan(context: &mut Context<'_>) -> Result<(), Failure> {
     let mut found = Vec::new();
     let next = set.scan(cursor, options.count, |member| {
         if options.pattern.is_none() || options.matches(&member.text()) {
-            found.push(member);
+            found.push(member.bytes());
         }
     });
     context.reply.array(2);
     context.reply.bulk(next.to_string().as_bytes());
     context.reply.array(found.len());
-    found.into_iter().for_each(|member| member.reply(&mut context.reply));
+    found.iter().for_each(|member| context.reply.bulk(member));
     Ok(())
 }

@@ -8,21 +8,19 @@ use crate::{
     changes::EventClass,
     random::Random,
     sample,
-    value::{Set, set::Member},
+    value::Set,
 };
 
 /// So many different members.
-fn choose<'a>(set: &'a Set, count: usize, random: &mut Random) -> Vec<Member<'a>> {
-    if !matches!(set, Set::Large(_)) || !sample::draws_are_cheaper(count, set.len()) {
-        return sample::choose(set.iter().collect(), count, random);
+fn choose(set: &Set, count: usize, random: &mut Random) -> Vec<Bytes> {
+    if !matches!(set, Set::Large(_) | Set::Spread(_)) || !sample::draws_are_cheaper(count, set.len()) {
+        return sample::choose(set.members(), count, random);
     }
     let mut seen = HashSet::with_capacity(count);
     let mut chosen = Vec::with_capacity(count);
     while chosen.len() < count {
         let Some(member) = set.random(random) else { break };
-        if let Member::Text(text) = member
-            && seen.insert(text)
-        {
+        if seen.insert(member.clone()) {
             chosen.push(member);
         }
     }
@@ -35,7 +33,7 @@ pub(super) fn srandmember(context: &mut Context<'_>) -> Result<(), Failure> {
     let random = &mut context.shared.random;
     if words.len() == 2 {
         match context.keys.get::<Set>(key)?.and_then(|set| set.random(random)) {
-            Some(member) => member.reply(&mut context.reply),
+            Some(member) => context.reply.bulk(&member),
             None => context.reply.null(),
         }
         return Ok(());
@@ -53,14 +51,14 @@ pub(super) fn srandmember(context: &mut Context<'_>) -> Result<(), Failure> {
             context.reply.array(count);
             for _ in 0..count {
                 if let Some(member) = set.random(random) {
-                    member.reply(&mut context.reply);
+                    context.reply.bulk(&member);
                 }
             }
         }
         Draws::Distinct(count) => {
             let chosen = choose(set, count, random);
             context.reply.array(chosen.len());
-            chosen.into_iter().for_each(|member| member.reply(&mut context.reply));
+            chosen.iter().for_each(|member| context.reply.bulk(member));
         }
     }
     Ok(())
@@ -85,7 +83,7 @@ fn pop_one(context: &mut Context<'_>, key: &[u8]) -> Result<(), Failure> {
         context.reply.null();
         return Ok(());
     };
-    let Some(member) = set.random(random).map(Member::bytes) else {
+    let Some(member) = set.random(random) else {
         context.reply.null();
         return Ok(());
     };
@@ -109,7 +107,7 @@ fn pop_some(context: &mut Context<'_>, key: &[u8], count: usize) -> Result<(), F
     if count >= len {
         if let Some(set) = context.keys.look::<Set>(key)? {
             context.reply.set(len);
-            set.iter().for_each(|member| member.reply(&mut context.reply));
+            set.each(|member| member.reply(&mut context.reply));
         }
         context.keys.notify(EventClass::SET, "spop", key);
         context.keys.remove(key)?;
@@ -121,7 +119,7 @@ fn pop_some(context: &mut Context<'_>, key: &[u8], count: usize) -> Result<(), F
     }
     let random = &mut context.shared.random;
     let Some(set) = context.keys.get_mut::<Set>(key)? else { return Ok(()) };
-    let members: Vec<Bytes> = choose(set, count, random).into_iter().map(Member::bytes).collect();
+    let members: Vec<Bytes> = choose(set, count, random);
     context.reply.set(members.len());
     for member in &members {
         set.remove(member);

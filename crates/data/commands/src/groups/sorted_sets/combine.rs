@@ -212,7 +212,7 @@ impl<'a> Source<'a> {
                 let _ = set.iter().all(|member| each(&member.name, member.score));
             }
             Self::Plain(set) => {
-                let _ = set.iter().all(|member| each(&member.text(), 1.0));
+                set.each_while(|member| each(&member.text(), 1.0));
             }
             Self::Absent => {}
         }

@@ -100,6 +100,11 @@ impl SortedSet {
         self.len() == 0
     }
 
+    /// Whether it has more elements than are kept whole: it is always kept whole.
+    pub(super) fn is_beyond(&self, _: usize) -> bool {
+        false
+    }
+
     /// Whether freeing it takes a while.
     pub(crate) fn is_large(&self) -> bool {
         matches!(self, Self::Large { names, .. } if names.is_large())

@@ -81,6 +81,11 @@ impl Stream {
         self.len == 0
     }
 
+    /// Whether it has more elements than are kept whole: it is always kept whole.
+    pub(super) fn is_beyond(&self, _: usize) -> bool {
+        false
+    }
+
     /// Whether freeing it takes a while.
     pub(crate) fn is_large(&self) -> bool {
         const NODES: usize = 256;

@@ -1,0 +1,217 @@
+//! Collections whose elements are records of their own.
+//!
+//! A collection that has outgrown what is kept whole (`collection-max-whole-entries`) is spread over the tables: its key keeps
+//! what it is and how many elements it has, and every operation goes to the records of the elements that it is about. What
+//! changes there is behind the mark of a checkpoint at once, as [`Records::put_element`] says, while the key's own record is
+//! taken with all others; so both are of the same moment.
+//!
+//! # When an element cannot be read
+//!
+//! Methods of values know no errors. So a read that fails gives nothing, and is noted: from then on the command in run changes
+//! nothing more, neither elements nor keys, and it answers with the error. If it had changed something before, half of a
+//! command would be left; then the store has to stop, and its next start runs the log again up to before that command.
+
+use std::{
+    cell::{Cell, RefCell},
+    fmt,
+    ops::Bound,
+    rc::Rc,
+};
+
+use crate::{Bytes, Failure};
+
+use super::Records;
+
+/// The elements of which collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Collection {
+    /// The number that the tables have for the database that it is in.
+    pub disk: u8,
+    /// The slot of the key that it had when it was spread; a key that is renamed keeps its elements where they are.
+    pub slot: u16,
+    /// A number that no other collection ever had.
+    pub version: u64,
+}
+
+/// Which elements a scan is about, by name.
+#[derive(Debug, Clone, Copy)]
+pub struct Span<'a> {
+    /// Where the first one may be.
+    pub from: Bound<&'a [u8]>,
+    /// Where the last one may be.
+    pub to: Bound<&'a [u8]>,
+    /// Whether the last one comes first.
+    pub backwards: bool,
+}
+
+/// What becomes of a command that met an element that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// It changed nothing: this is its answer.
+    Refused(Failure),
+    /// It had changed something already.
+    Halved(String),
+}
+
+/// The records, and what became of the command in run with them.
+pub struct Source {
+    pub(super) records: Box<dyn Records>,
+    has_failed: Cell<bool>,
+    failure: RefCell<Option<Trouble>>,
+    /// Elements that the command has changed.
+    changed: Cell<u64>,
+    /// Keys that it is changing.
+    soiled: Cell<u64>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Source").finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    pub(super) fn new(records: Box<dyn Records>) -> Self {
+        Self {
+            records,
+            has_failed: Cell::new(false),
+            failure: RefCell::new(None),
+            changed: Cell::new(0),
+            soiled: Cell::new(0),
+        }
+    }
+
+    /// A command begins.
+    pub(super) fn begin(&self) {
+        self.changed.set(0);
+        self.soiled.set(0);
+    }
+
+    /// A key is about to be changed.
+    pub(super) fn soil(&self) {
+        self.soiled.set(self.soiled.get() + 1);
+    }
+
+    /// Whether the command in run met an element that cannot be read.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.get()
+    }
+
+    /// What became of the command that has just run, if it met an element that cannot be read.
+    pub(super) fn take_trouble(&self) -> Option<Trouble> {
+        self.has_failed.set(false);
+        self.failure.borrow_mut().take()
+    }
+
+    #[cold]
+    fn fail(&self, reason: String) {
+        if self.has_failed.replace(true) {
+            return;
+        }
+        // The key whose collection it is may have been made ready for a change, which did not come about.
+        let trouble = if self.changed.get() == 0 && self.soiled.get() <= 1 {
+            Trouble::Refused(Failure::owned(reason))
+        } else {
+            Trouble::Halved(reason)
+        };
+        *self.failure.borrow_mut() = Some(trouble);
+    }
+}
+
+/// The elements of a collection.
+#[derive(Debug)]
+pub struct Elements {
+    source: Rc<Source>,
+    of: Collection,
+}
+
+impl Elements {
+    /// Those of a collection that is there.
+    pub(crate) fn new(source: Rc<Source>, of: Collection) -> Self {
+        Self { source, of }
+    }
+
+    /// Those of a new collection, none yet.
+    pub(crate) fn of_new(source: &Rc<Source>, disk: u8, slot: u16) -> Self {
+        let version = source.records.new_version();
+        Self { source: Rc::clone(source), of: Collection { disk, slot, version } }
+    }
+
+    /// Which collection's they are.
+    pub fn collection(&self) -> Collection {
+        self.of
+    }
+
+    /// What an element has.
+    pub fn get(&self, name: &[u8]) -> Option<Bytes> {
+        self.source.records.element(self.of, name).unwrap_or_else(|reason| {
+            self.source.fail(reason);
+            None
+        })
+    }
+
+    /// Whether the command in run met an element that cannot be read: then nothing is to be changed.
+    pub fn has_failed(&self) -> bool {
+        self.source.has_failed()
+    }
+
+    /// Gives an element a value.
+    pub fn put(&self, name: &[u8], value: &[u8]) {
+        if !self.source.has_failed() {
+            self.source.changed.set(self.source.changed.get() + 1);
+            self.source.records.put_element(self.of, name, value);
+        }
+    }
+
+    /// Removes an element, whether it is there or not.
+    pub fn delete(&self, name: &[u8]) {
+        if !self.source.has_failed() {
+            self.source.changed.set(self.source.changed.get() + 1);
+            self.source.records.delete_element(self.of, name);
+        }
+    }
+
+    /// Calls with elements in the order of their names until that says no. Nothing may be changed meanwhile.
+    pub fn scan(&self, span: Span<'_>, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) {
+        if let Err(reason) = self.source.records.scan_elements(self.of, span, each) {
+            self.source.fail(reason);
+        }
+    }
+
+    /// A copy of all of them, in a database.
+    #[must_use]
+    pub(crate) fn copy(&self, disk: u8) -> Self {
+        /// How many are read before they are written.
+        const STEP: usize = 1000;
+        let copy = Self::of_new(&self.source, disk, self.of.slot);
+        let mut last: Option<Vec<u8>> = None;
+        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        loop {
+            let from = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            self.scan(Span { from, to: Bound::Unbounded, backwards: false }, &mut |name, value| {
+                found.push((name.to_vec(), value.to_vec()));
+                found.len() < STEP
+            });
+            if found.is_empty() || self.has_failed() {
+                return copy;
+            }
+            for (name, value) in found.drain(..) {
+                // What nothing refers to yet is no change.
+                self.source.records.put_element(copy.of, &name, &value);
+                last = Some(name);
+            }
+        }
+    }
+
+    /// Says that nobody needs them any more: they are removed when the tables get to it.
+    pub(crate) fn discard(&self) {
+        self.source.records.orphan(self.of);
+    }
+}
+
+/// A copy is a collection of its own.
+impl Clone for Elements {
+    fn clone(&self) -> Self {
+        self.copy(self.of.disk)
+    }
+}

@@ -1,0 +1,129 @@
+//! Values whose elements are records: how they come to be, and what their keys' records say of them.
+
+use std::rc::Rc;
+
+use crate::keyspace::{Collection, Elements, Source};
+
+use super::{Hash, Kind as _, Named, Set, Value};
+
+/// What a key's record says of a collection whose elements are records of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Its elements.
+    pub of: Collection,
+    /// How many there are.
+    pub count: u64,
+    /// Of which type it is, by the number of [`Descriptor::type_name`].
+    pub kind: u8,
+    /// What the type keeps besides.
+    pub rest: Vec<u8>,
+}
+
+/// The numbers of types.
+mod kind {
+    pub const SET: u8 = 2;
+    pub const HASH: u8 = 4;
+}
+
+impl Descriptor {
+    /// The type's name, as `TYPE` gives it; nothing if it is of a later version.
+    pub fn type_name(kind: u8) -> Option<&'static str> {
+        match kind {
+            kind::SET => Some("set"),
+            kind::HASH => Some("hash"),
+            _ => None,
+        }
+    }
+}
+
+impl Value {
+    /// What its key's record says, if its elements are records of their own.
+    pub fn descriptor(&self) -> Option<Descriptor> {
+        let of = self.elements()?.collection();
+        let (kind, count) = match self {
+            Self::Set(set) => (kind::SET, set.len()),
+            Self::Hash(hash) => (kind::HASH, hash.len()),
+            _ => return None,
+        };
+        Some(Descriptor { of, count: count as u64, kind, rest: Vec::new() })
+    }
+
+    /// The value that is described so; nothing if it is of a later version.
+    pub(crate) fn described(descriptor: &Descriptor, source: &Rc<Source>, seed: u64) -> Option<Self> {
+        let elements = Elements::new(Rc::clone(source), descriptor.of);
+        let count = usize::try_from(descriptor.count).ok()?;
+        match descriptor.kind {
+            kind::SET => Some(Set::Spread(Named::new(elements, count, seed)).into_value()),
+            kind::HASH => Some(Hash::Spread(Named::new(elements, count, seed)).into_value()),
+            _ => None,
+        }
+    }
+
+    /// Whether it has more elements than are kept whole.
+    pub(crate) fn is_beyond(&self, whole_max: usize) -> bool {
+        match self {
+            Self::String(_) => false,
+            Self::List(list) => list.is_beyond(whole_max),
+            Self::Set(set) => set.is_beyond(whole_max),
+            Self::SortedSet(set) => set.is_beyond(whole_max),
+            Self::Hash(hash) => hash.is_beyond(whole_max),
+            Self::Stream(stream) => stream.is_beyond(whole_max),
+        }
+    }
+
+    /// Makes all its elements records of their own. Returns what it was before, if that can be done.
+    pub(crate) fn spread(&mut self, elements: Elements, seed: u64) -> Option<Self> {
+        match self {
+            Self::Set(set) => Some(set.spread(elements, seed).into_value()),
+            Self::Hash(hash) => Some(hash.spread(elements, seed).into_value()),
+            _ => None,
+        }
+    }
+
+    /// Its elements, if they are records of their own.
+    pub(crate) fn elements(&self) -> Option<&Elements> {
+        match self {
+            Self::Set(set) => {
+                if let Set::Spread(named) = &**set {
+                    Some(named.elements())
+                } else {
+                    None
+                }
+            }
+            Self::Hash(hash) => {
+                if let Hash::Spread(named) = &**hash {
+                    Some(named.elements())
+                } else {
+                    None
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Brings the elements to a database, if they are records and not there.
+    pub(crate) fn bring_to(&mut self, disk: u8) {
+        let elements = match self {
+            Self::Set(set) => {
+                if let Set::Spread(named) = &mut **set {
+                    named.elements_mut()
+                } else {
+                    return;
+                }
+            }
+            Self::Hash(hash) => {
+                if let Hash::Spread(named) = &mut **hash {
+                    named.elements_mut()
+                } else {
+                    return;
+                }
+            }
+            _ => return,
+        };
+        if elements.collection().disk != disk {
+            let there = elements.copy(disk);
+            elements.discard();
+            *elements = there;
+        }
+    }
+}
