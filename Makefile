@@ -4,10 +4,10 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: help demo build test test-model tools check format lint unit docs deny page reference reference-check bench configurations vtc clean
+.PHONY: help demo build test test-model tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc clean
 
 help:
-	@echo 'make demo       build the release binary and try it: two web sites behind a load balancer'
+	@echo 'make demo       build the release binary and try it: two web sites, a load balancer, a store'
 	@echo 'make test       everything that CI runs; installs what it needs (Debian, root)'
 	@echo 'make test-model random commands on the store and on redis-server, for long (SEED=1 MINUTES=10)'
 	@echo 'make build      the release binary, target/release/tidegate'
@@ -15,6 +15,7 @@ help:
 	@echo 'make reference  write docs/reference out of the tables of keywords'
 	@echo 'make bench      compare with haproxy and nginx (CASES="..." for some cases)'
 	@echo 'make configurations  play real configurations with tidegate and haproxy and compare (NAMES="..." for some)'
+	@echo 'make test-clients  have real clients of Redis and job queues work with a store (NAMES="..." for some)'
 	@echo "make vtc        run HAProxy's own regression scripts (HAPROXY_REGTESTS=folder)"
 
 demo: build
@@ -68,6 +69,10 @@ bench: build
 configurations:
 	$(CARGO) build --locked -p tidegate
 	scenarios/configurations/run -v --tidegate $(TARGET)/debug/tidegate $(NAMES)
+
+test-clients:
+	$(CARGO) build --locked -p store --example store
+	scenarios/clients/run $(TARGET)/debug/examples/store $(NAMES)
 
 vtc:
 	$(CARGO) build --locked -p tidegate

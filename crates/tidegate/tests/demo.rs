@@ -37,16 +37,16 @@ impl Drop for Demo {
     }
 }
 
-/// Three ports in a row that nobody uses at the moment.
+/// Four ports in a row that nobody uses at the moment.
 fn free_ports() -> u16 {
     let mut port = 20_000 + u16::try_from(std::process::id() % 9_000).unwrap();
     loop {
         let taken: Result<Vec<TcpListener>, _> =
-            (port..port + 3).map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port))).collect();
+            (port..port + 4).map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port))).collect();
         if taken.is_ok() {
             return port;
         }
-        port += 3;
+        port += 4;
     }
 }
 
@@ -168,6 +168,7 @@ fn sites_answer_in_turn_and_for_each_other() {
         demo.number_after("reef alone, process "),
         demo.number_after("dune alone, process "),
     );
+    let store = demo.number_after("count visits, process ");
 
     // Both sites, one after the other.
     let sites = demo.sites(6);
@@ -197,6 +198,29 @@ fn sites_answer_in_turn_and_for_each_other() {
     demo.wait_for("dune is stopped");
     assert!(demo.sites(4).iter().all(|site| site == "reef"));
 
+    // Both sites count in the store, which is killed and goes on where it was.
+    let count = |demo: &Demo| {
+        let (_, answer) = demo.get("/", "*/*");
+        answer.split_once("visit ").map(|(_, rest)| rest.split(' ').next().unwrap().parse::<u64>().unwrap())
+    };
+    let before = count(&demo).expect("the store counts");
+    assert_eq!(count(&demo), Some(before + 1));
+    demo.input.write_all(b"3\n").unwrap();
+    demo.wait_for("the store is stopped");
+    assert_eq!(count(&demo), None);
+    demo.input.write_all(b"3\n").unwrap();
+    demo.wait_for("the store runs again");
+    let begun = Instant::now();
+    let after = loop {
+        if let Some(number) = count(&demo) {
+            break number;
+        }
+        assert!(begun.elapsed() < PATIENCE, "the store does not come back");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    // A site that asked while the store was starting may have counted without an answer.
+    assert!(after >= before + 2, "{after} after {before}");
+
     // What else it says to try.
     let edge_text = edge.to_string();
     let (success, log) =
@@ -212,7 +236,7 @@ fn sites_answer_in_turn_and_for_each_other() {
 
     // Ctrl-C ends all of it.
     assert!(demo.interrupt().success());
-    for process in [edge, reef, dune] {
+    for process in [edge, reef, dune, store] {
         assert!(test_kill_process(pid(process)).is_err(), "process {process} is left");
     }
     assert!(!Path::new(&file).exists(), "{file} is left");
@@ -223,7 +247,7 @@ fn sites_answer_in_turn_and_for_each_other() {
 fn the_demo_says_which_port_is_taken() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
-    let (success, text) = tidegate(&["demo", "--ports-from", &port.min(65_533).to_string()]);
+    let (success, text) = tidegate(&["demo", "--ports-from", &port.min(65_532).to_string()]);
     assert!(!success);
     assert!(text.contains("cannot be used") && text.contains("--ports-from"), "{text}");
 }

@@ -1,12 +1,13 @@
-//! `tidegate demo`: two sample web sites and the edge in front of them, to try things on.
+//! `tidegate demo`: two sample web sites, the edge in front of them and a store behind them, to try things on.
 //!
 //! Everything runs as it does in earnest: each site is a process of its own, and the edge is `tidegate edge` with a
-//! master, a worker and a haproxy.cfg on disk. This process starts them, says what to try, starts and stops sites when
-//! asked, and ends all of them when it ends.
+//! master, a worker and a haproxy.cfg on disk. This process starts them, says what to try, starts and stops sites and store
+//! when asked, and ends all of them when it ends.
 
 mod page;
 mod site;
 mod stage;
+mod visits;
 
 use std::{
     io::BufRead as _,
@@ -21,7 +22,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use stage::{SITES, Stage};
+use stage::{PARTS, Stage};
 
 /// How often the processes are looked after.
 const LOOK_TIME: Duration = Duration::from_millis(200);
@@ -31,8 +32,8 @@ const START_TIME_MAX: Duration = Duration::from_secs(20);
 /// Options of `tidegate demo`.
 #[derive(Debug, Args)]
 pub struct DemoArguments {
-    /// The edge listens here, the sites on the next two ports.
-    #[arg(long, default_value_t = 8080, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_533))]
+    /// The edge listens here, the sites on the next two ports, the store on the one behind them.
+    #[arg(long, default_value_t = 8080, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_532))]
     ports_from: u16,
 }
 
@@ -45,6 +46,15 @@ pub enum DemoPart {
         name: String,
         /// Where.
         port: u16,
+        /// Where the store is.
+        store: u16,
+    },
+    /// The store.
+    #[command(disable_help_flag = true)]
+    Store {
+        /// Options of `tidegate store`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
     },
     /// The edge.
     #[command(disable_help_flag = true)]
@@ -61,7 +71,8 @@ pub fn run_part(part: DemoPart) -> ExitCode {
         eprintln!("tidegate demo: cannot follow the process that started this one: {error}");
     }
     match part {
-        DemoPart::Site { name, port } => match site::serve(&name, port) {
+        DemoPart::Store { words } => store::command::run(&words),
+        DemoPart::Site { name, port, store } => match site::serve(&name, port, store) {
             Ok(never) => match never {},
             Err(error) => {
                 eprintln!("tidegate demo: {name} cannot serve on port {port}: {error}");
@@ -125,24 +136,24 @@ async fn perform(port: u16) -> Result<(), String> {
             }
         }
     }
-    println!("\nEnding the edge and the sites.");
+    println!("\nEnding the edge, the sites and the store.");
     stage.end();
     Ok(())
 }
 
 fn obey(stage: &mut Stage, line: &str) -> Result<(), String> {
-    match line.parse::<usize>().ok().and_then(|number| number.checked_sub(1)).filter(|index| *index < SITES.len()) {
+    match line.parse::<usize>().ok().and_then(|number| number.checked_sub(1)).filter(|index| *index < PARTS.len()) {
         Some(index) => stage.toggle(index),
         None if line.is_empty() => Ok(()),
         None => {
-            println!("Type 1 or 2 and Enter to stop or start a site, Ctrl-C to end.");
+            println!("Type 1 or 2 and Enter to stop or start a site, 3 for the store, Ctrl-C to end.");
             Ok(())
         }
     }
 }
 
 fn ports_are_free(first: u16) -> Result<(), String> {
-    for port in first..=first + 2 {
+    for port in first..=first + 3 {
         TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             .map_err(|error| format!("port {port} cannot be used ({error}); choose others with --ports-from"))?;
     }

@@ -9,6 +9,8 @@ pub struct Visit<'a> {
     pub port: u16,
     /// Requests for the page so far, this one included.
     pub number: u64,
+    /// Visits to both sites, as the store counts them; nothing if it does not answer.
+    pub together: Option<u64>,
     /// For whom the edge asked.
     pub forwarded_for: Option<&'a str>,
 }
@@ -16,7 +18,9 @@ pub struct Visit<'a> {
 /// The page for `curl` and its like.
 pub fn plain(visit: &Visit<'_>) -> String {
     let Visit { name, port, number, .. } = visit;
-    format!("{} on port {port} answers, request {number}, {}\n", title(name), way(visit))
+    let together =
+        visit.together.map_or("the store does not answer".to_owned(), |visits| format!("visit {visits} in all"));
+    format!("{} on port {port} answers, request {number}, {together}, {}\n", title(name), way(visit))
 }
 
 /// The page for browsers.
@@ -31,6 +35,7 @@ pub fn html(visit: &Visit<'_>) -> String {
         .replace("@DRAWING@", drawing)
         .replace("@PORT@", &visit.port.to_string())
         .replace("@NUMBER@", &visit.number.to_string())
+        .replace("@TOGETHER@", &visit.together.map_or("–".to_owned(), |visits| visits.to_string()))
         .replace("@WAY@", &escape(&way(visit)))
 }
 
@@ -59,13 +64,13 @@ mod tests {
 
     #[test]
     fn what_a_client_sends_stays_text() {
-        let visit = Visit { name: "reef", port: 1, number: 2, forwarded_for: Some("<script>&") };
+        let visit = Visit { name: "reef", port: 1, number: 2, together: Some(5), forwarded_for: Some("<script>&") };
         let page = html(&visit);
         assert!(page.contains("for &lt;script&gt;&amp;"), "{page}");
         assert!(!page.replace("@media", "").contains('@'), "a place was not filled in: {page}");
         assert_eq!(
             plain(&Visit { forwarded_for: None, ..visit }),
-            "Reef on port 1 answers, request 2, asked directly\n"
+            "Reef on port 1 answers, request 2, visit 5 in all, asked directly\n"
         );
     }
 }

@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use super::page::{self, Visit};
+use super::{
+    page::{self, Visit},
+    visits::Visits,
+};
 
 /// Connections at a time; more are closed at once.
 const CONNECTIONS_MAX: usize = 256;
@@ -32,16 +35,21 @@ struct Request {
 }
 
 /// The site's numbers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counters {
     requests: AtomicU64,
     connections: AtomicUsize,
+    visits: Visits,
 }
 
 /// Serves the site until the process is ended.
-pub fn serve(name: &str, port: u16) -> io::Result<Infallible> {
+pub fn serve(name: &str, port: u16, store: u16) -> io::Result<Infallible> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-    let counters = Arc::new(Counters::default());
+    let counters = Arc::new(Counters {
+        requests: AtomicU64::new(0),
+        connections: AtomicUsize::new(0),
+        visits: Visits::new(store),
+    });
     let name: Arc<str> = name.into();
     loop {
         // A client that left while it waited is nobody's fault; nor is a lack of descriptors, which passes.
@@ -121,7 +129,8 @@ fn answer(request: &Request, name: &str, port: u16, counters: &Counters, close: 
         ("GET" | "HEAD", "/health") => ("200 OK", "text/plain; charset=utf-8", "well\n".to_owned()),
         ("GET" | "HEAD", "/") => {
             let number = counters.requests.fetch_add(1, Relaxed) + 1;
-            let visit = Visit { name, port, number, forwarded_for: request.forwarded_for.as_deref() };
+            let together = counters.visits.count();
+            let visit = Visit { name, port, number, together, forwarded_for: request.forwarded_for.as_deref() };
             if request.wants_html {
                 ("200 OK", "text/html; charset=utf-8", page::html(&visit))
             } else {

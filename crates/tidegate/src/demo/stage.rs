@@ -12,18 +12,23 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The sample sites, in the order of their ports.
-pub const SITES: [&str; 2] = ["reef", "dune"];
+use super::visits;
+
+/// What can be stopped and started, in the order of the ports: two sample sites, and the store.
+pub const PARTS: [&str; 3] = ["reef", "dune", STORE];
+const STORE: &str = "the store";
 
 /// How long processes may take to end before they are killed.
 const END_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long the edge may take to answer when it is asked whether it is there.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// A sample site.
-struct Site {
+/// A sample site, or the store.
+struct Part {
     name: &'static str,
     port: u16,
+    /// What its process is told.
+    words: Vec<String>,
     process: Option<Child>,
 }
 
@@ -31,12 +36,12 @@ struct Site {
 pub struct Stage {
     port: u16,
     folder: PathBuf,
-    sites: Vec<Site>,
+    parts: Vec<Part>,
     edge: Child,
 }
 
 impl Stage {
-    /// Writes the configuration and starts the sites and the edge.
+    /// Writes the configuration and starts the store, the sites and the edge.
     pub fn build(port: u16) -> Result<Self, String> {
         let folder = std::env::temp_dir().join(format!("tidegate-demo-{}", std::process::id()));
         // NOTE: it must not exist: nobody else may have put anything there.
@@ -44,29 +49,28 @@ impl Stage {
             .mode(0o700)
             .create(&folder)
             .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
-        let mut sites: Vec<Site> =
-            (1..).zip(SITES).map(|(offset, name)| Site { name, port: port + offset, process: None }).collect();
+        let mut parts = parts(port, &folder);
         let started = write_configuration(&folder, port).and_then(|file| {
-            sites.iter_mut().try_for_each(Site::start)?;
+            parts.iter_mut().try_for_each(Part::start)?;
             start_edge(&file)
         });
         match started {
-            Ok(edge) => Ok(Self { port, folder, sites, edge }),
+            Ok(edge) => Ok(Self { port, folder, parts, edge }),
             Err(error) => {
-                sites.iter_mut().filter_map(|site| site.process.take()).for_each(end_now);
+                parts.iter_mut().filter_map(|part| part.process.take()).for_each(end_now);
                 remove(&folder);
                 Err(error)
             }
         }
     }
 
-    /// Tells of sites that have ended; an error when the edge has.
+    /// Tells of parts that have ended; an error when the edge has.
     pub fn look_after(&mut self) -> Result<(), String> {
-        for (number, site) in (1..).zip(&mut self.sites) {
-            let ended = site.process.as_mut().and_then(|process| process.try_wait().ok().flatten());
+        for (number, part) in (1..).zip(&mut self.parts) {
+            let ended = part.process.as_mut().and_then(|process| process.try_wait().ok().flatten());
             if ended.is_some() {
-                site.process = None;
-                println!("{} has ended. Type {number} and Enter to start it again.", site.name);
+                part.process = None;
+                println!("{} has ended. Type {number} and Enter to start it again.", part.name);
             }
         }
         match self.edge.try_wait() {
@@ -75,21 +79,29 @@ impl Stage {
         }
     }
 
-    /// Starts a site that does not run, stops one that does.
+    /// Starts a part that does not run, stops one that does.
     pub fn toggle(&mut self, index: usize) -> Result<(), String> {
-        let Some(site) = self.sites.get_mut(index) else { return Ok(()) };
-        match site.process.take() {
+        let Some(part) = self.parts.get_mut(index) else { return Ok(()) };
+        let is_store = part.name == STORE;
+        match part.process.take() {
             Some(process) => {
+                // As by kill -9, the store too: what it has answered is in its log.
                 end_now(process);
-                println!("{} is stopped: every answer now comes from the other site.", site.name);
-                Ok(())
+                let what = if is_store {
+                    "the sites answer without the number of visits"
+                } else {
+                    "every answer now comes from the other site"
+                };
+                println!("{} is stopped: {what}.", part.name);
             }
             None => {
-                site.start()?;
-                println!("{} runs again: within a second or two it gets requests.", site.name);
-                Ok(())
+                part.start()?;
+                let what =
+                    if is_store { "it counts on where it was" } else { "within a second or two it gets requests" };
+                println!("{} runs again: {what}.", part.name);
             }
         }
+        Ok(())
     }
 
     /// Whether a page comes through the edge.
@@ -112,18 +124,26 @@ Tidegate runs. Open these in a browser:
 
 "
         );
-        for site in &self.sites {
-            let pid = site.process.as_ref().map_or(0, Child::id);
-            text += &format!("  http://127.0.0.1:{}/                {} alone, process {pid}\n", site.port, site.name);
+        for part in &self.parts {
+            let (pid, port) = (part.process.as_ref().map_or(0, Child::id), part.port);
+            text += &match part.name {
+                STORE => format!(
+                    "  redis-cli -p {port}                   the store, where both sites count visits, process {pid}\n"
+                ),
+                name => format!("  http://127.0.0.1:{port}/                {name} alone, process {pid}\n"),
+            };
         }
-        let first = self.sites.first().and_then(|site| site.process.as_ref()).map_or(0, Child::id);
+        let first = self.parts.first().and_then(|part| part.process.as_ref()).map_or(0, Child::id);
         let edge = self.edge.id();
         text += &format!("\nThe edge is process {edge}, started by: tidegate edge -f {file}\n\nTry:\n");
-        let [reef, dune] = SITES;
+        let [reef, dune, _] = PARTS;
+        let store = port + 3;
         for (command, what) in [
             (format!("curl http://127.0.0.1:{port}/"), "twice: the sites answer in turn".to_owned()),
             (format!("kill {first}"), format!("ends {reef}: no request fails, the statistics show it down")),
             ("1 and Enter".to_owned(), format!("here: starts {reef} again, or stops it (2 for {dune})")),
+            (format!("redis-cli -p {store} get {}", visits::KEY), "what the sites have counted".to_owned()),
+            ("3 and Enter".to_owned(), "twice: the store is killed and started, no visit is lost".to_owned()),
             (format!("tidegate log --pid {edge}"), "requests as they end".to_owned()),
             (format!("tidegate reload --pid {edge}"), "after a change of haproxy.cfg".to_owned()),
         ] {
@@ -135,7 +155,7 @@ Tidegate runs. Open these in a browser:
 
     /// Ends everything and removes the folder.
     pub fn end(mut self) {
-        let mut processes: Vec<Child> = self.sites.iter_mut().filter_map(|site| site.process.take()).collect();
+        let mut processes: Vec<Child> = self.parts.iter_mut().filter_map(|part| part.process.take()).collect();
         processes.push(self.edge);
         for process in &processes {
             if let Ok(Some(pid)) = i32::try_from(process.id()).map(Pid::from_raw) {
@@ -154,14 +174,27 @@ Tidegate runs. Open these in a browser:
     }
 }
 
-impl Site {
+impl Part {
     fn start(&mut self) -> Result<(), String> {
-        let port = self.port.to_string();
-        let process =
-            part(&["site", self.name, &port]).map_err(|error| format!("cannot start {}: {error}", self.name))?;
-        self.process = Some(process);
+        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        self.process = Some(part(&words).map_err(|error| format!("cannot start {}: {error}", self.name))?);
         Ok(())
     }
+}
+
+fn parts(edge: u16, folder: &Path) -> Vec<Part> {
+    let store = edge + 3;
+    let data = folder.join("store").to_string_lossy().into_owned();
+    let words = |name: &str, port: u16| {
+        let port = port.to_string();
+        let words = match name {
+            STORE => vec!["store", "--bind", "127.0.0.1", "--port", &port, "--dir", &data],
+            name => return vec!["site".to_owned(), name.to_owned(), port, store.to_string()],
+        };
+        words.into_iter().map(str::to_owned).collect()
+    };
+    let part = |(port, name)| Part { name, port, words: words(name, port), process: None };
+    (edge + 1..).zip(PARTS).map(part).collect()
 }
 
 fn start_edge(file: &Path) -> Result<Child, String> {
