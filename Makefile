@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: help demo build test test-model tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc clean
+.PHONY: help demo build test test-model tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc test-redis redis-quick clean
 
 help:
 	@echo 'make demo       build the release binary and try it: two web sites, a load balancer, a store'
@@ -16,6 +16,7 @@ help:
 	@echo 'make bench      compare with haproxy and nginx (CASES="..." for some cases)'
 	@echo 'make configurations  play real configurations with tidegate and haproxy and compare (NAMES="..." for some)'
 	@echo 'make test-clients  have real clients of Redis and job queues work with a store (NAMES="..." for some)'
+	@echo "make test-redis  run Redis' own test suite against the store (UNITS=\"unit/type/list ...\" for some of it)"
 	@echo "make vtc        run HAProxy's own regression scripts (HAPROXY_REGTESTS=folder)"
 
 demo: build
@@ -25,7 +26,7 @@ build:
 	$(CARGO) build --release --locked -p tidegate
 
 # One profile for everything, so that each crate is built once for clippy and once for the tests.
-test: tools format lint unit docs reference-check deny page
+test: tools format lint unit docs reference-check deny page redis-quick
 	@echo 'All checks passed.'
 
 # A failure names the seed of its round.
@@ -77,6 +78,15 @@ test-clients:
 vtc:
 	$(CARGO) build --locked -p tidegate
 	TIDEGATE=$(TARGET)/debug/tidegate scenarios/vtc/run $(HAPROXY_REGTESTS)
+
+# Redis' own suite, out of Debian's source package. The quick part is what takes seconds.
+test-redis:
+	$(CARGO) build --locked -q -p tidegate
+	TIDEGATE=$(TARGET)/debug/tidegate REDIS_SUITE=$(TARGET)/redis-suite scenarios/redis/run $(UNITS)
+
+redis-quick:
+	$(CARGO) build --locked -q -p tidegate
+	TIDEGATE=$(TARGET)/debug/tidegate REDIS_SUITE=$(TARGET)/redis-suite scenarios/redis/run --quick
 
 clean:
 	$(CARGO) clean

@@ -2,7 +2,7 @@
 
 use resp::Reply;
 
-use crate::{Failure, Millis, Session, keyspace::Keys, server::Shared};
+use crate::{Failure, Millis, Session, config::Allowed, keyspace::Keys, server::Shared};
 
 /// The words of a command. Those that are not there read as empty: a command's arity has been checked before it runs.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +61,19 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// Whether who asked may do what such a setting guards.
+    pub fn may(&self, allowed: Allowed) -> bool {
+        let is_local = || {
+            let address = &self.session.address;
+            address.starts_with("127.") || address.starts_with("[::1]") || address.starts_with('/')
+        };
+        match allowed {
+            Allowed::No => false,
+            Allowed::Yes => true,
+            Allowed::Local => is_local(),
+        }
+    }
+
     /// The time of this command.
     pub fn now(&self) -> Millis {
         self.keys.now

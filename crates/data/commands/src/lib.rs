@@ -17,6 +17,7 @@ pub mod failure;
 pub mod glob;
 pub mod groups;
 pub mod hash_index;
+pub mod host;
 pub mod keyspace;
 pub mod long_double;
 pub mod number;

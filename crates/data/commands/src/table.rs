@@ -278,6 +278,8 @@ pub struct Command {
     pub subcommands: &'static [Command],
     /// The group of the manual, as `COMMAND DOCS` has it.
     pub group: &'static str,
+    /// Why it is refused, if it is known and not there.
+    pub missing: Option<&'static str>,
 }
 
 impl Command {
@@ -296,6 +298,7 @@ impl Command {
             summary: "",
             subcommands: &[],
             group: "generic",
+            missing: None,
         }
     }
 
@@ -330,6 +333,12 @@ impl Command {
         self.since = since;
         self.complexity = complexity;
         self.summary = summary;
+        self
+    }
+
+    /// Says that it is refused, and why.
+    pub const fn missing(mut self, reason: &'static str) -> Self {
+        self.missing = Some(reason);
         self
     }
 

@@ -22,7 +22,7 @@ mod support;
 
 use commands::{
     Millis, Server, SessionId,
-    config::{Integer, Settings},
+    config::{Allowed, Integer, Settings},
 };
 use resp::{ReplyLimits, ReplyParser, ReplyProgress};
 
@@ -47,6 +47,7 @@ struct Ours {
 impl Ours {
     fn new(settings: Settings, tables: Option<support::Shared>, forgets: bool) -> Self {
         let now = 1_700_000_000_000;
+        let settings = Settings { enable_debug_command: Allowed::Yes, ..settings };
         let records = tables.clone().map(|tables| Box::new(tables) as Box<dyn commands::keyspace::Records>);
         let mut server = Server::new(settings, support::SEED, 7, now, records, std::rc::Rc::new(|| 0));
         let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), now);

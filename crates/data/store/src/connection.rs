@@ -3,12 +3,13 @@
 use std::io::{self, Read as _, Write as _};
 
 use commands::SessionId;
-use mio::net::TcpStream;
+
+use crate::listener::Stream;
 
 /// A socket with what is known of its readiness.
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     /// Whose it is.
     pub session: SessionId,
     /// The socket took no more: it will be reported writable.
@@ -32,12 +33,12 @@ pub enum ReadOutcome {
 
 impl Connection {
     /// A new one.
-    pub fn new(stream: TcpStream, session: SessionId) -> Self {
+    pub fn new(stream: Stream, session: SessionId) -> Self {
         Self { stream, session, write_blocked: false, held: false, read_pending: false }
     }
 
     /// The socket.
-    pub fn stream(&mut self) -> &mut TcpStream {
+    pub fn stream(&mut self) -> &mut Stream {
         &mut self.stream
     }
 
@@ -45,7 +46,11 @@ impl Connection {
     /// waited for without asking the kernel again.
     pub fn read(&mut self, scratch: &mut [u8], into: &mut Vec<u8>) -> ReadOutcome {
         loop {
-            match self.stream.read(scratch) {
+            let read = match &mut self.stream {
+                Stream::Tcp(stream) => stream.read(scratch),
+                Stream::Unix(stream) => stream.read(scratch),
+            };
+            match read {
                 Ok(0) => return ReadOutcome::Closed,
                 Ok(len) => {
                     into.extend_from_slice(scratch.get(..len).unwrap_or_default());
@@ -62,7 +67,11 @@ impl Connection {
     pub fn write(&mut self, output: &mut Vec<u8>) -> bool {
         let mut sent = 0;
         while let Some(rest) = output.get(sent..).filter(|rest| !rest.is_empty()) {
-            match self.stream.write(rest) {
+            let written = match &mut self.stream {
+                Stream::Tcp(stream) => stream.write(rest),
+                Stream::Unix(stream) => stream.write(rest),
+            };
+            match written {
                 Ok(0) => return false,
                 Ok(len) => sent += len,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

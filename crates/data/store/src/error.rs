@@ -19,6 +19,24 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
+    /// A path cannot be listened on.
+    #[error("cannot listen on {}: is it a file, or its folder missing? (unixsocket chooses the path)", path.display())]
+    ListenOnPath {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The file of messages cannot be written.
+    #[error("cannot write {} (the setting `logfile` chooses the file for messages)", path.display())]
+    Messages {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// A folder cannot be made or written.
     #[error("cannot write {} (the setting `dir` chooses the folder)", path.display())]
     Folder {

@@ -8,8 +8,10 @@ pub mod command;
 mod connection;
 mod effects;
 mod error;
+mod host;
 mod listener;
 pub mod log_dump;
+mod messages;
 pub mod options;
 mod pace;
 mod persistence;
@@ -20,13 +22,30 @@ mod signals;
 mod until;
 mod users;
 
+use std::path::Path;
+
 pub use error::StoreError;
+pub use options::Start;
 
 /// Runs a store until it is told to stop. `memory_used` says how much memory the process has allocated.
 ///
 /// # Errors
 ///
 /// It could not start: an address is taken, a folder cannot be written.
-pub fn run(start: options::Start, memory_used: fn() -> usize) -> Result<(), StoreError> {
-    shard::Shard::new(start, memory_used)?.run()
+pub fn run(start: Start, memory_used: fn() -> usize) -> Result<(), StoreError> {
+    let settings = &start.settings;
+    messages::set_level(settings.loglevel);
+    if !settings.logfile.0.is_empty() {
+        let path = Path::new(&settings.logfile.0);
+        messages::open(path).map_err(|(path, source)| StoreError::Messages { path, source })?;
+    }
+    for note in &start.notes {
+        messages::notice(note);
+    }
+    let (version, port) = (env!("CARGO_PKG_VERSION"), settings.port.0);
+    messages::notice(&format!("Tidegate's store {version} starts. Port: {port}, PID: {}", std::process::id()));
+    let _process_file = host::ProcessFile::write(settings);
+    shard::Shard::new(start, memory_used)?.run()?;
+    messages::notice("The store has ended, with all that it had in its folder.");
+    Ok(())
 }

@@ -20,6 +20,7 @@ use std::{
 use commands::{
     Millis, Server, Session, SessionId,
     config::{Fsync, Settings},
+    host::PersistenceFigures,
     keyspace::{Collection, Taken},
     server::Load,
 };
@@ -33,6 +34,7 @@ use oplog::{Log, Offset, ReplicationId, disk::RealDisk};
 use crate::{
     StoreError, clock,
     effects::{Effect, Effects},
+    messages,
     point::Point,
     records::{DUE_MAX, ShardTables},
     until,
@@ -127,6 +129,14 @@ pub struct Persistence {
     checkpoint: Checkpoint,
     last_checkpoint: Millis,
     last_checkpoint_offset: Offset,
+    /// When the tables were made durable last, how long that checkpoint took, and how many there were.
+    last_done: Millis,
+    last_done_ms: Millis,
+    checkpoints: u64,
+    /// The last attempt failed.
+    failed: bool,
+    /// How many requests the readers' threads have not answered yet.
+    outstanding: usize,
     taken: Vec<Taken>,
     /// Memory is short: dirty keys are to become clean.
     pressed: bool,
@@ -147,6 +157,8 @@ pub struct Persistence {
     drained: Option<(u64, Millis)>,
     /// The log could not be written: the reason.
     trouble: Option<String>,
+    /// Those of the log; they end when nobody can ask them any more.
+    threads: Vec<thread::JoinHandle<()>>,
     /// Keeps others out of the folder.
     _lock: File,
 }
@@ -184,8 +196,8 @@ impl Persistence {
         }
         if let Some(point) = until {
             match until::cut(&mut log, applied, point, &folder, id, now.unsigned_abs())? {
-                Some(aside) => eprintln!("tidegate store: back at {point}; what came later is in {}", aside.display()),
-                None => eprintln!("tidegate store: nothing in the log is later than {point}"),
+                Some(aside) => messages::warn(&format!("back at {point}; what came later is in {}", aside.display())),
+                None => messages::warn(&format!("nothing in the log is later than {point}")),
             }
         }
         set_retention(&mut log, settings);
@@ -197,8 +209,8 @@ impl Persistence {
         })?;
         let (answer, answers) = mpsc::channel();
         let readers = Readers::start(&engine, &ReadersOptions::default())?;
-        let (sync_requests, sync_failures) = start_syncer(&log, Arc::clone(&waker))?;
-        let maintain_requests = start_maintainer(&log)?;
+        let (sync_requests, sync_failures, syncer) = start_syncer(&log, Arc::clone(&waker))?;
+        let (maintain_requests, maintainer) = start_maintainer(&log)?;
         Ok(Self {
             tables: ShardTables::new(Tables::new(engine), KEY_SEED),
             writer,
@@ -219,6 +231,11 @@ impl Persistence {
             checkpoint: Checkpoint::None,
             last_checkpoint: now,
             last_checkpoint_offset: applied,
+            last_done: now,
+            last_done_ms: 0,
+            checkpoints: 0,
+            failed: false,
+            outstanding: 0,
             taken: Vec::new(),
             pressed: false,
             marked_gone: Gone::default(),
@@ -231,6 +248,7 @@ impl Persistence {
             submitted: now,
             drained: None,
             trouble: None,
+            threads: vec![syncer, maintainer],
             _lock: lock,
         })
     }
@@ -339,6 +357,7 @@ impl Persistence {
         // Before the answers are taken: for one that comes later the loop is woken again.
         self.is_told.store(false, Ordering::Release);
         while let Ok((asked, read)) = self.answers.try_recv() {
+            self.outstanding -= 1;
             match (asked, read) {
                 (Asked::Key(load), Answer::Get(Ok(value))) => server.loaded(&load, self.tables.loaded(&load, value)),
                 (Asked::Key(load), _) => server.loaded(&load, None),
@@ -351,7 +370,7 @@ impl Persistence {
     }
 
     /// Has a reader's thread answer. Returns false if too many wait already.
-    fn ask(&self, request: Request, asked: Asked) -> bool {
+    fn ask(&mut self, request: Request, asked: Asked) -> bool {
         let (answer, waker, is_told) = (self.answer.clone(), Arc::clone(&self.waker), Arc::clone(&self.is_told));
         let done = move |read| {
             let _ = answer.send((asked, read));
@@ -360,7 +379,9 @@ impl Persistence {
                 let _ = waker.wake();
             }
         };
-        self.readers.submit(request, done).is_ok()
+        let taken = self.readers.submit(request, done).is_ok();
+        self.outstanding += usize::from(taken);
+        taken
     }
 
     /// Asks the tables for keys whose time has come: those that are not in memory expire too. A database at a time.
@@ -381,7 +402,7 @@ impl Persistence {
             if let Some(key) = self.tables.take_deadline(name, value)
                 && let Err(failure) = server.expire_if_due(db, &key, now)
             {
-                eprintln!("tidegate store: a key that may have expired cannot be read: {failure}");
+                messages::warn(&format!("a key that may have expired cannot be read: {failure}"));
             }
         }
         // There may be more. They are not asked for from the beginning, where those that were just forgotten are still met.
@@ -390,7 +411,7 @@ impl Persistence {
         }
     }
 
-    fn ask_for_due_within(&self, db: usize, bounds: &Bounds) {
+    fn ask_for_due_within(&mut self, db: usize, bounds: &Bounds) {
         let capture = Box::new(self.tables.capture(bounds));
         self.ask(Request::Scan { capture, records_max: DUE_MAX, bytes_max: DUE_BYTES_MAX }, Asked::Due(db));
     }
@@ -536,11 +557,16 @@ impl Persistence {
             }
             Report::WriteFailed { error, again: None, .. } => return Err(error.into()),
             Report::WriteFailed { error, failures, .. } => {
+                self.failed = true;
                 if failures == 1 {
-                    eprintln!("tidegate store: the tables cannot be written, it is tried again: {}", chain(&error));
+                    messages::warn(&format!("the tables cannot be written, it is tried again: {}", chain(&error)));
                 }
             }
             Report::Synced(Ok(())) => {
+                self.last_done = clock::now();
+                self.last_done_ms = self.last_done - self.last_checkpoint;
+                self.checkpoints += 1;
+                self.failed = false;
                 self.synced.0 = self.applied;
                 self.retain(now);
                 let gone = std::mem::take(&mut self.written_gone);
@@ -552,7 +578,10 @@ impl Persistence {
                 }
                 self.removable.extend(gone.collections.into_iter().map(Removal::Collection));
             }
-            Report::Synced(Err(error)) => eprintln!("tidegate store: the tables cannot be synced: {}", chain(&error)),
+            Report::Synced(Err(error)) => {
+                self.failed = true;
+                messages::warn(&format!("the tables cannot be synced: {}", chain(&error)));
+            }
             Report::Removed(Ok(removed)) => {
                 self.removing = match self.removing.take() {
                     Some(Removal::Database(disk, step)) => {
@@ -565,7 +594,7 @@ impl Persistence {
             Report::Removed(Err(error)) => {
                 // Emptied databases come again with the next checkpoint, collections with the next start.
                 self.removing = None;
-                eprintln!("tidegate store: what was removed keeps its place on the disk for now: {}", chain(&error));
+                messages::warn(&format!("what was removed keeps its place on the disk for now: {}", chain(&error)));
             }
         }
         Ok(())
@@ -579,6 +608,72 @@ impl Persistence {
         }
     }
 
+    /// How things are, for those who ask.
+    pub fn figures(&self) -> PersistenceFigures {
+        let is_collecting = !matches!(self.checkpoint, Checkpoint::None);
+        PersistenceFigures {
+            enabled: true,
+            in_progress: is_collecting || self.tables.with(|tables| tables.frozen().is_some()),
+            last_checkpoint: self.last_done,
+            last_checkpoint_ms: self.last_done_ms,
+            failed: self.failed,
+            checkpoints: self.checkpoints,
+            log: (self.log.first().0, self.log.end().0),
+            durable: self.log.durable().0,
+            applied: self.applied.0,
+            log_failed: self.trouble.is_some(),
+        }
+    }
+
+    /// The name of the log's history.
+    pub fn replication_id(&self) -> String {
+        self.log.replication_id().to_string()
+    }
+
+    /// Does a checkpoint, and waits until it is durable.
+    ///
+    /// # Errors
+    ///
+    /// The log or the tables cannot be written.
+    pub fn checkpoint_now(&mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
+        self.commit(server, now)?;
+        let _ = self.log.syncer().sync()?;
+        // One may be under way; the one that has everything follows it.
+        self.settle(server, now)?;
+        let done = self.checkpoints;
+        if self.log.end() > self.last_checkpoint_offset {
+            self.begin_checkpoint(server, now);
+            self.settle(server, now)?;
+            while self.checkpoints == done && !self.failed {
+                let Ok(report) = self.reports.recv() else { return Ok(()) };
+                self.handle(report, now)?;
+            }
+        } else {
+            self.last_done = now;
+        }
+        Ok(())
+    }
+
+    /// Waits for what is being read, and hands it to those who wait for it.
+    pub fn drain(&mut self, server: &mut Server, now: Millis) {
+        while self.outstanding > 0 {
+            self.load(server, now);
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Brings the log to the disk, and nothing more.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn close_without_checkpoint(mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
+        self.commit(server, now)?;
+        let _ = self.log.syncer().sync()?;
+        self.end();
+        Ok(())
+    }
+
     /// Brings everything to the disk, so that the next start has nothing to run again.
     pub fn close(mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
         self.commit(server, now)?;
@@ -590,7 +685,17 @@ impl Persistence {
             self.settle(server, now)?;
         }
         let _ = self.writer.submit(Job::Sync);
+        self.end();
         Ok(())
+    }
+
+    /// Waits for the log's threads: whoever opens the folder next finds nobody in it.
+    fn end(self) {
+        let Self { sync_requests, maintain_requests, threads, writer, readers, .. } = self;
+        drop((sync_requests, maintain_requests, writer, readers));
+        for thread in threads {
+            let _ = thread.join();
+        }
     }
 
     /// Carries the checkpoint that is under way to its end.
@@ -654,7 +759,7 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-type Syncing = (mpsc::SyncSender<()>, mpsc::Receiver<String>);
+type Syncing = (mpsc::SyncSender<()>, mpsc::Receiver<String>, thread::JoinHandle<()>);
 
 /// Starts the thread that makes the log durable: when it is asked to, and each second.
 fn start_syncer(log: &Log<RealDisk>, waker: Arc<Waker>) -> Result<Syncing, StoreError> {
@@ -663,7 +768,7 @@ fn start_syncer(log: &Log<RealDisk>, waker: Arc<Waker>) -> Result<Syncing, Store
     // One request waits at most: a sync that begins after it covers all that was written before.
     let (request, requests) = mpsc::sync_channel(1);
     let (failed, failures) = mpsc::channel();
-    thread::Builder::new().name("log-sync".into()).spawn(move || {
+    let thread = thread::Builder::new().name("log-sync".into()).spawn(move || {
         loop {
             match requests.recv_timeout(EACH) {
                 Ok(()) | Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -680,24 +785,24 @@ fn start_syncer(log: &Log<RealDisk>, waker: Arc<Waker>) -> Result<Syncing, Store
             let _ = waker.wake();
         }
     })?;
-    Ok((request, failures))
+    Ok((request, failures, thread))
 }
 
 /// Starts the thread that prepares segments of the log and removes old ones.
-fn start_maintainer(log: &Log<RealDisk>) -> Result<mpsc::SyncSender<()>, StoreError> {
+fn start_maintainer(log: &Log<RealDisk>) -> Result<(mpsc::SyncSender<()>, thread::JoinHandle<()>), StoreError> {
     let mut maintainer = log.maintainer();
     let (request, requests) = mpsc::sync_channel(1);
-    thread::Builder::new().name("log-maintain".into()).spawn(move || {
+    let thread = thread::Builder::new().name("log-maintain".into()).spawn(move || {
         loop {
             if maintainer.is_needed()
                 && let Err(error) = maintainer.run()
             {
-                eprintln!("tidegate store: segments of the log cannot be prepared: {}", chain(&error));
+                messages::warn(&format!("segments of the log cannot be prepared: {}", chain(&error)));
             }
             if requests.recv().is_err() {
                 return;
             }
         }
     })?;
-    Ok(request)
+    Ok((request, thread))
 }

@@ -6,22 +6,19 @@
 //!
 //! All clients that are ready share one turn, and with it one write to the log and one fsync: group commit.
 
-use std::{collections::VecDeque, io, net::SocketAddr, os::fd::AsRawFd as _, sync::Arc, time::Duration};
+use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
 use commands::{Millis, Server, SessionId, random::Secrets, session::Close};
-use mio::{
-    Events, Interest, Poll, Token, Waker,
-    event::Event,
-    net::{TcpListener, TcpStream},
-};
+use mio::{Events, Interest, Poll, Token, Waker, event::Event, net::TcpStream};
 use oplog::Offset;
 use slab::Slab;
 
 use crate::{
-    StoreError, clock,
+    Start, StoreError, clock,
     connection::{Connection, ReadOutcome},
-    listener,
-    options::Start,
+    host::{OomScore, Process},
+    listener::{self, Listener, Stream},
+    messages,
     pace::Pace,
     persistence::{KEY_SEED, Persistence},
     signals::Signals,
@@ -44,7 +41,7 @@ const TICK_MS: Millis = 100;
 /// A shard with its sockets.
 pub struct Shard {
     poll: Poll,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     signals: Signals,
     connections: Slab<Connection>,
     /// The connections of sessions.
@@ -66,39 +63,45 @@ pub struct Shard {
     /// Sessions whose replies wait until the log is safe up to an offset, in order.
     held: VecDeque<(Offset, Vec<SessionId>)>,
     next_tick: Millis,
+    oom_score: OomScore,
+    waker: Arc<Waker>,
 }
 
 impl Shard {
     /// Opens everything, and reads what there is.
     pub fn new(start: Start, memory_used: fn() -> usize) -> Result<Self, StoreError> {
-        let Start { settings, until } = start;
+        let Start { settings, config_file, until, .. } = start;
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let mut signals = Signals::new()?;
         poll.registry().register(signals.source(), SIGNALS, Interest::READABLE)?;
         let mut listeners = listener::open(&settings)?;
+        let mut oom_score = OomScore::new();
+        oom_score.apply(&settings);
+        let process = Process::new(config_file, memory_used)?;
         let now = clock::now();
         let stopwatch = std::rc::Rc::new(clock::stopwatch());
         let users = Users::of(&settings);
         let (mut server, persistence) = if settings.dir.0.is_empty() {
-            eprintln!(
-                "tidegate store: without a folder (--dir) all data is in memory alone, and gone when the store ends"
-            );
+            messages::notice("without a folder (--dir) all data is in memory alone, and gone when the store ends");
             (Server::new(settings, random_seed()?, random_seed()?, now, None, stopwatch), None)
         } else {
-            let mut persistence = Persistence::open(&settings, until, waker)?;
+            let mut persistence = Persistence::open(&settings, until, Arc::clone(&waker))?;
             let tables = Box::new(persistence.tables());
             let mut server = Server::new(settings, KEY_SEED, random_seed()?, now, Some(tables), stopwatch);
             let count = persistence.recover(&mut server)?;
             if count > 0 {
-                eprintln!("tidegate store: {count} commands of the log ran again");
+                messages::notice(&format!("{count} commands of the log ran again"));
             }
+            server.shared.replication_id = persistence.replication_id();
+            server.shared.persistence = persistence.figures();
             (server, Some(persistence))
         };
         server.load_users(users).map_err(|reason| StoreError::Settings(vec![reason]))?;
         let mut secret = [0; 32];
         rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty()).map_err(io::Error::from)?;
         server.shared.secrets = Secrets::new(secret);
+        server.shared.host = Box::new(process);
         for (index, listener) in listeners.iter_mut().enumerate() {
             poll.registry().register(listener, Token(FIRST_LISTENER + index), Interest::READABLE)?;
         }
@@ -118,6 +121,8 @@ impl Shard {
             resume: Vec::new(),
             held: VecDeque::new(),
             next_tick: now,
+            oom_score,
+            waker,
         })
     }
 
@@ -125,6 +130,7 @@ impl Shard {
     pub fn run(mut self) -> Result<(), StoreError> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut busy = false;
+        messages::notice("Ready to accept connections");
         while !self.server.shared.shutdown {
             let wait = match (busy || !self.resume.is_empty(), self.deferred.is_empty()) {
                 (true, _) => 0,
@@ -152,6 +158,7 @@ impl Shard {
             if now >= self.next_tick {
                 self.server.tick(now);
                 self.next_tick = now + TICK_MS;
+                self.look_around();
             }
             if let Some(deadline) = self.server.next_deadline() {
                 self.next_tick = self.next_tick.min(deadline.max(now + 1));
@@ -160,6 +167,7 @@ impl Shard {
             if sleep_us > 0 {
                 std::thread::sleep(Duration::from_micros(sleep_us));
             }
+            self.fulfil_requests(now)?;
             self.load(now);
             self.make_room(now);
             if let Some(reason) = self.server.shared.broken.take() {
@@ -185,10 +193,73 @@ impl Shard {
                 }
             }
         }
+        messages::notice("The store ends: what is not on the disk yet is brought there");
+        let now = clock::now();
         match self.persistence {
-            Some(persistence) => persistence.close(&mut self.server, clock::now()),
+            Some(persistence) if self.server.shared.requests.shutdown_without_checkpoint => {
+                persistence.close_without_checkpoint(&mut self.server, now)
+            }
+            Some(persistence) => persistence.close(&mut self.server, now),
             None => Ok(()),
         }
+    }
+
+    /// What is looked at now and then: figures for those who ask, and settings that the process follows.
+    fn look_around(&mut self) {
+        let shared = &mut self.server.shared;
+        let used = (self.memory_used)() as u64;
+        shared.statistics.peak_memory = shared.statistics.peak_memory.max(used);
+        messages::set_level(shared.settings.loglevel);
+        self.oom_score.apply(&shared.settings);
+        self.tell_figures();
+    }
+
+    fn tell_figures(&mut self) {
+        let Some(persistence) = &self.persistence else { return };
+        let figures = persistence.figures();
+        let changes = self.server.changes();
+        let shared = &mut self.server.shared;
+        if figures.checkpoints != shared.persistence.checkpoints {
+            shared.changes_at_checkpoint = changes;
+        }
+        shared.persistence = figures;
+    }
+
+    /// Does what commands asked for.
+    fn fulfil_requests(&mut self, now: Millis) -> Result<(), StoreError> {
+        let requests = self.server.shared.requests;
+        if !requests.save && !requests.checkpoint && !requests.reload {
+            return Ok(());
+        }
+        let requests = &mut self.server.shared.requests;
+        let (save, reload) = (std::mem::take(&mut requests.save), std::mem::take(&mut requests.reload));
+        requests.checkpoint = false;
+        if let Some(persistence) = &mut self.persistence {
+            if save {
+                persistence.checkpoint_now(&mut self.server, now)?;
+            } else if !reload {
+                persistence.press();
+            }
+        }
+        if reload {
+            self.reload(now)?;
+        }
+        self.tell_figures();
+        Ok(())
+    }
+
+    /// Closes log and tables and opens them again, while clients wait.
+    fn reload(&mut self, now: Millis) -> Result<(), StoreError> {
+        let Some(mut persistence) = self.persistence.take() else { return Ok(()) };
+        persistence.drain(&mut self.server, now);
+        persistence.close(&mut self.server, now)?;
+        self.server.forget_data();
+        let mut persistence = Persistence::open(&self.server.shared.settings, None, Arc::clone(&self.waker))?;
+        self.server.take_records(KEY_SEED, Box::new(persistence.tables()));
+        persistence.recover(&mut self.server)?;
+        self.server.set_now(now);
+        self.persistence = Some(persistence);
+        Ok(())
     }
 
     /// Has keys read that commands wait for, and runs those that have them.
@@ -298,23 +369,28 @@ impl Shard {
     fn accept(&mut self, index: usize, now: Millis) {
         while let Some(listener) = self.listeners.get(index) {
             match listener.accept() {
-                Ok((mut stream, address)) => {
-                    let _ = stream.set_nodelay(true);
-                    if let Some(refusal) = self.refusal(address) {
+                Ok(accepted) => {
+                    let mut stream = accepted.stream;
+                    if let Some(refusal) = self.refusal(accepted.is_local) {
+                        self.server.shared.statistics.refused_connections += 1;
                         // What does not fit into the socket's buffer is of no use to anybody.
-                        let _ = io::Write::write(&mut stream, refusal.as_bytes());
+                        let _ = match &mut stream {
+                            Stream::Tcp(stream) => io::Write::write(stream, refusal.as_bytes()),
+                            Stream::Unix(stream) => io::Write::write(stream, refusal.as_bytes()),
+                        };
                         continue;
                     }
-                    self.keep_alive(&stream);
-                    let local = stream.local_addr().map(|local| local.to_string()).unwrap_or_default();
+                    if let Stream::Tcp(stream) = &stream {
+                        self.keep_alive(stream);
+                    }
                     let entry = self.connections.vacant_entry();
                     let token = Token(entry.key());
                     let both = Interest::READABLE | Interest::WRITABLE;
                     if self.poll.registry().register(&mut stream, token, both).is_err() {
                         continue;
                     }
-                    let session = self.server.connect(address.to_string(), local, now);
-                    self.server.set_descriptor(session, stream.as_raw_fd());
+                    let session = self.server.connect(accepted.address, accepted.local_address, now);
+                    self.server.set_descriptor(session, stream.descriptor());
                     self.tokens.insert(session, token.0);
                     entry.insert(Connection::new(stream, session));
                 }
@@ -325,13 +401,13 @@ impl Shard {
     }
 
     /// Why a client is not let in.
-    fn refusal(&self, address: SocketAddr) -> Option<&'static str> {
+    fn refusal(&self, is_local: bool) -> Option<&'static str> {
         let settings = &self.server.shared.settings;
         if self.connections.len() as i64 >= settings.maxclients.0 {
             return Some("-ERR max number of clients reached\r\n");
         }
         let is_open = self.server.shared.acl.default_user().nopass && settings.protected_mode.0;
-        (is_open && !address.ip().to_canonical().is_loopback()).then_some(
+        (is_open && !is_local).then_some(
             "-DENIED Tidegate is running in protected mode because protected mode is enabled and no password is set for the \
              default user. In this mode connections are only accepted from the loopback interface. Set a password \
              (requirepass), or send CONFIG SET protected-mode no from the loopback interface.\r\n",
@@ -361,7 +437,12 @@ impl Shard {
                 return;
             }
             let Some(input) = self.server.input(session) else { return };
+            let before = input.len();
             let outcome = connection.read(&mut self.scratch, input);
+            let came = input.len() - before;
+            let statistics = &mut self.server.shared.statistics;
+            statistics.reads += 1;
+            statistics.input_bytes += came as u64;
             if outcome == ReadOutcome::Closed {
                 self.close(token);
                 return;
@@ -380,8 +461,15 @@ impl Shard {
             let Some(token) = self.tokens.get(&session).copied() else { continue };
             let Some(connection) = self.connections.get_mut(token) else { continue };
             let Some((output, close)) = self.server.output(session) else { continue };
+            let before = output.len();
             let alive = close != Close::Now && (connection.write_blocked || connection.write(output));
-            if !alive || close == Close::AfterOutput && output.is_empty() {
+            let (sent, is_empty) = (before - output.len(), output.is_empty());
+            if sent > 0 {
+                let statistics = &mut self.server.shared.statistics;
+                statistics.writes += 1;
+                statistics.output_bytes += sent as u64;
+            }
+            if !alive || close == Close::AfterOutput && is_empty {
                 self.close(token);
             }
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::Bytes;
 
-use super::{SETTINGS, Settings, State, find};
+use super::{Kind as _, SETTINGS, Settings, State, find};
 
 /// Why a line cannot be taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +59,12 @@ fn read_line(
             _ => Err("include takes the name of one file".into()),
         };
     }
+    // Each line of this one adds to those before.
+    if name.eq_ignore_ascii_case(b"save") && values.iter().any(|value| !value.is_empty()) {
+        let former = settings.save.text();
+        let values: Vec<&[u8]> = std::iter::once(former.as_bytes()).chain(values.iter().copied()).collect();
+        return set(name, &values, settings);
+    }
     set(name, values, settings)
 }
 
@@ -88,14 +94,20 @@ pub fn set(name: &[u8], values: &[&[u8]], settings: &mut Settings) -> Result<Opt
     if values.is_empty() {
         return Err(format!("'{}' needs a value", setting.name));
     }
-    if let State::Missing(reason) = setting.state {
-        return Err(format!("'{}' is not there yet: {reason}", setting.name));
-    }
+    let before = matches!(setting.state, State::Missing(_)).then(|| settings.clone());
     (setting.set)(settings, values).map_err(|reason| format!("'{}': {reason}", setting.name))?;
-    Ok(match setting.state {
-        State::WithoutEffect(reason) => Some(format!("'{}' has no effect: {reason}", setting.name)),
-        _ => None,
-    })
+    // Files name many settings that they leave as they are.
+    let is_default = (setting.text)(settings) == (setting.text)(&Settings::default());
+    match setting.state {
+        State::Missing(reason) if !is_default => {
+            if let Some(before) = before {
+                *settings = before;
+            }
+            Err(format!("'{}' is not there yet: {reason}", setting.name))
+        }
+        State::WithoutEffect(reason) if !is_default => Ok(Some(format!("'{}' has no effect: {reason}", setting.name))),
+        _ => Ok(None),
+    }
 }
 
 /// How many letters have to be put, taken or changed to make one word of the other.
@@ -127,7 +139,7 @@ mod tests {
         let mut settings = Settings::default();
         let mut included = Vec::new();
         let problems = read(
-            "# a comment\nport 7000\nrequirepass \"two words\"\n\nmaxmemry 1gb\nappendonly perhaps\ninclude other.conf\ntimeout\nsave 900 1\nunixsocket /tmp/x\n",
+            "# a comment\nport 7000\nrequirepass \"two words\"\n\nmaxmemry 1gb\nappendonly perhaps\ninclude other.conf\ntimeout\nsave 900 1\nreplicaof host 6379\ntls-port 0\nsave 60 5\ncluster-enabled no\n",
             &mut settings,
             &mut |path, _| {
                 included.push(path.to_owned());
@@ -135,7 +147,7 @@ mod tests {
             },
         );
         let (notes, problems): (Vec<Problem>, Vec<Problem>) = problems.into_iter().partition(|problem| problem.is_note);
-        assert_eq!(notes.iter().map(|note| note.line).collect::<Vec<_>>(), [9]);
+        assert_eq!(notes.iter().map(|note| note.line).collect::<Vec<_>>(), [9, 12]);
         let told: Vec<(usize, &str)> = problems.iter().map(|problem| (problem.line, problem.reason.as_str())).collect();
         assert_eq!(
             told,
@@ -143,11 +155,12 @@ mod tests {
                 (5, "there is no setting 'maxmemry'; did you mean 'maxmemory'?"),
                 (6, "'appendonly': argument must be 'yes' or 'no'"),
                 (8, "'timeout' needs a value"),
-                (10, "'unixsocket' is not there yet: the store listens on TCP alone"),
+                (10, "'replicaof' is not there yet: replication comes with the cluster"),
             ]
         );
         assert_eq!((settings.port.0, settings.requirepass.0.as_str()), (7000, "two words"));
-        assert_eq!(settings.save.0, "900 1");
+        assert_eq!(settings.save.0, [(900, 1), (60, 5)]);
+        assert_eq!(settings.replicaof.0, "");
         assert_eq!(included, ["other.conf"]);
     }
 

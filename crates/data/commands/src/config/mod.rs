@@ -1,12 +1,21 @@
 //! Settings by redis.conf's names: one table for the file, the command line, `CONFIG` and the reference.
 
+mod choices;
 mod clients;
 pub mod file;
 mod kinds;
+mod lists;
+mod rewrite;
 mod settings;
 
+pub use choices::{
+    AclPubsub, Allowed, EndpointType, Fsync, LogLevel, MaxmemoryPolicy, OomScoreAdjust, PropagationError, ReplicaLoad,
+    SanitizeDump, Supervised, SyslogFacility, TlsClients,
+};
 pub use clients::{ClientsMemory, OutputLimit, OutputLimits};
-pub use kinds::{AclPubsub, Choice, Events, Flag, Fsync, Integer, Kind, MaxmemoryPolicy, Memory, Text};
+pub use kinds::{Choice, Events, Flag, Integer, Kind, Memory, Text};
+pub use lists::{FileName, NoDefragmentation, Octal, OomScores, Percentiles, SavePoints, ShutdownOnSignal};
+pub use rewrite::rewrite;
 pub use settings::{SETTINGS, Settings};
 
 /// Whether a setting does something here.
@@ -20,6 +29,17 @@ pub enum State {
     Missing(&'static str),
 }
 
+/// When a setting may be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// By `CONFIG SET` too.
+    Free,
+    /// By `CONFIG SET` where `enable-protected-configs` lets it.
+    Protected,
+    /// In the file and on the command line alone.
+    AtStart,
+}
+
 /// A setting's row.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
@@ -27,8 +47,8 @@ pub struct Setting {
     pub name: &'static str,
     /// The name that it had before, which still works.
     pub alias: Option<&'static str>,
-    /// Whether `CONFIG SET` may change it.
-    pub mutable: bool,
+    /// When it may be changed.
+    pub change: Change,
     /// Whether it does something.
     pub state: State,
     /// What it is.
@@ -71,7 +91,17 @@ mod tests {
             ("databases", "x", "argument couldn't be parsed into an integer"),
             ("maxmemory", "1xb", "argument must be a memory value"),
             ("appendonly", "maybe", "argument must be 'yes' or 'no'"),
-            ("appendfsync", "often", "argument(s) must be one of the following: always, everysec, no"),
+            ("appendfsync", "often", "argument(s) must be one of the following: everysec, always, no"),
+            ("save", "60", "Invalid save parameters"),
+            ("save", "0 1", "Invalid save parameters"),
+            ("unixsocketperm", "9", "argument couldn't be parsed into an integer"),
+            ("dbfilename", "a/b", "a name can't be a path, just a filename"),
+            ("shutdown-on-sigint", "save nosave", "shutdown options SAVE and NOSAVE can't be used simultaneously"),
+            (
+                "latency-tracking-info-percentiles",
+                "10.0 101",
+                "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
+            ),
         ] {
             let setting = find(name.as_bytes()).expect(name);
             assert_eq!((setting.set)(&mut settings, &[value.as_bytes()]), Err(expected.to_owned()), "{name} {value}");

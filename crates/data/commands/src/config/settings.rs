@@ -3,9 +3,14 @@
 use crate::{Bytes, changes::EventClass};
 
 use super::{
-    Setting, State,
+    Change, Setting, State,
+    choices::{
+        AclPubsub, Allowed, EndpointType, Fsync, LogLevel, MaxmemoryPolicy, OomScoreAdjust, PropagationError,
+        ReplicaLoad, SanitizeDump, Supervised, SyslogFacility, TlsClients,
+    },
     clients::{ClientsMemory, OutputLimits},
-    kinds::{AclPubsub, Events, Flag, Fsync, Integer, Kind as _, MaxmemoryPolicy, Memory, Text},
+    kinds::{Events, Flag, Integer, Kind as _, Memory, Text},
+    lists::{FileName, NoDefragmentation, Octal, OomScores, Percentiles, SavePoints, ShutdownOnSignal},
 };
 
 type Count = Integer<0, { i64::MAX }>;
@@ -31,7 +36,7 @@ macro_rules! settings {
         pub const SETTINGS: &[Setting] = &[$(Setting {
             name: $name,
             alias: settings!(@alias $($alias)?),
-            mutable: settings!(@ $mutable),
+            change: settings!(@ $mutable),
             state: $state,
             doc: $doc,
             text: |settings| settings.$field.text(),
@@ -42,13 +47,26 @@ macro_rules! settings {
     };
     (@alias) => { None };
     (@alias $alias:literal) => { Some($alias) };
-    (@ mutable) => { true };
-    (@ fixed) => { false };
+    (@ mutable) => { Change::Free };
+    (@ protected) => { Change::Protected };
+    (@ fixed) => { Change::AtStart };
 }
 
 use State::{Missing, Supported, WithoutEffect};
 
 const NO_FORK: State = WithoutEffect("nothing is forked: the log and the tables are written while commands run");
+const NO_FILE: State = WithoutEffect("the log and the tables have names and formats of their own");
+const NO_CRASH_LOG: State = WithoutEffect("a crash is told on stderr, and the process ends");
+const NO_JEMALLOC: State = WithoutEffect("memory is the system allocator's");
+const NO_SYSLOG: State = WithoutEffect("messages go to stdout or logfile");
+const NO_TITLE: State = WithoutEffect("the process keeps its name");
+const ONE_LOOP: State = WithoutEffect("one loop reads, runs and writes");
+const NO_REPLICAS: State = WithoutEffect("there are no replicas yet: they come with the cluster");
+const NO_CLUSTER: State = WithoutEffect("there is no cluster yet");
+const REPLICATION: State = Missing("replication comes with the cluster");
+const CLUSTER: State = Missing("the cluster is not there yet");
+const TLS: State = Missing("TLS is not there yet; a proxy in front may speak it");
+const LAZY: State = WithoutEffect("removing takes no longer than unlinking");
 const NO_LISTPACK: State = WithoutEffect("small values are no listpacks here; OBJECT ENCODING goes by it");
 
 settings! {
@@ -76,9 +94,9 @@ settings! {
     "log-retention-size", log_retention_size: Memory = Memory(1024 * 1024 * 1024), mutable, Supported, "How much of the log is kept, in bytes; 0: no bound. What the tables still need is kept in any case.";
     "log-segment-size", log_segment_size: Memory = Memory(64 * 1024 * 1024), fixed, Supported, "The size of the log's files: what is not kept any more goes file by file. At least 64kb.";
     "log-retention-seconds", log_retention_seconds: Integer<0, 4_294_967_295> = Integer(0), mutable, Supported, "For how long the log is kept; 0: no bound. What the tables still need is kept in any case.";
-    "save", save: Text = Text(String::new()), mutable, NO_FORK, "When snapshots are taken.";
+    "save", save: SavePoints = SavePoints(Vec::new()), mutable, NO_FORK, "When snapshots are taken.";
     "rdbcompression", rdbcompression: Flag = Flag(true), mutable, NO_FORK, "Whether snapshots are compressed.";
-    "rdbchecksum", rdbchecksum: Flag = Flag(true), mutable, NO_FORK, "Whether snapshots have a checksum.";
+    "rdbchecksum", rdbchecksum: Flag = Flag(true), fixed, NO_FORK, "Whether snapshots have a checksum.";
     "stop-writes-on-bgsave-error", stop_writes_on_bgsave_error: Flag = Flag(true), mutable, NO_FORK, "Whether a failed snapshot stops writes.";
     "auto-aof-rewrite-percentage", auto_aof_rewrite_percentage: Count = Integer(100), mutable, NO_FORK, "By how much the log may grow before it is rewritten.";
     "auto-aof-rewrite-min-size", auto_aof_rewrite_min_size: Memory = Memory(64 * 1024 * 1024), mutable, NO_FORK, "From which size on the log is rewritten.";
@@ -97,25 +115,142 @@ settings! {
     "collection-max-whole-bytes", collection_max_whole_bytes: Memory = Memory(1024 * 1024), mutable, Supported, "The most bytes of a collection that is kept whole, counted when it is written to the tables.";
     "hll-sparse-max-bytes", hll_sparse_max_bytes: Memory = Memory(3000), mutable, Supported, "The longest sparse HyperLogLog.";
     "notify-keyspace-events", notify_keyspace_events: Events = Events(EventClass::empty()), mutable, Supported, "The classes of keyspace events that are published.";
-    "slowlog-log-slower-than", slowlog_log_slower_than: Integer<{ -1 }, { i64::MAX }> = Integer(10_000), mutable, WithoutEffect("SLOWLOG is not there yet"), "Microseconds from which on a command is kept; -1: none.";
-    "slowlog-max-len", slowlog_max_len: Count = Integer(128), mutable, WithoutEffect("SLOWLOG is not there yet"), "How many slow commands are kept.";
-    "latency-monitor-threshold", latency_monitor_threshold: Count = Integer(0), mutable, WithoutEffect("LATENCY is not there yet"), "Milliseconds from which on an event is kept; 0: none.";
-    "lua-time-limit" | "busy-reply-threshold", lua_time_limit: Count = Integer(5000), mutable, Supported, "Milliseconds after which a script that has written nothing is stopped; 0: never.";
+    "slowlog-log-slower-than", slowlog_log_slower_than: Integer<{ -1 }, { i64::MAX }> = Integer(10_000), mutable, Supported, "Microseconds from which on a command is kept; -1: none.";
+    "slowlog-max-len", slowlog_max_len: Count = Integer(128), mutable, Supported, "How many slow commands are kept.";
+    "latency-monitor-threshold", latency_monitor_threshold: Count = Integer(0), mutable, Supported, "Milliseconds from which on an event is kept; 0: none.";
+    "busy-reply-threshold" | "lua-time-limit", lua_time_limit: Count = Integer(5000), mutable, Supported, "Milliseconds after which a script that has written nothing is stopped; 0: never.";
     "hz", hz: Integer<1, 500> = Integer(10), mutable, WithoutEffect("what is due is done when it is due"), "How often background work is done each second.";
     "dynamic-hz", dynamic_hz: Flag = Flag(true), mutable, WithoutEffect("what is due is done when it is due"), "Whether that follows the number of clients.";
     "activerehashing", activerehashing: Flag = Flag(true), mutable, WithoutEffect("tables grow piece by piece as they are used"), "Whether tables are rehashed in the background.";
-    "lazyfree-lazy-user-del", lazyfree_lazy_user_del: Flag = Flag(false), mutable, WithoutEffect("removing takes no longer than unlinking"), "Whether DEL is UNLINK.";
-    "lazyfree-lazy-user-flush", lazyfree_lazy_user_flush: Flag = Flag(false), mutable, WithoutEffect("removing takes no longer than unlinking"), "Whether FLUSHALL is FLUSHALL ASYNC.";
-    "lazyfree-lazy-eviction", lazyfree_lazy_eviction: Flag = Flag(false), mutable, WithoutEffect("removing takes no longer than unlinking"), "Whether evicted keys are freed in the background.";
-    "lazyfree-lazy-expire", lazyfree_lazy_expire: Flag = Flag(false), mutable, WithoutEffect("removing takes no longer than unlinking"), "Whether expired keys are freed in the background.";
+    "lazyfree-lazy-user-del", lazyfree_lazy_user_del: Flag = Flag(false), mutable, LAZY, "Whether DEL is UNLINK.";
+    "lazyfree-lazy-user-flush", lazyfree_lazy_user_flush: Flag = Flag(false), mutable, LAZY, "Whether FLUSHALL is FLUSHALL ASYNC.";
+    "lazyfree-lazy-eviction", lazyfree_lazy_eviction: Flag = Flag(false), mutable, LAZY, "Whether evicted keys are freed in the background.";
+    "lazyfree-lazy-expire", lazyfree_lazy_expire: Flag = Flag(false), mutable, LAZY, "Whether expired keys are freed in the background.";
+    "lazyfree-lazy-server-del", lazyfree_lazy_server_del: Flag = Flag(false), mutable, LAZY, "Whether what a command overwrites is freed in the background.";
     "protected-mode", protected_mode: Flag = Flag(true), mutable, Supported, "Whether clients of other machines are refused while there is no password.";
-    "unixsocket", unixsocket: Text = Text(String::new()), fixed, Missing("the store listens on TCP alone"), "The path of a unix socket to listen on.";
-    "unixsocketperm", unixsocketperm: Text = Text("0".into()), fixed, Missing("the store listens on TCP alone"), "Its permissions, octal; 0: those of the process.";
-    "tcp-backlog", tcp_backlog: Integer<0, 2_147_483_647> = Integer(511), fixed, WithoutEffect("1024 connections may wait, or what the kernel allows"), "How many connections may wait to be accepted.";
+    "unixsocket", unixsocket: Text = Text(String::new()), fixed, Supported, "The path of a unix socket to listen on.";
+    "unixsocketperm", unixsocketperm: Octal = Octal(0), fixed, Supported, "Its permissions, octal; 0: those of the process.";
+    "tcp-backlog", tcp_backlog: Integer<0, 2_147_483_647> = Integer(511), fixed, Supported, "How many connections may wait to be accepted.";
     "daemonize", daemonize: Flag = Flag(false), fixed, WithoutEffect("the program stays in the foreground, where systemd and containers want it"), "Whether it goes to the background.";
-    "supervised", supervised: Text = Text("no".into()), fixed, WithoutEffect("nobody is told when the store is ready"), "Who supervises the process.";
-    "pidfile", pidfile: Text = Text(String::new()), fixed, Missing("no file is written; systemd and containers know the number"), "A file for the process' number.";
-    "logfile", logfile: Text = Text(String::new()), fixed, WithoutEffect("messages go to stderr"), "Where messages go.";
+    "supervised", supervised: Supervised = Supervised::No, fixed, WithoutEffect("nobody is told when the store is ready; systemd runs it as Type=simple"), "Who supervises the process.";
+    "pidfile", pidfile: Text = Text(String::new()), fixed, Supported, "A file for the process' number.";
+    "logfile", logfile: Text = Text(String::new()), fixed, Supported, "A file for messages; without one they go to stdout.";
     "always-show-logo", always_show_logo: Flag = Flag(false), fixed, WithoutEffect("there is no logo"), "Whether a logo is shown.";
-    "loglevel", loglevel: Text = Text("notice".into()), mutable, WithoutEffect("there are few messages, all of them worth reading"), "How much is logged.";
+    "loglevel", loglevel: LogLevel = LogLevel::Notice, mutable, Supported, "How much is told: debug, verbose, notice or warning.";
+    "latency-tracking-info-percentiles", latency_tracking_info_percentiles: Percentiles = Percentiles(vec![50.0, 99.0, 99.9]), mutable, Supported, "The percentiles of commands' times that INFO shows.";
+    "latency-tracking", latency_tracking: Flag = Flag(true), mutable, Supported, "Whether commands' times are kept by command.";
+    "enable-debug-command", enable_debug_command: Allowed = Allowed::No, fixed, Supported, "Who may use DEBUG: nobody, everybody, or clients of this machine.";
+    "enable-protected-configs", enable_protected_configs: Allowed = Allowed::No, fixed, Supported, "Who may change settings that are protected.";
+    "shutdown-timeout", shutdown_timeout: Integer<0, 2_147_483_647> = Integer(10), mutable, NO_REPLICAS, "Seconds that SHUTDOWN waits for replicas.";
+    "shutdown-on-sigint", shutdown_on_sigint: ShutdownOnSignal = ShutdownOnSignal(String::new()), mutable, WithoutEffect("the last writes are brought to the disk in any case"), "What SIGINT does.";
+    "shutdown-on-sigterm", shutdown_on_sigterm: ShutdownOnSignal = ShutdownOnSignal(String::new()), mutable, WithoutEffect("the last writes are brought to the disk in any case"), "What SIGTERM does.";
+    "oom-score-adj", oom_score_adj: OomScoreAdjust = OomScoreAdjust::No, mutable, Supported, "Whether the kernel's OOM killer is told how willing the process is to go.";
+    "oom-score-adj-values", oom_score_adj_values: OomScores = OomScores([0, 200, 800]), mutable, Supported, "How willing: as a master, as a replica, as a child; the first one counts.";
+    "syslog-ident", syslog_ident: Text = Text("redis".into()), fixed, NO_SYSLOG, "The name of the program in messages to syslog.";
+    "syslog-facility", syslog_facility: SyslogFacility = SyslogFacility::Local0, fixed, NO_SYSLOG, "Their facility.";
+    "syslog-enabled", syslog_enabled: Flag = Flag(false), fixed, Missing("messages go to stdout or logfile; systemd and containers take them from there"), "Whether messages go to syslog.";
+    "dbfilename", dbfilename: FileName = FileName("dump.rdb".into()), protected, NO_FILE, "The file of snapshots.";
+    "appendfilename", appendfilename: FileName = FileName("appendonly.aof".into()), fixed, NO_FILE, "The name of the log's files.";
+    "appenddirname", appenddirname: FileName = FileName("appendonlydir".into()), fixed, NO_FILE, "The folder of the log.";
+    "rdb-del-sync-files", rdb_del_sync_files: Flag = Flag(false), mutable, NO_FILE, "Whether snapshots for replicas are removed.";
+    "aof-rewrite-incremental-fsync", aof_rewrite_incremental_fsync: Flag = Flag(true), mutable, NO_FORK, "Whether the rewritten log is synced piece by piece.";
+    "rdb-save-incremental-fsync", rdb_save_incremental_fsync: Flag = Flag(true), mutable, NO_FORK, "Whether snapshots are synced piece by piece.";
+    "aof-load-truncated", aof_load_truncated: Flag = Flag(true), mutable, WithoutEffect("what a crash left incomplete at the log's end is always cut off, and told"), "Whether a log that is cut off is loaded.";
+    "aof-timestamp-enabled", aof_timestamp_enabled: Flag = Flag(false), mutable, WithoutEffect("the log always has the time of what is in it"), "Whether the log has times.";
+    "aof-disable-auto-gc", aof_disable_auto_gc: Flag = Flag(false), mutable, NO_FILE, "Whether old files of the log stay.";
+    "rdb-key-save-delay", rdb_key_save_delay: Integer<{ i32::MIN as i64 }, 2_147_483_647> = Integer(0), mutable, NO_FORK, "Microseconds to wait for each key of a snapshot, for tests.";
+    "key-load-delay", key_load_delay: Integer<{ i32::MIN as i64 }, 2_147_483_647> = Integer(0), mutable, WithoutEffect("keys are read when they are needed"), "Microseconds to wait for each key that is loaded, for tests.";
+    "loading-process-events-interval-bytes", loading_process_events_interval_bytes: Integer<1024, 2_147_483_647> = Integer(2097152), mutable, WithoutEffect("keys are read when they are needed"), "How often clients are served while data is loaded.";
+    "sanitize-dump-payload", sanitize_dump_payload: SanitizeDump = SanitizeDump::No, mutable, WithoutEffect("what RESTORE takes is always checked whole"), "Whether what RESTORE takes is checked.";
+    "io-threads", io_threads: Integer<1, 128> = Integer(1), fixed, ONE_LOOP, "How many threads read and write sockets.";
+    "io-threads-do-reads", io_threads_do_reads: Flag = Flag(false), fixed, ONE_LOOP, "Whether they read.";
+    "server_cpulist", server_cpulist: Text = Text(String::new()), fixed, WithoutEffect("taskset and systemd's CPUAffinity bind the process"), "The cores of the main thread.";
+    "bio_cpulist", bio_cpulist: Text = Text(String::new()), fixed, WithoutEffect("taskset and systemd's CPUAffinity bind the process"), "The cores of background threads.";
+    "aof_rewrite_cpulist", aof_rewrite_cpulist: Text = Text(String::new()), fixed, WithoutEffect("taskset and systemd's CPUAffinity bind the process"), "The cores of whoever rewrites the log.";
+    "bgsave_cpulist", bgsave_cpulist: Text = Text(String::new()), fixed, WithoutEffect("taskset and systemd's CPUAffinity bind the process"), "The cores of whoever takes snapshots.";
+    "set-proc-title", set_proc_title: Flag = Flag(true), fixed, NO_TITLE, "Whether the process has a title in ps.";
+    "proc-title-template", proc_title_template: Text = Text("{title} {listen-addr} {server-mode}".into()), mutable, NO_TITLE, "That title.";
+    "disable-thp", disable_thp: Flag = Flag(true), fixed, WithoutEffect("nothing is forked, so huge pages cost no copies"), "Whether transparent huge pages are switched off.";
+    "crash-log-enabled", crash_log_enabled: Flag = Flag(true), mutable, NO_CRASH_LOG, "Whether a crash is reported in the log.";
+    "crash-memcheck-enabled", crash_memcheck_enabled: Flag = Flag(true), mutable, NO_CRASH_LOG, "Whether memory is tested then.";
+    "use-exit-on-panic", use_exit_on_panic: Flag = Flag(false), mutable, NO_CRASH_LOG, "Whether a panic is an exit.";
+    "ignore-warnings", ignore_warnings: Text = Text(String::new()), mutable, WithoutEffect("there are no such warnings"), "Warnings about the kernel that are not given.";
+    "watchdog-period", watchdog_period: Integer<0, 2_147_483_647> = Integer(0), mutable, WithoutEffect("LATENCY tells what took long"), "How long the loop may take, for tests.";
+    "jemalloc-bg-thread", jemalloc_bg_thread: Flag = Flag(true), mutable, NO_JEMALLOC, "Whether jemalloc has a thread.";
+    "activedefrag", activedefrag: NoDefragmentation = NoDefragmentation, mutable, NO_JEMALLOC, "Whether memory is defragmented.";
+    "active-defrag-ignore-bytes", active_defrag_ignore_bytes: Memory = Memory(104857600), mutable, NO_JEMALLOC, "From which waste on.";
+    "active-defrag-cycle-min", active_defrag_cycle_min: Integer<1, 99> = Integer(1), mutable, NO_JEMALLOC, "The least share of time.";
+    "active-defrag-cycle-max", active_defrag_cycle_max: Integer<1, 99> = Integer(25), mutable, NO_JEMALLOC, "The most.";
+    "active-defrag-threshold-lower", active_defrag_threshold_lower: Integer<0, 1000> = Integer(10), mutable, NO_JEMALLOC, "From which fragmentation on.";
+    "active-defrag-threshold-upper", active_defrag_threshold_upper: Integer<0, 1000> = Integer(100), mutable, NO_JEMALLOC, "With which the most is done.";
+    "active-defrag-max-scan-fields", active_defrag_max_scan_fields: Integer<1, { i64::MAX }> = Integer(1000), mutable, NO_JEMALLOC, "The most fields looked at in one go.";
+    "socket-mark-id", socket_mark_id: Integer<0, 4294967295> = Integer(0), fixed, Missing("sockets are not marked"), "The mark of sockets.";
+    "bind-source-addr", bind_source_addr: Text = Text(String::new()), mutable, Missing("there are no connections to other servers yet"), "The address that connections to other servers come from.";
+    "enable-module-command", enable_module_command: Allowed = Allowed::No, fixed, WithoutEffect("there are no modules"), "Who may use MODULE.";
+    "lfu-log-factor", lfu_log_factor: Integer<0, 2_147_483_647> = Integer(10), mutable, WithoutEffect("the counter of uses grows as it does with 10"), "How slowly the counter of uses grows.";
+    "lfu-decay-time", lfu_decay_time: Integer<0, 2_147_483_647> = Integer(1), mutable, WithoutEffect("the counter of uses falls by one a minute"), "Minutes after which it falls.";
+    "maxmemory-eviction-tenacity", maxmemory_eviction_tenacity: Integer<0, 100> = Integer(10), mutable, WithoutEffect("as much is removed as is needed"), "How hard eviction tries.";
+    "active-expire-effort", active_expire_effort: Integer<1, 10> = Integer(1), mutable, WithoutEffect("keys are removed when their time comes"), "How hard the expiry of keys tries.";
+    "repl-disable-tcp-nodelay", repl_disable_tcp_nodelay: Flag = Flag(false), mutable, NO_REPLICAS, "Whether packets to replicas may wait.";
+    "repl-diskless-sync", repl_diskless_sync: Flag = Flag(true), mutable, NO_REPLICAS, "Whether replicas get snapshots without a file.";
+    "repl-diskless-sync-delay", repl_diskless_sync_delay: Integer<0, 2_147_483_647> = Integer(5), mutable, NO_REPLICAS, "Seconds to wait for more replicas then.";
+    "repl-diskless-sync-max-replicas", repl_diskless_sync_max_replicas: Integer<0, 2_147_483_647> = Integer(0), mutable, NO_REPLICAS, "How many end that waiting.";
+    "repl-diskless-load", repl_diskless_load: ReplicaLoad = ReplicaLoad::Disabled, mutable, NO_REPLICAS, "Whether a replica takes snapshots without a file.";
+    "repl-timeout", repl_timeout: Integer<1, 2_147_483_647> = Integer(60), mutable, NO_REPLICAS, "Seconds after which a silent peer is given up.";
+    "repl-ping-replica-period" | "repl-ping-slave-period", repl_ping_replica_period: Integer<1, 2_147_483_647> = Integer(10), mutable, NO_REPLICAS, "Seconds between pings to replicas.";
+    "repl-backlog-size", repl_backlog_size: Memory = Memory(1048576), mutable, WithoutEffect("the log itself is what replicas will be given"), "How much of the past is kept for replicas.";
+    "repl-backlog-ttl", repl_backlog_ttl: Integer<0, { i64::MAX }> = Integer(3600), mutable, NO_REPLICAS, "Seconds for which it is kept without any.";
+    "replica-lazy-flush" | "slave-lazy-flush", replica_lazy_flush: Flag = Flag(false), mutable, NO_REPLICAS, "Whether a replica frees its data in the background.";
+    "replica-serve-stale-data" | "slave-serve-stale-data", replica_serve_stale_data: Flag = Flag(true), mutable, NO_REPLICAS, "Whether a replica without its master answers.";
+    "replica-read-only" | "slave-read-only", replica_read_only: Flag = Flag(true), mutable, NO_REPLICAS, "Whether a replica refuses writes.";
+    "replica-ignore-maxmemory" | "slave-ignore-maxmemory", replica_ignore_maxmemory: Flag = Flag(true), mutable, NO_REPLICAS, "Whether only the master evicts.";
+    "replica-ignore-disk-write-errors", replica_ignore_disk_write_errors: Flag = Flag(false), mutable, NO_REPLICAS, "Whether a replica goes on without a disk.";
+    "replica-announced", replica_announced: Flag = Flag(true), mutable, NO_REPLICAS, "Whether Sentinel is told of it.";
+    "replica-priority" | "slave-priority", replica_priority: Integer<0, 2_147_483_647> = Integer(100), mutable, NO_REPLICAS, "Which replica Sentinel prefers.";
+    "replica-announce-ip" | "slave-announce-ip", replica_announce_ip: Text = Text(String::new()), mutable, NO_REPLICAS, "The address that a replica gives.";
+    "replica-announce-port" | "slave-announce-port", replica_announce_port: Integer<0, 65535> = Integer(0), mutable, NO_REPLICAS, "The port.";
+    "replicaof" | "slaveof", replicaof: Text = Text(String::new()), fixed, REPLICATION, "The master that this is a replica of.";
+    "masteruser", masteruser: Text = Text(String::new()), mutable, NO_REPLICAS, "The user that a replica is to its master.";
+    "masterauth", masterauth: Text = Text(String::new()), mutable, NO_REPLICAS, "Its password.";
+    "min-replicas-to-write" | "min-slaves-to-write", min_replicas_to_write: Integer<0, 2_147_483_647> = Integer(0), mutable, REPLICATION, "How many replicas there must be.";
+    "min-replicas-max-lag" | "min-slaves-max-lag", min_replicas_max_lag: Integer<0, 2_147_483_647> = Integer(10), mutable, NO_REPLICAS, "How far behind they may be, in seconds.";
+    "propagation-error-behavior", propagation_error_behavior: PropagationError = PropagationError::Ignore, mutable, NO_REPLICAS, "What becomes of a replica that cannot run what it is sent.";
+    "cluster-enabled", cluster_enabled: Flag = Flag(false), fixed, CLUSTER, "Whether this is a node of a cluster.";
+    "cluster-config-file", cluster_config_file: Text = Text("nodes.conf".into()), fixed, NO_CLUSTER, "Its file of nodes.";
+    "cluster-node-timeout", cluster_node_timeout: Integer<0, { i64::MAX }> = Integer(15000), mutable, NO_CLUSTER, "Milliseconds after which a node is thought dead.";
+    "cluster-port", cluster_port: Integer<0, 65535> = Integer(0), fixed, NO_CLUSTER, "The port of the cluster's bus.";
+    "cluster-replica-validity-factor" | "cluster-slave-validity-factor", cluster_replica_validity_factor: Integer<0, 2_147_483_647> = Integer(10), mutable, NO_CLUSTER, "How old a replica's data may be for a failover.";
+    "cluster-migration-barrier", cluster_migration_barrier: Integer<0, 2_147_483_647> = Integer(1), mutable, NO_CLUSTER, "How many replicas a master keeps.";
+    "cluster-allow-replica-migration", cluster_allow_replica_migration: Flag = Flag(true), mutable, NO_CLUSTER, "Whether replicas move to masters without any.";
+    "cluster-require-full-coverage", cluster_require_full_coverage: Flag = Flag(true), mutable, NO_CLUSTER, "Whether all slots must be served.";
+    "cluster-replica-no-failover" | "cluster-slave-no-failover", cluster_replica_no_failover: Flag = Flag(false), mutable, NO_CLUSTER, "Whether a replica stays one.";
+    "cluster-allow-reads-when-down", cluster_allow_reads_when_down: Flag = Flag(false), mutable, NO_CLUSTER, "Whether a broken cluster is read.";
+    "cluster-allow-pubsubshard-when-down", cluster_allow_pubsubshard_when_down: Flag = Flag(true), mutable, NO_CLUSTER, "Whether it carries sharded channels.";
+    "cluster-link-sendbuf-limit", cluster_link_sendbuf_limit: Memory = Memory(0), mutable, NO_CLUSTER, "What may wait to be sent to a node.";
+    "cluster-announce-ip", cluster_announce_ip: Text = Text(String::new()), mutable, NO_CLUSTER, "The address that the node gives.";
+    "cluster-announce-port", cluster_announce_port: Integer<0, 65535> = Integer(0), mutable, NO_CLUSTER, "The port.";
+    "cluster-announce-tls-port", cluster_announce_tls_port: Integer<0, 65535> = Integer(0), mutable, NO_CLUSTER, "The port with TLS.";
+    "cluster-announce-bus-port", cluster_announce_bus_port: Integer<0, 65535> = Integer(0), mutable, NO_CLUSTER, "The port of the bus.";
+    "cluster-announce-hostname", cluster_announce_hostname: Text = Text(String::new()), mutable, NO_CLUSTER, "The name of the host.";
+    "cluster-preferred-endpoint-type", cluster_preferred_endpoint_type: EndpointType = EndpointType::Ip, mutable, NO_CLUSTER, "What clients are sent to.";
+    "tls-port", tls_port: Integer<0, 65535> = Integer(0), mutable, TLS, "The port with TLS.";
+    "tls-cert-file", tls_cert_file: Text = Text(String::new()), mutable, TLS, "The certificate.";
+    "tls-key-file", tls_key_file: Text = Text(String::new()), mutable, TLS, "Its key.";
+    "tls-key-file-pass", tls_key_file_pass: Text = Text(String::new()), mutable, TLS, "The key's password.";
+    "tls-client-cert-file", tls_client_cert_file: Text = Text(String::new()), mutable, TLS, "The certificate to other servers.";
+    "tls-client-key-file", tls_client_key_file: Text = Text(String::new()), mutable, TLS, "Its key.";
+    "tls-client-key-file-pass", tls_client_key_file_pass: Text = Text(String::new()), mutable, TLS, "The key's password.";
+    "tls-dh-params-file", tls_dh_params_file: Text = Text(String::new()), mutable, TLS, "Parameters of Diffie and Hellman.";
+    "tls-ca-cert-file", tls_ca_cert_file: Text = Text(String::new()), mutable, TLS, "The certificates of authorities.";
+    "tls-ca-cert-dir", tls_ca_cert_dir: Text = Text(String::new()), mutable, TLS, "A folder of these.";
+    "tls-protocols", tls_protocols: Text = Text(String::new()), mutable, TLS, "The versions.";
+    "tls-ciphers", tls_ciphers: Text = Text(String::new()), mutable, TLS, "The ciphers.";
+    "tls-ciphersuites", tls_ciphersuites: Text = Text(String::new()), mutable, TLS, "The ciphers of TLS 1.3.";
+    "tls-cluster", tls_cluster: Flag = Flag(false), mutable, TLS, "Whether the cluster's bus has TLS.";
+    "tls-replication", tls_replication: Flag = Flag(false), mutable, TLS, "Whether replication has TLS.";
+    "tls-auth-clients", tls_auth_clients: TlsClients = TlsClients::Yes, mutable, TLS, "Whether clients need a certificate.";
+    "tls-prefer-server-ciphers", tls_prefer_server_ciphers: Flag = Flag(false), mutable, TLS, "Whose order of ciphers counts.";
+    "tls-session-caching", tls_session_caching: Flag = Flag(true), mutable, TLS, "Whether sessions are resumed.";
+    "tls-session-cache-size", tls_session_cache_size: Integer<0, 2_147_483_647> = Integer(20480), mutable, TLS, "How many.";
+    "tls-session-cache-timeout", tls_session_cache_timeout: Integer<0, 2_147_483_647> = Integer(300), mutable, TLS, "For how many seconds.";
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Context, Failure,
-    config::{self, SETTINGS, State},
+    config::{self, Change, SETTINGS, Settings, State},
     glob,
     table::{Categories, Command, Flags},
 };
@@ -24,6 +24,16 @@ pub const COMMANDS: &[Command] = &[Command::new("CONFIG", -2, |_| Err(Failure::S
             "2.0.0",
             "O(N) for N settings",
             "Changes settings: all or none.",
+        ),
+        Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::empty()).docs(
+            "5.0.0",
+            "O(1)",
+            "The subcommands.",
+        ),
+        Command::new("REWRITE", 2, rewrite).flags(FLAGS).group(GROUP, Categories::empty()).docs(
+            "2.8.0",
+            "O(N) for N lines",
+            "Writes the settings as they are into the file that the server was started with.",
         ),
         Command::new("RESETSTAT", 2, resetstat).flags(FLAGS).group(GROUP, Categories::empty()).docs(
             "2.0.0",
@@ -72,17 +82,22 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
             let name = String::from_utf8_lossy(name);
             Failure::owned(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
         };
-        if !setting.mutable {
-            return Err(failed("can't set immutable config"));
-        }
-        if let State::Missing(reason) = setting.state {
-            return Err(failed(&format!("not there yet: {reason}")));
+        match setting.change {
+            Change::Free => {}
+            Change::AtStart => return Err(failed("can't set immutable config")),
+            Change::Protected if context.may(context.shared.settings.enable_protected_configs) => {}
+            Change::Protected => return Err(failed("can't set protected config")),
         }
         if names.contains(&setting.name) {
             return Err(failed("duplicate parameter"));
         }
         names.push(setting.name);
         (setting.set)(&mut settings, &[*value]).map_err(|reason| failed(&reason))?;
+        if let State::Missing(reason) = setting.state
+            && (setting.text)(&settings) != (setting.text)(&Settings::default())
+        {
+            return Err(failed(&format!("not there yet: {reason}")));
+        }
     }
     // The next command sees keys as the policy has them.
     context.keys.space().usage.by_frequency = settings.maxmemory_policy.is_by_frequency();
@@ -91,16 +106,37 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
     if names.contains(&"requirepass") {
         context.shared.set_default_password(context.session);
     }
+    context.shared.settings_changed();
+    context.reply.ok();
+    Ok(())
+}
+
+fn help(context: &mut Context<'_>) -> Result<(), Failure> {
+    const LINES: &[(&str, &str)] = &[
+        ("GET <pattern> [<pattern> ...]", "The settings whose names match, with their values."),
+        ("SET <name> <value> [<name> <value> ...]", "Change settings: all of them or none."),
+        ("RESETSTAT", "Begin to count anew."),
+        ("REWRITE", "Write the settings as they are into their file."),
+    ];
+    super::help::reply(context, "CONFIG", LINES);
+    Ok(())
+}
+
+fn rewrite(context: &mut Context<'_>) -> Result<(), Failure> {
+    let failed = |reason: String| Failure::owned(format!("ERR Rewriting config file: {reason}"));
+    let Some(old) = context.shared.host.read_config().map_err(failed)? else {
+        return Err(Failure::text("ERR The server is running without a config file"));
+    };
+    let new = config::rewrite(&old, &context.shared.settings);
+    context.shared.host.write_config(&new).map_err(failed)?;
     context.reply.ok();
     Ok(())
 }
 
 fn resetstat(context: &mut Context<'_>) -> Result<(), Failure> {
-    let blocked = context.shared.statistics.blocked;
     context.shared.statistics.reset();
-    context.shared.statistics.blocked = blocked;
     let space = context.keys.space();
-    (space.hits, space.misses, space.expired) = (0, 0, 0);
+    (space.hits, space.misses, space.expired, space.evicted) = (0, 0, 0, 0);
     context.reply.ok();
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Commands by group of the manual. Each module declares its commands beside what runs them.
 
+pub mod absent;
 pub mod acl;
 pub mod bitmaps;
 pub mod client;
@@ -13,11 +14,15 @@ pub(crate) mod help;
 pub mod hyperloglog;
 pub mod info;
 pub mod keys;
+pub mod latency;
 pub mod lists;
+pub mod memory;
+pub mod persistence;
 pub mod pubsub;
 pub mod scripting;
 pub mod server;
 pub mod sets;
+pub mod slowlog;
 pub mod sorted_sets;
 pub mod streams;
 pub mod strings;
@@ -31,6 +36,7 @@ use crate::table::Command;
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     [
+        absent::COMMANDS,
         acl::COMMANDS,
         bitmaps::COMMANDS,
         client::COMMANDS,
@@ -43,7 +49,10 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         hyperloglog::COMMANDS,
         info::COMMANDS,
         keys::COMMANDS,
+        latency::COMMANDS,
         lists::COMMANDS,
+        memory::COMMANDS,
+        persistence::COMMANDS,
         pubsub::COMMANDS,
         scripting::COMMANDS,
         server::COMMANDS,
@@ -54,6 +63,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         sorted_sets::range::COMMANDS,
         sorted_sets::read::COMMANDS,
         sets::COMMANDS,
+        slowlog::COMMANDS,
         streams::append::COMMANDS,
         streams::claim::COMMANDS,
         streams::groups::COMMANDS,

@@ -1,13 +1,17 @@
 //! A server in a test, asked by several clients.
 
-use crate::{Server, SessionId, config::Settings};
+use crate::{
+    Server, SessionId,
+    config::{Allowed, Settings},
+};
 
 /// A server without a clock, with clients that ask it.
 pub(crate) struct Shard(pub(crate) Server);
 
 impl Shard {
     pub(crate) fn new() -> Self {
-        Self(Server::new(Settings::default(), 1, 1, 1000, None, std::rc::Rc::new(|| 0)))
+        let settings = Settings { enable_debug_command: Allowed::Yes, ..Settings::default() };
+        Self(Server::new(settings, 1, 1, 1000, None, std::rc::Rc::new(|| 0)))
     }
 
     /// Another client.

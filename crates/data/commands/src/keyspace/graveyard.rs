@@ -7,7 +7,11 @@ use crate::Value;
 
 /// Values that wait to be freed.
 #[derive(Debug, Default)]
-pub(crate) struct Graveyard(Vec<Value>);
+pub(crate) struct Graveyard {
+    values: Vec<Value>,
+    /// How many were freed.
+    pub(crate) freed: u64,
+}
 
 impl Graveyard {
     /// Takes a value; a small one is freed at once.
@@ -21,19 +25,19 @@ impl Graveyard {
             Value::String(_) => false,
         };
         if large {
-            self.0.push(value);
+            self.values.push(value);
         }
     }
 
     /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.values.is_empty()
     }
 
     /// Frees up to so many pieces, each of some hundred elements.
     pub(crate) fn free(&mut self, pieces: usize) {
         for _ in 0..pieces {
-            let Some(last) = self.0.last_mut() else { return };
+            let Some(last) = self.values.last_mut() else { return };
             let more = match last {
                 Value::List(list) => list.shed(),
                 Value::Set(set) => set.shed(),
@@ -43,7 +47,8 @@ impl Graveyard {
                 Value::String(_) => false,
             };
             if !more {
-                self.0.pop();
+                self.values.pop();
+                self.freed += 1;
             }
         }
     }

@@ -204,6 +204,15 @@ impl Keyspace {
         }
     }
 
+    /// Goes on counting where another one has come to, and with its clock.
+    pub fn take_statistics(&mut self, former: &mut Self) {
+        self.reading = std::mem::take(&mut former.reading);
+        self.reading.forget_all();
+        (self.hits, self.misses, self.expired) = (former.hits, former.misses, former.expired);
+        (self.loads, self.evicted) = (former.loads, former.evicted);
+        self.usage = former.usage.clone();
+    }
+
     /// How many databases there are.
     pub fn len(&self) -> usize {
         self.databases.len()

@@ -140,7 +140,15 @@ impl Shared {
             if !blocked.muted {
                 match error {
                     None => session.output.extend_from_slice(&blocked.on_timeout),
-                    Some(error) => Reply::new(&mut session.output, session.protocol).error(error),
+                    Some(error) => {
+                        self.statistics.count_error(error);
+                        let name = blocked.words.first().map_or(&b""[..], |name| name);
+                        if let Some(statistics) = self.table.by_name(name).and_then(|found| self.statistics.of(found)) {
+                            statistics.calls += 1;
+                            statistics.failed += 1;
+                        }
+                        Reply::new(&mut session.output, session.protocol).error(error);
+                    }
                 }
             }
             self.unblock(&mut session);

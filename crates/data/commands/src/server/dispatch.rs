@@ -1,7 +1,5 @@
 //! From bytes to commands that run.
 
-use std::time::Duration;
-
 use resp::{Limits, Progress, Reply};
 use smallvec::SmallVec;
 
@@ -14,64 +12,6 @@ use crate::{
 };
 
 use super::{Server, monitor};
-
-/// What is counted of one command.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct CommandStatistics {
-    /// How often it ran.
-    pub calls: u64,
-    /// How long, in microseconds.
-    pub time_us: u64,
-    /// How often it was refused before it ran.
-    pub rejected: u64,
-    /// How often it failed.
-    pub failed: u64,
-}
-
-/// What is counted.
-#[derive(Debug, Clone)]
-pub struct Statistics {
-    /// By the commands' numbers.
-    pub commands: Vec<CommandStatistics>,
-    /// Commands that ran.
-    pub processed: u64,
-    /// Connections that came.
-    pub connections: u64,
-    /// Error replies.
-    pub errors: u64,
-    /// Clients that wait for keys.
-    pub blocked: usize,
-    /// Clients that were closed because clients took too much memory.
-    pub evicted_clients: u64,
-    /// Bytes that clients sent.
-    pub input_bytes: u64,
-    /// Bytes that clients were sent.
-    pub output_bytes: u64,
-}
-
-impl Statistics {
-    pub(super) fn new(commands: usize) -> Self {
-        Self {
-            commands: vec![CommandStatistics::default(); commands],
-            processed: 0,
-            connections: 0,
-            errors: 0,
-            blocked: 0,
-            evicted_clients: 0,
-            input_bytes: 0,
-            output_bytes: 0,
-        }
-    }
-
-    /// Begins to count anew.
-    pub fn reset(&mut self) {
-        *self = Self::new(self.commands.len());
-    }
-
-    fn of(&mut self, found: Found) -> Option<&mut CommandStatistics> {
-        self.commands.get_mut(found.index)
-    }
-}
 
 /// What became of a command that a client sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,8 +167,9 @@ impl Server {
                 if let Some(transaction) = &mut session.transaction {
                     transaction.refused = true;
                 }
-                self.shared.statistics.errors += 1;
-                Reply::new(output, session.protocol).error(failure.to_string());
+                let text = failure.to_string();
+                self.shared.statistics.count_error(&text);
+                Reply::new(output, session.protocol).error(text);
                 return Flow::Done;
             }
         };
@@ -310,10 +251,10 @@ impl Server {
         let start = output.len();
         self.keyspace.begin_command();
         let begin = (self.shared.stopwatch)();
+        let slept = self.shared.sleep_us;
         // EXEC and scripts run other commands, which only the server can do.
         let outcome = if found.command.name == "EXEC" {
-            self.execute_transaction(session, output);
-            Ok(())
+            self.execute_transaction(session, output)
         } else if found.command.name.starts_with("EVAL") {
             self.evaluate(session, output, words)
         } else {
@@ -326,19 +267,29 @@ impl Server {
             Some(trouble) => self.fail(output, start, trouble),
             None => outcome,
         };
-        let elapsed = Duration::from_micros((self.shared.stopwatch)().saturating_sub(begin));
+        // Whoever runs this shard sleeps when the turn is over, but the command took that long.
+        let slept = self.shared.sleep_us - slept;
+        let elapsed_us = (self.shared.stopwatch)().saturating_sub(begin) + slept;
         let blocked = session.blocked.is_some();
+        let tracks = self.shared.settings.latency_tracking.0;
         let statistics = &mut self.shared.statistics;
         statistics.processed += 1;
         // One that waits is counted when it is served.
         if let Some(statistics) = statistics.of(found).filter(|_| !blocked) {
             statistics.calls += 1;
-            statistics.time_us += elapsed.as_micros() as u64;
+            statistics.time_us += elapsed_us;
             statistics.failed += u64::from(outcome.is_err());
+            if tracks {
+                statistics.times.get_or_insert_default().record(elapsed_us);
+            }
+        }
+        if elapsed_us >= self.shared.slow_us && !blocked {
+            self.note_slow(session, words, found, elapsed_us);
         }
         if let Err(failure) = outcome {
-            statistics.errors += 1;
-            Reply::new(output, session.protocol).error(failure.to_string());
+            let text = failure.to_string();
+            self.shared.statistics.count_error(&text);
+            Reply::new(output, session.protocol).error(text);
         }
         if self.shared.onlookers {
             if !monitor::is_script(found) {
@@ -353,6 +304,21 @@ impl Server {
             }
         } else if self.changes.dirty != dirty && found.command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
             self.effects.push(db, words.iter().copied());
+        }
+    }
+
+    /// Keeps a command that took long, as settings say.
+    #[cold]
+    fn note_slow(&mut self, session: &Session, words: &[&[u8]], found: Found, time_us: u64) {
+        let flags = found.command.flags;
+        let event = if flags.contains(Flags::FAST) { "fast-command" } else { "command" };
+        self.shared.took(event, self.now, time_us / 1000);
+        let threshold = self.shared.settings.slowlog_log_slower_than.0;
+        let is_slow = u64::try_from(threshold).is_ok_and(|threshold| time_us >= threshold);
+        if is_slow && !flags.contains(Flags::SKIP_SLOWLOG) {
+            let len_max = usize::try_from(self.shared.settings.slowlog_max_len.0).unwrap_or(usize::MAX);
+            let words = monitor::redacted(found, words);
+            self.shared.slowlog.push(&words, self.now / 1000, time_us, &session.address, &session.name, len_max);
         }
     }
 
@@ -397,21 +363,16 @@ impl Server {
         self.changes.before.len() > noticed
     }
 
-    fn execute_transaction(&mut self, session: &mut Session, output: &mut Vec<u8>) {
-        let Some(transaction) = session.transaction.take() else {
-            Reply::new(output, session.protocol).error("ERR EXEC without MULTI");
-            return;
-        };
+    fn execute_transaction(&mut self, session: &mut Session, output: &mut Vec<u8>) -> Result<(), Failure> {
+        let transaction = session.transaction.take().ok_or(Failure::text("ERR EXEC without MULTI"))?;
         let failed = session.watch_failed || self.has_expired(&session.watching);
         self.unwatch(session);
         if transaction.refused {
-            let text = "EXECABORT Transaction discarded because of previous errors.";
-            Reply::new(output, session.protocol).error(text);
-            return;
+            return Err(Failure::text("EXECABORT Transaction discarded because of previous errors."));
         }
         if failed {
             Reply::new(output, session.protocol).null_array();
-            return;
+            return Ok(());
         }
         Reply::new(output, session.protocol).array(transaction.commands.len());
         let begun = self.effects.begin();
@@ -421,14 +382,16 @@ impl Server {
             if session.restricted
                 && let Err(failure) = self.check_queued(session, &words)
             {
-                self.shared.statistics.errors += 1;
-                Reply::new(output, session.protocol).error(failure.to_string());
+                let text = failure.to_string();
+                self.shared.statistics.count_error(&text);
+                Reply::new(output, session.protocol).error(text);
                 continue;
             }
             self.call(session, output, &words);
         }
         session.deny_blocking = denied;
         self.effects.end(begun);
+        Ok(())
     }
 
     /// Tells those who wait for or watch what has changed.

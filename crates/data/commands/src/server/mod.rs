@@ -16,15 +16,22 @@ mod blocking_tests;
 mod client_tests;
 mod dispatch;
 mod eviction;
+mod histogram;
+mod latency;
 mod limits;
 mod loading;
 pub(crate) mod monitor;
 mod pause;
+mod slowlog;
+mod statistics;
 mod tracking;
 mod watch;
 
-pub use dispatch::Statistics;
+pub use histogram::Histogram;
+pub use latency::{Event as LatencyEvent, LatencyMonitor};
 pub use loading::Load;
+pub use slowlog::{SlowCommand, SlowLog};
+pub use statistics::{CommandStatistics, Rates, Statistics};
 pub use tracking::{ClientTracking, TrackingCounts};
 
 use std::{
@@ -39,6 +46,7 @@ use crate::{
     acl::Acl,
     changes::{Changes, Effects, Group},
     config::Settings,
+    host::{Host, NoHost, PersistenceFigures},
     keyspace::{Keys, Keyspace, Records},
     pubsub::Registry,
     random::{Random, Secrets},
@@ -49,6 +57,19 @@ use crate::{
 
 /// A clock of microseconds that only measures durations.
 pub type Stopwatch = Rc<dyn Fn() -> u64>;
+
+/// What a command asks of whoever runs the shard, to be done at the end of the turn.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Requests {
+    /// A checkpoint, done before anybody is answered.
+    pub save: bool,
+    /// A checkpoint, when there is time.
+    pub checkpoint: bool,
+    /// Everything is to be closed and opened again from the disk, before anybody is answered (`DEBUG RELOAD`).
+    pub reload: bool,
+    /// The server ends without a checkpoint: the next start has more of the log to run again.
+    pub shutdown_without_checkpoint: bool,
+}
 
 /// What sessions share, but the keys.
 pub struct Shared {
@@ -70,6 +91,22 @@ pub struct Shared {
     pub scripts: Option<Box<Scripts>>,
     /// What is counted.
     pub statistics: Statistics,
+    /// Commands that took long.
+    pub slowlog: SlowLog,
+    /// Events that took long.
+    pub latency: LatencyMonitor,
+    /// From how many microseconds on a command is looked at by one of these two.
+    pub(crate) slow_us: u64,
+    /// The process around.
+    pub host: Box<dyn Host>,
+    /// How log and tables are, as whoever runs this shard says.
+    pub persistence: PersistenceFigures,
+    /// How many changes there had been at the last checkpoint.
+    pub changes_at_checkpoint: u64,
+    /// The name of the log's history; empty if there is none.
+    pub replication_id: String,
+    /// What whoever runs this shard is asked to do.
+    pub requests: Requests,
     /// Who watches a key.
     pub(crate) watched: HashMap<(usize, Bytes), Vec<SessionId>>,
     /// Who waits for a key, the first one first.
@@ -122,6 +159,24 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
+    /// Takes over what is kept apart from the settings, for speed.
+    pub fn settings_changed(&mut self) {
+        let slow = u64::try_from(self.settings.slowlog_log_slower_than.0).unwrap_or(u64::MAX);
+        let late = match self.settings.latency_monitor_threshold.0 {
+            0 => u64::MAX,
+            ms => ms.unsigned_abs().saturating_mul(1000),
+        };
+        self.slow_us = slow.min(late);
+    }
+
+    /// Keeps an event that took long, if it did.
+    pub fn took(&mut self, event: &'static str, now: Millis, ms: u64) {
+        let threshold = self.settings.latency_monitor_threshold.0.unsigned_abs();
+        if threshold > 0 && ms >= threshold {
+            self.latency.add(event, now, ms);
+        }
+    }
+
     /// A session that is not the one whose command runs.
     pub fn session_mut(&mut self, id: SessionId) -> Option<&mut Session> {
         self.sessions.get_mut(&id)?.as_deref_mut()
@@ -179,6 +234,14 @@ impl Server {
                 table,
                 pubsub: Registry::default(),
                 scripts: None,
+                slowlog: SlowLog::default(),
+                latency: LatencyMonitor::default(),
+                slow_us: 0,
+                host: Box::new(NoHost),
+                persistence: PersistenceFigures::default(),
+                changes_at_checkpoint: 0,
+                replication_id: String::new(),
+                requests: Requests::default(),
                 settings,
                 sessions: FxHashMap::default(),
                 random: Random::new(seed),
@@ -212,6 +275,7 @@ impl Server {
             now,
         };
         server.shared.refresh_limits();
+        server.shared.settings_changed();
         server
     }
 
@@ -274,6 +338,33 @@ impl Server {
         self.effects.end(group);
     }
 
+    /// How many changes there were, ever.
+    pub fn changes(&self) -> u64 {
+        self.changes.dirty
+    }
+
+    /// Forgets all keys, and how to read those that are not in memory; nothing is logged.
+    pub fn forget_data(&mut self) {
+        self.replace_keyspace(self.keyspace.seed, None);
+    }
+
+    /// Takes over tables, with nothing in memory yet.
+    pub fn take_records(&mut self, key_seed: u64, records: Box<dyn Records>) {
+        self.replace_keyspace(key_seed, Some(records));
+    }
+
+    fn replace_keyspace(&mut self, key_seed: u64, records: Option<Box<dyn Records>>) {
+        let mut keyspace = Keyspace::new(self.shared.settings.databases.0 as usize, key_seed, records);
+        keyspace.set_limits(&self.shared.settings);
+        std::mem::swap(&mut self.keyspace, &mut keyspace);
+        self.keyspace.take_statistics(&mut keyspace);
+    }
+
+    /// Says what time it is, after the log was run again.
+    pub fn set_now(&mut self, now: Millis) {
+        self.now = now;
+    }
+
     /// The keys of a database at a time, for whoever loads or replays.
     pub fn keys(&mut self, db: usize, now: Millis) -> Keys<'_> {
         Keys::new(&mut self.keyspace, db, now, &mut self.changes)
@@ -292,10 +383,14 @@ impl Server {
         self.sweep_clients(now);
         self.keyspace.set_limits(&self.shared.settings);
         self.keyspace.usage.by_frequency = self.shared.settings.maxmemory_policy.is_by_frequency();
+        self.shared.statistics.sample(now);
         if self.shared.active_expiry && !paused {
+            let begin = (self.shared.stopwatch)();
             for db in 0..self.keyspace.len() {
                 self.keys(db, now).expire_due(EXPIRE_AT_MOST);
             }
+            let ms = (self.shared.stopwatch)().saturating_sub(begin) / 1000;
+            self.shared.took("expire-cycle", now, ms);
         }
         self.keyspace.graveyard.free(FREE_AT_MOST);
         self.flush_expired();

@@ -36,6 +36,13 @@ pub(crate) fn redacted<'a>(found: Found, words: &[&'a [u8]]) -> Vec<Cow<'a, [u8]
                 }
             }
         }
+        (None, "MIGRATE") => {
+            for (name, count) in [(&b"AUTH"[..], 1), (b"AUTH2", 2)] {
+                if let Some(place) = words.iter().skip(6).position(|word| word.eq_ignore_ascii_case(name)) {
+                    hide(place + 7, count);
+                }
+            }
+        }
         _ => {}
     }
     shown

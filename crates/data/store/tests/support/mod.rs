@@ -60,14 +60,18 @@ pub struct Running {
 impl Running {
     fn spawn(command: &mut Command, address: SocketAddr) -> Self {
         let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let output = Arc::new(Mutex::new(String::new()));
-        let (lines, sink) = (BufReader::new(child.stderr.take().unwrap()).lines(), Arc::clone(&output));
-        thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                *sink.lock().unwrap() += &format!("{line}\n");
-            }
-        });
+        let pipes: [Box<dyn Read + Send>; 2] =
+            [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
+        for pipe in pipes {
+            let (lines, sink) = (BufReader::new(pipe).lines(), Arc::clone(&output));
+            thread::spawn(move || {
+                for line in lines.map_while(Result::ok) {
+                    *sink.lock().unwrap() += &format!("{line}\n");
+                }
+            });
+        }
         Self { child, address, output }
     }
 
@@ -134,7 +138,8 @@ pub fn store_command(address: SocketAddr, data: &Path, words: &[&str]) -> Comman
     let data = data.display().to_string();
     // Small files of the log are quick to make.
     let all = ["--bind", &host, "--port", &port, "--dir", &data, "--log-segment-size", "1mb"];
-    let all = [all.as_slice(), words].concat().join("\n");
+    let debug = ["--enable-debug-command", "yes"];
+    let all = [all.as_slice(), &debug, words].concat().join("\n");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "support::this_program_as_a_store", "--nocapture", "--test-threads=1"]).env(WORDS, all);
     command

@@ -1,0 +1,175 @@
+//! Settings that are one of a few words.
+
+use super::kinds::Choice;
+
+macro_rules! choices {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$word_doc:meta])* $variant:ident = $word:literal,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$word_doc])* $variant,)*
+        }
+
+        impl Choice for $name {
+            const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$variant),)*];
+        }
+    )*};
+}
+
+choices! {
+    /// `appendfsync`: when the log is made durable.
+    Fsync {
+        /// Each second.
+        EverySecond = "everysec",
+        /// Before a reply is sent.
+        Always = "always",
+        /// When the kernel likes.
+        No = "no",
+    }
+    /// `maxmemory-policy`: what goes when memory is full.
+    MaxmemoryPolicy {
+        /// Of keys that expire, those not used for longest.
+        VolatileLru = "volatile-lru",
+        /// Of keys that expire, those used least often.
+        VolatileLfu = "volatile-lfu",
+        /// Of keys that expire, any.
+        VolatileRandom = "volatile-random",
+        /// Of keys that expire, those that expire first.
+        VolatileTtl = "volatile-ttl",
+        /// Keys not used for longest.
+        AllkeysLru = "allkeys-lru",
+        /// Keys used least often.
+        AllkeysLfu = "allkeys-lfu",
+        /// Any keys.
+        AllkeysRandom = "allkeys-random",
+        /// None: what is not used leaves memory but stays on disk; without a disk, writes are refused.
+        NoEviction = "noeviction",
+    }
+    /// `acl-pubsub-default`: the channels of new users.
+    AclPubsub {
+        /// All.
+        AllChannels = "allchannels",
+        /// None.
+        ResetChannels = "resetchannels",
+    }
+    /// `enable-debug-command` and its like: who may.
+    Allowed {
+        /// Nobody.
+        No = "no",
+        /// Everybody.
+        Yes = "yes",
+        /// Clients of the same machine.
+        Local = "local",
+    }
+    /// `loglevel`.
+    LogLevel {
+        /// All.
+        Debug = "debug",
+        /// Nearly all.
+        Verbose = "verbose",
+        /// What one wants to know.
+        Notice = "notice",
+        /// What one must know.
+        Warning = "warning",
+    }
+    /// `supervised`.
+    Supervised {
+        /// By upstart.
+        Upstart = "upstart",
+        /// By systemd.
+        Systemd = "systemd",
+        /// By whoever says so in the environment.
+        Auto = "auto",
+        /// By nobody.
+        No = "no",
+    }
+    /// `syslog-facility`.
+    SyslogFacility {
+        /// `user`
+        User = "user",
+        /// `local0`
+        Local0 = "local0",
+        /// `local1`
+        Local1 = "local1",
+        /// `local2`
+        Local2 = "local2",
+        /// `local3`
+        Local3 = "local3",
+        /// `local4`
+        Local4 = "local4",
+        /// `local5`
+        Local5 = "local5",
+        /// `local6`
+        Local6 = "local6",
+        /// `local7`
+        Local7 = "local7",
+    }
+    /// `oom-score-adj`.
+    OomScoreAdjust {
+        /// Left as it is.
+        No = "no",
+        /// Relative to what it was at the start.
+        Relative = "relative",
+        /// The same by another name, which `CONFIG GET` does not use.
+        Yes = "yes",
+        /// As it is given.
+        Absolute = "absolute",
+    }
+    /// `sanitize-dump-payload`.
+    SanitizeDump {
+        /// Never.
+        No = "no",
+        /// Always.
+        Yes = "yes",
+        /// For clients.
+        Clients = "clients",
+    }
+    /// `repl-diskless-load`.
+    ReplicaLoad {
+        /// Never.
+        Disabled = "disabled",
+        /// When there is no data.
+        OnEmpty = "on-empty-db",
+        /// With the old data beside.
+        Swap = "swapdb",
+    }
+    /// `propagation-error-behavior`.
+    PropagationError {
+        /// Goes on.
+        Ignore = "ignore",
+        /// Ends.
+        Panic = "panic",
+        /// A replica ends.
+        PanicOnReplicas = "panic-on-replicas",
+    }
+    /// `cluster-preferred-endpoint-type`.
+    EndpointType {
+        /// The address.
+        Ip = "ip",
+        /// The name.
+        Hostname = "hostname",
+        /// Neither.
+        Unknown = "unknown-endpoint",
+    }
+    /// `tls-auth-clients`.
+    TlsClients {
+        /// They need no certificate.
+        No = "no",
+        /// They need one.
+        Yes = "yes",
+        /// They may have one.
+        Optional = "optional",
+    }
+}
+
+impl MaxmemoryPolicy {
+    /// Whether keys are told apart by how often they are used.
+    pub fn is_by_frequency(self) -> bool {
+        matches!(self, Self::VolatileLfu | Self::AllkeysLfu)
+    }
+
+    /// Whether only keys that expire go.
+    pub fn is_volatile(self) -> bool {
+        matches!(self, Self::VolatileLru | Self::VolatileLfu | Self::VolatileRandom | Self::VolatileTtl)
+    }
+}

@@ -1,0 +1,156 @@
+//! Settings of several words, and those with rules of their own.
+
+use super::kinds::Kind;
+
+/// All words, whether they came apart, as from a file, or in one, as from `CONFIG SET`.
+fn apart(words: &[&[u8]]) -> Vec<String> {
+    let texts = words.iter().map(|word| String::from_utf8_lossy(word).into_owned());
+    texts.flat_map(|text| text.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// `save`: after how many seconds with how many changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavePoints(pub Vec<(u64, u64)>);
+
+impl Kind for SavePoints {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        let invalid = || "Invalid save parameters".to_owned();
+        let words = apart(words);
+        if !words.len().is_multiple_of(2) {
+            return Err(invalid());
+        }
+        let number = |text: Option<&String>| text.and_then(|text| text.parse::<u64>().ok()).ok_or_else(invalid);
+        let points = words.chunks_exact(2).map(|pair| match (number(pair.first())?, number(pair.get(1))?) {
+            (0, _) => Err(invalid()),
+            point => Ok(point),
+        });
+        points.collect::<Result<_, _>>().map(Self)
+    }
+    fn text(&self) -> String {
+        let points: Vec<_> = self.0.iter().map(|(seconds, changes)| format!("{seconds} {changes}")).collect();
+        points.join(" ")
+    }
+}
+
+/// Percentiles, each from 0 to 100.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Percentiles(pub Vec<f64>);
+
+impl Kind for Percentiles {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        let percentile = |word: String| match word.parse::<f64>() {
+            Ok(number) if (0.0..=100.0).contains(&number) => Ok(number),
+            Ok(number) if !number.is_nan() => {
+                Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".to_owned())
+            }
+            _ => Err("Invalid latency-tracking-info-percentiles parameters".to_owned()),
+        };
+        apart(words).into_iter().map(percentile).collect::<Result<_, _>>().map(Self)
+    }
+    fn text(&self) -> String {
+        let texts: Vec<_> = self.0.iter().map(f64::to_string).collect();
+        texts.join(" ")
+    }
+}
+
+/// `oom-score-adj-values`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OomScores(pub [i64; 3]);
+
+impl Kind for OomScores {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        const BOUNDS: std::ops::RangeInclusive<i64> = -2000..=2000;
+        let words = apart(words);
+        let scores = words.iter().map(|word| word.parse::<i64>().ok().filter(|score| BOUNDS.contains(score)));
+        let scores = scores
+            .collect::<Option<Vec<_>>>()
+            .ok_or("Invalid oom-score-adj-values, elements must be between -2000 and 2000.")?;
+        match *scores {
+            [master, replica, child] if master <= replica && replica <= child => Ok(Self([master, replica, child])),
+            [_, _, _] => Err("The oom-score-adj-values must be non-decreasing: master, replica, child".into()),
+            _ => Err("wrong number of arguments".into()),
+        }
+    }
+    fn text(&self) -> String {
+        let [master, replica, child] = self.0;
+        format!("{master} {replica} {child}")
+    }
+}
+
+/// `shutdown-on-sigint` and `shutdown-on-sigterm`: words that `SHUTDOWN` knows; none: as without any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShutdownOnSignal(pub String);
+
+impl Kind for ShutdownOnSignal {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        let words: Vec<String> = apart(words).iter().map(|word| word.to_ascii_lowercase()).collect();
+        let known = ["default", "save", "nosave", "now", "force"];
+        if !words.iter().all(|word| known.contains(&word.as_str())) {
+            return Err(format!("argument(s) must be one of the following: {}", known.join(", ")));
+        }
+        let has = |name: &str| words.iter().any(|word| word == name);
+        if has("save") && has("nosave") {
+            return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".into());
+        }
+        Ok(Self(words.into_iter().filter(|word| word != "default").collect::<Vec<_>>().join(" ")))
+    }
+    fn text(&self) -> String {
+        if self.0.is_empty() { "default".into() } else { self.0.clone() }
+    }
+}
+
+/// Permissions in octal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Octal(pub u32);
+
+impl Kind for Octal {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        match apart(words).as_slice() {
+            [word] => u32::from_str_radix(word, 8)
+                .ok()
+                .filter(|mode| *mode <= 0o777)
+                .map(Self)
+                .ok_or_else(|| "argument couldn't be parsed into an integer".into()),
+            _ => Err("wrong number of arguments".into()),
+        }
+    }
+    fn text(&self) -> String {
+        format!("{:o}", self.0)
+    }
+}
+
+/// The name of a file in the folder, without a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileName(pub String);
+
+impl Kind for FileName {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        match words {
+            [word] if word.contains(&b'/') => Err("a name can't be a path, just a filename".into()),
+            [word] => Ok(Self(String::from_utf8_lossy(word).into_owned())),
+            _ => Err("wrong number of arguments".into()),
+        }
+    }
+    fn text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// `activedefrag`: only `no`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoDefragmentation;
+
+impl Kind for NoDefragmentation {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        match words {
+            [word] if word.eq_ignore_ascii_case(b"no") => Ok(Self),
+            [word] if word.eq_ignore_ascii_case(b"yes") => {
+                Err("Active defragmentation cannot be enabled: the store's allocator is the system's".into())
+            }
+            _ => Err("argument must be 'yes' or 'no'".into()),
+        }
+    }
+    fn text(&self) -> String {
+        "no".into()
+    }
+}

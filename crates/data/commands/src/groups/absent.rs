@@ -1,0 +1,145 @@
+//! Commands of Redis that are known here and refused, or that have little to say on a server that stands alone.
+
+use crate::{
+    Context, Failure,
+    table::{Categories, Command, Flags},
+};
+
+const REPLICATION: &str = "replication comes with the cluster";
+const CLUSTER: &str = "the cluster is not there yet";
+const MODULES: &str = "there are no modules: what is written for Redis' own machine code cannot run here";
+const SENTINEL: &str = "the cluster will fail over by itself; Redis' Sentinel is a program of its own";
+
+const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT);
+
+/// The group's commands.
+pub const COMMANDS: &[Command] = &[
+    Command::new("ASKING", 1, no_cluster)
+        .flags(Flags::FAST)
+        .group("cluster", Categories::CONNECTION)
+        .missing(CLUSTER)
+        .docs("3.0.0", "O(1)", "Lets the next command reach a slot that is being moved."),
+    Command::new("CLUSTER", -2, no_cluster)
+        .flags(Flags::STALE)
+        .group("cluster", Categories::empty())
+        .missing(CLUSTER)
+        .docs("3.0.0", "depends on the subcommand", "The cluster and its slots."),
+    Command::new("FAILOVER", -1, no_replication)
+        .flags(ADMIN.union(Flags::STALE))
+        .group("server", Categories::empty())
+        .missing(REPLICATION)
+        .docs("6.2.0", "O(1)", "Makes a replica the master."),
+    Command::new("MIGRATE", -6, no_replication)
+        .flags(Flags::WRITE)
+        .group("generic", Categories::KEYSPACE.union(Categories::DANGEROUS))
+        .missing("slots will move by replication; DUMP and RESTORE move a key")
+        .docs("2.6.0", "O(N) for N keys", "Moves keys to another server."),
+    Command::new("MODULE", -2, no_modules)
+        .flags(ADMIN)
+        .group("server", Categories::empty())
+        .missing(MODULES)
+        .docs("4.0.0", "depends on the subcommand", "Modules.")
+        .subcommands(&[Command::new("LIST", 2, module_list).flags(ADMIN).group("server", Categories::empty()).docs(
+            "4.0.0",
+            "O(1)",
+            "The modules: none.",
+        )]),
+    Command::new("PSYNC", -3, no_replication)
+        .flags(ADMIN.union(Flags::NO_MULTI))
+        .group("server", Categories::empty())
+        .missing(REPLICATION)
+        .docs("2.8.0", "", "What a replica asks its master for."),
+    Command::new("READONLY", 1, no_cluster)
+        .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE))
+        .group("cluster", Categories::CONNECTION)
+        .missing(CLUSTER)
+        .docs("3.0.0", "O(1)", "Lets the connection read from a replica."),
+    Command::new("READWRITE", 1, no_cluster)
+        .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE))
+        .group("cluster", Categories::CONNECTION)
+        .missing(CLUSTER)
+        .docs("3.0.0", "O(1)", "Ends that."),
+    Command::new("REPLCONF", -1, no_replication)
+        .flags(ADMIN.union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY))
+        .group("server", Categories::empty())
+        .missing(REPLICATION)
+        .docs("3.0.0", "O(1)", "What replicas tell their master."),
+    Command::new("REPLICAOF", 3, replicaof)
+        .flags(ADMIN.union(Flags::STALE))
+        .group("server", Categories::empty())
+        .missing(REPLICATION)
+        .docs("5.0.0", "O(1)", "Makes the server a replica; `NO ONE` is taken: it is none."),
+    Command::new("ROLE", 1, role)
+        .flags(Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST))
+        .group("server", Categories::ADMIN.union(Categories::DANGEROUS))
+        .docs("2.8.12", "O(1)", "What the server is in replication: a master without replicas."),
+    Command::new("SENTINEL", -2, |_| Err(Failure::text("ERR this is no Sentinel: it is a program of its own")))
+        .flags(ADMIN)
+        .group("sentinel", Categories::empty())
+        .missing(SENTINEL)
+        .docs("2.8.4", "depends on the subcommand", "Sentinel."),
+    Command::new("SLAVEOF", 3, replicaof)
+        .flags(ADMIN.union(Flags::STALE))
+        .group("server", Categories::empty())
+        .missing(REPLICATION)
+        .docs("1.0.0", "O(1)", "The former name of REPLICAOF."),
+    Command::new("SYNC", 1, no_replication)
+        .flags(ADMIN.union(Flags::NO_MULTI))
+        .group("server", Categories::empty())
+        .missing(REPLICATION)
+        .docs("1.0.0", "", "What a replica asked its master for, before PSYNC."),
+    Command::new("WAIT", 3, wait).flags(Flags::NOSCRIPT).group("generic", Categories::CONNECTION).docs(
+        "3.0.0",
+        "O(1)",
+        "Waits until so many replicas have what the connection wrote: there are none yet.",
+    ),
+];
+
+fn no_replication(_: &mut Context<'_>) -> Result<(), Failure> {
+    Err(Failure::text("ERR replication is not there yet: it comes with the cluster"))
+}
+
+fn no_cluster(_: &mut Context<'_>) -> Result<(), Failure> {
+    Err(Failure::text("ERR This instance has cluster support disabled"))
+}
+
+fn no_modules(_: &mut Context<'_>) -> Result<(), Failure> {
+    Err(Failure::text("ERR there are no modules here"))
+}
+
+fn module_list(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.reply.array(0);
+    Ok(())
+}
+
+fn replicaof(context: &mut Context<'_>) -> Result<(), Failure> {
+    if context.words.is(1, "NO") && context.words.is(2, "ONE") {
+        context.reply.ok();
+        return Ok(());
+    }
+    no_replication(context)
+}
+
+fn role(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.reply.array(3);
+    context.reply.bulk(b"master");
+    context.reply.integer(context.shared.persistence.log.1 as i64);
+    context.reply.array(0);
+    Ok(())
+}
+
+fn wait(context: &mut Context<'_>) -> Result<(), Failure> {
+    let wanted = context.words.integer(1)?;
+    let timeout =
+        context.words.integer(2).map_err(|_| Failure::text("ERR timeout is not an integer or out of range"))?;
+    if timeout < 0 {
+        return Err(Failure::text("ERR timeout is negative"));
+    }
+    if wanted <= 0 || context.session.deny_blocking {
+        context.reply.integer(0);
+        return Ok(());
+    }
+    let deadline = (timeout > 0).then(|| context.keys.now.saturating_add(timeout));
+    context.session.block(context.words.0, Vec::new(), deadline, b":0\r\n".to_vec());
+    Ok(())
+}

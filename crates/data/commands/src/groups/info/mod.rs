@@ -1,0 +1,132 @@
+//! `INFO`: what the server says of itself. Sections and fields are Redis'; a field of something that is not here has the value
+//! that Redis shows without it.
+
+mod sections;
+
+use crate::{
+    Context, Failure,
+    table::{Categories, Command, Flags},
+};
+
+/// The group's commands.
+pub const COMMANDS: &[Command] = &[
+    Command::new("INFO", -1, info)
+        .flags(Flags::LOADING.union(Flags::STALE))
+        .group("server", Categories::DANGEROUS)
+        .docs("1.0.0", "O(1)", "Figures of the server, by section."),
+    Command::new("TIME", 1, time)
+        .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE))
+        .group("server", Categories::empty())
+        .docs("2.6.0", "O(1)", "The server's time: seconds and microseconds."),
+];
+
+/// Which sections are asked for.
+fn is_wanted(words: &[&[u8]], name: &str, by_default: bool) -> bool {
+    let names = |word: &&[u8]| {
+        let is = |known: &str| word.eq_ignore_ascii_case(known.as_bytes());
+        is(name) || is("all") || is("everything") || is("default") && by_default
+    };
+    if words.is_empty() { by_default } else { words.iter().any(names) }
+}
+
+fn info(context: &mut Context<'_>) -> Result<(), Failure> {
+    let mut text = String::new();
+    for section in sections::ALL {
+        if !is_wanted(context.words.from(1), section.name, section.by_default) {
+            continue;
+        }
+        if !text.is_empty() {
+            text += "\r\n";
+        }
+        text += "# ";
+        text += section.title;
+        text += "\r\n";
+        (section.write)(context, &mut text);
+    }
+    context.reply.verbatim(*b"txt", text.as_bytes());
+    Ok(())
+}
+
+/// A number of bytes as people read it.
+pub(super) fn human(bytes: u64) -> String {
+    const UNITS: [char; 5] = ['K', 'M', 'G', 'T', 'P'];
+    let mut number = bytes as f64;
+    let mut unit = None;
+    for next in UNITS {
+        if number < 1024.0 {
+            break;
+        }
+        number /= 1024.0;
+        unit = Some(next);
+    }
+    match unit {
+        None => format!("{bytes}B"),
+        Some(unit) => format!("{number:.2}{unit}"),
+    }
+}
+
+fn time(context: &mut Context<'_>) -> Result<(), Failure> {
+    let now = context.now();
+    context.reply.array(2);
+    context.reply.bulk((now / 1000).to_string().as_bytes());
+    context.reply.bulk((now % 1000 * 1000).to_string().as_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::groups::testing::Shard;
+
+    #[test]
+    fn sizes_for_people() {
+        let expected = [
+            (0, "0B"),
+            (1023, "1023B"),
+            (1024, "1.00K"),
+            (1 << 20, "1.00M"),
+            (1_500_000_000, "1.40G"),
+            (u64::MAX, "16384.00P"),
+        ];
+        for (bytes, text) in expected {
+            assert_eq!(human(bytes), text);
+        }
+    }
+
+    #[test]
+    fn sections_are_chosen_by_name() {
+        let mut shard = Shard::new();
+        let client = shard.client();
+        let titles = |reply: String| {
+            let words: Vec<&str> = reply.split(' ').collect();
+            words.windows(2).filter(|pair| pair[0] == "#").map(|pair| pair[1].to_owned()).collect::<Vec<_>>().join(" ")
+        };
+        shard.ask(client, "SET a 1");
+        shard.ask(client, "LPUSH a 1");
+        let default = "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace";
+        let all = "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Latencystats \
+                   Cluster Keyspace";
+        for (command, expected) in [
+            ("INFO", default),
+            ("INFO default", default),
+            ("INFO EVERYTHING", all),
+            ("INFO cpu keyspace cpu", "CPU Keyspace"),
+            ("INFO commandstats default", all.replace(" Latencystats", "").as_str()),
+            ("INFO nothing", ""),
+        ] {
+            assert_eq!(titles(shard.ask(client, command)), expected, "{command}");
+        }
+        assert!(shard.ask(client, "INFO errorstats").contains("errorstat_WRONGTYPE:count=1 "));
+        let commands = shard.ask(client, "INFO commandstats");
+        assert!(
+            commands.contains("cmdstat_lpush:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=1 "),
+            "{commands}"
+        );
+        assert!(
+            shard
+                .ask(client, "INFO latencystats")
+                .contains("latency_percentiles_usec_set:p50=0.000,p99=0.000,p99.9=0.000 ")
+        );
+        assert!(shard.ask(client, "INFO keyspace").contains("db0:keys=1,expires=0,avg_ttl=0 "));
+    }
+}

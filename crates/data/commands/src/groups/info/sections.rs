@@ -1,0 +1,345 @@
+//! The sections of `INFO`, in their order.
+
+use std::fmt::{Display, Write as _};
+
+use crate::Context;
+
+use super::human;
+
+/// A section.
+pub(super) struct Section {
+    /// What it is asked for by.
+    pub name: &'static str,
+    /// What stands above it.
+    pub title: &'static str,
+    /// Whether it is shown to who asks for none.
+    pub by_default: bool,
+    /// Writes its fields.
+    pub write: fn(&mut Context<'_>, &mut String),
+}
+
+pub(super) const ALL: &[Section] = &[
+    Section { name: "server", title: "Server", by_default: true, write: server },
+    Section { name: "clients", title: "Clients", by_default: true, write: clients },
+    Section { name: "memory", title: "Memory", by_default: true, write: memory },
+    Section { name: "persistence", title: "Persistence", by_default: true, write: persistence },
+    Section { name: "stats", title: "Stats", by_default: true, write: stats },
+    Section { name: "replication", title: "Replication", by_default: true, write: replication },
+    Section { name: "cpu", title: "CPU", by_default: true, write: cpu },
+    Section { name: "modules", title: "Modules", by_default: true, write: |_, _| () },
+    Section { name: "commandstats", title: "Commandstats", by_default: false, write: command_stats },
+    Section { name: "errorstats", title: "Errorstats", by_default: true, write: error_stats },
+    Section { name: "latencystats", title: "Latencystats", by_default: false, write: latency_stats },
+    Section { name: "cluster", title: "Cluster", by_default: true, write: |_, text| field(text, "cluster_enabled", 0) },
+    Section { name: "keyspace", title: "Keyspace", by_default: true, write: keyspace },
+];
+
+fn field(text: &mut String, name: &str, value: impl Display) {
+    let _ = write!(text, "{name}:{value}\r\n");
+}
+
+fn fields<T: Display>(text: &mut String, rows: &[(&str, T)]) {
+    for (name, value) in rows {
+        field(text, name, value);
+    }
+}
+
+fn seconds(us: u64) -> String {
+    format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
+}
+
+fn server(context: &mut Context<'_>, text: &mut String) {
+    let process = context.shared.host.process();
+    let settings = &context.shared.settings;
+    let now = context.keys.now;
+    let uptime = now.saturating_sub(context.shared.started) / 1000;
+    fields(
+        text,
+        &[
+            ("redis_version", crate::REDIS_VERSION),
+            ("redis_git_sha1", "00000000"),
+            ("redis_git_dirty", "0"),
+            ("redis_build_id", "0000000000000000"),
+            ("tidegate_version", env!("CARGO_PKG_VERSION")),
+            ("redis_mode", "standalone"),
+            ("os", process.os.as_str()),
+        ],
+    );
+    field(text, "arch_bits", usize::BITS);
+    fields(
+        text,
+        &[
+            ("monotonic_clock", "POSIX clock_gettime"),
+            ("multiplexing_api", "epoll"),
+            ("atomicvar_api", "rust"),
+            ("gcc_version", "0.0.0"),
+        ],
+    );
+    field(text, "process_id", process.id);
+    field(text, "process_supervised", "no");
+    field(text, "run_id", &process.run_id);
+    field(text, "tcp_port", settings.port.0);
+    field(text, "server_time_usec", now * 1000);
+    field(text, "uptime_in_seconds", uptime);
+    field(text, "uptime_in_days", uptime / 86400);
+    field(text, "hz", settings.hz.0);
+    field(text, "configured_hz", settings.hz.0);
+    field(text, "lru_clock", (now / 1000) & 0xff_ffff);
+    field(text, "executable", &process.executable);
+    field(text, "config_file", &process.config_file);
+    field(text, "io_threads_active", 0);
+}
+
+fn clients(context: &mut Context<'_>, text: &mut String) {
+    let shared = &context.shared;
+    let others = shared.sessions.values().flatten();
+    let (mut input, mut output) = (context.session.query.len(), context.session.output.len());
+    for session in others {
+        input = input.max(session.query.len());
+        output = output.max(session.output.len());
+    }
+    field(text, "connected_clients", shared.sessions.len());
+    field(text, "cluster_connections", 0);
+    field(text, "maxclients", shared.settings.maxclients.0);
+    field(text, "client_recent_max_input_buffer", input);
+    field(text, "client_recent_max_output_buffer", output);
+    field(text, "blocked_clients", shared.statistics.blocked);
+    field(text, "tracking_clients", shared.tracking_counts().clients);
+    field(text, "clients_in_timeout_table", shared.deadlines.len());
+}
+
+fn memory(context: &mut Context<'_>, text: &mut String) {
+    let shared = &context.shared;
+    let figures = shared.host.memory();
+    let settings = &shared.settings;
+    let buffers: usize =
+        shared.sessions.values().flatten().map(|one| one.query.capacity() + one.output.capacity()).sum();
+    let (used, start, resident) = (figures.used, figures.at_start, figures.resident);
+    let peak = shared.statistics.peak_memory.max(used);
+    let overhead = start + buffers as u64;
+    let dataset = used.saturating_sub(overhead);
+    let percent = |part: u64, whole: u64| format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64);
+    let ratio = format!("{:.2}", resident as f64 / used.max(1) as f64);
+    let wasted = resident.cast_signed() - used.cast_signed();
+    let policy = crate::config::Kind::text(&settings.maxmemory_policy);
+    let scripts = shared.scripts.as_ref().map_or(0, |scripts| scripts.len());
+    let with_human = |text: &mut String, name: &str, bytes: u64| {
+        field(text, name, bytes);
+        field(text, &format!("{name}_human"), human(bytes));
+    };
+    with_human(text, "used_memory", used);
+    with_human(text, "used_memory_rss", resident);
+    with_human(text, "used_memory_peak", peak);
+    field(text, "used_memory_peak_perc", percent(used, peak));
+    field(text, "used_memory_overhead", overhead);
+    field(text, "used_memory_startup", start);
+    field(text, "used_memory_dataset", dataset);
+    field(text, "used_memory_dataset_perc", percent(dataset, used.saturating_sub(start)));
+    field(text, "allocator_allocated", used);
+    field(text, "allocator_active", used);
+    field(text, "allocator_resident", resident);
+    with_human(text, "total_system_memory", figures.total);
+    fields(
+        text,
+        &[
+            ("used_memory_lua", "0"),
+            ("used_memory_vm_eval", "0"),
+            ("used_memory_lua_human", "0B"),
+            ("used_memory_scripts_eval", "0"),
+        ],
+    );
+    field(text, "number_of_cached_scripts", scripts);
+    fields(
+        text,
+        &[
+            ("number_of_functions", "0"),
+            ("number_of_libraries", "0"),
+            ("used_memory_vm_functions", "0"),
+            ("used_memory_vm_total", "0"),
+            ("used_memory_vm_total_human", "0B"),
+            ("used_memory_functions", "0"),
+            ("used_memory_scripts", "0"),
+            ("used_memory_scripts_human", "0B"),
+        ],
+    );
+    with_human(text, "maxmemory", settings.maxmemory.0);
+    field(text, "maxmemory_policy", policy);
+    field(text, "allocator_frag_ratio", "1.00");
+    field(text, "allocator_frag_bytes", 0);
+    field(text, "allocator_rss_ratio", &ratio);
+    field(text, "allocator_rss_bytes", wasted);
+    field(text, "rss_overhead_ratio", "1.00");
+    field(text, "rss_overhead_bytes", 0);
+    field(text, "mem_fragmentation_ratio", ratio);
+    field(text, "mem_fragmentation_bytes", wasted);
+    field(text, "mem_not_counted_for_evict", 0);
+    field(text, "mem_replication_backlog", 0);
+    field(text, "mem_total_replication_buffers", 0);
+    field(text, "mem_clients_slaves", 0);
+    field(text, "mem_clients_normal", buffers);
+    field(text, "mem_cluster_links", 0);
+    field(text, "mem_aof_buffer", 0);
+    field(text, "mem_allocator", "libc");
+    field(text, "active_defrag_running", 0);
+    field(text, "lazyfree_pending_objects", usize::from(!context.keys.space().graveyard.is_empty()));
+    field(text, "lazyfreed_objects", context.keys.space().graveyard.freed);
+}
+
+fn persistence(context: &mut Context<'_>, text: &mut String) {
+    let figures = context.shared.persistence;
+    let changes = context.keys.changes.dirty.saturating_sub(context.shared.changes_at_checkpoint);
+    let in_progress = u8::from(figures.in_progress);
+    let or_never = |ms: i64| if figures.checkpoints > 0 { ms / 1000 } else { -1 };
+    let status = |failed: bool| if failed { "err" } else { "ok" };
+    fields(text, &[("loading", "0"), ("async_loading", "0"), ("current_cow_peak", "0"), ("current_cow_size", "0")]);
+    fields(text, &[("current_cow_size_age", "0"), ("current_fork_perc", "0.00")]);
+    fields(text, &[("current_save_keys_processed", "0"), ("current_save_keys_total", "0")]);
+    field(text, "rdb_changes_since_last_save", changes);
+    field(text, "rdb_bgsave_in_progress", in_progress);
+    field(text, "rdb_last_save_time", figures.last_checkpoint / 1000);
+    field(text, "rdb_last_bgsave_status", status(figures.failed));
+    field(text, "rdb_last_bgsave_time_sec", or_never(figures.last_checkpoint_ms));
+    field(text, "rdb_current_bgsave_time_sec", if figures.in_progress { 0 } else { -1 });
+    field(text, "rdb_saves", figures.checkpoints);
+    field(text, "rdb_last_cow_size", 0);
+    field(text, "rdb_last_load_keys_expired", 0);
+    field(text, "rdb_last_load_keys_loaded", 0);
+    field(text, "aof_enabled", u8::from(figures.enabled));
+    fields(text, &[("aof_rewrite_in_progress", 0), ("aof_rewrite_scheduled", 0)]);
+    fields(text, &[("aof_last_rewrite_time_sec", -1), ("aof_current_rewrite_time_sec", -1)]);
+    field(text, "aof_last_bgrewrite_status", "ok");
+    fields(text, &[("aof_rewrites", 0), ("aof_rewrites_consecutive_failures", 0)]);
+    field(text, "aof_last_write_status", status(figures.log_failed));
+    fields(text, &[("aof_last_cow_size", 0), ("module_fork_in_progress", 0), ("module_fork_last_cow_size", 0)]);
+    if figures.enabled {
+        let (first, end) = figures.log;
+        field(text, "aof_current_size", end.saturating_sub(first));
+        field(text, "aof_base_size", figures.applied.saturating_sub(first));
+        fields(text, &[("aof_pending_rewrite", 0), ("aof_buffer_length", 0)]);
+        field(text, "aof_pending_bio_fsync", u8::from(figures.durable < end));
+        field(text, "aof_delayed_fsync", 0);
+        field(text, "tables_applied_offset", figures.applied);
+    }
+}
+
+fn stats(context: &mut Context<'_>, text: &mut String) {
+    let space = context.keys.space();
+    let (hits, misses, expired, evicted) = (space.hits, space.misses, space.expired, space.evicted);
+    let (loads, left) = (space.loads, space.evicted_to_tables);
+    let shared = &context.shared;
+    let statistics = &shared.statistics;
+    let [commands, input, output] = statistics.rates.means();
+    let kilo = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
+    field(text, "total_connections_received", statistics.connections);
+    field(text, "total_commands_processed", statistics.processed);
+    field(text, "instantaneous_ops_per_sec", commands);
+    field(text, "total_net_input_bytes", statistics.input_bytes);
+    field(text, "total_net_output_bytes", statistics.output_bytes);
+    fields(text, &[("total_net_repl_input_bytes", 0), ("total_net_repl_output_bytes", 0)]);
+    field(text, "instantaneous_input_kbps", kilo(input));
+    field(text, "instantaneous_output_kbps", kilo(output));
+    fields(text, &[("instantaneous_input_repl_kbps", "0.00"), ("instantaneous_output_repl_kbps", "0.00")]);
+    field(text, "rejected_connections", statistics.refused_connections);
+    fields(text, &[("sync_full", 0), ("sync_partial_ok", 0), ("sync_partial_err", 0)]);
+    field(text, "expired_keys", expired);
+    fields(text, &[("expired_stale_perc", "0.00"), ("expired_time_cap_reached_count", "0")]);
+    field(text, "expire_cycle_cpu_milliseconds", 0);
+    field(text, "evicted_keys", evicted);
+    field(text, "evicted_clients", statistics.evicted_clients);
+    fields(text, &[("total_eviction_exceeded_time", 0), ("current_eviction_exceeded_time", 0)]);
+    field(text, "keyspace_hits", hits);
+    field(text, "keyspace_misses", misses);
+    field(text, "pubsub_channels", shared.pubsub.channels.len());
+    field(text, "pubsub_patterns", shared.pubsub.patterns.len());
+    field(text, "pubsubshard_channels", shared.pubsub.shards.len());
+    fields(text, &[("latest_fork_usec", 0), ("total_forks", 0), ("migrate_cached_sockets", 0)]);
+    field(text, "slave_expires_tracked_keys", 0);
+    fields(text, &[("active_defrag_hits", 0), ("active_defrag_misses", 0), ("active_defrag_key_hits", 0)]);
+    fields(
+        text,
+        &[("active_defrag_key_misses", 0), ("total_active_defrag_time", 0), ("current_active_defrag_time", 0)],
+    );
+    let tracking = shared.tracking_counts();
+    field(text, "tracking_total_keys", tracking.keys);
+    field(text, "tracking_total_items", tracking.items);
+    field(text, "tracking_total_prefixes", tracking.prefixes);
+    field(text, "unexpected_error_replies", 0);
+    field(text, "total_error_replies", statistics.errors);
+    field(text, "dump_payload_sanitizations", 0);
+    field(text, "total_reads_processed", statistics.reads);
+    field(text, "total_writes_processed", statistics.writes);
+    fields(text, &[("io_threaded_reads_processed", 0), ("io_threaded_writes_processed", 0)]);
+    fields(text, &[("reply_buffer_shrinks", 0), ("reply_buffer_expands", 0)]);
+    field(text, "keys_read_from_tables", loads);
+    field(text, "keys_left_to_tables", left);
+}
+
+fn replication(context: &mut Context<'_>, text: &mut String) {
+    let shared = &context.shared;
+    let (first, end) = shared.persistence.log;
+    let id = if shared.replication_id.is_empty() { "0".repeat(40) } else { shared.replication_id.clone() };
+    fields(text, &[("role", "master"), ("connected_slaves", "0"), ("master_failover_state", "no-failover")]);
+    field(text, "master_replid", id);
+    field(text, "master_replid2", "0".repeat(40));
+    field(text, "master_repl_offset", end);
+    fields(text, &[("second_repl_offset", -1), ("repl_backlog_active", 0)]);
+    field(text, "repl_backlog_size", shared.settings.repl_backlog_size.0);
+    field(text, "repl_backlog_first_byte_offset", first);
+    field(text, "repl_backlog_histlen", end.saturating_sub(first));
+}
+
+fn cpu(context: &mut Context<'_>, text: &mut String) {
+    let figures = context.shared.host.cpu();
+    field(text, "used_cpu_sys", seconds(figures.system));
+    field(text, "used_cpu_user", seconds(figures.user));
+    fields(text, &[("used_cpu_sys_children", "0.000000"), ("used_cpu_user_children", "0.000000")]);
+    field(text, "used_cpu_sys_main_thread", seconds(figures.thread_system));
+    field(text, "used_cpu_user_main_thread", seconds(figures.thread_user));
+}
+
+fn command_stats(context: &mut Context<'_>, text: &mut String) {
+    let shared = &context.shared;
+    for found in shared.table.all() {
+        let Some(one) = shared.statistics.commands.get(found.index) else { continue };
+        if one.calls == 0 && one.failed == 0 && one.rejected == 0 {
+            continue;
+        }
+        let mean = one.time_us as f64 / one.calls.max(1) as f64;
+        let value = format!(
+            "calls={},usec={},usec_per_call={mean:.2},rejected_calls={},failed_calls={}",
+            one.calls, one.time_us, one.rejected, one.failed
+        );
+        field(text, &format!("cmdstat_{}", found.full_name()), value);
+    }
+}
+
+fn error_stats(context: &mut Context<'_>, text: &mut String) {
+    for (kind, count) in &context.shared.statistics.error_kinds {
+        field(text, &format!("errorstat_{kind}"), format_args!("count={count}"));
+    }
+}
+
+fn latency_stats(context: &mut Context<'_>, text: &mut String) {
+    let shared = &context.shared;
+    for found in shared.table.all() {
+        let times = shared.statistics.commands.get(found.index).and_then(|one| one.times.as_deref());
+        let Some(times) = times else { continue };
+        let percentiles = &shared.settings.latency_tracking_info_percentiles.0;
+        let values: Vec<String> = percentiles
+            .iter()
+            .map(|percentile| format!("p{percentile}={:.3}", times.percentile(*percentile) as f64))
+            .collect();
+        field(text, &format!("latency_percentiles_usec_{}", found.full_name()), values.join(","));
+    }
+}
+
+fn keyspace(context: &mut Context<'_>, text: &mut String) {
+    let now = context.keys.now;
+    let space = context.keys.space();
+    for db in 0..space.len() {
+        if let Some(database) = space.database(db).filter(|database| !database.is_empty()) {
+            let (keys, expires, ttl) = (database.len(), database.expiring_len(), database.mean_ttl(now));
+            field(text, &format!("db{db}"), format_args!("keys={keys},expires={expires},avg_ttl={ttl}"));
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! `MEMORY`: what takes how much.
+
+mod usage;
+
+use std::fmt::Write as _;
+
+use crate::{
+    Context, Failure,
+    table::{Access, Categories, Command, Flags, KeySpec},
+};
+
+use super::{help, info::human};
+
+pub use usage::of_entry;
+
+const GROUP: &str = "server";
+
+/// The group's commands.
+pub const COMMANDS: &[Command] = &[Command::new("MEMORY", -2, |_| Err(Failure::Syntax))
+    .group(GROUP, Categories::empty())
+    .docs("4.0.0", "depends on the subcommand", "What takes how much memory.")
+    .subcommands(&[
+        Command::new("DOCTOR", 2, doctor).group(GROUP, Categories::empty()).docs(
+            "4.0.0",
+            "O(1)",
+            "A report of problems.",
+        ),
+        Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::empty()).docs(
+            "4.0.0",
+            "O(1)",
+            "The subcommands.",
+        ),
+        Command::new("MALLOC-STATS", 2, malloc_stats).group(GROUP, Categories::empty()).docs(
+            "4.0.0",
+            "O(1)",
+            "What the allocator says of itself.",
+        ),
+        Command::new("PURGE", 2, purge).group(GROUP, Categories::empty()).docs(
+            "4.0.0",
+            "O(1)",
+            "Has the allocator give back what is free: the system's does so by itself.",
+        ),
+        Command::new("STATS", 2, stats).group(GROUP, Categories::empty()).docs("4.0.0", "O(1)", "What takes how much."),
+        Command::new("USAGE", -3, usage)
+            .flags(Flags::READONLY)
+            .keys(&[KeySpec::one(2, Access::RO)])
+            .group(GROUP, Categories::empty())
+            .docs("4.0.0", "O(N) for N samples", "About how many bytes a key takes in memory."),
+    ])];
+
+fn help(context: &mut Context<'_>) -> Result<(), Failure> {
+    const LINES: &[(&str, &str)] = &[
+        ("DOCTOR", "A report of problems."),
+        ("MALLOC-STATS", "What the allocator says of itself."),
+        ("PURGE", "Have the allocator give back what is free."),
+        ("STATS", "What takes how much."),
+        (
+            "USAGE <key> [SAMPLES <count>]",
+            "About how many bytes <key> takes, by the sizes of <count> of its elements (default: 5, 0: all).",
+        ),
+    ];
+    help::reply(context, "MEMORY", LINES);
+    Ok(())
+}
+
+fn usage(context: &mut Context<'_>) -> Result<(), Failure> {
+    const SAMPLES_DEFAULT: usize = 5;
+    let words = context.words;
+    let mut samples = SAMPLES_DEFAULT;
+    let mut index = 3;
+    while index < words.len() {
+        if !words.is(index, "SAMPLES") || index + 1 >= words.len() {
+            return Err(Failure::Syntax);
+        }
+        samples = match words.integer(index + 1)? {
+            ..0 => return Err(Failure::Syntax),
+            0 => usize::MAX,
+            count => usize::try_from(count).unwrap_or(usize::MAX),
+        };
+        index += 2;
+    }
+    match context.keys.peek(words.at(2))? {
+        Some(entry) => context.reply.count(of_entry(entry, samples)),
+        None => context.reply.null(),
+    }
+    Ok(())
+}
+
+fn purge(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.reply.ok();
+    Ok(())
+}
+
+fn malloc_stats(context: &mut Context<'_>) -> Result<(), Failure> {
+    let memory = context.shared.host.memory();
+    let text = format!(
+        "The allocator is the system's. Allocated: {} bytes; resident: {} bytes.\n",
+        memory.used, memory.resident
+    );
+    context.reply.verbatim(*b"txt", text.as_bytes());
+    Ok(())
+}
+
+/// What is known of memory beyond the machine's figures.
+struct Figures {
+    used: u64,
+    peak: u64,
+    at_start: u64,
+    resident: u64,
+    clients: u64,
+    keys: u64,
+}
+
+fn figures(context: &mut Context<'_>) -> Figures {
+    let memory = context.shared.host.memory();
+    let space = context.keys.space();
+    let keys = (0..space.len()).filter_map(|db| space.database(db)).map(|database| database.len() as u64).sum();
+    let buffers = |session: &crate::Session| (session.query.capacity() + session.output.capacity()) as u64;
+    Figures {
+        used: memory.used,
+        peak: context.shared.statistics.peak_memory.max(memory.used),
+        at_start: memory.at_start,
+        resident: memory.resident,
+        clients: context.shared.sessions.values().flatten().map(|session| buffers(session)).sum(),
+        keys,
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole.max(1) as f64
+}
+
+fn stats(context: &mut Context<'_>) -> Result<(), Failure> {
+    enum Figure {
+        Count(u64),
+        Ratio(f64),
+    }
+    use Figure::{Count, Ratio};
+    let figures = figures(context);
+    let dataset = figures.used.saturating_sub(figures.at_start).saturating_sub(figures.clients);
+    let grown = figures.used.saturating_sub(figures.at_start);
+    let fragmentation = figures.resident as f64 / figures.used.max(1) as f64;
+    let wasted = figures.resident.saturating_sub(figures.used);
+    let rows = [
+        ("peak.allocated", Count(figures.peak)),
+        ("total.allocated", Count(figures.used)),
+        ("startup.allocated", Count(figures.at_start)),
+        ("replication.backlog", Count(0)),
+        ("clients.slaves", Count(0)),
+        ("clients.normal", Count(figures.clients)),
+        ("cluster.links", Count(0)),
+        ("aof.buffer", Count(0)),
+        ("lua.caches", Count(0)),
+        ("functions.caches", Count(0)),
+        ("overhead.total", Count(figures.at_start + figures.clients)),
+        ("keys.count", Count(figures.keys)),
+        ("keys.bytes-per-key", Count(grown.checked_div(figures.keys).unwrap_or(0))),
+        ("dataset.bytes", Count(dataset)),
+        ("dataset.percentage", Ratio(share(dataset, grown))),
+        ("peak.percentage", Ratio(share(figures.used, figures.peak))),
+        ("allocator.allocated", Count(figures.used)),
+        ("allocator.active", Count(figures.used)),
+        ("allocator.resident", Count(figures.resident)),
+        ("allocator-fragmentation.ratio", Ratio(1.0)),
+        ("allocator-fragmentation.bytes", Count(0)),
+        ("allocator-rss.ratio", Ratio(fragmentation)),
+        ("allocator-rss.bytes", Count(wasted)),
+        ("rss-overhead.ratio", Ratio(1.0)),
+        ("rss-overhead.bytes", Count(0)),
+        ("fragmentation", Ratio(fragmentation)),
+        ("fragmentation.bytes", Count(wasted)),
+    ];
+    context.reply.map(rows.len());
+    for (name, figure) in rows {
+        context.reply.bulk(name.as_bytes());
+        match figure {
+            Count(count) => context.reply.integer(count as i64),
+            Ratio(ratio) => context.reply.double(ratio),
+        }
+    }
+    Ok(())
+}
+
+fn doctor(context: &mut Context<'_>) -> Result<(), Failure> {
+    const SMALL: u64 = 5 << 20;
+    let figures = figures(context);
+    let bound = context.shared.settings.maxmemory.0;
+    let mut text = String::new();
+    if bound > 0 && figures.used > bound {
+        let (used, bound) = (human(figures.used), human(bound));
+        let _ = writeln!(
+            text,
+            "- {used} are in use, which is more than maxmemory ({bound}): too much waits to be written."
+        );
+    }
+    if figures.used > SMALL && figures.peak > figures.used + figures.used / 2 {
+        let (used, peak) = (human(figures.used), human(figures.peak));
+        let _ =
+            writeln!(text, "- {peak} were in use once, {used} are now: the machine may see more in use than there is.");
+    }
+    if figures.used > SMALL && figures.resident > figures.used + figures.used / 2 {
+        let (used, resident) = (human(figures.used), human(figures.resident));
+        let _ = writeln!(
+            text,
+            "- {used} are in use, but the machine holds {resident}: memory is in pieces, a restart mends it."
+        );
+    }
+    if figures.clients > figures.used / 2 && figures.used > SMALL {
+        let clients = human(figures.clients);
+        let _ = writeln!(text, "- {clients} of that are buffers of clients: CLIENT LIST tells whose.");
+    }
+    if text.is_empty() {
+        text = "Nothing is wrong with memory.\n".into();
+    }
+    context.reply.verbatim(*b"txt", text.as_bytes());
+    Ok(())
+}

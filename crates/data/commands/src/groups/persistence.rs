@@ -1,0 +1,98 @@
+//! Commands that bring data to the disk, and the end of the server.
+//!
+//! Data is in the log as soon as a command is answered, as `appendfsync` says; what Redis calls saving is here a checkpoint of
+//! the tables, after which a start has less of the log to run again.
+
+use crate::{
+    Context, Failure,
+    table::{Categories, Command, Flags},
+};
+
+const GROUP: &str = "server";
+const FLAGS: Flags = Flags::ADMIN.union(Flags::NOSCRIPT);
+
+/// The group's commands.
+pub const COMMANDS: &[Command] = &[
+    Command::new("BGREWRITEAOF", 1, rewrite_log).flags(FLAGS).group(GROUP, Categories::empty()).docs(
+        "1.0.0",
+        "O(1)",
+        "Begins a checkpoint: the log needs no rewriting, it loses what the tables have.",
+    ),
+    Command::new("BGSAVE", -1, background_save).flags(FLAGS).group(GROUP, Categories::empty()).docs(
+        "1.0.0",
+        "O(1)",
+        "Begins a checkpoint.",
+    ),
+    Command::new("LASTSAVE", 1, last_save)
+        .flags(Flags::LOADING.union(Flags::STALE).union(Flags::FAST))
+        .group(GROUP, Categories::ADMIN.union(Categories::DANGEROUS))
+        .docs("1.0.0", "O(1)", "When the last checkpoint was done, in seconds since 1970."),
+    Command::new("SAVE", 1, save).flags(FLAGS.union(Flags::NO_MULTI)).group(GROUP, Categories::empty()).docs(
+        "1.0.0",
+        "O(N) for N keys that changed since the last one",
+        "Does a checkpoint, and waits for it.",
+    ),
+    Command::new("SHUTDOWN", -1, shutdown)
+        .flags(FLAGS.union(Flags::NO_MULTI).union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY))
+        .group(GROUP, Categories::empty())
+        .docs("1.0.0", "O(N) for N keys that changed since the last checkpoint", "Ends the server."),
+];
+
+fn save(context: &mut Context<'_>) -> Result<(), Failure> {
+    if context.shared.persistence.in_progress {
+        return Err(Failure::text("ERR Background save already in progress"));
+    }
+    context.shared.requests.save = true;
+    context.reply.ok();
+    Ok(())
+}
+
+fn background_save(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    if !(words.len() == 1 || words.len() == 2 && words.is(1, "SCHEDULE")) {
+        return Err(Failure::Syntax);
+    }
+    if context.shared.persistence.in_progress {
+        return Err(Failure::text("ERR Background save already in progress"));
+    }
+    context.shared.requests.checkpoint = true;
+    context.reply.simple("Background saving started");
+    Ok(())
+}
+
+fn rewrite_log(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.shared.requests.checkpoint = true;
+    context.reply.simple("Background append only file rewriting started");
+    Ok(())
+}
+
+fn last_save(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.reply.integer(context.shared.persistence.last_checkpoint / 1000);
+    Ok(())
+}
+
+fn shutdown(context: &mut Context<'_>) -> Result<(), Failure> {
+    let (mut save, mut no_save, mut abort) = (false, false, false);
+    for index in 1..context.words.len() {
+        let word = |name| context.words.is(index, name);
+        if word("SAVE") && !no_save {
+            save = true;
+        } else if word("NOSAVE") && !save {
+            no_save = true;
+        } else if word("ABORT") {
+            abort = true;
+        } else if !word("NOW") && !word("FORCE") {
+            return Err(Failure::Syntax);
+        }
+    }
+    if abort && context.words.len() > 2 {
+        return Err(Failure::Syntax);
+    }
+    if abort {
+        // Nothing is waited for: a shutdown that has begun is over before the next command is read.
+        return Err(Failure::text("ERR No shutdown in progress."));
+    }
+    context.shared.requests.shutdown_without_checkpoint = no_save;
+    context.shared.shutdown = true;
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! What a server asks of the process it runs in: figures of the machine, and the file of settings.
+
+use crate::Millis;
+
+/// Memory of the process and the machine, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MemoryFigures {
+    /// What is allocated.
+    pub used: u64,
+    /// What of that was so before there was any data.
+    pub at_start: u64,
+    /// What the machine holds of the process.
+    pub resident: u64,
+    /// What the machine has.
+    pub total: u64,
+}
+
+/// Time of cores that the process took, in microseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CpuFigures {
+    /// In the kernel.
+    pub system: u64,
+    /// Outside of it.
+    pub user: u64,
+    /// In the kernel, by this thread.
+    pub thread_system: u64,
+    /// Outside of it, by this thread.
+    pub thread_user: u64,
+}
+
+/// The log and the tables.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PersistenceFigures {
+    /// Whether there are any.
+    pub enabled: bool,
+    /// A checkpoint is under way.
+    pub in_progress: bool,
+    /// When the last one was done, in milliseconds since 1970.
+    pub last_checkpoint: Millis,
+    /// How long it took.
+    pub last_checkpoint_ms: Millis,
+    /// Whether it failed.
+    pub failed: bool,
+    /// How many there were.
+    pub checkpoints: u64,
+    /// Where the log begins and ends.
+    pub log: (u64, u64),
+    /// How far of it is durable.
+    pub durable: u64,
+    /// The tables have all up to here.
+    pub applied: u64,
+    /// The log cannot be written.
+    pub log_failed: bool,
+}
+
+/// What does not change while the process runs.
+#[derive(Debug, Clone, Default)]
+pub struct ProcessFigures {
+    /// Its number.
+    pub id: u32,
+    /// A random name of this run, in hexadecimal digits.
+    pub run_id: String,
+    /// The program.
+    pub executable: String,
+    /// The file of settings; empty if there is none.
+    pub config_file: String,
+    /// The operating system.
+    pub os: String,
+}
+
+/// The process.
+pub trait Host {
+    /// What does not change.
+    fn process(&self) -> ProcessFigures {
+        ProcessFigures::default()
+    }
+
+    /// Its memory.
+    fn memory(&self) -> MemoryFigures {
+        MemoryFigures::default()
+    }
+
+    /// Its cores' time.
+    fn cpu(&self) -> CpuFigures {
+        CpuFigures::default()
+    }
+
+    /// Reads the file of settings. Nothing if there is none.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    fn read_config(&self) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+
+    /// Writes it, as a whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn write_config(&self, text: &str) -> Result<(), String> {
+        let _ = text;
+        Ok(())
+    }
+}
+
+/// None: in tests, and wherever a server runs that nobody administers.
+#[derive(Debug, Clone, Copy)]
+pub struct NoHost;
+
+impl Host for NoHost {}

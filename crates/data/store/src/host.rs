@@ -1,0 +1,212 @@
+//! The process, as a server sees it: figures from /proc, and the file of settings.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use commands::{
+    config::{OomScoreAdjust, Settings},
+    host::{CpuFigures, Host, MemoryFigures, ProcessFigures},
+};
+
+use crate::messages;
+
+/// The process that a store runs in.
+#[derive(Debug)]
+pub struct Process {
+    config_file: Option<PathBuf>,
+    run_id: String,
+    memory_used: fn() -> usize,
+    memory_at_start: u64,
+}
+
+impl Process {
+    /// This one, with what has been allocated so far as what it takes without data.
+    ///
+    /// # Errors
+    ///
+    /// There are no random numbers.
+    pub fn new(config_file: Option<PathBuf>, memory_used: fn() -> usize) -> io::Result<Self> {
+        let mut random = [0; 20];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+        let run_id = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { config_file, run_id, memory_used, memory_at_start: memory_used() as u64 })
+    }
+}
+
+impl Host for Process {
+    fn process(&self) -> ProcessFigures {
+        let name = rustix::system::uname();
+        let part = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+        ProcessFigures {
+            id: std::process::id(),
+            run_id: self.run_id.clone(),
+            executable: std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
+            config_file: self.config_file.as_deref().map(|path| path.display().to_string()).unwrap_or_default(),
+            os: format!("{} {} {}", part(name.sysname()), part(name.release()), part(name.machine())),
+        }
+    }
+
+    fn memory(&self) -> MemoryFigures {
+        let page = rustix::param::page_size() as u64;
+        let resident = fs::read_to_string("/proc/self/statm").ok();
+        let resident = resident.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
+        let used = (self.memory_used)() as u64;
+        let total = rustix::system::sysinfo();
+        MemoryFigures {
+            used,
+            at_start: self.memory_at_start,
+            resident: resident.map_or(used, |pages| pages * page),
+            total: total.totalram * u64::from(total.mem_unit),
+        }
+    }
+
+    fn cpu(&self) -> CpuFigures {
+        let (user, system) = times(Path::new("/proc/self/stat"));
+        let (thread_user, thread_system) = times(Path::new("/proc/thread-self/stat"));
+        CpuFigures { system, user, thread_system, thread_user }
+    }
+
+    fn read_config(&self) -> Result<Option<String>, String> {
+        match &self.config_file {
+            // One that has gone is written anew.
+            Some(path) => match fs::read_to_string(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(String::new())),
+                other => other.map(Some).map_err(|error| error.to_string()),
+            },
+            None => Ok(None),
+        }
+    }
+
+    fn write_config(&self, text: &str) -> Result<(), String> {
+        let Some(path) = &self.config_file else { return Ok(()) };
+        replace(path, text.as_bytes()).map_err(|error| error.to_string())
+    }
+}
+
+/// The time that a process or thread has taken, in microseconds: outside of the kernel, and in it.
+fn times(path: &Path) -> (u64, u64) {
+    const BEFORE_TIMES: usize = 11;
+    let ticks = rustix::param::clock_ticks_per_second().max(1);
+    let text = fs::read_to_string(path).unwrap_or_default();
+    // The name of the program stands in parentheses and may have blanks.
+    let mut fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace().skip(BEFORE_TIMES);
+    let mut next = || fields.next().and_then(|field| field.parse::<u64>().ok()).unwrap_or(0) * 1_000_000 / ticks;
+    (next(), next())
+}
+
+/// Writes a file as a whole or not at all.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".tmp-{}", std::process::id()));
+    let temporary = PathBuf::from(name);
+    let written = File::create(&temporary).and_then(|mut file| {
+        file.write_all(bytes)?;
+        if let Ok(former) = fs::metadata(path) {
+            file.set_permissions(former.permissions())?;
+        }
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// A file with the number of the process, which is there as long as this.
+#[derive(Debug)]
+pub struct ProcessFile(PathBuf);
+
+impl ProcessFile {
+    /// Writes it, if the settings name one. Whoever cannot write it goes on without, as Redis does.
+    pub fn write(settings: &Settings) -> Option<Self> {
+        let path = PathBuf::from(Some(&settings.pidfile.0).filter(|path| !path.is_empty())?);
+        match fs::write(&path, format!("{}\n", std::process::id())) {
+            Ok(()) => Some(Self(path)),
+            Err(error) => {
+                messages::warn(&format!("pidfile {} cannot be written: {error}", path.display()));
+                None
+            }
+        }
+    }
+}
+
+impl Drop for ProcessFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+const OOM_SCORE: &str = "/proc/self/oom_score_adj";
+
+/// How willing the kernel's OOM killer is told to find the process (`oom-score-adj`).
+#[derive(Debug)]
+pub struct OomScore {
+    at_start: i64,
+    now: i64,
+}
+
+impl OomScore {
+    /// As it is.
+    pub fn new() -> Self {
+        let text = fs::read_to_string(OOM_SCORE).unwrap_or_default();
+        let at_start = text.trim().parse().unwrap_or(0);
+        Self { at_start, now: at_start }
+    }
+
+    /// Makes it what the settings say.
+    pub fn apply(&mut self, settings: &Settings) {
+        let [master, ..] = settings.oom_score_adj_values.0;
+        let wanted = match settings.oom_score_adj {
+            OomScoreAdjust::No => self.at_start,
+            OomScoreAdjust::Relative | OomScoreAdjust::Yes => self.at_start + master,
+            OomScoreAdjust::Absolute => master,
+        };
+        let wanted = wanted.clamp(-1000, 1000);
+        if wanted == self.now {
+            return;
+        }
+        match fs::write(OOM_SCORE, wanted.to_string()) {
+            Ok(()) => self.now = wanted,
+            Err(error) => messages::warn(&format!("oom-score-adj: the kernel refuses {wanted}: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_there() {
+        let process = Process::new(None, || 1000).unwrap();
+        let memory = process.memory();
+        assert!(memory.resident > 100_000 && memory.total > memory.resident, "{memory:?}");
+        assert_eq!((memory.used, memory.at_start), (1000, 1000));
+        let figures = process.process();
+        assert_eq!((figures.id, figures.run_id.len()), (std::process::id(), 40));
+        assert!(figures.os.starts_with("Linux "), "{}", figures.os);
+        let before = process.cpu();
+        let mut sum = 0_u64;
+        while process.cpu().user < before.user + 20_000 {
+            sum = (0..1_000_000).fold(sum, |sum: u64, number| sum.wrapping_mul(31).wrapping_add(number));
+        }
+        assert!(process.cpu().thread_user > 0, "{sum}");
+    }
+
+    #[test]
+    fn a_file_of_settings_is_replaced_as_a_whole() {
+        let path = std::env::temp_dir().join(format!("tidegate-rewrite-{}.conf", std::process::id()));
+        fs::write(&path, "port 1\n").unwrap();
+        let process = Process::new(Some(path.clone()), || 0).unwrap();
+        assert_eq!(process.read_config(), Ok(Some("port 1\n".to_owned())));
+        process.write_config("port 2\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "port 2\n");
+        fs::remove_file(&path).unwrap();
+        let nowhere = Process::new(Some("/nowhere/at/all.conf".into()), || 0).unwrap();
+        assert!(nowhere.write_config("").is_err());
+    }
+}
