@@ -55,6 +55,8 @@ bitflags! {
         const NO_MANDATORY_KEYS = 1 << 17;
         /// For Sentinel, or for those who are debugging.
         const ONLY_DEBUG = 1 << 18;
+        /// Runs a script, which calls other commands: only the server can do that.
+        const RUNS_SCRIPT = 1 << 24;
     }
 }
 

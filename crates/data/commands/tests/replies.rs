@@ -164,6 +164,7 @@ fn scripts() -> Vec<PathBuf> {
 
 fn record(script: &str, redis: &mut Redis) -> String {
     redis.ask(b"FLUSHALL\r\n");
+    redis.ask(b"FUNCTION FLUSH\r\n");
     let mut out = String::new();
     for step in steps(script) {
         writeln!(out, "{}", step.line).unwrap();

@@ -139,6 +139,9 @@ pub enum StoreError {
          a backup"
     )]
     Halved(String),
+    /// The libraries of functions in the tables do not load.
+    #[error("the libraries of functions cannot be loaded ({0}): they were written by a later version, or are damaged")]
+    Functions(String),
     /// The loop's own means failed.
     #[error("the event loop failed")]
     Loop(#[from] io::Error),

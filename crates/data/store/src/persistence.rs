@@ -272,6 +272,9 @@ impl Persistence {
                 database.set_len(count);
             }
         }
+        if let Some(payload) = self.tables.functions()? {
+            server.restore_functions(&payload).map_err(StoreError::Functions)?;
+        }
         let empty = self.tables.with(|tables| tables.engine().applied())?.is_none();
         if empty {
             server.keyspace.set_complete();
@@ -537,6 +540,9 @@ impl Persistence {
         self.tables.put_layout(&layout);
         self.tables.put_next_version();
         self.marked_gone = Gone { databases: layout.dropped, collections: self.tables.take_orphans() };
+        if let Some(payload) = server.shared.functions.take_changed() {
+            self.tables.put_functions(payload);
+        }
         self.checkpoint = Checkpoint::Collecting;
         self.pressed = false;
         self.last_checkpoint = now;

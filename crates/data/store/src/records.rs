@@ -42,6 +42,9 @@ const KEY_COUNT: &[u8] = b"keys";
 /// The name of the record that says which version the next collection gets.
 const NEXT_VERSION: &[u8] = b"version";
 
+/// The name of the record that has the libraries of functions.
+const FUNCTIONS: &[u8] = b"functions";
+
 /// A shard's tables, for its loop and for the keyspace that asks them for what is not in memory.
 #[derive(Clone)]
 pub struct ShardTables {
@@ -110,6 +113,20 @@ impl ShardTables {
             let (disks, dropped) = rest.split_at_checked(usize::from(*len))?;
             Some(Layout { disks: disks.to_vec(), dropped: dropped.to_vec() })
         }))
+    }
+
+    /// Hands in the libraries of functions at the mark, as `FUNCTION DUMP` gives them.
+    pub fn put_functions(&self, payload: Vec<u8>) {
+        self.with(|tables| tables.put_marked(record::meta(0, 0, FUNCTIONS), payload));
+    }
+
+    /// The libraries of functions; nothing if there never were any.
+    ///
+    /// # Errors
+    ///
+    /// The tables cannot be read.
+    pub fn functions(&self) -> Result<Option<engine::Value>, engine::Error> {
+        self.with(|tables| tables.get(&record::meta(0, 0, FUNCTIONS)))
     }
 
     /// Hands in how many keys a database has at the mark.

@@ -118,7 +118,7 @@ settings! {
     "slowlog-log-slower-than", slowlog_log_slower_than: Integer<{ -1 }, { i64::MAX }> = Integer(10_000), mutable, Supported, "Microseconds from which on a command is kept; -1: none.";
     "slowlog-max-len", slowlog_max_len: Count = Integer(128), mutable, Supported, "How many slow commands are kept.";
     "latency-monitor-threshold", latency_monitor_threshold: Count = Integer(0), mutable, Supported, "Milliseconds from which on an event is kept; 0: none.";
-    "busy-reply-threshold" | "lua-time-limit", lua_time_limit: Count = Integer(5000), mutable, Supported, "Milliseconds after which a script that has written nothing is stopped; 0: never.";
+    "busy-reply-threshold" | "lua-time-limit", lua_time_limit: Count = Integer(5000), mutable, Supported, "Milliseconds after which other clients are told that a script is busy, and may end it; 0: they wait.";
     "hz", hz: Integer<1, 500> = Integer(10), mutable, WithoutEffect("what is due is done when it is due"), "How often background work is done each second.";
     "dynamic-hz", dynamic_hz: Flag = Flag(true), mutable, WithoutEffect("what is due is done when it is due"), "Whether that follows the number of clients.";
     "activerehashing", activerehashing: Flag = Flag(true), mutable, WithoutEffect("tables grow piece by piece as they are used"), "Whether tables are rehashed in the background.";

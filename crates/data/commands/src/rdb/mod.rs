@@ -7,6 +7,7 @@
 
 mod collections;
 pub mod crc64;
+mod libraries;
 pub mod listpack;
 pub mod lzf;
 mod payload;
@@ -16,6 +17,7 @@ mod stream;
 mod writer;
 mod ziplist;
 
+pub use libraries::{LibrariesError, decode_libraries, encode_libraries};
 pub use payload::{decode_payload, encode_payload};
 pub use reader::Reader;
 pub use writer::Writer;

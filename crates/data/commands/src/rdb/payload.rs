@@ -12,6 +12,11 @@ const VERSION_MAX: u16 = 11;
 pub fn encode_payload(value: &Value, out: &mut Vec<u8>) {
     let start = out.len();
     encode(value, &mut Writer::new(out, true));
+    finish(out, start);
+}
+
+/// Appends version and checksum of what begins at a place.
+pub(super) fn finish(out: &mut Vec<u8>, start: usize) {
     out.extend_from_slice(&VERSION.to_le_bytes());
     let checksum = crc64(out.get(start..).unwrap_or_default());
     out.extend_from_slice(&checksum.to_le_bytes());
@@ -23,10 +28,15 @@ pub fn encode_payload(value: &Value, out: &mut Vec<u8>) {
 ///
 /// [`RdbError::Footer`] if version or checksum are wrong, any other if the value is.
 pub fn decode_payload(payload: &[u8], building: &Building) -> Result<Value, RdbError> {
+    decode_value(verified(payload)?, building)
+}
+
+/// What is in front of version and checksum, if these are right.
+pub(super) fn verified(payload: &[u8]) -> Result<&[u8], RdbError> {
     let (covered, checksum) = payload.split_last_chunk::<8>().ok_or(RdbError::Footer)?;
-    let (value, version) = covered.split_last_chunk::<2>().ok_or(RdbError::Footer)?;
+    let (body, version) = covered.split_last_chunk::<2>().ok_or(RdbError::Footer)?;
     if u16::from_le_bytes(*version) > VERSION_MAX || u64::from_le_bytes(*checksum) != crc64(covered) {
         return Err(RdbError::Footer);
     }
-    decode_value(value, building)
+    Ok(body)
 }

@@ -1,43 +1,68 @@
 //! The library `bit`: operations on 32 bits, as LuaJIT's BitOp has them.
 
-use mlua::{Lua, Table, Variadic};
+use mlua::{Lua, Table, Value};
 
-/// A number's 32 bits: numbers wrap.
-fn bits(number: f64) -> i32 {
-    (number.rem_euclid(4_294_967_296.0).round() as u64) as u32 as i32
+use super::library::{self, Arguments};
+
+/// An operation of two numbers.
+type Operation = fn(u32, u32) -> u32;
+
+/// A number's lowest 32 bits: it wraps, and is rounded to the even neighbour, by the way doubles add.
+fn bits(number: f64) -> u32 {
+    /// Behind this, the last bit of a double counts ones, and there is room for a sign.
+    const SHIFT: f64 = 6_755_399_441_055_744.0;
+    (number + SHIFT).to_bits() as u32
+}
+
+fn result(bits: u32) -> mlua::Result<Value> {
+    Ok(Value::Integer(i64::from(bits as i32)))
 }
 
 /// Makes the library.
 pub fn library(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    let fold = |each: fn(i32, i32) -> i32| {
-        lua.create_function(move |_, numbers: Variadic<f64>| {
-            let folded = numbers.iter().map(|number| bits(*number)).reduce(each);
-            folded.map(f64::from).ok_or_else(|| mlua::Error::runtime("bad argument #1 (number expected, got no value)"))
-        })
-    };
-    table.set("band", fold(|one, other| one & other)?)?;
-    table.set("bor", fold(|one, other| one | other)?)?;
-    table.set("bxor", fold(|one, other| one ^ other)?)?;
-    let shift = |each: fn(i32, u32) -> i32| {
-        lua.create_function(move |_, (number, by): (f64, f64)| {
-            Ok(f64::from(each(bits(number), (bits(by) & 31) as u32)))
-        })
-    };
-    table.set("lshift", shift(|number, by| number << by)?)?;
-    table.set("rshift", shift(|number, by| ((number as u32) >> by) as i32)?)?;
-    table.set("arshift", shift(|number, by| number >> by)?)?;
-    table.set("rol", shift(|number, by| number.rotate_left(by))?)?;
-    table.set("ror", shift(|number, by| number.rotate_right(by))?)?;
-    table.set("tobit", lua.create_function(|_, number: f64| Ok(f64::from(bits(number))))?)?;
-    table.set("bnot", lua.create_function(|_, number: f64| Ok(f64::from(!bits(number))))?)?;
-    table.set("bswap", lua.create_function(|_, number: f64| Ok(f64::from(bits(number).swap_bytes())))?)?;
-    let tohex = |_: &Lua, (number, digits): (f64, Option<f64>)| {
-        let digits = digits.map_or(8, bits);
-        let text = format!("{:08x}", bits(number) as u32);
-        let kept = text.get(8 - digits.unsigned_abs().min(8) as usize..).unwrap_or_default().to_owned();
-        Ok(if digits < 0 { kept.to_ascii_uppercase() } else { kept })
-    };
-    table.set("tohex", lua.create_function(tohex)?)?;
+    for (name, each) in [("tobit", (|bits| bits) as fn(u32) -> u32), ("bnot", |bits| !bits), ("bswap", u32::swap_bytes)]
+    {
+        library::put(lua, &table, name, move |lua, arguments| result(each(argument(lua, &arguments, 0, name)?)))?;
+    }
+    let folds: [(&str, Operation); 3] =
+        [("band", |one, other| one & other), ("bor", |one, other| one | other), ("bxor", |one, other| one ^ other)];
+    for (name, each) in folds {
+        library::put(lua, &table, name, move |lua, arguments| {
+            let mut folded = argument(lua, &arguments, 0, name)?;
+            for index in (1..arguments.len()).rev() {
+                folded = each(folded, argument(lua, &arguments, index, name)?);
+            }
+            result(folded)
+        })?;
+    }
+    let shifts: [(&str, Operation); 5] = [
+        ("lshift", |bits, by| bits << by),
+        ("rshift", |bits, by| bits >> by),
+        ("arshift", |bits, by| (bits as i32 >> by) as u32),
+        ("rol", u32::rotate_left),
+        ("ror", u32::rotate_right),
+    ];
+    for (name, each) in shifts {
+        library::put(lua, &table, name, move |lua, arguments| {
+            let number = argument(lua, &arguments, 0, name)?;
+            result(each(number, argument(lua, &arguments, 1, name)? & 31))
+        })?;
+    }
+    library::put(lua, &table, "tohex", to_hexadecimal)?;
     Ok(table)
+}
+
+fn argument(lua: &Lua, arguments: &Arguments, index: usize, name: &str) -> mlua::Result<u32> {
+    library::number(lua, arguments, index, name).map(bits)
+}
+
+/// The last digits of a number; capital ones if their count is negative.
+fn to_hexadecimal(lua: &Lua, arguments: Arguments) -> mlua::Result<Value> {
+    const NAME: &str = "tohex";
+    let number = argument(lua, &arguments, 0, NAME)?;
+    let digits = if arguments.len() < 2 { 8 } else { argument(lua, &arguments, 1, NAME)? as i32 };
+    let text = if digits < 0 { format!("{number:08X}") } else { format!("{number:08x}") };
+    let kept = text.get(8 - digits.unsigned_abs().min(8) as usize..).unwrap_or_default();
+    lua.create_string(kept).map(Value::String)
 }

@@ -1,97 +1,286 @@
--- What scripts find around them. Runs once, with the functions that the host gives; returns the one that runs a script.
+-- What scripts find around them. Runs once in each machine, with the functions that the host gives; gives back what the host
+-- calls to run scripts.
+--
+-- Lua 5.1 has no tables that cannot be written. Each table that scripts share is therefore an empty one (a stand-in) in front
+-- of the real one: reading goes through, writing is an error. What would reach around metatables (rawset, next, table.insert
+-- and their kin) knows stand-ins too. Functions in here use locals alone, so that whatever environment a script sets, they
+-- are not affected.
 local host = ...
-local raw_error, raw_type, raw_tostring, raw_setmetatable = error, type, tostring, setmetatable
-local raw_pcall, raw_xpcall = pcall, xpcall
+local error, type, tostring, tonumber, select, unpack = error, type, tostring, tonumber, select, unpack
+local raw_pcall, raw_xpcall, raw_pairs, raw_ipairs, raw_next = pcall, xpcall, pairs, ipairs, next
+local raw_rawset, raw_rawget, raw_rawequal = rawset, rawget, rawequal
+local raw_getmetatable, raw_setmetatable, raw_getfenv, raw_setfenv = getmetatable, setmetatable, getfenv, setfenv
+local raw_collectgarbage, host_loadstring, host_describe, host_line = collectgarbage, host.loadstring, host.describe, host.line
+local concat, outer = table.concat, raw_getfenv(0)
+
+local READONLY = 'Attempt to modify a readonly table'
+local NONEXISTENT = "Script attempted to access nonexistent global variable '"
+
+-- The real tables, by their stand-ins.
+local behind = {}
+
+local function refuse() error(READONLY, 2) end
 
 local function locked(object)
-    return raw_setmetatable({}, {
-        __index = object,
-        __newindex = function() raw_error('Attempt to modify a readonly table', 2) end,
-        __metatable = false,
-    })
+    local stand_in = raw_setmetatable({}, { __index = object, __newindex = refuse, __metatable = false })
+    behind[stand_in] = object
+    return stand_in
 end
 
-local redis = {
-    LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
-    REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
-    REDIS_VERSION = host.version, REDIS_VERSION_NUM = host.version_number,
-    sha1hex = host.sha1hex, setresp = host.setresp, log = host.log,
-}
+-- Errors that are caught -------------------------------------------------------------------------------------------------
 
--- The host puts `call` and `pcall` there for each script that runs.
-host.redis = redis
-
-function redis.error_reply(text)
-    if raw_type(text) ~= 'string' then raw_error('wrong number or type of arguments', 2) end
-    if text:sub(1, 1) == '-' then text = text:sub(2) elseif not text:find(' ', 1, true) then text = 'ERR ' .. text end
-    return { err = text }
-end
-
-function redis.status_reply(text)
-    if raw_type(text) ~= 'string' then raw_error('wrong number or type of arguments', 2) end
-    return { ok = text }
-end
-
--- Effects are what is propagated, always: there is nothing to switch on, and no debugger to stop for.
-function redis.replicate_commands() return true end
-function redis.breakpoint() return false end
-function redis.debug() end
-function redis.set_repl(mode)
-    if mode ~= redis.REPL_ALL then raw_error('redis.set_repl: only REPL_ALL is there', 2) end
+-- A script that was stopped must not go on because it catches errors.
+local function check_stopped()
+    if host.stopped then error(host.stopped, 0) end
 end
 
 -- Scripts of old expect the text of an error, not what it is.
-local function text_of(ok, value, ...)
-    if ok then return ok, value, ... end
-    local failed = host.describe(value)
-    if failed then return false, failed.err end
-    if raw_type(value) == 'table' and raw_type(value.err) == 'string' then return false, value.err end
+local function text_of(value)
+    local refused, text = host_describe(value)
+    if text then return refused or text end
+    if type(value) == 'table' and type(value.err) == 'string' then return value.err end
+    return value
+end
+
+local function settle(ok, ...)
+    if ok then return ok, ... end
+    check_stopped()
+    return false, text_of((...))
+end
+
+local function protected_call(...) return settle(raw_pcall(...)) end
+
+-- The handler runs when the stack is gone: within an error nothing could stop it.
+local function settle_with(handler, ok, ...)
+    if ok then return ok, ... end
+    check_stopped()
+    local _, value = raw_pcall(handler, text_of((...)))
+    check_stopped()
     return false, value
 end
 
-local function protected_call(...) return text_of(raw_pcall(...)) end
+local function protected_call_with(f, handler) return settle_with(handler, raw_pcall(f)) end
+
+local raw_resume = coroutine.resume
+
+local function settle_resumed(ok, ...)
+    if ok then return ok, ... end
+    check_stopped()
+    return false, text_of((...))
+end
+
+local function resume(...) return settle_resumed(raw_resume(...)) end
+
+-- Tables -----------------------------------------------------------------------------------------------------------------
+
+local function guarded(f)
+    return function(object, ...)
+        if behind[object] then error(READONLY, 0) end
+        return f(object, ...)
+    end
+end
+
+local function get_metatable(object)
+    if behind[object] then return nil end
+    return raw_getmetatable(object)
+end
+
+local function look_through(object, key) return raw_next(behind[object] or object, key) end
+
+local function all_pairs(object)
+    if behind[object] then return look_through, object, nil end
+    return raw_pairs(object)
+end
+
+local function raw_get(object, key) return raw_rawget(behind[object] or object, key) end
+
+local raw_insert = table.insert
+
+-- A place far below the first would move elements one by one up to there.
+local function insert(object, ...)
+    if behind[object] then error(READONLY, 0) end
+    if select('#', ...) == 2 then
+        local place = tonumber((...))
+        if place and place < 1 then error("bad argument #2 to 'insert' (position out of bounds)", 2) end
+    end
+    return raw_insert(object, ...)
+end
+
+local function copy(library, changes)
+    local own = {}
+    for name, value in raw_pairs(library) do own[name] = value end
+    for name, value in raw_pairs(changes) do own[name] = value end
+    return own
+end
+
+-- redis ------------------------------------------------------------------------------------------------------------------
+
+local constants = {
+    LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
+    REDIS_VERSION = host.version, REDIS_VERSION_NUM = host.version_number, log = host.log,
+}
+
+local redis = copy(constants, {
+    REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
+    call = host.call, pcall = host.pcall, sha1hex = host.sha1hex, setresp = host.setresp,
+    acl_check_cmd = host.acl_check_cmd, set_repl = host.set_repl,
+})
+
+local WRONG = { err = 'ERR wrong number or type of arguments' }
+
+function redis.error_reply(...)
+    local text = ...
+    if select('#', ...) ~= 1 or type(text) ~= 'string' then return { err = WRONG.err } end
+    if text:sub(1, 1) == '-' then text = text:sub(2) end
+    if not text:find(' ', 1, true) then text = 'ERR ' .. text end
+    return { err = (text:gsub('[\r\n]+$', '')) }
+end
+
+function redis.status_reply(...)
+    local text = ...
+    if select('#', ...) ~= 1 or type(text) ~= 'string' then return { err = WRONG.err } end
+    return { ok = text }
+end
+
+-- There is no debugger to stop for.
+if host.evaluates then
+    function redis.replicate_commands() return true end
+    function redis.breakpoint() return false end
+    function redis.debug() end
+end
+
+-- Globals ----------------------------------------------------------------------------------------------------------------
+
+-- What scripts see as globals.
+local inside = {}
 
 local globals = {
-    assert = assert, error = error, getmetatable = getmetatable, ipairs = ipairs, next = next, pairs = pairs, pcall = protected_call,
-    rawequal = rawequal, rawget = rawget, select = select, setmetatable = setmetatable, tonumber = tonumber,
-    tostring = tostring, type = type, unpack = unpack, xpcall = xpcall, rawset = rawset, loadstring = host.loadstring,
-    load = load, coroutine = locked(coroutine), math = locked(math), string = locked(string), table = locked(table),
+    assert = assert, error = error, getmetatable = get_metatable, ipairs = ipairs, next = look_through, pairs = all_pairs,
+    pcall = protected_call, rawequal = rawequal, rawget = raw_get, rawset = guarded(rawset), select = select,
+    setmetatable = guarded(setmetatable), tonumber = tonumber, tostring = tostring, type = type, unpack = unpack,
+    xpcall = protected_call_with, _VERSION = _VERSION, _G = inside,
+    coroutine = locked(copy(coroutine, { resume = resume })),
+    math = locked(copy(math, { random = host.random, randomseed = host.randomseed })),
+    string = locked(copy(string, host.string)),
+    table = locked(copy(table, {
+        insert = insert, remove = guarded(table.remove), sort = guarded(table.sort),
+        setn = guarded(table.setn or function() end),
+    })),
     redis = locked(redis), cjson = locked(host.cjson), cmsgpack = locked(host.cmsgpack),
-    bit = locked(host.bit), _VERSION = _VERSION,
+    bit = locked(host.bit), struct = locked(host.struct),
 }
-globals.server = globals.redis
+
+function globals.loadstring(...)
+    local compiled, reason = host_loadstring(...)
+    if compiled then raw_setfenv(compiled, inside) end
+    return compiled, reason
+end
+
+function globals.load(reader, name)
+    local pieces = {}
+    while true do
+        local piece = reader()
+        if piece == nil or piece == '' then break end
+        if type(piece) ~= 'string' then return nil, 'reader function must return a string' end
+        pieces[#pieces + 1] = piece
+    end
+    return globals.loadstring(concat(pieces), name or '=(load)')
+end
+
+-- The environment of what is not the script's own stays out of reach.
+function globals.getfenv(target)
+    if target == nil then target = 1 end
+    if target == 0 then return inside end
+    if type(target) == 'number' then target = target + 1 end
+    local environment = raw_getfenv(target)
+    if environment == outer then return inside end
+    return environment
+end
+
+function globals.setfenv(target, environment)
+    if target == 0 then error(READONLY, 0) end
+    local at = target
+    if type(at) == 'number' then at = at + 1 end
+    if raw_getfenv(at) == outer then error(READONLY, 0) end
+    return raw_setfenv(at, environment)
+end
+
+function globals.collectgarbage(what)
+    if what == 'count' then return raw_collectgarbage('count') end
+    if what == nil or what == 'collect' or what == 'step' then raw_collectgarbage('step') end
+    return 0
+end
+
+function globals.gcinfo() return raw_collectgarbage('count') end
+
+-- While a library is loaded it can register functions, and little else.
+local while_loading = {
+    redis = locked(raw_setmetatable(copy(constants, { register_function = host.register_function }), {
+        __index = function(_, name) error(NONEXISTENT .. tostring(name) .. "'", 2) end,
+    })),
+}
+
+local visible = globals
+
+raw_setmetatable(inside, {
+    __index = function(_, name)
+        local value = visible[name]
+        if value == nil then error(NONEXISTENT .. tostring(name) .. "'", 2) end
+        return value
+    end,
+    __newindex = refuse,
+})
+behind[inside] = globals
+
+-- Scripts that look for the globals' metatable find one that is as little to be written.
+local metatable_of_globals = locked({ __index = globals._G })
+
+function globals.getmetatable(object)
+    if object == inside then return metatable_of_globals end
+    return get_metatable(object)
+end
 
 -- Methods of strings must not become a way around the lock.
 host.lock_strings(globals.string)
 
-local function environment(keys, arguments)
-    local own = { KEYS = keys, ARGV = arguments }
-    local inside = {}
-    own._G = inside
-    return raw_setmetatable(inside, {
-        __index = function(_, name)
-            local value = own[name]
-            if value == nil then value = globals[name] end
-            if value == nil then
-                raw_error("Script attempted to access nonexistent global variable '" .. raw_tostring(name) .. "'", 2)
-            end
-            return value
-        end,
-        __newindex = function() raw_error('Attempt to modify a readonly table', 2) end,
-        __metatable = false,
-    })
-end
+-- Running ----------------------------------------------------------------------------------------------------------------
 
+-- What an error becomes: a table with its text, and where in the script it was raised.
 local function failure(value)
-    local failed = host.describe(value)
-    if failed then return failed end
-    if raw_type(value) ~= 'table' or value.err == nil then
-        value = { err = 'ERR ' .. raw_tostring(value) }
+    if host.stopped then
+        value = { err = host.stopped }
+    elseif type(value) ~= 'table' then
+        local refused, text = host_describe(value)
+        value = { err = refused or 'ERR ' .. tostring(text or value) }
     end
-    return { err = value.err, line = host.line() }
+    local err = raw_rawget(value, 'err')
+    local source, line = host_line()
+    return { err = err, source = source, line = line }
 end
 
-return function(script, keys, arguments)
-    setfenv(script, environment(keys, arguments))
+local machine = {}
+
+function machine.bind(script) raw_setfenv(script, inside) end
+
+function machine.evaluate(script, keys, arguments)
+    host.stopped = nil
+    raw_setfenv(script, inside)
+    globals.KEYS, globals.ARGV = keys, arguments
     return raw_xpcall(script, failure)
 end
+
+function machine.call(callback, keys, arguments)
+    host.stopped = nil
+    return raw_xpcall(function() return callback(keys, arguments) end, failure)
+end
+
+function machine.load(library)
+    host.stopped = nil
+    raw_setfenv(library, inside)
+    visible = while_loading
+    local ok, value = raw_xpcall(library, failure)
+    visible = globals
+    return ok, value
+end
+
+return machine

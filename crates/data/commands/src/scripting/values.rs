@@ -6,24 +6,14 @@ use resp::{Protocol, Reply, ReplyLimits, ReplyParser, ReplyProgress};
 /// How deep tables in replies may be.
 const DEPTH_MAX: usize = 128;
 
-/// A number as text, as Lua's `%.17g` of Redis' scripts writes it.
-pub fn number_text(number: f64) -> String {
-    let mut text = Vec::new();
-    if number.fract() == 0.0 && number.abs() < 1e17 {
-        return format!("{number:.0}");
-    }
-    resp::format_double(&mut text, number);
-    String::from_utf8_lossy(&text).into_owned()
-}
-
 /// The reply in some bytes as a value of Lua.
 ///
 /// # Errors
 ///
 /// Lua has no memory left.
-pub fn reply_to_lua(lua: &Lua, bytes: &[u8]) -> mlua::Result<Value> {
+pub fn reply_to_lua(lua: &Lua, bytes: &[u8], protocol: Protocol) -> mlua::Result<Value> {
     match ReplyParser::new().parse(bytes, &ReplyLimits::default()) {
-        Ok(ReplyProgress::Complete { value, .. }) => value_to_lua(lua, &value),
+        Ok(ReplyProgress::Complete { value, .. }) => value_to_lua(lua, &value, protocol),
         // A command that answers nothing.
         _ => Ok(Value::Boolean(false)),
     }
@@ -35,11 +25,12 @@ fn single(lua: &Lua, name: &str, text: &[u8]) -> mlua::Result<Value> {
     Ok(Value::Table(table))
 }
 
-fn value_to_lua(lua: &Lua, value: &resp::Value) -> mlua::Result<Value> {
+fn value_to_lua(lua: &Lua, value: &resp::Value, protocol: Protocol) -> mlua::Result<Value> {
+    let to_lua = |value: &resp::Value| value_to_lua(lua, value, protocol);
     let list = |items: &[resp::Value]| {
         let table = lua.create_table_with_capacity(items.len(), 0)?;
         for (index, item) in items.iter().enumerate() {
-            table.raw_set(index + 1, value_to_lua(lua, item)?)?;
+            table.raw_set(index + 1, to_lua(item)?)?;
         }
         Ok::<Table, mlua::Error>(table)
     };
@@ -53,6 +44,7 @@ fn value_to_lua(lua: &Lua, value: &resp::Value) -> mlua::Result<Value> {
         resp::Value::Error(text) => single(lua, "err", text)?,
         resp::Value::Integer(number) => Value::Number(*number as f64),
         resp::Value::Bulk(text) => Value::String(lua.create_string(text)?),
+        resp::Value::Null | resp::Value::NullArray if protocol == Protocol::Resp3 => Value::Nil,
         resp::Value::Null | resp::Value::NullArray => Value::Boolean(false),
         resp::Value::Boolean(truth) => Value::Boolean(*truth),
         resp::Value::Double(number) => wrapped("double", Value::Number(*number))?,
@@ -61,14 +53,14 @@ fn value_to_lua(lua: &Lua, value: &resp::Value) -> mlua::Result<Value> {
         resp::Value::Set(items) => {
             let members = lua.create_table()?;
             for item in items {
-                members.raw_set(value_to_lua(lua, item)?, true)?;
+                members.raw_set(to_lua(item)?, true)?;
             }
             wrapped("set", Value::Table(members))?
         }
         resp::Value::Map(pairs) => {
             let map = lua.create_table()?;
             for (name, value) in pairs {
-                map.raw_set(value_to_lua(lua, name)?, value_to_lua(lua, value)?)?;
+                map.raw_set(to_lua(name)?, to_lua(value)?)?;
             }
             wrapped("map", Value::Table(map))?
         }
@@ -78,24 +70,24 @@ fn value_to_lua(lua: &Lua, value: &resp::Value) -> mlua::Result<Value> {
             inner.raw_set("string", lua.create_string(text)?)?;
             wrapped("verbatim_string", Value::Table(inner))?
         }
-        resp::Value::Attributed { value, .. } => value_to_lua(lua, value)?,
+        resp::Value::Attributed { value, .. } => to_lua(value)?,
     })
 }
 
-/// Writes what a script returned.
-pub fn write_value(reply: &mut Reply<'_>, value: &Value, depth: usize) {
+/// Writes what a script returned that chose a protocol for itself.
+pub fn write_value(reply: &mut Reply<'_>, value: &Value, chosen: Protocol, depth: usize) {
     match value {
         Value::String(text) => reply.bulk(&text.as_bytes()),
         Value::Integer(number) => reply.integer(*number),
         Value::Number(number) => reply.integer(*number as i64),
-        Value::Boolean(truth) if reply.protocol() == Protocol::Resp3 => reply.boolean(*truth),
+        Value::Boolean(truth) if chosen == Protocol::Resp3 => reply.boolean(*truth),
         Value::Boolean(true) => reply.integer(1),
-        Value::Table(table) => write_table(reply, table, depth),
+        Value::Table(table) => write_table(reply, table, chosen, depth),
         _ => reply.null(),
     }
 }
 
-fn write_table(reply: &mut Reply<'_>, table: &Table, depth: usize) {
+fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: usize) {
     if depth > DEPTH_MAX {
         return reply.error("ERR reached lua stack limit");
     }
@@ -104,24 +96,35 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, depth: usize) {
         _ => None,
     };
     if let Some(error) = text("err") {
-        let error = error.strip_prefix(b"-").map(<[u8]>::to_vec).unwrap_or(error);
         return reply.error(error);
     }
     if let Some(ok) = text("ok") {
         return reply.simple(&String::from_utf8_lossy(&ok).replace(['\r', '\n'], " "));
     }
-    if let Ok(Value::Number(number)) = table.raw_get::<Value>("double") {
-        return reply.double(number);
+    match table.raw_get::<Value>("double") {
+        Ok(Value::Number(number)) => return reply.double(number),
+        Ok(Value::Integer(number)) => return reply.double(number as f64),
+        _ => {}
     }
     if let Some(digits) = text("big_number") {
+        let digits: Vec<u8> =
+            digits.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect();
         return reply.big_number(&digits);
+    }
+    if let Ok(Value::Table(verbatim)) = table.raw_get::<Value>("verbatim_string")
+        && let Ok(Value::String(format)) = verbatim.raw_get::<Value>("format")
+        && let Ok(Value::String(string)) = verbatim.raw_get::<Value>("string")
+    {
+        let mut name = [b' '; 3];
+        name.iter_mut().zip(format.as_bytes().iter()).for_each(|(place, byte)| *place = *byte);
+        return reply.verbatim(name, &string.as_bytes());
     }
     if let Ok(Value::Table(map)) = table.raw_get::<Value>("map") {
         let pairs: Vec<(Value, Value)> = map.pairs().filter_map(Result::ok).collect();
         reply.map(pairs.len());
         for (name, value) in pairs {
-            write_value(reply, &name, depth + 1);
-            write_value(reply, &value, depth + 1);
+            write_value(reply, &name, chosen, depth + 1);
+            write_value(reply, &value, chosen, depth + 1);
         }
         return;
     }
@@ -129,7 +132,7 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, depth: usize) {
         let members: Vec<(Value, Value)> = set.pairs().filter_map(Result::ok).collect();
         reply.set(members.len());
         for (member, _) in members {
-            write_value(reply, &member, depth + 1);
+            write_value(reply, &member, chosen, depth + 1);
         }
         return;
     }
@@ -138,6 +141,6 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, depth: usize) {
         (1..).map_while(|index: i64| table.raw_get(index).ok().filter(|item: &Value| !item.is_nil())).collect();
     reply.array(items.len());
     for item in &items {
-        write_value(reply, item, depth + 1);
+        write_value(reply, item, chosen, depth + 1);
     }
 }

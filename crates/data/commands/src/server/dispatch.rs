@@ -164,6 +164,14 @@ impl Server {
                 if let Some(statistics) = found.and_then(|found| self.shared.statistics.of(found)) {
                     statistics.rejected += 1;
                 }
+                // A transaction that cannot run has come to its end.
+                if found.is_some_and(|found| found.command.name == "EXEC") && session.transaction.take().is_some() {
+                    self.unwatch(session);
+                    let text = format!("EXECABORT Transaction discarded because of: {failure}");
+                    self.shared.statistics.count_error(&text);
+                    Reply::new(output, session.protocol).error(text);
+                    return Flow::Done;
+                }
                 if let Some(transaction) = &mut session.transaction {
                     transaction.refused = true;
                 }
@@ -221,6 +229,12 @@ impl Server {
             ));
             return Err((Some(found), failure));
         }
+        if self.shared.is_busy
+            && !command.flags.contains(Flags::ALLOW_BUSY)
+            && let Some(running) = &self.shared.running
+        {
+            return Err((Some(found), running.busy_failure()));
+        }
         if let Some(reason) = &self.shared.refuse_writes
             && command.flags.contains(Flags::WRITE)
         {
@@ -255,7 +269,7 @@ impl Server {
         // EXEC and scripts run other commands, which only the server can do.
         let outcome = if found.command.name == "EXEC" {
             self.execute_transaction(session, output)
-        } else if found.command.name.starts_with("EVAL") {
+        } else if found.command.flags.contains(Flags::RUNS_SCRIPT) {
             self.evaluate(session, output, words)
         } else {
             let reply = Reply::new(output, session.protocol);
@@ -396,6 +410,10 @@ impl Server {
 
     /// Tells those who wait for or watch what has changed.
     pub(super) fn after_command(&mut self) {
+        // What a script has changed so far is seen when it has come to its end.
+        if self.shared.is_busy {
+            return;
+        }
         if !self.changes.events.is_empty() {
             let events = std::mem::take(&mut self.changes.events);
             self.publish_events(&events);

@@ -50,7 +50,10 @@ use crate::{
     keyspace::{Keys, Keyspace, Records},
     pubsub::Registry,
     random::{Random, Secrets},
-    scripting::Scripts,
+    scripting::{
+        Functions, LogLine, Scripts,
+        busy::{Running, WhileBusy},
+    },
     session::Close,
     table::Table,
 };
@@ -89,6 +92,16 @@ pub struct Shared {
     pub pubsub: Registry,
     /// Scripts; nothing until the first one.
     pub scripts: Option<Box<Scripts>>,
+    /// Libraries of functions.
+    pub functions: Functions,
+    /// The script or function that runs.
+    pub running: Option<Box<Running>>,
+    /// It runs for so long that other clients are answered meanwhile, with an error mostly.
+    pub is_busy: bool,
+    /// How they come to be.
+    pub while_busy: Option<WhileBusy>,
+    /// What scripts have written with `redis.log`, until somebody takes it.
+    pub script_log: Vec<LogLine>,
     /// What is counted.
     pub statistics: Statistics,
     /// Commands that took long.
@@ -182,6 +195,13 @@ impl Shared {
         self.sessions.get_mut(&id)?.as_deref_mut()
     }
 
+    /// Takes over what scripts of a machine have written with `redis.log`.
+    pub(crate) fn take_script_log(&mut self, lines: Vec<LogLine>) {
+        const LINES_MAX: usize = 10_000;
+        let room = LINES_MAX.saturating_sub(self.script_log.len());
+        self.script_log.extend(lines.into_iter().take(room));
+    }
+
     /// Puts bytes into the output of a session that is not the one whose command runs.
     pub fn send(&mut self, id: SessionId, bytes: &[u8]) {
         let Some(session) = self.sessions.get_mut(&id).and_then(Option::as_deref_mut) else { return };
@@ -242,6 +262,11 @@ impl Server {
                 changes_at_checkpoint: 0,
                 replication_id: String::new(),
                 requests: Requests::default(),
+                functions: Functions::default(),
+                running: None,
+                is_busy: false,
+                while_busy: None,
+                script_log: Vec::new(),
                 settings,
                 sessions: FxHashMap::default(),
                 random: Random::new(seed),

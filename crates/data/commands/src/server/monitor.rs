@@ -130,5 +130,5 @@ impl Server {
 
 /// Whether a command runs a script: it is shown before what the script calls.
 pub(super) fn is_script(found: Found) -> bool {
-    found.container.is_none() && (found.command.name.starts_with("EVAL") || found.command.name.starts_with("FCALL"))
+    found.command.flags.contains(Flags::RUNS_SCRIPT)
 }

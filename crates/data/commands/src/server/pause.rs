@@ -5,6 +5,7 @@
 
 use crate::{
     Bytes, Millis, Session,
+    scripting::flags::{self, ScriptFlags},
     table::{Flags, Found},
 };
 
@@ -65,25 +66,14 @@ impl Shared {
 
     fn script_may_write(&self, found: Found, words: &[&[u8]]) -> bool {
         let word = words.get(1).copied().unwrap_or_default();
-        match found.command.name {
-            "EVAL" => !says_no_writes(word),
-            "EVALSHA" => {
-                let digest = String::from_utf8_lossy(word).to_ascii_lowercase();
-                let body = self.scripts.as_ref().and_then(|scripts| scripts.body(&digest));
-                !body.is_some_and(|body| says_no_writes(body))
-            }
-            name => !name.ends_with("_RO"),
-        }
+        let says = match found.command.name {
+            "EVAL" => flags::of_script(word).ok().and_then(|(says, _)| says),
+            "EVALSHA" => self.scripts.as_ref().and_then(|scripts| scripts.flags(&String::from_utf8_lossy(word))),
+            "FCALL" => self.functions.find(word).map(|function| function.flags),
+            name => return !name.ends_with("_RO"),
+        };
+        !says.is_some_and(|says| says.contains(ScriptFlags::NO_WRITES))
     }
-}
-
-/// Whether the first line of a script says that it writes nothing.
-fn says_no_writes(body: &[u8]) -> bool {
-    let line = body.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let Some(line) = line.strip_prefix(b"#!") else { return false };
-    let flags = String::from_utf8_lossy(line).into_owned();
-    let flags = flags.split_ascii_whitespace().find_map(|word| word.strip_prefix("flags=").map(str::to_owned));
-    flags.is_some_and(|flags| flags.split(',').any(|flag| flag == "no-writes"))
 }
 
 impl Pause {

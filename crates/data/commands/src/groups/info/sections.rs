@@ -139,29 +139,20 @@ fn memory(context: &mut Context<'_>, text: &mut String) {
     field(text, "allocator_active", used);
     field(text, "allocator_resident", resident);
     with_human(text, "total_system_memory", figures.total);
-    fields(
-        text,
-        &[
-            ("used_memory_lua", "0"),
-            ("used_memory_vm_eval", "0"),
-            ("used_memory_lua_human", "0B"),
-            ("used_memory_scripts_eval", "0"),
-        ],
-    );
+    let evaluating = shared.scripts.as_ref().map_or(0, |scripts| scripts.memory());
+    let texts = shared.scripts.as_ref().map_or(0, |scripts| scripts.text_len());
+    let (calling, libraries) = (shared.functions.memory(), shared.functions.text_len());
+    field(text, "used_memory_lua", evaluating);
+    field(text, "used_memory_vm_eval", evaluating);
+    field(text, "used_memory_lua_human", human(evaluating as u64));
+    field(text, "used_memory_scripts_eval", texts);
     field(text, "number_of_cached_scripts", scripts);
-    fields(
-        text,
-        &[
-            ("number_of_functions", "0"),
-            ("number_of_libraries", "0"),
-            ("used_memory_vm_functions", "0"),
-            ("used_memory_vm_total", "0"),
-            ("used_memory_vm_total_human", "0B"),
-            ("used_memory_functions", "0"),
-            ("used_memory_scripts", "0"),
-            ("used_memory_scripts_human", "0B"),
-        ],
-    );
+    field(text, "number_of_functions", shared.functions.len());
+    field(text, "number_of_libraries", shared.functions.libraries().len());
+    field(text, "used_memory_vm_functions", calling);
+    with_human(text, "used_memory_vm_total", (evaluating + calling) as u64);
+    field(text, "used_memory_functions", libraries);
+    with_human(text, "used_memory_scripts", (texts + libraries) as u64);
     with_human(text, "maxmemory", settings.maxmemory.0);
     field(text, "maxmemory_policy", policy);
     field(text, "allocator_frag_ratio", "1.00");

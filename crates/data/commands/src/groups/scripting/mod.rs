@@ -1,8 +1,10 @@
 //! Scripts and functions.
 
+mod functions;
+
 use crate::{
     Context, Failure,
-    scripting::Scripts,
+    scripting::{Scripts, busy},
     table::{Access, Categories, Command, Flags, KeySpec},
 };
 
@@ -10,21 +12,33 @@ const GROUP: &str = "scripting";
 /// What a script does with its keys, only it knows.
 const KEYS: &[KeySpec] = &[KeySpec::counted(2, Access::RW.union(Access::ACCESS).union(Access::UPDATE))];
 const KEYS_RO: &[KeySpec] = &[KeySpec::counted(2, Access::RO.union(Access::ACCESS))];
-const RUN: Flags = Flags::NOSCRIPT.union(Flags::STALE).union(Flags::SKIP_MONITOR).union(Flags::MOVABLE_KEYS);
+const READ: Flags = Flags::NOSCRIPT
+    .union(Flags::STALE)
+    .union(Flags::SKIP_MONITOR)
+    .union(Flags::NO_MANDATORY_KEYS)
+    .union(Flags::MOVABLE_KEYS)
+    .union(Flags::RUNS_SCRIPT);
+const RUN: Flags = READ.union(Flags::MAY_REPLICATE);
 
 /// The group's commands. The server runs those that evaluate: they call other commands.
 pub const COMMANDS: &[Command] = &[
     evaluation("EVAL", KEYS, RUN).docs("2.6.0", "that of the script", "Runs a script."),
     evaluation("EVALSHA", KEYS, RUN).docs("2.6.0", "that of the script", "Runs a script that is known, by its SHA-1."),
-    evaluation("EVAL_RO", KEYS_RO, RUN.union(Flags::READONLY)).docs(
+    evaluation("EVAL_RO", KEYS_RO, READ.union(Flags::READONLY)).docs(
         "7.0.0",
         "that of the script",
         "Runs a script that may not write.",
     ),
-    evaluation("EVALSHA_RO", KEYS_RO, RUN.union(Flags::READONLY)).docs(
+    evaluation("EVALSHA_RO", KEYS_RO, READ.union(Flags::READONLY)).docs(
         "7.0.0",
         "that of the script",
         "Runs a known script that may not write.",
+    ),
+    evaluation("FCALL", KEYS, RUN).docs("7.0.0", "that of the function", "Calls a function."),
+    evaluation("FCALL_RO", KEYS_RO, READ.union(Flags::READONLY)).docs(
+        "7.0.0",
+        "that of the function",
+        "Calls a function that may not write.",
     ),
     Command::new("SCRIPT", -2, |_| Err(Failure::Syntax))
         .group(GROUP, Categories::empty())
@@ -44,18 +58,19 @@ pub const COMMANDS: &[Command] = &[
                 "O(N) for N scripts",
                 "Forgets all scripts.",
             ),
-            Command::new("KILL", 2, |_| Err(Failure::text("NOTBUSY No scripts in execution right now.")))
+            Command::new("HELP", 2, help)
+                .flags(Flags::LOADING.union(Flags::STALE))
+                .group(GROUP, Categories::SCRIPTING)
+                .docs("5.0.0", "O(1)", "The subcommands."),
+            Command::new("KILL", 2, kill)
                 .flags(Flags::NOSCRIPT.union(Flags::ALLOW_BUSY))
                 .group(GROUP, Categories::SCRIPTING)
-                .docs("2.6.0", "O(1)", "Stops the script that runs: none ever does while another command is read."),
+                .docs("2.6.0", "O(1)", "Ends the script that runs, if it has written nothing."),
         ]),
     Command::new("FUNCTION", -2, |_| Err(Failure::Syntax))
-        .group(GROUP, Categories::SCRIPTING)
+        .group(GROUP, Categories::empty())
         .docs("7.0.0", "depends on the subcommand", "Libraries of functions.")
-        .subcommands(&[Command::new("FLUSH", -2, flush)
-            .flags(Flags::WRITE.union(Flags::NOSCRIPT))
-            .group(GROUP, Categories::SCRIPTING)
-            .docs("7.0.0", "O(N) for N functions", "Removes all functions.")]),
+        .subcommands(functions::SUBCOMMANDS),
 ];
 
 const fn evaluation(name: &'static str, keys: &'static [KeySpec], flags: Flags) -> Command {
@@ -64,7 +79,7 @@ const fn evaluation(name: &'static str, keys: &'static [KeySpec], flags: Flags) 
 
 fn scripts<'a>(context: &'a mut Context<'_>) -> Result<&'a mut Scripts, Failure> {
     if context.shared.scripts.is_none() {
-        context.shared.scripts = Some(Box::new(Scripts::new()?));
+        context.shared.scripts = Some(Box::new(Scripts::new(&context.shared.stopwatch)?));
     }
     context.shared.scripts.as_deref_mut().ok_or(Failure::text("ERR no machine of scripts"))
 }
@@ -97,8 +112,33 @@ fn flush_scripts(context: &mut Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// There are no functions yet, so there is nothing to remove.
-fn flush(context: &mut Context<'_>) -> Result<(), Failure> {
+fn kill(context: &mut Context<'_>) -> Result<(), Failure> {
+    busy::kill(context.shared.running.as_deref_mut(), true)?;
     context.reply.ok();
     Ok(())
+}
+
+fn answer_help(context: &mut Context<'_>, lines: &[&str]) -> Result<(), Failure> {
+    context.reply.array(lines.len());
+    lines.iter().for_each(|line| context.reply.simple(line));
+    Ok(())
+}
+
+fn help(context: &mut Context<'_>) -> Result<(), Failure> {
+    answer_help(
+        context,
+        &[
+            "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+            "EXISTS <sha1> [<sha1> ...]",
+            "    Which of some scripts are known.",
+            "FLUSH [ASYNC|SYNC]",
+            "    Forget all scripts. Both modes are the same here.",
+            "KILL",
+            "    End the script that runs, if it has written nothing.",
+            "LOAD <script>",
+            "    Make a script known without running it.",
+            "HELP",
+            "    Print this help.",
+        ],
+    )
 }

@@ -1,0 +1,298 @@
+//! From `EVAL` and `FCALL` to a script that runs, and from what it calls to commands.
+
+use std::cell::RefCell;
+
+use mlua::{Function, Lua, LuaString, MultiValue, Value};
+use resp::Reply;
+
+use super::Scripts;
+use super::{
+    busy::Running,
+    flags::ScriptFlags,
+    library,
+    machine::{Answer, Machine, Question, message_of},
+    number_text, values,
+};
+use crate::{Bytes, Failure, Server, Session, SessionId, number, table::Flags};
+
+type Words<'a> = &'a [&'a [u8]];
+
+/// What is to run.
+struct Job<'a> {
+    /// Its digest, or the function's name.
+    name: String,
+    function: Function,
+    /// What it says of itself; nothing if it says nothing.
+    flags: Option<ScriptFlags>,
+    is_script: bool,
+    /// The command that runs it has said that it may not write.
+    read_only: bool,
+    keys: Words<'a>,
+    arguments: Words<'a>,
+}
+
+/// What a script that runs may do.
+#[derive(Debug, Clone, Copy)]
+struct Rights {
+    read_only: bool,
+    allow_oom: bool,
+}
+
+/// A command that runs a script or a function, by its name.
+struct Entry {
+    is_function: bool,
+    by_digest: bool,
+    read_only: bool,
+}
+
+impl Entry {
+    fn of(name: &[u8]) -> Self {
+        let begins = |start: &[u8]| name.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start));
+        let ends = name.len().checked_sub(3).and_then(|at| name.get(at..));
+        Self {
+            is_function: begins(b"FCALL"),
+            by_digest: begins(b"EVALSHA"),
+            read_only: ends.is_some_and(|end| end.eq_ignore_ascii_case(b"_RO")),
+        }
+    }
+}
+
+impl Server {
+    /// Runs `EVAL`, `FCALL` and their kin.
+    pub(crate) fn evaluate(
+        &mut self,
+        session: &mut Session,
+        output: &mut Vec<u8>,
+        words: &[&[u8]],
+    ) -> Result<(), Failure> {
+        let word = |index: usize| words.get(index).copied().unwrap_or_default();
+        let entry = Entry::of(word(0));
+        if entry.is_function {
+            return self.call_function(session, output, words, entry.read_only);
+        }
+        let (keys, arguments) = split(words, number::integer(word(2))?)?;
+        let mut scripts = match self.shared.scripts.take() {
+            Some(scripts) => scripts,
+            None => Box::new(Scripts::new(&self.shared.stopwatch)?),
+        };
+        let digest = if entry.by_digest {
+            let digest = String::from_utf8_lossy(word(1)).to_ascii_lowercase();
+            let known = scripts.contains(&digest);
+            if known { Ok(digest) } else { Err(Failure::text("NOSCRIPT No matching script. Please use EVAL.")) }
+        } else {
+            scripts.load(word(1))
+        };
+        let outcome = digest.and_then(|name| {
+            let script = scripts.by_digest.get(&name).ok_or(Failure::NoSuchKey)?;
+            let (function, flags) = (script.function.clone(), script.flags);
+            let job = Job { name, function, flags, is_script: true, read_only: entry.read_only, keys, arguments };
+            self.run_job(&scripts.machine, job, session, output, words)
+        });
+        self.shared.scripts = Some(scripts);
+        outcome
+    }
+
+    fn call_function(
+        &mut self,
+        session: &mut Session,
+        output: &mut Vec<u8>,
+        words: &[&[u8]],
+        read_only: bool,
+    ) -> Result<(), Failure> {
+        let word = |index: usize| words.get(index).copied().unwrap_or_default();
+        let found = self.shared.functions.find(word(1)).ok_or(Failure::text("ERR Function not found"))?;
+        let name = String::from_utf8_lossy(&found.name).into_owned();
+        let (function, flags) = (found.callback.clone(), Some(found.flags));
+        let count = number::integer(word(2)).map_err(|_| Failure::text("ERR Bad number of keys provided"))?;
+        let (keys, arguments) = split(words, count)?;
+        let machine = self.shared.functions.lend_machine().ok_or(Failure::text("ERR Function not found"))?;
+        let job = Job { name, function, flags, is_script: false, read_only, keys, arguments };
+        let outcome = self.run_job(&machine, job, session, output, words);
+        self.shared.functions.return_machine(machine);
+        outcome
+    }
+
+    /// Whether a script may run now, by what it says of itself.
+    fn rights_of(&self, job: &Job<'_>) -> Result<Rights, Failure> {
+        let Some(flags) = job.flags else { return Ok(Rights { read_only: job.read_only, allow_oom: false }) };
+        let no_writes = flags.contains(ScriptFlags::NO_WRITES);
+        if !no_writes {
+            if let Some(reason) = &self.shared.refuse_writes {
+                return Err(Failure::owned(reason.clone()));
+            }
+            if job.read_only {
+                return Err(Failure::text("ERR Can not execute a script with write flag using *_ro command."));
+            }
+        }
+        let allow_oom = flags.contains(ScriptFlags::ALLOW_OOM);
+        if self.shared.memory_full && !no_writes && !allow_oom {
+            return Err(Failure::text(
+                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+            ));
+        }
+        Ok(Rights { read_only: job.read_only || no_writes, allow_oom })
+    }
+
+    fn run_job(
+        &mut self,
+        machine: &Machine,
+        job: Job<'_>,
+        session: &mut Session,
+        output: &mut Vec<u8>,
+        words: &[&[u8]],
+    ) -> Result<(), Failure> {
+        let rights = self.rights_of(&job)?;
+        self.shared.running = Some(Box::new(Running {
+            name: job.name.clone(),
+            is_script: job.is_script,
+            command: words.iter().map(|word| Bytes::from_slice(word)).collect(),
+            session: session.id,
+            begun_us: (self.shared.stopwatch)(),
+            wrote: false,
+            killed: false,
+        }));
+        let group = self.effects().begin();
+        let mut inner = Session::new(SessionId(session.id.0), self.now());
+        inner.db = session.db;
+        inner.internal = true;
+        inner.deny_blocking = true;
+        if session.restricted {
+            inner.restricted = true;
+            inner.user.clone_from(&session.user);
+            inner.address.clone_from(&session.address);
+            inner.local_address.clone_from(&session.local_address);
+            inner.name.clone_from(&session.name);
+        }
+        let caller = RefCell::new((&mut *self, inner));
+        let answer = |lua: &Lua, question: Question, words: MultiValue| {
+            let mut guard = caller.try_borrow_mut().map_err(|_| library::refused("scripts cannot call scripts"))?;
+            let (server, inner) = &mut *guard;
+            inner.protocol = machine.protocol.get();
+            match question {
+                Question::Call => server.call_from_script(lua, inner, words, rights),
+                Question::MayCall => Ok(server.may_call(inner, words)),
+            }
+        };
+        // A look at the clock in the middle of a command leaves it alone.
+        let pause = || caller.try_borrow_mut().is_ok_and(|mut guard| guard.0.pause_script());
+        let outcome = machine.run(&job.function, job.keys, job.arguments, &answer, &pause);
+        let (server, _) = caller.into_inner();
+        server.end_effects(group);
+        // What it called has been propagated, and not what called it.
+        server.changes.propagate_instead(Vec::new());
+        server.shared.running = None;
+        server.shared.is_busy = false;
+        server.shared.take_script_log(machine.take_log());
+        match outcome {
+            Ok((true, value)) => {
+                let mut reply = Reply::new(output, session.protocol);
+                values::write_value(&mut reply, &value, machine.protocol.get(), 0);
+                Ok(())
+            }
+            Ok((false, value)) => Err(failure_of(&value, &job.name)),
+            Err(error) => Err(Failure::owned(format!("ERR {}", message_of(&error)))),
+        }
+    }
+
+    /// Whether a script's caller may run a command.
+    fn may_call(&self, session: &Session, words: MultiValue) -> Answer {
+        let texts = match words_of(words) {
+            Ok(texts) => texts,
+            Err(reason) => return Answer::Failed(format!("ERR {reason}")),
+        };
+        let words: Vec<&[u8]> = texts.iter().map(|text| text.as_slice()).collect();
+        let Some(found) = self.shared.table.find(&words) else {
+            return Answer::Failed("ERR Invalid command passed to redis.acl_check_cmd()".into());
+        };
+        let user = session.user.as_ref().filter(|_| session.restricted);
+        Answer::Reply(Value::Boolean(user.is_none_or(|user| user.check(found, &words).is_ok())))
+    }
+
+    /// Runs a command for a script.
+    fn call_from_script(
+        &mut self,
+        lua: &Lua,
+        session: &mut Session,
+        words: MultiValue,
+        rights: Rights,
+    ) -> mlua::Result<Answer> {
+        let error = |text: &str| Ok(Answer::Failed(text.to_owned()));
+        let texts = match words_of(words) {
+            Ok(texts) => texts,
+            Err(reason) => return error(&format!("ERR {reason}")),
+        };
+        let words: Vec<&[u8]> = texts.iter().map(|text| text.as_slice()).collect();
+        let Some(found) = self.shared.table.find(&words) else {
+            return error("ERR Unknown Redis command called from script");
+        };
+        if !found.command.takes(words.len()) {
+            return error("ERR Wrong number of args calling Redis command from script");
+        }
+        let flags = found.command.flags;
+        if flags.contains(Flags::NOSCRIPT) {
+            return error("ERR This Redis command is not allowed from script");
+        }
+        if let Err(reason) = self.check_script(session, found, &words) {
+            return error(&reason);
+        }
+        if rights.read_only && flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
+            return error("ERR Write commands are not allowed from read-only scripts.");
+        }
+        let writes = flags.contains(Flags::WRITE);
+        // What has begun to write goes on.
+        if !self.shared.running.as_ref().is_some_and(|running| running.wrote) {
+            if let Some(reason) = self.shared.refuse_writes.as_deref().filter(|_| writes) {
+                return error(reason);
+            }
+            if self.shared.memory_full && !rights.allow_oom && flags.contains(Flags::DENYOOM) {
+                return error("OOM command not allowed when used memory > 'maxmemory'.");
+            }
+        }
+        if writes && let Some(running) = &mut self.shared.running {
+            running.wrote = true;
+        }
+        let mut output = Vec::new();
+        self.call(session, &mut output, &words);
+        if let Some(text) = output.strip_prefix(b"-") {
+            return error(String::from_utf8_lossy(text).trim_end());
+        }
+        values::reply_to_lua(lua, &output, session.protocol).map(Answer::Reply)
+    }
+}
+
+/// The keys and the other arguments of a command that has a number of keys in its third place.
+fn split<'a>(words: Words<'a>, count: i64) -> Result<(Words<'a>, Words<'a>), Failure> {
+    let count = usize::try_from(count).map_err(|_| Failure::text("ERR Number of keys can't be negative"))?;
+    let rest = words.get(3..).unwrap_or_default();
+    rest.split_at_checked(count).ok_or(Failure::text("ERR Number of keys can't be greater than number of args"))
+}
+
+/// The words of a command that a script calls.
+fn words_of(words: MultiValue) -> Result<Vec<Bytes>, &'static str> {
+    if words.is_empty() {
+        return Err("Please specify at least one argument for this redis lib call");
+    }
+    let mut texts = Vec::with_capacity(words.len());
+    for word in words {
+        texts.push(match word {
+            Value::String(text) => Bytes::from_slice(&text.as_bytes()),
+            Value::Integer(number) if number.unsigned_abs() < 100_000_000_000_000_000 => number::integer_bytes(number),
+            Value::Integer(number) => Bytes::from_slice(number_text::general(number as f64, 17).as_bytes()),
+            Value::Number(number) => Bytes::from_slice(number_text::general(number, 17).as_bytes()),
+            _ => return Err("Lua redis lib command arguments must be strings or integers"),
+        });
+    }
+    Ok(texts)
+}
+
+/// The error reply of what a script raised.
+fn failure_of(value: &Value, name: &str) -> Failure {
+    let Value::Table(table) = value else { return Failure::text("ERR unknown error of a script") };
+    let text: Option<LuaString> = table.get("err").ok();
+    let text = text.map_or_else(|| "ERR unknown error".to_owned(), |text| text.to_string_lossy());
+    let text = text.strip_prefix('-').unwrap_or(&text);
+    match (table.get::<Option<String>>("source"), table.get::<Option<usize>>("line")) {
+        (Ok(Some(source)), Ok(Some(line))) => Failure::owned(format!("{text} script: {name}, on {source}:{line}.")),
+        _ => Failure::owned(text.to_owned()),
+    }
+}
