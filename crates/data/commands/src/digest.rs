@@ -44,15 +44,18 @@ impl Digest {
         self.follow(&number.to_be_bytes());
         match value {
             Value::String(string) => self.follow(string),
-            Value::List(list) => list.iter().for_each(|element| self.follow(element)),
+            Value::List(list) => list.each_from(0, |element| {
+                self.follow(element);
+                true
+            }),
             Value::Set(set) => set.each(|member| self.join(&member.text())),
             Value::SortedSet(set) => {
                 let mut score = Vec::new();
-                for member in set.iter() {
+                set.each(0..set.len(), false, |member| {
                     score.clear();
                     format_double(&mut score, member.score);
                     self.pair(&member.name, &score);
-                }
+                });
             }
             Value::Hash(hash) => hash.each(|name, value| self.pair(name, value)),
             Value::Stream(_) => {}

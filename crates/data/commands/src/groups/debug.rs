@@ -249,8 +249,9 @@ fn object(context: &mut Context<'_>) -> Result<(), Failure> {
         clock.saturating_sub(entry.touched)
     );
     if let Value::List(list) = value {
-        let nodes = list.nodes().len();
-        let size: usize = list.nodes().map(crate::value::packed::Packed::size).sum();
+        let nodes = list.nodes_len();
+        let mut size = 0;
+        list.each_node(|node| size += node.size());
         text += &format!(
             " ql_nodes:{nodes} ql_avg_node:{:.2} ql_listpack_max:{limit} ql_compressed:0 ql_uncompressed_size:{size}",
             list.len() as f64 / nodes.max(1) as f64

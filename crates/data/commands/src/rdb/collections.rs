@@ -22,13 +22,13 @@ const TWICE: RdbError = RdbError::Format("an element twice");
 
 pub(super) fn encode_list(list: &List, writer: &mut Writer<'_>) {
     writer.byte(form::LIST_QUICKLIST_2);
-    writer.count(list.nodes().len());
-    for node in list.nodes() {
+    writer.count(list.nodes_len());
+    list.each_node(|node| {
         let mut builder = Builder::default();
         node.iter().for_each(|element| builder.push(element));
         writer.number(container::PACKED);
         writer.string(&builder.finish());
-    }
+    });
 }
 
 pub(super) fn decode_list(form: u8, reader: &mut Reader<'_>, building: &Building) -> Result<Value, RdbError> {

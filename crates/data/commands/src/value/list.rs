@@ -3,9 +3,14 @@
 //! A node holds up to `list-max-listpack-size`, so an end is reached at once, what is in the middle by stepping over nodes
 //! without looking into them, and no change moves more than a node's bytes.
 
-use std::collections::VecDeque;
+mod nodes;
+
+use std::borrow::Cow;
+
+use crate::keyspace::Elements;
 
 use super::packed::Packed;
+use nodes::{Nodes, Spread};
 
 /// An end of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +52,7 @@ impl NodeLimit {
 /// Elements from head to tail.
 #[derive(Debug, Clone, Default)]
 pub struct List {
-    nodes: VecDeque<Packed>,
+    nodes: Nodes,
     len: usize,
 }
 
@@ -82,42 +87,83 @@ impl List {
 
     /// The bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
-        let nodes: usize = self.nodes.iter().map(Packed::heap_bytes).sum();
-        nodes + self.nodes.capacity() * size_of::<Packed>()
+        let Nodes::Whole(nodes) = &self.nodes else { return 0 };
+        nodes.iter().map(Packed::heap_bytes).sum::<usize>() + nodes.capacity() * size_of::<Packed>()
     }
 
-    /// Whether it has more elements than are kept whole: it is always kept whole.
-    pub(super) fn is_beyond(&self, _: usize) -> bool {
-        false
+    /// Whether it has more elements than are kept whole.
+    pub(super) fn is_beyond(&self, whole_max: usize) -> bool {
+        self.len > whole_max && matches!(self.nodes, Nodes::Whole(_))
+    }
+
+    /// That of so many elements whose nodes are records.
+    pub(super) fn of_records(elements: Elements, len: usize) -> Self {
+        Self { nodes: Nodes::Spread(Box::new(Spread::new(elements))), len }
+    }
+
+    /// Makes its nodes records. Returns what it was before.
+    pub(super) fn spread(&mut self, elements: Elements) -> Self {
+        let mut nodes = Nodes::Spread(Box::new(Spread::new(elements)));
+        for index in 0..self.nodes.len() {
+            if let Some(node) = self.nodes.get(index) {
+                nodes.insert(index, node.into_owned());
+            }
+        }
+        Self { nodes: std::mem::replace(&mut self.nodes, nodes), len: self.len }
+    }
+
+    /// The records of its nodes, if they are records.
+    pub(super) fn elements(&self) -> Option<&Elements> {
+        if let Nodes::Spread(spread) = &self.nodes { Some(spread.elements()) } else { None }
+    }
+
+    /// The same to be changed as a whole.
+    pub(super) fn elements_mut(&mut self) -> Option<&mut Elements> {
+        if let Nodes::Spread(spread) = &mut self.nodes { Some(spread.elements_mut()) } else { None }
     }
 
     /// Whether freeing it takes a while.
     pub(crate) fn is_large(&self) -> bool {
-        self.nodes.len() > 64
+        matches!(&self.nodes, Nodes::Whole(nodes) if nodes.len() > 64)
     }
 
     /// Frees a node of what nobody needs any more. Returns whether there are more.
     pub(crate) fn shed(&mut self) -> bool {
-        self.nodes.pop_back().is_some()
+        if let Nodes::Whole(nodes) = &mut self.nodes { nodes.pop_back().is_some() } else { false }
     }
 
-    /// The nodes, each with its elements in order.
-    pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Packed> {
-        self.nodes.iter()
+    /// How many nodes there are.
+    pub fn nodes_len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Calls with the nodes in order, each with its elements in order.
+    pub fn each_node(&self, mut each: impl FnMut(&Packed)) {
+        for index in 0..self.nodes.len() {
+            if let Some(node) = self.nodes.get(index) {
+                each(&node);
+            }
+        }
     }
 
     /// Puts an element at an end.
     pub fn push(&mut self, end: End, string: &[u8], limit: NodeLimit) {
-        let node = match end {
-            End::Head => self.nodes.front_mut(),
-            End::Tail => self.nodes.back_mut(),
-        };
-        let node = node.filter(|node| limit.has_room(node, string));
-        match (end, node) {
-            (End::Head, Some(node)) => node.push_front(string),
-            (End::Tail, Some(node)) => node.push_back(string),
-            (End::Head, None) => self.nodes.push_front(Self::node_of(string)),
-            (End::Tail, None) => self.nodes.push_back(Self::node_of(string)),
+        let len = self.nodes.len();
+        let mut fits = false;
+        self.nodes.update(if end == End::Head { 0 } else { len.saturating_sub(1) }, |node| {
+            fits = limit.has_room(node, string);
+            match end {
+                _ if !fits => {}
+                End::Head => node.push_front(string),
+                End::Tail => node.push_back(string),
+            }
+            fits
+        });
+        if self.nodes.has_failed() {
+            return;
+        }
+        if !fits {
+            self.nodes.insert(if end == End::Head { 0 } else { len }, Self::node_of(string));
         }
         self.len += 1;
     }
@@ -129,11 +175,10 @@ impl List {
     }
 
     /// The element at an end.
-    pub fn peek(&self, end: End) -> Option<&[u8]> {
-        match end {
-            End::Head => self.nodes.front()?.front(),
-            End::Tail => self.nodes.back()?.back(),
-        }
+    pub fn peek(&self, end: End) -> Option<Cow<'_, [u8]>> {
+        let index = if end == End::Head { 0 } else { self.nodes.len().checked_sub(1)? };
+        let back = end == End::Tail;
+        of_node(self.nodes.get(index)?, |node| if back { node.back() } else { node.front() })
     }
 
     /// Takes the elements at an end out.
@@ -146,63 +191,50 @@ impl List {
 
     /// Takes elements out by their numbers.
     pub fn remove_range(&mut self, from: usize, count: usize) {
-        let mut left = count.min(self.len.saturating_sub(from));
-        if left == 0 {
-            return;
-        }
-        let Some(Spot { mut node, mut index }) = self.spot(from) else { return };
-        self.len -= left;
-        let first = node;
+        let count = count.min(self.len.saturating_sub(from));
+        let mut left = count;
+        let Some(Spot { mut node, mut index }) = self.spot(from).filter(|_| count > 0) else { return };
+        // Whole nodes go together.
+        let mut whole: Option<std::ops::Range<usize>> = None;
         while left > 0 {
-            let Some(packed) = self.nodes.get_mut(node) else { break };
-            let here = left.min(packed.len() - index);
+            let len = self.nodes.count_of(node);
+            let here = left.min(len.saturating_sub(index));
+            if here == 0 {
+                break;
+            }
             left -= here;
-            if here == packed.len() {
-                // Whole nodes go together below.
-                *packed = Packed::new();
+            if here == len {
+                whole = Some(whole.map_or(node, |whole| whole.start)..node + 1);
             } else {
-                packed.remove_range(index, here);
+                self.nodes.update(node, |packed| {
+                    packed.remove_range(index, here);
+                    true
+                });
             }
             index = 0;
             node += 1;
         }
-        let emptied = |nodes: &VecDeque<Packed>, at: usize| nodes.get(at).is_some_and(Packed::is_empty);
-        let begin = if emptied(&self.nodes, first) { first } else { first + 1 };
-        let end = if node > begin && !emptied(&self.nodes, node - 1) { node - 1 } else { node };
-        if begin < end {
-            self.nodes.drain(begin..end);
+        if self.nodes.has_failed() {
+            return;
         }
+        if let Some(whole) = whole {
+            self.nodes.remove(whole);
+        }
+        self.len -= count - left;
     }
 
-    /// Where the element of a number is. Steps over nodes from the nearer end.
+    /// Where the element of a number is.
     fn spot(&self, index: usize) -> Option<Spot> {
-        if index <= self.len / 2 {
-            let mut index = index;
-            for (node, packed) in self.nodes.iter().enumerate() {
-                if index < packed.len() {
-                    return Some(Spot { node, index });
-                }
-                index -= packed.len();
-            }
-            return None;
-        }
-        let mut behind = 0;
-        for (node, packed) in self.nodes.iter().enumerate().rev() {
-            behind += packed.len();
-            if self.len <= index + behind {
-                return Some(Spot { node, index: index + behind - self.len });
-            }
-        }
-        None
+        self.nodes.of_number(index, self.len).map(|(node, index)| Spot { node, index })
     }
 
     /// The element of a number.
-    pub fn get(&self, index: usize) -> Option<&[u8]> {
+    pub fn get(&self, index: usize) -> Option<Cow<'_, [u8]>> {
         if index >= self.len {
             return None;
         }
         let Spot { node, index } = self.spot(index)?;
-        self.nodes.get(node)?.get(index)
+        of_node(self.nodes.get(node)?, |node| node.get(index))
     }
 
     /// Gives the element of a number another value.
@@ -211,56 +243,59 @@ impl List {
             return;
         }
         let Some(spot) = self.spot(index) else { return };
-        let Some(node) = self.nodes.get_mut(spot.node) else { return };
-        let at = node.place(spot.index);
-        let former = node.at(at).map_or(0, <[u8]>::len);
-        let size = node.size() - Packed::entry_size(former) + Packed::entry_size(string.len());
-        if node.len() == 1 || size <= limit.size {
-            node.replace(at, string);
-            return;
+        let mut overflows = false;
+        self.nodes.update(spot.node, |node| {
+            let at = node.place(spot.index);
+            let former = node.at(at).map_or(0, <[u8]>::len);
+            let size = node.size() - Packed::entry_size(former) + Packed::entry_size(string.len());
+            overflows = node.len() > 1 && size > limit.size;
+            if overflows {
+                node.remove(at);
+            } else {
+                node.replace(at, string);
+            }
+            true
+        });
+        if overflows {
+            self.len -= 1;
+            self.insert_at(spot, string, limit);
         }
-        node.remove(at);
-        self.len -= 1;
-        self.insert_at(spot, string, limit);
     }
 
     /// Puts an element before the one at a spot, or behind the last of the node.
     fn insert_at(&mut self, spot: Spot, string: &[u8], limit: NodeLimit) {
-        let Some(node) = self.nodes.get_mut(spot.node) else { return };
+        let mut rest = Vec::new();
+        self.nodes.update(spot.node, |node| {
+            if limit.has_room(node, string) {
+                node.insert(node.place(spot.index), string);
+                return true;
+            }
+            let tail = node.split_off(spot.index);
+            if node.is_empty() {
+                *node = Self::node_of(string);
+            } else if limit.has_room(node, string) {
+                node.push_back(string);
+            } else {
+                rest.push(Self::node_of(string));
+            }
+            rest.extend(Some(tail).filter(|tail| !tail.is_empty()));
+            true
+        });
+        if self.nodes.has_failed() {
+            return;
+        }
         self.len += 1;
-        if limit.has_room(node, string) {
-            node.insert(node.place(spot.index), string);
-            return;
-        }
-        let tail = node.split_off(spot.index);
-        if limit.has_room(node, string) {
-            node.push_back(string);
-            if !tail.is_empty() {
-                self.nodes.insert(spot.node + 1, tail);
-            }
-            return;
-        }
-        let empty = node.is_empty();
-        let at = spot.node + usize::from(!empty);
-        let new = Self::node_of(string);
-        if empty {
-            if let Some(node) = self.nodes.get_mut(at) {
-                *node = new;
-            }
-        } else {
-            self.nodes.insert(at, new);
-        }
-        if !tail.is_empty() {
-            self.nodes.insert(at + 1, tail);
+        for (number, node) in rest.into_iter().enumerate() {
+            self.nodes.insert(spot.node + 1 + number, node);
         }
     }
 
     /// Puts an element beside the first one that equals `pivot`. Returns whether there is one.
     pub fn insert_beside(&mut self, pivot: &[u8], after: bool, string: &[u8], limit: NodeLimit) -> bool {
-        let found = self.nodes.iter().enumerate().find_map(|(node, packed)| {
-            packed.iter().position(|element| element == pivot).map(|index| Spot { node, index })
+        let found = (0..self.nodes.len()).find_map(|node| {
+            self.nodes.get(node)?.iter().position(|element| element == pivot).map(|index| Spot { node, index })
         });
-        let Some(spot) = found else { return false };
+        let Some(spot) = found.filter(|_| !self.nodes.has_failed()) else { return false };
         self.insert_at(Spot { index: spot.index + usize::from(after), ..spot }, string, limit);
         true
     }
@@ -277,13 +312,19 @@ impl List {
                     None => break,
                 },
             };
-            let Some(packed) = self.nodes.get_mut(node) else { break };
-            let equal = packed.iter().filter(|element| *element == string).count();
-            let here = equal.min(left);
-            if here > 0 {
+            if node >= self.nodes.len() || self.nodes.has_failed() {
+                break;
+            }
+            let mut removed = 0;
+            self.nodes.update(node, |packed| {
+                let equal = packed.iter().filter(|element| *element == string).count();
+                removed = equal.min(left);
+                if removed == 0 {
+                    return false;
+                }
                 // From the tail the first ones of the node are those that may have to stay.
-                let mut stay = if from == End::Tail { equal - here } else { 0 };
-                let mut go = here;
+                let mut stay = if from == End::Tail { equal - removed } else { 0 };
+                let mut go = removed;
                 packed.retain(|element| {
                     if element != string || go == 0 {
                         return true;
@@ -295,10 +336,11 @@ impl List {
                     go -= 1;
                     false
                 });
-                left -= here;
-                self.len -= here;
-            }
-            let gone = here > 0 && self.settle(node, limit);
+                true
+            });
+            left -= removed;
+            self.len -= removed;
+            let gone = removed > 0 && self.settle(node, limit);
             at = match from {
                 End::Head => node + usize::from(!gone),
                 End::Tail => node,
@@ -309,135 +351,68 @@ impl List {
 
     /// Removes a node that is empty, or joins a small one with the one before. Returns whether it is gone.
     fn settle(&mut self, at: usize, limit: NodeLimit) -> bool {
-        let Some(node) = self.nodes.get(at) else { return false };
-        if node.is_empty() {
-            self.nodes.remove(at);
+        if self.nodes.count_of(at) == 0 {
+            self.nodes.remove(at..at + 1);
             return true;
         }
-        let Some(before) = at.checked_sub(1).and_then(|before| self.nodes.get(before)) else { return false };
-        if !limit.fits_both(before, node) {
-            return false;
+        let Some(before) = at.checked_sub(1) else { return false };
+        let Some(node) = self.nodes.get(at).map(Cow::into_owned) else { return false };
+        let mut fits = false;
+        self.nodes.update(before, |before| {
+            fits = limit.fits_both(before, &node);
+            if fits {
+                before.append(&node);
+            }
+            fits
+        });
+        if fits {
+            self.nodes.remove(at..at + 1);
         }
-        let Some(node) = self.nodes.remove(at) else { return false };
-        if let Some(before) = self.nodes.get_mut(at - 1) {
-            before.append(&node);
-        }
-        true
+        fits
     }
 
-    /// The elements from a number on.
-    pub fn iter_from(&self, index: usize) -> impl Iterator<Item = &[u8]> {
-        let spot = if index < self.len { self.spot(index) } else { None };
-        let (node, within) = spot.map_or((self.nodes.len(), 0), |spot| (spot.node, spot.index));
-        self.nodes
-            .iter()
-            .skip(node)
-            .enumerate()
-            .flat_map(move |(turn, packed)| packed.iter().skip(if turn == 0 { within } else { 0 }))
+    /// Calls with the elements from a number on, in order, until that says no.
+    pub fn each_from(&self, index: usize, mut each: impl FnMut(&[u8]) -> bool) {
+        let Some(Spot { node, index }) = self.spot(index).filter(|_| index < self.len) else { return };
+        for (turn, node) in (node..self.nodes.len()).enumerate() {
+            let Some(packed) = self.nodes.get(node) else { return };
+            if !packed.iter().skip(if turn == 0 { index } else { 0 }).all(&mut each) {
+                return;
+            }
+        }
+    }
+
+    /// Calls with the elements from tail to head until that says no.
+    pub fn each_back(&self, mut each: impl FnMut(&[u8]) -> bool) {
+        for node in (0..self.nodes.len()).rev() {
+            let Some(packed) = self.nodes.get(node) else { return };
+            if !packed.iter().rev().all(&mut each) {
+                return;
+            }
+        }
     }
 
     /// All elements from head to tail.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
-        self.nodes.iter().flat_map(Packed::iter)
+    pub fn elements_in_order(&self) -> Vec<crate::Bytes> {
+        let mut elements = Vec::with_capacity(self.len);
+        self.each_from(0, |element| {
+            elements.push(crate::Bytes::from_slice(element));
+            true
+        });
+        elements
+    }
+}
+
+/// An element of a node that is borrowed or owned.
+fn of_node<'a>(
+    node: Cow<'a, Packed>,
+    element: impl for<'b> FnOnce(&'b Packed) -> Option<&'b [u8]>,
+) -> Option<Cow<'a, [u8]>> {
+    match node {
+        Cow::Borrowed(node) => element(node).map(Cow::Borrowed),
+        Cow::Owned(node) => element(&node).map(|element| Cow::Owned(element.to_vec())),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[derive(Debug, Clone)]
-    enum Step {
-        Push(bool, u8, usize),
-        Drop(bool, usize),
-        RemoveRange(usize, usize),
-        Set(usize, u8, usize),
-        Insert(u8, bool, u8),
-        RemoveEqual(u8, bool, usize),
-    }
-
-    fn end(tail: bool) -> End {
-        if tail { End::Tail } else { End::Head }
-    }
-
-    fn string(byte: u8, len: usize) -> Vec<u8> {
-        vec![byte; len + 1]
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
-        let byte = 0..4u8;
-        let len = prop_oneof![4 => 0..2usize, 1 => 0..60usize];
-        prop_oneof![
-            6 => (any::<bool>(), byte.clone(), len.clone()).prop_map(|(tail, byte, len)| Step::Push(tail, byte, len)),
-            1 => (any::<bool>(), 0..6usize).prop_map(|(tail, count)| Step::Drop(tail, count)),
-            1 => (any::<usize>(), 0..30usize).prop_map(|(from, count)| Step::RemoveRange(from, count)),
-            2 => (any::<usize>(), byte.clone(), len).prop_map(|(index, byte, len)| Step::Set(index, byte, len)),
-            2 => (byte.clone(), any::<bool>(), byte.clone()).prop_map(|(pivot, after, byte)| Step::Insert(pivot, after, byte)),
-            1 => (byte, any::<bool>(), 0..8usize).prop_map(|(byte, tail, most)| Step::RemoveEqual(byte, tail, most)),
-        ]
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(128))]
-        #[test]
-        fn it_is_a_vector_of_strings(steps in prop::collection::vec(step(), 1..200), by_len in any::<bool>()) {
-            let limit = if by_len { NodeLimit { len: 3, size: 8192 } } else { NodeLimit { len: usize::MAX, size: 40 } };
-            let mut list = List::new();
-            let mut model: Vec<Vec<u8>> = Vec::new();
-            for step in steps {
-                let len = model.len();
-                match step {
-                    Step::Push(tail, byte, len) => {
-                        list.push(end(tail), &string(byte, len), limit);
-                        model.insert(if tail { model.len() } else { 0 }, string(byte, len));
-                    }
-                    Step::Drop(tail, count) => {
-                        let count = count.min(len);
-                        list.drop_at(end(tail), count);
-                        if tail { model.truncate(len - count) } else { model.drain(..count); }
-                    }
-                    Step::RemoveRange(from, count) if len > 0 => {
-                        let from = from % len;
-                        list.remove_range(from, count);
-                        model.drain(from..(from + count).min(len));
-                    }
-                    Step::Set(index, byte, size) if len > 0 => {
-                        list.set(index % len, &string(byte, size), limit);
-                        model[index % len] = string(byte, size);
-                    }
-                    Step::Insert(pivot, after, byte) => {
-                        let found = model.iter().position(|element| *element == string(pivot, 0));
-                        let done = list.insert_beside(&string(pivot, 0), after, &string(byte, 0), limit);
-                        prop_assert_eq!(done, found.is_some());
-                        if let Some(found) = found {
-                            model.insert(found + usize::from(after), string(byte, 0));
-                        }
-                    }
-                    Step::RemoveEqual(byte, tail, most) => {
-                        let wanted = string(byte, 0);
-                        let mut places: Vec<usize> = (0..len).filter(|place| model[*place] == wanted).collect();
-                        if tail { places.reverse(); }
-                        places.truncate(most);
-                        prop_assert_eq!(list.remove_equal(&wanted, end(tail), most, limit), places.len());
-                        places.sort_unstable();
-                        places.into_iter().rev().for_each(|place| { model.remove(place); });
-                    }
-                    _ => {}
-                }
-                prop_assert_eq!(list.len(), model.len());
-                prop_assert!(list.iter().eq(model.iter().map(Vec::as_slice)));
-                prop_assert!(list.iter().rev().eq(model.iter().rev().map(Vec::as_slice)));
-                prop_assert!(list.nodes().all(|node| !node.is_empty()));
-                prop_assert!(list.nodes().all(|node| node.len() == 1 || node.len() <= limit.len && node.size() <= limit.size));
-                for (index, string) in model.iter().enumerate() {
-                    prop_assert_eq!(list.get(index), Some(string.as_slice()));
-                }
-                let from = len / 3;
-                prop_assert!(list.iter_from(from).eq(model.iter().skip(from).map(Vec::as_slice)));
-                prop_assert_eq!(list.peek(End::Tail), model.last().map(Vec::as_slice));
-            }
-        }
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! Values of keys.
 
+mod directory;
 pub mod hash;
 pub mod hyperloglog;
 pub mod list;

@@ -25,6 +25,16 @@ impl Packed {
         Self { bytes: Vec::new(), len: 0 }
     }
 
+    /// So many of them, as [`bytes`](Self::bytes) gave them.
+    pub(super) fn from_bytes(bytes: Vec<u8>, len: usize) -> Self {
+        Self { bytes, len: len as u32 }
+    }
+
+    /// All of them.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// How many strings there are.
     pub fn len(&self) -> usize {
         self.len as usize

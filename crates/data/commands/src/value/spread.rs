@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::keyspace::{Collection, Elements, Source};
 
-use super::{Hash, Kind as _, Named, Set, Value};
+use super::{Hash, Kind as _, List, Named, Set, SortedSet, Value, sorted_set};
 
 /// What a key's record says of a collection whose elements are records of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,9 @@ pub struct Descriptor {
 
 /// The numbers of types.
 mod kind {
+    pub const LIST: u8 = 1;
     pub const SET: u8 = 2;
+    pub const SORTED_SET: u8 = 3;
     pub const HASH: u8 = 4;
 }
 
@@ -29,7 +31,9 @@ impl Descriptor {
     /// The type's name, as `TYPE` gives it; nothing if it is of a later version.
     pub fn type_name(kind: u8) -> Option<&'static str> {
         match kind {
+            kind::LIST => Some("list"),
             kind::SET => Some("set"),
+            kind::SORTED_SET => Some("zset"),
             kind::HASH => Some("hash"),
             _ => None,
         }
@@ -41,7 +45,9 @@ impl Value {
     pub fn descriptor(&self) -> Option<Descriptor> {
         let of = self.elements()?.collection();
         let (kind, count) = match self {
+            Self::List(list) => (kind::LIST, list.len()),
             Self::Set(set) => (kind::SET, set.len()),
+            Self::SortedSet(set) => (kind::SORTED_SET, set.len()),
             Self::Hash(hash) => (kind::HASH, hash.len()),
             _ => return None,
         };
@@ -53,7 +59,12 @@ impl Value {
         let elements = Elements::new(Rc::clone(source), descriptor.of);
         let count = usize::try_from(descriptor.count).ok()?;
         match descriptor.kind {
+            kind::LIST => Some(List::of_records(elements, count).into_value()),
             kind::SET => Some(Set::Spread(Named::new(elements, count, seed)).into_value()),
+            kind::SORTED_SET => {
+                let spread = sorted_set::Spread::new(elements, count, seed);
+                Some(SortedSet::Spread(Box::new(spread)).into_value())
+            }
             kind::HASH => Some(Hash::Spread(Named::new(elements, count, seed)).into_value()),
             _ => None,
         }
@@ -74,7 +85,9 @@ impl Value {
     /// Makes all its elements records of their own. Returns what it was before, if that can be done.
     pub(crate) fn spread(&mut self, elements: Elements, seed: u64) -> Option<Self> {
         match self {
+            Self::List(list) => Some(list.spread(elements).into_value()),
             Self::Set(set) => Some(set.spread(elements, seed).into_value()),
+            Self::SortedSet(set) => Some(set.spread(elements, seed).into_value()),
             Self::Hash(hash) => Some(hash.spread(elements, seed).into_value()),
             _ => None,
         }
@@ -83,43 +96,45 @@ impl Value {
     /// Its elements, if they are records of their own.
     pub(crate) fn elements(&self) -> Option<&Elements> {
         match self {
-            Self::Set(set) => {
-                if let Set::Spread(named) = &**set {
-                    Some(named.elements())
-                } else {
-                    None
-                }
-            }
-            Self::Hash(hash) => {
-                if let Hash::Spread(named) = &**hash {
-                    Some(named.elements())
-                } else {
-                    None
-                }
-            }
-            _ => None,
+            Self::List(list) => list.elements(),
+            Self::Set(set) => match &**set {
+                Set::Spread(named) => Some(named.elements()),
+                _ => None,
+            },
+            Self::SortedSet(set) => match &**set {
+                SortedSet::Spread(spread) => Some(spread.names().elements()),
+                _ => None,
+            },
+            Self::Hash(hash) => match &**hash {
+                Hash::Spread(named) => Some(named.elements()),
+                _ => None,
+            },
+            Self::String(_) | Self::Stream(_) => None,
+        }
+    }
+
+    fn elements_mut(&mut self) -> Option<&mut Elements> {
+        match self {
+            Self::List(list) => list.elements_mut(),
+            Self::Set(set) => match &mut **set {
+                Set::Spread(named) => Some(named.elements_mut()),
+                _ => None,
+            },
+            Self::SortedSet(set) => match &mut **set {
+                SortedSet::Spread(spread) => Some(spread.names_mut().elements_mut()),
+                _ => None,
+            },
+            Self::Hash(hash) => match &mut **hash {
+                Hash::Spread(named) => Some(named.elements_mut()),
+                _ => None,
+            },
+            Self::String(_) | Self::Stream(_) => None,
         }
     }
 
     /// Brings the elements to a database, if they are records and not there.
     pub(crate) fn bring_to(&mut self, disk: u8) {
-        let elements = match self {
-            Self::Set(set) => {
-                if let Set::Spread(named) = &mut **set {
-                    named.elements_mut()
-                } else {
-                    return;
-                }
-            }
-            Self::Hash(hash) => {
-                if let Hash::Spread(named) = &mut **hash {
-                    named.elements_mut()
-                } else {
-                    return;
-                }
-            }
-            _ => return,
-        };
+        let Some(elements) = self.elements_mut() else { return };
         if elements.collection().disk != disk {
             let there = elements.copy(disk);
             elements.discard();

@@ -111,9 +111,13 @@ fn look_up(keys: &mut Keys<'_>, pattern: &[u8], element: &[u8]) -> Result<Option
 fn elements(value: Option<&Value>) -> Result<(Vec<Bytes>, bool), Failure> {
     Ok(match value {
         None => (Vec::new(), true),
-        Some(Value::List(list)) => (list.iter().map(Bytes::from_slice).collect(), true),
+        Some(Value::List(list)) => (list.elements_in_order(), true),
         Some(Value::Set(set)) => (set.members(), false),
-        Some(Value::SortedSet(set)) => (set.iter().map(|member| member.name.clone()).collect(), true),
+        Some(Value::SortedSet(set)) => {
+            let mut names = Vec::with_capacity(set.len());
+            set.each(0..set.len(), false, |member| names.push(member.name.clone()));
+            (names, true)
+        }
         Some(_) => return Err(Failure::WrongType),
     })
 }

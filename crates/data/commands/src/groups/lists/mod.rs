@@ -210,7 +210,7 @@ fn lindex(context: &mut Context<'_>) -> Result<(), Failure> {
         return Ok(());
     };
     let place = place(context.words.integer(2)?, list.len());
-    context.reply.bulk_or_null(place.and_then(|place| list.get(place)));
+    context.reply.bulk_or_null(place.and_then(|place| list.get(place)).as_deref());
     Ok(())
 }
 
@@ -222,7 +222,14 @@ fn lrange(context: &mut Context<'_>) -> Result<(), Failure> {
     };
     let (start, count) = range(start, stop, list.len());
     context.reply.array(count);
-    list.iter_from(start).take(count).for_each(|element| context.reply.bulk(element));
+    let mut left = count;
+    if count > 0 {
+        list.each_from(start, |element| {
+            context.reply.bulk(element);
+            left -= 1;
+            left > 0
+        });
+    }
     Ok(())
 }
 

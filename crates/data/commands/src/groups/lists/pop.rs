@@ -44,9 +44,15 @@ fn popped(keys: &mut Keys<'_>, key: &[u8], end: End, count: usize, empty: bool) 
 /// Answers with elements from an end on.
 fn give(reply: &mut Reply<'_>, list: &List, end: End, count: usize) {
     reply.array(count);
+    let mut left = count;
+    let each = |element: &[u8]| {
+        reply.bulk(element);
+        left -= 1;
+        left > 0
+    };
     match end {
-        End::Head => list.iter().take(count).for_each(|element| reply.bulk(element)),
-        End::Tail => list.iter().rev().take(count).for_each(|element| reply.bulk(element)),
+        End::Head => list.each_from(0, each),
+        End::Tail => list.each_back(each),
     }
 }
 
@@ -76,7 +82,7 @@ pub(super) fn pop(context: &mut Context<'_>, end: End) -> Result<(), Failure> {
     };
     let taken = count.unwrap_or(1).min(list.len());
     match count {
-        None => context.reply.bulk_or_null(list.peek(end)),
+        None => context.reply.bulk_or_null(list.peek(end).as_deref()),
         Some(_) => give(&mut context.reply, list, end, taken),
     }
     list.drop_at(end, taken);
@@ -90,7 +96,7 @@ pub(super) fn pop_one(context: &mut Context<'_>, keys: &[&[u8]], end: End) -> Re
         let Some(list) = context.keys.get_mut::<List>(key)? else { continue };
         context.reply.array(2);
         context.reply.bulk(key);
-        context.reply.bulk_or_null(list.peek(end));
+        context.reply.bulk_or_null(list.peek(end).as_deref());
         list.drop_at(end, 1);
         let empty = list.is_empty();
         popped(&mut context.keys, key, end, 1, empty)?;
@@ -164,7 +170,7 @@ pub(super) fn move_one(context: &mut Context<'_>, from: End, to: End) -> Result<
     context.keys.look::<List>(destination)?;
     let limit = limit(&context.shared.settings);
     let Some(list) = context.keys.get_mut::<List>(source)? else { return Ok(false) };
-    let Some(element) = list.peek(from).map(Bytes::from_slice) else { return Ok(false) };
+    let Some(element) = list.peek(from).map(|element| Bytes::from_slice(&element)) else { return Ok(false) };
     list.drop_at(from, 1);
     if source == destination {
         list.push(to, &element, limit);

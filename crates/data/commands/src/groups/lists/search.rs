@@ -105,17 +105,20 @@ pub(super) fn lpos(context: &mut Context<'_>) -> Result<(), Failure> {
             Some(count) => count,
         };
         let skipped = usize::try_from(rank - 1).unwrap_or(usize::MAX);
-        let matches = |(_, element): &(usize, &[u8])| *element == wanted;
+        let (mut place, mut matches) = (0, 0);
+        let each = |element: &[u8]| {
+            if element == wanted {
+                matches += 1;
+                if matches > skipped {
+                    found.push(if from == End::Head { place } else { list.len() - place - 1 });
+                }
+            }
+            place += 1;
+            place < look_at_most && found.len() < most
+        };
         match from {
-            End::Head => {
-                let places = list.iter().enumerate().take(look_at_most).filter(matches).skip(skipped).take(most);
-                found.extend(places.map(|(place, _)| place));
-            }
-            End::Tail => {
-                let elements = list.iter().rev().enumerate().take(look_at_most);
-                let places = elements.filter(matches).skip(skipped).take(most);
-                found.extend(places.map(|(place, _)| list.len() - place - 1));
-            }
+            End::Head => list.each_from(0, each),
+            End::Tail => list.each_back(each),
         }
     }
     match (count, found.first()) {

@@ -67,9 +67,7 @@ fn of_value(value: &Value, samples: usize) -> usize {
                 let member = of_bytes(len) + size_of::<f64>();
                 if small { member } else { 2 * (member + size_of::<f64>()) + PLACE }
             };
-            set.iter().take(samples).for_each(|member| {
-                sample.add(element(member.name.len()), samples);
-            });
+            set.each_while(0..samples.min(set.len()), |member| sample.add(element(member.name.len()), samples));
             size_of_val(&**set) + sample.scaled(set.len())
         }
         Value::Hash(hash) => {

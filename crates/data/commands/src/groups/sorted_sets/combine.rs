@@ -209,7 +209,7 @@ impl<'a> Source<'a> {
     fn each(self, mut each: impl FnMut(&[u8], f64) -> bool) {
         match self {
             Self::Sorted(set) => {
-                let _ = set.iter().all(|member| each(&member.name, member.score));
+                set.each_while(0..set.len(), |member| each(&member.name, member.score));
             }
             Self::Plain(set) => {
                 set.each_while(|member| each(&member.text(), 1.0));

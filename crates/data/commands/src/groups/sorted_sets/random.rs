@@ -27,7 +27,7 @@ fn zrandmember(context: &mut Context<'_>) -> Result<(), Failure> {
         match context.keys.get::<SortedSet>(words.at(1))? {
             Some(set) => {
                 let rank = context.shared.random.below(set.len().max(1) as u64) as usize;
-                context.reply.bulk_or_null(set.at(rank).map(|member| member.name.as_slice()));
+                context.reply.bulk_or_null(set.at(rank).as_ref().map(|member| member.name.as_slice()));
             }
             None => context.reply.null(),
         }
@@ -54,7 +54,7 @@ fn zrandmember(context: &mut Context<'_>) -> Result<(), Failure> {
             members_header(reply, count, with_scores);
             for _ in 0..count {
                 if let Some(member) = set.at(random.below(len as u64) as usize) {
-                    write_member(reply, member, with_scores);
+                    write_member(reply, &member, with_scores);
                 }
             }
             return Ok(());
@@ -68,7 +68,7 @@ fn zrandmember(context: &mut Context<'_>) -> Result<(), Failure> {
     members_header(reply, wanted, with_scores);
     for rank in distinct(wanted, len, |bound| random.below(bound as u64) as usize) {
         if let Some(member) = set.at(rank) {
-            write_member(reply, member, with_scores);
+            write_member(reply, &member, with_scores);
         }
     }
     Ok(())

@@ -125,7 +125,7 @@ fn zscan(context: &mut Context<'_>) -> Result<(), Failure> {
     let mut found = Vec::new();
     let next = set.scan(cursor, options.count, |member| {
         if options.matches(&member.name) {
-            found.push(member);
+            found.push(member.clone());
         }
     });
     context.reply.array(2);

@@ -1,14 +1,17 @@
 //! Sorted sets: members with scores.
 
 mod order;
+mod spread;
 
 pub use order::{Member, Place};
 
 use crate::{
     config::Settings,
     hash_index::{HashIndex, Hashed},
+    keyspace::Elements,
 };
 use order::{Order, compare};
+pub use spread::Spread;
 
 impl Hashed for Member {
     fn name(&self) -> &[u8] {
@@ -47,6 +50,8 @@ pub enum SortedSet {
         /// In order.
         order: Order,
     },
+    /// So many that they are records.
+    Spread(Box<Spread>),
 }
 
 /// A small set of Redis holds whole scores as integers, which know no minus zero.
@@ -92,6 +97,7 @@ impl SortedSet {
         match self {
             Self::Small(members) => members.len(),
             Self::Large { order, .. } => order.len(),
+            Self::Spread(spread) => spread.len(),
         }
     }
 
@@ -100,9 +106,29 @@ impl SortedSet {
         self.len() == 0
     }
 
-    /// Whether it has more elements than are kept whole: it is always kept whole.
-    pub(super) fn is_beyond(&self, _: usize) -> bool {
-        false
+    /// Whether it has more members than are kept whole.
+    pub(super) fn is_beyond(&self, whole_max: usize) -> bool {
+        !matches!(self, Self::Spread(_)) && self.len() > whole_max
+    }
+
+    /// Makes all members records. Returns what it was before.
+    pub(super) fn spread(&mut self, elements: Elements, seed: u64) -> Self {
+        let spread = match &*self {
+            Self::Small(members) => {
+                let each = |each: &mut dyn FnMut(&Member)| members.iter().for_each(each);
+                Spread::of(elements, seed, each, members.iter())
+            }
+            Self::Large { names, order } => {
+                // In the order of the records, which makes putting them quicker.
+                let each = |each: &mut dyn FnMut(&Member)| {
+                    names.scan(0, usize::MAX, each);
+                };
+                Spread::of(elements, seed, each, order.upwards(0))
+            }
+            // It is not asked for.
+            Self::Spread(spread) => (**spread).clone(),
+        };
+        std::mem::replace(self, Self::Spread(Box::new(spread)))
     }
 
     /// Whether freeing it takes a while.
@@ -124,7 +150,7 @@ impl SortedSet {
     pub fn encoding(&self) -> &'static str {
         match self {
             Self::Small(_) => "listpack",
-            Self::Large { .. } => "skiplist",
+            Self::Large { .. } | Self::Spread(_) => "skiplist",
         }
     }
 
@@ -133,6 +159,7 @@ impl SortedSet {
         match self {
             Self::Small(members) => members.iter().find(|member| member.name.as_slice() == name),
             Self::Large { names, .. } => names.get(name),
+            Self::Spread(spread) => return spread.score(name),
         }
         .map(|member| member.score)
     }
@@ -148,9 +175,13 @@ impl SortedSet {
             }
             self.enlarge(seed);
         }
-        if let Self::Large { names, order } = self {
-            names.insert_new(names.hash(&member.name), member.clone());
-            order.insert(member);
+        match self {
+            Self::Small(_) => {}
+            Self::Large { names, order } => {
+                names.insert_new(names.hash(&member.name), member.clone());
+                order.insert(member);
+            }
+            Self::Spread(spread) => spread.insert_new(&member),
         }
     }
 
@@ -186,6 +217,7 @@ impl SortedSet {
                     order.insert(member);
                 }
             }
+            Self::Spread(spread) => spread.change_score(name, score),
         }
     }
 
@@ -201,6 +233,7 @@ impl SortedSet {
                 order.remove(order.rank(&Place::Before(member.score, name)), 1, |_| {});
                 Some(member.score)
             }
+            Self::Spread(spread) => spread.remove(name),
         }
     }
 
@@ -216,6 +249,7 @@ impl SortedSet {
                 names.remove(&member.name);
                 removed(member);
             }),
+            Self::Spread(spread) => spread.remove_ranks(ranks, removed),
         }
     }
 
@@ -230,6 +264,7 @@ impl SortedSet {
                 let score = names.get(name)?.score;
                 Some((order.rank(&Place::Before(score, name)), score))
             }
+            Self::Spread(spread) => spread.rank(name),
         }
     }
 
@@ -238,19 +273,21 @@ impl SortedSet {
         match self {
             Self::Small(members) => members.partition_point(|member| place.is_behind(member.score, || &member.name)),
             Self::Large { order, .. } => order.rank(place),
+            Self::Spread(spread) => spread.rank_of(place),
         }
     }
 
     /// The member of a rank.
-    pub fn at(&self, rank: usize) -> Option<&Member> {
+    pub fn at(&self, rank: usize) -> Option<Member> {
         match self {
-            Self::Small(members) => members.get(rank),
-            Self::Large { order, .. } => order.at(rank),
+            Self::Small(members) => members.get(rank).cloned(),
+            Self::Large { order, .. } => order.at(rank).cloned(),
+            Self::Spread(spread) => spread.at(rank),
         }
     }
 
     /// Calls with the members of some ranks in order, or from the last to the first.
-    pub fn each(&self, ranks: Ranks, reverse: bool, each: impl FnMut(&Member)) {
+    pub fn each(&self, ranks: Ranks, reverse: bool, mut each: impl FnMut(&Member)) {
         let count = ranks.len();
         let Some(last) = ranks.end.checked_sub(1).filter(|_| count > 0) else { return };
         match (self, reverse) {
@@ -258,6 +295,11 @@ impl SortedSet {
             (Self::Small(members), true) => members.iter().take(ranks.end).rev().take(count).for_each(each),
             (Self::Large { order, .. }, false) => order.upwards(ranks.start).take(count).for_each(each),
             (Self::Large { order, .. }, true) => order.downwards(last).take(count).for_each(each),
+            (Self::Spread(spread), false) => spread.each_while(ranks, |member| {
+                each(member);
+                true
+            }),
+            (Self::Spread(spread), true) => spread.each_down(ranks, each),
         }
     }
 
@@ -267,26 +309,22 @@ impl SortedSet {
         let _ = match self {
             Self::Small(members) => members.iter().skip(ranks.start).take(count).all(&mut each),
             Self::Large { order, .. } => order.upwards(ranks.start).take(count).all(&mut each),
+            Self::Spread(spread) => {
+                spread.each_while(ranks, each);
+                true
+            }
         };
-    }
-
-    /// All members in order.
-    pub fn iter(&self) -> impl Iterator<Item = &Member> {
-        let (small, large) = match self {
-            Self::Small(members) => (Some(members.iter()), None),
-            Self::Large { order, .. } => (None, Some(order.upwards(0))),
-        };
-        small.into_iter().flatten().chain(large.into_iter().flatten())
     }
 
     /// Gives about `count` members from a cursor on; returns the cursor to go on with, nothing at the end.
-    pub fn scan<'a>(&'a self, cursor: u64, count: usize, mut each: impl FnMut(&'a Member)) -> Option<u64> {
+    pub fn scan(&self, cursor: u64, count: usize, mut each: impl FnMut(&Member)) -> Option<u64> {
         match self {
             Self::Small(members) => {
                 members.iter().for_each(each);
                 None
             }
             Self::Large { names, .. } => names.scan(cursor, count, &mut each),
+            Self::Spread(spread) => spread.scan(cursor, count, each),
         }
     }
 }

@@ -1,0 +1,265 @@
+//! The nodes of a list: in memory, or each a record of its own.
+//!
+//! The record of a node is named by a position, which the counted parts have with the number of its elements; so an index is
+//! found without looking into nodes, and both ends are reached at once. Positions leave room between them; where it is used up,
+//! they become longer.
+
+use std::{borrow::Cow, cell::OnceCell, collections::VecDeque};
+
+use crate::{
+    keyspace::Elements,
+    value::{directory::Directory, packed::Packed},
+};
+
+/// What the records of nodes begin with; the position follows.
+const LETTER: u8 = b'c';
+/// The position of a list's first node.
+const MIDDLE: u64 = (1 << 63) + 1;
+/// From one node at an end to the next. The last byte of a position is never zero, so that there is always room between two.
+const STEP: u64 = 1 << 32;
+
+/// Nodes in order, none of them empty.
+#[derive(Debug, Clone)]
+pub(super) enum Nodes {
+    /// In memory.
+    Whole(VecDeque<Packed>),
+    /// Records.
+    Spread(Box<Spread>),
+}
+
+/// Nodes that are records.
+#[derive(Debug, Clone)]
+pub(super) struct Spread {
+    elements: Elements,
+    parts: OnceCell<Directory>,
+}
+
+/// A position between two, of which either may be none.
+fn between(before: Option<&[u8]>, after: Option<&[u8]>) -> Vec<u8> {
+    let number = |position: &[u8]| position.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
+    let at_end = match (before, after) {
+        (None, None) => Some(MIDDLE),
+        (Some(before), None) => number(before).and_then(|number| number.checked_add(STEP)),
+        (None, Some(after)) => number(after).and_then(|number| number.checked_sub(STEP)),
+        (Some(_), Some(_)) => None,
+    };
+    if let Some(number) = at_end {
+        return number.to_be_bytes().to_vec();
+    }
+    let before = before.unwrap_or_default();
+    let mut after = after;
+    let mut position = Vec::new();
+    loop {
+        let low = before.get(position.len()).map_or(0, |byte| u16::from(*byte));
+        let high = after.map_or(256, |after| after.get(position.len()).map_or(256, |byte| u16::from(*byte)));
+        if high > low + 1 {
+            position.push(((low + high) / 2) as u8);
+            // As long as a number, so that one can be counted on from there.
+            let len = position.len().max(size_of::<u64>());
+            position.resize(len, 1);
+            return position;
+        }
+        position.push(low as u8);
+        if high > low {
+            // What follows is smaller in any case.
+            after = None;
+        }
+    }
+}
+
+fn record(position: &[u8]) -> Vec<u8> {
+    [&[LETTER], position].concat()
+}
+
+impl Spread {
+    /// Those of a collection that is there.
+    pub(super) fn new(elements: Elements) -> Self {
+        Self { elements, parts: OnceCell::new() }
+    }
+
+    pub(super) fn elements(&self) -> &Elements {
+        &self.elements
+    }
+
+    pub(super) fn elements_mut(&mut self) -> &mut Elements {
+        &mut self.elements
+    }
+
+    /// The nodes' positions; nothing if they cannot be read.
+    fn parts(&self) -> Option<&Directory> {
+        if self.parts.get().is_none() {
+            let _ = self.parts.set(Directory::read(&self.elements)?);
+        }
+        self.parts.get()
+    }
+
+    fn parts_mut(&mut self) -> Option<&mut Directory> {
+        self.parts()?;
+        if self.elements.has_failed() { None } else { self.parts.get_mut() }
+    }
+
+    fn node(&self, index: usize) -> Option<Packed> {
+        let parts = self.parts()?;
+        let bytes = self.elements.get(&record(parts.begin(index)?))?;
+        Some(Packed::from_bytes(bytes.into_vec(), parts.count_of(index)))
+    }
+
+    fn insert(&mut self, index: usize, node: &Packed) {
+        if self.parts_mut().is_none() {
+            return;
+        }
+        let Some(parts) = self.parts.get_mut() else { return };
+        let before = index.checked_sub(1).and_then(|before| parts.begin(before));
+        let position = between(before, parts.begin(index));
+        self.elements.put(&record(&position), node.bytes());
+        parts.insert(index, &position, node.len());
+        parts.put(index, &self.elements);
+    }
+
+    fn update(&mut self, index: usize, change: impl FnOnce(&mut Packed) -> bool) {
+        let Some(mut node) = self.node(index) else { return };
+        if !change(&mut node) {
+            return;
+        }
+        let Some(parts) = self.parts.get_mut() else { return };
+        let Some(position) = parts.begin(index) else { return };
+        self.elements.put(&record(position), node.bytes());
+        if parts.count_of(index) != node.len() {
+            parts.set_count(index, node.len());
+            parts.put(index, &self.elements);
+        }
+    }
+
+    fn remove(&mut self, index: usize) {
+        if self.parts_mut().is_none() {
+            return;
+        }
+        let Some(parts) = self.parts.get_mut() else { return };
+        if let Some(position) = parts.begin(index) {
+            self.elements.delete(&record(position));
+            parts.delete(index, &self.elements);
+            parts.remove(index);
+        }
+    }
+}
+
+impl Default for Nodes {
+    fn default() -> Self {
+        Self::Whole(VecDeque::new())
+    }
+}
+
+impl Nodes {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Whole(nodes) => nodes.len(),
+            Self::Spread(spread) => spread.parts().map_or(0, Directory::len),
+        }
+    }
+
+    /// Whether something could not be read: then nothing is to be changed.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self, Self::Spread(spread) if spread.elements.has_failed())
+    }
+
+    /// How many elements a node has.
+    pub(super) fn count_of(&self, index: usize) -> usize {
+        match self {
+            Self::Whole(nodes) => nodes.get(index).map_or(0, Packed::len),
+            Self::Spread(spread) => spread.parts().map_or(0, |parts| parts.count_of(index)),
+        }
+    }
+
+    /// A node.
+    pub(super) fn get(&self, index: usize) -> Option<Cow<'_, Packed>> {
+        match self {
+            Self::Whole(nodes) => nodes.get(index).map(Cow::Borrowed),
+            Self::Spread(spread) => spread.node(index).map(Cow::Owned),
+        }
+    }
+
+    /// Changes a node; `change` says whether it did.
+    pub(super) fn update(&mut self, index: usize, change: impl FnOnce(&mut Packed) -> bool) {
+        match self {
+            Self::Whole(nodes) => {
+                nodes.get_mut(index).map(change);
+            }
+            Self::Spread(spread) => spread.update(index, change),
+        }
+    }
+
+    /// Puts a node in front of the one of an index.
+    pub(super) fn insert(&mut self, index: usize, node: Packed) {
+        match self {
+            Self::Whole(nodes) => nodes.insert(index, node),
+            Self::Spread(spread) => spread.insert(index, &node),
+        }
+    }
+
+    /// Removes nodes.
+    pub(super) fn remove(&mut self, nodes: std::ops::Range<usize>) {
+        match self {
+            Self::Whole(all) => drop(all.drain(nodes)),
+            Self::Spread(spread) => nodes.rev().for_each(|index| spread.remove(index)),
+        }
+    }
+
+    /// The node that has the element of a number, and the element's number within.
+    pub(super) fn of_number(&self, index: usize, len: usize) -> Option<(usize, usize)> {
+        let nodes = match self {
+            Self::Whole(nodes) => nodes,
+            Self::Spread(spread) => return spread.parts()?.of_number(index),
+        };
+        // Steps over nodes from the nearer end.
+        if index <= len / 2 {
+            let mut index = index;
+            for (node, packed) in nodes.iter().enumerate() {
+                if index < packed.len() {
+                    return Some((node, index));
+                }
+                index -= packed.len();
+            }
+            return None;
+        }
+        let mut behind = 0;
+        for (node, packed) in nodes.iter().enumerate().rev() {
+            behind += packed.len();
+            if len <= index + behind {
+                return Some((node, index + behind - len));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn there_is_always_a_position_between_two() {
+        let mut random = Random::new(3);
+        let mut positions: Vec<Vec<u8>> = Vec::new();
+        for step in 0..20_000 {
+            let most = positions.len() as u64 + 1;
+            // At the ends, anywhere, and again and again at the same place.
+            let index = match step % 4 {
+                0 => 0,
+                1 => positions.len(),
+                2 => random.below(most) as usize,
+                _ => positions.len() / 2,
+            };
+            let before = index.checked_sub(1).and_then(|before| positions.get(before));
+            let new = between(before.map(Vec::as_slice), positions.get(index).map(Vec::as_slice));
+            assert!(before.is_none_or(|before| *before < new) && positions.get(index).is_none_or(|after| new < *after));
+            positions.insert(index, new);
+        }
+        assert!(positions.iter().all(|position| position.len() < 800));
+        assert!(
+            positions.first().is_some_and(|first| first.len() == 8)
+                && positions.last().is_some_and(|last| last.len() == 8)
+        );
+    }
+}
