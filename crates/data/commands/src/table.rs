@@ -1,9 +1,8 @@
 //! The table of commands: each is declared once, beside its implementation, and everything that is asked about commands is
 //! answered from here: dispatch, `COMMAND` and its subcommands, extraction of keys, categories of ACLs, the reference.
 
-use std::collections::HashMap;
-
 use bitflags::bitflags;
+use rustc_hash::FxHashMap;
 
 use crate::{Context, Failure, groups};
 
@@ -456,7 +455,8 @@ impl Found {
 /// Finds commands by name.
 #[derive(Debug)]
 pub struct Table {
-    by_name: HashMap<&'static [u8], (usize, &'static Command)>,
+    /// Nobody can choose the names in it, so a quick hash does.
+    by_name: FxHashMap<&'static [u8], (usize, &'static Command)>,
     /// By number.
     all: Vec<Found>,
 }
@@ -466,7 +466,7 @@ const NAME_LEN_MAX: usize = 32;
 
 impl Default for Table {
     fn default() -> Self {
-        let mut by_name = HashMap::new();
+        let mut by_name = FxHashMap::default();
         let mut index = 0;
         for command in groups::all() {
             by_name.insert(command.name.as_bytes(), (index, command));

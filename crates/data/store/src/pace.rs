@@ -1,8 +1,8 @@
-//! How fast clients may go on while memory is over its bound because the tables cannot keep up.
+//! How fast clients may go on while memory is short because the tables cannot keep up.
 //!
 //! Without a pace they would be stopped when memory is full and released when a batch has been written: seconds of silence.
 //! So what they may add to the log in a millisecond is bound to what the tables take in a millisecond, the tighter the
-//! further memory is over its bound. Nothing is read from clients once that is used up, until the next millisecond.
+//! nearer memory is to its bound. Nothing is read from clients once that is used up, until the next millisecond.
 
 use commands::Millis;
 
@@ -33,11 +33,10 @@ impl Pace {
         self.drained = ((self.drained * 3 + rate) / 4).max(1);
     }
 
-    /// Says what may come from now on. Over the bound of memory it is twice what the tables take, at an eighth more half of
-    /// it, at a quarter more nothing.
-    pub fn refill(&mut self, now: Millis, used: u64, bound: u64) {
-        let (over, room) = (used.saturating_sub(bound), (bound / 4).max(1));
-        if bound == 0 || over == 0 {
+    /// Says what may come from now on, between where memory becomes short and its bound. At the beginning that is twice what
+    /// the tables take, in the middle half of it, at the end nothing.
+    pub fn refill(&mut self, now: Millis, used: u64, short: u64, bound: u64) {
+        if bound == 0 || used <= short {
             self.allowance = None;
             self.at = now;
             return;
@@ -47,9 +46,8 @@ impl Pace {
             return;
         }
         self.at = now;
-        let left = room.saturating_sub(over);
-        // (left / room)^2 * 2: 2 at the beginning, a half in the middle, 0 at the end; in floating point, for it may be large.
-        let share = left as f64 / room as f64;
+        // In floating point, for bytes of gigabytes are multiplied.
+        let share = bound.saturating_sub(used) as f64 / bound.saturating_sub(short).max(1) as f64;
         self.allowance = Some((self.drained as f64 * elapsed.max(1) as f64 * share * share * 2.0) as u64);
     }
 
@@ -73,22 +71,22 @@ mod tests {
     const MB: u64 = 1 << 20;
 
     #[test]
-    fn below_the_bound_any_number_may_come() {
+    fn while_there_is_memory_any_number_may_come() {
         let mut pace = Pace::new(0);
         for (used, bound) in [(MB, 0), (MB, 2 * MB), (MB, MB)] {
-            pace.refill(1, used, bound);
+            pace.refill(1, used, bound, bound * 2);
             assert!(!pace.is_spent(u64::MAX / 2), "{used} of {bound}");
         }
     }
 
     #[test]
-    fn above_it_less_the_fuller_memory_is() {
+    fn less_may_come_the_fuller_memory_is() {
         for (used, allowed) in [(101, 1843), (112, 540), (113, 460), (124, 3), (125, 0), (200, 0)] {
             let mut pace = Pace::new(0);
             for _ in 0..100 {
                 pace.drained(1000, 1);
             }
-            pace.refill(1, used * MB, 100 * MB);
+            pace.refill(1, used * MB, 100 * MB, 125 * MB);
             let found = pace.allowance.unwrap();
             let drained = pace.drained;
             assert!((995..=1005).contains(&drained), "{drained}");
@@ -99,15 +97,15 @@ mod tests {
     #[test]
     fn each_millisecond_brings_as_much() {
         let mut pace = Pace::new(0);
-        pace.refill(1, 101 * MB, 100 * MB);
+        pace.refill(1, 101 * MB, 100 * MB, 125 * MB);
         let first = pace.allowance.unwrap();
         assert!(!pace.is_spent(first - 1) && pace.is_spent(first));
         pace.spend(first - 1);
-        pace.refill(1, 101 * MB, 100 * MB);
+        pace.refill(1, 101 * MB, 100 * MB, 125 * MB);
         assert_eq!(pace.allowance, Some(1), "the same millisecond");
-        pace.refill(3, 101 * MB, 100 * MB);
+        pace.refill(3, 101 * MB, 100 * MB, 125 * MB);
         assert!(pace.allowance.unwrap().abs_diff(2 * first) < 3);
-        pace.refill(1_000_000, 101 * MB, 100 * MB);
+        pace.refill(1_000_000, 101 * MB, 100 * MB, 125 * MB);
         assert!(pace.allowance.unwrap() < 21 * first, "a long pause does not add up");
     }
 }

@@ -424,6 +424,13 @@ impl Persistence {
         self.pressed = true;
     }
 
+    /// Whether memory has what the tables have not.
+    pub fn is_behind(&self, server: &Server) -> bool {
+        server.keyspace.dirty_len() > 0
+            || !matches!(self.checkpoint, Checkpoint::None)
+            || self.tables.with(|tables| tables.overlay_bytes() > 0)
+    }
+
     /// For how much log a batch has been written since this was asked last, and how long that took.
     pub fn take_drained(&mut self) -> Option<(u64, Millis)> {
         self.drained.take()

@@ -33,6 +33,8 @@ const SIGNALS: Token = Token(usize::MAX - 2);
 const EVENTS_MAX: usize = 1024;
 /// Bytes of one read.
 const READ_LEN: usize = 64 * 1024;
+/// Memory is short when less than this part of `maxmemory` is left.
+const SHORT_SHARE: u64 = 8;
 /// Keys that leave memory in one turn at most.
 const EVICT_MAX: usize = 10_000;
 /// How often what is due is looked for at least.
@@ -144,7 +146,7 @@ impl Shard {
             let now = clock::now();
             self.release(now);
             if !self.deferred.is_empty() {
-                self.pace.refill(now, (self.memory_used)() as u64, self.server.shared.settings.maxmemory.0);
+                self.set_pace(now, (self.memory_used)() as u64);
                 self.resume.append(&mut self.deferred);
             }
             for session in std::mem::take(&mut self.resume) {
@@ -271,13 +273,12 @@ impl Shard {
         }
     }
 
-    /// Makes room while memory is over its bound: removes keys as the policy says; without a policy they leave memory and
-    /// stay in the tables. If that is not enough, because too much is not in the tables yet, clients go at their pace;
-    /// without tables, commands that need memory are refused.
+    /// Makes room while memory is short: removes keys as the policy says; without a policy they leave memory and stay in the
+    /// tables. If that is not enough, because too much is not in the tables yet, clients go at their pace.
     fn make_room(&mut self, now: Millis) {
-        let bound = self.server.shared.settings.maxmemory.0;
+        let (short, bound) = self.memory_bounds();
         let mut used = (self.memory_used)() as u64;
-        if bound > 0 && used > bound {
+        if bound > 0 && used > short {
             let samples = self.server.shared.settings.maxmemory_samples.0.unsigned_abs() as usize;
             for _ in 0..EVICT_MAX {
                 let server = &mut self.server;
@@ -286,21 +287,34 @@ impl Shard {
                         persistence.press();
                     }
                     // What neither leaves nor will be written is what clients have not read.
-                    let is_far_over = used > bound + bound / 8;
-                    if !is_far_over || server.keyspace.dirty_len() > 0 || !server.relieve() {
+                    if used <= bound || server.keyspace.dirty_len() > 0 || !server.relieve() {
                         break;
                     }
                 }
                 used = (self.memory_used)() as u64;
-                if used <= bound {
+                if used <= short {
                     break;
                 }
             }
         }
-        match &self.persistence {
-            Some(_) => self.pace.refill(now, used, bound),
-            None => self.server.shared.memory_full = bound > 0 && used > bound,
-        }
+        self.set_pace(now, used);
+    }
+
+    /// From where on memory is short, and its bound. With tables the room between them is for what they do not have yet.
+    fn memory_bounds(&self) -> (u64, u64) {
+        let bound = self.server.shared.settings.maxmemory.0;
+        (if self.persistence.is_some() { bound - bound / SHORT_SHARE } else { bound }, bound)
+    }
+
+    /// Slows clients down while the tables are behind. What else may fill memory, time does not mend: then commands that need
+    /// more are refused.
+    fn set_pace(&mut self, now: Millis, used: u64) {
+        let (short, bound) = self.memory_bounds();
+        let is_short = bound > 0 && used > short;
+        let is_behind =
+            is_short && self.persistence.as_ref().is_some_and(|persistence| persistence.is_behind(&self.server));
+        self.pace.refill(now, used, short, if is_behind { bound } else { 0 });
+        self.server.shared.memory_full = bound > 0 && used > bound && !is_behind;
     }
 
     fn handle(&mut self, event: &Event, now: Millis) {
