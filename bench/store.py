@@ -17,7 +17,7 @@ TICKS_US = 10_000
 CONNECTIONS = 64
 KEYS = 100_000
 
-# appendfsync, redis-benchmark's test, commands in one go, commands.
+# appendfsync, redis-benchmark's test or a command of its own, commands in one go, commands.
 CASES = [
     ("everysec", "get", 1, 200_000),
     ("everysec", "set", 1, 200_000),
@@ -25,10 +25,26 @@ CASES = [
     ("everysec", "set", 16, 1_000_000),
     ("everysec", "incr", 1, 200_000),
     ("everysec", "lpush", 1, 200_000),
+    ("everysec", "rpop", 1, 200_000),
     ("everysec", "hset", 1, 200_000),
     ("everysec", "zadd", 1, 200_000),
+    ("everysec", "xadd", 1, 200_000),
+    ("everysec", "zrange", 1, 100_000),
+    ("everysec", "mset", 1, 100_000),
     ("always", "set", 1, 60_000),
 ]
+
+# What redis-benchmark has no test for. `mset` is its own: ten keys.
+COMMANDS = {
+    "xadd": ["XADD", "stream:__rand_int__", "*", "field", "value"],
+    "zrange": ["ZRANGE", "sorted", "0", "99"],
+}
+
+# What has to be there first.
+BEFORE = {
+    "zrange": ["ZADD", "sorted", "__rand_int__", "member:__rand_int__"],
+    "rpop": ["-t", "lpush"],
+}
 
 
 def command(peer, program, port, fsync, folder):
@@ -59,10 +75,13 @@ def run(peer, arguments, fsync, test, pipeline, count):
     try:
         time.sleep(1.5)
         load = ["taskset", "-c", "1", "redis-benchmark", "-p", str(arguments.port), "-c", str(CONNECTIONS)]
-        load += ["-P", str(pipeline), "-r", str(KEYS), "-q", "--csv", "-t", test]
-        subprocess.run([*load, "-n", str(count // 4)], capture_output=True, check=True)
+        load += ["-P", str(pipeline), "-r", str(KEYS), "-q", "--csv"]
+        if before := BEFORE.get(test):
+            subprocess.run([*load, "-n", str(count * 2), *before], capture_output=True, check=True)
+        what = COMMANDS.get(test, ["-t", test])
+        subprocess.run([*load, "-n", str(count // 4), *what], capture_output=True, check=True)
         before = cpu_ticks(server)
-        output = subprocess.run([*load, "-n", str(count)], capture_output=True, check=True, text=True).stdout
+        output = subprocess.run([*load, "-n", str(count), *what], capture_output=True, check=True, text=True).stdout
         spent = cpu_ticks(server) - before
         rate = float(output.strip().splitlines()[-1].split(",")[1].strip('"'))
         return spent * TICKS_US / count, rate, resident_mb(server)
@@ -77,9 +96,12 @@ def main():
     parser.add_argument("--ours", default="target/release/tidegate")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--port", type=int, default=17801)
+    parser.add_argument("cases", nargs="*", help="tests; without them, all")
     arguments = parser.parse_args()
     print("case                 CPU us ours  redis  ratio   commands/s ours  ratio   peak MB ours  redis")
     for fsync, test, pipeline, count in CASES:
+        if arguments.cases and test not in arguments.cases:
+            continue
         turns = {"ours": [], "redis": []}
         for _ in range(arguments.turns):
             for peer in ("redis", "ours"):

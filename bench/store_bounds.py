@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""What the store does with more data than memory holds: figures that have no peer.
+
+    load      a load of GIGABYTES: commands a second, and the longest time in which nothing was answered; then kill -9, and how
+              long until the store answers about this data
+    zipf      reads as Zipf's law has them (0.99), with data ten times as large as `maxmemory`, the process bound by a cgroup (root),
+              beside the same reads with all data in memory: throughput, latency, peak memory
+
+The load generator is crates/data/store/examples/load.rs.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+VALUE = 1000
+MB = 1 << 20
+# What the process needs besides `maxmemory`: code, stacks, what the allocator cannot give back.
+BESIDE = 1.25
+
+
+class Store:
+    def __init__(self, program, port, folder, maxmemory, limit=None):
+        self.port = port
+        self.group = cgroup(limit) if limit else None
+        words = [*program.split(), "--port", str(port), "--dir", folder, "--maxmemory", str(maxmemory)]
+        enter = (lambda: (self.group / "cgroup.procs").write_text(str(os.getpid()))) if self.group else None
+        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=enter)
+
+    def wait(self):
+        """Seconds until it answers."""
+        began = time.monotonic()
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+                connection.sendall(b"PING\r\n")
+                if connection.recv(64).startswith(b"+PONG"):
+                    return time.monotonic() - began
+            if self.process.poll() is not None:
+                raise SystemExit("the store ended")
+            time.sleep(0.01)
+
+    def resident_mb(self, name):
+        lines = pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith(name)).split()[1]) // 1024
+
+    def cpu_us(self):
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) * 10_000
+
+    def end(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        self.process.wait()
+        if self.group:
+            self.group.rmdir()
+
+
+def cgroup(limit):
+    """A group of processes that may have so many bytes of memory, the page cache included."""
+    root = pathlib.Path("/sys/fs/cgroup")
+    one = root / "memory" if (root / "memory").is_dir() else root
+    group = one / f"tidegate-bench-{os.getpid()}"
+    group.mkdir()
+    file = "memory.limit_in_bytes" if one != root else "memory.max"
+    (group / file).write_text(str(int(limit)))
+    return group
+
+
+def load(arguments, keys, *words):
+    command = [arguments.load, "--port", str(arguments.port), "--keys", str(keys), "--size", str(VALUE), *words]
+    return json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+
+
+def fill(arguments, keys):
+    return load(arguments, keys, "--op", "set", "--order", "sequence", "--count", str(keys), "--pipeline", "4")
+
+
+def load_and_restart(arguments, folder):
+    keys = int(arguments.gigabytes * 1e9 / VALUE)
+    store = Store(arguments.ours, arguments.port, folder, 1024 * MB)
+    store.wait()
+    found = fill(arguments, keys)
+    print(
+        f"load of {arguments.gigabytes} GB, maxmemory 1 GB: {found['rate']:.0f} SET/s, p99 {found['p99_us'] / 1000:.1f} ms,"
+        f" longest silence {found['silence_us'] / 1000:.0f} ms, peak RSS {store.resident_mb('VmHWM')} MB,"
+        f" CPU {store.cpu_us() / keys:.1f} us a SET",
+        flush=True,
+    )
+    store.end(signal.SIGKILL)
+    store = Store(arguments.ours, arguments.port, folder, 1024 * MB)
+    seconds = store.wait()
+    found = load(arguments, keys, "--op", "get", "--count", "20000")
+    print(f"restart after kill -9: answers after {seconds:.2f} s; of 20,000 keys at random {found['misses']} are missing", flush=True)
+    store.end()
+
+
+def zipf(arguments, folder):
+    keys = 1_500_000
+    maxmemory = keys * VALUE // 10
+    all_memory = keys * VALUE * 3
+    store = Store(arguments.ours, arguments.port, folder, maxmemory)
+    store.wait()
+    fill(arguments, keys)
+    store.end()
+    results = {}
+    for name, bound, limit in [("in memory", all_memory, None), ("tenth", maxmemory, maxmemory * BESIDE)]:
+        store = Store(arguments.ours, arguments.port, folder, bound, limit)
+        store.wait()
+        reads = ["--op", "get", "--order", "zipf:0.99"]
+        # All of it, or what belongs there.
+        first = ["--order", "sequence", "--count", str(keys), "--pipeline", "8"] if limit is None else [*reads[2:], "--count", "600000"]
+        load(arguments, keys, "--op", "get", *first)
+        rates = []
+        for _ in range(arguments.turns):
+            cpu = store.cpu_us()
+            found = load(arguments, keys, *reads, "--seconds", "5")
+            rates.append((found["rate"], found["p50_us"], found["p99_us"], (store.cpu_us() - cpu) / found["count"]))
+        results[name] = sorted(rates)[len(rates) // 2]
+        rate, p50, p99, cpu = results[name]
+        print(
+            f"zipf 0.99, {name}: {rate:.0f} GET/s, p50 {p50} us, p99 {p99} us, CPU {cpu:.1f} us,"
+            f" peak RSS {store.resident_mb('VmHWM')} MB, maxmemory {bound // MB} MB",
+            flush=True,
+        )
+        store.end()
+    print(f"zipf 0.99, ratio: {results['tenth'][0] / results['in memory'][0]:.2f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ours", default="target/release/tidegate store")
+    parser.add_argument("--load", default="target/release/examples/load")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--port", type=int, default=17811)
+    parser.add_argument("--gigabytes", type=float, default=10)
+    parser.add_argument("--folder", help="where the data goes: on a real disk")
+    parser.add_argument("cases", nargs="*", default=["load", "zipf"])
+    arguments = parser.parse_args()
+    for case in arguments.cases:
+        folder = tempfile.mkdtemp(prefix="tidegate-bench-", dir=arguments.folder)
+        try:
+            {"load": load_and_restart, "zipf": zipf}[case](arguments, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
