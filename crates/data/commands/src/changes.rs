@@ -137,6 +137,13 @@ impl Effects {
         resp::encode_command(&mut self.bytes, &["EXEC"]);
     }
 
+    /// Takes a group back that has not come to its end.
+    pub fn discard(&mut self, group: &Group) {
+        self.bytes.truncate(group.at);
+        self.count = group.count;
+        self.selected = None;
+    }
+
     /// Whether nothing took effect.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()

@@ -19,6 +19,7 @@ pub mod point;
 mod records;
 mod shard;
 mod signals;
+mod sockets;
 mod until;
 mod users;
 

@@ -6,33 +6,26 @@
 //!
 //! All clients that are ready share one turn, and with it one write to the log and one fsync: group commit.
 
-use std::{collections::VecDeque, io, sync::Arc, time::Duration};
+use std::{cell::RefCell, collections::VecDeque, io, rc::Rc, sync::Arc, time::Duration};
 
-use commands::{Millis, Server, SessionId, random::Secrets, session::Close};
-use mio::{Events, Interest, Poll, Token, Waker, event::Event, net::TcpStream};
+use commands::{Millis, Server, SessionId, random::Secrets};
+use mio::{Events, Interest, Poll, Token, Waker, event::Event};
 use oplog::Offset;
-use slab::Slab;
 
 use crate::{
     Start, StoreError, clock,
-    connection::{Connection, ReadOutcome},
+    connection::ReadOutcome,
     host::{OomScore, Process},
-    listener::{self, Listener, Stream},
-    messages,
+    listener, messages,
     pace::Pace,
     persistence::{KEY_SEED, Persistence},
     signals::Signals,
+    sockets::{FIRST_LISTENER, SIGNALS, Sockets, WAKER},
     users::Users,
 };
 
-/// Tokens from here on are listeners.
-const FIRST_LISTENER: usize = usize::MAX / 2;
-const WAKER: Token = Token(usize::MAX - 1);
-const SIGNALS: Token = Token(usize::MAX - 2);
 /// Events of one turn.
 const EVENTS_MAX: usize = 1024;
-/// Bytes of one read.
-const READ_LEN: usize = 64 * 1024;
 /// Memory is short when less than this part of `maxmemory` is left.
 const SHORT_SHARE: u64 = 8;
 /// Keys that leave memory in one turn at most.
@@ -42,18 +35,13 @@ const TICK_MS: Millis = 100;
 
 /// A shard with its sockets.
 pub struct Shard {
-    poll: Poll,
-    listeners: Vec<Listener>,
-    signals: Signals,
-    connections: Slab<Connection>,
-    /// The connections of sessions.
-    tokens: rustc_hash::FxHashMap<SessionId, usize>,
+    /// Shared with what serves clients while a script is busy. Nobody borrows them while a command runs.
+    sockets: Rc<RefCell<Sockets>>,
     server: Server,
     /// Log and tables; without them everything is in memory.
     persistence: Option<Persistence>,
     /// How much memory the process has allocated.
     memory_used: fn() -> usize,
-    scratch: Vec<u8>,
     /// Sessions with something to be sent.
     ready: Vec<SessionId>,
     /// How fast clients may go on when memory is over its bound.
@@ -77,7 +65,7 @@ impl Shard {
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         let mut signals = Signals::new()?;
         poll.registry().register(signals.source(), SIGNALS, Interest::READABLE)?;
-        let mut listeners = listener::open(&settings)?;
+        let listeners = listener::open(&settings)?;
         let mut oom_score = OomScore::new();
         oom_score.apply(&settings);
         let process = Process::new(config_file, memory_used)?;
@@ -104,19 +92,18 @@ impl Shard {
         rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty()).map_err(io::Error::from)?;
         server.shared.secrets = Secrets::new(secret);
         server.shared.host = Box::new(process);
-        for (index, listener) in listeners.iter_mut().enumerate() {
-            poll.registry().register(listener, Token(FIRST_LISTENER + index), Interest::READABLE)?;
-        }
+        let sockets = Rc::new(RefCell::new(Sockets::new(poll, listeners, signals)?));
+        let others = Rc::clone(&sockets);
+        server.shared.while_busy = Some(Rc::new(move |server: &mut Server| {
+            if let Ok(mut sockets) = others.try_borrow_mut() {
+                sockets.serve_while_busy(server);
+            }
+        }));
         Ok(Self {
-            poll,
-            listeners,
-            signals,
-            connections: Slab::new(),
-            tokens: Default::default(),
+            sockets,
             server,
             persistence,
             memory_used,
-            scratch: vec![0; READ_LEN],
             ready: Vec::new(),
             pace: Pace::new(now),
             deferred: Vec::new(),
@@ -139,7 +126,7 @@ impl Shard {
                 (false, false) => 1,
                 (false, true) => (self.next_tick - clock::now()).clamp(0, TICK_MS),
             };
-            match self.poll.poll(&mut events, Some(Duration::from_millis(wait.unsigned_abs()))) {
+            match self.sockets.borrow_mut().poll.poll(&mut events, Some(Duration::from_millis(wait.unsigned_abs()))) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             }
@@ -150,13 +137,15 @@ impl Shard {
                 self.resume.append(&mut self.deferred);
             }
             for session in std::mem::take(&mut self.resume) {
-                if let Some(token) = self.tokens.get(&session).copied() {
+                let token = self.sockets.borrow().tokens.get(&session).copied();
+                if let Some(token) = token {
                     self.read(token, now);
                 }
             }
             for event in &events {
                 self.handle(event, now);
             }
+            self.sockets.borrow_mut().take_later(&mut self.resume);
             if now >= self.next_tick {
                 self.server.tick(now);
                 self.next_tick = now + TICK_MS;
@@ -212,6 +201,9 @@ impl Shard {
         let used = (self.memory_used)() as u64;
         shared.statistics.peak_memory = shared.statistics.peak_memory.max(used);
         messages::set_level(shared.settings.loglevel);
+        for line in shared.script_log.drain(..) {
+            messages::say(line.level, &line.text);
+        }
         self.oom_score.apply(&shared.settings);
         self.tell_figures();
     }
@@ -321,13 +313,16 @@ impl Shard {
         match event.token() {
             WAKER => {}
             SIGNALS => {
-                if self.signals.received() {
+                if self.sockets.borrow_mut().signals.received() {
                     self.server.shared.shutdown = true;
                 }
             }
-            Token(token) if token >= FIRST_LISTENER => self.accept(token - FIRST_LISTENER, now),
+            Token(token) if token >= FIRST_LISTENER => {
+                self.sockets.borrow_mut().accept(token - FIRST_LISTENER, &mut self.server, now);
+            }
             Token(token) => {
-                let Some(connection) = self.connections.get_mut(token) else { return };
+                let mut sockets = self.sockets.borrow_mut();
+                let Some(connection) = sockets.connections.get_mut(token) else { return };
                 if event.is_writable() && std::mem::take(&mut connection.write_blocked) && !connection.held {
                     self.ready.push(connection.session);
                 }
@@ -335,6 +330,7 @@ impl Shard {
                     if connection.held {
                         connection.read_pending = true;
                     } else {
+                        drop(sockets);
                         self.read(token, now);
                     }
                 }
@@ -347,11 +343,13 @@ impl Shard {
         if self.ready.is_empty() {
             return;
         }
+        let mut sockets = self.sockets.borrow_mut();
         for session in &self.ready {
-            if let Some(connection) = self.tokens.get(session).and_then(|token| self.connections.get_mut(*token)) {
+            if let Some(connection) = sockets.connection(*session) {
                 connection.held = true;
             }
         }
+        drop(sockets);
         self.held.push_back((offset, std::mem::take(&mut self.ready)));
     }
 
@@ -366,85 +364,31 @@ impl Shard {
             return;
         }
         let sessions = self.ready.clone();
+        let mut sockets = self.sockets.borrow_mut();
         for session in &sessions {
-            if let Some(connection) = self.tokens.get(session).and_then(|token| self.connections.get_mut(*token)) {
+            if let Some(connection) = sockets.connection(*session) {
                 connection.held = false;
             }
         }
+        drop(sockets);
         self.send();
         for session in sessions {
-            let Some(token) = self.tokens.get(&session).copied() else { continue };
-            if self.connections.get_mut(token).is_some_and(|connection| std::mem::take(&mut connection.read_pending)) {
+            let mut sockets = self.sockets.borrow_mut();
+            let Some(token) = sockets.tokens.get(&session).copied() else { continue };
+            let connection = sockets.connections.get_mut(token);
+            let is_pending = connection.is_some_and(|connection| std::mem::take(&mut connection.read_pending));
+            drop(sockets);
+            if is_pending {
                 self.read(token, now);
             }
         }
     }
 
-    fn accept(&mut self, index: usize, now: Millis) {
-        while let Some(listener) = self.listeners.get(index) {
-            match listener.accept() {
-                Ok(accepted) => {
-                    let mut stream = accepted.stream;
-                    if let Some(refusal) = self.refusal(accepted.is_local) {
-                        self.server.shared.statistics.refused_connections += 1;
-                        // What does not fit into the socket's buffer is of no use to anybody.
-                        let _ = match &mut stream {
-                            Stream::Tcp(stream) => io::Write::write(stream, refusal.as_bytes()),
-                            Stream::Unix(stream) => io::Write::write(stream, refusal.as_bytes()),
-                        };
-                        continue;
-                    }
-                    if let Stream::Tcp(stream) = &stream {
-                        self.keep_alive(stream);
-                    }
-                    let entry = self.connections.vacant_entry();
-                    let token = Token(entry.key());
-                    let both = Interest::READABLE | Interest::WRITABLE;
-                    if self.poll.registry().register(&mut stream, token, both).is_err() {
-                        continue;
-                    }
-                    let session = self.server.connect(accepted.address, accepted.local_address, now);
-                    self.server.set_descriptor(session, stream.descriptor());
-                    self.tokens.insert(session, token.0);
-                    entry.insert(Connection::new(stream, session));
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// Why a client is not let in.
-    fn refusal(&self, is_local: bool) -> Option<&'static str> {
-        let settings = &self.server.shared.settings;
-        if self.connections.len() as i64 >= settings.maxclients.0 {
-            return Some("-ERR max number of clients reached\r\n");
-        }
-        let is_open = self.server.shared.acl.default_user().nopass && settings.protected_mode.0;
-        (is_open && !is_local).then_some(
-            "-DENIED Tidegate is running in protected mode because protected mode is enabled and no password is set for the \
-             default user. In this mode connections are only accepted from the loopback interface. Set a password \
-             (requirepass), or send CONFIG SET protected-mode no from the loopback interface.\r\n",
-        )
-    }
-
-    /// Has the kernel probe a connection that is silent (`tcp-keepalive`).
-    fn keep_alive(&self, stream: &TcpStream) {
-        let seconds = self.server.shared.settings.tcp_keepalive.0.unsigned_abs();
-        if seconds == 0 {
-            return;
-        }
-        use rustix::net::sockopt;
-        // The kernel may know no such option: then nothing is probed, and nothing else is lost.
-        let _ = sockopt::set_socket_keepalive(stream, true);
-        let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(seconds));
-        let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs((seconds / 3).max(1)));
-        let _ = sockopt::set_tcp_keepcnt(stream, 3);
-    }
-
     fn read(&mut self, token: usize, now: Millis) {
         loop {
-            let Some(connection) = self.connections.get_mut(token) else { return };
+            let mut guard = self.sockets.borrow_mut();
+            let sockets = &mut *guard;
+            let Some(connection) = sockets.connections.get_mut(token) else { return };
             let session = connection.session;
             if self.pace.is_spent(self.server.effects().bytes().len() as u64) {
                 self.deferred.push(session);
@@ -452,15 +396,16 @@ impl Shard {
             }
             let Some(input) = self.server.input(session) else { return };
             let before = input.len();
-            let outcome = connection.read(&mut self.scratch, input);
+            let outcome = connection.read(&mut sockets.scratch, input);
             let came = input.len() - before;
             let statistics = &mut self.server.shared.statistics;
             statistics.reads += 1;
             statistics.input_bytes += came as u64;
             if outcome == ReadOutcome::Closed {
-                self.close(token);
+                sockets.close(token, &mut self.server);
                 return;
             }
+            drop(guard);
             self.server.run(session, now);
             if outcome == ReadOutcome::Drained {
                 return;
@@ -470,31 +415,10 @@ impl Shard {
 
     /// Sends what there is to send.
     fn send(&mut self) {
-        let mut ready = std::mem::take(&mut self.ready);
-        for session in ready.drain(..) {
-            let Some(token) = self.tokens.get(&session).copied() else { continue };
-            let Some(connection) = self.connections.get_mut(token) else { continue };
-            let Some((output, close)) = self.server.output(session) else { continue };
-            let before = output.len();
-            let alive = close != Close::Now && (connection.write_blocked || connection.write(output));
-            let (sent, is_empty) = (before - output.len(), output.is_empty());
-            if sent > 0 {
-                let statistics = &mut self.server.shared.statistics;
-                statistics.writes += 1;
-                statistics.output_bytes += sent as u64;
-            }
-            if !alive || close == Close::AfterOutput && is_empty {
-                self.close(token);
-            }
+        let mut sockets = self.sockets.borrow_mut();
+        for session in self.ready.drain(..) {
+            sockets.send(session, &mut self.server);
         }
-        self.ready = ready;
-    }
-
-    fn close(&mut self, token: usize) {
-        let Some(mut connection) = self.connections.try_remove(token) else { return };
-        let _ = self.poll.registry().deregister(connection.stream());
-        self.tokens.remove(&connection.session);
-        self.server.disconnect(connection.session);
     }
 }
 

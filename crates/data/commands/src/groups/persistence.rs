@@ -92,6 +92,10 @@ fn shutdown(context: &mut Context<'_>) -> Result<(), Failure> {
         // Nothing is waited for: a shutdown that has begun is over before the next command is read.
         return Err(Failure::text("ERR No shutdown in progress."));
     }
+    if let Some(running) = context.shared.running.as_deref().filter(|_| context.shared.is_busy && !no_save) {
+        // Half of what a script does must not reach the disk.
+        return Err(running.busy_failure());
+    }
     context.shared.requests.shutdown_without_checkpoint = no_save;
     context.shared.shutdown = true;
     Ok(())

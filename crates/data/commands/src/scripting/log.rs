@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use mlua::{Lua, Value};
 
 use super::library::{Arguments, refused};
+use crate::config::LogLevel;
 
 /// Lines that are kept until somebody takes them; further ones are dropped.
 const LINES_MAX: usize = 1000;
@@ -14,8 +15,8 @@ const LINE_LEN_MAX: usize = 1024;
 /// A line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    /// From 0, which is for those who look for faults, to 3, a warning.
-    pub level: u8,
+    /// How important it is.
+    pub level: LogLevel,
     /// What it says.
     pub text: String,
 }
@@ -37,9 +38,13 @@ pub(super) fn write(lua: &Lua, arguments: Arguments) -> mlua::Result<Value> {
     let Some(level) = lua.coerce_number(level.clone())? else {
         return Err(refused("First argument must be a number (log level)."));
     };
-    if !(0.0..4.0).contains(&level) {
-        return Err(refused("Invalid debug level."));
-    }
+    let level = match level as i64 {
+        0 => LogLevel::Debug,
+        1 => LogLevel::Verbose,
+        2 => LogLevel::Notice,
+        3 => LogLevel::Warning,
+        _ => return Err(refused("Invalid debug level.")),
+    };
     let mut text = String::new();
     for word in words {
         if let Some(word) = lua.coerce_string(word.clone())? {
@@ -59,7 +64,7 @@ pub(super) fn write(lua: &Lua, arguments: Arguments) -> mlua::Result<Value> {
     if let Some(lines) = lua.app_data_ref::<Lines>() {
         let mut lines = lines.0.borrow_mut();
         if lines.len() < LINES_MAX {
-            lines.push(LogLine { level: level as u8, text });
+            lines.push(LogLine { level, text });
         }
     }
     Ok(Value::Nil)

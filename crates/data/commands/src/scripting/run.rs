@@ -177,6 +177,10 @@ impl Server {
         let pause = || caller.try_borrow_mut().is_ok_and(|mut guard| guard.0.pause_script());
         let outcome = machine.run(&job.function, job.keys, job.arguments, &answer, &pause);
         let (server, _) = caller.into_inner();
+        if server.shared.is_busy && server.shared.shutdown {
+            // It was ended by force: nothing of it stays.
+            server.effects().discard(&group);
+        }
         server.end_effects(group);
         // What it called has been propagated, and not what called it.
         server.changes.propagate_instead(Vec::new());

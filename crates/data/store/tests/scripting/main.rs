@@ -98,3 +98,106 @@ fn libraries_go_to_redis_and_back() {
     assert_eq!(ours.text(&["FCALL", "count", "1", "k"]), "1");
     assert_eq!(ours.text(&["FCALL", "other", "0"]), "ERR Function not found");
 }
+
+const BUSY: &str = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+
+/// Waits until a script is busy: others are told so.
+fn wait_until_busy(client: &mut Client) {
+    support::wait_until("the script is busy", || client.text(&["PING"]).starts_with("BUSY"));
+}
+
+/// A script that never ends lets others be answered, and be ended by them; also if it catches errors, or runs elsewhere than in
+/// its own thread.
+#[test]
+fn a_busy_script_is_ended_by_others() {
+    let folder = Folder::new();
+    let store = start(&folder.data(), &["--busy-reply-threshold", "10"]);
+    let mut other = store.client();
+    other.command(&["SET", "k", "before"]);
+    for script in [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "while true do xpcall(function() while true do end end, function() while true do end end) end",
+        "coroutine.wrap(function() while true do end end)()",
+        "while true do coroutine.resume(coroutine.create(function() while true do end end)) end",
+        "while true do pcall(coroutine.wrap(function() while true do end end)) end",
+        "while true do redis.pcall('GET', 'k') end",
+        "local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end}) while true do pcall(function() return t[1] end) end",
+    ] {
+        let mut busy = store.client();
+        let mut bytes = Vec::new();
+        resp::encode_command(&mut bytes, &["EVAL", script, "0"]);
+        // What is sent behind it waits.
+        resp::encode_command(&mut bytes, &["GET", "k"]);
+        busy.send(&bytes);
+        wait_until_busy(&mut other);
+        assert_eq!(other.text(&["GET", "k"]), BUSY);
+        assert_eq!(other.text(&["FUNCTION", "KILL"]), BUSY);
+        assert_eq!(other.text(&["SHUTDOWN"]), BUSY);
+        assert_eq!(store.client().text(&["EVAL", "return 1", "0"]), BUSY, "a client that comes now");
+        assert_eq!(other.text(&["MULTI"]), "OK");
+        assert_eq!(other.text(&["SET", "k", "changed"]), BUSY);
+        assert_eq!(other.text(&["EXEC"]), format!("EXECABORT Transaction discarded because of: {BUSY}"));
+        assert_eq!(other.text(&["SCRIPT", "KILL"]), "OK");
+        let Some(reply) = busy.reply() else { panic!("no reply to {script}") };
+        let text = String::from_utf8_lossy(reply.as_error().unwrap()).into_owned();
+        assert!(text.starts_with("ERR Script killed by user with SCRIPT KILL..."), "{script}: {text}");
+        assert_eq!(busy.reply().unwrap().as_bytes(), Some(b"before".as_slice()));
+        assert_eq!(other.text(&["PING"]), "PONG");
+    }
+}
+
+#[test]
+fn a_busy_function_is_ended_by_others() {
+    let folder = Folder::new();
+    let store = start(&folder.data(), &["--busy-reply-threshold", "10"]);
+    let (mut busy, mut other) = (store.client(), store.client());
+    let library = "#!lua name=l\nredis.register_function('forever', function() while true do end end)";
+    other.command(&["FUNCTION", "LOAD", library]);
+    let mut bytes = Vec::new();
+    resp::encode_command(&mut bytes, &["FCALL", "forever", "1", "k"]);
+    busy.send(&bytes);
+    wait_until_busy(&mut other);
+    assert!(
+        other
+            .text(&["SCRIPT", "KILL"])
+            .starts_with("BUSY Redis is busy running a script. You can only call FUNCTION KILL")
+    );
+    let statistics = format!("{:?}", other.command(&["FUNCTION", "STATS"]));
+    assert!(statistics.contains(&format!("{:?}", b"forever")), "{statistics}");
+    assert_eq!(other.text(&["FUNCTION", "KILL"]), "OK");
+    assert!(busy.reply().unwrap().as_error().is_some());
+    assert_eq!(other.text(&["FUNCTION", "KILL"]), "NOTBUSY No scripts in execution right now.");
+    let forever = "#!lua name=m\nwhile 1 do end";
+    let refused = other.text(&["FUNCTION", "LOAD", forever]);
+    assert!(refused.starts_with("ERR Error registering functions: ERR FUNCTION LOAD timeout"), "{refused}");
+}
+
+/// A script that has written can only be ended with the store, and nothing of it stays.
+#[test]
+fn of_a_script_that_ends_with_the_store_nothing_stays() {
+    for by_signal in [false, true] {
+        let folder = Folder::new();
+        let mut store = start(&folder.data(), &["--busy-reply-threshold", "10", "--appendfsync", "always"]);
+        let (mut busy, mut other) = (store.client(), store.client());
+        other.command(&["SET", "k", "before"]);
+        let mut bytes = Vec::new();
+        let script =
+            "redis.call('SET', 'k', 'half') redis.call('SELECT', 1) redis.call('SET', 'l', 1) while true do end";
+        resp::encode_command(&mut bytes, &["EVAL", script, "0"]);
+        busy.send(&bytes);
+        wait_until_busy(&mut other);
+        assert!(other.text(&["SCRIPT", "KILL"]).starts_with("UNKILLABLE"));
+        if by_signal {
+            store.stop();
+        } else {
+            assert_eq!(other.try_command(&["SHUTDOWN", "NOSAVE"]), None);
+            store.wait_end();
+        }
+        let store = start(&folder.data(), &[]);
+        let mut client = store.client();
+        assert_eq!(client.text(&["GET", "k"]), "before");
+        client.command(&["SELECT", "1"]);
+        assert_eq!(client.text(&["EXISTS", "l"]), "0");
+    }
+}

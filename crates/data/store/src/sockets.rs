@@ -1,0 +1,245 @@
+//! A shard's sockets, and how other clients are served while a script is busy.
+
+use std::{io, time::Duration};
+
+use commands::{Millis, Server, SessionId, session::Close};
+use mio::{Events, Interest, Poll, Token, net::TcpStream};
+use rustc_hash::{FxHashMap, FxHashSet};
+use slab::Slab;
+
+use crate::{
+    clock,
+    connection::{Connection, ReadOutcome},
+    listener::{Listener, Stream},
+    messages,
+    signals::Signals,
+};
+
+/// Tokens from here on are listeners.
+pub const FIRST_LISTENER: usize = usize::MAX / 2;
+/// Another thread has something for the loop.
+pub const WAKER: Token = Token(usize::MAX - 1);
+/// A signal has come.
+pub const SIGNALS: Token = Token(usize::MAX - 2);
+/// Bytes of one read.
+const READ_LEN: usize = 64 * 1024;
+/// Events of one look while a script is busy.
+const BUSY_EVENTS_MAX: usize = 128;
+
+/// All sockets of a shard.
+pub struct Sockets {
+    pub poll: Poll,
+    listeners: Vec<Listener>,
+    pub signals: Signals,
+    pub connections: Slab<Connection>,
+    /// The connections of sessions.
+    pub tokens: FxHashMap<SessionId, usize>,
+    /// Where reads go first.
+    pub scratch: Vec<u8>,
+    /// Connections that are answered while a script is busy: what they have to be sent is all from that time.
+    answered: FxHashSet<usize>,
+    /// Connections that sent something then and cannot be answered before the script ends.
+    later: Vec<usize>,
+    /// All have been looked at since the script is busy.
+    looked_at: bool,
+}
+
+impl Sockets {
+    /// Those of a shard without clients.
+    pub fn new(poll: Poll, mut listeners: Vec<Listener>, signals: Signals) -> io::Result<Self> {
+        for (index, listener) in listeners.iter_mut().enumerate() {
+            poll.registry().register(listener, Token(FIRST_LISTENER + index), Interest::READABLE)?;
+        }
+        Ok(Self {
+            poll,
+            listeners,
+            signals,
+            connections: Slab::new(),
+            tokens: FxHashMap::default(),
+            scratch: vec![0; READ_LEN],
+            answered: FxHashSet::default(),
+            later: Vec::new(),
+            looked_at: false,
+        })
+    }
+
+    /// The connection of a session.
+    pub fn connection(&mut self, session: SessionId) -> Option<&mut Connection> {
+        self.connections.get_mut(*self.tokens.get(&session)?)
+    }
+
+    /// Lets new clients in.
+    pub fn accept(&mut self, index: usize, server: &mut Server, now: Millis) {
+        while let Some(listener) = self.listeners.get(index) {
+            match listener.accept() {
+                Ok(accepted) => {
+                    let mut stream = accepted.stream;
+                    if let Some(refusal) = self.refusal(server, accepted.is_local) {
+                        server.shared.statistics.refused_connections += 1;
+                        // What does not fit into the socket's buffer is of no use to anybody.
+                        let _ = match &mut stream {
+                            Stream::Tcp(stream) => io::Write::write(stream, refusal.as_bytes()),
+                            Stream::Unix(stream) => io::Write::write(stream, refusal.as_bytes()),
+                        };
+                        continue;
+                    }
+                    if let Stream::Tcp(stream) = &stream {
+                        keep_alive(server, stream);
+                    }
+                    let entry = self.connections.vacant_entry();
+                    let token = Token(entry.key());
+                    let both = Interest::READABLE | Interest::WRITABLE;
+                    if self.poll.registry().register(&mut stream, token, both).is_err() {
+                        continue;
+                    }
+                    let session = server.connect(accepted.address, accepted.local_address, now);
+                    server.set_descriptor(session, stream.descriptor());
+                    self.tokens.insert(session, token.0);
+                    entry.insert(Connection::new(stream, session));
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Why a client is not let in.
+    fn refusal(&self, server: &Server, is_local: bool) -> Option<&'static str> {
+        let settings = &server.shared.settings;
+        if self.connections.len() as i64 >= settings.maxclients.0 {
+            return Some("-ERR max number of clients reached\r\n");
+        }
+        let is_open = server.shared.acl.default_user().nopass && settings.protected_mode.0;
+        (is_open && !is_local).then_some(
+            "-DENIED Tidegate is running in protected mode because protected mode is enabled and no password is set for the \
+             default user. In this mode connections are only accepted from the loopback interface. Set a password \
+             (requirepass), or send CONFIG SET protected-mode no from the loopback interface.\r\n",
+        )
+    }
+
+    /// Sends what there is to send to a session's client.
+    pub fn send(&mut self, session: SessionId, server: &mut Server) {
+        let Some(token) = self.tokens.get(&session).copied() else { return };
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        let Some((output, close)) = server.output(session) else { return };
+        let before = output.len();
+        let alive = close != Close::Now && (connection.write_blocked || connection.write(output));
+        let (sent, is_empty) = (before - output.len(), output.is_empty());
+        if sent > 0 {
+            let statistics = &mut server.shared.statistics;
+            statistics.writes += 1;
+            statistics.output_bytes += sent as u64;
+        }
+        if !alive || close == Close::AfterOutput && is_empty {
+            self.close(token, server);
+        }
+    }
+
+    /// Closes a connection and ends its session.
+    pub fn close(&mut self, token: usize, server: &mut Server) {
+        let Some(mut connection) = self.connections.try_remove(token) else { return };
+        let _ = self.poll.registry().deregister(connection.stream());
+        self.tokens.remove(&connection.session);
+        self.answered.remove(&token);
+        server.disconnect(connection.session);
+    }
+
+    /// Reads and answers clients that have sent something, without waiting for any: a script is busy. It has the keys, so
+    /// nearly every command is refused, none changes anything, and nothing that is answered has to wait for the log. Clients
+    /// that have other replies to come, or whose script it is, are left alone until it ends.
+    pub fn serve_while_busy(&mut self, server: &mut Server) {
+        let mut events = Events::with_capacity(BUSY_EVENTS_MAX);
+        if self.poll.poll(&mut events, Some(Duration::ZERO)).is_err() {
+            return;
+        }
+        let now = clock::now();
+        if !std::mem::replace(&mut self.looked_at, true) {
+            // What became ready in the turn that the script runs in was told to the loop, and is not told again.
+            (0..self.listeners.len()).for_each(|index| self.accept(index, server, now));
+            let tokens: Vec<usize> = self.connections.iter().map(|(token, _)| token).collect();
+            tokens.into_iter().for_each(|token| self.serve_one_while_busy(token, server, now));
+        }
+        for event in &events {
+            match event.token() {
+                WAKER => {}
+                SIGNALS => {
+                    if self.signals.received() {
+                        messages::warn("a script is busy: the store ends without it, and without a checkpoint");
+                        server.shared.requests.shutdown_without_checkpoint = true;
+                        server.shared.shutdown = true;
+                    }
+                }
+                Token(token) if token >= FIRST_LISTENER => self.accept(token - FIRST_LISTENER, server, now),
+                Token(token) => {
+                    let Some(connection) = self.connections.get_mut(token) else { continue };
+                    if event.is_writable() {
+                        connection.write_blocked = false;
+                        if self.answered.contains(&token) {
+                            let session = connection.session;
+                            self.send(session, server);
+                        }
+                    }
+                    if event.is_readable() || event.is_read_closed() {
+                        self.serve_one_while_busy(token, server, now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn serve_one_while_busy(&mut self, token: usize, server: &mut Server, now: Millis) {
+        loop {
+            let Some(connection) = self.connections.get_mut(token) else { return };
+            let session = connection.session;
+            let has_more_to_come = match server.output(session) {
+                Some((output, _)) => !output.is_empty(),
+                None => true,
+            };
+            if connection.held || has_more_to_come && !self.answered.contains(&token) {
+                self.later.push(token);
+                return;
+            }
+            let Some(input) = server.input(session) else { return };
+            let outcome = connection.read(&mut self.scratch, input);
+            if outcome == ReadOutcome::Closed {
+                self.close(token, server);
+                return;
+            }
+            self.answered.insert(token);
+            server.run(session, now);
+            self.send(session, server);
+            if outcome == ReadOutcome::Drained {
+                return;
+            }
+        }
+    }
+
+    /// The script has ended: gives the sessions that have to be read now.
+    pub fn take_later(&mut self, sessions: &mut Vec<SessionId>) {
+        if !std::mem::take(&mut self.looked_at) {
+            return;
+        }
+        self.answered.clear();
+        for token in self.later.drain(..) {
+            match self.connections.get_mut(token) {
+                Some(connection) if connection.held => connection.read_pending = true,
+                Some(connection) => sessions.push(connection.session),
+                None => {}
+            }
+        }
+    }
+}
+
+/// Has the kernel probe a connection that is silent (`tcp-keepalive`).
+fn keep_alive(server: &Server, stream: &TcpStream) {
+    let seconds = server.shared.settings.tcp_keepalive.0.unsigned_abs();
+    if seconds == 0 {
+        return;
+    }
+    use rustix::net::sockopt;
+    // The kernel may know no such option: then nothing is probed, and nothing else is lost.
+    let _ = sockopt::set_socket_keepalive(stream, true);
+    let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(seconds));
+    let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs((seconds / 3).max(1)));
+    let _ = sockopt::set_tcp_keepcnt(stream, 3);
+}
