@@ -18,6 +18,8 @@ use super::{Server, monitor};
 enum Flow {
     /// It is done, or queued, or refused.
     Done,
+    /// It is, and its client is to be told of what it changed.
+    Told,
     /// It waits until a pause is over.
     Postponed,
 }
@@ -74,11 +76,12 @@ impl Server {
                         break;
                     }
                     session.asked = false;
-                    if self.process(&mut session, &mut output, &words) == Flow::Postponed {
+                    let flow = self.process(&mut session, &mut output, &words);
+                    if flow == Flow::Postponed {
                         break;
                     }
                     at += consumed;
-                    if self.shared.onlookers && self.shared.has_pending_invalidations() {
+                    if flow == Flow::Told {
                         // What is told of this command's changes follows its reply, as any other session's output.
                         session.output = std::mem::take(&mut output);
                         self.shared.sessions.insert(id, Some(session));
@@ -153,6 +156,9 @@ impl Server {
         }
         if self.shared.onlookers {
             self.end_tracked(session);
+            if self.shared.has_pending_invalidations() {
+                return Flow::Told;
+            }
         }
         Flow::Done
     }
@@ -181,7 +187,7 @@ impl Server {
                 return Flow::Done;
             }
         };
-        if self.shared.pause.is_some() && self.postpone(session, found, words) {
+        if self.shared.onlookers && self.postpone(session, found, words) {
             return Flow::Postponed;
         }
         if let Some(transaction) = &mut session.transaction
@@ -257,9 +263,6 @@ impl Server {
     fn call_found(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]], found: Found) {
         self.changes.classes = self.shared.settings.notify_keyspace_events.0;
         self.watch_changes();
-        if self.shared.onlookers && monitor::is_script(found) {
-            self.show(session, output, words, found);
-        }
         let dirty = self.changes.dirty;
         let db = session.db;
         let start = output.len();
@@ -270,6 +273,8 @@ impl Server {
         let outcome = if found.command.name == "EXEC" {
             self.execute_transaction(session, output)
         } else if found.command.flags.contains(Flags::RUNS_SCRIPT) {
+            // It is shown before what it calls.
+            self.show(session, output, words, found);
             self.evaluate(session, output, words)
         } else {
             let reply = Reply::new(output, session.protocol);
@@ -417,10 +422,6 @@ impl Server {
         if !self.changes.events.is_empty() {
             let events = std::mem::take(&mut self.changes.events);
             self.publish_events(&events);
-        }
-        self.keyspace.expiry_paused = self.shared.pause.is_some();
-        if self.shared.onlookers {
-            self.invalidate_modified();
         }
         while !self.changes.modified.is_empty() {
             if self.shared.onlookers {

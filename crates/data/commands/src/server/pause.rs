@@ -25,11 +25,13 @@ impl Shared {
     pub(crate) fn begin_pause(&mut self, all: bool, until: Millis) {
         let former = self.pause.unwrap_or(Pause { all, until });
         self.pause = Some(Pause { all: all || former.all, until: until.max(former.until) });
+        self.refresh_onlookers();
     }
 
     /// Ends the pause: those who waited go on.
     pub(crate) fn end_pause(&mut self) {
         self.pause = None;
+        self.refresh_onlookers();
         for id in std::mem::take(&mut self.postponed) {
             if let Some(session) = self.session_mut(id)
                 && std::mem::take(&mut session.postponed)
@@ -87,6 +89,8 @@ impl Server {
     /// Has a command wait, if there is a pause that it falls under.
     pub(super) fn postpone(&mut self, session: &mut Session, found: Found, words: &[&[u8]]) -> bool {
         let Some(pause) = self.shared.pause else { return false };
+        // A transaction that began the pause is over by now.
+        self.keyspace.expiry_paused = true;
         if session.monitoring || !pause.all && !self.shared.may_write(session, found, words) {
             return false;
         }

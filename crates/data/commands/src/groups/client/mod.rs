@@ -153,6 +153,7 @@ fn pause(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn unpause(context: &mut Context<'_>) -> Result<(), Failure> {
     context.shared.end_pause();
+    context.keys.space().expiry_paused = false;
     context.reply.ok();
     Ok(())
 }
