@@ -30,12 +30,9 @@ pub fn at_least_one(text: &[u8], message: &'static str) -> Result<usize, Failure
 pub enum Draws {
     /// So many different ones.
     Distinct(usize),
-    /// So many, any.
+    /// So many, any. How long a reply may become is up to whoever writes it.
     Any(usize),
 }
-
-/// The most draws of one command, so that its reply stays within what memory there is.
-const DRAWS_MAX: usize = 1 << 27;
 
 impl Draws {
     /// Reads it.
@@ -46,11 +43,7 @@ impl Draws {
             return Err(Failure::text(text));
         }
         let count = usize::try_from(number.unsigned_abs()).map_err(|_| Failure::NotInteger)?;
-        match number {
-            0.. => Ok(Self::Distinct(count)),
-            _ if count > DRAWS_MAX => Err(Failure::text("ERR value is out of range")),
-            _ => Ok(Self::Any(count)),
-        }
+        Ok(if number >= 0 { Self::Distinct(count) } else { Self::Any(count) })
     }
 }
 

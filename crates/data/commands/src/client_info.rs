@@ -38,9 +38,9 @@ impl ClientType {
     }
 }
 
-/// How much of so much output goes beyond what a client has room for anyway.
+/// What so much output counts for limits: nothing, as long as it fits into what a client has room for anyway.
 pub fn excess(output: usize) -> usize {
-    output.saturating_sub(STATIC_OUTPUT)
+    if output > STATIC_OUTPUT { output } else { 0 }
 }
 
 /// Bytes of the commands that it has queued for a transaction.

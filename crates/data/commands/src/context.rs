@@ -2,7 +2,7 @@
 
 use resp::Reply;
 
-use crate::{Failure, Millis, Session, config::Allowed, keyspace::Keys, server::Shared};
+use crate::{Failure, Millis, Session, config::Allowed, keyspace::Keys, server::Shared, session::Close};
 
 /// The words of a command. Those that are not there read as empty: a command's arity has been checked before it runs.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +72,15 @@ impl Context<'_> {
             Allowed::Yes => true,
             Allowed::Local => is_local(),
         }
+    }
+
+    /// Whether the reply has become longer than any that may be asked for: the client is closed then.
+    pub fn closes_for(reply: &Reply<'_>, most: usize, session: &mut Session) -> bool {
+        let is_over = reply.position() > most;
+        if is_over {
+            session.close = Close::Now;
+        }
+        is_over
     }
 
     /// The time of this command.

@@ -279,7 +279,8 @@ impl Shard {
                         persistence.press();
                     }
                     // What neither leaves nor will be written is what clients have not read.
-                    if used <= bound || server.keyspace.dirty_len() > 0 || !server.relieve() {
+                    let at_least = if server.keyspace.dirty_len() > 0 { bound / 4 } else { 0 };
+                    if used <= bound || !server.relieve(at_least) {
                         break;
                     }
                 }

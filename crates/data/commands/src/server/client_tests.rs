@@ -284,6 +284,20 @@ fn a_pipeline_stops_where_its_replies_are_too_many() {
 }
 
 #[test]
+fn an_answer_of_any_length_that_is_asked_for_is_cut_off() {
+    let limit = OutputLimit { hard: 100_000, ..OutputLimit::default() };
+    for command in ["HRANDFIELD h -999999999", "SRANDMEMBER s -999999999", "ZRANDMEMBER z -999999999 WITHSCORES"] {
+        let mut shard = limited(limit, OutputLimit::default());
+        let client = shard.client();
+        shard.ask(client, "HSET h a b");
+        shard.ask(client, "SADD s a");
+        shard.ask(client, "ZADD z 1 a");
+        assert_eq!(shard.ask(client, command), "", "{command}");
+        assert_eq!(shard.0.output(client).unwrap().1, Close::Now, "{command}");
+    }
+}
+
+#[test]
 fn a_query_without_an_end_is_cut_off() {
     let mut shard = Shard::new();
     let client = shard.client();
@@ -322,6 +336,7 @@ fn the_largest_clients_go_when_all_take_too_much() {
     assert_eq!(shard.0.shared.statistics.evicted_clients, 1);
     shard.0.input(small).unwrap().resize(1_100_000, b'x');
     shard.0.run(small, 1000);
-    assert!(shard.0.relieve(), "there is a large one");
-    assert!(!shard.0.relieve(), "the rest is small, or wants to stay");
+    assert!(!shard.0.relieve(10_000_000), "none is so large");
+    assert!(shard.0.relieve(0), "there is a large one");
+    assert!(!shard.0.relieve(0), "the rest is small, or wants to stay");
 }

@@ -23,7 +23,7 @@ pub(crate) struct Limits {
     /// From how much output on a client is looked at.
     pub(super) output_watched: usize,
     /// `maxmemory-clients`; 0 for none.
-    clients_bound: usize,
+    pub(super) clients_bound: usize,
     /// What all clients take, as far as it was looked at.
     clients_memory: usize,
     next_sweep: Millis,
@@ -112,6 +112,14 @@ impl Shared {
         self.now - since > limit.soft_seconds.saturating_mul(1000)
     }
 
+    /// The most that one command may answer whose arguments, and not the data, say how much that is.
+    pub(crate) fn reply_max(&self, session: &Session) -> usize {
+        let limits = &self.settings.client_output_buffer_limit;
+        let limit = if ClientType::of(session) == ClientType::Pubsub { limits.pubsub } else { limits.normal };
+        let hard = if limit.hard > 0 { limit.hard.saturating_add(BUFFER_KEPT as u64) } else { u64::MAX };
+        length(hard.min(self.settings.proto_max_bulk_len.0))
+    }
+
     /// The client that takes the most of those that may be closed for it.
     fn largest_client(&self, at_least: usize) -> Option<SessionId> {
         let sessions = self.sessions.values().filter_map(Option::as_deref);
@@ -139,11 +147,11 @@ impl Shared {
 }
 
 impl Server {
-    /// Closes the client that takes the most memory, if that is much. Returns whether there was one. For when memory is over
-    /// its bound and has nothing else to give: one that never reads must not stop all others.
-    pub fn relieve(&mut self) -> bool {
+    /// Closes the client that takes the most memory, if that is much, and at least so many bytes. Returns whether there was
+    /// one. For when memory is over its bound and has nothing else to give: one that never reads must not stop all others.
+    pub fn relieve(&mut self, at_least: u64) -> bool {
         self.shared.count_clients_memory();
-        let Some(id) = self.shared.largest_client(WORTH_CLOSING) else { return false };
+        let Some(id) = self.shared.largest_client(WORTH_CLOSING.max(length(at_least))) else { return false };
         self.shared.evict_client(id);
         true
     }

@@ -210,7 +210,7 @@ impl Shared {
         if !std::mem::replace(&mut session.output_listed, true) {
             self.with_output.push(id);
         }
-        if len > self.limits.output_watched {
+        if len > self.limits.output_watched || self.limits.clients_bound > 0 {
             self.check_output(id);
         }
     }

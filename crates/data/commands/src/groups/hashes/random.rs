@@ -33,6 +33,8 @@ pub(super) fn hrandfield(context: &mut Context<'_>) -> Result<(), Failure> {
         return Err(Failure::text("ERR value is out of range"));
     }
     let draws = Draws::parse(words.at(2))?;
+    let most = context.shared.reply_max(context.session);
+    let random = &mut context.shared.random;
     let Some(hash) = context.keys.get::<Hash>(key)? else {
         context.reply.array(0);
         return Ok(());
@@ -43,6 +45,9 @@ pub(super) fn hrandfield(context: &mut Context<'_>) -> Result<(), Failure> {
             for _ in 0..count {
                 if let Some(field) = hash.random(random) {
                     give(&mut context.reply, &field, with_values);
+                }
+                if Context::closes_for(&context.reply, most, context.session) {
+                    break;
                 }
             }
             return Ok(());

@@ -42,6 +42,8 @@ pub(super) fn srandmember(context: &mut Context<'_>) -> Result<(), Failure> {
         return Err(Failure::Syntax);
     }
     let draws = Draws::parse(words.at(2))?;
+    let most = context.shared.reply_max(context.session);
+    let random = &mut context.shared.random;
     let Some(set) = context.keys.get::<Set>(key)? else {
         context.reply.array(0);
         return Ok(());
@@ -52,6 +54,9 @@ pub(super) fn srandmember(context: &mut Context<'_>) -> Result<(), Failure> {
             for _ in 0..count {
                 if let Some(member) = set.random(random) {
                     context.reply.bulk(&member);
+                }
+                if Context::closes_for(&context.reply, most, context.session) {
+                    break;
                 }
             }
         }

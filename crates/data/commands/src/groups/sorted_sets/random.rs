@@ -41,6 +41,7 @@ fn zrandmember(context: &mut Context<'_>) -> Result<(), Failure> {
     if with_scores && matches!(draws, Draws::Distinct(count) | Draws::Any(count) if count > (i64::MAX / 2) as usize) {
         return Err(Failure::text("ERR value is out of range"));
     }
+    let most = context.shared.reply_max(context.session);
     let Some(set) = context.keys.get::<SortedSet>(words.at(1))? else {
         context.reply.array(0);
         return Ok(());
@@ -55,6 +56,9 @@ fn zrandmember(context: &mut Context<'_>) -> Result<(), Failure> {
             for _ in 0..count {
                 if let Some(member) = set.at(random.below(len as u64) as usize) {
                     write_member(reply, &member, with_scores);
+                }
+                if Context::closes_for(reply, most, context.session) {
+                    break;
                 }
             }
             return Ok(());
