@@ -44,16 +44,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::CONNECTION)
         .docs("6.2.0", "O(1)", "Makes the connection as it was when it came."),
-    of_cluster("ASKING", Flags::FAST).docs("3.0.0", "O(1)", "Clients of clusters send it; there is none."),
-    of_cluster("READONLY", EASY).docs("3.0.0", "O(1)", "Clients of clusters send it; there is none."),
-    of_cluster("READWRITE", EASY).docs("3.0.0", "O(1)", "Clients of clusters send it; there is none."),
 ];
-
-const fn of_cluster(name: &'static str, flags: Flags) -> Command {
-    Command::new(name, 1, |_| Err(Failure::text("ERR This instance has cluster support disabled")))
-        .flags(flags)
-        .group("cluster", Categories::CONNECTION)
-}
 
 fn ping(context: &mut Context<'_>) -> Result<(), Failure> {
     if context.words.len() > 2 {

@@ -153,13 +153,14 @@ fn a_script_reads_the_keys_that_it_declares_if_it_reads_any() {
 #[test]
 fn what_is_remembered_is_bounded() {
     let mut shard = Shard::new();
-    let reader = tracked(&mut shard, "");
+    let reader = tracked(&mut shard, "NOLOOP");
     shard.ask(reader, "CONFIG SET tracking-table-max-keys 10");
     for number in 0..50 {
         shard.ask(reader, &format!("GET {number}"));
         assert!(shard.0.shared.tracking_counts().keys <= 10);
     }
     assert_eq!(shard.0.shared.tracking_counts().items, 10);
+    assert!(shard.ask(reader, "GET last").contains("invalidate"), "what is forgotten is told to all");
 }
 
 #[test]

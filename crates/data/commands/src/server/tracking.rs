@@ -224,12 +224,12 @@ impl Shared {
         self.refresh_onlookers();
     }
 
-    /// A key has changed, or what is remembered of it is forgotten.
-    fn invalidate(&mut self, key: &Bytes) {
+    /// A key has changed: tells those who have it. If `by_itself`, who wants to hear nothing of its own changes hears nothing.
+    fn invalidate(&mut self, key: &Bytes, by_itself: bool) {
         let Some(tracking) = &mut self.tracking else { return };
+        let silent = Some(self.current).filter(|id| by_itself && tracking.silent.contains(id));
         for id in tracking.forget(key) {
-            let is_silent = |tracking: &Tracking| tracking.silent.contains(&id);
-            if id != self.current || !self.tracking.as_deref().is_some_and(is_silent) {
+            if silent != Some(id) {
                 self.tell(id, Stale::Key(key.clone()));
             }
         }
@@ -364,7 +364,7 @@ impl Shared {
             let random = self.random.draw();
             let Some(tracking) = self.tracking.as_ref().filter(|tracking| tracking.keys.len() > most) else { break };
             let Some(key) = tracking.keys.random(random).map(|tracked| tracked.key.clone()) else { break };
-            self.invalidate(&key);
+            self.invalidate(&key, false);
         }
     }
 
@@ -425,7 +425,7 @@ impl Server {
             if let Some(tracking) = &mut self.shared.tracking {
                 tracking.note_change(key, current);
             }
-            self.shared.invalidate(key);
+            self.shared.invalidate(key, true);
         }
     }
 
