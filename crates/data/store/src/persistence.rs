@@ -14,7 +14,7 @@ use std::{
         mpsc,
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use commands::{
@@ -22,7 +22,7 @@ use commands::{
     config::{Fsync, Settings},
     host::PersistenceFigures,
     keyspace::{Collection, Taken},
-    server::Load,
+    server::{Load, Warmup},
 };
 use engine::{
     Answer, Bounds, Engine, FjallEngine, FjallOptions, Job, Page, Readers, ReadersOptions, Report, Request, Tables,
@@ -36,7 +36,7 @@ use crate::{
     effects::{Effect, Effects},
     messages,
     point::Point,
-    records::{DUE_MAX, ShardTables},
+    records::{DUE_MAX, SLOW, ShardTables},
     until,
 };
 
@@ -66,6 +66,8 @@ pub const KEY_SEED: u64 = 0;
 
 /// Records of an emptied database that are removed in one step.
 const REMOVE_MAX: usize = 10_000;
+/// How long elements are read off the loop after one has taken long.
+const COLD_MS: Millis = 1_000;
 /// How often the tables are asked for keys whose time has come.
 const DUE_MS: Millis = 500;
 /// Bytes of the deadlines that are looked at together.
@@ -75,6 +77,8 @@ const DUE_BYTES_MAX: usize = 1 << 20;
 enum Asked {
     /// A key, for a command that waits.
     Key(Load),
+    /// Elements, for a command that waits; and when.
+    Elements(SessionId, Instant),
     /// Keys of a database whose time has come.
     Due(usize),
 }
@@ -126,6 +130,9 @@ pub struct Persistence {
     /// The loop has been woken for the answers that wait.
     is_told: Arc<AtomicBool>,
     loads: Vec<Load>,
+    warmups: Vec<Warmup>,
+    /// Until when elements are read off the loop first.
+    cold_until: Millis,
     checkpoint: Checkpoint,
     last_checkpoint: Millis,
     last_checkpoint_offset: Offset,
@@ -227,6 +234,8 @@ impl Persistence {
             waker,
             is_told: Arc::default(),
             loads: Vec::new(),
+            warmups: Vec::new(),
+            cold_until: 0,
             next_due: (now, 0),
             checkpoint: Checkpoint::None,
             last_checkpoint: now,
@@ -357,6 +366,18 @@ impl Persistence {
                 any = true;
             }
         }
+        server.take_warmups(&mut self.warmups);
+        for warmup in std::mem::take(&mut self.warmups) {
+            let records = self.tables.cold_records(warmup.of, &warmup.names);
+            let asked = Asked::Elements(warmup.session, Instant::now());
+            if records.is_empty() || !self.ask(Request::GetAll(records), asked) {
+                server.warmed(warmup.session);
+                any = true;
+            }
+        }
+        if self.tables.take_slow() {
+            self.cold_until = now + COLD_MS;
+        }
         // Before the answers are taken: for one that comes later the loop is woken again.
         self.is_told.store(false, Ordering::Release);
         while let Ok((asked, read)) = self.answers.try_recv() {
@@ -364,11 +385,19 @@ impl Persistence {
             match (asked, read) {
                 (Asked::Key(load), Answer::Get(Ok(value))) => server.loaded(&load, self.tables.loaded(&load, value)),
                 (Asked::Key(load), _) => server.loaded(&load, None),
+                (Asked::Elements(session, asked), _) => {
+                    // Threads had to be woken as well.
+                    if asked.elapsed() > SLOW * 5 {
+                        self.cold_until = now + COLD_MS;
+                    }
+                    server.warmed(session);
+                }
                 (Asked::Due(db), Answer::Scan(Ok(page))) => self.expire(server, db, &page, now),
                 (Asked::Due(_), _) => {}
             }
             any = true;
         }
+        server.keyspace.set_cold(now < self.cold_until);
         any
     }
 

@@ -5,6 +5,7 @@ use std::{
     error::Error as _,
     ops::Bound,
     rc::Rc,
+    time::{Duration, Instant},
 };
 
 use commands::{
@@ -35,6 +36,8 @@ const EXPIRY_SLOT: u16 = 0;
 const ORPHAN_SLOT: u16 = 0;
 /// How many deadlines are looked at together.
 pub const DUE_MAX: usize = 64;
+/// A read that takes longer has waited for the disk.
+pub const SLOW: Duration = Duration::from_micros(200);
 /// How long a header is mostly at most.
 const HEADER_LEN: usize = 16;
 /// The name of the record that counts a database's keys.
@@ -51,6 +54,8 @@ pub struct ShardTables {
     tables: Rc<RefCell<Tables>>,
     key_seed: u64,
     next_version: Rc<Cell<u64>>,
+    /// An element took long to be read in place.
+    was_slow: Rc<Cell<bool>>,
     /// Collections that are no more since the last mark.
     orphans: Rc<RefCell<Vec<Collection>>>,
 }
@@ -62,6 +67,7 @@ impl ShardTables {
             tables: Rc::new(RefCell::new(tables)),
             key_seed,
             next_version: Rc::new(Cell::new(1)),
+            was_slow: Rc::default(),
             orphans: Rc::default(),
         }
     }
@@ -211,6 +217,17 @@ impl ShardTables {
         Ok(())
     }
 
+    /// Whether an element took long to be read in place since this was asked last.
+    pub fn take_slow(&self) -> bool {
+        self.was_slow.take()
+    }
+
+    /// The records of elements that only the engine knows.
+    pub fn cold_records(&self, of: Collection, names: &[Vec<u8>]) -> Vec<engine::Key> {
+        let records = names.iter().map(|name| record::element(of.slot, of.disk, of.version, name));
+        self.look(|tables| records.filter(|record| tables.get_in_memory(record).is_none()).collect())
+    }
+
     /// How much memory what is not written yet takes.
     pub fn overlay_bytes(&self) -> usize {
         self.look(Tables::overlay_bytes)
@@ -306,8 +323,18 @@ impl Records for ShardTables {
 
     fn element(&self, of: Collection, name: &[u8]) -> Result<Option<SmallBytes>, String> {
         let record = record::element(of.slot, of.disk, of.version, name);
-        let value = self.look(|tables| tables.get(&record)).map_err(|error| unreadable(&error))?;
-        let Some(value) = value else { return Ok(None) };
+        let value = self.look(|tables| match tables.get_in_memory(&record) {
+            Some(value) => Ok(value),
+            None => {
+                let start = Instant::now();
+                let value = tables.engine().get(&record);
+                if start.elapsed() > SLOW {
+                    self.was_slow.set(true);
+                }
+                value
+            }
+        });
+        let Some(value) = value.map_err(|error| unreadable(&error))? else { return Ok(None) };
         let RecordKey::Element { element, .. } = record::decode(&record).map_err(damaged_element)? else {
             return Ok(None);
         };

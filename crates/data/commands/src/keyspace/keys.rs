@@ -219,6 +219,12 @@ impl<'a> Keys<'a> {
         K::of(self.table(slot::slot(key))?.index.get_hashed(hash, key)?.value.as_ref()?)
     }
 
+    /// What a key holds if it is in memory, without any sign that it was used.
+    pub(crate) fn held(&self, key: &[u8]) -> Option<&Value> {
+        let hash = hash_index::hash(key, self.space.seed);
+        self.table(slot::slot(key))?.index.get_hashed(hash, key)?.value.as_ref()
+    }
+
     /// What a key holds, to be changed; the key must not become empty without [`remove_if`](Self::remove_if).
     pub fn get_mut<K: Kind>(&mut self, key: &[u8]) -> Result<Option<&mut K>, Failure> {
         let Some(place) = self.find(key)? else { return Ok(None) };

@@ -137,6 +137,8 @@ pub struct Keyspace {
     pub(crate) whole_max: usize,
     /// Values whose records are larger are too.
     pub(crate) whole_bytes_max: usize,
+    /// Whether elements are to be read off the loop before a command asks for them.
+    pub(crate) is_cold: bool,
     /// Whether there may be keys that are not in memory.
     pub(crate) partial: bool,
     /// Numbers of emptied databases in the tables.
@@ -180,6 +182,7 @@ impl Keyspace {
             taken: Vec::new(),
             partial: records.is_some(),
             records: records.map(|records| Rc::new(Source::new(records))),
+            is_cold: false,
             whole_max: usize::MAX,
             whole_bytes_max: usize::MAX,
             dropped: Vec::new(),
@@ -211,6 +214,11 @@ impl Keyspace {
         (self.hits, self.misses, self.expired) = (former.hits, former.misses, former.expired);
         (self.loads, self.evicted) = (former.loads, former.evicted);
         self.usage = former.usage.clone();
+    }
+
+    /// Says whether reading elements takes long at the moment, so that they are to be read off the loop first.
+    pub fn set_cold(&mut self, is_cold: bool) {
+        self.is_cold = is_cold;
     }
 
     /// How many databases there are.

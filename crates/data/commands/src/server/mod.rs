@@ -29,7 +29,7 @@ mod watch;
 
 pub use histogram::Histogram;
 pub use latency::{Event as LatencyEvent, LatencyMonitor};
-pub use loading::Load;
+pub use loading::{Load, Warmup};
 pub use slowlog::{SlowCommand, SlowLog};
 pub use statistics::{CommandStatistics, Rates, Statistics};
 pub use tracking::{ClientTracking, TrackingCounts};
@@ -227,6 +227,8 @@ pub struct Server {
     pub shared: Shared,
     /// Keys to be read from the tables.
     loads: Vec<Load>,
+    /// Elements to be read from them.
+    warmups: Vec<Warmup>,
     /// The time of what runs now.
     now: Millis,
 }
@@ -297,6 +299,7 @@ impl Server {
                 next_session: 1,
             },
             loads: Vec::new(),
+            warmups: Vec::new(),
             now,
         };
         server.shared.refresh_limits();

@@ -56,7 +56,8 @@ impl Named {
         self.len == 0
     }
 
-    fn record(&self, name: &[u8]) -> Vec<u8> {
+    /// The record of an element.
+    pub(crate) fn record(&self, name: &[u8]) -> Vec<u8> {
         let mut record = Vec::with_capacity(PREFIX_LEN + name.len());
         record.push(LETTER);
         record.extend_from_slice(&hash_index::hash(name, self.seed).to_be_bytes());

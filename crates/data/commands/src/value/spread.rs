@@ -97,19 +97,26 @@ impl Value {
     pub(crate) fn elements(&self) -> Option<&Elements> {
         match self {
             Self::List(list) => list.elements(),
+            other => other.named().map(Named::elements),
+        }
+    }
+
+    /// Its elements by name, if they are records of their own.
+    pub(crate) fn named(&self) -> Option<&Named> {
+        match self {
             Self::Set(set) => match &**set {
-                Set::Spread(named) => Some(named.elements()),
+                Set::Spread(named) => Some(named),
                 _ => None,
             },
             Self::SortedSet(set) => match &**set {
-                SortedSet::Spread(spread) => Some(spread.names().elements()),
+                SortedSet::Spread(spread) => Some(spread.names()),
                 _ => None,
             },
             Self::Hash(hash) => match &**hash {
-                Hash::Spread(named) => Some(named.elements()),
+                Hash::Spread(named) => Some(named),
                 _ => None,
             },
-            Self::String(_) | Self::Stream(_) => None,
+            Self::String(_) | Self::List(_) | Self::Stream(_) => None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! Tables in memory, for tests of what is not in memory.
 
+#![allow(dead_code, reason = "each program of tests uses a part of it")]
+
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
@@ -47,6 +49,15 @@ impl Tables {
             Some(value) => self.keys.borrow_mut().insert(name, value),
             None => self.keys.borrow_mut().remove(&name),
         };
+    }
+
+    /// The collections that have elements.
+    pub fn collections(&self) -> Vec<Collection> {
+        let elements = self.elements.borrow();
+        let of = |(disk, slot, version, _): &ElementName| Collection { disk: *disk, slot: *slot, version: *version };
+        let mut all: Vec<Collection> = elements.keys().map(of).collect();
+        all.dedup();
+        all
     }
 
     fn may_read(&self) -> Result<(), String> {

@@ -63,6 +63,8 @@ impl Round {
         let folder = Folder::new();
         let mut settings = vec!["--appendfsync", *random.pick(&["always", "everysec"])];
         settings.extend(random.pick(&[["--maxmemory", "0"], ["--maxmemory", "20mb"]]));
+        // Half of the time nearly every collection goes by element.
+        settings.extend(["--collection-max-whole-entries", *random.pick(&["8192", "3"])]);
         let limits: Vec<String> =
             LIMITS.iter().flat_map(|limit| [format!("--{}", limit[0]), limit[1].to_owned()]).collect();
         let limits = if random.one_in(3) { &[] } else { limits.as_slice() };

@@ -1,0 +1,192 @@
+//! Collections whose elements are records: what becomes of the records, and of commands that cannot read them.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use commands::{
+    Server, SessionId,
+    config::{Integer, Settings},
+};
+
+const NOW: i64 = 1_700_000_000_000;
+/// More elements than this are spread.
+const WHOLE_MAX: i64 = 10;
+
+struct Store {
+    server: Server,
+    session: SessionId,
+    tables: support::Shared,
+}
+
+impl Store {
+    fn new() -> Self {
+        let tables = support::Shared::default();
+        let settings = Settings { collection_max_whole_entries: Integer(WHOLE_MAX), ..Settings::default() };
+        let records = Some(Box::new(tables.clone()) as Box<dyn commands::keyspace::Records>);
+        let mut server = Server::new(settings, support::SEED, 7, NOW, records, std::rc::Rc::new(|| 0));
+        let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), NOW);
+        Self { server, session, tables }
+    }
+
+    fn ask(&mut self, command: &str) -> String {
+        self.server.input(self.session).unwrap().extend_from_slice(format!("{command}\r\n").as_bytes());
+        self.server.run(self.session, NOW);
+        support::answer_loads(&mut self.server, &self.tables);
+        let reply = std::mem::take(self.server.output(self.session).unwrap().0);
+        String::from_utf8(reply).unwrap()
+    }
+
+    #[track_caller]
+    fn check(&mut self, command: &str, reply: &str) {
+        assert_eq!(self.ask(command), format!("{reply}\r\n"), "{command}");
+    }
+
+    /// A collection of each type, of so many elements.
+    fn fill(&mut self, count: usize) {
+        for number in 0..count {
+            self.check(&format!("HSET hash f{number} v{number}"), ":1");
+            self.check(&format!("SADD set m{number}"), ":1");
+            self.check(&format!("ZADD zset {number} m{number}"), ":1");
+            self.check(&format!("RPUSH list e{number}"), &format!(":{}", number + 1));
+        }
+        assert_eq!(self.collections(), 4);
+    }
+
+    /// How many collections have records.
+    fn collections(&self) -> usize {
+        self.tables.0.collections().len()
+    }
+}
+
+const KEYS: [&str; 4] = ["hash", "set", "zset", "list"];
+
+#[test]
+fn few_elements_are_kept_whole() {
+    let mut store = Store::new();
+    for number in 0..WHOLE_MAX {
+        store.check(&format!("SADD set m{number}"), ":1");
+    }
+    assert_eq!(store.collections(), 0);
+    store.ask("SADD set a b c");
+    store.check("SADD set d", ":1");
+    assert_eq!(store.collections(), 1);
+    store.check("SCARD set", ":14");
+}
+
+#[test]
+fn no_elements_stay_of_what_is_gone() {
+    for way in ["DEL {}", "UNLINK {}", "SET {} x", "PEXPIRE {} -1", "RENAME other {}", "COPY other {} REPLACE"] {
+        let mut store = Store::new();
+        store.fill(50);
+        for key in KEYS {
+            store.check("SET other x", "+OK");
+            assert!(!store.ask(&way.replace("{}", key)).starts_with('-'), "{way}");
+        }
+        assert_eq!(store.collections(), 0, "{way}");
+    }
+}
+
+#[test]
+fn what_becomes_empty_has_no_elements() {
+    let mut store = Store::new();
+    store.fill(50);
+    for number in 0..50 {
+        store.check(&format!("HDEL hash f{number}"), ":1");
+        store.check(&format!("SREM set m{number}"), ":1");
+        store.check(&format!("ZREM zset m{number}"), ":1");
+    }
+    store.check("LTRIM list 1 0", "+OK");
+    assert_eq!((store.collections(), store.ask("DBSIZE").as_str()), (0, ":0\r\n"));
+    assert_eq!(store.tables.0.orphans.borrow().len(), 4);
+}
+
+#[test]
+fn elements_follow_their_keys() {
+    let mut store = Store::new();
+    store.fill(50);
+    for key in KEYS {
+        store.check(&format!("COPY {key} copy:{key}"), ":1");
+        store.check(&format!("RENAME {key} new:{key}"), "+OK");
+        store.check(&format!("MOVE copy:{key} 1"), ":1");
+    }
+    assert_eq!(store.collections(), 8);
+    store.check("HSET new:hash f0 changed", ":0");
+    for round in 0..2 {
+        store.check("HGET new:hash f0", "$7\r\nchanged");
+        store.check("ZRANK new:zset m17", ":17");
+        store.check("LINDEX new:list -1", "$3\r\ne49");
+        store.ask("SELECT 1");
+        store.check("HGET copy:hash f0", "$2\r\nv0");
+        store.check("ZRANK copy:zset m17", ":17");
+        store.check("LINDEX copy:list 20", "$3\r\ne20");
+        store.check("SISMEMBER copy:set m49", ":1");
+        store.ask("SELECT 0");
+        if round == 0 {
+            support::checkpoint(&mut store.server, &store.tables);
+        }
+    }
+    store.check("SWAPDB 0 1", "+OK");
+    store.check("ZCARD copy:zset", ":50");
+    store.check("ZADD copy:zset -1 first", ":1");
+    store.check("ZRANK copy:zset m17", ":18");
+}
+
+#[test]
+fn a_command_that_cannot_read_changes_nothing() {
+    let mut store = Store::new();
+    store.fill(50);
+    let digest = store.ask("DEBUG DIGEST");
+    let refused = "-ERR cannot read from disk: it is a test";
+    for command in [
+        "HGET hash f1",
+        "HGETALL hash",
+        "HSET hash f1 x",
+        "HSET hash new x",
+        "HDEL hash f1",
+        "HINCRBY hash new 1",
+        "SADD set x",
+        "SREM set m1",
+        "SMEMBERS set",
+        "SPOP set",
+        "SUNIONSTORE target set",
+        "SMOVE set other m1",
+        "ZADD zset 5 m1",
+        "ZREM zset m1",
+        "ZPOPMIN zset",
+        "ZRANGE zset 0 -1",
+        "ZINCRBY zset 1 m1",
+        "LPUSH list x",
+        "RPOP list",
+        "LSET list 5 x",
+        "LREM list 0 e1",
+        "LTRIM list 5 10",
+        "LINSERT list BEFORE e20 x",
+        "LMOVE list other LEFT LEFT",
+        "COPY list copy",
+        "SORT list ALPHA STORE target",
+    ] {
+        store.tables.0.fails_after.set(Some(0));
+        store.check(command, refused);
+        store.tables.0.fails_after.set(None);
+        assert_eq!(store.server.shared.broken, None, "{command}");
+        assert_eq!(store.ask("DEBUG DIGEST"), digest, "{command}");
+    }
+    store.server.effects().clear();
+    store.tables.0.fails_after.set(Some(0));
+    store.check("HSET hash f1 x", refused);
+    assert!(store.server.effects().is_empty(), "nothing is in the log");
+}
+
+#[test]
+fn a_command_that_cannot_read_after_a_change_stops_the_store() {
+    for (command, reads) in [("HSET hash f1 x f2 y", 1), ("SREM set m1 m2", 1), ("ZADD zset 70 m1 80 m2", 2)] {
+        let mut store = Store::new();
+        store.fill(50);
+        // What it knows of the parts it has.
+        store.check("ZRANK zset m1", ":1");
+        store.tables.0.fails_after.set(Some(reads));
+        assert!(store.ask(command).starts_with("-ERR cannot read from disk"), "{command}");
+        assert!(store.server.shared.broken.is_some(), "{command}");
+    }
+}

@@ -1,0 +1,136 @@
+//! Collections whose elements are records, on a disk.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::{path::Path, thread, time::Duration};
+
+use engine::{
+    Bounds, Direction, FjallEngine, FjallOptions, Records as _,
+    record::{self, RecordKey},
+};
+use support::{Client, Folder, start, wait_until};
+
+const SPREAD: &[&str] = &["--collection-max-whole-entries", "64"];
+/// Replies to the commands for one number.
+const COMMANDS: usize = 4;
+
+fn add(number: usize, bytes: &mut Vec<u8>) {
+    let text = number.to_string();
+    resp::encode_command(bytes, &["HSET", "hash", &format!("f{number}"), &text]);
+    resp::encode_command(bytes, &["ZADD", "zset", &text, &format!("m{number}")]);
+    resp::encode_command(bytes, &["RPUSH", "list", &text]);
+    resp::encode_command(bytes, &["SADD", "set", &format!("m{number}")]);
+}
+
+/// How many numbers the collections have, all the same and each in its place; those that one has more were on their way.
+fn check(client: &mut Client, least: usize) {
+    let lens: Vec<usize> = [["HLEN", "hash"], ["ZCARD", "zset"], ["LLEN", "list"], ["SCARD", "set"]]
+        .iter()
+        .map(|command| client.text(command).parse().unwrap())
+        .collect();
+    assert!(lens.windows(2).all(|pair| pair[0] == pair[1] || pair[0] == pair[1] + 1), "{lens:?}");
+    assert!(lens[3] >= least, "{lens:?}, {least} were acknowledged");
+    for number in (0..lens[3]).step_by(37).chain([lens[3] - 1]) {
+        let text = number.to_string();
+        assert_eq!(client.text(&["HGET", "hash", &format!("f{number}")]), text);
+        assert_eq!(client.text(&["ZRANK", "zset", &format!("m{number}")]), text);
+        assert_eq!(client.text(&["LINDEX", "list", &text]), text);
+        assert_eq!(client.text(&["SISMEMBER", "set", &format!("m{number}")]), "1");
+    }
+    assert_eq!(client.text(&["HGET", "hash", &format!("f{}", lens[0])]), "(nil)");
+    let whole = client.command(&["ZRANGE", "zset", "0", "-1"]);
+    assert_eq!(whole.as_slice().unwrap().len(), lens[1]);
+}
+
+#[test]
+fn a_store_that_is_killed_while_collections_grow_has_what_it_acknowledged() {
+    const AT_ONCE: usize = 50;
+    let folder = Folder::new();
+    let mut count = 0;
+    for round in 0..3 {
+        let mut store = start(&folder.data(), SPREAD);
+        let mut client = store.client();
+        if round > 0 {
+            check(&mut client, count);
+            count = client.text(&["LLEN", "list"]).parse().unwrap();
+            // What was cut off in the middle of a number.
+            client.text(&["SADD", "set", &format!("m{}", count - 1)]);
+            let len = client.text(&["HLEN", "hash"]).parse::<usize>().unwrap();
+            client.text(&["HDEL", "hash", &format!("f{count}")]);
+            client.text(&["ZREM", "zset", &format!("m{count}")]);
+            assert!(len <= count + 1);
+        }
+        for step in 0..12 {
+            let mut bytes = Vec::new();
+            (count..count + AT_ONCE).for_each(|number| add(number, &mut bytes));
+            if step % 3 == 1 {
+                // The next ones meet a checkpoint at any of its stages.
+                resp::encode_command(&mut bytes, &["BGSAVE"]);
+            }
+            client.send(&bytes);
+            if step == 11 {
+                store.kill();
+                let answered = std::iter::from_fn(|| client.reply()).count();
+                count += answered / COMMANDS;
+                break;
+            }
+            (0..AT_ONCE * COMMANDS + usize::from(step % 3 == 1)).for_each(|_| drop(client.reply().unwrap()));
+            count += AT_ONCE;
+        }
+    }
+    let mut store = start(&folder.data(), SPREAD);
+    check(&mut store.client(), count);
+    assert_eq!(store.stop(), Some(0));
+    // All of it out of the tables.
+    let store = start(&folder.data(), SPREAD);
+    check(&mut store.client(), count);
+}
+
+/// How many elements the tables of a store that has stopped have, and how many collections that are no more.
+fn left(folder: &Path) -> (usize, usize) {
+    let tables = FjallEngine::open(&folder.join("shard-0/tables"), &FjallOptions::default()).unwrap();
+    let mut left = (0, 0);
+    for found in tables.scan(&Bounds::all(), Direction::Forward) {
+        match record::decode(&found.unwrap().0).unwrap() {
+            RecordKey::Element { .. } => left.0 += 1,
+            RecordKey::Orphan { .. } => left.1 += 1,
+            _ => {}
+        }
+    }
+    left
+}
+
+#[test]
+fn elements_of_what_is_gone_are_removed_from_the_tables() {
+    const COUNT: usize = 12_000;
+    let folder = Folder::new();
+    let mut store = start(&folder.data(), SPREAD);
+    let mut client = store.client();
+    for (db, key) in [("0", "hash"), ("1", "other")] {
+        client.text(&["SELECT", db]);
+        let mut bytes = Vec::new();
+        (0..COUNT).for_each(|number| resp::encode_command(&mut bytes, &["HSET", key, &number.to_string(), "x"]));
+        client.send(&bytes);
+        (0..COUNT).for_each(|_| drop(client.reply().unwrap()));
+    }
+    assert_eq!(store.stop(), Some(0));
+    assert_eq!(left(&folder.data()), (2 * COUNT, 0));
+    let mut store = start(&folder.data(), SPREAD);
+    let mut client = store.client();
+    assert_eq!(client.text(&["DEL", "hash"]), "1");
+    client.text(&["SELECT", "1"]);
+    assert_eq!(client.text(&["FLUSHDB"]), "OK");
+    assert_eq!(store.stop(), Some(0));
+    // It goes on when the store starts again.
+    let mut starts = 0;
+    wait_until("all elements are gone", || {
+        let mut store = start(&folder.data(), SPREAD);
+        starts += 1;
+        thread::sleep(Duration::from_millis(300 * starts));
+        assert_eq!(store.client().text(&["DBSIZE"]), "0");
+        assert_eq!(store.stop(), Some(0));
+        left(&folder.data()) == (0, 0)
+    });
+}
