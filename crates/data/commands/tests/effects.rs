@@ -87,7 +87,7 @@ fn effects_are_deterministic() {
         (set, "SETBIT k 0 0", &[]),
         (set, "SETBIT k 0 1", &["SETBIT k 0 1"]),
         (set, "BITFIELD k GET u8 0", &[]),
-        (&[], "BITFIELD k OVERFLOW FAIL INCRBY u1 100 5", &[]),
+        (&[], "BITFIELD k OVERFLOW FAIL INCRBY u1 100 5", &["BITFIELD k OVERFLOW FAIL INCRBY u1 100 5"]),
         (&[], "BITFIELD k SET u8 0 0", &["BITFIELD k SET u8 0 0"]),
         (set, "BITOP NOT l k", &["BITOP NOT l k"]),
         (&[], "BITOP NOT l k", &[]),

@@ -44,7 +44,7 @@ pub use bounds::{Bounds, Direction};
 pub use capture::{Capture, Page};
 pub use error::{Error, Place, Result};
 pub use failing::{FailingEngine, Failure};
-pub use fjall_engine::{Compression, FjallEngine, FjallOptions};
+pub use fjall_engine::{Compression, FjallEngine, FjallOptions, open_frozen};
 pub use memory::MemoryEngine;
 pub use readers::{Answer, QueueFull, Readers, ReadersOptions, Request};
 pub use remove::{Removed, remove_range};

@@ -59,9 +59,12 @@ impl<D: Disk> Maintainer<D> {
         let path = &segment.path;
         let wanted = self.shared.lists().spares.len() < options.spare_segments;
         // A reader that still has it open must not see it change.
-        let fits = wanted
-            && Arc::strong_count(segment) == 1
-            && disk.open(path).and_then(|file| file.len()).map_err(LogError::io("open", path))? == options.segment_len;
+        let fits = wanted && Arc::strong_count(segment) == 1 && {
+            let file = disk.open(path).map_err(LogError::io("open", path))?;
+            let len = file.len().map_err(LogError::io("open", path))?;
+            // A backup under way has it by another name.
+            len == options.segment_len && !file.has_other_names().map_err(LogError::io("open", path))?
+        };
         if fits {
             let spare = folder.join(format!("{SPARE_PREFIX}{}", self.shared.new_number()));
             disk.rename(path, &spare).map_err(LogError::io("rename", path))?;

@@ -123,6 +123,59 @@ pub enum StoreError {
         /// Where the log went that came later.
         aside: PathBuf,
     },
+    /// A folder without a store.
+    #[error("{} is no folder of a store: it has no shard-0/log", path.display())]
+    NoStore {
+        /// Which.
+        path: PathBuf,
+    },
+    /// Another process makes a backup.
+    #[error("another backup of {} is under way", path.display())]
+    BackupUnderWay {
+        /// Of what.
+        path: PathBuf,
+    },
+    /// The files changed each time that they were looked at.
+    #[error("the files in {} change too fast to be linked; try again", path.display())]
+    Unsteady {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Where backups are kept.
+    #[error("cannot {action} {name}")]
+    Archive {
+        /// What was tried.
+        action: &'static str,
+        /// With what.
+        name: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no such backup.
+    #[error("no backup of {archive} is what was asked for: {text}")]
+    NoBackup {
+        /// Where it was looked for.
+        archive: String,
+        /// What there is.
+        text: String,
+    },
+    /// A backup is damaged. Nothing was restored.
+    #[error(
+        "the backup is damaged or cannot be used, {name}: {reason}; nothing was restored, try an older backup (--backup)"
+    )]
+    BackupDamaged {
+        /// Which file.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// What is restored must not be mixed with what is there.
+    #[error("{} is not empty: a backup is restored into a new folder", path.display())]
+    NotEmpty {
+        /// Which folder.
+        path: PathBuf,
+    },
     /// A command of the log does not run.
     #[error(
         "the command at offset {offset} of the log does not run ({reason}): it was written by a later version, or is damaged"

@@ -3,6 +3,8 @@
 //! Each shard is one thread with one loop (`shard`). All that is Redis is in `commands`; here are sockets, clocks, files.
 
 pub mod allocator;
+pub mod archive;
+pub mod backup;
 mod clock;
 pub mod command;
 mod connection;

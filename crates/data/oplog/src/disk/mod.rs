@@ -106,6 +106,15 @@ pub trait DiskFile: std::fmt::Debug + Send + Sync + 'static {
     /// The disk's. What was written since the last sync may be lost then.
     fn sync(&self) -> io::Result<()>;
 
+    /// Whether the file has another name besides, so that somebody counts on what is in it.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    fn has_other_names(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+
     /// Reserves room for so many bytes in all; the file is that long then.
     ///
     /// # Errors

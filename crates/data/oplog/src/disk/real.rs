@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, MetadataExt as _, OpenOptionsExt},
     path::Path,
 };
 
@@ -74,6 +74,10 @@ impl DiskFile for File {
 
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
+    }
+
+    fn has_other_names(&self) -> io::Result<bool> {
+        Ok(self.metadata()?.nlink() > 1)
     }
 
     fn preallocate(&self, len: u64) -> io::Result<()> {

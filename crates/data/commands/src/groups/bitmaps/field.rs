@@ -194,11 +194,9 @@ fn run(context: &mut Context<'_>, readonly: bool) -> Result<(), Failure> {
         // Each one counts.
         context.keys.changes.dirty += changes - 1;
         context.keys.notify(EventClass::STRING, "setbit", key);
-    } else if absent {
-        // Nothing was written, so there is nothing.
-        context.keys.remove(key)?;
-    } else {
-        string.truncate(former_len);
+    } else if grown {
+        // Every number was too large, but there was made room for them.
+        context.keys.modified(key);
     }
     Ok(())
 }

@@ -1,0 +1,34 @@
+//! Records on disk that nobody writes to: a copy of an engine's folder, made of links or restored from a backup.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use lsm_tree::{AbstractTree as _, AnyTree, Config, SequenceNumberCounter};
+
+use super::{Snapshot, Snapshots, manifest};
+use crate::{Error, Place, Records, Result};
+
+/// Opens a copy of an engine's folder for reading. Files in it that are no part of the records are removed; none is written.
+///
+/// # Errors
+///
+/// It is not one, or it is damaged.
+pub fn open_frozen(folder: &Path) -> Result<Arc<dyn Records>> {
+    let tree = folder.join("tree");
+    manifest::verify(&tree)?;
+    if !tree.join("current").exists() {
+        return Err(Error::Engine("there are no tables in the folder".into()));
+    }
+    let seqno = SequenceNumberCounter::default();
+    let config = Config::new(tree, seqno.clone(), SequenceNumberCounter::default());
+    // A damaged file may be more than the tree expects.
+    let tree = crate::writer::guarded(|| Ok(config.open()?)).map_err(|error| match error {
+        Error::Broken(text) => Error::Damaged { place: Place::Unknown, source: text.into() },
+        error => error,
+    })?;
+    let AnyTree::Standard(tree) = tree else {
+        return Err(Error::Engine("the folder holds a tree of another kind".into()));
+    };
+    let seqno = tree.get_highest_seqno().map_or(1, |highest| highest + 1);
+    Ok(Arc::new(Snapshot(Snapshots::new(seqno).open(&tree))))
+}
