@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
+use store::{
+    log_dump::{self, Dump, Form},
+    point::Point,
+};
 use telemetry::ring::{Block, Filter, Group, Grouper, Record, RingEvent, RingReader, Tag, TagSet, discover};
 
 use crate::control_command::Which;
@@ -30,9 +34,42 @@ pub enum Grouping {
     Raw,
 }
 
+/// What else there is to show.
+#[derive(Subcommand, Debug)]
+enum Other {
+    /// Show the log of a store as commands, also while it is served.
+    Dump(DumpArguments),
+}
+
+/// Options of `tidegate log dump`.
+#[derive(Args, Debug)]
+struct DumpArguments {
+    /// The folder of the store, or one with files of its log.
+    #[arg(long)]
+    dir: std::path::PathBuf,
+    /// Begin at this point: an offset, a time in UTC (2026-03-01T12:00:00Z, @1772366400), or how long ago it was (-10m).
+    #[arg(long, value_parser = log_dump::point, allow_hyphen_values = true)]
+    from: Option<Point>,
+    /// End before this offset, or behind this time.
+    #[arg(long, value_parser = log_dump::point, allow_hyphen_values = true)]
+    to: Option<Point>,
+    /// Go on as the log grows.
+    #[arg(long, short)]
+    follow: bool,
+    /// Commands alone, as redis-cli takes them from its standard input.
+    #[arg(long, conflicts_with = "raw")]
+    commands: bool,
+    /// As they are in the log, in RESP: what `redis-cli --pipe` takes.
+    #[arg(long)]
+    raw: bool,
+}
+
 /// Options of `tidegate log`.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct LogArguments {
+    #[command(subcommand)]
+    other: Option<Other>,
     #[command(flatten)]
     which: Which,
     /// What is shown together.
@@ -73,6 +110,9 @@ fn having(text: &str) -> Result<(Tag, String), String> {
 
 /// Shows the log.
 pub fn run(arguments: &LogArguments) -> ExitCode {
+    if let Some(Other::Dump(arguments)) = &arguments.other {
+        return dump(arguments);
+    }
     let stdout = io::stdout().lock();
     let result = if arguments.tags { print_tags(stdout) } else { follow(arguments, stdout) };
     match result {
@@ -81,6 +121,24 @@ pub fn run(arguments: &LogArguments) -> ExitCode {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tidegate log: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dump(arguments: &DumpArguments) -> ExitCode {
+    let form = match (arguments.commands, arguments.raw) {
+        (_, true) => Form::Raw,
+        (true, false) => Form::Commands,
+        (false, false) => Form::Lines,
+    };
+    let what =
+        Dump { folder: arguments.dir.clone(), from: arguments.from, to: arguments.to, follow: arguments.follow, form };
+    match log_dump::dump(&what, &mut io::BufWriter::new(io::stdout().lock())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+            eprintln!("tidegate log dump: {error}{cause}");
             ExitCode::FAILURE
         }
     }

@@ -1,5 +1,6 @@
 //! The `tidegate` binary: subcommands and wiring, nothing else.
 
+mod backup_command;
 mod control_command;
 mod demo;
 mod edge_command;
@@ -43,6 +44,10 @@ enum Command {
     },
     /// Run a store that speaks Redis' protocol.
     Store(store_command::StoreArguments),
+    /// Copy a store's data to a folder or to S3 while it serves.
+    Backup(backup_command::BackupArguments),
+    /// Make a store's folder of a backup.
+    Restore(backup_command::RestoreArguments),
     /// Say what a keyword of haproxy.cfg means and whether it is supported.
     Explain {
         /// The keyword.
@@ -60,7 +65,7 @@ enum Command {
     Stop(Which),
     /// Show the processes of a running edge, as JSON.
     Status(Which),
-    /// Show requests of a running edge as they end.
+    /// Show requests of a running edge as they end; `dump`: the log of a store.
     Log(log_command::LogArguments),
     /// Write the reference of the language (for those who develop Tidegate).
     #[command(hide = true)]
@@ -98,6 +103,8 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Command::Store(arguments) => store_command::run(&arguments),
+        Command::Backup(arguments) => backup_command::run(&arguments),
+        Command::Restore(arguments) => backup_command::run_restore(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoPart { part } => demo::run_part(part),
         Command::Reload(which) => control_command::run(&which, "reload"),

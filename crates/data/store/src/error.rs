@@ -129,6 +129,14 @@ pub enum StoreError {
         /// Which.
         path: PathBuf,
     },
+    /// A store that runs does not say where its data is, or has it elsewhere.
+    #[error("the store at {address} cannot be asked for its folder: {reason}")]
+    NotAsked {
+        /// Where it was asked.
+        address: String,
+        /// What came of it.
+        reason: String,
+    },
     /// Another process makes a backup.
     #[error("another backup of {} is under way", path.display())]
     BackupUnderWay {

@@ -12,6 +12,7 @@
 mod files;
 mod manifest;
 mod restore;
+mod running;
 
 use std::{
     fs::{self, File},
@@ -23,6 +24,7 @@ use oplog::{Offset, Reader, disk::RealDisk};
 
 pub use manifest::{Item, Manifest};
 pub use restore::{Restore, restore};
+pub use running::folder_of;
 
 use crate::{StoreError, archive::Archive, clock};
 

@@ -1,0 +1,119 @@
+//! `tidegate backup` and `tidegate restore`: a store's data in another place, and back.
+
+use std::{error::Error, path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use s3::S3Archive;
+use store::{
+    archive::{Archive, FolderArchive},
+    backup::{self, Restore},
+    log_dump,
+    point::{Point, time_text},
+};
+
+/// Options of `tidegate backup`.
+#[derive(Args, Debug)]
+pub struct BackupArguments {
+    /// The folder of the store; it may be served meanwhile.
+    #[arg(long, required_unless_present_any = ["from", "list"])]
+    dir: Option<PathBuf>,
+    /// A store that runs on this machine, as HOST:PORT: it is asked for its folder (a password comes from REDISCLI_AUTH).
+    #[arg(long, conflicts_with = "dir")]
+    from: Option<String>,
+    /// Where to: a folder, or s3://bucket/prefix (keys and endpoint from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+    /// AWS_REGION, AWS_ENDPOINT_URL).
+    #[arg(long)]
+    to: String,
+    /// Show the backups that are there instead of making one.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Options of `tidegate restore`.
+#[derive(Args, Debug)]
+pub struct RestoreArguments {
+    /// Where the backups are: a folder, or s3://bucket/prefix.
+    #[arg(long)]
+    from: String,
+    /// The folder to make: it must not be there, or be empty.
+    #[arg(long)]
+    dir: PathBuf,
+    /// The name of a backup (`tidegate backup --list` shows them); without it, the newest.
+    #[arg(long)]
+    backup: Option<String>,
+    /// The point that the store is to be started at then (`tidegate store --until`): an offset, a time in UTC, or how long
+    /// ago it was. The newest backup before it is taken, with the log up to there.
+    #[arg(long, value_parser = log_dump::point, allow_hyphen_values = true)]
+    until: Option<Point>,
+}
+
+fn archive(place: &str) -> Result<Box<dyn Archive>, Box<dyn Error>> {
+    Ok(if place.starts_with("s3://") {
+        Box::new(S3Archive::open(place)?)
+    } else {
+        Box::new(FolderArchive(PathBuf::from(place)))
+    })
+}
+
+/// Makes a backup, or shows those that are there.
+pub fn run(arguments: &BackupArguments) -> ExitCode {
+    ended("backup", make(arguments))
+}
+
+/// Makes a store's folder of a backup.
+pub fn run_restore(arguments: &RestoreArguments) -> ExitCode {
+    ended("restore", make_store(arguments))
+}
+
+fn make(arguments: &BackupArguments) -> Result<(), Box<dyn Error>> {
+    let archive = archive(&arguments.to)?;
+    if arguments.list {
+        for name in backup::names(&*archive)? {
+            println!("{}", name.trim_start_matches("backups/"));
+        }
+        return Ok(());
+    }
+    let dir = match (&arguments.dir, &arguments.from) {
+        (Some(dir), _) => dir.clone(),
+        (None, Some(address)) => backup::folder_of(address, std::env::var("REDISCLI_AUTH").ok().as_deref())?,
+        (None, None) => return Err("name the store's folder (--dir)".into()),
+    };
+    let made = backup::backup(&dir, &*archive)?;
+    let (files, bytes) = made.copied;
+    println!(
+        "{}: {} records, the log up to offset {}; {files} files ({bytes} bytes) were copied",
+        made.name.trim_start_matches("backups/"),
+        made.manifest.records.count,
+        made.manifest.log_end
+    );
+    Ok(())
+}
+
+fn make_store(arguments: &RestoreArguments) -> Result<(), Box<dyn Error>> {
+    let archive = archive(&arguments.from)?;
+    let what = Restore { backup: arguments.backup.clone(), until: arguments.until };
+    let manifest = backup::restore(&what, &*archive, &arguments.dir)?;
+    println!(
+        "{}: {} records, the log up to offset {} ({})",
+        arguments.dir.display(),
+        manifest.records.count,
+        manifest.log_end,
+        time_text(manifest.log_end_ms)
+    );
+    if let Some(point) = arguments.until {
+        println!("start it once with --until to go back to {point}");
+    }
+    Ok(())
+}
+
+fn ended(command: &str, result: Result<(), Box<dyn Error>>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text += &format!(": {cause}");
+        source = cause.source();
+    }
+    eprintln!("tidegate {command}: {text}");
+    ExitCode::FAILURE
+}
