@@ -4,6 +4,7 @@
 //! libFuzzer; the crate's own tests include the module by path and give it a small seeded corpus, so `cargo test`
 //! exercises every target without nightly.
 
+pub mod backup;
 pub mod check_messages;
 pub mod configuration;
 pub mod dns;

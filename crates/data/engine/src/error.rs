@@ -29,9 +29,6 @@ pub enum Error {
     /// The engine broke down in the middle of a call: nothing that it holds in memory may be trusted.
     #[error("the engine of the tables broke down: {0}")]
     Broken(String),
-    /// A backup is not one, is cut off, or its checksum does not match.
-    #[error("not a sound backup: {0}")]
-    Backup(&'static str),
 }
 
 impl Error {

@@ -11,7 +11,6 @@
 //! The log is the truth (crate `oplog`), records are derived from it. Each batch carries the offset of the log up to which its
 //! records are true, in the same atomic write, so recovery is: open, read [`Records::applied`], replay the log from there.
 
-mod backup;
 mod batch;
 mod bounds;
 mod capture;
@@ -23,6 +22,7 @@ mod merge;
 mod readers;
 pub mod record;
 mod remove;
+mod summary;
 mod tables;
 mod traits;
 mod writer;
@@ -38,7 +38,6 @@ pub type Key = Bytes;
 /// What a record holds, at most [`VALUE_LEN_MAX`] bytes.
 pub type Value = Bytes;
 
-pub use backup::{BackupHead, Summary, backup, read_backup, restore, summary};
 pub use batch::{Batch, Change};
 pub use bounds::{Bounds, Direction};
 pub use capture::{Capture, Page};
@@ -48,6 +47,7 @@ pub use fjall_engine::{Compression, FjallEngine, FjallOptions, open_frozen};
 pub use memory::MemoryEngine;
 pub use readers::{Answer, QueueFull, Readers, ReadersOptions, Request};
 pub use remove::{Removed, remove_range};
+pub use summary::{Summary, summary};
 pub use tables::{Tables, TablesScan};
 pub use traits::{Engine, Offset, Records, Scan};
 pub use writer::{Job, Report, Writer, WriterOptions};

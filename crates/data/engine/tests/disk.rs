@@ -324,38 +324,6 @@ fn removed_records_give_their_space_back() {
 }
 
 #[test]
-fn a_backup_is_of_one_state_while_writes_go_on() {
-    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let engine = Arc::new(open(folders[0].path()));
-    let write = |number: u64| {
-        let mut batch = Batch::new();
-        for key in 0..200_u64 {
-            batch.put(key.to_be_bytes(), noise(number, 1_000));
-        }
-        batch.set_applied(Offset(number));
-        engine.write(&batch).unwrap();
-    };
-    write(0);
-    let file = std::thread::scope(|scope| {
-        let writer = scope.spawn(|| (1..200).for_each(write));
-        let mut file = Vec::new();
-        for _ in 0..5 {
-            file.clear();
-            backup(&*engine.snapshot(), 1, &mut file).unwrap();
-        }
-        writer.join().unwrap();
-        file
-    });
-    let restored = open(folders[1].path());
-    let (head, read) = restore(&mut file.as_slice(), &restored).unwrap();
-    assert_eq!(summary(&restored).unwrap(), read);
-    let Offset(applied) = head.applied.unwrap();
-    for key in 0..200_u64 {
-        assert_eq!(*restored.get(&Key::from(key.to_be_bytes())).unwrap().unwrap(), noise(applied, 1_000));
-    }
-}
-
-#[test]
 fn snapshots_are_whole_while_files_are_made_and_merged() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Arc::new(open(folder.path()));

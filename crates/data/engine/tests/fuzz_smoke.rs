@@ -1,4 +1,4 @@
-//! A short run of this crate's fuzz targets: records and backups, and seeded mutations of them.
+//! A short run of this crate's fuzz target: records, and seeded mutations of them.
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
@@ -8,7 +8,6 @@ mod engine_records;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use engine::record::{self, Elements, Header};
-use engine::{Batch, Engine as _, MemoryEngine, Offset, backup};
 
 const MUTATIONS: usize = 4_000;
 
@@ -51,21 +50,6 @@ fn records() -> Vec<Vec<u8>> {
     out
 }
 
-fn backups() -> Vec<Vec<u8>> {
-    let engine = MemoryEngine::new();
-    let mut out = Vec::new();
-    for number in 0..3_u8 {
-        let mut file = Vec::new();
-        backup(&engine, 1, &mut file).unwrap();
-        out.push(file);
-        let mut batch = Batch::new();
-        batch.put([number], vec![number; 20]);
-        batch.set_applied(Offset(number.into()));
-        engine.write(&batch).unwrap();
-    }
-    out
-}
-
 fn smoke(corpus: &[Vec<u8>], target: fn(&[u8])) {
     let mut random = Random(1);
     for round in 0..MUTATIONS {
@@ -89,9 +73,4 @@ fn smoke(corpus: &[Vec<u8>], target: fn(&[u8])) {
 #[test]
 fn record() {
     smoke(&records(), engine_records::record);
-}
-
-#[test]
-fn restored() {
-    smoke(&backups(), engine_records::restored);
 }

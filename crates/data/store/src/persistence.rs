@@ -194,6 +194,14 @@ impl Persistence {
         let segment_len = settings.log_segment_size.0.max(SEGMENT_LEN_MIN);
         let log_options = oplog::Options { segment_len, ..oplog::Options::new(id, salt) };
         let (mut log, recovered) = Log::open(RealDisk, &log_folder, log_options, now.unsigned_abs())?;
+        if let Some(cut) = &recovered.cut {
+            messages::warn(&format!(
+                "the log ends at offset {}: what follows in {} was being written when the store or the machine went down ({})",
+                cut.offset,
+                cut.segment.display(),
+                cut.reason
+            ));
+        }
         if applied.is_none() && log.first() > Offset(0) {
             return Err(StoreError::TablesMissing { first: log.first().0 });
         }
@@ -308,6 +316,7 @@ impl Persistence {
     /// if they need not.
     pub fn commit(&mut self, server: &mut Server, now: Millis) -> Result<Option<Offset>, StoreError> {
         self.fsync = server.shared.settings.appendfsync;
+        let had_trouble = self.trouble.is_some();
         let effects = server.effects();
         if !effects.is_empty() {
             // Times of the log stay in order, whatever the clock does.
@@ -338,6 +347,11 @@ impl Persistence {
         }
         if let Ok(reason) = self.sync_failures.try_recv() {
             return Err(StoreError::Sync(reason));
+        }
+        if had_trouble && self.trouble.is_some() {
+            // Clients' writes were refused in this turn, and their reads are answered. Whoever wrote when the trouble began
+            // still waits.
+            return Ok(None);
         }
         let end = self.log.end();
         Ok((self.safe() < end).then_some(end))
@@ -640,6 +654,13 @@ impl Persistence {
             }
         }
         Ok(())
+    }
+
+    /// Begins to measure time anew.
+    pub fn clock_was_set_back(&mut self, now: Millis) {
+        self.last_checkpoint = self.last_checkpoint.min(now);
+        self.next_due.0 = self.next_due.0.min(now);
+        self.synced.1 = self.synced.1.min(now);
     }
 
     /// Gives up what of the log is not to be kept any more.

@@ -131,6 +131,9 @@ impl Shard {
                 other => other?,
             }
             let now = clock::now();
+            if self.next_tick > now + TICK_MS {
+                self.clock_was_set_back(now);
+            }
             self.release(now);
             if !self.deferred.is_empty() {
                 self.set_pace(now, (self.memory_used)() as u64);
@@ -254,6 +257,14 @@ impl Shard {
         self.server.set_now(now);
         self.persistence = Some(persistence);
         Ok(())
+    }
+
+    /// What is done each now and then is not put off until the clock is again where it was.
+    fn clock_was_set_back(&mut self, now: Millis) {
+        self.next_tick = now;
+        if let Some(persistence) = &mut self.persistence {
+            persistence.clock_was_set_back(now);
+        }
     }
 
     /// Has keys read that commands wait for, and runs those that have them.

@@ -44,7 +44,7 @@ pub const TEMPLATES: &[Template] = &[
     (1, Exact, "[MSET|MSETNX] {$s @v}"),
     (1, Exact, "MGET {$a}"),
     (1, Exact, "SETNX $s @v"),
-    (1, Exact, "[SETEX|PSETEX] $s 100000 @v"),
+    (1, Exact, "[SETEX $s 100000|PSETEX $s 100000000] @v"),
     (2, Exact, "SETRANGE $s @o @v"),
     (1, Exact, "[GETRANGE|SUBSTR] $s @n @n"),
     (1, Exact, "STRLEN $s"),

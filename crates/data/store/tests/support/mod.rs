@@ -258,16 +258,26 @@ impl Client {
         }
     }
 
+    /// How long it waits for replies.
+    pub fn be_patient_for(&mut self, patience: Duration) {
+        self.stream.set_read_timeout(Some(patience)).unwrap();
+    }
+
     /// The reply as text: strings and errors as they are, integers in digits, nothing as `(nil)`.
     #[track_caller]
     pub fn text(&mut self, words: &[&str]) -> String {
-        match self.command(words) {
+        self.try_text(words).expect("it answers")
+    }
+
+    /// The same; nothing if the connection is lost, or nothing comes.
+    pub fn try_text(&mut self, words: &[&str]) -> Option<String> {
+        Some(match self.try_command(words)? {
             Value::Integer(number) => number.to_string(),
             Value::Null | Value::NullArray => "(nil)".into(),
             other => match other.as_bytes().or_else(|| other.as_error()) {
                 Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
                 None => format!("{other:?}"),
             },
-        }
+        })
     }
 }
