@@ -9,10 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{
-    Batch, Bounds, Direction, Engine, Error, FjallEngine, FjallOptions, Key, Offset, Records, backup, remove_range,
-    restore, summary,
-};
+use engine::{Batch, Bounds, Direction, Engine, Error, FjallEngine, FjallOptions, Offset, Records, remove_range};
 
 /// A folder in memory if there is one, for tests that open a small engine many times: syncs cost nothing there.
 fn small_folder() -> tempfile::TempDir {
