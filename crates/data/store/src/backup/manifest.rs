@@ -13,7 +13,7 @@ const LEN_MAX: u64 = 256 << 20;
 /// A backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`VERSION`].
+    /// The version of the format: 1.
     pub version: u32,
     /// When it was begun, in milliseconds since 1970.
     pub created_ms: u64,
