@@ -43,14 +43,15 @@ enum Command {
         arguments: Vec<String>,
     },
     /// Run a store that speaks Redis' protocol.
+    #[command(disable_help_flag = true)]
     Store(store_command::StoreArguments),
     /// Copy a store's data to a folder or to S3 while it serves.
     Backup(backup_command::BackupArguments),
     /// Make a store's folder of a backup.
     Restore(backup_command::RestoreArguments),
-    /// Say what a keyword of haproxy.cfg means and whether it is supported.
+    /// Say what a keyword of haproxy.cfg, or a command or setting of the store, means and whether it is supported.
     Explain {
-        /// The keyword.
+        /// The word: `timeout client`, `HSET`, `maxmemory`.
         keyword: String,
     },
     /// Start two sample web sites and a load balancer in front of them, to try things on.
@@ -79,6 +80,16 @@ enum Command {
     },
 }
 
+/// What a word means, in haproxy.cfg and to the store.
+fn explain(word: &str) -> String {
+    let of_edge = haproxycfg::explain(word);
+    match store::reference::explain(word) {
+        None => of_edge,
+        Some(of_store) if of_edge.contains("is not a word of the language") => of_store,
+        Some(of_store) => format!("{of_edge}\n{of_store}"),
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let called_as = arguments.first().and_then(|path| Path::new(path).file_name()).map(|name| name.to_string_lossy());
@@ -99,7 +110,7 @@ fn main() -> ExitCode {
         Command::Haproxy { arguments } => edge_command::run("haproxy", &arguments, edge_command::Personality::Haproxy),
         Command::Explain { keyword } => {
             // Whoever reads it may have seen enough.
-            let _ = writeln!(std::io::stdout(), "{}", haproxycfg::explain(&keyword).trim_end());
+            let _ = writeln!(std::io::stdout(), "{}", explain(&keyword).trim_end());
             ExitCode::SUCCESS
         }
         Command::Store(arguments) => store_command::run(&arguments),

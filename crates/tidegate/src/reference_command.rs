@@ -38,14 +38,22 @@ pub fn run(arguments: &ReferenceArguments) -> ExitCode {
 
 /// What the tables of the language and of commands say.
 fn pages() -> Vec<(String, String)> {
-    let (commands, (total, supported)) = edge::cli::reference::reference();
+    let (runtime_api, (total, supported)) = edge::cli::reference::reference();
     let name = edge::cli::reference::PAGE;
     let mut pages = haproxycfg::reference();
     for (_, index) in pages.iter_mut().filter(|(name, _)| name == "README.md") {
         let line = format!("| [Commands of the stats socket]({name}) | {total} | {supported} |\n");
         index.push_str(&line);
     }
-    pages.push((name.to_owned(), commands));
+    pages.push((name.to_owned(), runtime_api));
+    let store = store::reference::pages();
+    for (_, index) in pages.iter_mut().filter(|(name, _)| name == "README.md") {
+        index.push_str("\n## The store\n\n| Page | Names | Supported |\n|---|---|---|\n");
+        for page in &store {
+            index.push_str(&format!("| [{}]({}) | {} | {} |\n", page.title, page.name, page.total, page.supported));
+        }
+    }
+    pages.extend(store.into_iter().map(|page| (page.name.to_owned(), page.text)));
     pages
 }
 

@@ -1,6 +1,6 @@
 //! What a server asks of the process it runs in: figures of the machine, and the file of settings.
 
-use crate::Millis;
+use crate::{Millis, config::Settings};
 
 /// Memory of the process and the machine, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -83,6 +83,17 @@ pub trait Host {
     /// Its cores' time.
     fn cpu(&self) -> CpuFigures {
         CpuFigures::default()
+    }
+
+    /// Opens what other settings listen on, and is not listened on yet. Whoever runs the shard takes it over when the command
+    /// is over ([`Requests::listen`](crate::server::Requests)).
+    ///
+    /// # Errors
+    ///
+    /// An address cannot be listened on. Then nothing changes.
+    fn listen(&self, settings: &Settings) -> Result<(), String> {
+        let _ = settings;
+        Ok(())
     }
 
     /// Reads the file of settings. Nothing if there is none.

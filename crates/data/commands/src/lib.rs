@@ -24,6 +24,7 @@ pub mod number;
 pub mod pubsub;
 pub mod random;
 pub mod rdb;
+pub mod reference;
 pub mod sample;
 pub mod scripting;
 pub mod server;

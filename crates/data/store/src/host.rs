@@ -1,9 +1,12 @@
 //! The process, as a server sees it: figures from /proc, and the file of settings.
 
 use std::{
+    cell::RefCell,
     fs::{self, File},
     io::{self, Write as _},
+    net::SocketAddr,
     path::{Path, PathBuf},
+    rc::Rc,
 };
 
 use commands::{
@@ -11,7 +14,11 @@ use commands::{
     host::{CpuFigures, Host, MemoryFigures, ProcessFigures},
 };
 
-use crate::messages;
+use crate::{
+    listener::{self, Listener},
+    messages,
+    persistence::chain,
+};
 
 /// The process that a store runs in.
 #[derive(Debug)]
@@ -20,6 +27,16 @@ pub struct Process {
     run_id: String,
     memory_used: fn() -> usize,
     memory_at_start: u64,
+    listening: Rc<RefCell<Listening>>,
+}
+
+/// What is listened on, and what is to be.
+#[derive(Debug, Default)]
+pub struct Listening {
+    /// The addresses that are listened on.
+    pub open: Vec<SocketAddr>,
+    /// New listeners, with all addresses that are to be listened on from then on.
+    pub next: Option<(Vec<Listener>, Vec<SocketAddr>)>,
 }
 
 impl Process {
@@ -28,11 +45,15 @@ impl Process {
     /// # Errors
     ///
     /// There are no random numbers.
-    pub fn new(config_file: Option<PathBuf>, memory_used: fn() -> usize) -> io::Result<Self> {
+    pub fn new(
+        config_file: Option<PathBuf>,
+        memory_used: fn() -> usize,
+        listening: Rc<RefCell<Listening>>,
+    ) -> io::Result<Self> {
         let mut random = [0; 20];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let run_id = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { config_file, run_id, memory_used, memory_at_start: memory_used() as u64 })
+        Ok(Self { config_file, run_id, memory_used, memory_at_start: memory_used() as u64, listening })
     }
 }
 
@@ -67,6 +88,21 @@ impl Host for Process {
         let (user, system) = times(Path::new("/proc/self/stat"));
         let (thread_user, thread_system) = times(Path::new("/proc/thread-self/stat"));
         CpuFigures { system, user, thread_system, thread_user }
+    }
+
+    fn listen(&self, settings: &Settings) -> Result<(), String> {
+        let mut listening = self.listening.borrow_mut();
+        match listener::open_addresses(settings, &listening.open) {
+            Ok(next) => {
+                listening.next = Some(next);
+                Ok(())
+            }
+            Err(error) => {
+                let reason = chain(&error);
+                messages::warn(&reason);
+                Err(reason)
+            }
+        }
     }
 
     fn read_config(&self) -> Result<Option<String>, String> {
@@ -182,7 +218,7 @@ mod tests {
 
     #[test]
     fn figures_are_there() {
-        let process = Process::new(None, || 1000).unwrap();
+        let process = Process::new(None, || 1000, Rc::default()).unwrap();
         let memory = process.memory();
         assert!(memory.resident > 100_000 && memory.total > memory.resident, "{memory:?}");
         assert_eq!((memory.used, memory.at_start), (1000, 1000));
@@ -202,12 +238,12 @@ mod tests {
     fn a_file_of_settings_is_replaced_as_a_whole() {
         let path = std::env::temp_dir().join(format!("tidegate-rewrite-{}.conf", std::process::id()));
         fs::write(&path, "port 1\n").unwrap();
-        let process = Process::new(Some(path.clone()), || 0).unwrap();
+        let process = Process::new(Some(path.clone()), || 0, Rc::default()).unwrap();
         assert_eq!(process.read_config(), Ok(Some("port 1\n".to_owned())));
         process.write_config("port 2\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "port 2\n");
         fs::remove_file(&path).unwrap();
-        let nowhere = Process::new(Some("/nowhere/at/all.conf".into()), || 0).unwrap();
+        let nowhere = Process::new(Some("/nowhere/at/all.conf".into()), || 0, Rc::default()).unwrap();
         assert!(nowhere.write_config("").is_err());
     }
 }

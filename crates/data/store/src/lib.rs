@@ -27,6 +27,7 @@ mod users;
 
 use std::path::Path;
 
+pub use commands::reference;
 pub use error::StoreError;
 pub use options::Start;
 

@@ -60,6 +60,14 @@ impl Stream {
 }
 
 impl Listener {
+    /// The address, if it is one of TCP.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok(),
+            Self::Unix(..) => None,
+        }
+    }
+
     /// Takes the next client.
     ///
     /// # Errors
@@ -115,13 +123,30 @@ sources! {
     Stream: Self::Tcp(inner) => inner, Self::Unix(inner) => inner;
 }
 
-/// Opens all addresses of the settings. One that begins with `-` may fail, as in Redis.
+/// Opens all addresses of the settings, and the path. An address that begins with `-` may fail, as in Redis.
 ///
 /// # Errors
 ///
 /// One cannot be listened on.
 pub fn open(settings: &Settings) -> Result<Vec<Listener>, StoreError> {
+    let (mut listeners, _) = open_addresses(settings, &[])?;
+    if !settings.unixsocket.0.is_empty() {
+        listeners.push(listen_on_path(settings)?);
+    }
+    Ok(listeners)
+}
+
+/// Opens the addresses of the settings that are not open yet. Returns these, and all that are wanted.
+///
+/// # Errors
+///
+/// One cannot be listened on.
+pub fn open_addresses(
+    settings: &Settings,
+    already: &[SocketAddr],
+) -> Result<(Vec<Listener>, Vec<SocketAddr>), StoreError> {
     let mut listeners = Vec::new();
+    let mut wanted = Vec::new();
     let port = settings.port.0 as u16;
     let backlog = i32::try_from(settings.tcp_backlog.0).unwrap_or(i32::MAX);
     let (mut opened, mut last) = (0, None);
@@ -135,9 +160,15 @@ pub fn open(settings: &Settings) -> Result<Vec<Listener>, StoreError> {
             Err(error) => return Err(failed(error)),
         };
         for address in resolved {
+            if already.contains(&address) {
+                opened += 1;
+                wanted.push(address);
+                continue;
+            }
             match listen(address, backlog) {
                 Ok(listener) => {
                     opened += 1;
+                    wanted.push(address);
                     listeners.push(Listener::Tcp(listener));
                 }
                 // What the machine does not have is left out; an address that is taken is an error all the same.
@@ -149,10 +180,7 @@ pub fn open(settings: &Settings) -> Result<Vec<Listener>, StoreError> {
     if let (0, Some(error)) = (opened, last) {
         return Err(error);
     }
-    if !settings.unixsocket.0.is_empty() {
-        listeners.push(listen_on_path(settings)?);
-    }
-    Ok(listeners)
+    Ok((listeners, wanted))
 }
 
 fn name(host: &str, port: u16) -> String {

@@ -15,8 +15,9 @@ use oplog::Offset;
 use crate::{
     Start, StoreError, clock,
     connection::ReadOutcome,
-    host::{OomScore, Process},
-    listener, messages,
+    host::{Listening, OomScore, Process},
+    listener::{self, Listener},
+    messages,
     pace::Pace,
     persistence::{KEY_SEED, Persistence},
     signals::Signals,
@@ -35,6 +36,7 @@ const TICK_MS: Millis = 100;
 
 /// A shard with its sockets.
 pub struct Shard {
+    listening: Rc<RefCell<Listening>>,
     /// Shared with what serves clients while a script is busy. Nobody borrows them while a command runs.
     sockets: Rc<RefCell<Sockets>>,
     server: Server,
@@ -66,9 +68,11 @@ impl Shard {
         let mut signals = Signals::new()?;
         poll.registry().register(signals.source(), SIGNALS, Interest::READABLE)?;
         let listeners = listener::open(&settings)?;
+        let listening: Rc<RefCell<Listening>> = Rc::default();
+        listening.borrow_mut().open = listeners.iter().filter_map(Listener::address).collect();
         let mut oom_score = OomScore::new();
         oom_score.apply(&settings);
-        let process = Process::new(config_file, memory_used)?;
+        let process = Process::new(config_file, memory_used, Rc::clone(&listening))?;
         let now = clock::now();
         let stopwatch = std::rc::Rc::new(clock::stopwatch());
         let users = Users::of(&settings);
@@ -101,6 +105,7 @@ impl Shard {
         }));
         Ok(Self {
             sockets,
+            listening,
             server,
             persistence,
             memory_used,
@@ -225,6 +230,14 @@ impl Shard {
     /// Does what commands asked for.
     fn fulfil_requests(&mut self, now: Millis) -> Result<(), StoreError> {
         let requests = self.server.shared.requests;
+        if requests.listen {
+            self.server.shared.requests.listen = false;
+            let mut listening = self.listening.borrow_mut();
+            if let Some((opened, wanted)) = listening.next.take() {
+                self.sockets.borrow_mut().listen_elsewhere(opened, &wanted)?;
+                listening.open = wanted;
+            }
+        }
         if !requests.save && !requests.checkpoint && !requests.reload {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! A shard's sockets, and how other clients are served while a script is busy.
 
-use std::{io, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 
 use commands::{Millis, Server, SessionId, session::Close};
 use mio::{Events, Interest, Poll, Token, net::TcpStream};
@@ -29,7 +29,8 @@ const BUSY_EVENTS_MAX: usize = 128;
 /// All sockets of a shard.
 pub struct Sockets {
     pub poll: Poll,
-    listeners: Vec<Listener>,
+    /// By the number in their tokens; closed ones leave their place empty.
+    listeners: Vec<Option<Listener>>,
     pub signals: Signals,
     pub connections: Slab<Connection>,
     /// The connections of sessions.
@@ -52,7 +53,7 @@ impl Sockets {
         }
         Ok(Self {
             poll,
-            listeners,
+            listeners: listeners.into_iter().map(Some).collect(),
             signals,
             connections: Slab::new(),
             tokens: FxHashMap::default(),
@@ -68,9 +69,30 @@ impl Sockets {
         self.connections.get_mut(*self.tokens.get(&session)?)
     }
 
+    /// Takes over new listeners and closes those whose addresses are not wanted any more.
+    pub fn listen_elsewhere(&mut self, opened: Vec<Listener>, wanted: &[SocketAddr]) -> io::Result<()> {
+        for place in &mut self.listeners {
+            let address = place.as_ref().and_then(Listener::address);
+            if address.is_some_and(|address| !wanted.contains(&address))
+                && let Some(mut closed) = place.take()
+            {
+                let _ = self.poll.registry().deregister(&mut closed);
+            }
+        }
+        for mut listener in opened {
+            let place = self.listeners.iter().position(Option::is_none).unwrap_or(self.listeners.len());
+            self.poll.registry().register(&mut listener, Token(FIRST_LISTENER + place), Interest::READABLE)?;
+            match self.listeners.get_mut(place) {
+                Some(empty) => *empty = Some(listener),
+                None => self.listeners.push(Some(listener)),
+            }
+        }
+        Ok(())
+    }
+
     /// Lets new clients in.
     pub fn accept(&mut self, index: usize, server: &mut Server, now: Millis) {
-        while let Some(listener) = self.listeners.get(index) {
+        while let Some(Some(listener)) = self.listeners.get(index) {
             match listener.accept() {
                 Ok(accepted) => {
                     let mut stream = accepted.stream;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::Bytes;
 
-use super::{Kind as _, SETTINGS, Settings, State, find};
+use super::{DIRECTIVES, Kind as _, SETTINGS, Settings, State, find};
 
 /// Why a line cannot be taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +82,10 @@ pub fn set(name: &[u8], values: &[&[u8]], settings: &mut Settings) -> Result<Opt
         return Ok(None);
     }
     let Some(setting) = find(name) else {
+        let refused = DIRECTIVES.iter().find(|(known, ..)| known.as_bytes().eq_ignore_ascii_case(name));
+        if let Some((known, Some(reason), _)) = refused {
+            return Err(format!("'{known}' is refused: {reason}"));
+        }
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         let nearest = SETTINGS.iter().map(|setting| (distance(&name, setting.name), setting.name)).min();
         return Err(match nearest {

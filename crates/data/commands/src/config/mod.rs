@@ -59,6 +59,22 @@ pub struct Setting {
     pub set: fn(&mut Settings, &[&[u8]]) -> Result<(), String>,
 }
 
+/// Lines of a file that set nothing: the name, why it is refused, and what it does.
+pub const DIRECTIVES: &[(&str, Option<&str>, &str)] = &[
+    ("include", None, "Reads other files in its place; names may have wildcards."),
+    ("user", None, "A user, with the rules of ACL SETUSER."),
+    (
+        "loadmodule",
+        Some("there are no modules: what is written for Redis' own machine code cannot run here"),
+        "Loads a module.",
+    ),
+    (
+        "rename-command",
+        Some("commands keep their names; rules of ACLs take them from users"),
+        "Gives a command another name, or none.",
+    ),
+];
+
 /// Finds a setting by name, in any case.
 pub fn find(name: &[u8]) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| {

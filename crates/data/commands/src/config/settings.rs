@@ -70,10 +70,10 @@ const LAZY: State = WithoutEffect("removing takes no longer than unlinking");
 const NO_LISTPACK: State = WithoutEffect("small values are no listpacks here; OBJECT ENCODING goes by it");
 
 settings! {
-    "bind", bind: Text = Text("127.0.0.1".into()), fixed, Supported, "The addresses to listen on.";
-    "port", port: Integer<0, 65535> = Integer(6379), fixed, Supported, "The TCP port; 0 for none.";
+    "bind", bind: Text = Text("127.0.0.1".into()), mutable, Supported, "The addresses to listen on.";
+    "port", port: Integer<0, 65535> = Integer(6379), mutable, Supported, "The TCP port; 0 for none.";
     "databases", databases: Integer<1, 128> = Integer(16), fixed, Supported, "How many numbered databases there are.";
-    "dir", dir: Text = Text(String::new()), fixed, Supported, "The folder of the data.";
+    "dir", dir: Text = Text(String::new()), protected, Supported, "The folder of the data.";
     "requirepass", requirepass: Text = Text(String::new()), mutable, Supported, "The password of the user `default`.";
     "aclfile", aclfile: Text = Text(String::new()), fixed, Supported, "The file of users, instead of `user` lines.";
     "acl-pubsub-default", acl_pubsub_default: AclPubsub = AclPubsub::ResetChannels, mutable, Supported, "The channels that new users may use.";

@@ -42,11 +42,23 @@ pub const COMMANDS: &[Command] = &[Command::new("CONFIG", -2, |_| Err(Failure::S
         ),
     ])];
 
+/// Settings for tests of Redis alone: a pattern does not show them.
+const HIDDEN: &[&str] = &[
+    "key-load-delay",
+    "loading-process-events-interval-bytes",
+    "rdb-key-save-delay",
+    "use-exit-on-panic",
+    "watchdog-period",
+];
+
 fn get(context: &mut Context<'_>) -> Result<(), Failure> {
     let settings = &context.shared.settings;
     let mut found = Vec::new();
     for pattern in context.words.from(2) {
         for setting in SETTINGS {
+            if HIDDEN.contains(&setting.name) && !pattern.eq_ignore_ascii_case(setting.name.as_bytes()) {
+                continue;
+            }
             for name in [Some(setting.name), setting.alias].into_iter().flatten() {
                 if glob::matches_ignoring_case(pattern, name.as_bytes())
                     && !found.iter().any(|(known, _)| *known == name)
@@ -92,12 +104,26 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
             return Err(failed("duplicate parameter"));
         }
         names.push(setting.name);
+        let before = (setting.text)(&settings);
         (setting.set)(&mut settings, &[*value]).map_err(|reason| failed(&reason))?;
+        if setting.name == "dir" && (setting.text)(&settings) != before {
+            return Err(failed("the folder of the data cannot change while the store runs"));
+        }
         if let State::Missing(reason) = setting.state
             && (setting.text)(&settings) != (setting.text)(&Settings::default())
         {
             return Err(failed(&format!("not there yet: {reason}")));
         }
+    }
+    if let Some(name) = ["port", "bind"].into_iter().find(|name| names.contains(name)) {
+        context.shared.host.listen(&settings).map_err(|_| {
+            let reason = match name {
+                "port" => "Unable to listen on this port. Check server logs.",
+                _ => "Failed to bind to specified addresses.",
+            };
+            Failure::owned(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
+        })?;
+        context.shared.requests.listen = true;
     }
     // The next command sees keys as the policy has them.
     context.keys.space().usage.by_frequency = settings.maxmemory_policy.is_by_frequency();
@@ -136,6 +162,7 @@ fn rewrite(context: &mut Context<'_>) -> Result<(), Failure> {
 fn resetstat(context: &mut Context<'_>) -> Result<(), Failure> {
     context.shared.statistics.reset();
     let space = context.keys.space();
+    space.graveyard.freed = 0;
     (space.hits, space.misses, space.expired, space.evicted) = (0, 0, 0, 0);
     context.reply.ok();
     Ok(())

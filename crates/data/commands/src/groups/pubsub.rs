@@ -57,6 +57,10 @@ pub const COMMANDS: &[Command] = &[
                 "O(N) for N channels",
                 "Channels that somebody listens to.",
             ),
+            Command::new("HELP", 2, help)
+                .flags(Flags::LOADING.union(Flags::STALE))
+                .group(GROUP, Categories::empty())
+                .docs("6.2.0", "O(1)", "The subcommands."),
             inspect("NUMPAT", 2, numpat).docs("2.8.0", "O(1)", "How many patterns there are."),
             inspect("NUMSUB", -2, numsub).docs("2.8.0", "O(N) for N channels", "How many listen to each channel."),
             inspect("SHARDCHANNELS", -2, shard_channels).docs(
@@ -71,6 +75,18 @@ pub const COMMANDS: &[Command] = &[
             ),
         ]),
 ];
+
+fn help(context: &mut Context<'_>) -> Result<(), Failure> {
+    const LINES: &[(&str, &str)] = &[
+        ("CHANNELS [<pattern>]", "Channels that somebody listens to."),
+        ("NUMPAT", "How many patterns there are."),
+        ("NUMSUB [<channel> ...]", "How many listen to each channel."),
+        ("SHARDCHANNELS [<pattern>]", "Sharded channels that somebody listens to."),
+        ("SHARDNUMSUB [<shardchannel> ...]", "How many listen to each sharded channel."),
+    ];
+    super::help::reply(context, "PUBSUB", LINES);
+    Ok(())
+}
 
 const fn inspect(name: &'static str, arity: i32, handler: crate::table::Handler) -> Command {
     Command::new(name, arity, handler)

@@ -19,6 +19,10 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE))
         .group(GROUP, Categories::empty())
         .docs("1.0.0", "O(1)", "Shows all commands that run."),
+    Command::new("LOLWUT", -1, lolwut)
+        .flags(Flags::READONLY.union(Flags::FAST))
+        .group(GROUP, Categories::empty())
+        .docs("5.0.0", "O(1)", "The version of Redis that this is like."),
     Command::new("FLUSHDB", -1, flushdb)
         .flags(Flags::WRITE)
         .group(GROUP, Categories::KEYSPACE.union(Categories::DANGEROUS))
@@ -37,6 +41,12 @@ fn monitor(context: &mut Context<'_>) -> Result<(), Failure> {
         context.shared.monitor(context.session);
         context.reply.ok();
     }
+    Ok(())
+}
+
+fn lolwut(context: &mut Context<'_>) -> Result<(), Failure> {
+    let text = format!("Redis ver. {}\n", crate::REDIS_VERSION);
+    context.reply.verbatim(*b"txt", text.as_bytes());
     Ok(())
 }
 

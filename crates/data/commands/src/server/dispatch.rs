@@ -143,6 +143,8 @@ impl Server {
         }
         match session.reply_mode {
             ReplyMode::On => {}
+            // What is said of subscriptions is pushed, and no reply.
+            ReplyMode::Off if subscribes(words) => {}
             ReplyMode::Off => output.truncate(start),
             ReplyMode::SkipNext => session.reply_mode = ReplyMode::Skip,
             ReplyMode::Skip => {
@@ -457,6 +459,16 @@ impl Server {
     pub fn now(&self) -> Millis {
         self.now
     }
+}
+
+/// Whether a command begins or ends listening.
+fn subscribes(words: &[&[u8]]) -> bool {
+    const NAME: &[u8] = b"SUBSCRIBE";
+    let name = words.first().copied().unwrap_or_default();
+    name.len()
+        .checked_sub(NAME.len())
+        .and_then(|from| name.get(from..))
+        .is_some_and(|end| end.eq_ignore_ascii_case(NAME))
 }
 
 fn for_subscribers(name: &str) -> bool {

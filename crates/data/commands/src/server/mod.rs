@@ -70,6 +70,8 @@ pub struct Requests {
     pub checkpoint: bool,
     /// Everything is to be closed and opened again from the disk, before anybody is answered (`DEBUG RELOAD`).
     pub reload: bool,
+    /// The process has opened other addresses to listen on.
+    pub listen: bool,
     /// The server ends without a checkpoint: the next start has more of the log to run again.
     pub shutdown_without_checkpoint: bool,
 }
