@@ -58,6 +58,7 @@ pub fn memory(session: &Session) -> usize {
         + session.watching.len() * size_of::<(usize, crate::Bytes)>()
         + listening * size_of::<crate::Bytes>()
         + session.parser.memory_len()
+        + session.tracking.as_ref().map_or(0, |tracking| tracking.prefix_bytes)
 }
 
 fn flags(session: &Session) -> String {

@@ -293,7 +293,7 @@ fn docs(context: &mut Context<'_>) -> Result<(), Failure> {
 fn list(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words;
     let is_wanted: Box<dyn Fn(&Found) -> bool> = if words.len() == 2 {
-        Box::new(|found| found.container.is_none())
+        Box::new(|_| true)
     } else if words.len() == 5 && words.is(2, "FILTERBY") && words.is(3, "MODULE") {
         Box::new(|_| false)
     } else if words.len() == 5 && words.is(2, "FILTERBY") && words.is(3, "ACLCAT") {

@@ -160,6 +160,13 @@ fn what_is_remembered_is_bounded() {
         assert!(shard.0.shared.tracking_counts().keys <= 10);
     }
     assert_eq!(shard.0.shared.tracking_counts().items, 10);
+    // One turn does not do for many; the clock goes on with it.
+    shard.ask(reader, "CONFIG SET tracking-table-max-keys 1000");
+    (0..500).for_each(|number| drop(shard.ask(reader, &format!("GET {number}"))));
+    shard.ask(reader, "CONFIG SET tracking-table-max-keys 10");
+    assert!(shard.0.shared.tracking_counts().keys > 10);
+    (0..5).for_each(|turn| shard.0.tick(1000 + turn));
+    assert_eq!(shard.0.shared.tracking_counts().keys, 10);
     assert!(shard.ask(reader, "GET last").contains("invalidate"), "what is forgotten is told to all");
 }
 

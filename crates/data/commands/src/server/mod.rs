@@ -411,6 +411,7 @@ impl Server {
         let paused = self.is_paused();
         self.watch_changes();
         self.sweep_clients(now);
+        self.shared.limit_tracking();
         self.keyspace.set_limits(&self.shared.settings);
         self.keyspace.usage.by_frequency = self.shared.settings.maxmemory_policy.is_by_frequency();
         self.shared.statistics.sample(now);

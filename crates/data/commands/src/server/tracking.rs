@@ -26,6 +26,9 @@ const CHANNEL: &[u8] = b"__redis__:invalidate";
 /// How many keys are forgotten at once when too many are remembered, the first time.
 const FORGET_AT_ONCE: usize = 100;
 
+/// What a prefix takes of memory besides its bytes: its place with the client, and that with all prefixes.
+const PREFIX_BYTES: usize = 2 * size_of::<Bytes>() + size_of::<Prefix>();
+
 /// What a client wants to be told.
 #[derive(Debug, Default)]
 pub struct ClientTracking {
@@ -45,6 +48,8 @@ pub struct ClientTracking {
     pub broken: bool,
     /// The prefixes of the keys whose changes are told.
     pub prefixes: BTreeSet<Bytes>,
+    /// The memory that they take.
+    pub prefix_bytes: usize,
 }
 
 /// A key that was read.
@@ -201,7 +206,8 @@ impl Shared {
         } else {
             tracking.silent.remove(&session.id);
         }
-        session.tracking = Some(Box::new(ClientTracking { prefixes, ..options }));
+        let prefix_bytes = prefixes.iter().map(|prefix| PREFIX_BYTES + prefix.len()).sum();
+        session.tracking = Some(Box::new(ClientTracking { prefixes, prefix_bytes, ..options }));
         self.refresh_onlookers();
     }
 
@@ -351,7 +357,7 @@ impl Shared {
     }
 
     /// Forgets keys, which counts as a change of each, while more are remembered than `tracking-table-max-keys` says.
-    fn limit_tracking(&mut self) {
+    pub(super) fn limit_tracking(&mut self) {
         let most = usize::try_from(self.settings.tracking_table_max_keys.0).unwrap_or(usize::MAX);
         let Some(tracking) = &mut self.tracking else { return };
         if most == 0 || tracking.keys.len() <= most {

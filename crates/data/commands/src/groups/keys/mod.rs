@@ -213,5 +213,10 @@ fn type_of(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn touch(context: &mut Context<'_>) -> Result<(), Failure> {
-    exists(context)
+    let mut count = 0;
+    for key in context.words.from(1) {
+        count += i64::from(context.keys.value(key)?.is_some());
+    }
+    context.reply.integer(count);
+    Ok(())
 }
