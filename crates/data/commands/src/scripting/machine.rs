@@ -102,7 +102,7 @@ impl Machine {
         host.set("evaluates", kind == Kind::Scripts)?;
         let asked = Rc::new(Asked::default());
         asked.put(&lua, &host)?;
-        put_api(&lua, &host, kind, &protocol, &registered)?;
+        put_api(&lua, &host, kind, &protocol, &registered, &loading)?;
         let prelude: Table = lua.load(include_str!("prelude.lua")).set_name("@prelude").call(host.clone())?;
         lua.set_named_registry_value(HOST, &host)?;
         let (since, clock) = (Rc::clone(&loading), Rc::clone(stopwatch));
@@ -117,6 +117,8 @@ impl Machine {
             }
         };
         // A hook of all threads: coroutines are watched too.
+        // What compiling has left behind.
+        lua.gc_collect()?;
         lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EACH), look)?;
         Ok(Self {
             evaluate: prelude.get("evaluate")?,
@@ -307,6 +309,7 @@ fn put_api(
     kind: Kind,
     protocol: &Rc<Cell<Protocol>>,
     registered: &Rc<RefCell<Vec<Registered>>>,
+    loading: &Rc<Cell<Option<u64>>>,
 ) -> mlua::Result<()> {
     host.set("version", crate::REDIS_VERSION)?;
     host.set("version_number", 0x0007_000f)?;
@@ -357,8 +360,12 @@ fn put_api(
     };
     host.set("lock_strings", lua.create_function(lock_strings)?)?;
     ScriptRandom::put(lua, host)?;
-    let collected = Rc::clone(registered);
+    let (collected, since) = (Rc::clone(registered), Rc::clone(loading));
     library::put(lua, host, "register_function", move |_, words| {
+        if since.get().is_none() {
+            let text = "redis.register_function can only be called on FUNCTION LOAD command";
+            return Err(library::refused(text));
+        }
         let function = Registered::of(words)?;
         let mut registered = collected.borrow_mut();
         if registered.iter().any(|other| other.name == function.name) {
@@ -371,7 +378,21 @@ fn put_api(
     host.set("cmsgpack", message_pack::library(lua)?)?;
     host.set("bit", bit::library(lua)?)?;
     host.set("struct", structure::library(lua)?)?;
-    host.set("string", lua.create_table()?)
+    let strings = lua.create_table()?;
+    library::put(lua, &strings, "rep", repeat)?;
+    host.set("string", strings)
+}
+
+/// `string.rep`. Lua's own adds piece by piece, also where there is nothing to add, and nothing stops it.
+fn repeat(lua: &Lua, arguments: library::Arguments) -> mlua::Result<Value> {
+    let text = library::string(lua, &arguments, 0, "rep")?;
+    let count = library::number(lua, &arguments, 1, "rep")?.max(0.0) as usize;
+    let len = text.as_bytes().len();
+    if len.saturating_mul(count) > MEMORY_MAX {
+        return Err(library::raised("not enough memory"));
+    }
+    let repeated = if len == 0 { Vec::new() } else { text.as_bytes().repeat(count) };
+    lua.create_string(repeated).map(Value::String)
 }
 
 fn load_string(lua: &Lua, (source, name): (LuaString, Option<LuaString>)) -> mlua::Result<(Value, Value)> {

@@ -291,7 +291,12 @@ fn words_of(words: MultiValue) -> Result<Vec<Bytes>, &'static str> {
 
 /// The error reply of what a script raised.
 fn failure_of(value: &Value, name: &str) -> Failure {
-    let Value::Table(table) = value else { return Failure::text("ERR unknown error of a script") };
+    let table = match value {
+        Value::Table(table) => table,
+        // Where memory is short, Lua runs no handler.
+        Value::String(text) => return Failure::owned(format!("ERR {}", text.to_string_lossy())),
+        _ => return Failure::text("ERR unknown error of a script"),
+    };
     let text: Option<LuaString> = table.get("err").ok();
     let text = text.map_or_else(|| "ERR unknown error".to_owned(), |text| text.to_string_lossy());
     let text = text.strip_prefix('-').unwrap_or(&text);

@@ -97,6 +97,10 @@ fn write_table(table: &Table, out: &mut Vec<u8>, settings: &Settings, depth: i32
         return Err(raised(format!("Cannot serialise, excessive nesting ({depth})")));
     }
     if let Some(last) = array_len(table, settings)? {
+        // Each element takes two bytes at least.
+        if usize::try_from(last).is_ok_and(|last| last > MEMORY_MAX / 2) {
+            return Err(raised("not enough memory"));
+        }
         out.push(b'[');
         for place in 1..=last {
             if place > 1 {

@@ -1,0 +1,144 @@
+//! Scripts that try to get out, to leave something behind, or to take more than they may. Each gets its answer, and the next
+//! script finds everything as it was.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use commands::{Server, SessionId, config::Settings};
+
+const NOW: i64 = 1_700_000_000_000;
+/// What a script sees that nobody has tampered with.
+const CANARY: &str = "local names = {} for name in pairs(_G) do names[#names + 1] = name end table.sort(names) \
+                      return table.concat(names, ' ') .. ' ' .. #string.rep('ab', 3) .. ' ' .. ('x'):upper() .. ' ' .. \
+                      type(redis.call) .. ' ' .. tostring(rawget(_G, 'x')) .. ' ' .. tostring(rawget(redis, 'x')) .. ' ' .. \
+                      redis.call('PING').ok .. ' ' .. cjson.encode({1}) .. ' ' .. tostring(getfenv(1) == _G)";
+
+struct Shard {
+    server: Server,
+    session: SessionId,
+}
+
+impl Shard {
+    fn new() -> Self {
+        let mut server = Server::new(Settings::default(), 7, 7, NOW, None, std::rc::Rc::new(|| 0));
+        let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), NOW);
+        Self { server, session }
+    }
+
+    fn ask(&mut self, words: &[&str]) -> String {
+        resp::encode_command(self.server.input(self.session).unwrap(), words);
+        self.server.run(self.session, NOW);
+        let reply = std::mem::take(self.server.output(self.session).unwrap().0);
+        String::from_utf8_lossy(&reply).into_owned()
+    }
+}
+
+/// A script, and what its reply begins with, or what it has in it if that begins with `*`.
+const ATTEMPTS: &[(&str, &str)] = &[
+    // Bytes that look like the machine's code.
+    ("return loadstring(string.dump(function() return 1 end))", "$-1"),
+    ("local done return load(function() if not done then done = 1 return string.dump(function() end) end end)", "$-1"),
+    // What is not there.
+    ("return debug.getregistry()", "*nonexistent global variable 'debug'"),
+    ("return os.execute('true')", "*nonexistent global variable 'os'"),
+    ("return io.open('/etc/passwd')", "*nonexistent global variable 'io'"),
+    ("return require('os')", "*nonexistent global variable 'require'"),
+    ("return package.loadlib('x', 'y')", "*nonexistent global variable 'package'"),
+    ("return dofile('/etc/passwd')", "*nonexistent global variable 'dofile'"),
+    ("return loadfile('/etc/passwd')", "*nonexistent global variable 'loadfile'"),
+    ("return newproxy(true)", "*nonexistent global variable 'newproxy'"),
+    ("return print('x')", "*nonexistent global variable 'print'"),
+    ("return getfenv(0).os", "*nonexistent global variable 'os'"),
+    ("return getfenv(redis.call).os", "*nonexistent global variable 'os'"),
+    ("return getfenv(pairs).io", "*nonexistent global variable 'io'"),
+    ("return loadstring('return getfenv(1).os')()", "*nonexistent global variable 'os'"),
+    ("return coroutine.wrap(function() return getfenv(0).os end)()", "*nonexistent global variable 'os'"),
+    // What is shared.
+    ("x = 1", "*Attempt to modify a readonly table"),
+    ("_G.x = 1", "*Attempt to modify a readonly table"),
+    ("rawset(_G, 'x', 1)", "*Attempt to modify a readonly table"),
+    ("setmetatable(_G, {})", "*Attempt to modify a readonly table"),
+    ("getmetatable(_G).__index = {}", "*Attempt to modify a readonly table"),
+    ("getmetatable(_G).__index.x = 1", "*Attempt to modify a readonly table"),
+    ("setfenv(0, {})", "*Attempt to modify a readonly table"),
+    ("setfenv(redis.call, {})", "*Attempt to modify a readonly table"),
+    ("setfenv(pcall, {})", "*Attempt to modify a readonly table"),
+    ("setfenv(1, {}) x = 1", "$-1"),
+    ("redis.call = nil", "*Attempt to modify a readonly table"),
+    ("redis.x = 1", "*Attempt to modify a readonly table"),
+    ("rawset(redis, 'x', 1)", "*Attempt to modify a readonly table"),
+    ("for name in pairs(redis) do redis[name] = nil end", "*Attempt to modify a readonly table"),
+    ("table.insert(redis, 1)", "*Attempt to modify a readonly table"),
+    ("table.remove(math)", "*Attempt to modify a readonly table"),
+    ("table.sort(string)", "*Attempt to modify a readonly table"),
+    ("local _, t = pairs(redis) t.x = 1", "*Attempt to modify a readonly table"),
+    ("string.rep = nil", "*Attempt to modify a readonly table"),
+    ("coroutine.wrap = nil", "*Attempt to modify a readonly table"),
+    ("getmetatable('').__index = nil", "*attempt to index"),
+    ("getmetatable(redis).__index = nil", "*attempt to index"),
+    ("('').x = 1", "*attempt to index"),
+    ("coroutine.wrap(function() x = 1 end)()", "*Attempt to modify a readonly table"),
+    ("loadstring('x = 1')()", "*Attempt to modify a readonly table"),
+    ("KEYS = 1", "*Attempt to modify a readonly table"),
+    // Scripts in scripts.
+    ("return redis.call('EVAL', 'return 1', 0)", "*not allowed from script"),
+    ("return redis.call('FCALL', 'f', 0)", "*not allowed from script"),
+    ("return (string.gsub('x', 'x', function() return redis.call('PING').ok end))", "$4\r\nPONG"),
+    // Memory.
+    ("return string.rep('x', 1e10)", "*not enough memory"),
+    ("return #string.rep('', 1e15)", ":0"),
+    ("return ('x'):rep(-1)", "$0"),
+    ("local t = {} while true do t[#t + 1] = string.rep('x', 4000000) .. #t end", "*not enough memory"),
+    ("local s = 'x' for i = 1, 64 do s = s .. s end", "*not enough memory"),
+    ("cjson.encode_sparse_array(true, 0) return pcall(cjson.encode, {[2 ^ 30] = 1})", "$-1"),
+    ("cjson.encode_sparse_array(false, 2) return unpack({}, 1, 1e8)", "*too many results to unpack"),
+    // Depth and length.
+    ("local function f() return 1 + f() end return f()", "*stack overflow"),
+    ("local t = {} for i = 1, 10000 do t = {t} end return cjson.encode(t)", "*excessive nesting"),
+    ("return cjson.decode(('['):rep(100000))", "*too many nested data structures"),
+    ("return cmsgpack.unpack(('\\145'):rep(100000))", "*too many nested values"),
+    ("local t = {} for i = 1, 10000 do t = {t} end return #cmsgpack.pack(t)", ":"),
+    ("local t = {} for i = 1, 10000 do t = {t} end return t", "*1"),
+    ("return struct.pack('i100', 1)", "*integral size 100 is larger"),
+    ("return struct.unpack('c2147483647', 'x')", "*data string too short"),
+    ("table.insert({}, -2 ^ 31, 1)", "*position out of bounds"),
+    ("return table.concat({}, 'x', 1, 1e9)", "*invalid value"),
+    ("return string.format('%9999d', 1)", "*invalid format"),
+    // Errors that are odd.
+    ("error({})", "-ERR unknown error"),
+    (
+        "error(setmetatable({}, {__tostring = function() error('x') end, __index = function() error('y') end}))",
+        "-ERR unknown",
+    ),
+    ("error(coroutine.create(function() end))", "-ERR thread"),
+    ("return setmetatable({}, {__index = function() error('x') end})", "*0"),
+    ("return {xpcall(function() error('x') end, function() error('y') end)}", "*"),
+    ("return setmetatable({}, {__gc = function() error('x') end})", "*0"),
+];
+
+/// On as much stack as a store's thread has: what is nested deeply is refused before that is full.
+#[test]
+fn nothing_gets_out_and_nothing_is_left() {
+    const STACK: usize = 8 << 20;
+    std::thread::Builder::new().stack_size(STACK).spawn(try_all).unwrap().join().unwrap();
+}
+
+fn try_all() {
+    let mut shard = Shard::new();
+    let untouched = shard.ask(&["EVAL", CANARY, "0"]);
+    assert!(untouched.starts_with('$') && untouched.contains("PONG"), "{untouched}");
+    let mut wrong = Vec::new();
+    for (script, expected) in ATTEMPTS {
+        let reply = shard.ask(&["EVAL", script, "0"]);
+        let is_right = reply.starts_with(expected)
+            || expected.strip_prefix('*').is_some_and(|part| reply.starts_with('-') && reply.contains(part));
+        if !is_right {
+            wrong.push(format!(
+                "{script}\n    wanted {expected:?}\n    got    {:?}",
+                reply.get(..200).unwrap_or(&reply)
+            ));
+        }
+        let after = shard.ask(&["EVAL", CANARY, "0"]);
+        assert_eq!(after, untouched, "after {script}");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
