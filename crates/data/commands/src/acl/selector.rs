@@ -215,7 +215,8 @@ impl Selector {
         if container.container.is_some() {
             return Err(RuleError::WordOfSubcommand);
         }
-        if word.is_empty() {
+        // A description could not write one with blanks.
+        if word.is_empty() || has_spaces(word) {
             return Err(RuleError::Syntax);
         }
         if !container.command.subcommands.is_empty() {
