@@ -46,7 +46,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     ("REPLICATE", 4..=usize::MAX, nothing),
     ("REPLYBUFFER", 3..=4, nothing),
     ("SET-ACTIVE-EXPIRE", 3..=3, active_expire),
-    ("SET-DISABLE-DENY-SCRIPTS", 3..=3, nothing),
+    ("SET-DISABLE-DENY-SCRIPTS", 3..=3, allow_scripts),
     ("SLEEP", 3..=3, sleep),
     ("STRINGMATCH-LEN", 4..=4, match_length),
 ];
@@ -103,6 +103,12 @@ fn reload(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn active_expire(context: &mut Context<'_>) -> Result<(), Failure> {
     context.shared.active_expiry = context.words.integer(2)? != 0;
+    context.reply.ok();
+    Ok(())
+}
+
+fn allow_scripts(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.shared.scripts_may_all = context.words.integer(2)? != 0;
     context.reply.ok();
     Ok(())
 }

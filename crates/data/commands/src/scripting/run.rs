@@ -233,7 +233,7 @@ impl Server {
             return error("ERR Wrong number of args calling Redis command from script");
         }
         let flags = found.command.flags;
-        if flags.contains(Flags::NOSCRIPT) {
+        if flags.contains(Flags::NOSCRIPT) && !self.shared.scripts_may_all {
             return error("ERR This Redis command is not allowed from script");
         }
         if let Err(reason) = self.check_script(session, found, &words) {

@@ -148,7 +148,9 @@ impl Server {
             ReplyMode::Off => output.truncate(start),
             ReplyMode::SkipNext => session.reply_mode = ReplyMode::Skip,
             ReplyMode::Skip => {
-                output.truncate(start);
+                if !subscribes(words) {
+                    output.truncate(start);
+                }
                 session.reply_mode = ReplyMode::On;
             }
         }
@@ -390,6 +392,15 @@ impl Server {
         self.unwatch(session);
         if transaction.refused {
             return Err(Failure::text("EXECABORT Transaction discarded because of previous errors."));
+        }
+        let needs_memory = |words: &Vec<Bytes>| {
+            let words: WordList<'_> = words.iter().map(|word| word.as_slice()).collect();
+            self.shared.table.find(&words).is_some_and(|found| found.command.flags.contains(Flags::DENYOOM))
+        };
+        if self.shared.memory_full && transaction.commands.iter().any(needs_memory) {
+            return Err(Failure::text(
+                "EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.",
+            ));
         }
         if failed {
             Reply::new(output, session.protocol).null_array();

@@ -120,6 +120,8 @@ pub struct Shared {
     pub changes_at_checkpoint: u64,
     /// The name of the log's history; empty if there is none.
     pub replication_id: String,
+    /// Scripts may run commands that are not for scripts: tests ask for it (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
+    pub(crate) scripts_may_all: bool,
     /// What whoever runs this shard is asked to do.
     pub requests: Requests,
     /// Who watches a key.
@@ -265,6 +267,7 @@ impl Server {
                 persistence: PersistenceFigures::default(),
                 changes_at_checkpoint: 0,
                 replication_id: String::new(),
+                scripts_may_all: false,
                 requests: Requests::default(),
                 functions: Functions::default(),
                 running: None,
