@@ -1,0 +1,272 @@
+//! Checkpoints: how the tables follow the log.
+
+use commands::{Millis, Server, config::Settings};
+use engine::{Job, Report, Tables};
+use oplog::Offset;
+
+use crate::{StoreError, clock, messages, records::ShardTables};
+
+use super::{Checkpoint, Gone, Persistence, RETAIN_MS, Removal, chain, set_retention};
+
+/// Keys that a turn hands in at most.
+const TAKE_MAX: usize = 500;
+/// How many keys may be dirty before a checkpoint begins.
+const DIRTY_KEYS_MAX: usize = 500_000;
+/// How much memory elements may take that are not in the tables yet, before a checkpoint begins.
+const OVERLAY_BYTES_MAX: usize = 64 << 20;
+/// How much log may have to be run again after a crash, in bytes.
+const REPLAY_BYTES_MAX: u64 = 128 << 20;
+/// The part of `maxmemory` that changes of one checkpoint may take of the log. They are in memory twice while it is written,
+/// and as much again gathers meanwhile.
+const CHECKPOINT_SHARE: u64 = 16;
+/// The least part.
+const CHECKPOINT_BYTES_MIN: u64 = 4 << 20;
+/// How old the last checkpoint may be while keys are dirty.
+const CHECKPOINT_MS: Millis = 10_000;
+/// Records of an emptied database that are removed in one step.
+const REMOVE_MAX: usize = 10_000;
+
+impl Persistence {
+    /// Says that memory is short and nothing in it is clean: a checkpoint is to begin when it can.
+    pub fn press(&mut self) {
+        self.pressed = true;
+    }
+
+    /// Whether memory has what the tables have not.
+    pub fn is_behind(&self, server: &Server) -> bool {
+        server.keyspace.dirty_len() > 0
+            || !matches!(self.checkpoint, Checkpoint::None)
+            || self.tables.with(|tables| tables.overlay_bytes() > 0)
+    }
+
+    /// For how much log a batch has been written since this was asked last, and how long that took.
+    pub fn take_drained(&mut self) -> Option<(u64, Millis)> {
+        self.drained.take()
+    }
+
+    /// Carries checkpoints on. Returns whether there is more to do at once.
+    pub fn advance(&mut self, server: &mut Server, now: Millis) -> Result<bool, StoreError> {
+        while let Ok(report) = self.reports.try_recv() {
+            let removed = matches!(report, Report::Removed(_));
+            self.handle(report, now)?;
+            if removed {
+                self.remove_next(server);
+            }
+        }
+        if self.removing.is_none() {
+            self.remove_next(server);
+        }
+        // What was changed and is not in the log yet must not become part of the tables.
+        if self.trouble.is_some() {
+            return Ok(false);
+        }
+        self.ask_for_due(server, now);
+        if now - self.synced.1 >= RETAIN_MS {
+            set_retention(&mut self.log, &server.shared.settings);
+            self.retain(now);
+        }
+        match self.checkpoint {
+            Checkpoint::None if self.is_due(server, now) => {
+                self.begin_checkpoint(server, now);
+                Ok(true)
+            }
+            Checkpoint::None => Ok(false),
+            Checkpoint::Collecting => {
+                let done = server.keyspace.take(TAKE_MAX, &mut self.taken);
+                for taken in self.taken.drain(..) {
+                    self.tables.put_taken(&taken);
+                }
+                if done {
+                    self.checkpoint = Checkpoint::Collected;
+                }
+                Ok(true)
+            }
+            Checkpoint::Collected => {
+                // What a power failure could still take from the log must not be in the tables: they would be ahead of it.
+                let mark = self.tables.with(|tables| tables.mark_offset());
+                if mark.is_some_and(|mark| self.log.durable().0 < mark.0) {
+                    let _ = self.sync_requests.try_send(());
+                    return Ok(false);
+                }
+                if let Some(batch) = self.tables.with(Tables::freeze_marked) {
+                    self.frozen_gone = std::mem::take(&mut self.marked_gone);
+                    let _ = self.writer.submit(Job::Write(batch));
+                    self.submitted = now;
+                    self.checkpoint = Checkpoint::None;
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// Removes the next piece of what is no more.
+    pub(super) fn remove_next(&mut self, server: &mut Server) {
+        while let Some(removal) = self.removing.take().or_else(|| self.removable.pop()) {
+            let (bounds, with_last) = match removal {
+                Removal::Database(disk, step) => match ShardTables::dropped_range(disk, step) {
+                    Some(bounds) => (bounds, Vec::new()),
+                    None => {
+                        self.forget_dropped(server, disk);
+                        continue;
+                    }
+                },
+                Removal::Collection(of) => (ShardTables::elements(of), vec![ShardTables::orphan_record(of)]),
+            };
+            match self.writer.submit(Job::Remove { bounds, records_max: REMOVE_MAX, with_last }) {
+                Ok(()) => self.removing = Some(removal),
+                // Too much waits for the writer: it is tried again in the next turn.
+                Err(_) => self.removable.push(removal),
+            }
+            return;
+        }
+    }
+
+    /// An emptied database is removed: its number may be used again, so nothing may have it removed once more.
+    pub(super) fn forget_dropped(&mut self, server: &mut Server, disk: u8) {
+        server.keyspace.forget_dropped(disk);
+        for gone in [&mut self.marked_gone, &mut self.frozen_gone, &mut self.written_gone] {
+            gone.databases.retain(|dropped| *dropped != disk);
+        }
+        self.removable.retain(|removal| !matches!(removal, Removal::Database(dropped, _) if *dropped == disk));
+    }
+
+    pub(super) fn is_due(&self, server: &Server, now: Millis) -> bool {
+        let behind = self.log.end().0 - self.last_checkpoint_offset.0;
+        behind > 0
+            && (self.pressed
+                || behind >= checkpoint_bytes(&server.shared.settings)
+                || server.keyspace.dirty_len() >= DIRTY_KEYS_MAX
+                || self.tables.overlay_bytes() >= OVERLAY_BYTES_MAX
+                || now - self.last_checkpoint >= CHECKPOINT_MS)
+    }
+
+    pub(super) fn begin_checkpoint(&mut self, server: &mut Server, now: Millis) {
+        let end = self.log.end();
+        if !self.tables.with(|tables| tables.mark(engine::Offset(end.0))) {
+            return;
+        }
+        server.keyspace.begin_checkpoint();
+        for db in 0..server.keyspace.len() {
+            if let Some(database) = server.keyspace.database(db) {
+                self.tables.put_key_count(db, database.len());
+            }
+        }
+        let layout = server.keyspace.layout();
+        self.tables.put_layout(&layout);
+        self.tables.put_next_version();
+        self.marked_gone = Gone { databases: layout.dropped, collections: self.tables.take_orphans() };
+        if let Some(payload) = server.shared.functions.take_changed() {
+            self.tables.put_functions(payload);
+        }
+        self.checkpoint = Checkpoint::Collecting;
+        self.pressed = false;
+        self.last_checkpoint = now;
+        self.last_checkpoint_offset = end;
+    }
+
+    pub(super) fn handle(&mut self, report: Report, now: Millis) -> Result<(), StoreError> {
+        match report {
+            Report::Written { .. } => {
+                if let Some(offset) = self.tables.with(Tables::written) {
+                    self.drained = Some((offset.0.saturating_sub(self.applied.0), now - self.submitted));
+                    self.applied = Offset(offset.0);
+                    let gone = std::mem::take(&mut self.frozen_gone);
+                    self.written_gone.databases.extend(gone.databases);
+                    self.written_gone.collections.extend(gone.collections);
+                    let _ = self.writer.submit(Job::Sync);
+                }
+            }
+            Report::WriteFailed { error, again: None, .. } => return Err(error.into()),
+            Report::WriteFailed { error, failures, .. } => {
+                self.failed = true;
+                if failures == 1 {
+                    messages::warn(&format!("the tables cannot be written, it is tried again: {}", chain(&error)));
+                }
+            }
+            Report::Synced(Ok(())) => {
+                self.last_done = clock::now();
+                self.last_done_ms = self.last_done - self.last_checkpoint;
+                self.checkpoints += 1;
+                self.failed = false;
+                self.synced.0 = self.applied;
+                self.retain(now);
+                let gone = std::mem::take(&mut self.written_gone);
+                for disk in gone.databases {
+                    let listed = |removal: &Removal| matches!(removal, Removal::Database(known, _) if *known == disk);
+                    if !self.removable.iter().chain(&self.removing).any(listed) {
+                        self.removable.push(Removal::Database(disk, 0));
+                    }
+                }
+                self.removable.extend(gone.collections.into_iter().map(Removal::Collection));
+            }
+            Report::Synced(Err(error)) => {
+                self.failed = true;
+                messages::warn(&format!("the tables cannot be synced: {}", chain(&error)));
+            }
+            Report::Removed(Ok(removed)) => {
+                self.removing = match self.removing.take() {
+                    Some(Removal::Database(disk, step)) => {
+                        Some(Removal::Database(disk, step + usize::from(removed.is_done)))
+                    }
+                    Some(Removal::Collection(of)) if !removed.is_done => Some(Removal::Collection(of)),
+                    _ => None,
+                };
+            }
+            Report::Removed(Err(error)) => {
+                // Emptied databases come again with the next checkpoint, collections with the next start.
+                self.removing = None;
+                messages::warn(&format!("what was removed keeps its place on the disk for now: {}", chain(&error)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does a checkpoint, and waits until it is durable.
+    ///
+    /// # Errors
+    ///
+    /// The log or the tables cannot be written.
+    pub fn checkpoint_now(&mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
+        self.commit(server, now)?;
+        let _ = self.log.syncer().sync()?;
+        // One may be under way; the one that has everything follows it.
+        self.settle(server, now)?;
+        let done = self.checkpoints;
+        if self.log.end() > self.last_checkpoint_offset {
+            self.begin_checkpoint(server, now);
+            self.settle(server, now)?;
+            while self.checkpoints == done && !self.failed {
+                let Ok(report) = self.reports.recv() else { return Ok(()) };
+                self.handle(report, now)?;
+            }
+        } else {
+            self.last_done = now;
+        }
+        Ok(())
+    }
+
+    /// Carries the checkpoint that is under way to its end.
+    pub(super) fn settle(&mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
+        while !matches!(self.checkpoint, Checkpoint::None) || self.tables.with(|tables| tables.frozen().is_some()) {
+            if matches!(self.checkpoint, Checkpoint::None)
+                || (matches!(self.checkpoint, Checkpoint::Collected)
+                    && self.tables.with(|tables| tables.frozen().is_some()))
+            {
+                let Ok(report) = self.reports.recv() else { return Ok(()) };
+                self.handle(report, now)?;
+            }
+            if !matches!(self.checkpoint, Checkpoint::None) {
+                self.advance(server, now)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How much log may have come since the last checkpoint.
+fn checkpoint_bytes(settings: &Settings) -> u64 {
+    match settings.maxmemory.0 {
+        0 => REPLAY_BYTES_MAX,
+        bound => (bound / CHECKPOINT_SHARE).clamp(CHECKPOINT_BYTES_MIN, REPLAY_BYTES_MAX),
+    }
+}

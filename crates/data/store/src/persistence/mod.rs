@@ -1,0 +1,456 @@
+//! What makes data outlive the process: the log, and the tables behind it.
+//!
+//! The log is the truth. Each turn of the loop appends its effects and writes them ([`Persistence::commit`]); the tables follow
+//! by checkpoints. A checkpoint begins at the end of a turn, at an offset of the log; the keys that were dirty then are handed
+//! in over the following turns, and become one batch that a thread writes with the offset ([`Persistence::advance`]). So
+//! recovery is: read the offset in the tables, run the log again from there.
+
+mod checkpoint;
+mod reading;
+mod threads;
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicBool, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use commands::{
+    Millis, Server, Session, SessionId,
+    config::{Fsync, Settings},
+    host::PersistenceFigures,
+    keyspace::{Collection, Taken},
+    server::{Load, Warmup},
+};
+use engine::{
+    Answer, Engine, FjallEngine, FjallOptions, Job, Readers, ReadersOptions, Report, Tables, Writer, WriterOptions,
+};
+use mio::Waker;
+use oplog::{Log, Offset, ReplicationId, disk::RealDisk};
+
+use crate::{
+    StoreError, clock,
+    effects::{Effect, Effects},
+    messages,
+    point::Point,
+    records::ShardTables,
+    until,
+};
+
+use threads::{start_maintainer, start_syncer};
+
+/// The smallest segment of the log.
+const SEGMENT_LEN_MIN: u64 = 64 << 10;
+/// How often it is looked for log that is not to be kept any more.
+const RETAIN_MS: Millis = 1_000;
+
+/// The hash of keys in the tables has no seed.
+pub const KEY_SEED: u64 = 0;
+
+/// What a reader's thread was asked for.
+enum Asked {
+    /// A key, for a command that waits.
+    Key(Load),
+    /// Elements, for a command that waits; and when.
+    Elements(SessionId, Instant),
+    /// Keys of a database whose time has come.
+    Due(usize),
+}
+
+/// What is being removed from the tables in the background.
+#[derive(Debug, Clone, Copy)]
+enum Removal {
+    /// An emptied database, and the step.
+    Database(u8, usize),
+    /// The elements of a collection that is no more.
+    Collection(Collection),
+}
+
+/// What is no more, and is to be removed once the tables say so durably: removed earlier, a crash would have the log run again on
+/// tables from before, which lack what the commands of then still saw.
+#[derive(Debug, Default)]
+struct Gone {
+    databases: Vec<u8>,
+    collections: Vec<Collection>,
+}
+
+/// How far a checkpoint is.
+enum Checkpoint {
+    None,
+    /// Keys are being handed in.
+    Collecting,
+    /// Waits until the batch before it is written.
+    Collected,
+}
+
+/// Log and tables of a shard.
+pub struct Persistence {
+    tables: ShardTables,
+    writer: Writer,
+    reports: mpsc::Receiver<Report>,
+    log: Log<RealDisk>,
+    /// When the log was appended to last.
+    log_time: u64,
+    fsync: Fsync,
+    sync_requests: mpsc::SyncSender<()>,
+    sync_failures: mpsc::Receiver<String>,
+    maintain_requests: mpsc::SyncSender<()>,
+    readers: Readers,
+    answers: mpsc::Receiver<(Asked, Answer)>,
+    answer: mpsc::Sender<(Asked, Answer)>,
+    /// When the tables are asked again for keys whose time has come, and of which database.
+    next_due: (Millis, usize),
+    waker: Arc<Waker>,
+    /// The loop has been woken for the answers that wait.
+    is_told: Arc<AtomicBool>,
+    loads: Vec<Load>,
+    warmups: Vec<Warmup>,
+    /// Until when elements are read off the loop first.
+    cold_until: Millis,
+    checkpoint: Checkpoint,
+    last_checkpoint: Millis,
+    last_checkpoint_offset: Offset,
+    /// When the tables were made durable last, how long that checkpoint took, and how many there were.
+    last_done: Millis,
+    last_done_ms: Millis,
+    checkpoints: u64,
+    /// The last attempt failed.
+    failed: bool,
+    /// How many requests the readers' threads have not answered yet.
+    outstanding: usize,
+    taken: Vec<Taken>,
+    /// Memory is short: dirty keys are to become clean.
+    pressed: bool,
+    /// As the checkpoint under way, the one that is being written, and the one that is not durable yet have it.
+    marked_gone: Gone,
+    frozen_gone: Gone,
+    written_gone: Gone,
+    /// What can be removed.
+    removable: Vec<Removal>,
+    removing: Option<Removal>,
+    /// The offset that the tables have.
+    applied: Offset,
+    /// The offset that the tables have durably, and when the log was last looked through for what is not kept any more.
+    synced: (Offset, Millis),
+    /// When the batch that is being written was handed over.
+    submitted: Millis,
+    /// For how much log a batch was written, and how long that took.
+    drained: Option<(u64, Millis)>,
+    /// The log could not be written: the reason.
+    trouble: Option<String>,
+    /// Those of the log; they end when nobody can ask them any more.
+    threads: Vec<thread::JoinHandle<()>>,
+    /// Keeps others out of the folder.
+    _lock: File,
+}
+
+impl Persistence {
+    /// Opens the folder of a shard, or makes it.
+    pub fn open(settings: &Settings, until: Option<Point>, waker: Arc<Waker>) -> Result<Self, StoreError> {
+        let root = PathBuf::from(&settings.dir.0);
+        let folder = root.join("shard-0");
+        let make = |path: &Path| {
+            fs::create_dir_all(path).map_err(|source| StoreError::Folder { path: path.to_owned(), source })
+        };
+        make(&folder)?;
+        let lock = lock(&root)?;
+        let options = FjallOptions { memory_bytes_max: tables_memory(settings), ..FjallOptions::default() };
+        let engine: Arc<dyn Engine> = Arc::new(FjallEngine::open(&folder.join("tables"), &options)?);
+        let applied = engine.applied()?.map(|offset| Offset(offset.0));
+        let log_folder = folder.join("log");
+        make(&log_folder)?;
+        let mut random = [0; 24];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).map_err(std::io::Error::from)?;
+        let (id, salt) = random.split_at(20);
+        let id = ReplicationId::from_random(id.try_into().unwrap_or_default());
+        let salt = u32::from_ne_bytes(salt.try_into().unwrap_or_default());
+        let now = clock::now();
+        let segment_len = settings.log_segment_size.0.max(SEGMENT_LEN_MIN);
+        let log_options = oplog::Options { segment_len, ..oplog::Options::new(id, salt) };
+        let (mut log, recovered) = Log::open(RealDisk, &log_folder, log_options, now.unsigned_abs())?;
+        if let Some(cut) = &recovered.cut {
+            messages::warn(&format!(
+                "the log ends at offset {}: what follows in {} was being written when the store or the machine went down ({})",
+                cut.offset,
+                cut.segment.display(),
+                cut.reason
+            ));
+        }
+        if applied.is_none() && log.first() > Offset(0) {
+            return Err(StoreError::TablesMissing { first: log.first().0 });
+        }
+        let applied = applied.unwrap_or(log.first());
+        if applied > log.end() {
+            return Err(StoreError::LogBehind { applied: applied.0, end: log.end().0 });
+        }
+        if let Some(point) = until {
+            match until::cut(&mut log, applied, point, &folder, id, now.unsigned_abs())? {
+                Some(aside) => messages::warn(&format!("back at {point}; what came later is in {}", aside.display())),
+                None => messages::warn(&format!("nothing in the log is later than {point}")),
+            }
+        }
+        set_retention(&mut log, settings);
+        let (report, reports) = mpsc::channel();
+        let report_waker = Arc::clone(&waker);
+        let writer = Writer::start(Arc::clone(&engine), &WriterOptions::default(), move |done| {
+            let _ = report.send(done);
+            let _ = report_waker.wake();
+        })?;
+        let (answer, answers) = mpsc::channel();
+        let readers = Readers::start(&engine, &ReadersOptions::default())?;
+        let (sync_requests, sync_failures, syncer) = start_syncer(&log, Arc::clone(&waker))?;
+        let (maintain_requests, maintainer) = start_maintainer(&log)?;
+        Ok(Self {
+            tables: ShardTables::new(Tables::new(engine), KEY_SEED),
+            writer,
+            reports,
+            fsync: settings.appendfsync,
+            log,
+            log_time: recovered.last_time_ms.unwrap_or(0),
+            sync_requests,
+            sync_failures,
+            maintain_requests,
+            readers,
+            answers,
+            answer,
+            waker,
+            is_told: Arc::default(),
+            loads: Vec::new(),
+            warmups: Vec::new(),
+            cold_until: 0,
+            next_due: (now, 0),
+            checkpoint: Checkpoint::None,
+            last_checkpoint: now,
+            last_checkpoint_offset: applied,
+            last_done: now,
+            last_done_ms: 0,
+            checkpoints: 0,
+            failed: false,
+            outstanding: 0,
+            taken: Vec::new(),
+            pressed: false,
+            marked_gone: Gone::default(),
+            frozen_gone: Gone::default(),
+            written_gone: Gone::default(),
+            removable: Vec::new(),
+            removing: None,
+            applied,
+            synced: (applied, now),
+            submitted: now,
+            drained: None,
+            trouble: None,
+            threads: vec![syncer, maintainer],
+            _lock: lock,
+        })
+    }
+
+    /// What the keyspace asks for keys that are not in memory.
+    pub fn tables(&self) -> ShardTables {
+        self.tables.clone()
+    }
+
+    /// Brings a new server to the end of the log. Returns how many commands ran again.
+    pub fn recover(&mut self, server: &mut Server) -> Result<u64, StoreError> {
+        if let Some(layout) = self.tables.layout()? {
+            server.keyspace.set_layout(&layout);
+            self.removable = layout.dropped.iter().map(|disk| Removal::Database(*disk, 0)).collect();
+        }
+        self.tables.read_next_version()?;
+        self.removable.extend(self.tables.read_orphans()?.into_iter().map(Removal::Collection));
+        for db in 0..server.keyspace.len() {
+            let count = self.tables.key_count(db)?;
+            if let Some(database) = server.keyspace.database_mut(db) {
+                database.set_len(count);
+            }
+        }
+        if let Some(payload) = self.tables.functions()? {
+            server.restore_functions(&payload).map_err(StoreError::Functions)?;
+        }
+        let empty = self.tables.with(|tables| tables.engine().applied())?.is_none();
+        if empty {
+            server.keyspace.set_complete();
+        }
+        let mut session = Session::new(SessionId(0), 0);
+        session.internal = true;
+        let mut reader = self.log.read(self.applied)?;
+        let mut effects = Effects::default();
+        let mut count = 0;
+        let failed = |offset: Offset, reason| StoreError::Replay { offset: offset.0, reason };
+        while let Some(entry) = reader.next()? {
+            let run = |effect: Effect<'_>| {
+                count += 1;
+                server.replay(&mut session, effect.words).map_err(|reason| failed(effect.offset, reason))
+            };
+            effects.each(&entry, run, failed)?;
+        }
+        Ok(count)
+    }
+
+    /// Appends and writes what took effect in this turn. Returns the offset that replies of the turn have to wait for; nothing
+    /// if they need not.
+    pub fn commit(&mut self, server: &mut Server, now: Millis) -> Result<Option<Offset>, StoreError> {
+        self.fsync = server.shared.settings.appendfsync;
+        let had_trouble = self.trouble.is_some();
+        let effects = server.effects();
+        if !effects.is_empty() {
+            // Times of the log stay in order, whatever the clock does.
+            self.log_time = self.log_time.max(now.unsigned_abs());
+            self.log.append(effects.bytes(), self.log_time)?;
+            effects.clear();
+        }
+        if self.log.unwritten_len() > 0 {
+            match self.log.write() {
+                Ok(written) => {
+                    if self.trouble.take().is_some() {
+                        server.shared.refuse_writes = None;
+                    }
+                    if written.rotations > 0 {
+                        let _ = self.maintain_requests.try_send(());
+                    }
+                    if self.fsync == Fsync::Always {
+                        let _ = self.sync_requests.try_send(());
+                    }
+                }
+                Err(oplog::LogError::SyncFailed) => return Err(oplog::LogError::SyncFailed.into()),
+                Err(error) => {
+                    let reason = format!("MISCONF Errors writing to the log: {}", chain(&error));
+                    server.shared.refuse_writes = Some(reason.clone());
+                    self.trouble = Some(reason);
+                }
+            }
+        }
+        if let Ok(reason) = self.sync_failures.try_recv() {
+            return Err(StoreError::Sync(reason));
+        }
+        if had_trouble && self.trouble.is_some() {
+            // Clients' writes were refused in this turn, and their reads are answered. Whoever wrote when the trouble began
+            // still waits.
+            return Ok(None);
+        }
+        let end = self.log.end();
+        Ok((self.safe() < end).then_some(end))
+    }
+
+    /// Up to where replies may be sent.
+    pub fn safe(&self) -> Offset {
+        if self.fsync == Fsync::Always { self.log.durable() } else { self.log.written() }
+    }
+
+    /// Begins to measure time anew.
+    pub fn clock_was_set_back(&mut self, now: Millis) {
+        self.last_checkpoint = self.last_checkpoint.min(now);
+        self.next_due.0 = self.next_due.0.min(now);
+        self.synced.1 = self.synced.1.min(now);
+    }
+
+    /// Gives up what of the log is not to be kept any more.
+    fn retain(&mut self, now: Millis) {
+        self.synced.1 = now;
+        if self.log.retain(self.synced.0, now.unsigned_abs()) > 0 {
+            let _ = self.maintain_requests.try_send(());
+        }
+    }
+
+    /// How things are, for those who ask.
+    pub fn figures(&self) -> PersistenceFigures {
+        let is_collecting = !matches!(self.checkpoint, Checkpoint::None);
+        PersistenceFigures {
+            enabled: true,
+            in_progress: is_collecting || self.tables.with(|tables| tables.frozen().is_some()),
+            last_checkpoint: self.last_done,
+            last_checkpoint_ms: self.last_done_ms,
+            failed: self.failed,
+            checkpoints: self.checkpoints,
+            log: (self.log.first().0, self.log.end().0),
+            durable: self.log.durable().0,
+            applied: self.applied.0,
+            log_failed: self.trouble.is_some(),
+        }
+    }
+
+    /// The name of the log's history.
+    pub fn replication_id(&self) -> String {
+        self.log.replication_id().to_string()
+    }
+
+    /// Waits for what is being read, and hands it to those who wait for it.
+    pub fn drain(&mut self, server: &mut Server, now: Millis) {
+        while self.outstanding > 0 {
+            self.load(server, now);
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Brings the log to the disk, and nothing more.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn close_without_checkpoint(mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
+        self.commit(server, now)?;
+        let _ = self.log.syncer().sync()?;
+        self.end();
+        Ok(())
+    }
+
+    /// Brings everything to the disk, so that the next start has nothing to run again.
+    pub fn close(mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
+        self.commit(server, now)?;
+        let _ = self.log.syncer().sync()?;
+        // One checkpoint may be under way; the last one follows it.
+        self.settle(server, now)?;
+        if self.log.end() > self.last_checkpoint_offset {
+            self.begin_checkpoint(server, now);
+            self.settle(server, now)?;
+        }
+        let _ = self.writer.submit(Job::Sync);
+        self.end();
+        Ok(())
+    }
+
+    /// Waits for the log's threads: whoever opens the folder next finds nobody in it.
+    fn end(self) {
+        let Self { sync_requests, maintain_requests, threads, writer, readers, .. } = self;
+        drop((sync_requests, maintain_requests, writer, readers));
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn set_retention(log: &mut Log<RealDisk>, settings: &Settings) {
+    let bound = |value: u64| (value > 0).then_some(value);
+    let seconds = settings.log_retention_seconds.0.unsigned_abs();
+    log.set_retention(bound(settings.log_retention_size.0), bound(seconds.saturating_mul(1000)));
+}
+
+/// The part of memory that the tables' buffers and cache may take.
+fn tables_memory(settings: &Settings) -> u64 {
+    const LEAST: u64 = 16 << 20;
+    const WITHOUT_BOUND: u64 = 128 << 20;
+    match settings.maxmemory.0 {
+        0 => WITHOUT_BOUND,
+        bound => (bound / 4).clamp(LEAST, 1 << 30),
+    }
+}
+
+fn lock(root: &Path) -> Result<File, StoreError> {
+    let path = root.join("lock");
+    let file = File::create(&path).map_err(|source| StoreError::Folder { path: path.clone(), source })?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| StoreError::Locked { path: root.to_owned() })?;
+    Ok(file)
+}
+
+/// An error with its causes.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text += &format!(": {cause}");
+        source = cause.source();
+    }
+    text
+}
