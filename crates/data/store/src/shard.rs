@@ -284,6 +284,7 @@ impl Shard {
     fn load(&mut self, now: Millis) {
         if let Some(persistence) = &mut self.persistence {
             while persistence.load(&mut self.server, now) {
+                self.sockets.borrow_mut().is_settled = false;
                 self.server.run_loaded();
             }
         }
@@ -430,6 +431,7 @@ impl Shard {
                 sockets.close(token, &mut self.server);
                 return;
             }
+            sockets.is_settled = is_settled(&self.server, &self.persistence, &self.held);
             drop(guard);
             self.server.run(session, now);
             if outcome == ReadOutcome::Drained {
@@ -445,6 +447,11 @@ impl Shard {
             sockets.send(session, &mut self.server);
         }
     }
+}
+
+/// Whether all that commands have done so far is in the log, as safe as it has to be.
+fn is_settled(server: &Server, persistence: &Option<Persistence>, held: &VecDeque<(Offset, Vec<SessionId>)>) -> bool {
+    persistence.is_none() || held.is_empty() && server.has_no_effects()
 }
 
 fn random_seed() -> io::Result<u64> {

@@ -43,6 +43,8 @@ pub struct Sockets {
     later: Vec<usize>,
     /// All have been looked at since the script is busy.
     looked_at: bool,
+    /// What was done before the command in run needs not wait for the log: its replies can be sent while it runs.
+    pub is_settled: bool,
 }
 
 impl Sockets {
@@ -61,6 +63,7 @@ impl Sockets {
             answered: FxHashSet::default(),
             later: Vec::new(),
             looked_at: false,
+            is_settled: false,
         })
     }
 
@@ -168,7 +171,7 @@ impl Sockets {
 
     /// Reads and answers clients that have sent something, without waiting for any: a script is busy. It has the keys, so
     /// nearly every command is refused, none changes anything, and nothing that is answered has to wait for the log. Clients
-    /// that have other replies to come, or whose script it is, are left alone until it ends.
+    /// that have other replies to come which do, or whose script it is, are left alone until it ends.
     pub fn serve_while_busy(&mut self, server: &mut Server) {
         let mut events = Events::with_capacity(BUSY_EVENTS_MAX);
         if self.poll.poll(&mut events, Some(Duration::ZERO)).is_err() {
@@ -179,6 +182,9 @@ impl Sockets {
             // What became ready in the turn that the script runs in was told to the loop, and is not told again.
             (0..self.listeners.len()).for_each(|index| self.accept(index, server, now));
             let tokens: Vec<usize> = self.connections.iter().map(|(token, _)| token).collect();
+            if self.is_settled {
+                tokens.iter().for_each(|token| self.send_before_busy(*token, server));
+            }
             tokens.into_iter().for_each(|token| self.serve_one_while_busy(token, server, now));
         }
         for event in &events {
@@ -206,6 +212,16 @@ impl Sockets {
                     }
                 }
             }
+        }
+    }
+
+    /// Sends a client the replies of the turn that the script runs in.
+    fn send_before_busy(&mut self, token: usize, server: &mut Server) {
+        let Some(connection) = self.connections.get(token).filter(|connection| !connection.held) else { return };
+        let session = connection.session;
+        if server.output(session).is_some_and(|(output, _)| !output.is_empty()) {
+            self.answered.insert(token);
+            self.send(session, server);
         }
     }
 

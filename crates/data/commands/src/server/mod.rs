@@ -367,6 +367,11 @@ impl Server {
         &mut self.effects
     }
 
+    /// Whether no command took effect since the effects were cleared.
+    pub fn has_no_effects(&self) -> bool {
+        self.effects.is_empty()
+    }
+
     pub(crate) fn end_effects(&mut self, group: Group) {
         self.effects.end(group);
     }
