@@ -155,14 +155,7 @@ impl FjallEngine {
             .use_cache(Arc::clone(&cache))
             .use_descriptor_table(Some(Arc::new(DescriptorTable::new(options.files_max.max(16)))))
             .data_block_compression_policy(compression(options.compression));
-        // A damaged file may be more than the tree expects.
-        let tree = crate::writer::guarded(|| Ok(config.open()?)).map_err(|error| match error {
-            Error::Broken(text) => Error::Damaged { place: Place::Unknown, source: text.into() },
-            error => error,
-        })?;
-        let AnyTree::Standard(tree) = tree else {
-            return Err(Error::Engine("the folder holds a tree of another kind".into()));
-        };
+        let tree = open_tree(config)?;
         seqno.fetch_max(tree.get_highest_seqno().map_or(1, |highest| highest + 1));
         let applied = decode_applied(tree.get(APPLIED_KEY, SeqNo::MAX)?)?;
         let shared = Arc::new(Shared {
@@ -182,6 +175,19 @@ impl FjallEngine {
         shared.maintenance.set_durable(applied);
         let threads = maintenance::start(&shared, options.threads.max(1))?;
         Ok(Self { shared, threads })
+    }
+}
+
+/// Opens the tree in a folder.
+fn open_tree(config: Config) -> Result<Tree> {
+    // A damaged file may be more than the tree expects.
+    let tree = crate::writer::guarded(|| Ok(config.open()?)).map_err(|error| match error {
+        Error::Broken(text) => Error::Damaged { place: Place::Unknown, source: text.into() },
+        error => error,
+    })?;
+    match tree {
+        AnyTree::Standard(tree) => Ok(tree),
+        AnyTree::Blob(_) => Err(Error::Engine("the folder holds a tree of another kind".into())),
     }
 }
 

@@ -1,7 +1,6 @@
 //! The command line: what `tidegate store` does with its words.
 
 use std::{
-    error::Error as _,
     fmt::Write as _,
     io::{self, Write as _},
     process::ExitCode,
@@ -9,7 +8,7 @@ use std::{
 
 use commands::config::{SETTINGS, Settings, State};
 
-use crate::{StoreError, allocator, options};
+use crate::{allocator, error::chain, options};
 
 /// Runs a store as the words say, until it ends. They are `[redis.conf] [--setting value ...]`, as redis-server takes them.
 pub fn run(words: &[String]) -> ExitCode {
@@ -21,7 +20,7 @@ pub fn run(words: &[String]) -> ExitCode {
     match options::read(words).and_then(|start| crate::run(start, allocator::allocated)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tidegate store: {}", with_causes(&error));
+            eprintln!("tidegate store: {}", chain(&error));
             ExitCode::FAILURE
         }
     }
@@ -48,16 +47,6 @@ fn help() -> String {
         let default = (setting.text)(&defaults);
         let default = if default.is_empty() { String::new() } else { format!(" [{default}]") };
         let _ = writeln!(text, "  --{:<34} {}{default}", setting.name, setting.doc);
-    }
-    text
-}
-
-fn with_causes(error: &StoreError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
     }
     text
 }

@@ -207,3 +207,14 @@ pub enum StoreError {
     #[error("the event loop failed")]
     Loop(#[from] io::Error),
 }
+
+/// An error with its causes.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text += &format!(": {cause}");
+        source = cause.source();
+    }
+    text
+}

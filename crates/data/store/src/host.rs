@@ -15,9 +15,9 @@ use commands::{
 };
 
 use crate::{
+    error::chain,
     listener::{self, Listener},
     messages,
-    persistence::chain,
 };
 
 /// The process that a store runs in.

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use lsm_tree::{AbstractTree as _, AnyTree, Config, SequenceNumberCounter};
+use lsm_tree::{AbstractTree as _, Config, SequenceNumberCounter};
 
-use super::{Snapshot, Snapshots, manifest};
-use crate::{Error, Place, Records, Result};
+use super::{Snapshot, Snapshots, manifest, open_tree};
+use crate::{Error, Records, Result};
 
 /// Opens a copy of an engine's folder for reading. Files in it that are no part of the records are removed; none is written.
 ///
@@ -21,14 +21,7 @@ pub fn open_frozen(folder: &Path) -> Result<Arc<dyn Records>> {
     }
     let seqno = SequenceNumberCounter::default();
     let config = Config::new(tree, seqno.clone(), SequenceNumberCounter::default());
-    // A damaged file may be more than the tree expects.
-    let tree = crate::writer::guarded(|| Ok(config.open()?)).map_err(|error| match error {
-        Error::Broken(text) => Error::Damaged { place: Place::Unknown, source: text.into() },
-        error => error,
-    })?;
-    let AnyTree::Standard(tree) = tree else {
-        return Err(Error::Engine("the folder holds a tree of another kind".into()));
-    };
+    let tree = open_tree(config)?;
     let seqno = tree.get_highest_seqno().map_or(1, |highest| highest + 1);
     Ok(Arc::new(Snapshot(Snapshots::new(seqno).open(&tree))))
 }

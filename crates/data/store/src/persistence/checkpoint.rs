@@ -4,9 +4,9 @@ use commands::{Millis, Server, config::Settings};
 use engine::{Job, Report, Tables};
 use oplog::Offset;
 
-use crate::{StoreError, clock, messages, records::ShardTables};
+use crate::{StoreError, clock, error::chain, messages, records::ShardTables};
 
-use super::{Checkpoint, Gone, Persistence, RETAIN_MS, Removal, chain, set_retention};
+use super::{Checkpoint, Gone, Persistence, RETAIN_MS, Removal, set_retention};
 
 /// Keys that a turn hands in at most.
 const TAKE_MAX: usize = 500;

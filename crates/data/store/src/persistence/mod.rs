@@ -33,6 +33,7 @@ use oplog::{Log, Offset, ReplicationId, disk::RealDisk};
 use crate::{
     StoreError, clock,
     effects::{Effect, Effects},
+    error::chain,
     messages,
     point::Point,
     records::ShardTables,
@@ -442,15 +443,4 @@ fn lock(root: &Path) -> Result<File, StoreError> {
     rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
         .map_err(|_| StoreError::Locked { path: root.to_owned() })?;
     Ok(file)
-}
-
-/// An error with its causes.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -9,9 +9,7 @@ use std::{
 use mio::Waker;
 use oplog::{Log, disk::RealDisk};
 
-use crate::{StoreError, messages};
-
-use super::chain;
+use crate::{StoreError, error::chain, messages};
 
 /// How to ask a thread, what it tells, and the thread.
 pub(super) type Syncing = (mpsc::SyncSender<()>, mpsc::Receiver<String>, thread::JoinHandle<()>);
