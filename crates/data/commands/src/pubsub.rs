@@ -145,7 +145,7 @@ impl Shared {
     pub fn send_with(&mut self, id: SessionId, write: impl FnOnce(&mut Reply<'_>)) {
         let Some(session) = self.session_mut(id).filter(|session| session.close != Close::Now) else { return };
         let protocol = session.protocol;
-        write(&mut Reply::new(&mut session.output, protocol));
+        write(&mut Reply::new(session.output_for_others(), protocol));
         self.send(id, b"");
     }
 }

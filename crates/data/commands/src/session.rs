@@ -4,7 +4,7 @@ use std::{collections::HashSet, rc::Rc};
 
 use resp::{Protocol, RequestParser};
 
-use crate::{Bytes, Millis, acl::User, server::ClientTracking, table::Found};
+use crate::{Bytes, Millis, acl::User, server::ClientTracking, table::Found, value::Portions};
 
 /// Names a session. Numbers are never given twice: `CLIENT ID` is this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -111,6 +111,8 @@ pub struct Session {
     pub loading: usize,
     /// Whether they have been asked for.
     pub asked: bool,
+    /// The rest of the reply that is being given. It counts as something that is being loaded.
+    pub portions: Option<Box<Portions>>,
     /// A command must not wait: it runs in a transaction or a script.
     pub deny_blocking: bool,
     /// The command that is run again because a key it waits for has changed.
@@ -176,6 +178,7 @@ impl Session {
             blocked: None,
             loading: 0,
             asked: false,
+            portions: None,
             deny_blocking: false,
             retrying: false,
             ready_key: None,
@@ -196,6 +199,19 @@ impl Session {
             soft_limit_since: None,
             memory: 0,
         }
+    }
+
+    /// Where to put what it is to be sent: behind the reply that is being given.
+    pub(crate) fn output_for_others(&mut self) -> &mut Vec<u8> {
+        match &mut self.portions {
+            Some(portions) => &mut portions.later,
+            None => &mut self.output,
+        }
+    }
+
+    /// Whether the command in run is answered.
+    pub(crate) fn replies_wanted(&self) -> bool {
+        matches!(self.reply_mode, ReplyMode::On)
     }
 
     /// How many channels and patterns it listens to, without sharded ones.

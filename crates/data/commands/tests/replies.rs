@@ -50,6 +50,9 @@ impl Ours {
         let settings = Settings { enable_debug_command: Allowed::Yes, ..settings };
         let records = tables.clone().map(|tables| Box::new(tables) as Box<dyn commands::keyspace::Records>);
         let mut server = Server::new(settings, support::SEED, 7, now, records, std::rc::Rc::new(|| 0));
+        if tables.is_some() {
+            server.shared.portion_min = 1;
+        }
         let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), now);
         Self { server, session, now, tables, forgets }
     }

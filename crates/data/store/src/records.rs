@@ -21,6 +21,7 @@ use engine::{
     Direction, Tables,
     record::{self, Elements, Header, Kind, RecordKey},
 };
+use rustc_hash::FxHashMap;
 
 /// What kind of record a header names: the whole value inline, in RDB's form.
 const WHOLE_VALUE: u8 = 1;
@@ -58,6 +59,8 @@ pub struct ShardTables {
     was_slow: Rc<Cell<bool>>,
     /// Collections that are no more since the last mark.
     orphans: Rc<RefCell<Vec<Collection>>>,
+    /// Collections that somebody reads as they were, how many each.
+    pinned: Rc<RefCell<FxHashMap<Collection, usize>>>,
 }
 
 impl ShardTables {
@@ -69,6 +72,7 @@ impl ShardTables {
             next_version: Rc::new(Cell::new(1)),
             was_slow: Rc::default(),
             orphans: Rc::default(),
+            pinned: Rc::default(),
         }
     }
 
@@ -176,6 +180,11 @@ impl ShardTables {
     /// The collections that are no more since the last mark, now that there is another one.
     pub fn take_orphans(&self) -> Vec<Collection> {
         self.orphans.take()
+    }
+
+    /// Whether somebody reads a collection of which this is true, as it was.
+    pub fn is_pinned(&self, is: impl Fn(&Collection) -> bool) -> bool {
+        self.pinned.borrow().keys().any(is)
     }
 
     /// The collections that are no more and whose elements are not removed yet, in new tables.
@@ -389,6 +398,20 @@ impl Records for ShardTables {
     fn orphan(&self, of: Collection) {
         self.with(|tables| tables.put(Self::orphan_record(of), of.slot.to_be_bytes()));
         self.orphans.borrow_mut().push(of);
+    }
+
+    fn pin(&self, of: Collection) {
+        *self.pinned.borrow_mut().entry(of).or_default() += 1;
+    }
+
+    fn unpin(&self, of: Collection) {
+        let mut pinned = self.pinned.borrow_mut();
+        if let Some(count) = pinned.get_mut(&of) {
+            *count -= 1;
+            if *count == 0 {
+                pinned.remove(&of);
+            }
+        }
     }
 
     fn new_version(&self) -> u64 {

@@ -126,7 +126,7 @@ impl Shard {
         let mut busy = false;
         messages::notice("Ready to accept connections");
         while !self.server.shared.shutdown {
-            let wait = match (busy || !self.resume.is_empty(), self.deferred.is_empty()) {
+            let wait = match (busy || !self.resume.is_empty() || self.server.can_go_on(), self.deferred.is_empty()) {
                 (true, _) => 0,
                 (false, false) => 1,
                 (false, true) => (self.next_tick - clock::now()).clamp(0, TICK_MS),
@@ -168,6 +168,7 @@ impl Shard {
             }
             self.fulfil_requests(now)?;
             self.load(now);
+            self.server.go_on(now);
             self.make_room(now);
             if let Some(reason) = self.server.shared.broken.take() {
                 return Err(StoreError::Halved(reason));
@@ -261,6 +262,7 @@ impl Shard {
     /// Closes log and tables and opens them again, while clients wait.
     fn reload(&mut self, now: Millis) -> Result<(), StoreError> {
         let Some(mut persistence) = self.persistence.take() else { return Ok(()) };
+        self.server.finish_replies();
         persistence.drain(&mut self.server, now);
         persistence.close(&mut self.server, now)?;
         self.server.forget_data();

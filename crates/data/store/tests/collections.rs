@@ -134,3 +134,33 @@ fn elements_of_what_is_gone_are_removed_from_the_tables() {
         left(&folder.data()) == (0, 0)
     });
 }
+
+/// A client that does not read its reply delays nobody, and gets all of what was there although it is gone meanwhile.
+#[test]
+fn a_slow_reader_gets_a_collection_that_is_gone() {
+    const COUNT: usize = 30_000;
+    let folder = Folder::new();
+    let mut store = start(&folder.data(), SPREAD);
+    let (mut slow, mut client) = (store.client(), store.client());
+    let value = "v".repeat(400);
+    for from in (0..COUNT).step_by(1_000) {
+        let fields: Vec<String> = (from..from + 1_000).flat_map(|number| [number.to_string(), value.clone()]).collect();
+        let words: Vec<&str> = ["HSET", "hash"].into_iter().chain(fields.iter().map(String::as_str)).collect();
+        assert_eq!(client.text(&words), "1000");
+    }
+    let mut bytes = Vec::new();
+    resp::encode_command(&mut bytes, &["HGETALL", "hash"]);
+    resp::encode_command(&mut bytes, &["EXISTS", "hash"]);
+    slow.send(&bytes);
+    wait_until("it has begun", || client.text(&["CLIENT", "LIST"]).contains("cmd=hgetall"));
+    assert_eq!(client.text(&["HSET", "hash", "0", "changed", "new", "x"]), "1");
+    assert_eq!(client.text(&["HDEL", "hash", "1"]), "1");
+    assert_eq!(client.text(&["DEL", "hash"]), "1");
+    assert_eq!(client.text(&["SAVE"]), "OK");
+    let reply = slow.reply().unwrap();
+    let reply = reply.as_slice().unwrap();
+    assert_eq!(reply.len(), 2 * COUNT);
+    assert!(reply.chunks(2).all(|pair| pair[1].as_bytes() == Some(value.as_bytes())));
+    assert_eq!(slow.reply().unwrap(), resp::Value::Integer(0));
+    assert_eq!(store.stop(), Some(0));
+}

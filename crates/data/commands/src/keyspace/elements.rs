@@ -20,10 +20,10 @@ use std::{
 
 use crate::{Bytes, Failure};
 
-use super::Records;
+use super::{Frozen, Records, frozen::Readers};
 
 /// The elements of which collection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Collection {
     /// The number that the tables have for the database that it is in.
     pub disk: u8,
@@ -62,6 +62,8 @@ pub struct Source {
     changed: Cell<u64>,
     /// Keys that it is changing.
     soiled: Cell<u64>,
+    /// Who reads collections as they were.
+    pub(super) readers: Readers,
 }
 
 impl fmt::Debug for Source {
@@ -78,6 +80,7 @@ impl Source {
             failure: RefCell::new(None),
             changed: Cell::new(0),
             soiled: Cell::new(0),
+            readers: Readers::default(),
         }
     }
 
@@ -157,16 +160,33 @@ impl Elements {
 
     /// Gives an element a value.
     pub fn put(&self, name: &[u8], value: &[u8]) {
-        if !self.source.has_failed() {
-            self.source.changed.set(self.source.changed.get() + 1);
+        if self.may_change(name) {
             self.source.records.put_element(self.of, name, value);
         }
     }
 
+    /// Makes an element ready for a change. Returns whether it may be changed.
+    fn may_change(&self, name: &[u8]) -> bool {
+        if self.source.readers.any()
+            && let Err(reason) = self.source.readers.keep(self.of, name, || self.source.records.element(self.of, name))
+        {
+            self.source.fail(reason);
+        }
+        if self.source.has_failed() {
+            return false;
+        }
+        self.source.changed.set(self.source.changed.get() + 1);
+        true
+    }
+
+    /// The elements as they are now, for who reads them over several turns in one direction.
+    pub fn freeze(&self, backwards: bool) -> Frozen {
+        Frozen::new(&self.source, self.of, backwards)
+    }
+
     /// Removes an element, whether it is there or not.
     pub fn delete(&self, name: &[u8]) {
-        if !self.source.has_failed() {
-            self.source.changed.set(self.source.changed.get() + 1);
+        if self.may_change(name) {
             self.source.records.delete_element(self.of, name);
         }
     }

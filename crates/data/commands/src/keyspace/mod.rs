@@ -14,6 +14,7 @@ mod database;
 mod elements;
 mod entry;
 mod evict;
+mod frozen;
 mod graveyard;
 mod keys;
 mod reading;
@@ -24,6 +25,7 @@ pub use database::Database;
 pub(crate) use elements::Trouble;
 pub use elements::{Collection, Elements, Source, Span};
 pub use entry::{Entry, NEVER};
+pub use frozen::Frozen;
 pub use keys::{Expiry, Keys, Loaded};
 
 use std::{collections::VecDeque, rc::Rc};
@@ -73,6 +75,13 @@ pub trait Records {
 
     /// Says that a collection is no more, in the same way. Its elements are removed in time.
     fn orphan(&self, of: Collection);
+
+    /// Says that a collection is being read as it was: its elements stay, even if it is no more, until that many times
+    /// [`unpin`](Self::unpin) was called.
+    fn pin(&self, of: Collection);
+
+    /// Says that somebody reads it no longer.
+    fn unpin(&self, of: Collection);
 
     /// A number that no collection has had yet. After a crash, one that the tables do not know may come again.
     fn new_version(&self) -> u64;

@@ -287,7 +287,10 @@ impl Server {
             (found.command.handler)(&mut context)
         };
         let outcome = match self.keyspace.take_trouble() {
-            Some(trouble) => self.fail(output, start, trouble),
+            Some(trouble) => {
+                self.shared.cancel_portions(session);
+                self.fail(output, start, trouble)
+            }
             None => outcome,
         };
         // Whoever runs this shard sleeps when the turn is over, but the command took that long.

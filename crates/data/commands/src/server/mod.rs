@@ -22,6 +22,7 @@ mod limits;
 mod loading;
 pub(crate) mod monitor;
 mod pause;
+mod portions;
 mod slowlog;
 mod statistics;
 mod tracking;
@@ -30,6 +31,7 @@ mod watch;
 pub use histogram::Histogram;
 pub use latency::{Event as LatencyEvent, LatencyMonitor};
 pub use loading::{Load, Warmup};
+pub use portions::PORTION_MIN;
 pub use slowlog::{SlowCommand, SlowLog};
 pub use statistics::{CommandStatistics, Rates, Statistics};
 pub use tracking::{ClientTracking, TrackingCounts};
@@ -136,6 +138,10 @@ pub struct Shared {
     pub(crate) with_output: Vec<SessionId>,
     /// Sessions that may go on with what they had sent before they were blocked.
     pub(crate) runnable: VecDeque<SessionId>,
+    /// Sessions with replies that are given in portions.
+    pub(crate) portioned: VecDeque<SessionId>,
+    /// A command that gives more elements gives them in portions: [`PORTION_MIN`], and less in tests.
+    pub portion_min: usize,
     /// Sessions that are shown all commands.
     monitors: Vec<SessionId>,
     /// Who has to be told of stale keys; nothing while nobody has.
@@ -209,7 +215,7 @@ impl Shared {
     /// Puts bytes into the output of a session that is not the one whose command runs.
     pub fn send(&mut self, id: SessionId, bytes: &[u8]) {
         let Some(session) = self.sessions.get_mut(&id).and_then(Option::as_deref_mut) else { return };
-        session.output.extend_from_slice(bytes);
+        session.output_for_others().extend_from_slice(bytes);
         let len = session.output.len();
         if !std::mem::replace(&mut session.output_listed, true) {
             self.with_output.push(id);
@@ -285,6 +291,8 @@ impl Server {
                 watch_failed_self: None,
                 with_output: Vec::new(),
                 runnable: VecDeque::new(),
+                portioned: VecDeque::new(),
+                portion_min: PORTION_MIN,
                 monitors: Vec::new(),
                 tracking: None,
                 onlookers: false,

@@ -10,7 +10,7 @@ use crate::{
 };
 
 use super::{
-    Named,
+    Form, Named, Portions,
     packed::{self, Packed},
 };
 
@@ -191,6 +191,11 @@ impl Hash {
             index.insert_new(index.hash(name), field);
         }
         *self = Self::Large(index);
+    }
+
+    /// All fields in portions, if they are records.
+    pub fn portions(&self, form: Form) -> Option<Portions> {
+        if let Self::Spread(named) = self { Some(named.portions(form)) } else { None }
     }
 
     /// Calls with all fields and their values.

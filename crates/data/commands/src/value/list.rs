@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use crate::keyspace::Elements;
 
-use super::packed::Packed;
+use super::{Portions, packed::Packed};
 use nodes::{Nodes, Spread};
 
 /// An end of a list.
@@ -369,6 +369,13 @@ impl List {
             self.nodes.remove(at..at + 1);
         }
         fits
+    }
+
+    /// Elements from a number on in portions, if nodes are records.
+    pub fn portions(&self, index: usize, count: usize) -> Option<Portions> {
+        let Nodes::Spread(spread) = &self.nodes else { return None };
+        let Spot { node, index } = self.spot(index)?;
+        spread.portions(node, index, count)
     }
 
     /// Calls with the elements from a number on, in order, until that says no.

@@ -12,6 +12,8 @@ use crate::{
     random::Random,
 };
 
+use super::portions::{Form, Portions, Rest};
+
 /// What the records' names begin with.
 const LETTER: u8 = b'n';
 /// The letter and the hash.
@@ -21,6 +23,11 @@ const DRAWN_FROM_ALL_MAX: usize = 64;
 /// Otherwise from so many beside each other. The gaps between hashes are not equal, and the fewer there are, the more would
 /// those behind large gaps be preferred.
 const DRAWN_FROM: usize = 64;
+
+/// The name in an element's record.
+pub(super) fn name_in(record: &[u8]) -> &[u8] {
+    record.get(PREFIX_LEN..).unwrap_or_default()
+}
 
 /// Elements by name.
 #[derive(Debug, Clone)]
@@ -103,6 +110,12 @@ impl Named {
             self.len -= 1;
         }
         former
+    }
+
+    /// All elements, to be given in portions.
+    pub(super) fn portions(&self, form: Form) -> Portions {
+        let (from, to) = (Bound::Included(vec![LETTER]), Bound::Excluded(vec![LETTER + 1]));
+        Portions::new(&self.elements, form, Rest { from, to, backwards: false, left: self.len })
     }
 
     /// Calls with elements and what they have, from a hash on, until that says no.

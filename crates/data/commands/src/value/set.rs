@@ -10,7 +10,7 @@ use crate::{
     random::Random,
 };
 
-use super::{Named, packed::Packed};
+use super::{Form, Named, Portions, packed::Packed};
 
 impl Hashed for Bytes {
     fn name(&self) -> &[u8] {
@@ -255,6 +255,11 @@ impl Set {
             index.insert_new(index.hash(&member), member);
         });
         *self = Self::Large(index);
+    }
+
+    /// All members in portions, if they are records.
+    pub fn portions(&self) -> Option<Portions> {
+        if let Self::Spread(named) = self { Some(named.portions(Form::Names)) } else { None }
     }
 
     /// Calls with all members.

@@ -33,6 +33,8 @@ pub struct Tables {
     versions: Cell<u64>,
     /// Collections that are no more.
     pub orphans: RefCell<Vec<Collection>>,
+    /// Collections that somebody reads as they were, how many each.
+    pub pinned: RefCell<BTreeMap<u64, usize>>,
     /// Reads of elements fail from that many on.
     pub fails_after: Cell<Option<usize>>,
 }
@@ -58,6 +60,13 @@ impl Tables {
         let mut all: Vec<Collection> = elements.keys().map(of).collect();
         all.dedup();
         all
+    }
+
+    fn remove_orphans(&self) {
+        let pinned = self.pinned.borrow();
+        let is_gone = |of: &Collection| !pinned.contains_key(&of.version);
+        let gone: Vec<u64> = self.orphans.borrow().iter().filter(|of| is_gone(of)).map(|of| of.version).collect();
+        self.elements.borrow_mut().retain(|(_, _, version, _), _| !gone.contains(version));
     }
 
     fn may_read(&self) -> Result<(), String> {
@@ -155,10 +164,19 @@ impl Records for Shared {
 
     fn orphan(&self, of: Collection) {
         self.0.orphans.borrow_mut().push(of);
-        self.0
-            .elements
-            .borrow_mut()
-            .retain(|(disk, slot, version, _), _| (*disk, *slot, *version) != (of.disk, of.slot, of.version));
+        self.0.remove_orphans();
+    }
+
+    fn pin(&self, of: Collection) {
+        *self.0.pinned.borrow_mut().entry(of.version).or_default() += 1;
+    }
+
+    fn unpin(&self, of: Collection) {
+        let left = *self.0.pinned.borrow_mut().entry(of.version).and_modify(|count| *count -= 1).or_default();
+        if left == 0 {
+            self.0.pinned.borrow_mut().remove(&of.version);
+            self.0.remove_orphans();
+        }
     }
 
     fn new_version(&self) -> u64 {
@@ -176,8 +194,18 @@ pub fn checkpoint(server: &mut Server, tables: &Shared) {
     server.keyspace.forget_clean();
 }
 
-/// Reads what commands wait for, until none does.
+/// Reads what commands wait for, until none does, and goes on with what takes several turns.
 pub fn answer_loads(server: &mut Server, tables: &Shared) {
+    read_keys(server, tables);
+    while server.can_go_on() {
+        let now = server.now();
+        server.go_on(now);
+        read_keys(server, tables);
+    }
+}
+
+/// Reads what commands wait for, until none does.
+pub fn read_keys(server: &mut Server, tables: &Shared) {
     loop {
         let mut loads = Vec::new();
         server.take_loads(&mut loads);

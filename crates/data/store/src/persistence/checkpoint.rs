@@ -101,7 +101,7 @@ impl Persistence {
 
     /// Removes the next piece of what is no more.
     pub(super) fn remove_next(&mut self, server: &mut Server) {
-        while let Some(removal) = self.removing.take().or_else(|| self.removable.pop()) {
+        while let Some(removal) = self.removing.take().or_else(|| self.next_removable()) {
             let (bounds, with_last) = match removal {
                 Removal::Database(disk, step) => match ShardTables::dropped_range(disk, step) {
                     Some(bounds) => (bounds, Vec::new()),
@@ -119,6 +119,16 @@ impl Persistence {
             }
             return;
         }
+    }
+
+    /// Something that is no more and that nobody reads as it was.
+    fn next_removable(&mut self) -> Option<Removal> {
+        let is_read = |removal: &Removal| match removal {
+            Removal::Database(disk, _) => self.tables.is_pinned(|of| of.disk == *disk),
+            Removal::Collection(gone) => self.tables.is_pinned(|of| of == gone),
+        };
+        let index = self.removable.iter().rposition(|removal| !is_read(removal))?;
+        Some(self.removable.remove(index))
     }
 
     /// An emptied database is removed: its number may be used again, so nothing may have it removed once more.

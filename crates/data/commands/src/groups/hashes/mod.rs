@@ -3,13 +3,15 @@
 mod increment;
 mod random;
 
+use resp::Reply;
+
 use crate::{
     Bytes, Context, Failure,
     arguments::{self, ScanOptions},
     changes::EventClass,
     config::Settings,
     table::{Access, Categories, Command, Flags, Handler, KeySpec},
-    value::{Hash, hash::HashLimits},
+    value::{Form, Hash, hash::HashLimits},
 };
 
 const GROUP: &str = "hash";
@@ -117,31 +119,36 @@ fn hstrlen(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn hgetall(context: &mut Context<'_>) -> Result<(), Failure> {
-    let hash = context.keys.get::<Hash>(context.words.at(1))?;
-    context.reply.map(hash.map_or(0, Hash::len));
-    if let Some(hash) = hash {
-        hash.each(|name, value| {
-            context.reply.bulk(name);
-            context.reply.bulk(value);
-        });
-    }
-    Ok(())
+    give_all(context, Form::Fields, Reply::map, |reply, name, value| {
+        reply.bulk(name);
+        reply.bulk(value);
+    })
 }
 
 fn hkeys(context: &mut Context<'_>) -> Result<(), Failure> {
-    let hash = context.keys.get::<Hash>(context.words.at(1))?;
-    context.reply.array(hash.map_or(0, Hash::len));
-    if let Some(hash) = hash {
-        hash.each(|name, _| context.reply.bulk(name));
-    }
-    Ok(())
+    give_all(context, Form::Names, Reply::array, |reply, name, _| reply.bulk(name))
 }
 
 fn hvals(context: &mut Context<'_>) -> Result<(), Failure> {
+    give_all(context, Form::Values, Reply::array, |reply, _, value| reply.bulk(value))
+}
+
+/// Gives something of all fields, in portions if they are very many.
+fn give_all<'a>(
+    context: &mut Context<'a>,
+    form: Form,
+    header: impl FnOnce(&mut Reply<'a>, usize),
+    each: impl Fn(&mut Reply<'a>, &[u8], &[u8]),
+) -> Result<(), Failure> {
     let hash = context.keys.get::<Hash>(context.words.at(1))?;
-    context.reply.array(hash.map_or(0, Hash::len));
-    if let Some(hash) = hash {
-        hash.each(|_, value| context.reply.bulk(value));
+    header(&mut context.reply, hash.map_or(0, Hash::len));
+    let Some(hash) = hash else { return Ok(()) };
+    if context.session.takes_turns(hash.len(), context.shared)
+        && let Some(portions) = hash.portions(form)
+    {
+        context.session.go_on_with(portions, context.shared);
+    } else {
+        hash.each(|name, value| each(&mut context.reply, name, value));
     }
     Ok(())
 }

@@ -222,6 +222,12 @@ fn lrange(context: &mut Context<'_>) -> Result<(), Failure> {
     };
     let (start, count) = range(start, stop, list.len());
     context.reply.array(count);
+    if context.session.takes_turns(count, context.shared)
+        && let Some(portions) = list.portions(start, count)
+    {
+        context.session.go_on_with(portions, context.shared);
+        return Ok(());
+    }
     let mut left = count;
     if count > 0 {
         list.each_from(start, |element| {

@@ -203,7 +203,12 @@ fn scard(context: &mut Context<'_>) -> Result<(), Failure> {
 fn smembers(context: &mut Context<'_>) -> Result<(), Failure> {
     let set = context.keys.get::<Set>(context.words.at(1))?;
     context.reply.set(set.map_or(0, Set::len));
-    if let Some(set) = set {
+    let Some(set) = set else { return Ok(()) };
+    if context.session.takes_turns(set.len(), context.shared)
+        && let Some(portions) = set.portions()
+    {
+        context.session.go_on_with(portions, context.shared);
+    } else {
         set.each(|member| member.reply(&mut context.reply));
     }
     Ok(())

@@ -160,13 +160,7 @@ pub(super) fn members_header(reply: &mut Reply<'_>, count: usize, with_scores: b
 
 /// Writes one of them.
 pub(super) fn write_member(reply: &mut Reply<'_>, member: &Member, with_score: bool) {
-    if with_score && reply.protocol() == Protocol::Resp3 {
-        reply.array(2);
-    }
-    reply.bulk(&member.name);
-    if with_score {
-        reply.double(member.score);
-    }
+    member.reply(reply, with_score);
 }
 
 fn range(context: &mut Context<'_>, by: Option<By>, reverse: Option<bool>) -> Result<(), Failure> {
@@ -178,6 +172,12 @@ fn range(context: &mut Context<'_>, by: Option<By>, reverse: Option<bool>) -> Re
     let ranks = query.ranks(set);
     let reply = &mut context.reply;
     members_header(reply, ranks.len(), query.with_scores);
+    if context.session.takes_turns(ranks.len(), context.shared)
+        && let Some(portions) = set.portions(ranks.clone(), query.reverse, query.with_scores)
+    {
+        context.session.go_on_with(portions, context.shared);
+        return Ok(());
+    }
     set.each(ranks, query.reverse, |member| write_member(reply, member, query.with_scores));
     Ok(())
 }

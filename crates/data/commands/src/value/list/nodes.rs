@@ -4,11 +4,11 @@
 //! found without looking into nodes, and both ends are reached at once. Positions leave room between them; where it is used up,
 //! they become longer.
 
-use std::{borrow::Cow, cell::OnceCell, collections::VecDeque};
+use std::{borrow::Cow, cell::OnceCell, collections::VecDeque, ops::Bound};
 
 use crate::{
     keyspace::Elements,
-    value::{directory::Directory, packed::Packed},
+    value::{Form, Portions, directory::Directory, packed::Packed, portions::Rest},
 };
 
 /// What the records of nodes begin with; the position follows.
@@ -102,6 +102,13 @@ impl Spread {
         let parts = self.parts()?;
         let bytes = self.elements.get(&record(parts.begin(index)?))?;
         Some(Packed::from_bytes(bytes.into_vec(), parts.count_of(index)))
+    }
+
+    /// The elements from one within a node on, to be given in portions.
+    pub(super) fn portions(&self, node: usize, skipped: usize, left: usize) -> Option<Portions> {
+        let from = Bound::Included(record(self.parts()?.begin(node)?));
+        let rest = Rest { from, to: Bound::Excluded(vec![LETTER + 1]), backwards: false, left };
+        Some(Portions::new(&self.elements, Form::Nodes { skipped }, rest))
     }
 
     fn insert(&mut self, index: usize, node: &Packed) {

@@ -9,9 +9,11 @@ use crate::{
     config::Settings,
     hash_index::{HashIndex, Hashed},
     keyspace::Elements,
+    value::Portions,
 };
 use order::{Order, compare};
 pub use spread::Spread;
+pub(super) use spread::write_record;
 
 impl Hashed for Member {
     fn name(&self) -> &[u8] {
@@ -284,6 +286,11 @@ impl SortedSet {
             Self::Large { order, .. } => order.at(rank).cloned(),
             Self::Spread(spread) => spread.at(rank),
         }
+    }
+
+    /// The members of some ranks in portions, if they are records.
+    pub fn portions(&self, ranks: Ranks, reverse: bool, with_scores: bool) -> Option<Portions> {
+        if let Self::Spread(spread) = self { spread.portions(ranks, reverse, with_scores) } else { None }
     }
 
     /// Calls with the members of some ranks in order, or from the last to the first.

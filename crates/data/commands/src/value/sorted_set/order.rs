@@ -7,6 +7,8 @@
 
 use std::cmp::Ordering;
 
+use resp::{Protocol, Reply};
+
 use crate::Bytes;
 
 /// A member with its score.
@@ -70,6 +72,17 @@ impl Member {
     /// The order of scores, then of names.
     pub fn compare(&self, other: &Self) -> Ordering {
         compare(self, other.score, &other.name)
+    }
+
+    /// Writes it: with its score, flat in the older protocol, a pair in the newer one.
+    pub fn reply(&self, reply: &mut Reply<'_>, with_score: bool) {
+        if with_score && reply.protocol() == Protocol::Resp3 {
+            reply.array(2);
+        }
+        reply.bulk(&self.name);
+        if with_score {
+            reply.double(self.score);
+        }
     }
 }
 

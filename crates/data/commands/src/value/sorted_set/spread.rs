@@ -2,10 +2,12 @@
 
 use std::{cell::OnceCell, ops::Bound};
 
+use resp::Reply;
+
 use crate::{
     Bytes,
     keyspace::{Elements, Span},
-    value::{Named, directory::Directory},
+    value::{Form, Named, Portions, directory::Directory, portions::Rest},
 };
 
 use super::{Member, Place, Ranks};
@@ -52,6 +54,13 @@ fn member(record: &[u8], value: &[u8]) -> Option<Member> {
     let score = score_of(prefix.last_chunk().map_or(0, |score| u64::from_be_bytes(*score)));
     let score = if value == MINUS { -score } else { score };
     Some(Member { score, name: Bytes::from_slice(name) })
+}
+
+/// Writes a member from its record in the order.
+pub(in crate::value) fn write_record(record: &[u8], value: &[u8], reply: &mut Reply<'_>, with_score: bool) {
+    if let Some(member) = member(record, value) {
+        member.reply(reply, with_score);
+    }
 }
 
 /// What a member's record by name has.
@@ -300,6 +309,16 @@ impl Spread {
     /// The member of a rank.
     pub(super) fn at(&self, rank: usize) -> Option<Member> {
         self.record_at(rank).map(|(_, member)| member)
+    }
+
+    /// The members of some ranks, to be given in portions.
+    pub(super) fn portions(&self, ranks: Ranks, backwards: bool, with_scores: bool) -> Option<Portions> {
+        let left = ranks.len();
+        let first = if backwards { ranks.end.checked_sub(1)? } else { ranks.start };
+        let first = Bound::Included(self.record_at(first)?.0);
+        let (from, to) =
+            if backwards { (Bound::Included(vec![LETTER]), first) } else { (first, Bound::Excluded(vec![LETTER + 1])) };
+        Some(Portions::new(self.elements(), Form::Members { with_scores }, Rest { from, to, backwards, left }))
     }
 
     /// Calls with the members of some ranks in order until that says no.

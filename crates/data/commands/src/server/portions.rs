@@ -1,0 +1,142 @@
+//! Replies that are given over several turns, as far as their clients read them.
+//!
+//! What a command gives of a large collection, it gives with the elements as they were when it ran
+//! ([`Portions`](crate::value::Portions)). Its client's next commands wait; nobody else does. While a client has much to read,
+//! nothing more is made for it, so a reply may be larger than memory. One that reads so slowly that what changes meanwhile fills
+//! memory is closed, and so is one whose reply cannot be completed.
+
+use resp::Reply;
+
+use crate::{Millis, Session, SessionId, session::Close, value::Portions};
+
+use super::{Server, Shared};
+
+/// A command that gives more elements than this gives them in portions.
+pub const PORTION_MIN: usize = 1_000;
+/// Nothing more is made for a client that has so much to read.
+const OUTPUT_MAX: usize = 256 * 1024;
+/// How long all portions of a turn may take together, in microseconds.
+const TURN_US: u64 = 1_000;
+/// The clock is looked at after so many records.
+const RECORDS_PER_LOOK: usize = 16;
+/// The most records of one portion.
+const RECORDS_MAX: usize = 4_096;
+/// The most memory that what changed since may take for one client.
+const FORMER_BYTES_MAX: usize = 64 << 20;
+
+impl Session {
+    /// Whether a command that gives so many elements gives them in portions: in a transaction or a script all is done in one go.
+    pub fn takes_turns(&self, elements: usize, shared: &Shared) -> bool {
+        elements > shared.portion_min && !self.deny_blocking && !self.internal && self.replies_wanted()
+    }
+
+    /// Leaves the rest of the reply for later turns; its header is written.
+    pub fn go_on_with(&mut self, portions: Portions, shared: &mut Shared) {
+        self.portions = Some(Box::new(portions));
+        self.loading += 1;
+        shared.portioned.push_back(self.id);
+    }
+}
+
+impl Shared {
+    /// Takes back what was left for later: the command failed.
+    #[cold]
+    pub(super) fn cancel_portions(&mut self, session: &mut Session) {
+        if session.portions.take().is_some() {
+            session.loading -= 1;
+        }
+    }
+}
+
+impl Server {
+    /// Whether [`go_on`](Self::go_on) has something to do at once.
+    pub fn can_go_on(&self) -> bool {
+        let sessions = self.shared.portioned.iter().filter_map(|id| self.shared.sessions.get(id)?.as_deref());
+        sessions.into_iter().any(|session| session.output.len() < OUTPUT_MAX)
+    }
+
+    /// Goes on with replies that are given in portions, for about a millisecond.
+    pub fn go_on(&mut self, now: Millis) {
+        if self.shared.portioned.is_empty() {
+            return;
+        }
+        self.now = now;
+        self.shared.now = now;
+        let end = (self.shared.stopwatch)() + TURN_US;
+        for _ in 0..self.shared.portioned.len() {
+            let Some(id) = self.shared.portioned.pop_front() else { break };
+            if self.give_portion(id, OUTPUT_MAX, end) {
+                self.shared.portioned.push_back(id);
+            }
+            if (self.shared.stopwatch)() > end {
+                break;
+            }
+        }
+        self.run_runnable();
+    }
+
+    /// Gives all that is left of replies at once: the tables are about to be closed.
+    pub fn finish_replies(&mut self) {
+        while let Some(id) = self.shared.portioned.pop_front() {
+            while self.give_portion(id, usize::MAX, u64::MAX) {}
+        }
+        self.run_runnable();
+    }
+
+    /// Gives a client a portion. Returns whether there is more.
+    fn give_portion(&mut self, id: SessionId, output_max: usize, end: u64) -> bool {
+        let Some(mut session) = self.shared.sessions.get_mut(&id).and_then(Option::take) else { return false };
+        let has_more = self.give_portion_to(&mut session, output_max, end);
+        self.shared.account(&mut session);
+        self.list_output(&mut session);
+        self.shared.sessions.insert(id, Some(session));
+        has_more
+    }
+
+    fn give_portion_to(&mut self, session: &mut Session, output_max: usize, end: u64) -> bool {
+        let Some(mut portions) = session.portions.take() else { return false };
+        if session.close != Close::No {
+            return false;
+        }
+        let has_room = session.output.len() < output_max;
+        if !has_room && portions.bytes() > FORMER_BYTES_MAX {
+            session.close = Close::Now;
+            return false;
+        }
+        let mut is_over = Ok(false);
+        if has_room {
+            session.last_interaction = self.now;
+            let stopwatch = &self.shared.stopwatch;
+            let records_max = RECORDS_MAX.min(self.shared.portion_min);
+            let mut records = 0;
+            let mut reply = Reply::new(&mut session.output, session.protocol);
+            is_over = portions.write(&mut reply, |reply| {
+                records += 1;
+                let looks = records % RECORDS_PER_LOOK == 0;
+                records >= records_max || reply.position() >= output_max || looks && stopwatch() > end
+            });
+        }
+        match is_over {
+            Ok(false) => {}
+            Ok(true) => {
+                session.output.append(&mut portions.later);
+                session.loading -= 1;
+                self.shared.runnable.push_back(session.id);
+            }
+            // An error in the middle of a reply would be taken for an element.
+            Err(ref reason) => {
+                self.shared.statistics.count_error(reason);
+                session.close = Close::Now;
+            }
+        }
+        let len = session.output.len();
+        if len > self.shared.limits.output_watched && self.shared.is_output_over(session, len) {
+            session.close = Close::Now;
+        }
+        let has_more = matches!(is_over, Ok(false));
+        if has_more {
+            session.portions = Some(portions);
+        }
+        has_more
+    }
+}
