@@ -18,6 +18,10 @@ pub struct Connection {
     pub held: bool,
     /// The socket was readable while it was held.
     pub read_pending: bool,
+    /// The client sends no more than what is there. The kernel tells that once, maybe together with the last bytes.
+    pub sends_no_more: bool,
+    /// All it sent was read: the connection is closed when the replies have been sent.
+    pub is_read: bool,
 }
 
 /// What reading came to.
@@ -34,7 +38,15 @@ pub enum ReadOutcome {
 impl Connection {
     /// A new one.
     pub fn new(stream: Stream, session: SessionId) -> Self {
-        Self { stream, session, write_blocked: false, held: false, read_pending: false }
+        Self {
+            stream,
+            session,
+            write_blocked: false,
+            held: false,
+            read_pending: false,
+            sends_no_more: false,
+            is_read: false,
+        }
     }
 
     /// The socket.

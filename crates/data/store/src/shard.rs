@@ -355,6 +355,7 @@ impl Shard {
                     self.ready.push(connection.session);
                 }
                 if event.is_readable() || event.is_read_closed() {
+                    connection.sends_no_more |= event.is_read_closed();
                     if connection.held {
                         connection.read_pending = true;
                     } else {
@@ -429,14 +430,15 @@ impl Shard {
             let statistics = &mut self.server.shared.statistics;
             statistics.reads += 1;
             statistics.input_bytes += came as u64;
+            let has_ended = connection.sends_no_more;
             if outcome == ReadOutcome::Closed {
-                sockets.close(token, &mut self.server);
+                sockets.end(token, &mut self.server);
                 return;
             }
             sockets.is_settled = is_settled(&self.server, &self.persistence, &self.held);
             drop(guard);
             self.server.run(session, now);
-            if outcome == ReadOutcome::Drained {
+            if outcome == ReadOutcome::Drained && !has_ended {
                 return;
             }
         }

@@ -155,7 +155,17 @@ impl Sockets {
             statistics.writes += 1;
             statistics.output_bytes += sent as u64;
         }
-        if !alive || close == Close::AfterOutput && is_empty {
+        let is_read = connection.is_read;
+        if !alive || close == Close::AfterOutput && is_empty || is_read && !server.owes_replies(session) {
+            self.close(token, server);
+        }
+    }
+
+    /// The client has sent all it will: the connection is closed once the replies to that have been sent.
+    pub fn end(&mut self, token: usize, server: &mut Server) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.is_read = true;
+        if !server.owes_replies(connection.session) {
             self.close(token, server);
         }
     }
@@ -200,6 +210,7 @@ impl Sockets {
                 Token(token) if token >= FIRST_LISTENER => self.accept(token - FIRST_LISTENER, server, now),
                 Token(token) => {
                     let Some(connection) = self.connections.get_mut(token) else { continue };
+                    connection.sends_no_more |= event.is_read_closed();
                     if event.is_writable() {
                         connection.write_blocked = false;
                         if self.answered.contains(&token) {
@@ -239,14 +250,15 @@ impl Sockets {
             }
             let Some(input) = server.input(session) else { return };
             let outcome = connection.read(&mut self.scratch, input);
+            let has_ended = connection.sends_no_more;
             if outcome == ReadOutcome::Closed {
-                self.close(token, server);
+                self.end(token, server);
                 return;
             }
             self.answered.insert(token);
             server.run(session, now);
             self.send(session, server);
-            if outcome == ReadOutcome::Drained {
+            if outcome == ReadOutcome::Drained && !has_ended {
                 return;
             }
         }

@@ -356,6 +356,12 @@ impl Server {
         self.shared.session_mut(id).map(|session| (&mut session.output, session.close))
     }
 
+    /// Whether a client has replies to come for what it has sent, without anybody else doing something.
+    pub fn owes_replies(&self, id: SessionId) -> bool {
+        let session = self.shared.sessions.get(&id).and_then(Option::as_deref);
+        session.is_some_and(|session| !session.output.is_empty() || session.loading > 0)
+    }
+
     /// The sessions that have output, or are to be closed, since this was asked last.
     pub fn sessions_with_output(&mut self, ids: &mut Vec<SessionId>) {
         if self.shared.onlookers {
