@@ -9,6 +9,7 @@ use sha1::{Digest as _, Sha1};
 use crate::{
     Failure, Value,
     keyspace::{Keys, NEVER},
+    value::stream::Id,
 };
 
 /// A digest.
@@ -58,7 +59,14 @@ impl Digest {
                 });
             }
             Value::Hash(hash) => hash.each(|name, value| self.pair(name, value)),
-            Value::Stream(_) => {}
+            Value::Stream(stream) => stream.each(Id::MIN..=Id::MAX, false, |entry| {
+                self.follow(format!("{}.{}", entry.id.ms, entry.id.sequence).as_bytes());
+                for (field, value) in entry.pairs() {
+                    self.follow(field);
+                    self.follow(value);
+                }
+                true
+            }),
         }
         if expires {
             self.join(b"!!expire!!");

@@ -24,7 +24,7 @@ fn spread(tables: &support::Shared) -> Server {
 }
 
 fn settings() -> Settings {
-    Settings { enable_debug_command: Allowed::Yes, ..Settings::default() }
+    Settings { enable_debug_command: Allowed::Yes, stream_node_max_entries: Integer(3), ..Settings::default() }
 }
 
 fn connect(server: &mut Server) -> SessionId {

@@ -14,34 +14,44 @@ use support::{Client, Folder, start, wait_until};
 
 const SPREAD: &[&str] = &["--collection-max-whole-entries", "64"];
 /// Replies to the commands for one number.
-const COMMANDS: usize = 4;
+const COMMANDS: usize = 5;
+
+fn entry(number: usize) -> String {
+    format!("{}-7", number + 1)
+}
 
 fn add(number: usize, bytes: &mut Vec<u8>) {
     let text = number.to_string();
     resp::encode_command(bytes, &["HSET", "hash", &format!("f{number}"), &text]);
     resp::encode_command(bytes, &["ZADD", "zset", &text, &format!("m{number}")]);
     resp::encode_command(bytes, &["RPUSH", "list", &text]);
+    resp::encode_command(bytes, &["XADD", "stream", &entry(number), "f", &text]);
     resp::encode_command(bytes, &["SADD", "set", &format!("m{number}")]);
 }
 
 /// How many numbers the collections have, all the same and each in its place; those that one has more were on their way.
 fn check(client: &mut Client, least: usize) {
-    let lens: Vec<usize> = [["HLEN", "hash"], ["ZCARD", "zset"], ["LLEN", "list"], ["SCARD", "set"]]
-        .iter()
-        .map(|command| client.text(command).parse().unwrap())
-        .collect();
+    let lens: Vec<usize> =
+        [["HLEN", "hash"], ["ZCARD", "zset"], ["LLEN", "list"], ["XLEN", "stream"], ["SCARD", "set"]]
+            .iter()
+            .map(|command| client.text(command).parse().unwrap())
+            .collect();
     assert!(lens.windows(2).all(|pair| pair[0] == pair[1] || pair[0] == pair[1] + 1), "{lens:?}");
-    assert!(lens[3] >= least, "{lens:?}, {least} were acknowledged");
-    for number in (0..lens[3]).step_by(37).chain([lens[3] - 1]) {
+    assert!(lens[4] >= least, "{lens:?}, {least} were acknowledged");
+    for number in (0..lens[4]).step_by(37).chain([lens[4] - 1]) {
         let text = number.to_string();
         assert_eq!(client.text(&["HGET", "hash", &format!("f{number}")]), text);
         assert_eq!(client.text(&["ZRANK", "zset", &format!("m{number}")]), text);
         assert_eq!(client.text(&["LINDEX", "list", &text]), text);
         assert_eq!(client.text(&["SISMEMBER", "set", &format!("m{number}")]), "1");
+        let found = client.command(&["XRANGE", "stream", &entry(number), "+", "COUNT", "1"]);
+        let found = found.as_slice().unwrap()[0].as_slice().unwrap()[1].as_slice().unwrap()[1].clone();
+        assert_eq!(found.as_bytes(), Some(text.as_bytes()));
     }
     assert_eq!(client.text(&["HGET", "hash", &format!("f{}", lens[0])]), "(nil)");
-    let whole = client.command(&["ZRANGE", "zset", "0", "-1"]);
-    assert_eq!(whole.as_slice().unwrap().len(), lens[1]);
+    for (command, len) in [(["ZRANGE", "zset", "0", "-1"], lens[1]), (["XRANGE", "stream", "-", "+"], lens[3])] {
+        assert_eq!(client.command(&command).as_slice().unwrap().len(), len);
+    }
 }
 
 #[test]
@@ -57,6 +67,9 @@ fn a_store_that_is_killed_while_collections_grow_has_what_it_acknowledged() {
             count = client.text(&["LLEN", "list"]).parse().unwrap();
             // What was cut off in the middle of a number.
             client.text(&["SADD", "set", &format!("m{}", count - 1)]);
+            if client.text(&["XLEN", "stream"]) != count.to_string() {
+                client.text(&["XADD", "stream", &entry(count - 1), "f", &(count - 1).to_string()]);
+            }
             let len = client.text(&["HLEN", "hash"]).parse::<usize>().unwrap();
             client.text(&["HDEL", "hash", &format!("f{count}")]);
             client.text(&["ZREM", "zset", &format!("m{count}")]);

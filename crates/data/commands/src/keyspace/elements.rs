@@ -158,6 +158,16 @@ impl Elements {
         self.source.has_failed()
     }
 
+    /// Says that the command in run changes something of the collection that is no record.
+    pub fn changes(&self) {
+        self.source.changed.set(self.source.changed.get() + 1);
+    }
+
+    /// Says that an element cannot be understood.
+    pub fn fail(&self, reason: &str) {
+        self.source.fail(reason.to_owned());
+    }
+
     /// Gives an element a value.
     pub fn put(&self, name: &[u8], value: &[u8]) {
         if self.may_change(name) {

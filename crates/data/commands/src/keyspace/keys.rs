@@ -241,7 +241,7 @@ impl<'a> Keys<'a> {
     }
 
     /// Fails if the command in run met an element that cannot be read: then it must not change anything any more.
-    fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<(), Failure> {
         match &self.space.records {
             // Its answer becomes that error.
             Some(source) if source.has_failed() => Err(Failure::text("ERR cannot read from disk")),

@@ -20,6 +20,7 @@ mod ziplist;
 pub use libraries::{LibrariesError, decode_libraries, encode_libraries};
 pub use payload::{decode_payload, encode_payload};
 pub use reader::Reader;
+pub(crate) use stream::{decode_stream_rest, encode_stream_rest};
 pub use writer::Writer;
 
 use crate::{

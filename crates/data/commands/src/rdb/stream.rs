@@ -34,17 +34,19 @@ fn write_id(id: Id, writer: &mut Writer<'_>) {
     writer.number(id.sequence);
 }
 
-fn id_bytes(id: Id) -> [u8; 16] {
-    (u128::from(id.ms) << 64 | u128::from(id.sequence)).to_be_bytes()
-}
-
 pub(super) fn encode(stream: &Stream, writer: &mut Writer<'_>) {
     writer.byte(form::STREAM_2);
-    writer.count(stream.nodes().len());
-    for (first, node) in stream.nodes() {
-        writer.string(&id_bytes(*first));
-        writer.string(&encode_node(*first, node));
-    }
+    writer.count(stream.nodes_len());
+    stream.each_node(|first, node| {
+        writer.string(&first.to_bytes());
+        writer.string(&encode_node(first, node));
+        true
+    });
+    encode_rest(stream, writer);
+}
+
+/// What stands behind the nodes.
+fn encode_rest(stream: &Stream, writer: &mut Writer<'_>) {
     writer.number(stream.len());
     write_id(stream.last_id, writer);
     write_id(stream.first_id, writer);
@@ -57,7 +59,7 @@ pub(super) fn encode(stream: &Stream, writer: &mut Writer<'_>) {
         writer.number(group.entries_read.unwrap_or(UNKNOWN));
         writer.count(group.pending().len());
         for (id, pending) in group.pending() {
-            writer.raw(&id_bytes(*id));
+            writer.raw(&id.to_bytes());
             writer.fixed(pending.delivered as u64);
             writer.number(pending.count);
         }
@@ -66,7 +68,7 @@ pub(super) fn encode(stream: &Stream, writer: &mut Writer<'_>) {
             writer.string(&consumer.name);
             writer.fixed(consumer.seen as u64);
             writer.count(consumer.pending.len());
-            consumer.pending.iter().for_each(|id| writer.raw(&id_bytes(*id)));
+            consumer.pending.iter().for_each(|id| writer.raw(&id.to_bytes()));
         }
     }
 }
@@ -109,11 +111,6 @@ fn elements_of(fields: i64, same: bool) -> i64 {
 
 fn read_id(reader: &mut Reader<'_>) -> Result<Id, RdbError> {
     Ok(Id { ms: reader.number()?, sequence: reader.number()? })
-}
-
-fn id_of(bytes: [u8; 16]) -> Id {
-    let number = u128::from_be_bytes(bytes);
-    Id { ms: (number >> 64) as u64, sequence: number as u64 }
 }
 
 /// The numbers and texts of a node's listpack.
@@ -197,10 +194,31 @@ pub(super) fn decode(form: u8, reader: &mut Reader<'_>, _: &Building) -> Result<
     let mut nodes = NodeReader { stream: Stream::default(), last: None, expansion };
     for _ in 0..reader.count()? {
         let first = reader.string()?;
-        let first = id_of(first.as_ref().try_into().map_err(|_| BROKEN)?);
+        let first = Id::from_bytes(first.as_ref().try_into().map_err(|_| BROKEN)?);
         nodes.node(first, &reader.string()?)?;
     }
     let NodeReader { mut stream, last, .. } = nodes;
+    decode_rest_of(form, reader, &mut stream, last)?;
+    Ok(Value::Stream(Box::new(stream)))
+}
+
+/// What a stream has besides its entries, for a record that has them elsewhere.
+pub fn encode_stream_rest(stream: &Stream, out: &mut Vec<u8>) {
+    encode_rest(stream, &mut Writer::new(out, false));
+}
+
+/// Reads what [`encode_stream_rest`] wrote of a stream of so many entries.
+///
+/// # Errors
+///
+/// It was written by something else.
+pub fn decode_stream_rest(stream: &mut Stream, bytes: &[u8]) -> Result<(), RdbError> {
+    let mut reader = Reader::new(bytes);
+    decode_rest_of(form::STREAM_2, &mut reader, stream, None)?;
+    if reader.is_empty() { Ok(()) } else { Err(RdbError::Surplus) }
+}
+
+fn decode_rest_of(form: u8, reader: &mut Reader<'_>, stream: &mut Stream, last: Option<Id>) -> Result<(), RdbError> {
     if reader.number()? != stream.len() {
         return Err(BROKEN);
     }
@@ -218,12 +236,12 @@ pub(super) fn decode(form: u8, reader: &mut Reader<'_>, _: &Building) -> Result<
     }
     for _ in 0..reader.count()? {
         let name = Bytes::from_slice(&reader.string()?);
-        let group = decode_group(form, reader, &stream)?;
+        let group = decode_group(form, reader, stream)?;
         if stream.groups.insert(name, group).is_some() {
             return Err(BROKEN);
         }
     }
-    Ok(Value::Stream(Box::new(stream)))
+    Ok(())
 }
 
 fn decode_group(form: u8, reader: &mut Reader<'_>, stream: &Stream) -> Result<Group, RdbError> {
@@ -236,7 +254,7 @@ fn decode_group(form: u8, reader: &mut Reader<'_>, stream: &Stream) -> Result<Gr
     let mut group = Group::new(last, entries_read);
     let mut pending = BTreeMap::new();
     for _ in 0..reader.count()? {
-        let id = id_of(reader.array()?);
+        let id = Id::from_bytes(reader.array()?);
         let delivered = reader.fixed()? as Millis;
         if pending.insert(id, (delivered, reader.number()?)).is_some() {
             return Err(BROKEN);
@@ -253,7 +271,7 @@ fn decode_group(form: u8, reader: &mut Reader<'_>, stream: &Stream) -> Result<Gr
             reader.fixed()?;
         }
         for _ in 0..reader.count()? {
-            let id = id_of(reader.array()?);
+            let id = Id::from_bytes(reader.array()?);
             // What is pending belongs to one consumer, and no consumer has more.
             let (delivered, count) = pending.remove(&id).ok_or(BROKEN)?;
             group.give(id, Pending { delivered, count, consumer });

@@ -9,10 +9,13 @@ use resp::Reply;
 
 use crate::keyspace::{Elements, Frozen};
 
-use super::packed::Packed;
+use super::{
+    packed::Packed,
+    stream::{Id, Node},
+};
 
 /// What becomes of a record in a reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Form {
     /// A name, and what it has.
     Fields,
@@ -29,6 +32,11 @@ pub enum Form {
     Nodes {
         /// How many.
         skipped: usize,
+    },
+    /// The entries of a stream's node.
+    Entries {
+        /// The last node, which is no record.
+        tail: Option<Box<(Id, Node)>>,
     },
 }
 
@@ -74,15 +82,24 @@ impl Portions {
     ) -> Result<bool, String> {
         let Self { frozen, form, rest, .. } = self;
         let mut last = None;
+        let backwards = rest.backwards;
         let Rest { from, to, left, .. } = rest;
-        frozen.scan(as_ref(from), as_ref(to), &mut |record, value| {
-            *left -= form.write(record, value, reply, *left);
-            let stops = *left == 0 || is_enough(reply);
-            if stops {
-                last = Some(record.to_vec());
-            }
-            !stops
-        })?;
+        if backwards {
+            *left -= form.write_tail(reply, *left, backwards);
+        }
+        if *left > 0 {
+            frozen.scan(as_ref(from), as_ref(to), &mut |record, value| {
+                *left -= form.write(record, value, reply, *left, backwards);
+                let stops = *left == 0 || is_enough(reply);
+                if stops {
+                    last = Some(record.to_vec());
+                }
+                !stops
+            })?;
+        }
+        if last.is_none() {
+            *left -= form.write_tail(reply, *left, backwards);
+        }
         if rest.left == 0 {
             return Ok(true);
         }
@@ -103,7 +120,7 @@ fn as_ref(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 
 impl Form {
     /// Writes what a record has, at most so many elements of it. Returns how many.
-    fn write(&mut self, record: &[u8], value: &[u8], reply: &mut Reply<'_>, at_most: usize) -> usize {
+    fn write(&mut self, record: &[u8], value: &[u8], reply: &mut Reply<'_>, at_most: usize, backwards: bool) -> usize {
         let name = || super::named::name_in(record);
         match self {
             Self::Fields => {
@@ -122,7 +139,28 @@ impl Form {
                 }
                 return count;
             }
+            Self::Entries { .. } => {
+                return super::stream::node_in(record, value)
+                    .map_or(0, |(first, node)| write_entries(first, &node, reply, at_most, backwards));
+            }
         }
         1
     }
+
+    /// Writes what is no record.
+    fn write_tail(&mut self, reply: &mut Reply<'_>, at_most: usize, backwards: bool) -> usize {
+        let Self::Entries { tail } = self else { return 0 };
+        tail.take().map_or(0, |tail| write_entries(tail.0, &tail.1, reply, at_most, backwards))
+    }
+}
+
+fn write_entries(first: Id, node: &Node, reply: &mut Reply<'_>, at_most: usize, backwards: bool) -> usize {
+    let entries: Vec<_> = node.entries(first).collect();
+    let count = entries.len().min(at_most);
+    if backwards {
+        entries.iter().rev().take(count).for_each(|entry| entry.reply(reply));
+    } else {
+        entries.iter().take(count).for_each(|entry| entry.reply(reply));
+    }
+    count
 }

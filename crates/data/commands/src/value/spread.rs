@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::keyspace::{Collection, Elements, Source};
 
-use super::{Hash, Kind as _, List, Named, Set, SortedSet, Value, sorted_set};
+use super::{Hash, Kind, List, Named, Set, SortedSet, Stream, Value, sorted_set};
 
 /// What a key's record says of a collection whose elements are records of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,7 @@ mod kind {
     pub const SET: u8 = 2;
     pub const SORTED_SET: u8 = 3;
     pub const HASH: u8 = 4;
+    pub const STREAM: u8 = 5;
 }
 
 impl Descriptor {
@@ -35,6 +36,7 @@ impl Descriptor {
             kind::SET => Some("set"),
             kind::SORTED_SET => Some("zset"),
             kind::HASH => Some("hash"),
+            kind::STREAM => Some("stream"),
             _ => None,
         }
     }
@@ -49,7 +51,10 @@ impl Value {
             Self::Set(set) => (kind::SET, set.len()),
             Self::SortedSet(set) => (kind::SORTED_SET, set.len()),
             Self::Hash(hash) => (kind::HASH, hash.len()),
-            _ => return None,
+            Self::Stream(stream) => {
+                return Some(Descriptor { of, count: stream.len(), kind: kind::STREAM, rest: stream.rest() });
+            }
+            Self::String(_) => return None,
         };
         Some(Descriptor { of, count: count as u64, kind, rest: Vec::new() })
     }
@@ -66,6 +71,7 @@ impl Value {
                 Some(SortedSet::Spread(Box::new(spread)).into_value())
             }
             kind::HASH => Some(Hash::Spread(Named::new(elements, count, seed)).into_value()),
+            kind::STREAM => Stream::of_records(elements, descriptor).map(Kind::into_value),
             _ => None,
         }
     }
@@ -89,7 +95,8 @@ impl Value {
             Self::Set(set) => Some(set.spread(elements, seed).into_value()),
             Self::SortedSet(set) => Some(set.spread(elements, seed).into_value()),
             Self::Hash(hash) => Some(hash.spread(elements, seed).into_value()),
-            _ => None,
+            Self::Stream(stream) => Some(stream.spread(elements).into_value()),
+            Self::String(_) => None,
         }
     }
 
@@ -97,6 +104,7 @@ impl Value {
     pub(crate) fn elements(&self) -> Option<&Elements> {
         match self {
             Self::List(list) => list.elements(),
+            Self::Stream(stream) => stream.elements(),
             other => other.named().map(Named::elements),
         }
     }
@@ -123,6 +131,7 @@ impl Value {
     fn elements_mut(&mut self) -> Option<&mut Elements> {
         match self {
             Self::List(list) => list.elements_mut(),
+            Self::Stream(stream) => stream.elements_mut(),
             Self::Set(set) => match &mut **set {
                 Set::Spread(named) => Some(named.elements_mut()),
                 _ => None,
@@ -135,7 +144,7 @@ impl Value {
                 Hash::Spread(named) => Some(named.elements_mut()),
                 _ => None,
             },
-            Self::String(_) | Self::Stream(_) => None,
+            Self::String(_) => None,
         }
     }
 

@@ -82,15 +82,13 @@ fn of_value(value: &Value, samples: usize) -> usize {
         }
         Value::Stream(stream) => {
             let node_size = |node: &stream::Node| node.listpack_len() + size_of::<stream::Id>() + size_of_val(node);
-            stream.nodes().values().take(samples).for_each(|node| {
-                sample.add(node_size(node), samples);
-            });
+            if samples > 0 {
+                stream.each_node(|_, node| sample.add(node_size(node), samples));
+            }
             let pending = |group: &stream::Group| group.pending().len() * 5 * size_of::<stream::Id>();
             let group_size =
                 |(name, group): (&Bytes, &stream::Group)| of_bytes(name.len()) + size_of_val(group) + pending(group);
-            size_of_val(&**stream)
-                + sample.scaled(stream.nodes().len())
-                + stream.groups().map(group_size).sum::<usize>()
+            size_of_val(&**stream) + sample.scaled(stream.nodes_len()) + stream.groups().map(group_size).sum::<usize>()
         }
     }
 }

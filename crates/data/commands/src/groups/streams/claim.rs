@@ -12,8 +12,7 @@ use crate::{
 };
 
 use super::{
-    GROUP, claim_words, create_consumer_words, interval_start, no_group, set_id_words, strict_id, text, write_entry,
-    write_id,
+    GROUP, claim_words, create_consumer_words, interval_start, no_group, set_id_words, strict_id, text, write_id,
 };
 
 /// Commands that claim.
@@ -69,27 +68,34 @@ impl Claim<'_> {
         let now = context.now();
         let Some(stream) = context.keys.get_mut::<Stream>(self.key)? else { return Ok(Outcome::Left) };
         let only_ids = self.terms.only_ids;
-        let Some(entry) = stream.get(id) else {
+        // Written at once, and taken back if it is not claimed.
+        let start = context.reply.position();
+        let reply = &mut context.reply;
+        let found = stream.get(id, |entry| if only_ids { write_id(reply, id) } else { entry.reply(reply) });
+        if stream.has_failed() {
+            return Ok(Outcome::Left);
+        }
+        if found.is_none() {
             let Some(group) = stream.groups.get_mut(self.group) else { return Ok(Outcome::Left) };
             let Some(pending) = group.pending().get(&id).copied() else { return Ok(Outcome::Left) };
             self.log.push(claim_words(self.key, self.group, group, id, &pending));
             group.acknowledge(id);
+            stream.changes();
             context.keys.changes.dirty += 1;
             return Ok(Outcome::Gone);
+        }
+        let Some(group) = stream.groups.get(self.group) else {
+            context.reply.truncate(start);
+            return Ok(Outcome::Left);
         };
-        let Some(group) = stream.groups.get(self.group) else { return Ok(Outcome::Left) };
         let former = group.pending().get(&id).copied();
         if former.is_none() && !self.terms.force
             || former.is_some_and(|former| {
                 self.terms.idle_at_least > 0 && now.saturating_sub(former.delivered) < self.terms.idle_at_least
             })
         {
+            context.reply.truncate(start);
             return Ok(Outcome::Left);
-        }
-        if only_ids {
-            write_id(&mut context.reply, id);
-        } else {
-            write_entry(&mut context.reply, &entry);
         }
         let Some(group) = stream.groups.get_mut(self.group) else { return Ok(Outcome::Left) };
         let mut created = false;
@@ -108,10 +114,12 @@ impl Claim<'_> {
         let count = self.terms.count.unwrap_or(if only_ids { deliveries } else { deliveries + 1 });
         let pending = Pending { delivered: self.terms.delivered.unwrap_or(now), count, consumer: number };
         group.give(id, pending);
+        let words = claim_words(self.key, self.group, group, id, &pending);
+        stream.changes();
         if created {
             self.log.push(create_consumer_words(self.key, self.group, self.consumer));
         }
-        self.log.push(claim_words(self.key, self.group, group, id, &pending));
+        self.log.push(words);
         context.keys.changes.dirty += 1 + u64::from(created);
         if created {
             context.keys.notify(EventClass::STREAM, "xgroup-createconsumer", self.key);

@@ -14,7 +14,7 @@ use crate::{
 use super::{
     GROUP,
     groups::{bad_subcommand, no_group},
-    write_entry, write_id,
+    write_id,
 };
 
 const READS: &[KeySpec] = &[KeySpec::one(2, Access::RO.union(Access::ACCESS))];
@@ -129,10 +129,10 @@ fn stream(context: &mut Context<'_>) -> Result<(), Failure> {
     reply.bulk(b"length");
     count(reply, stream.len());
     reply.bulk(b"radix-tree-keys");
-    reply.count(stream.nodes().len());
+    reply.count(stream.nodes_len());
     // There is no radix tree: the nodes and a root.
     reply.bulk(b"radix-tree-nodes");
-    reply.count(stream.nodes().len() + 1);
+    reply.count(stream.nodes_len() + 1);
     reply.bulk(b"last-generated-id");
     write_id(reply, stream.last_id);
     reply.bulk(b"max-deleted-entry-id");
@@ -152,13 +152,10 @@ fn ends(reply: &mut Reply<'_>, stream: &Stream) {
     reply.bulk(b"groups");
     reply.count(stream.groups.len());
     let all = Id::MIN..=Id::MAX;
-    for (name, entry) in
-        [("first-entry", stream.range(all.clone()).next()), ("last-entry", stream.range_down(all).next())]
-    {
+    for (name, backwards) in [("first-entry", false), ("last-entry", true)] {
         reply.bulk(name.as_bytes());
-        match entry {
-            Some(entry) => write_entry(reply, &entry),
-            None => reply.null(),
+        if stream.find(all.clone(), backwards, |entry| entry.reply(reply)).is_none() {
+            reply.null();
         }
     }
 }
@@ -167,10 +164,11 @@ fn everything(reply: &mut Reply<'_>, stream: &Stream, at_most: usize) {
     reply.bulk(b"entries");
     let header = reply.defer();
     let mut given = 0;
-    for entry in stream.range(Id::MIN..=Id::MAX).take(at_most) {
-        write_entry(reply, &entry);
+    stream.each(Id::MIN..=Id::MAX, false, |entry| {
+        entry.reply(reply);
         given += 1;
-    }
+        given < at_most
+    });
     reply.finish_array(header, given);
     reply.bulk(b"groups");
     reply.array(stream.groups.len());

@@ -17,7 +17,7 @@ use crate::{
     Bytes, Failure, number,
     value::{
         Stream,
-        stream::{Entry, Group, Id, Pending},
+        stream::{Group, Id, Pending},
     },
 };
 
@@ -73,17 +73,6 @@ fn write_id(reply: &mut Reply<'_>, id: Id) {
     reply.bulk(&id.text());
 }
 
-/// Writes an entry: its id, then fields and values.
-fn write_entry(reply: &mut Reply<'_>, entry: &Entry<'_>) {
-    reply.array(2);
-    write_id(reply, entry.id);
-    reply.array(entry.len() * 2);
-    for (field, value) in entry.pairs() {
-        reply.bulk(field);
-        reply.bulk(value);
-    }
-}
-
 fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
@@ -134,5 +123,5 @@ fn create_consumer_words(key: &[u8], group_name: &[u8], consumer: &[u8]) -> Vec<
 
 /// The entries of a stream behind an id, if there are some.
 fn has_entries_behind(stream: &Stream, id: Id) -> bool {
-    stream.last_present().is_some_and(|last| last > id)
+    id < stream.last_id && stream.last_present().is_some_and(|last| last > id)
 }

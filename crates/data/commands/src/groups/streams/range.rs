@@ -6,7 +6,7 @@ use crate::{
     value::Stream,
 };
 
-use super::{GROUP, interval_end, interval_start, write_entry};
+use super::{GROUP, interval_end, interval_start};
 
 const READS: &[KeySpec] = &[KeySpec::one(1, Access::RO.union(Access::ACCESS))];
 
@@ -47,18 +47,25 @@ fn range(context: &mut Context<'_>, reverse: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
-    let header = context.reply.defer();
-    let mut given = 0;
     let reply = &mut context.reply;
-    let each = |entry| {
-        write_entry(reply, &entry);
-        given += 1;
-    };
-    if reverse {
-        stream.range_down(ids).take(count).for_each(each);
-    } else {
-        stream.range(ids).take(count).for_each(each);
+    // How many entries there are is only known of all of them.
+    let has_all = *ids.start() <= stream.first_id && *ids.end() >= stream.last_id;
+    let total = count.min(usize::try_from(stream.len()).unwrap_or(usize::MAX));
+    if has_all
+        && context.session.takes_turns(total, context.shared)
+        && let Some(portions) = stream.portions(reverse, total)
+    {
+        reply.array(total);
+        context.session.go_on_with(portions, context.shared);
+        return Ok(());
     }
-    context.reply.finish_array(header, given);
+    let header = reply.defer();
+    let mut given = 0;
+    stream.each(ids, reverse, |entry| {
+        entry.reply(reply);
+        given += 1;
+        given < count
+    });
+    reply.finish_array(header, given);
     Ok(())
 }

@@ -13,9 +13,7 @@ use crate::{
     },
 };
 
-use super::{
-    GROUP, claim_words, create_consumer_words, has_entries_behind, set_id_words, strict_id, text, write_entry, write_id,
-};
+use super::{GROUP, claim_words, create_consumer_words, has_entries_behind, set_id_words, strict_id, text, write_id};
 
 const fn keys(from: isize) -> KeySpec {
     KeySpec {
@@ -216,15 +214,22 @@ fn xread(context: &mut Context<'_>) -> Result<(), Failure> {
         key_header(&mut context.reply, key);
         let entries = context.reply.defer();
         let mut given = 0;
-        for entry in id.next().map(|from| stream.range(from..=Id::MAX)).into_iter().flatten().take(limit(query.count)) {
-            write_entry(&mut context.reply, &entry);
-            given += 1;
+        if let Some(from) = id.next() {
+            let reply = &mut context.reply;
+            stream.each(from..=Id::MAX, false, |entry| {
+                entry.reply(reply);
+                given += 1;
+                given < limit(query.count)
+            });
         }
         context.reply.finish_array(entries, given);
     }
     match header {
         Some(header) => finish(&mut context.reply, header, served),
-        None => wait(context, &query, &ids.into_iter().map(Some).collect::<Vec<_>>()),
+        None => {
+            context.keys.check()?;
+            wait(context, &query, &ids.into_iter().map(Some).collect::<Vec<_>>());
+        }
     }
     Ok(())
 }
@@ -271,6 +276,7 @@ fn xreadgroup(context: &mut Context<'_>) -> Result<(), Failure> {
             context.keys.changes.propagate_instead(log);
         }
         None => {
+            context.keys.check()?;
             wait(context, &query, &ids);
             context.keys.changes.propagate_instead(Vec::new());
         }
@@ -308,8 +314,8 @@ fn see_consumer(
     log: &mut Vec<Vec<Bytes>>,
 ) -> Result<(), Failure> {
     let now = context.now();
-    let group = context.keys.get_mut::<Stream>(key)?.and_then(|stream| stream.groups.get_mut(group_name));
-    let Some(group) = group else { return Ok(()) };
+    let Some(stream) = context.keys.get_mut::<Stream>(key)? else { return Ok(()) };
+    let Some(group) = stream.groups.get_mut(group_name) else { return Ok(()) };
     if let Some(number) = group.number_of(consumer) {
         if let Some(consumer) = group.consumer_mut(number) {
             consumer.seen = now;
@@ -317,6 +323,7 @@ fn see_consumer(
         return Ok(());
     }
     group.add_consumer(consumer, now);
+    stream.changes();
     log.push(create_consumer_words(key, group_name, consumer));
     context.keys.changes.dirty += 1;
     context.keys.notify(EventClass::STREAM, "xgroup-createconsumer", key);
@@ -343,18 +350,17 @@ fn give_history(
         let ids: Vec<Id> = consumer.pending.range(from..).take(limit(query.count)).copied().collect();
         given = ids.len();
         for id in ids {
-            let present = match stream.get(id) {
-                Some(entry) => {
-                    write_entry(&mut context.reply, &entry);
-                    true
-                }
-                None => {
-                    context.reply.array(2);
-                    write_id(&mut context.reply, id);
-                    context.reply.null_array();
-                    false
-                }
-            };
+            let reply = &mut context.reply;
+            let present = stream.get(id, |entry| entry.reply(reply)).is_some();
+            if !present {
+                context.reply.array(2);
+                write_id(&mut context.reply, id);
+                context.reply.null_array();
+            }
+            if stream.has_failed() {
+                return Ok(());
+            }
+            stream.changes();
             if let Some(group) = stream.groups.get_mut(group_name).filter(|_| present) {
                 group.give_again(id, now);
                 // How often it was given is known after a replay too; Redis does not propagate that.
@@ -382,11 +388,18 @@ fn give_new(
     if let Some(stream) = context.keys.get_mut::<Stream>(key)?
         && let Some(last) = stream.groups.get(group_name).map(|group| group.last)
     {
-        let entries = last.next().map(|from| stream.range(from..=Id::MAX)).into_iter().flatten();
-        for entry in entries.take(limit(query.count)) {
-            write_entry(&mut context.reply, &entry);
-            ids.push(entry.id);
+        if let Some(from) = last.next() {
+            let reply = &mut context.reply;
+            stream.each(from..=Id::MAX, false, |entry| {
+                entry.reply(reply);
+                ids.push(entry.id);
+                ids.len() < limit(query.count)
+            });
         }
+        if stream.has_failed() {
+            return Ok(());
+        }
+        stream.changes();
         for id in &ids {
             stream.advance(group_name, *id);
             let Some(group) = stream.groups.get_mut(group_name) else { break };

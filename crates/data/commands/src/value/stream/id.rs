@@ -38,6 +38,17 @@ impl Id {
         }
     }
 
+    /// Bytes that sort as ids do.
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        (u128::from(self.ms) << 64 | u128::from(self.sequence)).to_be_bytes()
+    }
+
+    /// The id of such bytes.
+    pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
+        let number = u128::from_be_bytes(bytes);
+        Self { ms: (number >> 64) as u64, sequence: number as u64 }
+    }
+
     /// `ms-sequence`.
     pub fn text(self) -> Bytes {
         let mut text = Bytes::new();

@@ -1,11 +1,13 @@
 //! Streams: entries by id, with groups of consumers.
 //!
 //! Entries are packed into nodes of a size that is set, as Redis has them; a tree finds the node of an id. So a stream takes
-//! little more memory than what it holds, whatever is appended costs the same, and `MAXLEN ~` removes whole nodes.
+//! little more memory than what it holds, whatever is appended costs the same, and `MAXLEN ~` removes whole nodes. With very many
+//! entries, nodes are records; groups with what is pending in them stay in memory and stand in the key's record.
 
 mod group;
 mod id;
 mod node;
+mod nodes;
 
 #[cfg(test)]
 mod tests;
@@ -15,12 +17,16 @@ use std::{
     ops::RangeInclusive,
 };
 
-use crate::{Bytes, config::Settings};
+use crate::{Bytes, config::Settings, keyspace::Elements, rdb};
+
+use super::{Descriptor, Portions};
 
 pub use group::{Consumer, ConsumerNumber, Group, Pending};
 pub use id::Id;
 pub(crate) use id::unsigned;
 pub use node::{Entry, Node};
+pub(super) use nodes::node_in;
+use nodes::{Nodes, Spread};
 
 /// How large nodes become: `stream-node-max-*`; 0 is no limit.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +62,7 @@ pub enum Bound {
 /// Entries by id, with consumer groups.
 #[derive(Debug, Clone, Default)]
 pub struct Stream {
-    nodes: BTreeMap<Id, Node>,
+    nodes: Nodes,
     len: u64,
     /// The first entry's id; the lowest one if there are none.
     pub first_id: Id,
@@ -81,21 +87,86 @@ impl Stream {
         self.len == 0
     }
 
-    /// Whether it has more elements than are kept whole: it is always kept whole.
-    pub(super) fn is_beyond(&self, _: usize) -> bool {
-        false
+    /// Whether it has more elements than are kept whole.
+    pub(super) fn is_beyond(&self, whole_max: usize) -> bool {
+        matches!(self.nodes, Nodes::Whole(_)) && self.len > whole_max as u64
+    }
+
+    /// Makes its nodes records. Returns what they were, as a stream.
+    pub(super) fn spread(&mut self, elements: Elements) -> Self {
+        Self { nodes: self.nodes.spread(elements), ..Self::default() }
+    }
+
+    /// The records of its nodes, if they are records.
+    pub(super) fn elements(&self) -> Option<&Elements> {
+        if let Nodes::Spread(spread) = &self.nodes { Some(spread.elements()) } else { None }
+    }
+
+    /// The same to be changed as a whole.
+    pub(super) fn elements_mut(&mut self) -> Option<&mut Elements> {
+        if let Nodes::Spread(spread) = &mut self.nodes { Some(spread.elements_mut()) } else { None }
+    }
+
+    /// What its key's record keeps besides the entries in other records.
+    pub(super) fn rest(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let Nodes::Spread(spread) = &self.nodes else { return bytes };
+        bytes.extend_from_slice(&(spread.len as u64).to_be_bytes());
+        bytes.extend_from_slice(&spread.from.to_bytes());
+        let mut tail = Vec::new();
+        if let Some((id, node)) = &spread.tail {
+            tail.extend_from_slice(&id.to_bytes());
+            node.encode(&mut tail);
+        }
+        bytes.extend_from_slice(&(tail.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(&tail);
+        rdb::encode_stream_rest(self, &mut bytes);
+        bytes
+    }
+
+    /// That whose nodes are records; nothing if its key's record cannot be understood.
+    pub(super) fn of_records(elements: Elements, descriptor: &Descriptor) -> Option<Self> {
+        let (len, bytes) = descriptor.rest.split_first_chunk()?;
+        let (from, bytes) = bytes.split_first_chunk()?;
+        let (tail_len, bytes) = bytes.split_first_chunk()?;
+        let (tail, bytes) = bytes.split_at_checked(u32::from_be_bytes(*tail_len) as usize)?;
+        let tail = match tail.split_first_chunk() {
+            Some((id, node)) => {
+                let id = Id::from_bytes(*id);
+                Some((id, Node::decode(id, node)?))
+            }
+            None => None,
+        };
+        let len = usize::try_from(u64::from_be_bytes(*len)).ok()?;
+        let mut stream = Self { len: descriptor.count, ..Self::default() };
+        rdb::decode_stream_rest(&mut stream, bytes).ok()?;
+        stream.nodes = Nodes::Spread(Box::new(Spread::new(elements, tail, len, Id::from_bytes(*from))));
+        Some(stream)
+    }
+
+    /// Says that a group is changed: if something cannot be read after that, the command has been done by half.
+    pub(crate) fn changes(&self) {
+        self.nodes.changes();
+    }
+
+    /// Whether something could not be read: then nothing is to be changed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.nodes.has_failed()
     }
 
     /// Whether freeing it takes a while.
     pub(crate) fn is_large(&self) -> bool {
         const NODES: usize = 256;
         const PENDING: usize = 16_384;
-        self.nodes.len() > NODES || self.groups.values().any(|group| group.pending().len() > PENDING)
+        matches!(&self.nodes, Nodes::Whole(nodes) if nodes.len() > NODES)
+            || self.groups.values().any(|group| group.pending().len() > PENDING)
     }
 
     /// Frees a node, or some pending entries, of what nobody needs any more. Returns whether there are more.
     pub(crate) fn shed(&mut self) -> bool {
-        if self.nodes.pop_last().is_some() {
+        if let Nodes::Whole(nodes) = &mut self.nodes
+            && nodes.pop_last().is_some()
+        {
             return true;
         }
         let Some(mut group) = self.groups.last_entry() else { return false };
@@ -105,28 +176,36 @@ impl Stream {
         true
     }
 
-    /// The nodes, by the id of their first entry.
-    pub fn nodes(&self) -> &BTreeMap<Id, Node> {
-        &self.nodes
+    /// How many nodes there are.
+    pub fn nodes_len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Calls with the nodes and the ids they begin with, in order, until that says no.
+    pub fn each_node(&self, each: impl FnMut(Id, &Node) -> bool) {
+        self.nodes.each(Id::MIN, Id::MAX, false, each);
+    }
+
+    /// All entries, or so many of them, in portions, if they are records.
+    pub fn portions(&self, backwards: bool, count: usize) -> Option<Portions> {
+        self.nodes.portions(backwards, count)
     }
 
     /// Appends an entry whose id is greater than all before. `words` are fields and values in turns.
     pub fn append<T: AsRef<[u8]>>(&mut self, id: Id, words: &[T], limits: NodeLimits) {
         let bytes: usize = words.iter().map(|word| word.as_ref().len()).sum();
         let bytes_max = if limits.bytes == 0 { NODE_BYTES_MAX } else { limits.bytes.min(NODE_BYTES_MAX) };
-        match self.nodes.last_entry() {
-            Some(mut node)
-                if node.get().listpack_len() + bytes < bytes_max
-                    && (limits.entries == 0 || node.get().all() < limits.entries) =>
+        match self.nodes.last_mut() {
+            Some((first, node))
+                if node.listpack_len() + bytes < bytes_max && (limits.entries == 0 || node.all() < limits.entries) =>
             {
-                let first = *node.key();
-                node.get_mut().push(first, id, words);
+                node.push(first, id, words);
             }
             last => {
-                if let Some(mut node) = last {
-                    node.get_mut().close();
+                if let Some((_, node)) = last {
+                    node.close();
                 }
-                self.nodes.insert(id, Node::new(id, words));
+                self.nodes.push(id, Node::new(id, words));
             }
         }
         self.len += 1;
@@ -137,59 +216,59 @@ impl Stream {
         }
     }
 
-    /// The entries of a range, in order.
-    pub fn range(&self, ids: RangeInclusive<Id>) -> impl Iterator<Item = Entry<'_>> {
+    /// Calls with the entries of a range, in order or from the last one to the first, until that says no.
+    pub fn each(&self, ids: RangeInclusive<Id>, backwards: bool, mut each: impl FnMut(&Entry<'_>) -> bool) {
         let (from, to) = ids.into_inner();
-        let empty = from > to;
-        // The node that a range begins in is the last one that begins before it.
-        let begin = self.nodes.range(..=from).next_back().map_or(from, |(first, _)| *first);
-        let nodes = if empty { None } else { Some(self.nodes.range(begin..=to)) };
-        nodes
-            .into_iter()
-            .flatten()
-            .flat_map(|(first, node)| node.entries(*first))
-            .skip_while(move |entry| entry.id < from)
-            .take_while(move |entry| entry.id <= to)
+        if from > to {
+            return;
+        }
+        self.nodes.each(from, to, backwards, |first, node| {
+            let within = node.entries(first).skip_while(|entry| entry.id < from).take_while(|entry| entry.id <= to);
+            if backwards {
+                within.collect::<Vec<_>>().iter().rev().all(&mut each)
+            } else {
+                within.into_iter().all(|entry| each(&entry))
+            }
+        });
     }
 
-    /// The same from the last one to the first.
-    pub fn range_down(&self, ids: RangeInclusive<Id>) -> impl Iterator<Item = Entry<'_>> {
-        let (from, to) = ids.into_inner();
-        let begin = self.nodes.range(..=from).next_back().map_or(from, |(first, _)| *first);
-        let nodes = if from > to { None } else { Some(self.nodes.range(begin..=to)) };
-        nodes
-            .into_iter()
-            .flatten()
-            .rev()
-            .flat_map(|(first, node)| node.entries(*first).collect::<Vec<_>>().into_iter().rev())
-            .skip_while(move |entry| entry.id > to)
-            .take_while(move |entry| entry.id >= from)
+    /// The first entry of a range in a direction.
+    pub fn find<T>(&self, ids: RangeInclusive<Id>, backwards: bool, with: impl FnOnce(&Entry<'_>) -> T) -> Option<T> {
+        let mut with = Some(with);
+        let mut found = None;
+        self.each(ids, backwards, |entry| {
+            found = with.take().map(|with| with(entry));
+            false
+        });
+        found
     }
 
     /// An entry.
-    pub fn get(&self, id: Id) -> Option<Entry<'_>> {
-        let (first, node) = self.nodes.range(..=id).next_back()?;
-        node.entries(*first).find(|entry| entry.id == id)
+    pub fn get<T>(&self, id: Id, with: impl FnOnce(&Entry<'_>) -> T) -> Option<T> {
+        self.find(id..=id, false, with)
     }
 
     /// The greatest id of those that are there.
     pub fn last_present(&self) -> Option<Id> {
-        self.range_down(Id::MIN..=Id::MAX).next().map(|entry| entry.id)
+        self.find(Id::MIN..=Id::MAX, true, |entry| entry.id)
     }
 
     fn find_first(&mut self) {
-        let first = self.range(Id::MIN..=Id::MAX).next().map(|entry| entry.id);
-        self.first_id = first.unwrap_or(Id::MIN);
+        let first = self.find(Id::MIN..=Id::MAX, false, |entry| entry.id);
+        if !self.nodes.has_failed() {
+            self.first_id = first.unwrap_or(Id::MIN);
+        }
     }
 
     /// Removes an entry; returns whether it was there.
     pub fn remove(&mut self, id: Id) -> bool {
-        let Some((&first, node)) = self.nodes.range_mut(..=id).next_back() else { return false };
-        if !node.remove(first, id) {
+        let mut was_there = false;
+        self.nodes.update(id, |first, node| {
+            was_there = node.remove(first, id);
+            was_there
+        });
+        if !was_there {
             return false;
-        }
-        if node.live() == 0 {
-            self.nodes.remove(&first);
         }
         self.len -= 1;
         self.max_deleted_id = self.max_deleted_id.max(id);
@@ -203,22 +282,19 @@ impl Stream {
     /// than that unless it is 0. Returns how many it removed.
     pub fn trim(&mut self, bound: Bound, limit: Option<u64>) -> u64 {
         let before = self.len;
-        while let Some(mut entry) = self.nodes.first_entry() {
+        while !matches!(bound, Bound::Len(len) if self.len <= len) {
+            let Some(first) = self.nodes.first() else { break };
             let removed = before - self.len;
-            let first = *entry.key();
-            let node = entry.get_mut();
-            if matches!(bound, Bound::Len(len) if self.len <= len)
-                || limit.is_some_and(|limit| limit > 0 && removed + node.live() > limit)
-            {
+            if limit.is_some_and(|limit| limit > 0 && removed + first.live > limit) {
                 break;
             }
             let whole = match bound {
-                Bound::Len(len) => self.len - node.live() >= len,
-                Bound::From(id) => node.last() < id,
+                Bound::Len(len) => self.len - first.live >= len,
+                Bound::From(id) => first.last < id,
             };
             if whole {
-                self.len -= node.live();
-                entry.remove();
+                self.len -= first.live;
+                self.nodes.remove(first.id);
                 continue;
             }
             if limit.is_none() {
@@ -226,18 +302,17 @@ impl Stream {
                     Bound::Len(len) => self.len - len,
                     Bound::From(_) => u64::MAX,
                 };
-                let ids: Vec<Id> = node
-                    .entries(first)
-                    .map(|entry| entry.id)
-                    .take(usize::try_from(surplus).unwrap_or(usize::MAX))
-                    .take_while(|id| !matches!(bound, Bound::From(from) if *id >= from))
-                    .collect();
-                for id in ids {
-                    self.len -= u64::from(node.remove(first, id));
-                }
-                if node.live() == 0 {
-                    entry.remove();
-                }
+                self.nodes.update(first.id, |first, node| {
+                    let ids: Vec<Id> = node
+                        .entries(first)
+                        .map(|entry| entry.id)
+                        .take(usize::try_from(surplus).unwrap_or(usize::MAX))
+                        .take_while(|id| !matches!(bound, Bound::From(from) if *id >= from))
+                        .collect();
+                    let removed = ids.into_iter().filter(|id| node.remove(first, *id)).count();
+                    self.len -= removed as u64;
+                    removed > 0
+                });
             }
             break;
         }

@@ -11,10 +11,12 @@
 //!
 //! What is removed is only marked, until the node has nothing else: `XADD MAXLEN ~` counts on that.
 
+use resp::Reply;
+
 use super::Id;
 
 /// Entries in one piece.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Node {
     bytes: Vec<u8>,
     /// The fields of the first entry, whether that is there or not.
@@ -50,6 +52,17 @@ impl<'a> Entry<'a> {
     /// Whether it has none, which never is.
     pub fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// Writes it: its id, then fields and values.
+    pub fn reply(&self, reply: &mut Reply<'_>) {
+        reply.array(2);
+        reply.bulk(&self.id.text());
+        reply.array(self.count * 2);
+        for (field, value) in self.pairs() {
+            reply.bulk(field);
+            reply.bulk(value);
+        }
     }
 
     /// Fields with values.
@@ -239,6 +252,61 @@ impl Node {
     /// The entries that are there.
     pub fn entries(&self, first: Id) -> impl Iterator<Item = Entry<'_>> {
         self.all_entries(first).filter(|entry| !entry.deleted)
+    }
+
+    /// Appends it to what becomes its record.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let numbers = [
+            u64::from(self.live),
+            u64::from(self.deleted),
+            self.listpack_len as u64,
+            self.last.ms,
+            self.last.sequence,
+            self.field_count as u64,
+        ];
+        out.reserve(self.bytes.len() + self.fields.len() + 2 * size_of_val(&numbers));
+        numbers.iter().for_each(|number| put_number(out, *number));
+        put_string(out, &self.fields);
+        out.extend_from_slice(&self.bytes);
+    }
+
+    /// Reads one from its record; nothing if it does not add up.
+    pub(super) fn decode(first: Id, record: &[u8]) -> Option<Self> {
+        let mut rest = record;
+        let mut next = || number(&mut rest);
+        let (live, deleted, listpack_len) = (next(), next(), next() as usize);
+        let last = Id::new(next(), next());
+        let field_count = next() as usize;
+        let fields = string(&mut rest).to_vec();
+        let node = Self {
+            bytes: rest.to_vec(),
+            fields,
+            field_count,
+            live: u32::try_from(live).ok()?,
+            deleted: u32::try_from(deleted).ok()?,
+            listpack_len,
+            last,
+        };
+        node.is_sound(first).then_some(node)
+    }
+
+    /// Whether all entries are there as the numbers say, none with more fields than it has room for.
+    fn is_sound(&self, first: Id) -> bool {
+        let (mut live, mut deleted, mut end) = (0, 0, 0);
+        let mut before = None;
+        for entry in self.all_entries(first) {
+            let fields = entry.fields.map_or(0, <[u8]>::len);
+            // Each string takes a byte at least.
+            let is_possible = entry.count > 0 && entry.count <= entry.strings.len() + fields;
+            if !is_possible || before.is_some_and(|before| before >= entry.id) || entry.id > self.last {
+                return false;
+            }
+            before = Some(entry.id);
+            *(if entry.deleted { &mut deleted } else { &mut live }) += 1;
+            let header = entry.at.checked_sub(4).and_then(|at| self.bytes.get(at..)?.first_chunk::<4>());
+            end = entry.at + header.map_or(0, |len| u32::from_le_bytes(*len) as usize);
+        }
+        (live, deleted, end) == (self.live, self.deleted, self.bytes.len()) && live > 0
     }
 
     /// Removes an entry; returns whether it was there.

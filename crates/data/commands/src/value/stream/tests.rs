@@ -12,9 +12,16 @@ fn content(entry: &Entry<'_>) -> (Id, Vec<String>) {
 
 fn check(stream: &Stream, model: &Model, from: Id, to: Id) {
     let expected: Vec<_> = model.range(from..=to).map(|(id, words)| (*id, words.clone())).collect();
-    let up: Vec<_> = stream.range(from..=to).map(|entry| content(&entry)).collect();
-    assert_eq!(up, expected);
-    let mut down: Vec<_> = stream.range_down(from..=to).map(|entry| content(&entry)).collect();
+    let all = |backwards| {
+        let mut all = Vec::new();
+        stream.each(from..=to, backwards, |entry| {
+            all.push(content(entry));
+            true
+        });
+        all
+    };
+    assert_eq!(all(false), expected);
+    let mut down = all(true);
     down.reverse();
     assert_eq!(down, expected);
 }
@@ -79,7 +86,7 @@ fn what_is_trimmed_about_is_whole_nodes() {
     let limits = NodeLimits { bytes: 0, entries: 10 };
     let mut stream = Stream::default();
     (1..=95).for_each(|ms| stream.append(Id::new(ms, 0), &["field", "value"], limits));
-    assert_eq!(stream.nodes().len(), 10);
+    assert_eq!(stream.nodes_len(), 10);
     assert_eq!(stream.trim(Bound::Len(51), Some(0)), 40);
     assert_eq!(stream.trim(Bound::Len(51), Some(0)), 0);
     assert_eq!(stream.trim(Bound::From(Id::new(65, 0)), Some(15)), 10);
@@ -104,5 +111,50 @@ fn ids_are_read_as_redis_reads_them() {
         ("", None),
     ] {
         assert_eq!(Id::parse(text.as_bytes(), 9), expected.map(|(ms, sequence)| Id::new(ms, sequence)), "{text}");
+    }
+}
+
+/// What is read of a node's record is the node, and of any other bytes nothing, or something that can be gone through.
+#[test]
+fn nodes_become_records_and_records_nodes() {
+    let mut random = Random::new(9);
+    for round in 0..40u64 {
+        let first = Id::new(round << random.below(40), random.below(3));
+        let mut node = Node::new(first, &["field", "value"]);
+        let mut last = first;
+        for number in 0..random.below(30) {
+            last = if random.below(2) == 0 {
+                Id::new(last.ms + 1 + number, 0)
+            } else {
+                Id::new(last.ms, last.sequence + 1)
+            };
+            if random.below(3) == 0 {
+                node.push(first, last, &["other", "x", "", ""]);
+            } else {
+                node.push(first, last, &["field", &"y".repeat(random.below(200) as usize)]);
+            }
+            if random.below(5) == 0 && node.live() > 1 {
+                node.remove(first, last);
+            }
+        }
+        let mut record = Vec::new();
+        node.encode(&mut record);
+        assert_eq!(Node::decode(first, &record).as_ref(), Some(&node));
+        for _ in 0..100 {
+            let mut broken = record.clone();
+            for _ in 0..=random.below(3) {
+                let at = random.below(broken.len() as u64) as usize;
+                match random.below(3) {
+                    0 => broken.truncate(at + 1),
+                    1 => broken[at] = random.draw() as u8,
+                    _ => broken[at] ^= 1 << random.below(8),
+                }
+            }
+            if let Some(node) = Node::decode(first, &broken) {
+                let bytes: usize =
+                    node.entries(first).flat_map(|entry| entry.pairs().map(|(one, two)| one.len() + two.len())).sum();
+                assert!(bytes <= 100 * record.len());
+            }
+        }
     }
 }
