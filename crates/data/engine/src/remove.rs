@@ -15,12 +15,19 @@ pub struct Removed {
     pub is_done: bool,
 }
 
-/// Removes at most `records_max` of the records within bounds.
+/// Removes at most `records_max` of the records within bounds. The first step drops files. Later ones do not: a file that holds
+/// nothing else may hold deletions of former steps, and without them what they deleted in other files would be there again.
 ///
 /// It goes by the overlay of [`Tables`](crate::Tables), so it must be about records that nobody changes any more and that have
 /// all been written: an orphan record that the *engine* has says so of its elements, as batches are written in order.
 /// Space comes back with it: see [`Engine::drop_files`]. `with_last` are records that go with the last ones, in the same batch: the orphan record itself.
-pub fn remove_range(engine: &dyn Engine, bounds: &Bounds, records_max: usize, with_last: &[Key]) -> Result<Removed> {
+pub fn remove_range(
+    engine: &dyn Engine,
+    bounds: &Bounds,
+    is_first: bool,
+    records_max: usize,
+    with_last: &[Key],
+) -> Result<Removed> {
     let mut batch = Batch::new();
     let mut scan = engine.scan(bounds, Direction::Forward);
     let records_max = records_max.max(1);
@@ -32,7 +39,7 @@ pub fn remove_range(engine: &dyn Engine, bounds: &Bounds, records_max: usize, wi
         };
         batch.delete(record?.0);
     }
-    if !is_done {
+    if is_first && !is_done {
         // There is more than one step's worth, perhaps whole files full: fifty million elements are not deleted one by one.
         engine.drop_files(bounds)?;
     }

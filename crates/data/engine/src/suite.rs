@@ -137,9 +137,9 @@ fn a_removal_goes_by_steps_and_takes_the_orphan_with_its_last() {
         engine.write(&records).unwrap();
         let bounds = Bounds::prefix(b"e");
         let orphan = [Key::from("o")];
-        for (records, is_done) in [(10, false), (10, false), (5, true)] {
+        for (is_first, records, is_done) in [(true, 10, false), (false, 10, false), (false, 5, true)] {
             assert!(engine.get(b"o").unwrap().is_some(), "{name}");
-            let removed = remove_range(engine, &bounds, 10, &orphan).unwrap();
+            let removed = remove_range(engine, &bounds, is_first, 10, &orphan).unwrap();
             assert_eq!((removed.records, removed.is_done), (records, is_done), "{name}");
         }
         assert_eq!(all(engine, &Bounds::all(), Direction::Forward), [(b"f".to_vec(), b"stays".to_vec())], "{name}");

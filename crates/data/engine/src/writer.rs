@@ -50,6 +50,8 @@ pub enum Job {
     Remove {
         /// Which records.
         bounds: Bounds,
+        /// Whether it is the first step.
+        is_first: bool,
         /// At most how many.
         records_max: usize,
         /// What goes with the last ones.
@@ -191,8 +193,9 @@ impl<R: FnMut(Report)> Worker<R> {
                     let result = guarded(|| self.engine.sync());
                     (self.report)(Report::Synced(result));
                 }
-                Job::Remove { bounds, records_max, with_last } => {
-                    let result = guarded(|| remove_range(&*self.engine, &bounds, records_max, &with_last));
+                Job::Remove { bounds, is_first, records_max, with_last } => {
+                    let remove = || remove_range(&*self.engine, &bounds, is_first, records_max, &with_last);
+                    let result = guarded(remove);
                     (self.report)(Report::Removed(result));
                 }
             }

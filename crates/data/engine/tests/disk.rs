@@ -302,7 +302,7 @@ fn removed_records_give_their_space_back() {
     let snapshot = engine.snapshot();
     let bounds = engine::record::range::elements(5, 0, 1);
     let mut steps = 0;
-    while !remove_range(&engine, &bounds, 1_000, &[]).unwrap().is_done {
+    while !remove_range(&engine, &bounds, steps == 0, 1_000, &[]).unwrap().is_done {
         steps += 1;
         assert!(steps <= count / 1_000 + 1);
     }
@@ -318,6 +318,31 @@ fn removed_records_give_their_space_back() {
         assert!(Instant::now() < until, "{} of {full} bytes are still there", engine.disk_bytes());
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// A file of nothing but deletions is within the bounds too; what they delete may be in a file that is not.
+#[test]
+fn what_was_removed_stays_so_although_files_are_made_in_between() {
+    const COUNT: u64 = 3_000;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(folder.path());
+    let mut batch = Batch::new();
+    for number in 0..COUNT {
+        batch.put(engine::record::element(5, 0, 1, &number.to_be_bytes()), "x");
+    }
+    for slot in [4, 6] {
+        batch.put(engine::record::key(slot, 0, b"stays"), "here");
+    }
+    engine.write(&batch).unwrap();
+    engine.sync().unwrap();
+    let bounds = engine::record::range::elements(5, 0, 1);
+    let mut steps = 0;
+    while !remove_range(&engine, &bounds, steps == 0, 500, &[]).unwrap().is_done {
+        engine.sync().unwrap();
+        steps += 1;
+        assert!(steps <= COUNT / 500);
+    }
+    assert_eq!(engine.scan(&Bounds::all(), Direction::Forward).count(), 2);
 }
 
 #[test]

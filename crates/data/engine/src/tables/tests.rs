@@ -173,7 +173,7 @@ proptest! {
                             engine.write(&batch).unwrap();
                             tables.written();
                         }
-                        while !remove_range(&*engine, &Bounds::all(), 3, &[]).unwrap().is_done {}
+                        while !remove_range(&*engine, &Bounds::all(), true, 3, &[]).unwrap().is_done {}
                         disk.sync().unwrap();
                         emptied_at = clear_at;
                         tables.cleared();

@@ -112,10 +112,17 @@ impl Persistence {
                 },
                 Removal::Collection(of) => (ShardTables::elements(of), vec![ShardTables::orphan_record(of)]),
             };
-            match self.writer.submit(Job::Remove { bounds, records_max: REMOVE_MAX, with_last }) {
-                Ok(()) => self.removing = Some(removal),
+            let is_first = !self.has_begun;
+            match self.writer.submit(Job::Remove { bounds, is_first, records_max: REMOVE_MAX, with_last }) {
+                Ok(()) => {
+                    self.removing = Some(removal);
+                    self.has_begun = true;
+                }
                 // Too much waits for the writer: it is tried again in the next turn.
-                Err(_) => self.removable.push(removal),
+                Err(_) => {
+                    self.has_begun = false;
+                    self.removable.push(removal);
+                }
             }
             return;
         }
@@ -214,6 +221,7 @@ impl Persistence {
                 messages::warn(&format!("the tables cannot be synced: {}", chain(&error)));
             }
             Report::Removed(Ok(removed)) => {
+                self.has_begun = !removed.is_done;
                 self.removing = match self.removing.take() {
                     Some(Removal::Database(disk, step)) => {
                         Some(Removal::Database(disk, step + usize::from(removed.is_done)))
@@ -225,6 +233,7 @@ impl Persistence {
             Report::Removed(Err(error)) => {
                 // Emptied databases come again with the next checkpoint, collections with the next start.
                 self.removing = None;
+                self.has_begun = false;
                 messages::warn(&format!("what was removed keeps its place on the disk for now: {}", chain(&error)));
             }
         }

@@ -131,6 +131,8 @@ pub struct Persistence {
     /// What can be removed.
     removable: Vec<Removal>,
     removing: Option<Removal>,
+    /// Whether a step of that has been made: the first one drops files.
+    has_begun: bool,
     /// The offset that the tables have.
     applied: Offset,
     /// The offset that the tables have durably, and when the log was last looked through for what is not kept any more.
@@ -237,6 +239,7 @@ impl Persistence {
             written_gone: Gone::default(),
             removable: Vec::new(),
             removing: None,
+            has_begun: false,
             applied,
             synced: (applied, now),
             submitted: now,
