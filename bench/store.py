@@ -3,9 +3,16 @@
 
 Server on one core, redis-benchmark on the other; the two take turns, each begins with an empty folder. Both have a log, with
 the same `appendfsync`. CPU time is that of all of the server's threads, from /proc. Medians of the turns.
+
+`threads` compares one core with two, ours and Redis' (`io-threads`). Server and load share both cores, and the load costs as much
+as the server: so that the server is what all wait for, a group of processes (cgroup, root) lets it have a part of a core for each
+core that it is to use, 0.4 unless --share says otherwise. Without root there is no such bound, and the rates say little; what two
+whole cores could do follows from the CPU time of a command on all threads and on the busiest.
 """
 
 import argparse
+import contextlib
+import os
 import pathlib
 import shutil
 import statistics
@@ -45,6 +52,12 @@ BEFORE = {
     "zrange": ["ZADD", "sorted", "__rand_int__", "member:__rand_int__"],
     "rpop": ["-t", "lpush"],
 }
+
+
+# Who is compared over cores, and with what; the first is what the others are compared with.
+THREADS = [("ours", 1, []), ("ours", 2, ["--io-threads", "2"])]
+THREADS += [("redis", 1, []), ("redis", 2, ["--io-threads", "2", "--io-threads-do-reads", "yes"])]
+THREAD_CASES = [("get", 1, 300_000), ("set", 1, 300_000), ("get", 16, 1_500_000), ("set", 16, 1_500_000)]
 
 
 def command(peer, program, port, fsync, folder):
@@ -91,13 +104,91 @@ def run(peer, arguments, fsync, test, pipeline, count):
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def cores(share):
+    """A group of processes that may use so much of a core; nothing if that is not allowed."""
+    root = pathlib.Path("/sys/fs/cgroup")
+    old = root / "cpu"
+    group = (old if old.is_dir() else root) / f"tidegate-bench-{os.getpid()}"
+    period = 50_000
+    try:
+        group.mkdir()
+    except OSError:
+        yield None
+        return
+    try:
+        if old.is_dir():
+            (group / "cpu.cfs_period_us").write_text(str(period))
+            (group / "cpu.cfs_quota_us").write_text(str(int(period * share)))
+        else:
+            (group / "cpu.max").write_text(f"{int(period * share)} {period}")
+        yield group
+    finally:
+        group.rmdir()
+
+
+def thread_times(process):
+    """CPU microseconds of each thread."""
+    tasks = pathlib.Path(f"/proc/{process.pid}/task").iterdir()
+    return {task.name: int((task / "schedstat").read_text().split()[0]) / 1000 for task in tasks}
+
+
+def run_threads(peer, words, share, arguments, test, pipeline, count):
+    """Commands a second, CPU microseconds a command of all threads, and of the busiest."""
+    folder = tempfile.mkdtemp(prefix="tidegate-bench-")
+    with cores(share) as group:
+        enter = (lambda: (group / "cgroup.procs").write_text(str(os.getpid()))) if group else None
+        server = subprocess.Popen(
+            [*command(peer, arguments.ours, arguments.port, "everysec", folder), *words],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=enter,
+        )
+        try:
+            time.sleep(2)
+            load = ["redis-benchmark", "-p", str(arguments.port), "-c", str(CONNECTIONS), "--threads", "2"]
+            load += ["-P", str(pipeline), "-r", str(KEYS), "-q", "--csv", "-t", test]
+            subprocess.run([*load, "-n", str(count // 4)], capture_output=True, check=True)
+            before = thread_times(server)
+            output = subprocess.run([*load, "-n", str(count)], capture_output=True, check=True, text=True).stdout
+            spent = [time - before.get(task, 0) for task, time in thread_times(server).items()]
+            rate = float(output.strip().splitlines()[-1].split(",")[1].strip('"'))
+            return rate, sum(spent) / count, max(spent) / count
+        finally:
+            server.terminate()
+            server.wait()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def compare_threads(arguments):
+    print("case       server   threads  commands/s  ratio   CPU us  busiest thread   whole cores could, a second  ratio")
+    for test, pipeline, count in THREAD_CASES:
+        turns = [[] for _ in THREADS]
+        for _ in range(arguments.turns):
+            for (peer, threads, words), found in zip(THREADS, turns):
+                found.append(run_threads(peer, words, threads * arguments.share, arguments, test, pipeline, count))
+        first = None
+        for (peer, threads, _), found in zip(THREADS, turns):
+            rate, spent, busiest = (statistics.median(turn[part] for turn in found) for part in range(3))
+            could = 1e6 * min(threads / spent, 1 / busiest)
+            first = first or (rate, could)
+            print(
+                f"{test} -P {pipeline:<3} {peer:8} {threads:7} {rate:11.0f} {rate / first[0]:6.2f} {spent:8.2f} {busiest:15.2f}"
+                f" {could:29.0f} {could / first[1]:6.2f}",
+                flush=True,
+            )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ours", default="target/release/tidegate")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--port", type=int, default=17801)
-    parser.add_argument("cases", nargs="*", help="tests; without them, all")
+    parser.add_argument("--share", type=float, default=0.4, help="with `threads`: what the server may have of each core")
+    parser.add_argument("cases", nargs="*", help="tests, or `threads`; without them, all tests")
     arguments = parser.parse_args()
+    if "threads" in arguments.cases:
+        return compare_threads(arguments)
     print("case                 CPU us ours  redis  ratio   commands/s ours  ratio   peak MB ours  redis")
     for fsync, test, pipeline, count in CASES:
         if arguments.cases and test not in arguments.cases:

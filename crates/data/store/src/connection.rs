@@ -58,11 +58,7 @@ impl Connection {
     /// waited for without asking the kernel again.
     pub fn read(&mut self, scratch: &mut [u8], into: &mut Vec<u8>) -> ReadOutcome {
         loop {
-            let read = match &mut self.stream {
-                Stream::Tcp(stream) => stream.read(scratch),
-                Stream::Unix(stream) => stream.read(scratch),
-            };
-            match read {
+            match self.stream.read(scratch) {
                 Ok(0) => return ReadOutcome::Closed,
                 Ok(len) => {
                     into.extend_from_slice(scratch.get(..len).unwrap_or_default());
@@ -79,11 +75,7 @@ impl Connection {
     pub fn write(&mut self, output: &mut Vec<u8>) -> bool {
         let mut sent = 0;
         while let Some(rest) = output.get(sent..).filter(|rest| !rest.is_empty()) {
-            let written = match &mut self.stream {
-                Stream::Tcp(stream) => stream.write(rest),
-                Stream::Unix(stream) => stream.write(rest),
-            };
-            match written {
+            match self.stream.write(rest) {
                 Ok(0) => return false,
                 Ok(len) => sent += len,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -200,6 +200,9 @@ pub enum StoreError {
          a backup"
     )]
     Halved(String),
+    /// A thread that reads and writes clients' sockets has ended before the store did.
+    #[error("a thread of the clients' sockets has ended (io-threads): restart, and clients come back")]
+    Lane,
     /// The libraries of functions in the tables do not load.
     #[error("the libraries of functions cannot be loaded ({0}): they were written by a later version, or are damaged")]
     Functions(String),

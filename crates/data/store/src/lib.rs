@@ -11,6 +11,7 @@ mod connection;
 mod effects;
 mod error;
 mod host;
+mod lanes;
 mod listener;
 pub mod log_dump;
 mod messages;

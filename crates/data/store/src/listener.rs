@@ -1,7 +1,8 @@
 //! Listening sockets: TCP and unix.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read, Write},
     net::{SocketAddr, ToSocketAddrs},
     os::{fd::AsRawFd as _, unix::fs::PermissionsExt as _},
     path::PathBuf,
@@ -56,6 +57,31 @@ impl Stream {
             Self::Tcp(stream) => stream.as_raw_fd(),
             Self::Unix(stream) => stream.as_raw_fd(),
         }
+    }
+}
+
+impl Read for Stream {
+    #[inline]
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(into),
+            Self::Unix(stream) => stream.read(into),
+        }
+    }
+}
+
+impl Write for Stream {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        // Nothing is kept back.
+        Ok(())
     }
 }
 

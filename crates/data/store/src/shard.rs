@@ -16,6 +16,7 @@ use crate::{
     Start, StoreError, clock,
     connection::ReadOutcome,
     host::{Listening, OomScore, Process},
+    lanes::{Event as LaneEvent, Lanes},
     listener::{self, Listener},
     messages,
     pace::Pace,
@@ -55,6 +56,8 @@ pub struct Shard {
     /// Sessions whose replies wait until the log is safe up to an offset, in order.
     held: VecDeque<(Offset, Vec<SessionId>)>,
     next_tick: Millis,
+    /// Threads read and write the sockets of clients.
+    has_lanes: bool,
     oom_score: OomScore,
     waker: Arc<Waker>,
 }
@@ -68,6 +71,9 @@ impl Shard {
         let mut signals = Signals::new()?;
         poll.registry().register(signals.source(), SIGNALS, Interest::READABLE)?;
         let listeners = listener::open(&settings)?;
+        let threads = usize::try_from(settings.io_threads.0).unwrap_or(1);
+        let lanes = if threads > 1 { Some(Box::new(Lanes::start(threads, &waker)?)) } else { None };
+        let has_lanes = lanes.is_some();
         let listening: Rc<RefCell<Listening>> = Rc::default();
         listening.borrow_mut().open = listeners.iter().filter_map(Listener::address).collect();
         let mut oom_score = OomScore::new();
@@ -96,7 +102,7 @@ impl Shard {
         rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty()).map_err(io::Error::from)?;
         server.shared.secrets = Secrets::new(secret);
         server.shared.host = Box::new(process);
-        let sockets = Rc::new(RefCell::new(Sockets::new(poll, listeners, signals)?));
+        let sockets = Rc::new(RefCell::new(Sockets::new(poll, listeners, signals, lanes)?));
         let others = Rc::clone(&sockets);
         server.shared.while_busy = Some(Rc::new(move |server: &mut Server| {
             if let Ok(mut sockets) = others.try_borrow_mut() {
@@ -115,6 +121,7 @@ impl Shard {
             resume: Vec::new(),
             held: VecDeque::new(),
             next_tick: now,
+            has_lanes,
             oom_score,
             waker,
         })
@@ -126,11 +133,15 @@ impl Shard {
         let mut busy = false;
         messages::notice("Ready to accept connections");
         while !self.server.shared.shutdown {
-            let wait = match (busy || !self.resume.is_empty() || self.server.can_go_on(), self.deferred.is_empty()) {
+            let mut wait = match (busy || !self.resume.is_empty() || self.server.can_go_on(), self.deferred.is_empty())
+            {
                 (true, _) => 0,
                 (false, false) => 1,
                 (false, true) => (self.next_tick - clock::now()).clamp(0, TICK_MS),
             };
+            if self.has_lanes && wait > 0 && !self.may_sleep() {
+                wait = 0;
+            }
             match self.sockets.borrow_mut().poll.poll(&mut events, Some(Duration::from_millis(wait.unsigned_abs()))) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
@@ -146,14 +157,18 @@ impl Shard {
             }
             for session in std::mem::take(&mut self.resume) {
                 let token = self.sockets.borrow().tokens.get(&session).copied();
-                if let Some(token) = token {
-                    self.read(token, now);
+                match token {
+                    Some(token) => self.read(token, now),
+                    None => self.run_remote(session, now),
                 }
             }
             for event in &events {
                 self.handle(event, now);
             }
-            self.sockets.borrow_mut().take_later(&mut self.resume);
+            if self.has_lanes {
+                self.serve_lanes(now)?;
+            }
+            self.sockets.borrow_mut().take_later(&mut self.server, &mut self.resume, &mut self.ready);
             if now >= self.next_tick {
                 self.server.tick(now);
                 self.next_tick = now + TICK_MS;
@@ -191,6 +206,9 @@ impl Shard {
                     self.server.effects().clear();
                     self.send();
                 }
+            }
+            if self.has_lanes {
+                self.hand_over()?;
             }
         }
         messages::notice("The store ends: what is not on the disk yet is brought there");
@@ -367,6 +385,66 @@ impl Shard {
         }
     }
 
+    /// Whether lanes have left nothing, and will wake the loop if they do.
+    fn may_sleep(&self) -> bool {
+        self.sockets.borrow().lanes.as_ref().is_none_or(|lanes| lanes.may_sleep())
+    }
+
+    /// Runs what clients of lanes have sent.
+    fn serve_lanes(&mut self, now: Millis) -> Result<(), StoreError> {
+        if let Some(lanes) = &mut self.sockets.borrow_mut().lanes {
+            lanes.collect()?;
+        }
+        loop {
+            let mut sockets = self.sockets.borrow_mut();
+            let next = sockets.lanes.as_mut().and_then(|lanes| lanes.next(&mut self.server));
+            drop(sockets);
+            match next {
+                Some((session, LaneEvent::Input)) => self.run_remote(session, now),
+                // One that is held is sent what it gets when the log is safe.
+                Some((session, LaneEvent::Writable)) => {
+                    if !self.is_held(session) {
+                        self.ready.push(session);
+                    }
+                }
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn is_held(&self, session: SessionId) -> bool {
+        let mut sockets = self.sockets.borrow_mut();
+        sockets.lanes.as_mut().and_then(|lanes| lanes.remote(session)).is_some_and(|remote| remote.held)
+    }
+
+    /// Runs what a client of a lane has sent, or has its lane wait if that cannot be now.
+    fn run_remote(&mut self, session: SessionId, now: Millis) {
+        let mut guard = self.sockets.borrow_mut();
+        let sockets = &mut *guard;
+        let Some(lanes) = &mut sockets.lanes else { return };
+        let Some(remote) = lanes.remote(session) else { return };
+        if remote.held {
+            remote.pending = true;
+            return lanes.stop(session);
+        }
+        if self.pace.is_spent(self.server.effects().bytes().len() as u64) {
+            self.deferred.push(session);
+            return lanes.stop(session);
+        }
+        lanes.go(session);
+        sockets.is_settled = is_settled(&self.server, &self.persistence, &self.held);
+        drop(guard);
+        self.server.run(session, now);
+    }
+
+    /// Gives lanes what they have to send.
+    fn hand_over(&mut self) -> Result<(), StoreError> {
+        if let Some(lanes) = &mut self.sockets.borrow_mut().lanes {
+            lanes.hand_over(&mut self.server)?;
+        }
+        Ok(())
+    }
+
     /// Has what is ready wait until the log is safe up to an offset.
     fn hold(&mut self, offset: Offset) {
         if self.ready.is_empty() {
@@ -374,9 +452,7 @@ impl Shard {
         }
         let mut sockets = self.sockets.borrow_mut();
         for session in &self.ready {
-            if let Some(connection) = sockets.connection(*session) {
-                connection.held = true;
-            }
+            sockets.set_held(*session, true);
         }
         drop(sockets);
         self.held.push_back((offset, std::mem::take(&mut self.ready)));
@@ -395,21 +471,34 @@ impl Shard {
         let sessions = self.ready.clone();
         let mut sockets = self.sockets.borrow_mut();
         for session in &sessions {
-            if let Some(connection) = sockets.connection(*session) {
-                connection.held = false;
-            }
+            sockets.set_held(*session, false);
         }
         drop(sockets);
         self.send();
         for session in sessions {
             let mut sockets = self.sockets.borrow_mut();
-            let Some(token) = sockets.tokens.get(&session).copied() else { continue };
+            let Some(token) = sockets.tokens.get(&session).copied() else {
+                drop(sockets);
+                self.release_remote(session, now);
+                continue;
+            };
             let connection = sockets.connections.get_mut(token);
             let is_pending = connection.is_some_and(|connection| std::mem::take(&mut connection.read_pending));
             drop(sockets);
             if is_pending {
                 self.read(token, now);
             }
+        }
+    }
+
+    /// The same for a client of a lane.
+    fn release_remote(&mut self, session: SessionId, now: Millis) {
+        let mut sockets = self.sockets.borrow_mut();
+        let Some(lanes) = &mut sockets.lanes else { return };
+        let is_pending = lanes.remote(session).is_some_and(|remote| std::mem::take(&mut remote.pending));
+        drop(sockets);
+        if is_pending {
+            self.run_remote(session, now);
         }
     }
 

@@ -10,6 +10,7 @@ use slab::Slab;
 use crate::{
     clock,
     connection::{Connection, ReadOutcome},
+    lanes::{Event as LaneEvent, Lanes},
     listener::{Listener, Stream},
     messages,
     signals::Signals,
@@ -32,7 +33,10 @@ pub struct Sockets {
     /// By the number in their tokens; closed ones leave their place empty.
     listeners: Vec<Option<Listener>>,
     pub signals: Signals,
+    /// Connections that the loop itself reads and writes.
     pub connections: Slab<Connection>,
+    /// Threads that have all connections, if there are any.
+    pub lanes: Option<Box<Lanes>>,
     /// The connections of sessions.
     pub tokens: FxHashMap<SessionId, usize>,
     /// Where reads go first.
@@ -41,6 +45,10 @@ pub struct Sockets {
     answered: FxHashSet<usize>,
     /// Connections that sent something then and cannot be answered before the script ends.
     later: Vec<usize>,
+    /// The same for sessions of lanes.
+    later_remote: Vec<SessionId>,
+    /// Sessions that could be sent more then, and have nothing that may be sent before the script ends.
+    writable: Vec<SessionId>,
     /// All have been looked at since the script is busy.
     looked_at: bool,
     /// What was done before the command in run needs not wait for the log: its replies can be sent while it runs.
@@ -49,7 +57,12 @@ pub struct Sockets {
 
 impl Sockets {
     /// Those of a shard without clients.
-    pub fn new(poll: Poll, mut listeners: Vec<Listener>, signals: Signals) -> io::Result<Self> {
+    pub fn new(
+        poll: Poll,
+        mut listeners: Vec<Listener>,
+        signals: Signals,
+        lanes: Option<Box<Lanes>>,
+    ) -> io::Result<Self> {
         for (index, listener) in listeners.iter_mut().enumerate() {
             poll.registry().register(listener, Token(FIRST_LISTENER + index), Interest::READABLE)?;
         }
@@ -58,18 +71,30 @@ impl Sockets {
             listeners: listeners.into_iter().map(Some).collect(),
             signals,
             connections: Slab::new(),
+            lanes,
             tokens: FxHashMap::default(),
             scratch: vec![0; READ_LEN],
             answered: FxHashSet::default(),
             later: Vec::new(),
+            later_remote: Vec::new(),
+            writable: Vec::new(),
             looked_at: false,
             is_settled: false,
         })
     }
 
     /// The connection of a session.
-    pub fn connection(&mut self, session: SessionId) -> Option<&mut Connection> {
+    fn connection(&mut self, session: SessionId) -> Option<&mut Connection> {
         self.connections.get_mut(*self.tokens.get(&session)?)
+    }
+
+    /// Says whether a session's replies wait until the log is safe.
+    pub fn set_held(&mut self, session: SessionId, held: bool) {
+        if let Some(connection) = self.connection(session) {
+            connection.held = held;
+        } else if let Some(remote) = self.lanes.as_mut().and_then(|lanes| lanes.remote(session)) {
+            remote.held = held;
+        }
     }
 
     /// Takes over new listeners and closes those whose addresses are not wanted any more.
@@ -102,14 +127,17 @@ impl Sockets {
                     if let Some(refusal) = self.refusal(server, accepted.is_local) {
                         server.shared.statistics.refused_connections += 1;
                         // What does not fit into the socket's buffer is of no use to anybody.
-                        let _ = match &mut stream {
-                            Stream::Tcp(stream) => io::Write::write(stream, refusal.as_bytes()),
-                            Stream::Unix(stream) => io::Write::write(stream, refusal.as_bytes()),
-                        };
+                        let _ = io::Write::write(&mut stream, refusal.as_bytes());
                         continue;
                     }
                     if let Stream::Tcp(stream) = &stream {
                         keep_alive(server, stream);
+                    }
+                    if let Some(lanes) = &mut self.lanes {
+                        let session = server.connect(accepted.address, accepted.local_address, now);
+                        server.set_descriptor(session, stream.descriptor());
+                        lanes.open(session, stream);
+                        continue;
                     }
                     let entry = self.connections.vacant_entry();
                     let token = Token(entry.key());
@@ -131,7 +159,8 @@ impl Sockets {
     /// Why a client is not let in.
     fn refusal(&self, server: &Server, is_local: bool) -> Option<&'static str> {
         let settings = &server.shared.settings;
-        if self.connections.len() as i64 >= settings.maxclients.0 {
+        let count = self.connections.len() + self.lanes.as_ref().map_or(0, |lanes| lanes.len());
+        if count as i64 >= settings.maxclients.0 {
             return Some("-ERR max number of clients reached\r\n");
         }
         let is_open = server.shared.acl.default_user().nopass && settings.protected_mode.0;
@@ -144,7 +173,12 @@ impl Sockets {
 
     /// Sends what there is to send to a session's client.
     pub fn send(&mut self, session: SessionId, server: &mut Server) {
-        let Some(token) = self.tokens.get(&session).copied() else { return };
+        let Some(token) = self.tokens.get(&session).copied() else {
+            if let Some(lanes) = &mut self.lanes {
+                lanes.send(session, server);
+            }
+            return;
+        };
         let Some(connection) = self.connections.get_mut(token) else { return };
         let Some((output, close)) = server.output(session) else { return };
         let before = output.len();
@@ -196,7 +230,9 @@ impl Sockets {
                 tokens.iter().for_each(|token| self.send_before_busy(*token, server));
             }
             tokens.into_iter().for_each(|token| self.serve_one_while_busy(token, server, now));
+            self.look_at_lanes(server);
         }
+        self.serve_lanes_while_busy(server, now);
         for event in &events {
             match event.token() {
                 WAKER => {}
@@ -213,9 +249,11 @@ impl Sockets {
                     connection.sends_no_more |= event.is_read_closed();
                     if event.is_writable() {
                         connection.write_blocked = false;
+                        let session = connection.session;
                         if self.answered.contains(&token) {
-                            let session = connection.session;
                             self.send(session, server);
+                        } else {
+                            self.writable.push(session);
                         }
                     }
                     if event.is_readable() || event.is_read_closed() {
@@ -264,12 +302,65 @@ impl Sockets {
         }
     }
 
-    /// The script has ended: gives the sessions that have to be read now.
-    pub fn take_later(&mut self, sessions: &mut Vec<SessionId>) {
+    /// Has clients of lanes get the replies of the turn that the script runs in. What the script's own client sends waits.
+    fn look_at_lanes(&mut self, server: &mut Server) {
+        let Some(lanes) = &mut self.lanes else { return };
+        if let Some(running) = &server.shared.running {
+            lanes.stop(running.session);
+            self.later_remote.push(running.session);
+        }
+        for session in lanes.sessions() {
+            let Some(remote) = lanes.remote(session).filter(|remote| self.is_settled && !remote.held) else { continue };
+            if server.output(session).is_some_and(|(output, _)| !output.is_empty()) {
+                remote.answered = true;
+                lanes.send(session, server);
+            }
+        }
+    }
+
+    /// The same for clients of lanes.
+    fn serve_lanes_while_busy(&mut self, server: &mut Server, now: Millis) {
+        let Some(lanes) = &mut self.lanes else { return };
+        loop {
+            while let Some((session, event)) = lanes.next(server) {
+                let has_more_to_come = server.output(session).is_none_or(|(output, _)| !output.is_empty());
+                let Some(remote) = lanes.remote(session) else { continue };
+                let may_be_answered = !remote.held && (remote.answered || !has_more_to_come);
+                match event {
+                    LaneEvent::Input if may_be_answered => {
+                        remote.answered = true;
+                        server.run(session, now);
+                        lanes.send(session, server);
+                    }
+                    LaneEvent::Input => {
+                        lanes.stop(session);
+                        self.later_remote.push(session);
+                    }
+                    LaneEvent::Writable if may_be_answered => lanes.send(session, server),
+                    LaneEvent::Writable => self.writable.push(session),
+                }
+            }
+            // What ended is told to the loop when the script has ended.
+            let _ = lanes.hand_over(server);
+            if lanes.collect().is_err() || !lanes.has_inbox() {
+                return;
+            }
+        }
+    }
+
+    /// The script has ended: gives the sessions that have to be read now, and those that may be sent more.
+    pub fn take_later(&mut self, server: &mut Server, sessions: &mut Vec<SessionId>, writable: &mut Vec<SessionId>) {
         if !std::mem::take(&mut self.looked_at) {
             return;
         }
         self.answered.clear();
+        writable.append(&mut self.writable);
+        if let Some(lanes) = &mut self.lanes {
+            lanes.take_aside(server, sessions);
+            lanes.forget_answered();
+            // Those that are held are marked as such when they are to be run.
+            sessions.append(&mut self.later_remote);
+        }
         for token in self.later.drain(..) {
             match self.connections.get_mut(token) {
                 Some(connection) if connection.held => connection.read_pending = true,

@@ -306,11 +306,11 @@ fn a_folder_is_of_one_store() {
 
 #[test]
 fn no_write_that_was_acknowledged_is_lost_by_kills() {
-    for policy in ["always", "everysec"] {
+    for (policy, threads) in [("always", "1"), ("everysec", "1"), ("always", "3")] {
         let folder = Folder::new();
         let mut acknowledged = [0u64; 3];
         for round in 0..4 {
-            let mut store = start(&folder.data(), &["--appendfsync", policy]);
+            let mut store = start(&folder.data(), &["--appendfsync", policy, "--io-threads", threads]);
             let mut client = store.client();
             for (key, count) in acknowledged.iter().enumerate() {
                 let found: u64 = client.text(&["GET", &format!("count:{key}")]).parse().unwrap_or(0);

@@ -45,7 +45,7 @@ pub enum Change {
 pub struct Setting {
     /// Its name in redis.conf.
     pub name: &'static str,
-    /// The name that it had before, which still works.
+    /// Another name that works: mostly the one that it had before.
     pub alias: Option<&'static str>,
     /// When it may be changed.
     pub change: Change,

@@ -116,7 +116,7 @@ fn settings_page() -> Page {
         };
         let default = (setting.text)(&defaults);
         let default = if default.is_empty() { String::new() } else { format!("`{}`", cell(&default)) };
-        let alias = setting.alias.map_or_else(String::new, |alias| format!(", formerly `{alias}`"));
+        let alias = setting.alias.map_or_else(String::new, |alias| format!(", also `{alias}`"));
         let state = match setting.state {
             State::Supported => String::new(),
             State::WithoutEffect(reason) => format!(" **Without effect**: {reason}."),

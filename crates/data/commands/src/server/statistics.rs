@@ -53,6 +53,10 @@ pub struct Statistics {
     pub reads: u64,
     /// Writes to clients.
     pub writes: u64,
+    /// Those of them by threads of sockets.
+    pub threaded_reads: u64,
+    /// The same of writes.
+    pub threaded_writes: u64,
     /// The most memory that was in use.
     pub peak_memory: u64,
     /// What each second brought lately.

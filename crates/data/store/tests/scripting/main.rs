@@ -110,8 +110,14 @@ fn wait_until_busy(client: &mut Client) {
 /// its own thread.
 #[test]
 fn a_busy_script_is_ended_by_others() {
+    for threads in ["1", "3"] {
+        end_busy_scripts(threads);
+    }
+}
+
+fn end_busy_scripts(threads: &str) {
     let folder = Folder::new();
-    let store = start(&folder.data(), &["--busy-reply-threshold", "10"]);
+    let store = start(&folder.data(), &["--busy-reply-threshold", "10", "--io-threads", threads]);
     let mut other = store.client();
     other.command(&["SET", "k", "before"]);
     for script in [
@@ -176,9 +182,10 @@ fn a_busy_function_is_ended_by_others() {
 /// A script that has written can only be ended with the store, and nothing of it stays.
 #[test]
 fn of_a_script_that_ends_with_the_store_nothing_stays() {
-    for by_signal in [false, true] {
+    for (by_signal, threads) in [(false, "1"), (true, "1"), (false, "3"), (true, "3")] {
         let folder = Folder::new();
-        let mut store = start(&folder.data(), &["--busy-reply-threshold", "10", "--appendfsync", "always"]);
+        let words = ["--busy-reply-threshold", "10", "--appendfsync", "always", "--io-threads", threads];
+        let mut store = start(&folder.data(), &words);
         let (mut busy, mut other) = (store.client(), store.client());
         other.command(&["SET", "k", "before"]);
         let mut bytes = Vec::new();

@@ -25,6 +25,8 @@ static ALLOCATOR: store::allocator::Counting = store::allocator::Counting;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Has this program be a store: its words, a line each.
 const WORDS: &str = "TIDEGATE_TEST_STORE";
+/// Has every store of a run have so many threads of sockets, unless its test says how many.
+const IO_THREADS: &str = "TIDEGATE_TEST_IO_THREADS";
 
 /// No test, but what [`Store`] starts.
 #[test]
@@ -139,7 +141,9 @@ pub fn store_command(address: SocketAddr, data: &Path, words: &[&str]) -> Comman
     // Small files of the log are quick to make.
     let all = ["--bind", &host, "--port", &port, "--dir", &data, "--log-segment-size", "1mb"];
     let debug = ["--enable-debug-command", "yes"];
-    let all = [all.as_slice(), &debug, words].concat().join("\n");
+    let count = std::env::var(IO_THREADS).unwrap_or_else(|_| "1".into());
+    let threads = ["--io-threads", count.as_str()];
+    let all = [all.as_slice(), &debug, &threads, words].concat().join("\n");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "support::this_program_as_a_store", "--nocapture", "--test-threads=1"]).env(WORDS, all);
     command

@@ -87,7 +87,7 @@ fn server(context: &mut Context<'_>, text: &mut String) {
     field(text, "lru_clock", (now / 1000) & 0xff_ffff);
     field(text, "executable", &process.executable);
     field(text, "config_file", &process.config_file);
-    field(text, "io_threads_active", 0);
+    field(text, "io_threads_active", u8::from(settings.io_threads.0 > 1));
 }
 
 fn clients(context: &mut Context<'_>, text: &mut String) {
@@ -259,7 +259,8 @@ fn stats(context: &mut Context<'_>, text: &mut String) {
     field(text, "dump_payload_sanitizations", 0);
     field(text, "total_reads_processed", statistics.reads);
     field(text, "total_writes_processed", statistics.writes);
-    fields(text, &[("io_threaded_reads_processed", 0), ("io_threaded_writes_processed", 0)]);
+    field(text, "io_threaded_reads_processed", statistics.threaded_reads);
+    field(text, "io_threaded_writes_processed", statistics.threaded_writes);
     fields(text, &[("reply_buffer_shrinks", 0), ("reply_buffer_expands", 0)]);
     field(text, "keys_read_from_tables", loads);
     field(text, "keys_left_to_tables", left);
