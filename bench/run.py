@@ -8,8 +8,10 @@ Run `bench/run.py --list` for the cases.
 
 import argparse
 import fcntl
+import gzip
 import json
 import os
+import random
 import re
 import resource
 import signal
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 import lossless as lossless_case
@@ -124,6 +127,7 @@ def haproxy_cfg(port, case):
     text += ["    " + line for line in case.get("lines", [])]
     if not case.get("local"):
         text += [f"    server s1 127.0.0.1:{ORIGIN_PORT}", f"    server s2 127.0.0.1:{ORIGIN_PORT + 1}"]
+    text += case.get("sections", [])
     return "\n".join(text) + "\n"
 
 
@@ -158,7 +162,7 @@ def origin_cfg(folder):
     return (
         f"daemon off; worker_processes 1; pid {folder}/origin.pid; error_log {folder}/origin.err; "
         "worker_rlimit_nofile 20000; events { worker_connections 19000; } "
-        f"http {{ access_log off; sendfile on; keepalive_requests 1000000000; {servers} }}\n"
+        f"http {{ access_log off; sendfile on; default_type text/plain; keepalive_requests 1000000000; {servers} }}\n"
     )
 
 
@@ -173,6 +177,36 @@ CASES = {
     "tcp": {"doc": "TCP mode", "connections": 64, "mode": "tcp"},
     "acl200": {"doc": "200 ACLs evaluated for each request", "connections": 64, "acls": 200, "peers": ["haproxy"]},
     "logs": {"doc": "httplog to a UDP sink", "connections": 64, "log": True, "peers": ["haproxy"]},
+    "stick3": {
+        "doc": "three counters tracked for each request, and asked about",
+        "connections": 64,
+        "peers": ["haproxy"],
+        "lines": [
+            "stick-table type ip size 100k expire 10m store conn_cur,conn_rate(10s),http_req_cnt,http_req_rate(10s),http_err_rate(10s)",
+            "http-request track-sc0 src",
+            "http-request track-sc1 src_port table ports",
+            "http-request track-sc2 path table paths",
+            "http-request sc-inc-gpc0(1)",
+            "http-request deny deny_status 429 if { sc_http_req_rate(0) gt 100000000 } || { sc_http_err_rate(0) gt 1000 }",
+            "http-request deny deny_status 429 if { sc_conn_cur(0) gt 10000 } || { sc_gpc0_rate(1) gt 100000000 }",
+            "http-request deny deny_status 429 if { sc_http_req_rate(2) gt 100000000 }",
+        ],
+        "sections": [
+            "backend ports",
+            "    stick-table type integer size 100k expire 10m store gpc0,gpc0_rate(10s),http_req_rate(10s)",
+            "backend paths",
+            "    stick-table type string len 64 size 100k expire 10m store http_req_rate(10s),bytes_out_rate(10s)",
+        ],
+    },
+    "compression": {
+        "doc": "gzip of 100 kB of text",
+        "connections": 16,
+        "path": "/files/text",
+        "body": 100_000,
+        "headers": ["Accept-Encoding: gzip"],
+        "peers": ["haproxy"],
+        "lines": ["compression algo gzip", "compression type text/plain"],
+    },
     "local": {
         "doc": "a response that the edge makes itself",
         "connections": 64,
@@ -211,6 +245,8 @@ def load(case, port, seconds, connections):
     words = ["taskset", "-c", LOAD_CPU, "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "--timeout", "20s"]
     if case.get("close"):
         words += ["-H", "Connection: close"]
+    for header in case.get("headers", []):
+        words += ["-H", header]
     out = subprocess.run([*words, f"http://127.0.0.1:{port}{case.get('path', '/')}"], capture_output=True, text=True).stdout
     requests = int(re.search(r"(\d+) requests in", out).group(1))
     errors = re.search(r"Socket errors: (.*)|Non-2xx or 3xx responses: (\d+)", out)
@@ -233,14 +269,69 @@ def turn(peer, case, folder, options):
     server = Server(command(peer, case, folder, options), SERVER_CPU, PORTS[peer], folder)
     try:
         connections = min(case["connections"], CONNECTIONS_MAX - 50)
+        sizes = compressed_sizes(PORTS[peer]) if "body" in case else None
         load(case, PORTS[peer], 1, connections)
         before = cpu_seconds(server.pid)
         result = load(case, PORTS[peer], options.seconds, connections)
         result["cpu_us"] = (cpu_seconds(server.pid) - before) * 1e6 / max(1, result["requests"])
         result["rss_kib"] = memory_kib(server.pid, "VmHWM")
+        if sizes:
+            result["sizes"] = sizes
         return result
     finally:
         server.stop()
+
+
+# What is compressed: names of files at the origin.
+BODIES = ("text", "page", "json", "log")
+
+
+def compressed_sizes(port):
+    """Bytes that each body takes when it has been compressed; that they are the same after all is checked."""
+    sizes = {}
+    for name in BODIES:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/files/{name}", headers={"Accept-Encoding": "gzip"})
+        with urllib.request.urlopen(request) as response:
+            body = response.read()
+        with urllib.request.urlopen(f"http://127.0.0.1:{ORIGIN_PORT}/files/{name}") as response:
+            if gzip.decompress(body) != response.read():
+                sys.exit(f"{name} is another one when it has been compressed and decompressed")
+        sizes[name] = len(body)
+    return sizes
+
+
+def write_bodies(files):
+    """Bodies of 100,000 bytes as sites have them, the same each time."""
+    chance = random.Random(7)
+    words = [word for path in sorted(Path("/usr/share/common-licenses").glob("*L-*")) for word in path.read_text().split()]
+
+    def some(count):
+        start = chance.randrange(len(words) - count)
+        return " ".join(words[start : start + count])
+
+    makers = {
+        "text": lambda number: some(12) + "\n",
+        "page": lambda number: f'<li class="item item-{number % 7}"><a href="/articles/{number}">{some(4)}</a>\n  <p>{some(20)}</p></li>\n',
+        "json": lambda number: json.dumps(
+            {"id": number, "name": some(2), "price": chance.randrange(100_000) / 100, "tags": some(3).split(), "active": number % 3 > 0}
+        )
+        + ",\n",
+        "log": lambda number: f"10.0.{number % 200}.{chance.randrange(250)} - - [21/Nov/2026:{number % 24:02}:12:{number % 60:02} +0000] "
+        f'"GET /{some(1)}/{chance.randrange(1000)} HTTP/1.1" 200 {chance.randrange(90_000)}\n',
+    }
+    for name in BODIES:
+        parts, length = [], 0
+        while length < 100_000:
+            parts.append(makers[name](len(parts)).encode())
+            length += len(parts[-1])
+        (files / name).write_bytes(b"".join(parts)[:100_000])
+
+
+def print_compression(case, medians, results):
+    """CPU for a byte that is taken in, and how much is left of each body."""
+    for peer, rows in results.items():
+        left = "  ".join(f"{name} {size / case['body']:.3f}" for name, size in rows[0]["sizes"].items())
+        print(f"  {peer:10}{medians[peer]['cpu_us'] * 1e3 / case['body']:8.3f} ns of CPU a byte; left of a body: {left}")
 
 
 def run_case(name, options, folder):
@@ -255,7 +346,7 @@ def run_case(name, options, folder):
     medians = {}
     for peer in peers:
         rows = results[peer]
-        medians[peer] = {key: statistics.median(row[key] for row in rows) for key in rows[0] if key != "errors"}
+        medians[peer] = {key: statistics.median(row[key] for row in rows) for key in rows[0] if key not in ("errors", "sizes")}
         m = medians[peer]
         cpu = [row["cpu_us"] for row in rows]
         spread = (max(cpu) - min(cpu)) / m["cpu_us"] if m["cpu_us"] else 0
@@ -266,6 +357,8 @@ def run_case(name, options, folder):
         for row in rows:
             if row["errors"]:
                 print(f"    {peer}: {row['errors']}")
+    if "body" in case:
+        print_compression(case, medians, results)
     for peer in peers[1:]:
         ours, theirs = medians["tidegate"], medians[peer]
         ratio = {key: ours[key] / theirs[key] if theirs[key] else 0 for key in ("cpu_us", "throughput", "p99", "rss_kib")}
@@ -434,6 +527,7 @@ def main():
         files = Path(folder) / "files"
         files.mkdir()
         (files / "100k").write_bytes(os.urandom(100_000))
+        write_bodies(files)
         with open(files / "100m", "wb") as file:
             file.truncate(100_000_000)
         path = Path(folder) / "origin.conf"

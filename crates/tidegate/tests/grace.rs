@@ -53,3 +53,33 @@ fn commands_beyond_the_limit_wait() {
     second.set_read_timeout(Some(support::PATIENCE)).unwrap();
     second.read_exact(&mut byte).unwrap();
 }
+
+/// An answer that its reader takes slowly is given whole, although nothing else keeps the process.
+#[test]
+fn who_has_asked_is_answered_before_the_end() {
+    let front = free_address();
+    let backends: String =
+        (0..1_000).map(|number| format!("backend number-{number}\n server s1 127.0.0.1:1\n")).collect();
+    let mut edge = Edge::start_single(&format!(
+        "global\n nbthread 1\n stats socket %FOLDER%/stats level admin\ndefaults\n mode http\n timeout client 5s\n timeout server 5s\n timeout connect 1s\nfrontend site\n bind {front}\n{backends}"
+    ));
+    let connect = || {
+        let stream = UnixStream::connect(edge.folder.0.join("stats")).unwrap();
+        stream.set_read_timeout(Some(support::PATIENCE)).unwrap();
+        stream
+    };
+    let (mut silent, mut asking) = (connect(), connect());
+    silent.write_all(b"prompt\n").unwrap();
+    let mut byte = [0];
+    silent.read_exact(&mut byte).unwrap();
+    asking.write_all(b"show stat\n").unwrap();
+    asking.read_exact(&mut byte).unwrap();
+    edge.signal(Signal::USR1);
+    edge.wait_output("Ending when all connections have");
+    // Who says nothing any more is let go.
+    silent.read_to_end(&mut Vec::new()).unwrap();
+    let mut answer = String::new();
+    asking.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("number-999,BACKEND"), "{} bytes", answer.len());
+    assert_eq!(edge.wait_end(), 0);
+}

@@ -51,6 +51,31 @@ fn http(server: SocketAddr, lines: &'static str) -> impl Fn(SocketAddr) -> Strin
     move |front| format!("listen site\n mode http\n option httplog\n bind {front}\n{lines} server s1 {server}\n")
 }
 
+/// What is sent to who asks nothing that can be read, to the byte.
+#[test]
+fn what_is_no_request_is_answered_in_haproxys_words() {
+    let origin = silent();
+    let told = beside_haproxy(http(origin.address, " timeout client 300ms\n"), |scene| {
+        let asked =
+            ["BAD\r\n\r\n", "GET /\r\n", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", "GET / HT", ""];
+        let said = asked.iter().flat_map(|request| [false, true].map(|ends| (request, ends)));
+        let said = said.map(|(request, ends)| {
+            let mut client = Wire::connect(scene.front);
+            client.send(request);
+            if ends {
+                client.shut_write();
+            }
+            String::from_utf8(client.read_to_end()).unwrap()
+        });
+        said.collect()
+    });
+    assert_eq!(told.len(), 10);
+    assert!(
+        told[..6].iter().all(|answer| answer.starts_with("HTTP/1.1 400 Bad request\r\nContent-length: 90\r\n")),
+        "{told:?}"
+    );
+}
+
 #[test]
 fn a_server_that_goes_on_after_the_client_has_ended_is_cut() {
     let origin = silent();

@@ -309,6 +309,68 @@ const CASES: &[Case] = &[
         expected: r#"127.0.0.1 site site/s1 200 -- GET /abc?d get "HTTP/1.1""#,
     },
     Case {
+        name: "this end's address of a server's connection, opened and used again",
+        lines: "http-request set-log-level silent if { path /first }\n log-format \"%bi %bp %[bc_src] %[bc_src_port]\"\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            assert_eq!(client.get("/first").status(), 200);
+            assert_eq!(client.get("/").status(), 200);
+        },
+        expected: "127.0.0.1 N 127.0.0.1 N",
+    },
+    Case {
+        name: "numbers of requests",
+        lines: "http-request set-log-level silent if { path /first }\n log-format \"%rt %ST\"\n server s1 SERVER",
+        play: |front| {
+            assert_eq!(get(front, "/first"), 200);
+            let mut client = Wire::connect(front);
+            assert_eq!(client.get("/first").status(), 200);
+            assert_eq!(client.get("/first").status(), 200);
+            drop(client);
+            assert_eq!(get(front, "/"), 200);
+        },
+        expected: "3 200",
+    },
+    Case {
+        name: "length of a message",
+        lines: "http-request set-var(txn.in) req.len\n http-response set-var(txn.out) res.len\n log-format \"%[var(txn.in)] %[var(txn.out)]\"\n server s1 SERVER",
+        play: |front| {
+            Wire::connect(front).ask("GET /x HTTP/1.1\r\nHost: abc\r\nX-One: 12345\r\n\r\n");
+        },
+        expected: "51 54",
+    },
+    Case {
+        name: "no PROXY header, and no session",
+        lines: "error-log-format \"%ST %ts %tsc\"\n tcp-request connection expect-proxy layer4\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET / HTTP/1.1\r\n\r\n");
+            client.read_to_end();
+        },
+        expected: "0 PR PR--",
+    },
+    Case {
+        name: "a client that ends what it sends before it has asked",
+        lines: GOOD,
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("GET / HT");
+            client.shut_write();
+            assert_eq!(client.answer().status(), 400);
+        },
+        expected: "CLIENT [DATE] site site/<NOSRV> -1/-1/-1/-1/N 400 0 - - CR-- 1/1/0/0/0 0/0 \"<BADREQ>\"",
+    },
+    Case {
+        name: "chunks that are none, and come with the head",
+        lines: GOOD,
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
+            assert_eq!(client.answer().status(), 400);
+        },
+        expected: "CLIENT [DATE] site site/<NOSRV> -1/-1/-1/-1/N 400 0 - - PR-- 1/1/0/0/0 0/0 \"<BADREQ>\"",
+    },
+    Case {
         name: "error-log-format of what is no request",
         lines: "error-log-format \"ERR %ci %ST %{+Q}r %[fc_err] %[fc_err_str]\"\n server s1 SERVER",
         play: |front| {

@@ -226,3 +226,23 @@ fn workers_use_each_others_idle_connections() {
         assert_eq!(origin.connections() == 1, shared, "{}: {}", setting, origin.connections());
     }
 }
+
+/// A connection that its server has closed is no reason to close another one.
+#[test]
+fn a_closed_connection_takes_no_place_among_the_idle_ones() {
+    let origin = Origin::start(|mut wire, number| {
+        while wire.request().is_some() {
+            wire.send(ok("hello"));
+            if number == 0 {
+                return;
+            }
+        }
+    });
+    let (_edge, front) = edge("http-reuse safe", origin.address);
+    assert_eq!(Wire::connect(front).get("/").text(), "hello");
+    let mut client = Wire::connect(front);
+    for _ in 0..3 {
+        assert_eq!(client.get("/").text(), "hello");
+    }
+    assert_eq!(origin.connections(), 2);
+}

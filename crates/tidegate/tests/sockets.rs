@@ -147,6 +147,40 @@ fn requests_go_with_the_first_packet() {
 }
 
 #[test]
+fn what_a_tcp_client_has_said_goes_with_the_first_packet() {
+    let Some(network) = Network::new() else { return };
+    let address = SocketAddr::new(IpAddr::V4(network.there), 8000);
+    network.at_other_end(|| std::fs::write("/proc/sys/net/ipv4/tcp_fastopen", "1027").unwrap());
+    let origin = network.at_other_end(|| {
+        Origin::start_at(address, |mut wire, _| {
+            wire.send("welcome");
+            let said = wire.read_to_end();
+            wire.try_send(said);
+        })
+    });
+    let (front, quiet) = (free_address(), free_address());
+    let _edge = Edge::start_single(&format!(
+        "{DEFAULTS}listen site\n mode tcp\n bind {front}\n tcp-request inspect-delay 5s\n \
+         tcp-request content accept if {{ req.len gt 0 }}\n server s1 {} tfo\nlisten silent\n mode tcp\n \
+         bind {quiet}\n server s1 {} tfo\n",
+        origin.address, origin.address
+    ));
+    let before = fast_opened(&network);
+    for _ in 0..3 {
+        let mut client = Wire::connect(front);
+        client.send("hello");
+        client.expect("welcome");
+        client.shut_write();
+        client.expect("hello");
+    }
+    // The first connection asks for the cookie that the others show.
+    assert_eq!(fast_opened(&network) - before, 2);
+    // A server that speaks first is not kept waiting for its client.
+    Wire::connect(quiet).expect("welcome");
+    assert_eq!(fast_opened(&network) - before, 2);
+}
+
+#[test]
 fn a_server_that_refuses_a_fast_opened_connection_is_down_for_its_client() {
     let config = format!(
         "{DEFAULTS}.diag x\nlisten site\n bind {}\n retries 1\n server s1 {} tfo\n",

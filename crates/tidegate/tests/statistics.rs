@@ -344,3 +344,26 @@ fn sessions_and_checks_are_recorded() {
     });
     assert!(checks.contains("Connection refused"), "{checks}");
 }
+
+/// Rules for responses see what the exporter says, as in HAProxy.
+#[test]
+fn rules_change_and_refuse_the_exporters_response() {
+    let section = |front| {
+        format!(
+            "listen site\n mode http\n option httplog\n bind {front}\n http-request use-service prometheus-exporter\n \
+             http-response set-header x-rule one\n http-after-response set-header x-after two\n \
+             http-response wait-for-body time 1s\n http-response deny deny_status 429 if {{ capture.req.uri -m end secret }}\n"
+        )
+    };
+    let told = support::beside_haproxy(section, |scene| {
+        let paths = ["/metrics?scope=global", "/secret"];
+        let answers = paths.map(|path| {
+            let answer = Wire::connect(scene.front).get(path);
+            let (rule, after) = (answer.field("x-rule"), answer.field("x-after"));
+            format!("{} {rule:?} {after:?} {}", answer.status(), support::server_and_end(&scene.log.line()))
+        });
+        answers.to_vec()
+    });
+    assert!(told[0].starts_with("200 Some(\"one\") Some(\"two\")"), "{told:?}");
+    assert!(told[1].starts_with("429 None Some(\"two\")"), "{told:?}");
+}

@@ -10,37 +10,48 @@
 use crate::codes::{DISTANCES, END_OF_BLOCK, LENGTHS, LITERALS};
 
 /// Longest piece that is compressed as one: positions fit in 16 bits and distances into DEFLATE's window.
-const PIECE_MAX: usize = 32 * 1024;
+const PIECE_MAX: usize = 1 << 15;
 /// Shortest match.
 const MATCH_MIN: usize = 4;
 /// Longest match that DEFLATE can say.
 const MATCH_MAX: usize = 258;
-/// Bytes at the end of a piece that are not looked up, so that eight can be read everywhere before.
+/// Bytes at the end of a piece that are not looked up.
 const TAIL: usize = 8;
 /// Each so many bytes without a match (as a power of two) make the steps one byte longer.
 const SKIP_SHIFT: usize = 7;
-/// A match that is taken without looking whether the next one is longer.
-const GOOD_ENOUGH: usize = 16;
+/// A match that is taken without looking whether the next one is longer: to look each time finds a hundredth more and takes a
+/// tenth more instructions.
+const GOOD_ENOUGH: usize = 6;
 /// Most bits of a hash.
 const HASH_BITS: u32 = 13;
 /// Bytes before the data of a stored block.
 const STORED_HEAD: usize = 5;
-/// Most bytes that a piece of `n` bytes takes: nine bits a literal, and the ends of blocks.
-const fn room_for(n: usize) -> usize {
-    n + n / 8 + 32
-}
+/// Room for what a piece becomes: at most nine bits for a byte, and the ends of blocks.
+const OUT_MAX: usize = 1 << 16;
+const _: () = assert!(PIECE_MAX + PIECE_MAX / 8 + 32 <= OUT_MAX);
+/// Bytes that are read or written at a time, so both rooms go on for as many.
+const WORD: usize = 8;
+
+/// NOTE: rooms have lengths that are known and one word more than a power of two: a place that is cut to that power lies in
+/// them for certain, and nothing has to be compared.
+type Piece = [u8; PIECE_MAX + WORD];
+type Out = [u8; OUT_MAX + WORD];
+type Heads = [u16; 1 << HASH_BITS];
 
 /// What all streams of a thread share: nothing of one is left in it for another.
 #[derive(Debug)]
 pub struct Workspace {
     /// The last position at which each hash was seen in this piece.
-    heads: Box<[u16; 1 << HASH_BITS]>,
-    out: Box<[u8]>,
+    heads: Box<Heads>,
+    /// The piece itself.
+    piece: Box<Piece>,
+    out: Box<Out>,
 }
 
 impl Default for Workspace {
     fn default() -> Self {
-        Self { heads: Box::new([0; 1 << HASH_BITS]), out: vec![0; room_for(PIECE_MAX)].into_boxed_slice() }
+        let piece = Box::new([0; PIECE_MAX + WORD]);
+        Self { heads: Box::new([0; 1 << HASH_BITS]), piece, out: Box::new([0; OUT_MAX + WORD]) }
     }
 }
 
@@ -53,7 +64,7 @@ pub struct Deflate {
 
 /// Bits on their way into bytes.
 struct Writer<'a> {
-    out: &'a mut [u8],
+    out: &'a mut Out,
     at: usize,
     bits: u64,
     count: u32,
@@ -67,61 +78,65 @@ impl Writer<'_> {
         self.count += count;
     }
 
+    #[inline(always)]
+    fn put(&mut self, word: u64) {
+        let at = self.at & (OUT_MAX - 1);
+        if let Some(target) = self.out.get_mut(at..at + WORD).and_then(<[u8]>::first_chunk_mut) {
+            *target = word.to_le_bytes();
+        }
+    }
+
     /// Writes whole bytes out.
     #[inline(always)]
     fn flush(&mut self) {
-        if let Some(target) = self.out.get_mut(self.at..).and_then(<[u8]>::first_chunk_mut::<8>) {
-            *target = self.bits.to_le_bytes();
-        }
+        self.put(self.bits);
         self.at += (self.count / 8) as usize;
         self.bits >>= self.count & !7;
         self.count &= 7;
     }
 
-    /// Fills the byte that was begun.
-    fn align(&mut self) {
-        self.count = self.count.next_multiple_of(8);
-        self.flush();
-    }
-
+    /// Writes the bytes from `from` to `to` as literals; fewer than eight bits wait, before and after.
     #[inline(always)]
-    fn literals(&mut self, bytes: &[u8]) {
-        let mut fours = bytes.chunks_exact(4);
-        for four in &mut fours {
-            for byte in four {
-                let code = literal(*byte);
-                self.add(u64::from(code >> 4), code & 15);
+    fn literals(&mut self, piece: &Piece, mut from: usize, to: usize) {
+        while from < to {
+            let word = eight(piece, from);
+            let count = (to - from).min(WORD);
+            if word & 0x8080_8080_8080_8080 != 0 {
+                for byte in word.to_le_bytes().into_iter().take(count) {
+                    let code = LITERALS.get(usize::from(byte)).copied().unwrap_or_default();
+                    self.add(u64::from(code >> 4), code & 15);
+                    self.flush();
+                }
+            } else {
+                // NOTE: the code of a byte of ASCII is that byte and 0x30, in eight bits with the highest one first. So
+                // eight bytes become their codes at once, and bits behind those that are wanted are cut off.
+                let codes = (word + 0x3030_3030_3030_3030).swap_bytes().reverse_bits();
+                let codes = codes & (u64::MAX >> (64 - 8 * count));
+                self.put(self.bits | codes << self.count);
+                self.at += count;
+                // What did not fit into the word that was written, in two steps because a shift by 64 is none.
+                let behind = 8 * count as u32;
+                self.bits = if behind == 64 {
+                    codes >> 1 >> (63 - self.count)
+                } else {
+                    (self.bits | codes << self.count) >> behind
+                };
             }
-            self.flush();
-        }
-        for byte in fours.remainder() {
-            let code = literal(*byte);
-            self.add(u64::from(code >> 4), code & 15);
-        }
-        self.flush();
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        if let Some(target) = self.out.get_mut(self.at..self.at + bytes.len()) {
-            target.copy_from_slice(bytes);
-            self.at += bytes.len();
+            from += count;
         }
     }
 }
 
 #[inline(always)]
-fn literal(byte: u8) -> u32 {
-    LITERALS.get(usize::from(byte)).copied().unwrap_or_default()
+fn eight(piece: &Piece, at: usize) -> u64 {
+    let at = at & (PIECE_MAX - 1);
+    piece.get(at..at + WORD).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 #[inline(always)]
-fn eight(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk::<8>).map_or(0, |bytes| u64::from_le_bytes(*bytes))
-}
-
-#[inline(always)]
-fn four(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk::<4>).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+fn four(piece: &Piece, at: usize) -> u32 {
+    let at = at & (PIECE_MAX - 1);
+    piece.get(at..at + 4).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
 #[inline(always)]
@@ -129,22 +144,24 @@ fn hash(four: u32, shift: u32) -> usize {
     (four.wrapping_mul(0x9E37_79B1) >> shift) as usize & ((1 << HASH_BITS) - 1)
 }
 
-/// How many bytes from `a` and from `b` on are the same, `known` of them being known to be.
+/// Where a hash was seen last, `at` taking its place.
 #[inline(always)]
-fn same(bytes: &[u8], a: usize, b: usize, known: usize) -> usize {
-    let most = (bytes.len() - b).min(MATCH_MAX);
-    let mut length = known;
-    while length + 8 <= most {
-        let difference = eight(bytes, a + length) ^ eight(bytes, b + length);
+fn exchange(heads: &mut Heads, slot: usize, at: usize) -> usize {
+    heads.get_mut(slot).map_or(0, |head| usize::from(std::mem::replace(head, at as u16)))
+}
+
+/// How many bytes from `a` and from `b` on are the same, up to `most`, the first four being known to be.
+#[inline(always)]
+fn same(piece: &Piece, a: usize, b: usize, most: usize) -> usize {
+    let mut length = MATCH_MIN;
+    while length < most {
+        let difference = eight(piece, a + length) ^ eight(piece, b + length);
         if difference != 0 {
-            return length + (difference.trailing_zeros() / 8) as usize;
+            return (length + (difference.trailing_zeros() / 8) as usize).min(most);
         }
-        length += 8;
+        length += WORD;
     }
-    while length < most && bytes.get(a + length) == bytes.get(b + length) {
-        length += 1;
-    }
-    length
+    most
 }
 
 impl Deflate {
@@ -156,10 +173,15 @@ impl Deflate {
     }
 
     fn piece(&mut self, workspace: &mut Workspace, input: &[u8], out: &mut Vec<u8>) {
-        let Workspace { heads, out: room } = workspace;
+        let Workspace { heads, piece, out: room } = workspace;
+        if let Some(target) = piece.get_mut(..input.len()) {
+            target.copy_from_slice(input);
+        }
+        let (piece, heads) = (&**piece, &mut **heads);
         let mut writer = Writer { out: room, at: 0, bits: self.bits, count: self.count };
         // A block that is not the last one, with the fixed code.
         writer.add(0b010, 3);
+        writer.flush();
         let hash_bits = if input.len() >= 4096 { HASH_BITS } else { 10 };
         let shift = 32 - hash_bits;
         if let Some(used) = heads.get_mut(..1 << hash_bits) {
@@ -169,34 +191,27 @@ impl Deflate {
         let mut at = 1;
         let mut literals = 0;
         while at < end {
-            let here = four(input, at);
-            let slot = hash(here, shift);
-            let Some(head) = heads.get_mut(slot) else { break };
-            let candidate = usize::from(*head);
-            *head = at as u16;
-            if candidate >= at || four(input, candidate) != here {
+            let here = four(piece, at);
+            let candidate = exchange(heads, hash(here, shift), at);
+            if four(piece, candidate) != here || candidate >= at {
                 // What has no matches is gone over in longer and longer steps.
                 at += 1 + ((at - literals) >> SKIP_SHIFT);
                 continue;
             }
-            let mut length = same(input, candidate, at, MATCH_MIN);
+            let mut length = same(piece, candidate, at, (input.len() - at).min(MATCH_MAX));
             let mut candidate = candidate;
             // A longer match one byte further on is worth a literal.
             if length < GOOD_ENOUGH && at + 1 < end {
-                let next = four(input, at + 1);
-                let slot = hash(next, shift);
-                if let Some(head) = heads.get_mut(slot) {
-                    let other = usize::from(*head);
-                    *head = (at + 1) as u16;
-                    if other <= at && four(input, other) == next {
-                        let longer = same(input, other, at + 1, MATCH_MIN);
-                        if longer > length {
-                            (at, candidate, length) = (at + 1, other, longer);
-                        }
+                let next = four(piece, at + 1);
+                let other = exchange(heads, hash(next, shift), at + 1);
+                if four(piece, other) == next && other <= at {
+                    let longer = same(piece, other, at + 1, (input.len() - at - 1).min(MATCH_MAX));
+                    if longer > length {
+                        (at, candidate, length) = (at + 1, other, longer);
                     }
                 }
             }
-            writer.literals(input.get(literals..at).unwrap_or_default());
+            writer.literals(piece, literals, at);
             let code = LENGTHS.get(length).copied().unwrap_or_default();
             writer.add(u64::from(code >> 5), code & 31);
             let code = DISTANCES.get(at - candidate).copied().unwrap_or_default();
@@ -204,59 +219,51 @@ impl Deflate {
             writer.flush();
             at += length;
             literals = at;
-            for earlier in [at - 2, at - 1] {
-                if let Some(head) = heads.get_mut(hash(four(input, earlier), shift)) {
-                    *head = earlier as u16;
-                }
-            }
+            exchange(heads, hash(four(piece, at - 1), shift), at - 1);
         }
-        writer.literals(input.get(literals..).unwrap_or_default());
+        writer.literals(piece, literals, input.len());
         writer.add(u64::from(END_OF_BLOCK.0), END_OF_BLOCK.1);
         writer.flush();
         let Writer { at, bits, count, out: room } = writer;
         if at > input.len() + STORED_HEAD {
-            return self.stored(room, input, out);
+            return self.stored(input, out);
         }
         (self.bits, self.count) = (bits, count);
         out.extend_from_slice(room.get(..at).unwrap_or_default());
     }
 
     /// Appends `input` as it is, in stored blocks.
-    pub fn store(&mut self, workspace: &mut Workspace, input: &[u8], out: &mut Vec<u8>) {
+    pub fn store(&mut self, input: &[u8], out: &mut Vec<u8>) {
         for piece in input.chunks(PIECE_MAX) {
-            self.stored(&mut workspace.out, piece, out);
+            self.stored(piece, out);
         }
     }
 
-    fn stored(&mut self, room: &mut [u8], input: &[u8], out: &mut Vec<u8>) {
-        let mut writer = Writer { out: room, at: 0, bits: self.bits, count: self.count };
-        writer.add(0b000, 3);
-        writer.align();
+    fn stored(&mut self, input: &[u8], out: &mut Vec<u8>) {
+        self.align(0b000, 3, out);
         // A piece is shorter than 64 kB.
         let length = input.len() as u16;
-        writer.bytes(&length.to_le_bytes());
-        writer.bytes(&(!length).to_le_bytes());
-        let at = writer.at;
-        (self.bits, self.count) = (0, 0);
-        out.extend_from_slice(room.get(..at).unwrap_or_default());
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&(!length).to_le_bytes());
         out.extend_from_slice(input);
     }
 
     /// Appends what is needed for all input so far to be there for the receiver: an empty stored block.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
-        self.stored(&mut [0; 16], b"", out);
+        self.stored(b"", out);
     }
 
-    /// Appends the end of the stream.
+    /// Appends the end of the stream: a last block with nothing in it.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
-        let mut room = [0; 16];
-        let mut writer = Writer { out: &mut room, at: 0, bits: self.bits, count: self.count };
-        // A last block with nothing in it.
-        writer.add(0b011, 3);
-        writer.add(u64::from(END_OF_BLOCK.0), END_OF_BLOCK.1);
-        writer.align();
-        let at = writer.at;
+        let (end, end_len) = END_OF_BLOCK;
+        self.align(0b011 | u64::from(end) << 3, 3 + end_len, out);
+    }
+
+    /// Appends these few bits, and fills the byte that they end in.
+    fn align(&mut self, bits: u64, count: u32, out: &mut Vec<u8>) {
+        let bytes = (self.bits | bits << self.count).to_le_bytes();
+        let len = (self.count + count).div_ceil(8) as usize;
+        out.extend_from_slice(bytes.get(..len).unwrap_or_default());
         (self.bits, self.count) = (0, 0);
-        out.extend_from_slice(room.get(..at).unwrap_or_default());
     }
 }

@@ -138,7 +138,7 @@ impl Encoder {
                     Wrap::Raw => {}
                 }
                 if *level == 0 {
-                    deflate.store(workspace, input, out);
+                    deflate.store(input, out);
                 } else {
                     deflate.compress(workspace, input, out);
                 }

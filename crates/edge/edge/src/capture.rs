@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use http::{Limits, ParseError, RequestHead, RequestParser, ResponseHead, ResponseParser};
+use http::{
+    BodyTracker, Limits, ParseError, Parsed, RequestHead, RequestParser, ResponseHead, ResponseParser,
+    request_body_length,
+};
 
 /// Bytes of a message that are kept.
 const BYTES_MAX: usize = 16_384;
@@ -65,10 +68,19 @@ impl LastCapture {
     }
 }
 
-/// What is wrong with the head of a request; nothing if it is only too long.
+/// What is wrong with the head of a request or with the chunks behind it; nothing if it is only too long.
 #[must_use]
 pub fn wrong_request(bytes: &[u8], limits: &Limits) -> Option<ParseError> {
-    RequestParser::new().parse(bytes, limits, &mut RequestHead::new()).err()
+    let mut head = RequestHead::new();
+    match RequestParser::new().parse(bytes, limits, &mut head) {
+        Ok(Parsed::Incomplete) => None,
+        Ok(Parsed::Complete { consumed }) => {
+            let body = bytes.get(consumed..).unwrap_or_default();
+            let error = BodyTracker::new(request_body_length(&head), limits).track(body).err()?;
+            Some(ParseError { offset: error.offset + consumed as u64, ..error })
+        }
+        Err(error) => Some(error),
+    }
 }
 
 /// What is wrong with the head of a response.

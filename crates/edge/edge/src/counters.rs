@@ -51,6 +51,10 @@ pub struct Traffic {
     pub connects: Counter,
     /// `reuse`: requests sent on a connection that stood.
     pub reuses: Counter,
+    /// `h1_spliced_bytes_in` of a frontend: bytes of clients that went through a pipe.
+    pub spliced_in: Counter,
+    /// `h1_spliced_bytes_out` of a frontend: bytes to clients that did.
+    pub spliced_out: Counter,
     /// `intercepted`: requests that the edge answered itself.
     pub intercepted: Counter,
     /// `qtime`: milliseconds in queues.
@@ -112,6 +116,8 @@ pub struct ProcessTraffic {
     pub compression_out: Counter,
     /// Connections accepted by this worker that are open now; only this worker writes it.
     pub open: Counter,
+    /// Idle server connections that it was lent by other workers.
+    pub borrowed: Counter,
     /// Nanoseconds that the worker was busy, from the runtime.
     pub busy: Counter,
 }

@@ -12,6 +12,7 @@ use std::{
     cell::Cell,
     collections::{HashMap, VecDeque},
     hash::{BuildHasherDefault, Hasher},
+    net::SocketAddr,
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
     task::{Context, Waker},
@@ -39,6 +40,8 @@ pub struct ServerConnection {
     pub private: bool,
     /// Tells the PROXY header that it began with from others.
     pub greeting: u64,
+    /// This end's address, and where it was to lead; none for unix sockets.
+    pub ends: (Option<SocketAddr>, Option<SocketAddr>),
     /// The next one of those that are kept for the same client.
     pub(crate) next: Kept,
     need: Rc<Need>,
@@ -66,7 +69,7 @@ impl ServerConnection {
     #[must_use]
     pub fn leads_to(&self, place: &Target) -> bool {
         let Target::Inet(wanted) = place else { return true };
-        socket2::SockRef::from(&*self.wire.stream).peer_addr().is_ok_and(|at| at.as_socket() == Some(*wanted))
+        self.ends.1 == Some(*wanted)
     }
 }
 
@@ -79,16 +82,18 @@ pub struct Lent {
     pub epoch: u64,
     /// [`ServerConnection::requests`].
     pub requests: u32,
+    /// [`ServerConnection::ends`].
+    pub ends: (Option<SocketAddr>, Option<SocketAddr>),
 }
 
 impl ServerConnection {
     /// Takes it out of this worker; none when something holds on to it.
     #[must_use]
     pub fn lend(self: Box<Self>) -> Option<Lent> {
-        let (stream, epoch, requests) = (Rc::clone(&self.wire.stream), self.epoch, self.requests);
+        let (stream, epoch, requests, ends) = (Rc::clone(&self.wire.stream), self.epoch, self.requests, self.ends);
         drop(self);
         let socket = Rc::try_unwrap(stream).ok()?.into_socket().ok()?;
-        Some(Lent { socket, epoch, requests })
+        Some(Lent { socket, epoch, requests, ends })
     }
 }
 
@@ -172,6 +177,7 @@ impl ServerPool {
             requests: 0,
             private: false,
             greeting: 0,
+            ends: (None, None),
             next: Kept::default(),
             need,
             is_idle: false,
@@ -211,8 +217,15 @@ impl ServerPool {
             Err(_) => 0,
         };
         let idle = self.by_server.entry(connection.server.key).or_default();
-        let (used, kept) = (idle.need.used.get(), idle.connections.len());
+        let used = idle.need.used.get();
         let wanted = used.max(idle.need.estimate.get()) + settings.pool_low_conn as usize;
+        // NOTE: nobody watches them: one that its server has closed must not count against one that works. The oldest is
+        // first, and was closed first.
+        while used + idle.connections.len() > wanted && idle.connections.front().is_some_and(|oldest| oldest.is_stale())
+        {
+            idle.connections.pop_front();
+        }
+        let kept = idle.connections.len();
         if settings.pool_purge_delay.is_zero()
             || (kept > 0 && used + kept > wanted)
             || connection.epoch != connection.server.target_epoch.load(Relaxed)

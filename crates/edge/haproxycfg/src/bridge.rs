@@ -189,8 +189,8 @@ impl Scope<'_> {
         let state = &mut *self.state;
         // NOTE: whoever names them may ask for them; too many are found and none too few.
         let mentions = |text: &str| line.words().iter().any(|word| word.text().contains(text));
-        state.asks_request_body |= mentions("req.body");
-        state.asks_response_body |= mentions("res.body");
+        state.asks_request_body |= ["req.body", "req.len", "req_len"].into_iter().any(mentions);
+        state.asks_response_body |= ["res.body", "res.len"].into_iter().any(mentions);
         let draft = match self.section {
             Section::Defaults(index) => state.defaults.get_mut(index),
             Section::Proxy(index) => state.proxies.get_mut(index),

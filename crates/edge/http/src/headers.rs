@@ -44,7 +44,7 @@ impl Span {
     }
 }
 
-/// One header field: its name as received and its value without surrounding white space.
+/// One header field: its name, in lower case if it was received, and its value without surrounding white space.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     name: Span,
@@ -61,6 +61,29 @@ pub struct Headers {
     fields: Vec<Field>,
     /// A bit for each [`HeaderId`] that a field has or had: most searches are for what is not there.
     seen: u64,
+}
+
+/// Puts the letters of a name into lower case, eight bytes at a time as long as there are as many in the arena.
+#[inline]
+fn lower(arena: &mut [u8], name: Span) {
+    const EACH: u64 = u64::from_ne_bytes([1; 8]);
+    let (words, end) = arena.get_mut(name.start as usize..).unwrap_or_default().as_chunks_mut::<8>();
+    let mut rest = name.len as usize;
+    for word in words {
+        if rest == 0 {
+            return;
+        }
+        let bytes = u64::from_le_bytes(*word);
+        let low = bytes & (EACH * 0x7f);
+        let from_a = low + EACH * (0x80 - b'A' as u64);
+        let behind_z = low + EACH * (0x7f - b'Z' as u64);
+        let capitals = (from_a ^ behind_z) & !bytes & (EACH * 0x80);
+        // Those behind the name stay as they are.
+        let of_name = if rest < 8 { (1 << (rest * 8)) - 1 } else { u64::MAX };
+        *word = (bytes | (capitals & of_name) >> 2).to_le_bytes();
+        rest = rest.saturating_sub(8);
+    }
+    end.get_mut(..rest).unwrap_or_default().make_ascii_lowercase();
 }
 
 /// A piece of bytes that [`Headers::intern_parts`] lays down.
@@ -381,11 +404,15 @@ impl Headers {
         self.fields.push(Field { name, value, id, line });
     }
 
-    /// Takes the bytes of a whole head, into which the fields pushed so far point.
+    /// Takes the bytes of a whole head, into which the fields pushed so far point, and puts their names into lower case:
+    /// HAProxy sends them so, whatever the other side wrote.
     #[inline]
     pub(crate) fn adopt(&mut self, head: &[u8]) {
         self.arena.clear();
         self.arena.extend_from_slice(head);
+        for field in &self.fields {
+            lower(&mut self.arena, field.name);
+        }
     }
 
     fn lay_line(&mut self, name: &[u8], value: &[&[u8]]) -> Field {

@@ -57,6 +57,7 @@ fn stream() -> Stream {
         data_ms: 29,
         close_ms: 50,
         status: 200,
+        session: true,
         bytes_out: 12345,
         bytes_in: 321,
         client_cookie: Some(b"session=abc"),

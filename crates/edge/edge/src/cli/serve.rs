@@ -35,6 +35,9 @@ pub trait Host {
 
     /// Ends a session; whether there was one of that number.
     fn shut_session(&self, id: u64) -> impl Future<Output = bool>;
+
+    /// Ready once the process is about to end, and with it every conversation in which nothing is being answered.
+    fn ending(&self) -> impl Future<Output = ()>;
 }
 
 /// How a conversation begins.
@@ -97,7 +100,10 @@ where
                             String::new()
                         }
                         Reply::Events(events) => {
-                            events.write_to(stream).await?;
+                            tokio::select! {
+                                written = events.write_to(stream) => written?,
+                                () = host.ending() => return Ok(End::Closed),
+                            }
                             String::new()
                         }
                         Reply::ShowDescriptors(which) => host.descriptors(which).await,
@@ -116,7 +122,11 @@ where
         if said && !session.interactive() && !splitter.in_payload() && !splitter.has_rest() {
             return Ok(End::Closed);
         }
-        let count = timeout(time, stream.read(&mut buffer)).await??;
+        let count = tokio::select! {
+            biased;
+            count = timeout(time, stream.read(&mut buffer)) => count??,
+            () = host.ending() => return Ok(End::Closed),
+        };
         if count == 0 {
             return Ok(End::Closed);
         }

@@ -6,7 +6,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixStream,
     },
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -17,21 +17,28 @@ use rustix::{
 };
 use tokio::{
     sync::mpsc::unbounded_channel,
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use haproxycfg::model::{BindAddress, CliLevel, SeverityOutput, StatsSocket};
 
 use super::{
-    descriptors,
+    descriptors::{self, Owners},
     serve::{End, Host, Options, serve},
     session::Context,
     sessions::{AskSessions, SessionView},
 };
-use crate::{live::Shared, logs, net::Stream, stats::live_control::LiveControl};
+use crate::{
+    live::{Shared, Target},
+    logs,
+    net::Stream,
+    stats::live_control::LiveControl,
+};
 
 /// How long a worker may take to tell about its sessions.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
+/// How often a silent conversation looks whether the process is about to end, and how long it then waits for a command.
+const LOOK_TIME: Duration = Duration::from_millis(200);
 /// Listening sockets are opened early: none has a higher number than this.
 const DESCRIPTORS_MAX: u64 = 1 << 16;
 
@@ -71,10 +78,11 @@ impl Host for LiveHost {
 
     async fn descriptors(&self, which: Option<i32>) -> String {
         let (sender, answer) = tokio::sync::oneshot::channel();
+        let owners = owners(&self.shared);
         // The system is asked for each number: that is not for a worker to wait for.
         let asking = std::thread::Builder::new().name("show-fd".into()).spawn(move || {
             // Whoever asked may have gone.
-            let _ = sender.send(descriptors::list(which));
+            let _ = sender.send(descriptors::list(which, &owners));
         });
         drop(asking);
         answer.await.unwrap_or_default()
@@ -85,6 +93,14 @@ impl Host for LiveHost {
         self.ask(AskSessions::Shut(id, sender));
         matches!(timeout(ANSWER_TIME, answers.recv()).await, Ok(Some(())))
     }
+
+    async fn ending(&self) {
+        while !self.shared.process.stopping.load(Relaxed) {
+            sleep(LOOK_TIME).await;
+        }
+        // Who has just connected is about to say something.
+        sleep(LOOK_TIME).await;
+    }
 }
 
 impl LiveHost {
@@ -93,6 +109,26 @@ impl LiveHost {
             workers(ask);
         }
     }
+}
+
+/// Whose addresses sockets have.
+fn owners(shared: &Shared) -> Owners {
+    let instance = shared.instance();
+    let mut owners = Owners::default();
+    for proxy in &instance.proxies {
+        let settings = proxy.settings();
+        for bind in &settings.binds {
+            if let BindAddress::Inet(address) = bind.address {
+                owners.frontends.push((address, settings.name.to_string()));
+            }
+        }
+        for server in proxy.servers.iter() {
+            if let Target::Inet(address) = server.target() {
+                owners.servers.insert(address, format!("{}/{}", settings.name, server.config.name));
+            }
+        }
+    }
+    owners
 }
 
 /// An address as HAProxy lists it.

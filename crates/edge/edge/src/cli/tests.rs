@@ -22,6 +22,10 @@ struct FakeHost {
 }
 
 impl Host for FakeHost {
+    async fn ending(&self) {
+        std::future::pending().await
+    }
+
     fn with_context<R>(&self, work: impl FnOnce(&Context<'_>) -> R) -> R {
         work(&Context {
             control: &self.control,

@@ -25,6 +25,19 @@ fn total(out: &mut String, name: &str, threads: &[ThreadView], value: fn(&Thread
     };
 }
 
+/// `name: mean [ thread thread ]` of a sum and a count.
+fn average(out: &mut String, name: &str, threads: &[ThreadView], value: fn(&ThreadView) -> (u64, u64)) {
+    let mean = |(sum, count): (u64, u64)| sum / count.max(1);
+    let all = threads.iter().map(value).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+    let _ = match threads {
+        [_] => writeln!(out, "{name}: {}", mean(all)),
+        threads => {
+            let each: String = threads.iter().map(|thread| format!("{} ", mean(value(thread)))).collect();
+            writeln!(out, "{name}: {} [ {each}]", mean(all))
+        }
+    };
+}
+
 pub(super) fn activity(_: &mut Session, context: &Context<'_>, _: &Line) -> Reply {
     let threads = context.control.threads();
     let process = context.control.process();
@@ -34,7 +47,12 @@ pub(super) fn activity(_: &mut Session, context: &Context<'_>, _: &Line) -> Repl
     total(&mut out, "tasks", &threads, |thread| thread.tasks);
     total(&mut out, "rq_depth", &threads, |thread| thread.ready);
     total(&mut out, "busy_ms", &threads, |thread| thread.busy_ms);
+    // Memory and buffers are the system's: nobody waits for them.
+    total(&mut out, "pool_fail", &threads, |_| 0);
+    total(&mut out, "buf_wait", &threads, |_| 0);
+    average(&mut out, "avg_loop_us", &threads, |thread| (thread.busy_ms.saturating_mul(1_000), thread.parks));
     total(&mut out, "accepted", &threads, |thread| thread.accepted);
+    total(&mut out, "fd_takeover", &threads, |thread| thread.taken_over);
     total(&mut out, "conn", &threads, |thread| thread.open);
     total(&mut out, "requests", &threads, |thread| thread.requests);
     total(&mut out, "bytes_out", &threads, |thread| thread.bytes_out);

@@ -292,7 +292,8 @@ pub enum Framed {
 pub fn framed(bytes: &[u8], line_max: usize) -> Framed {
     match bytes.first() {
         None => Framed::Incomplete,
-        Some(b'<') => match bytes.iter().position(|byte| *byte == b'\n') {
+        // How its bytes came together must not decide whether a line is too long.
+        Some(b'<') => match bytes.iter().take(line_max).position(|byte| *byte == b'\n') {
             Some(end) => {
                 let has_return = end > 0 && bytes.get(end - 1) == Some(&b'\r');
                 Framed::Line { start: 0, end: end - usize::from(has_return), next: end + 1 }
@@ -395,5 +396,7 @@ mod tests {
             assert_eq!(framed(bytes.as_bytes(), 1_000), expected, "{bytes}");
         }
         assert_eq!(framed(&[b'<'; 1_000], 1_000), Framed::Malformed);
+        let long = [&[b'<'; 1_000], &b"\n"[..]].concat();
+        assert_eq!(framed(&long, 1_000), Framed::Malformed, "whether or not its end is there already");
     }
 }

@@ -375,7 +375,10 @@ async fn accept_commands(worker: Rc<Worker>, instance: Arc<Instance>, index: usi
         let shared = Arc::clone(&worker.shared);
         process.commands.increment();
         let process = Arc::clone(&process);
+        // A drain waits for answers to commands.
+        let running = worker.count_running();
         spawn_local(async move {
+            let _running = running;
             crate::cli::serve_socket(shared, stream, access).await;
             process.commands.decrement();
             drop(guard);

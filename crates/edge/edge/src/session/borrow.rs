@@ -80,6 +80,10 @@ pub async fn borrow(
     let stream = Stream::from_socket(lent.socket).ok()?;
     let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
     let mut connection = worker.servers.borrow_mut().open(wire, Arc::clone(server));
-    (connection.epoch, connection.requests) = (lent.epoch, lent.requests);
-    (!connection.is_stale()).then_some(connection)
+    (connection.epoch, connection.requests, connection.ends) = (lent.epoch, lent.requests, lent.ends);
+    if connection.is_stale() {
+        return None;
+    }
+    worker.traffic().borrowed.increment();
+    Some(connection)
 }

@@ -456,6 +456,7 @@ impl Context for Transaction {
             data_ms: self.since_start(times.response),
             close_ms: self.since_start(times.end).max(0),
             status: self.status,
+            session: times.first_byte.is_some(),
             bytes_out: self.bytes_out,
             bytes_in: self.bytes_in,
             client_cookie: self.client_cookie.as_deref(),

@@ -219,6 +219,9 @@ fn refuse(session: &http::Session, why: Option<proxy_protocol::Refused>) {
         let (instance, side) = (Arc::clone(&session.instance), Rc::clone(&session.side));
         let mut transaction = Transaction::new(instance, side, &session.worker);
         transaction.bad_request = true;
+        transaction.take_number();
+        // What else it may have been for, HAProxy calls it a refused request.
+        transaction.terminate(b'P', b'R');
         let text = format.to_vec(&transaction);
         return logging::log_refused(&session.worker, &session.side, why, Some(&text));
     }

@@ -46,9 +46,18 @@ pub fn error_page(transaction: &mut Transaction, status: u16) -> Arc<[u8]> {
             Arc::from([])
         }
         Some(ErrorReply::Reply(reply)) => build(transaction, &reply, status),
-        None => built_in(&mut transaction.response, status),
+        None => {
+            let names = if transaction.bad_request { &RAW_NAMES } else { &NAMES };
+            built_in(&mut transaction.response, status, names)
+        }
     }
 }
+
+/// Names of the fields of a built-in page.
+type Names = [&'static str; 4];
+const NAMES: Names = ["content-length", "cache-control", "connection", "content-type"];
+/// The same where there was no request: HAProxy writes such a page as it stands, without what it does to names otherwise.
+const RAW_NAMES: Names = ["Content-length", "Cache-Control", "Connection", "Content-Type"];
 
 fn configured(transaction: &Transaction, status: u16) -> Option<ErrorReply> {
     let of = |proxy: &Proxy| proxy.error_replies.get(&status).cloned();
@@ -68,17 +77,18 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-fn built_in(response: &mut ResponseHead, status: u16) -> Arc<[u8]> {
+fn built_in(response: &mut ResponseHead, status: u16, names: &Names) -> Arc<[u8]> {
+    let [content_length, cache_control, connection, content_type] = names.map(str::as_bytes);
     let reason = reason(status);
     let body = format!("<html><body><h1>{status} {reason}</h1>\n{}\n</body></html>\n", sentence(status));
     response.start(Version::Http11, status);
     response.set_reason(reason.as_bytes());
-    content(response, body.len());
-    response.headers.add(b"cache-control", b"no-cache");
+    response.headers.add(content_length, body.len().to_string().as_bytes());
+    response.headers.add(cache_control, b"no-cache");
     if status == 400 || status == 408 {
-        response.headers.add(b"connection", b"close");
+        response.headers.add(connection, b"close");
     }
-    response.headers.add(b"content-type", b"text/html");
+    response.headers.add(content_type, b"text/html");
     body.into_bytes().into()
 }
 
@@ -92,7 +102,7 @@ fn raw(response: &mut ResponseHead, status: u16, bytes: &[u8]) -> Arc<[u8]> {
             response.headers.remove(b"transfer-encoding");
             body
         }
-        _ => built_in(response, status),
+        _ => built_in(response, status, &NAMES),
     }
 }
 

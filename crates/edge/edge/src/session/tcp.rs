@@ -167,6 +167,7 @@ pub async fn serve(mut session: Box<Session>) {
     let worker = Rc::clone(&session.worker);
     let mut transaction = Transaction::new(Arc::clone(&session.instance), Rc::clone(&session.side), &worker);
     transaction.restart(&session.instance, &session.side, worker.random());
+    transaction.take_number();
     transaction.timeline.idle_since = Some(session.side.accepted);
     transaction.timeline.first_byte = Some(session.side.accepted);
     let to_http = run_session(&mut session, &mut transaction).await;

@@ -194,7 +194,7 @@ pub struct Captures {
 /// One request and its response, or one TCP session.
 #[derive(Debug)]
 pub struct Transaction {
-    /// Its number in the process.
+    /// Its number in the process; given by [`Transaction::take_number`].
     pub number: u64,
     /// Whether it ended before there was a valid request.
     pub bad_request: bool,
@@ -464,7 +464,7 @@ impl Transaction {
             random,
         } = self;
         client.variables.borrow_mut().start_request();
-        *number = instance.process.next_stream_id.fetch_add(1, Relaxed);
+        *number = 0;
         if !Arc::ptr_eq(old_instance, instance) {
             *old_instance = Arc::clone(instance);
             // Its places of tables are those of the instance before.
@@ -509,6 +509,12 @@ impl Transaction {
         *last_rule.get_mut() = None;
         (*soft_rewrites, *logged, *log_counter) = (false, false, 0);
         random.set(random_seed);
+    }
+
+    /// Gives it its number. As in HAProxy, what was no request has one only if it is told of, and the silent end of a
+    /// connection has none.
+    pub fn take_number(&mut self) {
+        self.number = self.instance.process.next_stream_id.fetch_add(1, Relaxed);
     }
 
     /// Gives back what the next transaction can use again.

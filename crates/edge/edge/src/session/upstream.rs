@@ -8,7 +8,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -115,6 +115,15 @@ pub struct Watch<'a> {
 }
 
 impl Watch<'_> {
+    /// Whether the client has sent something that nobody has taken yet.
+    fn client_has_spoken(&mut self) -> bool {
+        if self.client.received.is_empty() && !self.client.ended {
+            // What is wrong with the connection shows when it is used.
+            let _ = self.client.poll_receive(&mut Context::from_waker(Waker::noop()));
+        }
+        !self.client.received.is_empty()
+    }
+
     /// Ready when the wait is to end because of the client.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Unreachable> {
         self.handle.listen(context);
@@ -207,6 +216,7 @@ pub async fn reach<'a>(
             server.side.traffic.of(worker.index).reuses.increment();
             proxy.backend.traffic.of(worker.index).reuses.increment();
             transaction.timeline.connected = transaction.timeline.dequeued;
+            (transaction.upstream_source, transaction.upstream_destination) = connection.ends;
             return Ok(Upstream { connection, slot: Some(slot), reused: true });
         }
         server.side.traffic.of(worker.index).connects.increment();
@@ -221,6 +231,7 @@ pub async fn reach<'a>(
                     }
                     let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
                     let mut connection = worker.servers.borrow_mut().open(wire, server);
+                    connection.ends = (transaction.upstream_source, transaction.upstream_destination);
                     connection.private = proxy.settings().http_reuse == HttpReuse::Never
                         || connection.server.config.send_proxy.is_some();
                     if let Some(version) = connection.server.config.send_proxy.filter(|_| is_http) {
@@ -259,6 +270,7 @@ async fn reach_direct<'a>(
     {
         traffic.reuses.increment();
         transaction.timeline.connected = transaction.timeline.dequeued;
+        (transaction.upstream_source, transaction.upstream_destination) = kept.ends;
         return Ok(Upstream { connection: kept, slot: None, reused: true });
     }
     loop {
@@ -268,6 +280,7 @@ async fn reach_direct<'a>(
                 traffic.connects.increment();
                 let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
                 let mut connection = worker.servers.borrow_mut().open(wire, Arc::clone(server));
+                connection.ends = (transaction.upstream_source, transaction.upstream_destination);
                 connection.private = true;
                 return Ok(Upstream { connection, slot: None, reused: false });
             }
@@ -625,8 +638,10 @@ async fn open(
         namespace: server.config.namespace.as_ref().and_then(|wanted| namespace(transaction, wanted)),
         receive_buffer: tune.rcvbuf_server,
         send_buffer: tune.sndbuf_server,
-        // In TCP mode the server may be the one to speak first.
-        fast_open: server.config.tfo && is_first && (settings.mode == Mode::Http || server.config.send_proxy.is_some()),
+        // The server is not told of the connection before there is something to send, and it may be the one to speak first.
+        fast_open: server.config.tfo
+            && is_first
+            && (settings.mode == Mode::Http || server.config.send_proxy.is_some() || watch.client_has_spoken()),
         ..ConnectOptions::default()
     };
     let mut deadline = Deadline::default();
@@ -644,7 +659,7 @@ async fn open(
         })
         .await?
     };
-    transaction.upstream_source = None;
+    transaction.upstream_source = stream.local_address();
     transaction.upstream_destination = match target {
         Target::Inet(address) => Some(address),
         _ => None,

@@ -36,6 +36,7 @@ pub fn clear(instance: &Instance, all: bool) {
             compression_in: _,
             compression_out: _,
             open: _,
+            borrowed: _,
             busy: _,
         } = part;
     }
@@ -58,6 +59,8 @@ fn clear_traffic(traffic: &Traffic, all: bool) {
         balanced,
         bytes_in,
         bytes_out,
+        spliced_in,
+        spliced_out,
         denied_requests,
         denied_responses,
         denied_connections,
@@ -95,6 +98,8 @@ fn clear_traffic(traffic: &Traffic, all: bool) {
         balanced,
         bytes_in,
         bytes_out,
+        spliced_in,
+        spliced_out,
         denied_requests,
         denied_responses,
         denied_connections,

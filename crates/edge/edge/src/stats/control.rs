@@ -163,6 +163,8 @@ pub struct ThreadView {
     pub requests: u64,
     /// Bytes to clients so far.
     pub bytes_out: u64,
+    /// Idle server connections that other workers lent it.
+    pub taken_over: u64,
 }
 
 /// A variable, as it is shown.

@@ -200,6 +200,7 @@ impl Control for LiveControl<'_> {
                 open: traffic.open.value(),
                 requests: traffic.requests.value(),
                 bytes_out: traffic.bytes_out.value(),
+                taken_over: traffic.borrowed.value(),
             }
         };
         process.traffic.iter().take(process.workers).enumerate().map(thread).collect()

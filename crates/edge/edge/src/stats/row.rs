@@ -159,6 +159,8 @@ impl Row {
             (Column::Http1StreamsTotal, Some(http1.streams_total)),
             (Column::Http1BytesIn, Some(http1.bytes_in)),
             (Column::Http1BytesOut, Some(http1.bytes_out)),
+            (Column::Http1SplicedIn, Some(http1.spliced_in)),
+            (Column::Http1SplicedOut, Some(http1.spliced_out)),
         ];
         for (column, value) in counted {
             if let Some(value) = value {
@@ -370,6 +372,8 @@ struct Http1 {
     streams_total: u64,
     bytes_in: u64,
     bytes_out: u64,
+    spliced_in: u64,
+    spliced_out: u64,
 }
 
 impl Http1 {
@@ -385,6 +389,8 @@ impl Http1 {
             streams_total: totals.requests,
             bytes_in: totals.bytes_in,
             bytes_out: totals.bytes_out,
+            spliced_in: totals.spliced_in,
+            spliced_out: totals.spliced_out,
         }
     }
 
@@ -403,6 +409,8 @@ impl Http1 {
             // A backend's peers are its servers: they send what goes out to clients.
             bytes_in: totals.bytes_out,
             bytes_out: totals.bytes_in,
+            spliced_in: totals.spliced_out,
+            spliced_out: totals.spliced_in,
         }
     }
 }

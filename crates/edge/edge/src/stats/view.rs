@@ -197,6 +197,8 @@ pub struct Totals {
     pub balanced: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    pub spliced_in: u64,
+    pub spliced_out: u64,
     pub denied_requests: u64,
     pub denied_responses: u64,
     pub denied_connections: u64,
@@ -244,6 +246,8 @@ impl Totals {
         self.balanced += part.balanced.value();
         self.bytes_in += part.bytes_in.value();
         self.bytes_out += part.bytes_out.value();
+        self.spliced_in += part.spliced_in.value();
+        self.spliced_out += part.spliced_out.value();
         self.denied_requests += part.denied_requests.value();
         self.denied_responses += part.denied_responses.value();
         self.denied_connections += part.denied_connections.value();

@@ -28,6 +28,8 @@ pub struct BindDraft {
     pub expose_fd_listeners: bool,
     /// `severity-output`.
     pub severity: SeverityOutput,
+    /// Whether `thread` named a group, which all or none of them do.
+    pub names_thread_group: Option<bool>,
 }
 
 /// A line of listening sockets.
@@ -397,6 +399,9 @@ pub fn thread(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut Bin
         let message = format!("'{value}' thread-group number must be between 1 and 1");
         return Err(Problem::new(message).at(word + 1));
     }
+    if *draft.names_thread_group.get_or_insert(group.is_some()) != group.is_some() {
+        return Err(Problem::new(format!("'{value}' multiple thread-groups are not supported")).at(word + 1));
+    }
     add_threads(draft, threads).map_err(|message| Problem::new(format!("'{threads}' : {message}")).at(word + 1))
 }
 
@@ -417,6 +422,7 @@ pub fn process(scope: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mu
     args::number_set(process, 1).map_err(wrong)?;
     let mut message = format!("'process {value}' on 'bind' lines is deprecated and will be removed in 2.7.");
     if let Some(threads) = threads {
+        draft.names_thread_group.get_or_insert(false);
         add_threads(draft, threads).map_err(wrong)?;
         message.push_str(&format!(" Please use 'thread {threads}' instead."));
     }

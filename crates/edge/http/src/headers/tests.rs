@@ -1,4 +1,4 @@
-use super::Headers;
+use super::{Headers, Span};
 use crate::header_id::HeaderId;
 
 fn headers(fields: &[(&str, &str)]) -> Headers {
@@ -101,4 +101,23 @@ fn recycles_memory() {
         }
     }
     assert_eq!(headers.memory_bytes(), bytes);
+}
+
+#[test]
+fn names_received_are_put_into_lower_case_and_nothing_else_is() {
+    let every: Vec<u8> = (0..=255).collect();
+    for len in 1..40 {
+        for name in every.windows(len).step_by(len.min(7)) {
+            for behind in 0..12 {
+                let head = [b"AB", name, &b": VALUE\r\nX"[..behind.min(10)]].concat();
+                let mut headers = Headers::new();
+                let (start, end) = (2, 2 + len);
+                headers.push_parsed(Span::between(start, end), Span::between(end, head.len()), HeaderId::Other, false);
+                headers.adopt(&head);
+                let lower = name.to_ascii_lowercase();
+                assert_eq!(headers.at(0), Some((&lower[..], &head[end..])));
+                assert_eq!(&headers.arena[..start], b"AB");
+            }
+        }
+    }
 }

@@ -41,9 +41,10 @@ pub(super) const FETCHES: &[Fetch] = &[
         .takes(LENGTH_RANGE, 2)
         .checked(check_length_range)
         .doc(PAYLOAD_LV_DOC, "stick on payload_lv(43,1)"),
-    Fetch::new("req.len", Type::Sint, REQUEST, |call, _| length(call))
-        .also(&["req_len"])
-        .doc("How many bytes of the request wait.", "tcp-request content reject if { req.len gt 1000 }"),
+    Fetch::new("req.len", Type::Sint, REQUEST, |call, _| length(call)).also(&["req_len"]).doc(
+        "How many bytes of the request wait; in HTTP mode, of the form that HAProxy gives it.",
+        "tcp-request content reject if { req.len gt 1000 }",
+    ),
     Fetch::new("req.payload", Type::Bin, REQUEST, |call, _| payload(call))
         .takes(RANGE, 2)
         .checked(check_range)
@@ -63,8 +64,10 @@ pub(super) const FETCHES: &[Fetch] = &[
     .also(&["rdp_cookie_cnt"])
     .takes(NAME, 0)
     .doc("Whether there is such a cookie: 1 or 0.", "tcp-request content accept if { req.rdp_cookie_cnt gt 0 }"),
-    Fetch::new("res.len", Type::Sint, RESPONSE, |call, _| length(call))
-        .doc("How many bytes of the response wait.", "tcp-response content reject if { res.len gt 1000 }"),
+    Fetch::new("res.len", Type::Sint, RESPONSE, |call, _| length(call)).doc(
+        "How many bytes of the response wait; in HTTP mode, of the form that HAProxy gives it.",
+        "tcp-response content reject if { res.len gt 1000 }",
+    ),
     Fetch::new("res.payload", Type::Bin, RESPONSE, |call, _| payload(call))
         .takes(RANGE, 2)
         .checked(check_range)
@@ -89,8 +92,29 @@ pub(super) fn buffer<'a>(call: &Call<'a>) -> Option<Buffer<'a>> {
 fn length<'a>(call: &Call<'a>) -> Fetched<'a> {
     match buffer(call) {
         Some(buffer) => call.changing(Value::Sint(i64::try_from(buffer.bytes.len()).unwrap_or(i64::MAX))),
-        None => Fetched::Missing,
+        None => match message_len(call) {
+            Some(length) => Fetched::Value(Value::Sint(i64::try_from(length).unwrap_or(i64::MAX))),
+            None => Fetched::Missing,
+        },
     }
+}
+
+/// What HAProxy's own form of a message takes: its start line in a block with a header of this many bytes, names and values
+/// without what is between them, a byte for the end of the head, and as much of the body as is there.
+fn message_len(call: &Call<'_>) -> Option<usize> {
+    const START_LINE_BYTES: usize = 20;
+    const VERSION_BYTES: usize = "HTTP/1.1".len();
+    let (line, headers, body) = match call.options.direction {
+        Direction::Request => {
+            let request = call.context.request()?;
+            (request.method.len() + request.uri.len() + VERSION_BYTES, request.headers, request.body)
+        }
+        Direction::Response => {
+            let response = call.context.response()?;
+            (VERSION_BYTES + "200".len() + response.reason.len(), response.headers, response.body)
+        }
+    };
+    Some(START_LINE_BYTES + line + headers.text_len() + 1 + body.bytes.len())
 }
 
 /// An offset or a length; negative ones are as large as can be.

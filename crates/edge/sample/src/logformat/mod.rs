@@ -65,6 +65,8 @@ pub struct LogFields<'a> {
     pub close_ms: i64,
     /// The status sent to the client; 0 is none.
     pub status: u16,
+    /// Whether there was a session that could have had a status.
+    pub session: bool,
     /// Bytes sent to the client.
     pub bytes_out: u64,
     /// Bytes received from the client.
@@ -121,6 +123,7 @@ impl Default for LogFields<'_> {
             data_ms: -1,
             close_ms: 0,
             status: 0,
+            session: true,
             bytes_out: 0,
             bytes_in: 0,
             client_cookie: None,

@@ -157,7 +157,9 @@ impl<'a> Writer<'a, '_> {
             }
             // Without an answer HTTP has none, and what is not HTTP has zero.
             LogVariable::Status
-                if fields.status == 0 && self.context.frontend().is_some_and(|frontend| frontend.http) =>
+                if fields.status == 0
+                    && fields.session
+                    && self.context.frontend().is_some_and(|frontend| frontend.http) =>
             {
                 self.integer(-1);
             }

@@ -96,6 +96,10 @@ impl Session {
         let _counted = InBackend::enter(&backend);
         let method = transaction.request.method_kind();
         let mut pump = BodyPump::new(body, &self.limits(), false);
+        if !body.is_empty() {
+            let tune = &self.instance.config.global.tune;
+            pump.splice_from(tune.splice_min, tune.pipesize);
+        }
         if filter::has_filters(&self.side.frontend, &backend) {
             self.filter_request(transaction, &backend, &mut pump);
         }

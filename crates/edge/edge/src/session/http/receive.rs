@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, task::Poll};
 
-use http::{BodyLength, Parsed, RequestParser, Side, request_body_length};
+use http::{BodyLength, BodyTracker, Parsed, RequestParser, Side, request_body_length};
 
 use super::{Next, Session};
 use crate::session::{size, transaction::Transaction};
@@ -24,10 +24,17 @@ impl Session {
     pub(super) async fn receive(&mut self, transaction: &mut Transaction) -> Result<BodyLength, Failure> {
         transaction.timeline.first_byte = Some(self.worker.now());
         let consumed = self.receive_head(transaction).await?;
+        let length = request_body_length(&transaction.request);
+        if length == BodyLength::Chunked {
+            // What is wrong with chunks that came along makes it no request at all, as in HAProxy.
+            let chunks = self.client.received.bytes().get(consumed..).unwrap_or_default();
+            let tracked = BodyTracker::new(length, &self.limits()).track(chunks);
+            tracked.map_err(|_| Failure::Malformed(400))?;
+        }
         self.client.received.consume(consumed);
         transaction.bytes_in += size::of_request(&transaction.request);
         self.note_request(transaction);
-        Ok(request_body_length(&transaction.request))
+        Ok(length)
     }
 
     async fn receive_head(&mut self, transaction: &mut Transaction) -> Result<usize, Failure> {
@@ -68,6 +75,7 @@ impl Session {
     /// Notes what logs and later steps need of a request that is complete.
     fn note_request(&self, transaction: &mut Transaction) {
         transaction.has_request = true;
+        transaction.take_number();
         transaction.timeline.request = Some(self.worker.now());
         let Transaction { request, request_line, .. } = transaction;
         request_line.clear();
@@ -89,9 +97,20 @@ impl Session {
 
     fn count_bad_request(&self, transaction: &mut Transaction) {
         transaction.bad_request = true;
+        if transaction.log_level.get() != Some(None) {
+            transaction.take_number();
+        }
         transaction.count_tracked_request();
         self.side.count(self.worker.index, |traffic| &traffic.request_errors);
         self.side.frontend.frontend.traffic.of(self.worker.index).requests.increment();
+    }
+
+    /// Counts the end of a connection that brought no request. `option dontlognull` is silent about those that brought nothing.
+    fn count_unreadable(&self, transaction: &mut Transaction, silent: bool) {
+        if silent && self.side.frontend.settings().options.dontlognull {
+            transaction.log_level.set(Some(None));
+        }
+        self.count_bad_request(transaction);
     }
 
     /// Tells the client, if need be, that there is no request.
@@ -108,24 +127,25 @@ impl Session {
                 transaction.log_level.set(Some(None));
                 Next::Close
             }
-            Failure::Closed | Failure::Reset => {
+            Failure::Closed | Failure::Reset | Failure::Timeout if silent && options.http_ignore_probes => {
                 transaction.terminate(b'C', b'R');
-                if silent && (options.dontlognull || options.http_ignore_probes) {
-                    transaction.log_level.set(Some(None));
-                } else {
-                    self.count_bad_request(transaction);
-                    transaction.count_tracked_error();
-                    transaction.status = 400;
-                }
-                Next::Close
-            }
-            Failure::Timeout if silent && options.http_ignore_probes => {
                 transaction.log_level.set(Some(None));
                 Next::Close
             }
+            Failure::Closed | Failure::Reset => {
+                transaction.terminate(b'C', b'R');
+                self.count_unreadable(transaction, silent);
+                transaction.count_tracked_error();
+                if matches!(failure, Failure::Reset) {
+                    transaction.status = 400;
+                    return Next::Close;
+                }
+                // It may have ended only what it sends.
+                self.answer_error(transaction, 400).await
+            }
             Failure::Timeout => {
                 transaction.terminate(b'c', b'R');
-                self.count_bad_request(transaction);
+                self.count_unreadable(transaction, silent);
                 self.answer_error(transaction, 408).await
             }
             Failure::Malformed(status) => {

@@ -73,11 +73,11 @@ impl Session {
             filter::judge(&self.worker, transaction, backend, length);
         }
         // NOTE: what is rare is boxed, here and elsewhere, so that every request need not have room for it.
-        if !(backend.settings().http_response.is_empty() && frontend.settings().http_response.is_empty())
-            && let Some(next) =
-                Box::pin(self.response_rules(transaction, backend, &mut upstream, &mut up, length)).await
-        {
-            return next;
+        if !(backend.settings().http_response.is_empty() && frontend.settings().http_response.is_empty()) {
+            let source = Some(Source { upstream: &mut upstream, up: &mut up, length });
+            if let Some(next) = Box::pin(self.response_rules(transaction, backend, source)).await {
+                return next;
+            }
         }
         if !persistence::finish_response(&self.worker, transaction, frontend.settings(), backend) {
             self.count_denied_response(transaction, backend);
@@ -117,7 +117,9 @@ impl Session {
             down.splice_from(tune.splice_min, tune.pipesize);
         }
         let transfer = self.transfer(transaction, backend, &mut upstream, &mut up, &mut down).await;
-        self.worker.traffic().bytes_spliced.add(down.spliced);
+        if up.spliced + down.spliced > 0 {
+            self.count_spliced(backend, &up, &down);
+        }
         transaction.bytes_out += down.counted;
         transaction.bytes_in += up.counted;
         match transfer {
@@ -140,6 +142,15 @@ impl Session {
                 }
             }
             failed => self.broken_transfer(transaction, backend, &upstream, &failed),
+        }
+    }
+
+    fn count_spliced(&self, backend: &LiveProxy, up: &BodyPump, down: &BodyPump) {
+        let worker = self.worker.index;
+        self.worker.traffic().bytes_spliced.add(up.spliced + down.spliced);
+        for traffic in [self.side.frontend.frontend.traffic.of(worker), backend.backend.traffic.of(worker)] {
+            traffic.spliced_in.add(up.spliced);
+            traffic.spliced_out.add(down.spliced);
         }
     }
 
@@ -189,18 +200,19 @@ impl Session {
         }
     }
 
-    /// Runs `http-response` rules: the backend's first, then the frontend's. `Some` when they have answered.
-    async fn response_rules(
+    /// Runs `http-response` rules: the backend's first, then the frontend's. `Some` when they have answered. The body of
+    /// what a service made, which has no source, is there already.
+    pub(super) async fn response_rules(
         &mut self,
         transaction: &mut Transaction,
         backend: &Arc<LiveProxy>,
-        upstream: &mut Upstream<'_>,
-        up: &mut BodyPump,
-        length: BodyLength,
+        mut source: Option<Source<'_, '_>>,
     ) -> Option<Next> {
-        if self.instance.config.asks_response_body {
+        if self.instance.config.asks_response_body
+            && let Some(Source { upstream, length, .. }) = &source
+        {
             let limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
-            tell(Peeked::at(upstream.connection.wire.received.bytes(), length, &limits), transaction);
+            tell(Peeked::at(upstream.connection.wire.received.bytes(), *length, &limits), transaction);
         }
         let frontend = Arc::clone(&self.side.frontend);
         let both = [backend, &frontend];
@@ -214,15 +226,14 @@ impl Session {
             let verdict = loop {
                 match rules::run(transaction, &settings.http_response, start, Phase::Response) {
                     Verdict::WaitForBody { time, at_least, resume } => {
-                        let wanted = WantedBody { length, time, at_least };
-                        if !self.buffer_response(transaction, backend, upstream, up, &wanted).await {
-                            transaction.terminate(b's', b'R');
-                            transaction.count_tracked_failure();
-                            transaction.timeline.response = None;
-                            // What came of it counts though it goes nowhere.
-                            let body = Peeked::at(upstream.connection.wire.received.bytes(), length, &self.limits());
-                            transaction.bytes_out += body.bytes.len() as u64;
-                            return Some(self.answer_error(transaction, 504).await);
+                        if let Some(Source { upstream, up, length }) = &mut source {
+                            let wanted = WantedBody { length: *length, time, at_least };
+                            if !self.buffer_response(transaction, backend, upstream, up, &wanted).await {
+                                transaction.terminate(b's', b'R');
+                                transaction.count_tracked_failure();
+                                self.drop_response(transaction, source.as_ref());
+                                return Some(self.answer_error(transaction, 504).await);
+                            }
                         }
                         start = resume;
                     }
@@ -235,10 +246,7 @@ impl Session {
                 _ => false,
             };
             if !goes_on {
-                // What the server sent counts, though nobody sees it; the time that it took does not.
-                transaction.timeline.response = None;
-                let body = Peeked::at(upstream.connection.wire.received.bytes(), length, &self.limits());
-                transaction.bytes_out += body.bytes.len() as u64;
+                self.drop_response(transaction, source.as_ref());
             }
             match verdict {
                 Verdict::Continue
@@ -279,6 +287,16 @@ impl Session {
             }
         }
         None
+    }
+
+    /// Takes note of a response that goes nowhere: what the server sent counts, though nobody sees it; the time that it took
+    /// does not.
+    fn drop_response(&self, transaction: &mut Transaction, source: Option<&Source<'_, '_>>) {
+        transaction.timeline.response = None;
+        if let Some(Source { upstream, length, .. }) = source {
+            let body = Peeked::at(upstream.connection.wire.received.bytes(), *length, &self.limits());
+            transaction.bytes_out += body.bytes.len() as u64;
+        }
     }
 
     /// Waits until as much of the response's body as a rule wants is there; false when it takes too long. The request
@@ -579,8 +597,18 @@ impl Session {
 
     /// Sends a response that the edge made, whose head stands in the transaction.
     pub(super) async fn answer(&mut self, transaction: &mut Transaction, body: &[u8]) -> Next {
+        self.begin_answer(transaction);
+        self.send_answer(transaction, body).await
+    }
+
+    /// From here on there is a response, and its variables.
+    pub(super) fn begin_answer(&self, transaction: &mut Transaction) {
         self.side.variables.borrow_mut().start_response();
         transaction.has_response = true;
+    }
+
+    /// Sends a response that has begun.
+    pub(super) async fn send_answer(&mut self, transaction: &mut Transaction, body: &[u8]) -> Next {
         let frontend = Arc::clone(&self.side.frontend);
         let backend = transaction.backend.clone().unwrap_or_else(|| Arc::clone(&frontend));
         let mode = connection_mode(frontend.settings().connection_mode, backend.settings().connection_mode);
@@ -767,6 +795,13 @@ pub(super) fn adjust_case(headers: &mut Headers, names: &BTreeMap<String, String
     for (name, wanted) in names {
         headers.rename(name.as_bytes(), wanted.as_bytes());
     }
+}
+
+/// Where the body of a response that rules look at comes from, while the request's goes on.
+pub(super) struct Source<'s, 'u> {
+    upstream: &'s mut Upstream<'u>,
+    up: &'s mut BodyPump,
+    length: BodyLength,
 }
 
 /// How much of a response's body a rule waits for.

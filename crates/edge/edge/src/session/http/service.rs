@@ -59,7 +59,9 @@ impl Session {
         };
         let reply = serve::page(&self.worker.shared, proxy, stats, &request, may_admin);
         self.note_service(transaction);
-        self.answer_made(transaction, reply.status, &reply.headers, &reply.body).await
+        make(transaction, reply.status, &reply.headers, reply.body.len());
+        self.begin_answer(transaction);
+        self.answer_made(transaction, &reply.body).await
     }
 
     /// A service stands in a server's place and is reached at once.
@@ -74,24 +76,17 @@ impl Session {
         transaction.answered_by = Some("<PROMEX>");
         self.note_service(transaction);
         let reply = serve::metrics(&self.worker.shared, transaction.request.target());
-        self.answer_made(transaction, reply.status, &reply.headers, &reply.body).await
+        make(transaction, reply.status, &reply.headers, reply.body.len());
+        self.begin_answer(transaction);
+        // NOTE: as in HAProxy these rules see what this service says, but not the statistics page.
+        let proxy = transaction.backend.clone().unwrap_or_else(|| Arc::clone(&self.side.frontend));
+        if let Some(next) = Box::pin(self.response_rules(transaction, &proxy, None)).await {
+            return next;
+        }
+        self.answer_made(transaction, &reply.body).await
     }
 
-    async fn answer_made(
-        &mut self,
-        transaction: &mut Transaction,
-        status: u16,
-        headers: &[(&'static str, String)],
-        body: &[u8],
-    ) -> Next {
-        let response = &mut transaction.response;
-        response.start(Version::Http11, status);
-        for (name, value) in headers {
-            response.headers.add(name.as_bytes(), value.as_bytes());
-        }
-        if !response.headers.contains(b"content-length") {
-            response.headers.add(b"content-length", body.len().to_string().as_bytes());
-        }
+    async fn answer_made(&mut self, transaction: &mut Transaction, body: &[u8]) -> Next {
         let frontend = Arc::clone(&self.side.frontend);
         let mut compressed = Vec::new();
         let mut body = body;
@@ -104,7 +99,19 @@ impl Session {
                 body = &compressed;
             }
         }
-        self.answer(transaction, body).await
+        self.send_answer(transaction, body).await
+    }
+}
+
+/// Puts the head of what a service made into the transaction's response.
+fn make(transaction: &mut Transaction, status: u16, headers: &[(&'static str, String)], length: usize) {
+    let response = &mut transaction.response;
+    response.start(Version::Http11, status);
+    for (name, value) in headers {
+        response.headers.add(name.as_bytes(), value.as_bytes());
+    }
+    if !response.headers.contains(b"content-length") {
+        response.headers.add(b"content-length", length.to_string().as_bytes());
     }
 }
 
