@@ -99,8 +99,10 @@ fn check_lines(head: &[u8], side: Side, version: Version, limits: &Limits) {
 }
 
 fn same_fields(headers: &Headers, fields: &[httparse::Header<'_>]) {
-    let ours: Vec<_> = headers.iter().collect();
-    let theirs: Vec<_> = fields.iter().map(|field| (field.name.as_bytes(), field.value)).collect();
+    let ours: Vec<_> = headers.iter().map(|(name, value)| (name.to_vec(), value)).collect();
+    // Names are put into lower case.
+    let theirs: Vec<_> =
+        fields.iter().map(|field| (field.name.to_ascii_lowercase().into_bytes(), field.value)).collect();
     assert_eq!(ours, theirs, "httparse reads other fields");
 }
 

@@ -34,9 +34,12 @@ fn a_check_under_way_does_not_hold_up_the_end() {
         service.configure(SLOW);
         service.signal(SIGUSR2);
         wait_until("the check has begun", || service.children().len() == 2);
+        let started = service.children();
         service.signal(signal);
         assert_eq!(service.wait().code(), Some(0));
         std::fs::write(service.folder.0.join("go"), "").unwrap();
+        // NOTE: the folder goes with the service, and who has not found the file by then would look for it for ever.
+        wait_until("nothing is left", || !started.iter().any(|pid| exists(*pid)));
     }
 }
 
