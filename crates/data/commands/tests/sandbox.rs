@@ -83,6 +83,13 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("return redis.call('EVAL', 'return 1', 0)", "*not allowed from script"),
     ("return redis.call('FCALL', 'f', 0)", "*not allowed from script"),
     ("return (string.gsub('x', 'x', function() return redis.call('PING').ok end))", "$4\r\nPONG"),
+    // What a script raises in a function that the host calls stays what it is.
+    ("return select(2, pcall(string.gsub, 'a1', '%d', function() error('no') end))", "$17\r\nuser_script:1: no"),
+    ("return select(2, pcall(string.gsub, 'a1', '%d', function() error({err = 'MINE x'}) end))", "$6\r\nMINE x"),
+    ("return (('a1'):gsub('%d', function() error({err = 'MINE x'}) end))", "-MINE x"),
+    ("return (('a1'):gsub('%d', setmetatable({}, {__index = function() error({err = 'MINE y'}) end})))", "-MINE y"),
+    ("return (('a1'):gsub('%d', function() return redis.call('NONE') end))", "-ERR Unknown Redis command"),
+    ("local c = coroutine.wrap(function() error({err = 'MINE z'}) end) return ('a'):gsub('a', c)", "-MINE z"),
     // Memory.
     ("return string.rep('x', 1e10)", "*not enough memory"),
     ("return #string.rep('', 1e15)", ":0"),
@@ -114,6 +121,35 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("return {xpcall(function() error('x') end, function() error('y') end)}", "*"),
     ("return setmetatable({}, {__gc = function() error('x') end})", "*0"),
 ];
+
+/// Searches that would take for ever, and what else happens in one instruction of the machine.
+const ENDLESS: &[&str] = &[
+    "return ('a'):rep(60):find(('a-'):rep(60) .. 'b')",
+    "return ('a'):rep(9999):match('(.-)(.-)(.-)(.-)(.-)b')",
+    "return ('a'):rep(9999):gsub(('a*'):rep(30) .. 'b', '')",
+    "return pcall(string.find, ('a'):rep(60), ('a-'):rep(60) .. 'b')",
+    "for _ in ('a'):rep(9999):gmatch(('a-'):rep(60) .. 'b') do end",
+];
+
+/// A script that is busy inside of a search is ended as any other.
+#[test]
+fn searches_are_killed_too() {
+    let mut shard = Shard::new();
+    let clock = std::rc::Rc::new(std::cell::Cell::new(0_u64));
+    let ticks = std::rc::Rc::clone(&clock);
+    let stopwatch = move || ticks.replace(ticks.get() + 10_000_000);
+    let mut server = Server::new(Settings::default(), 7, 7, NOW, None, std::rc::Rc::new(stopwatch));
+    shard.session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), NOW);
+    server.shared.while_busy = Some(std::rc::Rc::new(|server: &mut Server| {
+        server.shared.running.as_mut().unwrap().killed = true;
+    }));
+    shard.server = server;
+    for script in ENDLESS {
+        let reply = shard.ask(&["EVAL", script, "0"]);
+        assert!(reply.starts_with("-ERR Script killed by user"), "{script}: {reply}");
+        assert_eq!(shard.ask(&["EVAL", "return ('ab'):find('b')", "0"]), ":2\r\n");
+    }
+}
 
 /// On as much stack as a store's thread has: what is nested deeply is refused before that is full.
 #[test]

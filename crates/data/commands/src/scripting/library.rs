@@ -91,18 +91,18 @@ pub fn put_many(
     function: impl Fn(&Lua, Arguments) -> mlua::Result<MultiValue> + 'static,
 ) -> mlua::Result<()> {
     let placed = move |lua: &Lua, arguments: MultiValue| {
-        function(lua, arguments.into_iter().collect()).map_err(|error| place(lua, error))
+        function(lua, arguments.into_iter().collect()).map_err(|error| place(lua, error, 1))
     };
     table.raw_set(name, lua.create_function(placed)?)
 }
 
-/// Puts the place of the caller in front of an error, if that is Lua.
-fn place(lua: &Lua, error: mlua::Error) -> mlua::Error {
+/// Puts the place of the caller in front of an error, if that is Lua. It stands so many levels up.
+pub fn place(lua: &Lua, error: mlua::Error, level: usize) -> mlua::Error {
     let mlua::Error::RuntimeError(text) = error else { return error };
     let caller = |frame: &mlua::debug::Debug<'_>| {
         let line = frame.current_line()?;
         Some(format!("{}:{line}: ", frame.source().short_src?))
     };
-    let prefix = lua.inspect_stack(1, caller).flatten().unwrap_or_default();
+    let prefix = lua.inspect_stack(level, caller).flatten().unwrap_or_default();
     mlua::Error::RuntimeError(prefix + &text)
 }

@@ -7,7 +7,9 @@ use mlua::{
 };
 use resp::Protocol;
 
-use super::{bit, functions::Registered, json, library, message_pack, random::ScriptRandom, structure};
+use super::{
+    bit, functions::Registered, json, library, message_pack, patterns, random::ScriptRandom, structure,
+};
 use crate::{Failure, server::Stopwatch};
 
 /// Memory of a machine. A script that needs more fails.
@@ -103,23 +105,23 @@ impl Machine {
         let asked = Rc::new(Asked::default());
         asked.put(&lua, &host)?;
         put_api(&lua, &host, kind, &protocol, &registered, &loading)?;
-        let prelude: Table = lua.load(include_str!("prelude.lua")).set_name("@prelude").call(host.clone())?;
-        lua.set_named_registry_value(HOST, &host)?;
         let (since, clock) = (Rc::clone(&loading), Rc::clone(stopwatch));
-        let look = move |lua: &Lua, _: &mlua::debug::Debug<'_>| {
+        let look: patterns::Look = Rc::new(move |lua| {
             let stopped = match since.get() {
                 Some(begin) => (clock().saturating_sub(begin) > LOAD_US_MAX).then_some("ERR FUNCTION LOAD timeout"),
                 None => is_to_stop(lua)?.then_some(STOPPED),
             };
-            match stopped {
-                Some(reason) => Err(stop(lua, reason)),
-                None => Ok(VmState::Continue),
-            }
-        };
-        // A hook of all threads: coroutines are watched too.
+            stopped.map_or(Ok(()), |reason| Err(stop(lua, reason)))
+        });
+        put_strings(&lua, &host, Rc::clone(&look))?;
+        let prelude: Table = lua.load(include_str!("prelude.lua")).set_name("@prelude").call(host.clone())?;
+        lua.set_named_registry_value(HOST, &host)?;
         // What compiling has left behind.
         lua.gc_collect()?;
-        lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EACH), look)?;
+        // A hook of all threads: coroutines are watched too.
+        lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EACH), move |lua, _| {
+            look(lua).map(|()| VmState::Continue)
+        })?;
         Ok(Self {
             evaluate: prelude.get("evaluate")?,
             call: prelude.get("call")?,
@@ -346,9 +348,10 @@ fn put_api(
     let describe = |_: &Lua, value: Value| match value {
         Value::Error(error) => {
             let refused = error.chain().find_map(|cause| cause.downcast_ref::<library::Refused>());
-            Ok((refused.map(|refused| refused.to_string()), Some(message_of(&error))))
+            let raised = error.chain().any(|cause| cause.is::<patterns::Raised>());
+            Ok((refused.map(|refused| refused.to_string()), Some(message_of(&error)), raised))
         }
-        _ => Ok((None, None)),
+        _ => Ok((None, None, false)),
     };
     host.set("describe", lua.create_function(describe)?)?;
     let lock_strings = |lua: &Lua, methods: Table| {
@@ -377,9 +380,14 @@ fn put_api(
     host.set("cjson", json::library(lua)?)?;
     host.set("cmsgpack", message_pack::library(lua)?)?;
     host.set("bit", bit::library(lua)?)?;
-    host.set("struct", structure::library(lua)?)?;
+    host.set("struct", structure::library(lua)?)
+}
+
+/// Puts what replaces functions of Lua's strings, which nothing could stop.
+fn put_strings(lua: &Lua, host: &Table, look: patterns::Look) -> mlua::Result<()> {
     let strings = lua.create_table()?;
     library::put(lua, &strings, "rep", repeat)?;
+    patterns::put(lua, host, &strings, look)?;
     host.set("string", strings)
 }
 

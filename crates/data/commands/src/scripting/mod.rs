@@ -15,6 +15,7 @@ mod log;
 mod machine;
 mod message_pack;
 mod number_text;
+mod patterns;
 mod random;
 mod run;
 mod structure;

@@ -34,8 +34,16 @@ local function check_stopped()
     if host.stopped then error(host.stopped, 0) end
 end
 
+-- The error that a script raised, if it went through the host on its way.
+local function raised(value)
+    local _, _, is_own = host_describe(value)
+    if is_own then return host.raised end
+    return value
+end
+
 -- Scripts of old expect the text of an error, not what it is.
 local function text_of(value)
+    value = raised(value)
     local refused, text = host_describe(value)
     if text then return refused or text end
     if type(value) == 'table' and type(value.err) == 'string' then return value.err end
@@ -247,6 +255,7 @@ host.lock_strings(globals.string)
 
 -- What an error becomes: a table with its text, and where in the script it was raised.
 local function failure(value)
+    value = raised(value)
     if host.stopped then
         value = { err = host.stopped }
     elseif type(value) ~= 'table' then
@@ -263,19 +272,19 @@ local machine = {}
 function machine.bind(script) raw_setfenv(script, inside) end
 
 function machine.evaluate(script, keys, arguments)
-    host.stopped = nil
+    host.stopped, host.raised = nil, nil
     raw_setfenv(script, inside)
     globals.KEYS, globals.ARGV = keys, arguments
     return raw_xpcall(script, failure)
 end
 
 function machine.call(callback, keys, arguments)
-    host.stopped = nil
+    host.stopped, host.raised = nil, nil
     return raw_xpcall(function() return callback(keys, arguments) end, failure)
 end
 
 function machine.load(library)
-    host.stopped = nil
+    host.stopped, host.raised = nil, nil
     raw_setfenv(library, inside)
     visible = while_loading
     local ok, value = raw_xpcall(library, failure)
