@@ -75,6 +75,11 @@ pub trait Host {
         ProcessFigures::default()
     }
 
+    /// Microseconds since 1970; nothing where time is what the server is told.
+    fn time_us(&self) -> Option<u64> {
+        None
+    }
+
     /// Its memory.
     fn memory(&self) -> MemoryFigures {
         MemoryFigures::default()

@@ -10,7 +10,8 @@ static ALLOCATOR: store::allocator::Counting = store::allocator::Counting;
 fn main() -> ExitCode {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
     // Whoever develops wants to look inside.
-    if !words.iter().any(|word| word.ends_with(".conf") || word == "--enable-debug-command") {
+    let has_file = words.first().is_some_and(|word| !word.starts_with('-'));
+    if !has_file && !words.iter().any(|word| word == "--enable-debug-command") {
         words.extend(["--enable-debug-command", "yes"].map(str::to_owned));
     }
     store::command::run(&words)

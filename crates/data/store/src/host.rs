@@ -15,6 +15,7 @@ use commands::{
 };
 
 use crate::{
+    clock,
     error::chain,
     listener::{self, Listener},
     messages,
@@ -68,6 +69,10 @@ impl Host for Process {
             config_file: self.config_file.as_deref().map(|path| path.display().to_string()).unwrap_or_default(),
             os: format!("{} {} {}", part(name.sysname()), part(name.release()), part(name.machine())),
         }
+    }
+
+    fn time_us(&self) -> Option<u64> {
+        Some(clock::now_us())
     }
 
     fn memory(&self) -> MemoryFigures {
@@ -181,24 +186,39 @@ const OOM_SCORE: &str = "/proc/self/oom_score_adj";
 /// How willing the kernel's OOM killer is told to find the process (`oom-score-adj`).
 #[derive(Debug)]
 pub struct OomScore {
-    at_start: i64,
+    /// As it was before settings had a say.
+    before: i64,
     now: i64,
+    is_set: bool,
+}
+
+fn present() -> i64 {
+    fs::read_to_string(OOM_SCORE).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
 impl OomScore {
     /// As it is.
     pub fn new() -> Self {
-        let text = fs::read_to_string(OOM_SCORE).unwrap_or_default();
-        let at_start = text.trim().parse().unwrap_or(0);
-        Self { at_start, now: at_start }
+        let before = present();
+        Self { before, now: before, is_set: false }
     }
 
     /// Makes it what the settings say.
     pub fn apply(&mut self, settings: &Settings) {
         let [master, ..] = settings.oom_score_adj_values.0;
+        let is_set = settings.oom_score_adj != OomScoreAdjust::No;
+        if is_set && !self.is_set {
+            // Somebody else may have changed it meanwhile: that is what it is set back to.
+            self.before = present();
+            self.now = self.before;
+        }
+        if !is_set && !self.is_set {
+            return;
+        }
+        self.is_set = is_set;
         let wanted = match settings.oom_score_adj {
-            OomScoreAdjust::No => self.at_start,
-            OomScoreAdjust::Relative | OomScoreAdjust::Yes => self.at_start + master,
+            OomScoreAdjust::No => self.before,
+            OomScoreAdjust::Relative | OomScoreAdjust::Yes => self.before + master,
             OomScoreAdjust::Absolute => master,
         };
         let wanted = wanted.clamp(-1000, 1000);

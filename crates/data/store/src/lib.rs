@@ -51,6 +51,6 @@ pub fn run(start: Start, memory_used: fn() -> usize) -> Result<(), StoreError> {
     messages::notice(&format!("Tidegate's store {version} starts. Port: {port}, PID: {}", std::process::id()));
     let _process_file = host::ProcessFile::write(settings);
     shard::Shard::new(start, memory_used)?.run()?;
-    messages::notice("The store has ended, with all that it had in its folder.");
+    messages::notice("The store has all that it had in its folder, and is now ready to exit, bye bye...");
     Ok(())
 }

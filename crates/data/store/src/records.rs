@@ -53,7 +53,8 @@ const FUNCTIONS: &[u8] = b"functions";
 #[derive(Clone)]
 pub struct ShardTables {
     tables: Rc<RefCell<Tables>>,
-    key_seed: u64,
+    /// How values are made of records.
+    building: Rc<Cell<Building>>,
     next_version: Rc<Cell<u64>>,
     /// An element took long to be read in place.
     was_slow: Rc<Cell<bool>>,
@@ -65,15 +66,20 @@ pub struct ShardTables {
 
 impl ShardTables {
     /// Those of a shard.
-    pub fn new(tables: Tables, key_seed: u64) -> Self {
+    pub fn new(tables: Tables, key_seed: u64, settings: &Settings) -> Self {
         Self {
             tables: Rc::new(RefCell::new(tables)),
-            key_seed,
+            building: Rc::new(Cell::new(Building::new(key_seed, settings))),
             next_version: Rc::new(Cell::new(1)),
             was_slow: Rc::default(),
             orphans: Rc::default(),
             pinned: Rc::default(),
         }
+    }
+
+    /// Takes over which values are small, as they are read from now on.
+    pub fn follow(&self, settings: &Settings) {
+        self.building.set(Building::new(self.building.get().seed, settings));
     }
 
     /// Does something with them. They are not borrowed elsewhere: whoever borrows them does nothing else meanwhile.
@@ -283,8 +289,7 @@ impl ShardTables {
         }
         let value = match header.kind {
             WHOLE_VALUE => Stored::Whole(
-                rdb::decode_value(value, &Building::new(self.key_seed, &Settings::default()))
-                    .map_err(|error| damaged(error.to_string()))?,
+                rdb::decode_value(value, &self.building.get()).map_err(|error| damaged(error.to_string()))?,
             ),
             SPREAD => {
                 Stored::Spread(descriptor(disk, &header, value).ok_or_else(|| damaged("it is cut off".to_owned()))?)

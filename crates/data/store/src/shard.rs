@@ -170,8 +170,11 @@ impl Shard {
             }
             self.sockets.borrow_mut().take_later(&mut self.server, &mut self.resume, &mut self.ready);
             if now >= self.next_tick {
-                self.server.tick(now);
                 self.next_tick = now + TICK_MS;
+                if !self.server.shared.periodic_paused {
+                    self.server.tick(now);
+                    self.server.shared.shutdown |= self.server.shared.shutdown_waits;
+                }
                 self.look_around();
             }
             if let Some(deadline) = self.server.next_deadline() {
@@ -256,6 +259,15 @@ impl Shard {
                 self.sockets.borrow_mut().listen_elsewhere(opened, &wanted)?;
                 listening.open = wanted;
             }
+        }
+        if std::mem::take(&mut self.server.shared.requests.settings) {
+            self.oom_score.apply(&self.server.shared.settings);
+            if let Some(persistence) = &self.persistence {
+                persistence.follow(&self.server.shared.settings);
+            }
+        }
+        if std::mem::take(&mut self.server.shared.requests.shutdown_aborted) {
+            messages::notice("Shutdown manually aborted");
         }
         if !requests.save && !requests.checkpoint && !requests.reload {
             return Ok(());
@@ -360,7 +372,9 @@ impl Shard {
             WAKER => {}
             SIGNALS => {
                 if self.sockets.borrow_mut().signals.received() {
-                    self.server.shared.shutdown = true;
+                    let shared = &mut self.server.shared;
+                    let waits = if shared.periodic_paused { &mut shared.shutdown_waits } else { &mut shared.shutdown };
+                    *waits = true;
                 }
             }
             Token(token) if token >= FIRST_LISTENER => {

@@ -96,6 +96,8 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
         };
         match setting.change {
             Change::Free => {}
+            // Whoever sets everything as it is changes nothing.
+            Change::AtStart if (setting.text)(&settings).as_bytes() == *value => continue,
             Change::AtStart => return Err(failed("can't set immutable config")),
             Change::Protected if context.may(context.shared.settings.enable_protected_configs) => {}
             Change::Protected => return Err(failed("can't set protected config")),
@@ -133,6 +135,7 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
         context.shared.set_default_password(context.session);
     }
     context.shared.settings_changed();
+    context.shared.requests.settings = true;
     context.reply.ok();
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::{
     Bytes, Context, Failure, Value,
     changes::EventClass,
     digest, glob,
-    keyspace::Expiry,
+    keyspace::{Expiry, Keyspace},
     rdb,
     table::{Categories, Command, Flags, Handler},
 };
@@ -35,10 +35,10 @@ const SUBCOMMANDS: &[Subcommand] = &[
     ("HTSTATS-KEY", 3..=4, table_statistics),
     ("JMAP", 2..=2, nothing),
     ("LISTPACK", 3..=3, listpack),
-    ("LOADAOF", 2..=2, reload),
+    ("LOADAOF", 2..=2, load_log),
     ("LOG", 3..=3, nothing),
     ("OBJECT", 3..=4, object),
-    ("PAUSE-CRON", 3..=3, nothing),
+    ("PAUSE-CRON", 3..=3, pause_periodic),
     ("POPULATE", 3..=5, populate),
     ("PROTOCOL", 3..=3, protocol),
     ("QUICKLIST-PACKED-THRESHOLD", 3..=3, nothing),
@@ -71,6 +71,7 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
         ("DIGEST", "A digest of all data."),
         ("DIGEST-VALUE <key> [<key> ...]", "A digest of each value."),
         ("OBJECT <key>", "What a value is like inside."),
+        ("PAUSE-CRON <0|1>", "Whether what is done each now and then is put off."),
         ("POPULATE <count> [<prefix>] [<size>]", "Make keys <prefix>:<number> that are not there yet."),
         ("PROTOCOL <type>", "Answer with a value of a type of the protocol."),
         ("RELOAD, LOADAOF", "Close log and tables and open them again."),
@@ -81,7 +82,7 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
         ("SLEEP <seconds>", "Do nothing for a while."),
         ("STRINGMATCH-LEN <length> <pattern>", "Match a text of that length against a pattern."),
         (
-            "CHANGE-REPL-ID, CONFIG-REWRITE-FORCE-ALL, HTSTATS, HTSTATS-KEY, JMAP, LISTPACK, LOG, PAUSE-CRON, QUICKLIST-PACKED-THRESHOLD, REPLICATE, REPLYBUFFER, SET-DISABLE-DENY-SCRIPTS",
+            "CHANGE-REPL-ID, CONFIG-REWRITE-FORCE-ALL, HTSTATS, HTSTATS-KEY, JMAP, LISTPACK, LOG, QUICKLIST-PACKED-THRESHOLD, REPLICATE, REPLYBUFFER, SET-DISABLE-DENY-SCRIPTS",
             "Taken; what they change in Redis is not here.",
         ),
     ];
@@ -95,7 +96,32 @@ fn nothing(context: &mut Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+fn load_log(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.shared.requests.reload = true;
+    context.reply.ok();
+    Ok(())
+}
+
+/// The log has all that there is, so nothing is saved first, and nothing is left that could be merged. What Redis would find
+/// twice, as it was neither removed nor may be replaced, is refused.
 fn reload(context: &mut Context<'_>) -> Result<(), Failure> {
+    let (mut keep, mut merge) = (false, false);
+    for index in 2..context.words.len() {
+        match context.words.at(index).to_ascii_uppercase().as_slice() {
+            b"NOFLUSH" => keep = true,
+            b"MERGE" => merge = true,
+            b"NOSAVE" => {}
+            _ => {
+                return Err(Failure::text(
+                    "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
+                ));
+            }
+        }
+    }
+    let has_keys = |space: &Keyspace| (0..space.len()).any(|db| space.database(db).is_some_and(|db| db.len() > 0));
+    if keep && !merge && (!context.shared.functions.is_empty() || has_keys(context.keys.space())) {
+        return Err(Failure::text("ERR Error trying to load the RDB dump, check server logs."));
+    }
     context.shared.requests.reload = true;
     context.reply.ok();
     Ok(())
@@ -103,6 +129,12 @@ fn reload(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn active_expire(context: &mut Context<'_>) -> Result<(), Failure> {
     context.shared.active_expiry = context.words.integer(2)? != 0;
+    context.reply.ok();
+    Ok(())
+}
+
+fn pause_periodic(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.shared.periodic_paused = context.words.integer(2)? != 0;
     context.reply.ok();
     Ok(())
 }
@@ -243,7 +275,7 @@ fn protocol(context: &mut Context<'_>) -> Result<(), Failure> {
 fn object(context: &mut Context<'_>) -> Result<(), Failure> {
     let clock = context.keys.space().usage.seconds();
     let limit = context.shared.settings.list_max_listpack_size.0;
-    let entry = context.keys.peek(context.words.at(2))?.ok_or(Failure::NoSuchKey)?;
+    let entry = context.keys.peek_stale(context.words.at(2))?.ok_or(Failure::NoSuchKey)?;
     let value = entry.value.as_ref().ok_or(Failure::NoSuchKey)?;
     let mut bytes = Vec::new();
     rdb::encode_value(value, &mut bytes);

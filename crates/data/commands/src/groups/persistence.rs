@@ -61,6 +61,9 @@ fn background_save(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn rewrite_log(context: &mut Context<'_>) -> Result<(), Failure> {
+    if context.shared.requests.checkpoint {
+        return Err(Failure::text("ERR Background append only file rewriting already in progress"));
+    }
     context.shared.requests.checkpoint = true;
     context.reply.simple("Background append only file rewriting started");
     Ok(())
@@ -89,8 +92,12 @@ fn shutdown(context: &mut Context<'_>) -> Result<(), Failure> {
         return Err(Failure::Syntax);
     }
     if abort {
-        // Nothing is waited for: a shutdown that has begun is over before the next command is read.
-        return Err(Failure::text("ERR No shutdown in progress."));
+        if !std::mem::take(&mut context.shared.shutdown_waits) {
+            return Err(Failure::text("ERR No shutdown in progress."));
+        }
+        context.shared.requests.shutdown_aborted = true;
+        context.reply.ok();
+        return Ok(());
     }
     if let Some(running) = context.shared.running.as_deref().filter(|_| context.shared.is_busy && !no_save) {
         // Half of what a script does must not reach the disk.

@@ -12,12 +12,17 @@ pub fn raised(text: impl Into<String>) -> mlua::Error {
 
 /// What `redis.*` refuses, or what a command failed with: an error with its code, and without the place of the caller.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub struct Refused(pub String);
+#[error("{text}")]
+pub struct Refused {
+    /// What it says, with its code.
+    pub text: String,
+    /// It is among the errors that are counted.
+    pub is_counted: bool,
+}
 
 /// An error of `redis.*` of the general kind.
 pub fn refused(text: impl std::fmt::Display) -> mlua::Error {
-    mlua::Error::external(Refused(format!("ERR {text}")))
+    mlua::Error::external(Refused { text: format!("ERR {text}"), is_counted: false })
 }
 
 /// An error of an argument, counted from 1, as Lua words it.

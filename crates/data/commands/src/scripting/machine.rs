@@ -8,7 +8,7 @@ use mlua::{
 use resp::Protocol;
 
 use super::{
-    bit, functions::Registered, json, library, message_pack, patterns, random::ScriptRandom, structure,
+    bit, functions::Registered, json, library, message_pack, patterns, random::ScriptRandom, structure, values,
 };
 use crate::{Failure, server::Stopwatch};
 
@@ -235,8 +235,37 @@ pub(super) enum Question {
 pub(super) enum Answer {
     /// A reply.
     Reply(Value),
-    /// An error's text.
+    /// The error of a command, or of one that may not run.
     Failed(String),
+    /// What is no question.
+    Refused(String),
+}
+
+impl Answer {
+    /// The value, or the error that a script may catch.
+    fn into_value(self) -> mlua::Result<Value> {
+        let (text, is_counted) = match self {
+            Self::Reply(value) => return Ok(value),
+            Self::Failed(text) => (text, true),
+            Self::Refused(text) => (text, false),
+        };
+        Err(mlua::Error::external(library::Refused { text, is_counted }))
+    }
+
+    /// The value, or the error as one.
+    fn into_table(self, lua: &Lua) -> mlua::Result<Value> {
+        let (text, is_counted) = match self {
+            Self::Reply(value) => return Ok(value),
+            Self::Failed(text) => (text, true),
+            Self::Refused(text) => (text, false),
+        };
+        let table = lua.create_table()?;
+        table.raw_set("err", text)?;
+        if is_counted {
+            table.raw_set(values::COUNTED, true)?;
+        }
+        Ok(Value::Table(table))
+    }
 }
 
 /// A question on its way from Lua to the server that runs the script.
@@ -266,26 +295,15 @@ impl Asked {
     /// would take the script's place on the stack, and with it the line that errors name.
     fn put(self: &Rc<Self>, lua: &Lua, host: &Table) -> mlua::Result<()> {
         let asked = Rc::clone(self);
-        let call = move |_: &Lua, words: MultiValue| match asked.ask("call/pcall", Question::Call, words)? {
-            Answer::Reply(value) => Ok(value),
-            Answer::Failed(text) => Err(mlua::Error::external(library::Refused(text))),
-        };
+        let call = move |_: &Lua, words: MultiValue| asked.ask("call/pcall", Question::Call, words)?.into_value();
         host.set("call", lua.create_function(call)?)?;
         let asked = Rc::clone(self);
-        let pcall = move |lua: &Lua, words: MultiValue| match asked.ask("call/pcall", Question::Call, words)? {
-            Answer::Reply(value) => Ok(value),
-            Answer::Failed(text) => {
-                let table = lua.create_table()?;
-                table.raw_set("err", text)?;
-                Ok(Value::Table(table))
-            }
-        };
+        let pcall =
+            move |lua: &Lua, words: MultiValue| asked.ask("call/pcall", Question::Call, words)?.into_table(lua);
         host.set("pcall", lua.create_function(pcall)?)?;
         let asked = Rc::clone(self);
-        let may_call = move |_: &Lua, words: MultiValue| match asked.ask("acl_check_cmd", Question::MayCall, words)? {
-            Answer::Reply(value) => Ok(value),
-            Answer::Failed(text) => Err(mlua::Error::external(library::Refused(text))),
-        };
+        let may_call =
+            move |_: &Lua, words: MultiValue| asked.ask("acl_check_cmd", Question::MayCall, words)?.into_value();
         host.set("acl_check_cmd", lua.create_function(may_call)?)
     }
 }
@@ -349,9 +367,10 @@ fn put_api(
         Value::Error(error) => {
             let refused = error.chain().find_map(|cause| cause.downcast_ref::<library::Refused>());
             let raised = error.chain().any(|cause| cause.is::<patterns::Raised>());
-            Ok((refused.map(|refused| refused.to_string()), Some(message_of(&error)), raised))
+            let counted = refused.is_some_and(|refused| refused.is_counted).then_some(true);
+            Ok((refused.map(|refused| refused.text.clone()), Some(message_of(&error)), raised, counted))
         }
-        _ => Ok((None, None, false)),
+        _ => Ok((None, None, false, None)),
     };
     host.set("describe", lua.create_function(describe)?)?;
     let lock_strings = |lua: &Lua, methods: Table| {

@@ -259,12 +259,12 @@ local function failure(value)
     if host.stopped then
         value = { err = host.stopped }
     elseif type(value) ~= 'table' then
-        local refused, text = host_describe(value)
-        value = { err = refused or 'ERR ' .. tostring(text or value) }
+        local refused, text, _, counted = host_describe(value)
+        value = { err = refused or 'ERR ' .. tostring(text or value), ignore_error_stats_update = counted }
     end
-    local err = raw_rawget(value, 'err')
+    local err, counted = raw_rawget(value, 'err'), raw_rawget(value, 'ignore_error_stats_update')
     local source, line = host_line()
-    return { err = err, source = source, line = line }
+    return { err = err, source = source, line = line, ignore_error_stats_update = counted }
 end
 
 local machine = {}

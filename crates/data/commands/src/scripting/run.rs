@@ -13,7 +13,10 @@ use super::{
     machine::{Answer, Machine, Question, message_of},
     number_text, values,
 };
-use crate::{Bytes, Failure, Server, Session, SessionId, number, table::Flags};
+use crate::{
+    Bytes, Failure, Server, Session, SessionId, number,
+    table::{Flags, Found},
+};
 
 type Words<'a> = &'a [&'a [u8]];
 
@@ -190,10 +193,18 @@ impl Server {
         match outcome {
             Ok((true, value)) => {
                 let mut reply = Reply::new(output, session.protocol);
-                values::write_value(&mut reply, &value, machine.protocol.get(), 0);
+                let mut errors = Vec::new();
+                values::write_value(&mut reply, &value, machine.protocol.get(), 0, &mut errors);
+                server.shared.script_failed = !errors.is_empty();
+                for error in errors.iter().filter(|error| !error.is_counted) {
+                    server.shared.statistics.count_error(&error.text);
+                }
                 Ok(())
             }
-            Ok((false, value)) => Err(failure_of(&value, &job.name)),
+            Ok((false, value)) => {
+                server.shared.error_is_counted = is_counted(&value);
+                Err(failure_of(&value, &job.name))
+            }
             Err(error) => Err(Failure::owned(format!("ERR {}", message_of(&error)))),
         }
     }
@@ -202,11 +213,11 @@ impl Server {
     fn may_call(&self, session: &Session, words: MultiValue) -> Answer {
         let texts = match words_of(words) {
             Ok(texts) => texts,
-            Err(reason) => return Answer::Failed(format!("ERR {reason}")),
+            Err(reason) => return Answer::Refused(format!("ERR {reason}")),
         };
         let words: Vec<&[u8]> = texts.iter().map(|text| text.as_slice()).collect();
         let Some(found) = self.shared.table.find(&words) else {
-            return Answer::Failed("ERR Invalid command passed to redis.acl_check_cmd()".into());
+            return Answer::Refused("ERR Invalid command passed to redis.acl_check_cmd()".into());
         };
         let user = session.user.as_ref().filter(|_| session.restricted);
         Answer::Reply(Value::Boolean(user.is_none_or(|user| user.check(found, &words).is_ok())))
@@ -220,15 +231,42 @@ impl Server {
         words: MultiValue,
         rights: Rights,
     ) -> mlua::Result<Answer> {
-        let error = |text: &str| Ok(Answer::Failed(text.to_owned()));
         let texts = match words_of(words) {
             Ok(texts) => texts,
-            Err(reason) => return error(&format!("ERR {reason}")),
+            Err(reason) => return Ok(Answer::Refused(format!("ERR {reason}"))),
         };
         let words: Vec<&[u8]> = texts.iter().map(|text| text.as_slice()).collect();
-        let Some(found) = self.shared.table.find(&words) else {
-            return error("ERR Unknown Redis command called from script");
-        };
+        let found = self.shared.table.find(&words);
+        if let Err(reason) = self.check_call(session, found, &words, rights) {
+            let statistics = &mut self.shared.statistics;
+            statistics.count_error(&reason);
+            if let Some(statistics) = found.and_then(|found| statistics.of(found)) {
+                statistics.rejected += 1;
+            }
+            return Ok(Answer::Failed(reason));
+        }
+        let writes = found.is_some_and(|found| found.command.flags.contains(Flags::WRITE));
+        if writes && let Some(running) = &mut self.shared.running {
+            running.wrote = true;
+        }
+        let mut output = Vec::new();
+        self.call(session, &mut output, &words);
+        if let Some(text) = output.strip_prefix(b"-") {
+            return Ok(Answer::Failed(String::from_utf8_lossy(text).trim_end().to_owned()));
+        }
+        values::reply_to_lua(lua, &output, session.protocol).map(Answer::Reply)
+    }
+
+    /// Whether a script may call a command.
+    fn check_call(
+        &mut self,
+        session: &mut Session,
+        found: Option<Found>,
+        words: &[&[u8]],
+        rights: Rights,
+    ) -> Result<(), String> {
+        let error = |text: &str| Err(text.to_owned());
+        let Some(found) = found else { return error("ERR Unknown Redis command called from script") };
         if !found.command.takes(words.len()) {
             return error("ERR Wrong number of args calling Redis command from script");
         }
@@ -236,31 +274,20 @@ impl Server {
         if flags.contains(Flags::NOSCRIPT) && !self.shared.scripts_may_all {
             return error("ERR This Redis command is not allowed from script");
         }
-        if let Err(reason) = self.check_script(session, found, &words) {
-            return error(&reason);
-        }
+        self.check_script(session, found, words)?;
         if rights.read_only && flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
             return error("ERR Write commands are not allowed from read-only scripts.");
         }
-        let writes = flags.contains(Flags::WRITE);
         // What has begun to write goes on.
         if !self.shared.running.as_ref().is_some_and(|running| running.wrote) {
-            if let Some(reason) = self.shared.refuse_writes.as_deref().filter(|_| writes) {
+            if let Some(reason) = self.shared.refuse_writes.as_deref().filter(|_| flags.contains(Flags::WRITE)) {
                 return error(reason);
             }
             if self.shared.memory_full && !rights.allow_oom && flags.contains(Flags::DENYOOM) {
                 return error("OOM command not allowed when used memory > 'maxmemory'.");
             }
         }
-        if writes && let Some(running) = &mut self.shared.running {
-            running.wrote = true;
-        }
-        let mut output = Vec::new();
-        self.call(session, &mut output, &words);
-        if let Some(text) = output.strip_prefix(b"-") {
-            return error(String::from_utf8_lossy(text).trim_end());
-        }
-        values::reply_to_lua(lua, &output, session.protocol).map(Answer::Reply)
+        Ok(())
     }
 }
 
@@ -287,6 +314,11 @@ fn words_of(words: MultiValue) -> Result<Vec<Bytes>, &'static str> {
         });
     }
     Ok(texts)
+}
+
+/// Whether what a script raised is the error of a command, which was counted when the command failed.
+fn is_counted(value: &Value) -> bool {
+    matches!(value, Value::Table(table) if matches!(table.raw_get::<Value>(values::COUNTED), Ok(Value::Boolean(true))))
 }
 
 /// The error reply of what a script raised.

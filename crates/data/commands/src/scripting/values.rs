@@ -3,6 +3,8 @@
 use mlua::{Lua, Table, Value};
 use resp::{Protocol, Reply, ReplyLimits, ReplyParser, ReplyProgress};
 
+/// The field of an error that has been counted, as it was raised by a command.
+pub const COUNTED: &str = "ignore_error_stats_update";
 /// How deep tables in replies may be.
 const DEPTH_MAX: usize = 128;
 
@@ -41,7 +43,13 @@ fn value_to_lua(lua: &Lua, value: &resp::Value, protocol: Protocol) -> mlua::Res
     };
     Ok(match value {
         resp::Value::Simple(text) => single(lua, "ok", text)?,
-        resp::Value::Error(text) => single(lua, "err", text)?,
+        resp::Value::Error(text) => {
+            let error = single(lua, "err", text)?;
+            if let Value::Table(table) = &error {
+                table.raw_set(COUNTED, true)?;
+            }
+            error
+        }
         resp::Value::Integer(number) => Value::Number(*number as f64),
         resp::Value::Bulk(text) => Value::String(lua.create_string(text)?),
         resp::Value::Null | resp::Value::NullArray if protocol == Protocol::Resp3 => Value::Nil,
@@ -74,20 +82,29 @@ fn value_to_lua(lua: &Lua, value: &resp::Value, protocol: Protocol) -> mlua::Res
     })
 }
 
-/// Writes what a script returned that chose a protocol for itself.
-pub fn write_value(reply: &mut Reply<'_>, value: &Value, chosen: Protocol, depth: usize) {
+/// An error reply that a script has made.
+#[derive(Debug)]
+pub struct Made {
+    /// Its text.
+    pub text: String,
+    /// A command raised it, and it was counted then.
+    pub is_counted: bool,
+}
+
+/// Writes what a script returned that chose a protocol for itself. Errors among it are listed.
+pub fn write_value(reply: &mut Reply<'_>, value: &Value, chosen: Protocol, depth: usize, errors: &mut Vec<Made>) {
     match value {
         Value::String(text) => reply.bulk(&text.as_bytes()),
         Value::Integer(number) => reply.integer(*number),
         Value::Number(number) => reply.integer(*number as i64),
         Value::Boolean(truth) if chosen == Protocol::Resp3 => reply.boolean(*truth),
         Value::Boolean(true) => reply.integer(1),
-        Value::Table(table) => write_table(reply, table, chosen, depth),
+        Value::Table(table) => write_table(reply, table, chosen, depth, errors),
         _ => reply.null(),
     }
 }
 
-fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: usize) {
+fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: usize, errors: &mut Vec<Made>) {
     if depth > DEPTH_MAX {
         return reply.error("ERR reached lua stack limit");
     }
@@ -96,6 +113,8 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: us
         _ => None,
     };
     if let Some(error) = text("err") {
+        let is_counted = matches!(table.raw_get::<Value>(COUNTED), Ok(Value::Boolean(true)));
+        errors.push(Made { text: String::from_utf8_lossy(&error).into_owned(), is_counted });
         return reply.error(error);
     }
     if let Some(ok) = text("ok") {
@@ -123,8 +142,8 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: us
         let pairs: Vec<(Value, Value)> = map.pairs().filter_map(Result::ok).collect();
         reply.map(pairs.len());
         for (name, value) in pairs {
-            write_value(reply, &name, chosen, depth + 1);
-            write_value(reply, &value, chosen, depth + 1);
+            write_value(reply, &name, chosen, depth + 1, errors);
+            write_value(reply, &value, chosen, depth + 1, errors);
         }
         return;
     }
@@ -132,7 +151,7 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: us
         let members: Vec<(Value, Value)> = set.pairs().filter_map(Result::ok).collect();
         reply.set(members.len());
         for (member, _) in members {
-            write_value(reply, &member, chosen, depth + 1);
+            write_value(reply, &member, chosen, depth + 1, errors);
         }
         return;
     }
@@ -141,6 +160,6 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: us
         (1..).map_while(|index: i64| table.raw_get(index).ok().filter(|item: &Value| !item.is_nil())).collect();
     reply.array(items.len());
     for item in &items {
-        write_value(reply, item, chosen, depth + 1);
+        write_value(reply, item, chosen, depth + 1, errors);
     }
 }

@@ -279,7 +279,13 @@ impl Server {
         } else if found.command.flags.contains(Flags::RUNS_SCRIPT) {
             // It is shown before what it calls.
             self.show(session, output, words, found);
-            self.evaluate(session, output, words)
+            let outcome = self.evaluate(session, output, words);
+            if std::mem::take(&mut self.shared.script_failed)
+                && let Some(statistics) = self.shared.statistics.of(found)
+            {
+                statistics.failed += 1;
+            }
+            outcome
         } else {
             let reply = Reply::new(output, session.protocol);
             let keys = Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes);
@@ -314,7 +320,9 @@ impl Server {
         }
         if let Err(failure) = outcome {
             let text = failure.to_string();
-            self.shared.statistics.count_error(&text);
+            if !std::mem::take(&mut self.shared.error_is_counted) {
+                self.shared.statistics.count_error(&text);
+            }
             Reply::new(output, session.protocol).error(text);
         }
         if self.shared.onlookers {

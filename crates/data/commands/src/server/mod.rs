@@ -74,6 +74,10 @@ pub struct Requests {
     pub reload: bool,
     /// The process has opened other addresses to listen on.
     pub listen: bool,
+    /// Settings have changed that the process may follow.
+    pub settings: bool,
+    /// A shutdown that waits is not to be.
+    pub shutdown_aborted: bool,
     /// The server ends without a checkpoint: the next start has more of the log to run again.
     pub shutdown_without_checkpoint: bool,
 }
@@ -122,8 +126,16 @@ pub struct Shared {
     pub changes_at_checkpoint: u64,
     /// The name of the log's history; empty if there is none.
     pub replication_id: String,
+    /// The error that a script ended with is the one of a command, which was counted.
+    pub(crate) error_is_counted: bool,
+    /// A script came to its end and answered with an error.
+    pub(crate) script_failed: bool,
     /// Scripts may run commands that are not for scripts: tests ask for it (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
     pub(crate) scripts_may_all: bool,
+    /// What is done each now and then is put off: tests ask for it (`DEBUG PAUSE-CRON`).
+    pub periodic_paused: bool,
+    /// A signal has asked for the end, which waits for what is done each now and then.
+    pub shutdown_waits: bool,
     /// What whoever runs this shard is asked to do.
     pub requests: Requests,
     /// Who watches a key.
@@ -273,7 +285,11 @@ impl Server {
                 persistence: PersistenceFigures::default(),
                 changes_at_checkpoint: 0,
                 replication_id: String::new(),
+                error_is_counted: false,
+                script_failed: false,
                 scripts_may_all: false,
+                periodic_paused: false,
+                shutdown_waits: false,
                 requests: Requests::default(),
                 functions: Functions::default(),
                 running: None,

@@ -109,8 +109,8 @@ impl Server {
         if self.shared.monitors.is_empty() || hidden && !is_script {
             return;
         }
-        let now = self.now;
-        let mut line = format!("+{}.{:06} [{} ", now / 1000, now % 1000 * 1000, session.db).into_bytes();
+        let now_us = self.shared.host.time_us().unwrap_or(self.now.unsigned_abs() * 1000);
+        let mut line = format!("+{}.{:06} [{} ", now_us / 1_000_000, now_us % 1_000_000, session.db).into_bytes();
         line.extend_from_slice(if session.internal { b"lua" } else { session.address.as_bytes() });
         line.push(b']');
         for word in redacted(found, words) {

@@ -81,7 +81,7 @@ impl Shared {
 impl Pause {
     /// When it has ended.
     pub(super) fn over_at(self) -> Millis {
-        self.until + 1
+        self.until.saturating_add(1)
     }
 }
 

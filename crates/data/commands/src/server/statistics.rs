@@ -63,6 +63,9 @@ pub struct Statistics {
     pub rates: Rates,
 }
 
+/// A first word that is longer is none.
+const KIND_LEN_MAX: usize = 31;
+
 impl Statistics {
     pub(super) fn new(commands: usize) -> Self {
         Self { commands: vec![CommandStatistics::default(); commands], ..Self::default() }
@@ -73,14 +76,15 @@ impl Statistics {
         *self = Self { blocked: self.blocked, rates: self.rates.restarted(), ..Self::new(self.commands.len()) };
     }
 
-    pub(super) fn of(&mut self, found: Found) -> Option<&mut CommandStatistics> {
+    pub(crate) fn of(&mut self, found: Found) -> Option<&mut CommandStatistics> {
         self.commands.get_mut(found.index)
     }
 
     /// Counts an error reply by its first word.
     pub fn count_error(&mut self, text: &str) {
         self.errors += 1;
-        let kind = text.split(' ').next().unwrap_or_default();
+        let end = text.bytes().take(KIND_LEN_MAX).position(|byte| byte == b' ');
+        let kind = end.and_then(|end| text.get(..end)).unwrap_or("ERR");
         let kind = if self.error_kinds.len() < ERROR_KINDS_MAX || self.error_kinds.contains_key(kind) {
             kind
         } else {

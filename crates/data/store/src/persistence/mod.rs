@@ -206,7 +206,7 @@ impl Persistence {
         let (sync_requests, sync_failures, syncer) = start_syncer(&log, Arc::clone(&waker))?;
         let (maintain_requests, maintainer) = start_maintainer(&log)?;
         Ok(Self {
-            tables: ShardTables::new(Tables::new(engine), KEY_SEED),
+            tables: ShardTables::new(Tables::new(engine), KEY_SEED, settings),
             writer,
             reports,
             fsync: settings.appendfsync,
@@ -253,6 +253,11 @@ impl Persistence {
     /// What the keyspace asks for keys that are not in memory.
     pub fn tables(&self) -> ShardTables {
         self.tables.clone()
+    }
+
+    /// Follows settings that have changed.
+    pub fn follow(&self, settings: &Settings) {
+        self.tables.follow(settings);
     }
 
     /// Brings a new server to the end of the log. Returns how many commands ran again.
