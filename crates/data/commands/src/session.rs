@@ -52,6 +52,8 @@ pub struct Blocked {
     pub order: u64,
     /// Nothing is to be answered: CLIENT REPLY said so.
     pub muted: bool,
+    /// The migration that it waits for; 0 if it does not.
+    pub migration: u64,
 }
 
 /// What can be asked of the role that holds the connection.
@@ -244,6 +246,7 @@ impl Session {
             on_timeout,
             order: 0,
             muted: false,
+            migration: 0,
         }));
     }
 }

@@ -15,6 +15,7 @@ mod lanes;
 mod listener;
 pub mod log_dump;
 mod messages;
+mod migrate;
 pub mod options;
 mod pace;
 mod persistence;

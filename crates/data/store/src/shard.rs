@@ -19,6 +19,7 @@ use crate::{
     lanes::{Event as LaneEvent, Lanes},
     listener::{self, Listener},
     messages,
+    migrate::Migrations,
     pace::Pace,
     persistence::{KEY_SEED, Persistence},
     signals::Signals,
@@ -59,6 +60,8 @@ pub struct Shard {
     /// Threads read and write the sockets of clients.
     has_lanes: bool,
     oom_score: OomScore,
+    /// Sends keys to other servers; nothing until there are some.
+    migrations: Option<Migrations>,
     waker: Arc<Waker>,
 }
 
@@ -123,6 +126,7 @@ impl Shard {
             next_tick: now,
             has_lanes,
             oom_score,
+            migrations: None,
             waker,
         })
     }
@@ -185,6 +189,7 @@ impl Shard {
                 std::thread::sleep(Duration::from_micros(sleep_us));
             }
             self.fulfil_requests(now)?;
+            self.migrate(now)?;
             self.load(now);
             self.server.go_on(now);
             self.make_room(now);
@@ -286,6 +291,22 @@ impl Shard {
             self.reload(now)?;
         }
         self.tell_figures();
+        Ok(())
+    }
+
+    /// Has keys sent to other servers, and removes those that arrived.
+    fn migrate(&mut self, now: Millis) -> Result<(), StoreError> {
+        if !self.server.shared.migrations.is_empty() && self.migrations.is_none() {
+            self.migrations = Some(Migrations::start(Arc::clone(&self.waker))?);
+        }
+        let Some(migrations) = &self.migrations else { return Ok(()) };
+        for migration in self.server.shared.migrations.drain(..) {
+            migrations.send(migration);
+        }
+        while let Some(migrated) = migrations.outcome() {
+            self.server.finish_migration(&migrated, now);
+        }
+        self.server.shared.migration_sockets = migrations.sockets();
         Ok(())
     }
 

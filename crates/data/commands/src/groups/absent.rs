@@ -2,7 +2,7 @@
 
 use crate::{
     Context, Failure,
-    table::{Access, Categories, Command, Flags, KeySpec},
+    table::{Categories, Command, Flags},
 };
 
 const REPLICATION: &str = "replication comes with the cluster";
@@ -29,13 +29,6 @@ pub const COMMANDS: &[Command] = &[
         .group("server", Categories::empty())
         .missing(REPLICATION)
         .docs("6.2.0", "O(1)", "Makes a replica the master."),
-    Command::new("MIGRATE", -6, no_replication)
-        .flags(Flags::WRITE)
-        .keys(&[KeySpec::one(3, Access::RW.union(Access::ACCESS).union(Access::DELETE))])
-        .key_places(migrated)
-        .group("generic", Categories::KEYSPACE.union(Categories::DANGEROUS))
-        .missing("slots will move by replication; DUMP and RESTORE move a key")
-        .docs("2.6.0", "O(N) for N keys", "Moves keys to another server."),
     Command::new("MODULE", -2, no_modules)
         .flags(ADMIN)
         .group("server", Categories::empty())
@@ -96,18 +89,6 @@ pub const COMMANDS: &[Command] = &[
         "Waits until so many replicas have what the connection wrote: there are none yet.",
     ),
 ];
-
-/// The one key, or those behind `KEYS` if that is empty.
-fn migrated(words: &[&[u8]], places: &mut Vec<usize>) {
-    const ONE: usize = 3;
-    match words.get(ONE) {
-        Some(key) if !key.is_empty() => places.push(ONE),
-        _ => {
-            let keys = words.iter().skip(ONE).position(|word| word.eq_ignore_ascii_case(b"KEYS"));
-            places.extend(keys.map_or(0..0, |keys| ONE + keys + 1..words.len()));
-        }
-    }
-}
 
 fn no_replication(_: &mut Context<'_>) -> Result<(), Failure> {
     Err(Failure::text("ERR replication is not there yet: it comes with the cluster"))

@@ -20,6 +20,7 @@ mod histogram;
 mod latency;
 mod limits;
 mod loading;
+mod migration;
 pub(crate) mod monitor;
 mod pause;
 mod portions;
@@ -31,6 +32,7 @@ mod watch;
 pub use histogram::Histogram;
 pub use latency::{Event as LatencyEvent, LatencyMonitor};
 pub use loading::{Load, Warmup};
+pub use migration::{Credentials, Migrated, Migration, Parcel};
 pub use portions::PORTION_MIN;
 pub use slowlog::{SlowCommand, SlowLog};
 pub use statistics::{CommandStatistics, Rates, Statistics};
@@ -132,6 +134,12 @@ pub struct Shared {
     pub(crate) script_failed: bool,
     /// Scripts may run commands that are not for scripts: tests ask for it (`DEBUG SET-DISABLE-DENY-SCRIPTS`).
     pub(crate) scripts_may_all: bool,
+    /// Keys that are to be sent to other servers.
+    pub migrations: Vec<Migration>,
+    /// How many connections to other servers wait to be used again.
+    pub migration_sockets: u64,
+    migrating: Vec<migration::Pending>,
+    migration_number: u64,
     /// What is done each now and then is put off: tests ask for it (`DEBUG PAUSE-CRON`).
     pub periodic_paused: bool,
     /// A signal has asked for the end, which waits for what is done each now and then.
@@ -288,6 +296,10 @@ impl Server {
                 error_is_counted: false,
                 script_failed: false,
                 scripts_may_all: false,
+                migrations: Vec::new(),
+                migration_sockets: 0,
+                migrating: Vec::new(),
+                migration_number: 0,
                 periodic_paused: false,
                 shutdown_waits: false,
                 requests: Requests::default(),

@@ -243,7 +243,8 @@ fn stats(context: &mut Context<'_>, text: &mut String) {
     field(text, "pubsub_channels", shared.pubsub.channels.len());
     field(text, "pubsub_patterns", shared.pubsub.patterns.len());
     field(text, "pubsubshard_channels", shared.pubsub.shards.len());
-    fields(text, &[("latest_fork_usec", 0), ("total_forks", 0), ("migrate_cached_sockets", 0)]);
+    fields(text, &[("latest_fork_usec", 0), ("total_forks", 0)]);
+    field(text, "migrate_cached_sockets", shared.migration_sockets);
     field(text, "slave_expires_tracked_keys", 0);
     fields(text, &[("active_defrag_hits", 0), ("active_defrag_misses", 0), ("active_defrag_key_hits", 0)]);
     fields(

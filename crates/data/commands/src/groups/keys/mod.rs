@@ -2,6 +2,7 @@
 
 mod dump;
 mod expire;
+mod migrate;
 mod object;
 mod places;
 mod scan;
@@ -98,6 +99,12 @@ pub const COMMANDS: &[Command] = &[
         "O(1) for each call, O(N) for all N keys",
         "Walks over the keys of the database, some at a time.",
     ),
+    Command::new("MIGRATE", -6, migrate::migrate)
+        .flags(Flags::WRITE)
+        .keys(&[KeySpec::one(3, Access::RW.union(Access::ACCESS).union(Access::DELETE))])
+        .key_places(migrate::places)
+        .group(GROUP, Categories::KEYSPACE.union(Categories::DANGEROUS))
+        .docs("2.6.0", "O(N) for N keys", "Moves keys to another server. The client alone waits meanwhile."),
     Command::new("RANDOMKEY", 1, scan::randomkey).flags(Flags::READONLY).group(GROUP, Categories::KEYSPACE).docs(
         "1.0.0",
         "O(1)",

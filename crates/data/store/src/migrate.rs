@@ -1,0 +1,259 @@
+//! Sends keys to other servers (`MIGRATE`), on a thread of its own: one migration after the other, over connections that are
+//! kept for a while.
+
+use std::{
+    collections::HashMap,
+    io::{self, Read as _, Write as _},
+    net::{TcpStream, ToSocketAddrs as _},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use commands::server::{Migrated, Migration};
+use mio::Waker;
+use resp::{ReplyLimits, ReplyParser, ReplyProgress, Value, encode_command};
+
+/// How long a connection waits to be used again.
+const IDLE: Duration = Duration::from_secs(10);
+/// How many there are at most.
+const IDLE_MAX: usize = 64;
+/// How often is looked whether one has waited for long enough.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The thread, seen from the loop.
+#[derive(Debug)]
+pub struct Migrations {
+    jobs: mpsc::Sender<Migration>,
+    outcomes: mpsc::Receiver<Migrated>,
+    sockets: Arc<AtomicU64>,
+}
+
+impl Migrations {
+    /// Starts the thread. It ends when nobody can ask it any more.
+    ///
+    /// # Errors
+    ///
+    /// There are no more threads.
+    pub fn start(waker: Arc<Waker>) -> io::Result<Self> {
+        let (jobs, todo) = mpsc::channel::<Migration>();
+        let (done, outcomes) = mpsc::channel();
+        let sockets = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&sockets);
+        thread::Builder::new().name("migrate".into()).spawn(move || {
+            let mut targets = Targets::default();
+            loop {
+                match todo.recv_timeout(LOOK) {
+                    Ok(migration) => {
+                        let outcome = targets.send(&migration);
+                        count.store(targets.0.len() as u64, Ordering::Relaxed);
+                        if done.send(outcome).is_err() {
+                            return;
+                        }
+                        let _ = waker.wake();
+                    }
+                    Err(mpsc::RecvTimeoutError::Timeout) => {
+                        targets.0.retain(|_, target| target.used.elapsed() < IDLE);
+                        count.store(targets.0.len() as u64, Ordering::Relaxed);
+                    }
+                    Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        })?;
+        Ok(Self { jobs, outcomes, sockets })
+    }
+
+    /// Has keys sent.
+    pub fn send(&self, migration: Migration) {
+        // The thread ends after this alone.
+        let _ = self.jobs.send(migration);
+    }
+
+    /// What has become of one.
+    pub fn outcome(&self) -> Option<Migrated> {
+        self.outcomes.try_recv().ok()
+    }
+
+    /// How many connections wait to be used again.
+    pub fn sockets(&self) -> u64 {
+        self.sockets.load(Ordering::Relaxed)
+    }
+}
+
+/// A connection, and the database that it is on.
+struct Target {
+    stream: TcpStream,
+    db: i64,
+    used: Instant,
+}
+
+/// Connections by address.
+#[derive(Default)]
+struct Targets(HashMap<String, Target>);
+
+/// Why keys did not arrive.
+enum Trouble {
+    Connect,
+    Write,
+    Read(io::ErrorKind),
+    /// What the other server said.
+    Refused(String),
+}
+
+impl Trouble {
+    fn text(&self) -> String {
+        match self {
+            Self::Connect => "IOERR error or timeout connecting to the client".into(),
+            Self::Write => "IOERR error or timeout writing to target instance".into(),
+            Self::Read(_) => "IOERR error or timeout reading from target instance".into(),
+            Self::Refused(reason) => format!("ERR Target instance replied with error: {reason}"),
+        }
+    }
+
+    /// A connection that was kept may have been closed meanwhile.
+    fn is_stale(&self) -> bool {
+        match self {
+            Self::Connect | Self::Refused(_) => false,
+            Self::Write => true,
+            Self::Read(kind) => !matches!(kind, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut),
+        }
+    }
+}
+
+impl Targets {
+    fn send(&mut self, migration: &Migration) -> Migrated {
+        let address = format!("{}:{}", migration.host, migration.port);
+        let mut accepted = vec![false; migration.parcels.len()];
+        let mut trouble = None;
+        for _ in 0..2 {
+            let kept = self.0.remove(&address);
+            let was_kept = kept.is_some();
+            let outcome = match kept.map_or_else(|| connect(migration), Ok) {
+                Ok(mut target) => {
+                    let outcome = exchange(&mut target, migration, &mut accepted);
+                    // After an I/O error what comes next belongs to nobody.
+                    if matches!(outcome, Ok(()) | Err(Trouble::Refused(_))) && self.0.len() < IDLE_MAX {
+                        target.used = Instant::now();
+                        self.0.insert(address.clone(), target);
+                    }
+                    outcome
+                }
+                Err(trouble) => Err(trouble),
+            };
+            trouble = outcome.err();
+            let again = was_kept && trouble.as_ref().is_some_and(Trouble::is_stale) && !accepted.contains(&true);
+            if !again {
+                break;
+            }
+        }
+        Migrated { number: migration.number, accepted, error: trouble.map(|trouble| trouble.text()) }
+    }
+}
+
+fn connect(migration: &Migration) -> Result<Target, Trouble> {
+    let timeout = Duration::from_millis(migration.timeout_ms);
+    let port = migration.port.parse::<u16>().map_err(|_| Trouble::Connect)?;
+    let addresses = (migration.host.as_str(), port).to_socket_addrs().map_err(|_| Trouble::Connect)?;
+    for address in addresses {
+        if let Ok(stream) = TcpStream::connect_timeout(&address, timeout) {
+            let _ = stream.set_nodelay(true);
+            return Ok(Target { stream, db: 0, used: Instant::now() });
+        }
+    }
+    Err(Trouble::Connect)
+}
+
+/// Sends the keys and reads what the other server says of each.
+fn exchange(target: &mut Target, migration: &Migration, accepted: &mut [bool]) -> Result<(), Trouble> {
+    let timeout = Some(Duration::from_millis(migration.timeout_ms));
+    target
+        .stream
+        .set_read_timeout(timeout)
+        .and_then(|()| target.stream.set_write_timeout(timeout))
+        .map_err(|_| Trouble::Write)?;
+    let mut preludes = 0;
+    let mut bytes = Vec::new();
+    if let Some(credentials) = &migration.credentials {
+        let mut words = vec![b"AUTH".as_slice()];
+        words.extend(credentials.user.iter().map(|user| user.as_slice()));
+        words.push(&credentials.password);
+        encode_command(&mut bytes, &words);
+        preludes += 1;
+    }
+    if target.db != migration.db {
+        encode_command(&mut bytes, &["SELECT", &migration.db.to_string()]);
+        preludes += 1;
+        // Until it is known to have gone well.
+        target.db = -1;
+    }
+    target.stream.write_all(&bytes).map_err(|_| Trouble::Write)?;
+    for parcel in &migration.parcels {
+        bytes.clear();
+        let ttl = parcel.ttl.to_string();
+        let mut words = vec![b"RESTORE".as_slice(), &parcel.key, ttl.as_bytes(), &parcel.payload];
+        if migration.replace {
+            words.push(b"REPLACE");
+        }
+        encode_command(&mut bytes, &words);
+        target.stream.write_all(&bytes).map_err(|_| Trouble::Write)?;
+    }
+    let mut replies = Replies { stream: &target.stream, parser: ReplyParser::new(), buffer: Vec::new() };
+    let mut refused = None;
+    let mut is_ready = true;
+    for _ in 0..preludes {
+        if let Some(reason) = replies.error()? {
+            refused.get_or_insert(reason);
+            is_ready = false;
+        }
+    }
+    for accepted in accepted {
+        match replies.error()? {
+            None => *accepted = is_ready,
+            Some(reason) => {
+                refused.get_or_insert(reason);
+            }
+        }
+    }
+    if is_ready {
+        target.db = migration.db;
+    }
+    refused.map_or(Ok(()), |reason| Err(Trouble::Refused(reason)))
+}
+
+struct Replies<'a> {
+    stream: &'a TcpStream,
+    parser: ReplyParser,
+    buffer: Vec<u8>,
+}
+
+impl Replies<'_> {
+    /// The next reply, if it is an error.
+    fn error(&mut self) -> Result<Option<String>, Trouble> {
+        const PIECE: usize = 4096;
+        loop {
+            match self.parser.parse(&self.buffer, &ReplyLimits::default()) {
+                Ok(ReplyProgress::Complete { value, consumed }) => {
+                    self.buffer.drain(..consumed);
+                    self.parser = ReplyParser::new();
+                    return Ok(match value {
+                        Value::Error(text) => Some(String::from_utf8_lossy(&text).into_owned()),
+                        _ => None,
+                    });
+                }
+                Ok(_) => {}
+                Err(_) => return Err(Trouble::Read(io::ErrorKind::InvalidData)),
+            }
+            let mut piece = [0; PIECE];
+            match self.stream.read(&mut piece) {
+                Ok(0) => return Err(Trouble::Read(io::ErrorKind::UnexpectedEof)),
+                Ok(len) => self.buffer.extend_from_slice(piece.get(..len).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Trouble::Read(error.kind())),
+            }
+        }
+    }
+}
