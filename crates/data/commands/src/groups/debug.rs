@@ -112,9 +112,7 @@ fn reload(context: &mut Context<'_>) -> Result<(), Failure> {
             b"MERGE" => merge = true,
             b"NOSAVE" => {}
             _ => {
-                return Err(Failure::text(
-                    "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
-                ));
+                return Err(Failure::text("ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."));
             }
         }
     }

@@ -298,8 +298,7 @@ impl Asked {
         let call = move |_: &Lua, words: MultiValue| asked.ask("call/pcall", Question::Call, words)?.into_value();
         host.set("call", lua.create_function(call)?)?;
         let asked = Rc::clone(self);
-        let pcall =
-            move |lua: &Lua, words: MultiValue| asked.ask("call/pcall", Question::Call, words)?.into_table(lua);
+        let pcall = move |lua: &Lua, words: MultiValue| asked.ask("call/pcall", Question::Call, words)?.into_table(lua);
         host.set("pcall", lua.create_function(pcall)?)?;
         let asked = Rc::clone(self);
         let may_call =

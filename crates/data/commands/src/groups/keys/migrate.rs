@@ -91,9 +91,16 @@ pub(super) fn migrate(context: &mut Context<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     if context.session.deny_blocking {
-        return Err(Failure::text("ERR MIGRATE in a transaction or a script would have everybody wait for another server"));
+        return Err(Failure::text(
+            "ERR MIGRATE in a transaction or a script would have everybody wait for another server",
+        ));
     }
-    context.session.block(words.0, Vec::new(), None, b"-IOERR error or timeout reading from target instance\r\n".to_vec());
+    context.session.block(
+        words.0,
+        Vec::new(),
+        None,
+        b"-IOERR error or timeout reading from target instance\r\n".to_vec(),
+    );
     let migration = Migration {
         number: 0,
         host: String::from_utf8_lossy(words.at(1)).into_owned(),

@@ -53,8 +53,12 @@ pub fn put(lua: &Lua, host: &Table, table: &Table, look: Look) -> mlua::Result<(
         field: lua.load("local of, name = ... return of[name]").set_name("=field").into_function()?,
     });
     type Run = fn(&Patterns, &Lua, &Arguments) -> mlua::Result<MultiValue>;
-    let functions: [(&str, Run); 4] =
-        [("find", Patterns::find), ("match", Patterns::find_captures), ("gsub", Patterns::gsub), ("step", Patterns::step)];
+    let functions: [(&str, Run); 4] = [
+        ("find", Patterns::find),
+        ("match", Patterns::find_captures),
+        ("gsub", Patterns::gsub),
+        ("step", Patterns::step),
+    ];
     for (name, run) in functions {
         let shared = Rc::clone(&shared);
         let caller = if name == "step" { 2 } else { 1 };

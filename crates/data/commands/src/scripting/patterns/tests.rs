@@ -184,8 +184,9 @@ fn patterns_match_as_luas_own() {
 #[test]
 fn random_patterns_match_as_luas_own() {
     const PIECES: &[&str] = &[
-        "a", "b", "x", ".", "%a", "%d", "%W", "%s", "%%", "%z", "[ab]", "[^a]", "[a-c]", "[%d-]", "[]b]", "*", "+", "-", "?", "(",
-        ")", "()", "%1", "%2", "%b()", "%bab", "%f[%w]", "%f[^b]", "^", "$", "[", "]", "%", "1", "%0", "\0",
+        "a", "b", "x", ".", "%a", "%d", "%W", "%s", "%%", "%z", "[ab]", "[^a]", "[a-c]", "[%d-]", "[]b]", "*", "+",
+        "-", "?", "(", ")", "()", "%1", "%2", "%b()", "%bab", "%f[%w]", "%f[^b]", "^", "$", "[", "]", "%", "1", "%0",
+        "\0",
     ];
     const SIGNS: &[u8] = b"aaabbbxc1( )-]\0\n";
     let pair = Pair::new();
@@ -312,6 +313,7 @@ fn long_patterns_need_no_stack() {
     assert!(run("return S.find(('a'):rep(300000), ('a?'):rep(300000))").contains("pattern too complex"));
     let nested = "local function f(d) return (S.gsub('x', 'x', function() return f(d + 1) end)) end return f(0)";
     assert!(run(nested).contains("stack overflow"), "{}", run(nested));
-    let many = "local all = {} for i = 1, 50000 do all[i] = S.gmatch('ab', '.') all[i]() end return all[1](), all[50000]()";
+    let many =
+        "local all = {} for i = 1, 50000 do all[i] = S.gmatch('ab', '.') all[i]() end return all[1](), all[50000]()";
     assert_eq!(run(many), "\"b\" \"b\"");
 }
