@@ -4,17 +4,21 @@
 //! libFuzzer; the crate's own tests include the module by path and give it a small seeded corpus, so `cargo test`
 //! exercises every target without nightly.
 
+pub mod acl;
 pub mod backup;
 pub mod check_messages;
 pub mod configuration;
 pub mod dns;
 pub mod engine_records;
 pub mod http_codec;
+pub mod glob;
 pub mod hyperloglog;
 pub mod log_lines;
 pub mod oplog;
 pub mod peers;
 pub mod rdb;
+pub mod redis_conf;
 pub mod resp;
 pub mod sample_messages;
+pub mod script;
 pub mod stick;

@@ -1,6 +1,6 @@
 //! `tidegate backup` and `tidegate restore`: a store's data in another place, and back.
 
-use std::{error::Error, path::PathBuf, process::ExitCode};
+use std::{error::Error, num::NonZeroUsize, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use s3::S3Archive;
@@ -27,6 +27,10 @@ pub struct BackupArguments {
     /// Show the backups that are there instead of making one.
     #[arg(long)]
     list: bool,
+    /// Keep so many backups, the new one included, and remove older ones with what only they need. The archive must be this
+    /// store's alone.
+    #[arg(long, conflicts_with = "list")]
+    keep: Option<NonZeroUsize>,
 }
 
 /// Options of `tidegate restore`.
@@ -78,7 +82,7 @@ fn make(arguments: &BackupArguments) -> Result<(), Box<dyn Error>> {
         (None, Some(address)) => backup::folder_of(address, std::env::var("REDISCLI_AUTH").ok().as_deref())?,
         (None, None) => return Err("name the store's folder (--dir)".into()),
     };
-    let made = backup::backup(&dir, &*archive)?;
+    let made = backup::backup_and_keep(&dir, &*archive, arguments.keep)?;
     let (files, bytes) = made.copied;
     println!(
         "{}: {} records, the log up to offset {}; {files} files ({bytes} bytes) were copied",
@@ -86,6 +90,13 @@ fn make(arguments: &BackupArguments) -> Result<(), Box<dyn Error>> {
         made.manifest.records.count,
         made.manifest.log_end
     );
+    let removed = made.removed;
+    if removed.backups > 0 {
+        println!(
+            "removed: {} older backups, and {} files ({} bytes) that only they needed",
+            removed.backups, removed.files, removed.bytes
+        );
+    }
     Ok(())
 }
 

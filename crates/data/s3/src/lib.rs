@@ -116,6 +116,13 @@ impl Archive for S3Archive {
         });
         Ok(found.collect())
     }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match self.runtime.block_on(self.bucket.delete(&self.path(name))).map_err(io_error) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The next part of a file; less than [`PART_LEN`] at its end.

@@ -31,6 +31,13 @@ pub trait Archive {
     ///
     /// Those of the archive.
     fn list(&self, folder: &str) -> io::Result<Vec<(String, u64)>>;
+
+    /// Removes a file. One that is not there is no error.
+    ///
+    /// # Errors
+    ///
+    /// Those of the archive.
+    fn remove(&self, name: &str) -> io::Result<()>;
 }
 
 /// A folder of the machine.
@@ -75,6 +82,13 @@ impl Archive for FolderArchive {
             }
         }
         Ok(found)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.0.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 

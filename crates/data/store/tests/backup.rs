@@ -5,8 +5,9 @@
 mod support;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -17,8 +18,8 @@ use std::{
 };
 
 use store::{
-    archive::FolderArchive,
-    backup::{Restore, backup, names, restore},
+    archive::{Archive as _, FolderArchive},
+    backup::{Manifest, Restore, backup, backup_and_keep, names, restore},
     log_dump::point,
 };
 use support::{Client, Folder, start};
@@ -86,7 +87,57 @@ fn a_backup_holds_what_the_store_had_and_copies_nothing_twice() {
         assert_eq!(digest_of(&new.data()), expected);
         // A restored store makes backups like any other.
         backup(&new.data(), &FolderArchive(new.0.join("archive"))).unwrap();
+        // It goes on without the one that it is of, so it has a history of its own, and keeps it.
+        let history = history_of(&mut start(&new.data(), &[]).client());
+        assert_ne!(history, history_of(&mut client));
+        assert_eq!(history, history_of(&mut start(&new.data(), &[]).client()));
     }
+}
+
+fn history_of(client: &mut Client) -> String {
+    let info = client.text(&["INFO", "replication"]);
+    info.lines().find_map(|line| line.strip_prefix("master_replid:")).expect("it has one").trim().to_owned()
+}
+
+#[test]
+fn older_backups_go_with_what_only_they_need() {
+    let folder = Folder::new();
+    let archive = FolderArchive(folder.0.join("archive"));
+    let keep = NonZeroUsize::new(2);
+    for round in 0..4 {
+        let mut store = start(&folder.data(), &[]);
+        fill(&mut store.client(), &format!("round-{round}"), 100);
+        assert_eq!(store.stop(), Some(0));
+        let made = backup_and_keep(&folder.data(), &archive, keep).unwrap();
+        assert_eq!(made.removed.backups, usize::from(round >= 2), "{round}");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let kept = names(&archive).unwrap();
+    assert_eq!(kept.len(), 2);
+    let needed: BTreeSet<String> = kept
+        .iter()
+        .map(|name| Manifest::read(&archive, name).unwrap())
+        .flat_map(|manifest| [manifest.tables, manifest.log].concat())
+        .map(|item| item.name())
+        .collect();
+    let there: BTreeSet<String> = archive.list("files").unwrap().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(there, needed);
+    let expected = digest_of(&folder.data());
+    let new = Folder::new();
+    restore(&Restore::default(), &archive, &new.data()).unwrap();
+    assert_eq!(digest_of(&new.data()), expected);
+
+    // One that cannot be read may need anything.
+    let oldest = folder.0.join("archive").join(&kept[0]);
+    fs::write(&oldest, "damaged").unwrap();
+    let refused = backup_and_keep(&folder.data(), &archive, NonZeroUsize::new(2)).map(|made| made.removed.backups);
+    assert!(refused.is_ok(), "the damaged one is the one to go: {refused:?}");
+    let newest = names(&archive).unwrap().pop().unwrap();
+    fs::write(folder.0.join("archive").join(newest), "damaged").unwrap();
+    thread::sleep(Duration::from_millis(5));
+    let refused = backup_and_keep(&folder.data(), &archive, NonZeroUsize::new(2)).unwrap_err().to_string();
+    assert!(refused.contains("is damaged"), "{refused}");
+    assert_eq!(names(&archive).unwrap().len(), 3);
 }
 
 #[test]

@@ -29,6 +29,9 @@ const BEGIN: Millis = 1_700_000_000_000;
 /// How often a shard is crashed and goes on from what was left.
 const LIVES: usize = 4;
 const TURNS: usize = 40;
+/// Turns of the life that is crashed at every step.
+const TURNS_EVERYWHERE: usize = 12;
+const SEED_EVERYWHERE: u64 = 11;
 /// Crashes that are looked at in each life.
 const CRASHES: usize = 6;
 
@@ -141,7 +144,13 @@ fn commit(shard: &mut Shard, log: &mut Log<MemoryDisk>, now: Millis) {
 }
 
 /// Runs a life on a disk, and returns what crashes could find.
-fn live(shard: &mut Shard, disk: &MemoryDisk, generator: &mut Generator, now: &mut Millis) -> Vec<Turn> {
+fn live(
+    shard: &mut Shard,
+    disk: &MemoryDisk,
+    generator: &mut Generator,
+    now: &mut Millis,
+    turns_max: usize,
+) -> Vec<Turn> {
     let (mut log, _) = Log::open(disk.clone(), Path::new(FOLDER), options(), now.unsigned_abs()).unwrap();
     let mut syncer = log.syncer();
     // What was found is there for good, and what was due by now has gone.
@@ -149,7 +158,7 @@ fn live(shard: &mut Shard, disk: &MemoryDisk, generator: &mut Generator, now: &m
     syncer.sync().unwrap();
     let state = shard.state(*now);
     let mut turns = vec![Turn { end: log.end(), state, now: *now, synced_at: Some(disk.steps()) }];
-    for _ in 0..TURNS {
+    for _ in 0..turns_max {
         *now += match generator.random.below(20) {
             0 => 2_000_000,
             1..4 => 700,
@@ -215,7 +224,7 @@ fn simulate(seed: u64) {
     let mut now = BEGIN;
     let mut shard = Shard::new(seed, now);
     for life in 0..LIVES {
-        let turns = live(&mut shard, &disk, &mut generator, &mut now);
+        let turns = live(&mut shard, &disk, &mut generator, &mut now, TURNS);
         let begun = turns[0].synced_at.unwrap();
         let mut left = None;
         for crash in 0..CRASHES {
@@ -235,6 +244,28 @@ fn simulate(seed: u64) {
             (disk, shard, now) = (image, again, now.max(at));
         }
     }
+}
+
+/// A crash at each step of the disk, and of each kind: all that is left by them is the state after a turn.
+fn crash_everywhere(seed: u64) {
+    let disk = MemoryDisk::new();
+    let mut now = BEGIN;
+    let turns = live(&mut Shard::new(seed, now), &disk, &mut Generator::new(seed), &mut now, TURNS_EVERYWHERE);
+    for steps in turns[0].synced_at.unwrap()..=disk.steps() {
+        let len = disk.write_len(steps);
+        let mut kinds = vec![Crash::Process, Crash::Nothing, Crash::Some(seed), Crash::Some(seed ^ steps as u64)];
+        kinds.extend([0, 1, len / 2, len.saturating_sub(1)].map(Crash::Torn));
+        kinds.dedup();
+        for kind in kinds {
+            let told = format!("seed {seed}, crash after {steps} steps, {kind:?}");
+            check(&disk.crash(steps, kind), &turns, steps, seed, &told);
+        }
+    }
+}
+
+#[test]
+fn a_crash_at_every_step_leaves_the_state_after_a_turn() {
+    crash_everywhere(SEED_EVERYWHERE);
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn reload(context: &mut Context<'_>) -> Result<(), Failure> {
             }
         }
     }
-    let has_keys = |space: &Keyspace| (0..space.len()).any(|db| space.database(db).is_some_and(|db| db.len() > 0));
+    let has_keys = |space: &Keyspace| (0..space.len()).any(|db| space.database(db).is_some_and(|db| !db.is_empty()));
     if keep && !merge && (!context.shared.functions.is_empty() || has_keys(context.keys.space())) {
         return Err(Failure::text("ERR Error trying to load the RDB dump, check server logs."));
     }

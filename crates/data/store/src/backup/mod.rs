@@ -11,18 +11,21 @@
 
 mod files;
 mod manifest;
+mod prune;
 mod restore;
 mod running;
 
 use std::{
     fs::{self, File},
     io::{self, Read},
+    num::NonZeroUsize,
     path::{Path, PathBuf},
 };
 
 use oplog::{Offset, Reader, disk::RealDisk};
 
 pub use manifest::{Item, Manifest};
+pub use prune::Removed;
 pub use restore::{Restore, restore};
 pub use running::folder_of;
 
@@ -40,6 +43,8 @@ pub struct Made {
     pub name: String,
     /// Files and bytes that were copied; the others were there.
     pub copied: (usize, u64),
+    /// What is not kept any more.
+    pub removed: Removed,
 }
 
 /// Makes a backup of a store's folder, whether it is served or not.
@@ -48,6 +53,16 @@ pub struct Made {
 ///
 /// The folder is none of a store, or cannot be linked; the archive's; data that is damaged.
 pub fn backup(dir: &Path, archive: &dyn Archive) -> Result<Made, StoreError> {
+    backup_and_keep(dir, archive, None)
+}
+
+/// The same; then removes all backups but the newest ones, this one included, if `keep` says how many. An archive is for one
+/// store: what another one has in it would go too.
+///
+/// # Errors
+///
+/// Those of [`backup`]; a backup that is to be kept cannot be read. Then the new one is there and nothing is removed.
+pub fn backup_and_keep(dir: &Path, archive: &dyn Archive, keep: Option<NonZeroUsize>) -> Result<Made, StoreError> {
     let shard = dir.join("shard-0");
     if !shard.join("log").is_dir() {
         return Err(StoreError::NoStore { path: dir.to_owned() });
@@ -86,7 +101,10 @@ pub fn backup(dir: &Path, archive: &dyn Archive) -> Result<Made, StoreError> {
         name: format!("{}/{name}", archive.name()),
         source,
     })?;
-    Ok(Made { manifest, name, copied: copier.copied })
+    let removed = keep.map_or(Ok(Removed::default()), |keep| prune::keep_newest(archive, keep))?;
+    // No other backup of this store begins before this.
+    drop(links);
+    Ok(Made { manifest, name, copied: copier.copied, removed })
 }
 
 /// The names of all backups of an archive, the oldest first.

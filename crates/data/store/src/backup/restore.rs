@@ -5,12 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use oplog::{Offset, Reader, disk::RealDisk};
+use commands::config::Settings;
+use oplog::{Log, Offset, Options, Reader, ReplicationId, disk::RealDisk};
 
 use super::{files, manifest::Manifest, names};
 use crate::{
     StoreError,
     archive::{Archive, sync_folder},
+    clock,
     point::Point,
 };
 
@@ -144,9 +146,29 @@ fn fill(manifest: &Manifest, archive: &dyn Archive, folder: &Path) -> Result<(),
         }
     }
     check(manifest, archive, &shard)?;
+    begin_history(&shard.join("log"), Offset(manifest.log_end))?;
     folders.sort_unstable();
     folders.dedup();
     folders.iter().try_for_each(|folder| sync_folder(folder)).map_err(failed)
+}
+
+/// Has the log go on under another id: the store that the backup is of may go on too, and whoever follows one of them must not
+/// take the other for it.
+fn begin_history(folder: &Path, end: Offset) -> Result<(), StoreError> {
+    let mut random = [0; 24];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).map_err(io::Error::from)?;
+    let (id, salt) = random.split_at(20);
+    let id = ReplicationId::from_random(id.try_into().unwrap_or_default());
+    let salt = u32::from_ne_bytes(salt.try_into().unwrap_or_default());
+    let options = Options { segment_len: Settings::default().log_segment_size.0, ..Options::new(id, salt) };
+    let now_ms = clock::now().unsigned_abs();
+    let (mut log, _) = Log::open(RealDisk, folder, options, now_ms)?;
+    // An empty log has no history yet, and gets its id as the store starts.
+    if end > Offset(0) {
+        log.set_replication_id(id, now_ms)?;
+    }
+    log.syncer().sync()?;
+    Ok(())
 }
 
 /// Whether the whole is what it was.
