@@ -8,7 +8,7 @@ use sha1::{Digest as _, Sha1};
 
 use crate::{
     Failure, Value,
-    keyspace::{Keys, NEVER},
+    keyspace::{Database, Keys, NEVER},
     value::stream::Id,
 };
 
