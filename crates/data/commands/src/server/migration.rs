@@ -7,7 +7,7 @@ use crate::{
     changes::EventClass,
     digest::{self, Digest},
     keyspace::Keys,
-    rdb::{self, crc64::crc64},
+    rdb,
 };
 
 use super::{Server, Shared};
@@ -86,13 +86,13 @@ struct Sent {
     key: Bytes,
     expire_at: Millis,
     digest: Digest,
-    /// The checksum of a stream's payload: its consumer groups are no part of the digest.
-    checksum: Option<u64>,
+    /// The checksum at the end of a stream's payload: its consumer groups are no part of the digest.
+    checksum: Option<[u8; 8]>,
 }
 
 impl Sent {
     fn of(parcel: &Parcel) -> Self {
-        let checksum = parcel.is_stream.then(|| crc64(&parcel.payload));
+        let checksum = parcel.payload.last_chunk().filter(|_| parcel.is_stream).copied();
         Self { key: parcel.key.clone(), expire_at: parcel.expire_at, digest: parcel.digest, checksum }
     }
 
@@ -105,7 +105,7 @@ impl Sent {
         if let (Some(checksum), Some(value)) = (self.checksum, &entry.value) {
             let mut payload = Vec::new();
             rdb::encode_payload(value, &mut payload);
-            return Ok(crc64(&payload) == checksum);
+            return Ok(payload.ends_with(&checksum));
         }
         Ok(digest::of_key(keys, &self.key)? == self.digest)
     }
