@@ -7,7 +7,11 @@ use std::{
     fmt::Write as _,
 };
 
-use haproxycfg::table::{self, Group, Keyword, Sections, Support};
+use haproxycfg::{
+    keywords::option::http_only,
+    model::Options,
+    table::{self, Group, Keyword, Sections, Support},
+};
 use sample::{MatchMethod, PLACES, State, acl_keywords, converters, fetches};
 
 use crate::cli::{COMMANDS, master::COMMANDS as MASTER_COMMANDS};
@@ -92,7 +96,14 @@ fn group(out: &mut String, group: Group, render: fn(&Keyword) -> String) {
 fn with_arguments(keyword: &Keyword) -> String {
     let arguments = keyword.arguments;
     let is_optional = arguments.is_empty() || (arguments.starts_with('[') && arguments.ends_with(']'));
-    format!("{}{}", keyword.name, if is_optional { "" } else { " +1" })
+    let mark = match keyword.name {
+        // HAProxy's number for what reads its words itself, and for what is only read so.
+        "source" => " +-1",
+        "usesrc" => "",
+        _ if is_optional => "",
+        _ => " +1",
+    };
+    format!("{}{mark}", keyword.name)
 }
 
 fn plain(keyword: &Keyword) -> String {
@@ -102,7 +113,11 @@ fn plain(keyword: &Keyword) -> String {
 fn option(keyword: &Keyword) -> String {
     let side = |side, name| if keyword.sections.intersects(side) { name } else { "" };
     let (front, back) = (side(Sections::FRONTEND, "FE "), side(Sections::BACKEND, "BE "));
-    format!("\toption {} [ {front}{back}]", keyword.name)
+    let mut options = Options::default();
+    let mut needs_http = http_only(&mut options).into_iter().map(|(name, _)| name);
+    // HAProxy refuses these two elsewhere.
+    let is_listed = needs_http.any(|name| name == keyword.name) && !keyword.name.starts_with("h1-case-adjust");
+    format!("\toption {} [ {front}{back}{}]", keyword.name, if is_listed { "HTTP " } else { "" })
 }
 
 fn action(keyword: &Keyword) -> String {
@@ -212,7 +227,9 @@ mod tests {
             ("acl", "hdr_beg = req.hdr -m beg"),
             ("cfg", "\tbind <addr> accept-proxy"),
             ("cfg", "\tserver <name> <addr> weight +1"),
+            ("cfg", "\tserver <name> <addr> source +-1"),
             ("cfg", "\toption abortonclose [ BE ]"),
+            ("cfg", "\toption http-buffer-request [ FE BE HTTP ]"),
             ("cfg", "\thttp-request set-var*"),
             ("cli", "show cli level [MASTER] [WORKER] "),
             ("cnv", "bytes(integer[,integer]): bin => bin"),
