@@ -9,6 +9,7 @@
 //! Between two requests a connection holds its socket, its registration and little else. Everything that a request needs
 //! comes with its [`Transaction`] and goes with it.
 
+mod answer;
 mod capture;
 mod decide;
 mod exchange;

@@ -1,8 +1,8 @@
-//! Sending a response to the client: a server's, or one that the edge makes.
+//! Passing a server's response on to the client: rules, head, body or tunnel.
 
 use std::{collections::BTreeMap, future::poll_fn, rc::Rc, sync::Arc, task::Poll, time::Duration};
 
-use haproxycfg::model::{ConnectionMode, HttpReuse, Proxy, Redirect, Reply, ReplyBody};
+use haproxycfg::model::{ConnectionMode, HttpReuse, Proxy};
 use http::{BodyLength, Headers, Method, response_body_length};
 use sample::{Context, Direction};
 
@@ -14,11 +14,11 @@ use crate::{
     session::{
         body::{BodyPump, PumpFailure},
         filter::{self, Compression, Stages},
-        logging, persistence, reply,
+        logging, persistence,
         rules::{self, Phase, Verdict},
         size,
         transaction::Transaction,
-        upstream::{Unreachable, Upstream, observe},
+        upstream::{Upstream, observe},
     },
     stick,
     tunnel::{self, TunnelSetup, TunnelTimeouts},
@@ -171,7 +171,7 @@ impl Session {
         stages.filter(|_| length != BodyLength::None)
     }
 
-    fn end_of_answer(&self) -> Next {
+    pub(super) fn end_of_answer(&self) -> Next {
         // Bytes that nobody will read would turn the close into a reset.
         if self.client.received.is_empty() { Next::Close } else { Next::Linger }
     }
@@ -343,7 +343,7 @@ impl Session {
     }
 
     /// Runs the `http-after-response` rules; false when one of them failed.
-    fn after_response(&self, transaction: &mut Transaction, backend: &Proxy) -> bool {
+    pub(super) fn after_response(&self, transaction: &mut Transaction, backend: &Proxy) -> bool {
         let frontend = self.side.frontend.settings();
         for rules in [&backend.http_after_response, &frontend.http_after_response] {
             // What was no request has no rules.
@@ -370,7 +370,7 @@ impl Session {
         self.answer_error(transaction, 500).await
     }
 
-    fn count_internal_error(&self, transaction: &Transaction) {
+    pub(super) fn count_internal_error(&self, transaction: &Transaction) {
         let worker = self.worker.index;
         let frontend = &self.side.frontend;
         frontend.frontend.traffic.of(worker).internal_errors.increment();
@@ -393,7 +393,7 @@ impl Session {
     }
 
     /// Puts the response's head behind what the client is to be sent.
-    fn write_head(&mut self, transaction: &mut Transaction, keeps: bool) {
+    pub(super) fn write_head(&mut self, transaction: &mut Transaction, keeps: bool) {
         transaction.status = transaction.response.status();
         // An old server's response stays one of its version, which closes unless it says otherwise.
         let response_is_old = transaction.response.version() == http::Version::Http10;
@@ -584,7 +584,7 @@ impl Session {
     }
 
     /// Sends what waits for the client, within `timeout client`.
-    async fn flush(&mut self) -> Result<(), ()> {
+    pub(super) async fn flush(&mut self) -> Result<(), ()> {
         let limit = self.side.frontend.settings().timeouts.client;
         self.deadline.set(limit.map(|limit| self.worker.now() + limit));
         let (client, deadline) = (&mut self.client, &mut self.deadline);
@@ -593,200 +593,6 @@ impl Session {
             Poll::Pending => deadline.poll(context).map(|()| Err(())),
         })
         .await
-    }
-
-    /// Sends a response that the edge made, whose head stands in the transaction.
-    pub(super) async fn answer(&mut self, transaction: &mut Transaction, body: &[u8]) -> Next {
-        self.begin_answer(transaction);
-        self.send_answer(transaction, body).await
-    }
-
-    /// From here on there is a response, and its variables.
-    pub(super) fn begin_answer(&self, transaction: &mut Transaction) {
-        self.side.variables.borrow_mut().start_response();
-        transaction.has_response = true;
-    }
-
-    /// Sends a response that has begun.
-    pub(super) async fn send_answer(&mut self, transaction: &mut Transaction, body: &[u8]) -> Next {
-        let frontend = Arc::clone(&self.side.frontend);
-        let backend = transaction.backend.clone().unwrap_or_else(|| Arc::clone(&frontend));
-        let mode = connection_mode(frontend.settings().connection_mode, backend.settings().connection_mode);
-        if transaction.server.is_none() && transaction.has_request {
-            self.count_unread_body(transaction);
-        }
-        let request_ended = self.request_is_drained(transaction);
-        let has_length = transaction.response.status() != 204;
-        let headers = &mut transaction.response.headers;
-        // An error file that does not say how long it is ends with the connection.
-        let closing = http::ConnectionOptions::of(headers).close
-            || has_length && !headers.contains_known(http::HeaderId::ContentLength);
-        let keeps = transaction.has_request
-            && !transaction.bad_request
-            && transaction.wants_keep_alive
-            && mode != ConnectionMode::Close
-            && request_ended
-            && !closing
-            && !self.is_leaving();
-        let page;
-        let mut body = body;
-        if !self.after_response(transaction, backend.settings()) {
-            if transaction.response.status() != 500 {
-                self.count_internal_error(transaction);
-            }
-            page = reply::error_page(transaction, 500);
-            body = &page;
-        }
-        // What answers something that is no request counts nothing.
-        if !transaction.bad_request {
-            transaction.bytes_out += size::of_reply(&transaction.response);
-            transaction.bytes_out += if transaction.is_head() { 0 } else { body.len() as u64 };
-        }
-        if !has_length {
-            // RFC 9110 section 8.6: it has none.
-            transaction.response.headers.remove(b"content-length");
-        }
-        // Only what answers no request says it in a place of its own.
-        if transaction.has_request {
-            transaction.response.headers.remove(b"connection");
-        }
-        self.write_head(transaction, keeps);
-        if !transaction.is_head() {
-            self.client.output.extend_from_slice(body);
-        }
-        if self.flush().await.is_err() {
-            transaction.terminate(b'C', b'R');
-            return Next::Close;
-        }
-        match (keeps, request_ended) {
-            (true, _) => Next::KeepAlive,
-            (false, true) => self.end_of_answer(),
-            (false, false) => Next::Linger,
-        }
-    }
-
-    /// Counts what has come of a body that no server gets.
-    fn count_unread_body(&self, transaction: &mut Transaction) {
-        let body = http::request_body_length(&transaction.request);
-        if !body.is_empty() {
-            let come = Peeked::at(self.client.received.bytes(), body, &self.limits());
-            transaction.bytes_in += come.bytes.len() as u64;
-        }
-    }
-
-    /// Whether the request's body is over, those parts of it being dropped that were received.
-    fn request_is_drained(&mut self, transaction: &Transaction) -> bool {
-        if !transaction.has_request || transaction.bad_request {
-            return true;
-        }
-        let mut pump = BodyPump::new(http::request_body_length(&transaction.request), &self.limits(), false);
-        // What was sent to a server already is gone from the buffer, so this only recognises bodies that wait whole.
-        let known = transaction.server.is_none() && pump.approve(&self.client).is_ok() && pump.is_received();
-        if known {
-            pump.discard(&mut self.client);
-        }
-        known || http::request_body_length(&transaction.request).is_empty()
-    }
-
-    /// Answers with the error page of a status.
-    pub(super) async fn answer_error(&mut self, transaction: &mut Transaction, status: u16) -> Next {
-        if reply::is_silent(transaction, status) {
-            transaction.status = status;
-            return Next::Close;
-        }
-        let body = reply::error_page(transaction, status);
-        self.answer_instead_of(transaction, &body, status).await
-    }
-
-    /// Answers with what stands for a page of `status`: that is what is logged and counted, whatever it looks like.
-    async fn answer_instead_of(&mut self, transaction: &mut Transaction, body: &[u8], status: u16) -> Next {
-        let shown = transaction.response.status();
-        let next = self.answer(transaction, body).await;
-        if transaction.status == shown {
-            transaction.status = status;
-        }
-        next
-    }
-
-    /// Answers with a configured reply.
-    pub(super) async fn answer_reply(&mut self, transaction: &mut Transaction, reply: &Reply, status: u16) -> Next {
-        let status = reply.status.unwrap_or(status);
-        let silent = match &reply.body {
-            ReplyBody::ErrorPage => reply::is_silent(transaction, status),
-            ReplyBody::Raw(bytes) => bytes.is_empty(),
-            _ => false,
-        };
-        if silent {
-            transaction.status = status;
-            return Next::Close;
-        }
-        let body = reply::build(transaction, reply, status);
-        self.answer_instead_of(transaction, &body, status).await
-    }
-
-    /// Answers with a redirect.
-    pub(super) async fn answer_location(
-        &mut self,
-        transaction: &mut Transaction,
-        redirect: &Redirect,
-        location: &[u8],
-    ) -> Next {
-        reply::redirect(transaction, redirect.code, location, redirect.set_cookie.as_deref());
-        self.answer(transaction, b"").await
-    }
-
-    /// Demands credentials.
-    pub(super) async fn answer_unauthorized(&mut self, transaction: &mut Transaction, realm: &[u8]) -> Next {
-        transaction.count_tracked_error();
-        let body = reply::unauthorized(transaction, realm);
-        self.answer(transaction, &body).await
-    }
-
-    /// Answers a probe of `monitor-uri`.
-    pub(super) async fn answer_monitor(&mut self, transaction: &mut Transaction) -> Next {
-        let frontend = Arc::clone(&self.side.frontend);
-        let fails = frontend
-            .settings()
-            .monitor_fail
-            .iter()
-            .any(|condition| condition.holds(transaction, sample::Options::REQUEST));
-        self.count_intercepted(transaction);
-        transaction.terminate(b'L', b'R');
-        transaction.log_level.set(Some(None));
-        self.answer_error(transaction, if fails { 503 } else { 200 }).await
-    }
-
-    /// Says why there is no server.
-    pub(super) async fn answer_unreachable(&mut self, transaction: &mut Transaction, why: &Unreachable) -> Next {
-        transaction.end_unreachable(why);
-        match why {
-            Unreachable::ClientGone => {
-                self.count_client_abort(transaction);
-                Next::Close
-            }
-            Unreachable::Killed => Next::Close,
-            Unreachable::Elsewhere => {
-                let server = transaction.server.as_ref();
-                let prefix = server.and_then(|server| server.config.redir.as_deref()).unwrap_or_default();
-                let prefix = if prefix == b"/" { b"" } else { prefix };
-                let location = [prefix, transaction.request.path_and_query()].concat();
-                reply::server_redirect(transaction, &location);
-                self.answer(transaction, b"").await
-            }
-            Unreachable::NoSource => self.answer_error(transaction, 500).await,
-            _ => self.answer_error(transaction, 503).await,
-        }
-    }
-
-    /// Sends 103 with these fields to a client that understands it.
-    pub(super) async fn send_early_hints(&mut self, headers: &Headers) {
-        if headers.is_empty() {
-            return;
-        }
-        self.client.output.extend_from_slice(b"HTTP/1.1 103 Early Hints\r\n");
-        headers.write_to(&mut self.client.output);
-        self.client.output.extend_from_slice(b"\r\n");
-        let _ = self.flush().await;
     }
 }
 
