@@ -123,7 +123,7 @@ const CASES: &[Case] = &[
         play: |front| {
             let mut client = Wire::connect(front);
             client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf");
-            thread::sleep(Duration::from_millis(50));
+            thread::sleep(Duration::from_millis(200));
         },
         expected: r#"CLIENT [DATE] site site/s1 N/N/N/-1/N -1 0 - - CD-- 1/1/0/0/0 0/0 "POST / HTTP/1.1""#,
     },
