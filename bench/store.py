@@ -7,7 +7,8 @@ the same `appendfsync`. CPU time is that of all of the server's threads, from /p
 `threads` compares one core with two, ours and Redis' (`io-threads`). Server and load share both cores, and the load costs as much
 as the server: so that the server is what all wait for, a group of processes (cgroup, root) lets it have a part of a core for each
 core that it is to use, 0.4 unless --share says otherwise. Without root there is no such bound, and the rates say little; what two
-whole cores could do follows from the CPU time of a command on all threads and on the busiest.
+whole cores could do follows from the CPU time of a command on all threads and on the busiest. Redis' threads wait in a circle, and
+would use up such a bound by waiting: with two threads Redis has none, and its rate is left out.
 """
 
 import argparse
@@ -136,7 +137,7 @@ def thread_times(process):
 def run_threads(peer, words, share, arguments, test, pipeline, count):
     """Commands a second, CPU microseconds a command of all threads, and of the busiest."""
     folder = tempfile.mkdtemp(prefix="tidegate-bench-")
-    with cores(share) as group:
+    with cores(share) if share else contextlib.nullcontext() as group:
         enter = (lambda: (group / "cgroup.procs").write_text(str(os.getpid()))) if group else None
         server = subprocess.Popen(
             [*command(peer, arguments.ours, arguments.port, "everysec", folder), *words],
@@ -166,14 +167,17 @@ def compare_threads(arguments):
         turns = [[] for _ in THREADS]
         for _ in range(arguments.turns):
             for (peer, threads, words), found in zip(THREADS, turns):
-                found.append(run_threads(peer, words, threads * arguments.share, arguments, test, pipeline, count))
+                share = 0 if peer == "redis" and threads > 1 else threads * arguments.share
+                found.append(run_threads(peer, words, share, arguments, test, pipeline, count))
         first = None
         for (peer, threads, _), found in zip(THREADS, turns):
             rate, spent, busiest = (statistics.median(turn[part] for turn in found) for part in range(3))
             could = 1e6 * min(threads / spent, 1 / busiest)
             first = first or (rate, could)
+            is_bound = peer != "redis" or threads == 1
+            rates = f"{rate:11.0f} {rate / first[0]:6.2f}" if is_bound else f"{'-':>11} {'-':>6}"
             print(
-                f"{test} -P {pipeline:<3} {peer:8} {threads:7} {rate:11.0f} {rate / first[0]:6.2f} {spent:8.2f} {busiest:15.2f}"
+                f"{test} -P {pipeline:<3} {peer:8} {threads:7} {rates} {spent:8.2f} {busiest:15.2f}"
                 f" {could:29.0f} {could / first[1]:6.2f}",
                 flush=True,
             )
@@ -188,7 +192,8 @@ def main():
     parser.add_argument("cases", nargs="*", help="tests, or `threads`; without them, all tests")
     arguments = parser.parse_args()
     if "threads" in arguments.cases:
-        return compare_threads(arguments)
+        compare_threads(arguments)
+        return
     print("case                 CPU us ours  redis  ratio   commands/s ours  ratio   peak MB ours  redis")
     for fsync, test, pipeline, count in CASES:
         if arguments.cases and test not in arguments.cases:
