@@ -10,6 +10,8 @@ use crate::{
     server::{Credentials, Migration, Parcel},
 };
 
+/// Where options begin.
+const FIRST_OPTION: usize = 6;
 /// How long the other server may take for an answer if nobody says.
 const TIMEOUT_MS: i64 = 1000;
 
@@ -22,10 +24,9 @@ struct Options<'a> {
 }
 
 fn options<'a>(context: &Context<'a>) -> Result<Options<'a>, Failure> {
-    const FIRST: usize = 6;
     let words = context.words;
     let mut options = Options { keys: vec![words.at(3)], ..Options::default() };
-    let mut at = FIRST;
+    let mut at = FIRST_OPTION;
     while at < words.len() {
         let behind = words.len() - at - 1;
         if words.is(at, "COPY") {
@@ -55,14 +56,21 @@ fn options<'a>(context: &Context<'a>) -> Result<Options<'a>, Failure> {
     Ok(options)
 }
 
-/// The one key, or those behind `KEYS` if that is empty.
+/// The one key, or those behind `KEYS` if that is empty. What stands there for a password is no such word.
 pub(super) fn places(words: &[&[u8]], places: &mut Vec<usize>) {
     const ONE: usize = 3;
     match words.get(ONE) {
         Some(key) if !key.is_empty() => places.push(ONE),
         _ => {
-            let keys = words.iter().skip(ONE).position(|word| word.eq_ignore_ascii_case(b"KEYS"));
-            places.extend(keys.map_or(0..0, |keys| ONE + keys + 1..words.len()));
+            let mut at = FIRST_OPTION;
+            while let Some(word) = words.get(at) {
+                let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+                if is(b"KEYS") {
+                    places.extend(at + 1..words.len());
+                    return;
+                }
+                at += if is(b"AUTH2") { 3 } else { 1 + usize::from(is(b"AUTH")) };
+            }
         }
     }
 }

@@ -156,7 +156,7 @@ impl Stream {
 
     /// Whether freeing it takes a while.
     pub(crate) fn is_large(&self) -> bool {
-        const NODES: usize = 256;
+        const NODES: usize = 64;
         const PENDING: usize = 16_384;
         matches!(&self.nodes, Nodes::Whole(nodes) if nodes.len() > NODES)
             || self.groups.values().any(|group| group.pending().len() > PENDING)
