@@ -2,6 +2,9 @@
 
 use engine::record::{self, Header, RecordKey};
 
+/// The seed of the hashes.
+const SEED: u64 = 5;
+
 /// Keys and headers: what is accepted is written again as it was.
 pub fn record(data: &[u8]) {
     if let Ok(key) = record::decode(data) {
@@ -11,7 +14,10 @@ pub fn record(data: &[u8]) {
             | RecordKey::Element { element: record::Tail::Cut(_), .. }
             | RecordKey::Expiry { key: record::Tail::Cut(_), .. } => None,
             RecordKey::Meta { name, .. } if name.len() > record::WHOLE_LEN_MAX => None,
-            RecordKey::Key { slot, db, key, .. } => Some(record::key(slot, db, key.bytes())),
+            // The seed that the samples have; with another one the hash is that of another key.
+            RecordKey::Key { slot, db, hash, key } => {
+                record::has_hash(SEED, hash, key).is_ok().then(|| record::key(SEED, slot, db, key.bytes()))
+            }
             RecordKey::Element { slot, db, version, element } => {
                 Some(record::element(slot, db, version, element.bytes()))
             }

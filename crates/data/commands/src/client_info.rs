@@ -6,6 +6,8 @@ use crate::{Millis, Session, session::Close};
 
 /// What a client's output holds before Redis, which these figures are read for, would begin to allocate for it.
 const STATIC_OUTPUT: usize = 16 * 1024;
+/// An argument from which so much has come is a large one.
+const LARGE: usize = 32 * 1024;
 
 /// The classes of clients that have limits of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +40,10 @@ impl ClientType {
     }
 }
 
-/// What so much output counts for limits: nothing, as long as it fits into what a client has room for anyway.
-pub fn excess(output: usize) -> usize {
-    if output > STATIC_OUTPUT { output } else { 0 }
+/// What a buffer of that size counts for limits: nothing, as long as it fits into what a client has room for anyway. That comes and
+/// goes with each command.
+pub fn excess(buffer: usize) -> usize {
+    if buffer > STATIC_OUTPUT { buffer } else { 0 }
 }
 
 /// Bytes of the commands that it has queued for a transaction.
@@ -52,12 +55,12 @@ fn transaction_bytes(session: &Session) -> usize {
 pub fn memory(session: &Session) -> usize {
     let listening = session.subscriptions() + session.shard_channels.len();
     size_of::<Session>()
-        + session.query.capacity().max(session.query_running)
-        + session.output.capacity()
+        + excess(session.query.capacity().max(session.query_running))
+        + excess(session.output.capacity())
         + transaction_bytes(session)
         + session.watching.len() * size_of::<(usize, crate::Bytes)>()
         + listening * size_of::<crate::Bytes>()
-        + session.parser.memory_len()
+        + excess(session.parser.memory_len())
         + session.tracking.as_ref().map_or(0, |tracking| tracking.prefix_bytes)
 }
 
@@ -88,7 +91,10 @@ fn flags(session: &Session) -> String {
 pub fn describe(session: &Session, now: Millis, argv_bytes: usize) -> String {
     let output = session.output.len();
     let excess = excess(output);
-    let query = session.query.len().max(session.query_running);
+    // What stands before a large argument is none of the buffer any more in Redis.
+    let before =
+        session.parser.argument_at().filter(|at| session.query.len() - (*at).min(session.query.len()) >= LARGE);
+    let query = (session.query.len() - before.unwrap_or(0)).max(session.query_running);
     let mut text = format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={}",
         session.id.0,

@@ -3,7 +3,7 @@
 use crate::{Millis, config::Settings};
 
 /// Memory of the process and the machine, in bytes.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct MemoryFigures {
     /// What is allocated.
     pub used: u64,
@@ -11,6 +11,14 @@ pub struct MemoryFigures {
     pub at_start: u64,
     /// What the machine holds of the process.
     pub resident: u64,
+    /// The allocator's name and version.
+    pub allocator: String,
+    /// What it has given out, in places as large as they are.
+    pub allocator_allocated: u64,
+    /// Pages with such places.
+    pub allocator_active: u64,
+    /// What the machine holds of its pages.
+    pub allocator_resident: u64,
     /// What the machine has.
     pub total: u64,
 }
@@ -84,6 +92,9 @@ pub trait Host {
     fn memory(&self) -> MemoryFigures {
         MemoryFigures::default()
     }
+
+    /// Gives what is free back to the machine.
+    fn purge_memory(&self) {}
 
     /// Its cores' time.
     fn cpu(&self) -> CpuFigures {

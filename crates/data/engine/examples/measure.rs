@@ -90,7 +90,7 @@ fn engines(engine: &dyn Engine, records: u64) {
 fn overlay(engine: Arc<dyn Engine>) {
     let mut tables = Tables::new(engine);
     let name = |number: u64| format!("user:{:012}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24);
-    let keys: Vec<_> = (0..1_000_000).map(|n| record::key((n % 1024) as u16, 0, name(n).as_bytes())).collect();
+    let keys: Vec<_> = (0..1_000_000).map(|n| record::key(1, (n % 1024) as u16, 0, name(n).as_bytes())).collect();
     for count in [10_000_usize, 200_000, 1_000_000] {
         report(&format!("put into an overlay of {count}"), count as u64, || {
             for key in keys.iter().take(count) {

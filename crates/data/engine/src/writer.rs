@@ -46,6 +46,8 @@ pub enum Job {
     Write(Arc<Batch>),
     /// Bring all that was written to the disk.
     Sync,
+    /// Merge everything, so that what was deleted takes no place.
+    Compact,
     /// One step of a removal, see [`remove_range`].
     Remove {
         /// Which records.
@@ -80,6 +82,8 @@ pub enum Report {
     },
     /// All that was written before is on the disk, or why not (which is not tried again).
     Synced(Result<()>),
+    /// All was merged, or why not (which is not tried again).
+    Compacted(Result<()>),
     /// A step of a removal was made, or failed (which is not tried again).
     Removed(Result<Removed>),
 }
@@ -192,6 +196,10 @@ impl<R: FnMut(Report)> Worker<R> {
                 Job::Sync => {
                     let result = guarded(|| self.engine.sync());
                     (self.report)(Report::Synced(result));
+                }
+                Job::Compact => {
+                    let result = guarded(|| self.engine.compact());
+                    (self.report)(Report::Compacted(result));
                 }
                 Job::Remove { bounds, is_first, records_max, with_last } => {
                     let remove = || remove_range(&*self.engine, &bounds, is_first, records_max, &with_last);

@@ -293,7 +293,7 @@ fn removed_records_give_their_space_back() {
     }
     let mut rest = Batch::new();
     for slot in [4, 6] {
-        rest.put(engine::record::key(slot, 0, b"stays"), "here");
+        rest.put(engine::record::key(1, slot, 0, b"stays"), "here");
     }
     engine.write(&rest).unwrap();
     engine.sync().unwrap();
@@ -331,7 +331,7 @@ fn what_was_removed_stays_so_although_files_are_made_in_between() {
         batch.put(engine::record::element(5, 0, 1, &number.to_be_bytes()), "x");
     }
     for slot in [4, 6] {
-        batch.put(engine::record::key(slot, 0, b"stays"), "here");
+        batch.put(engine::record::key(1, slot, 0, b"stays"), "here");
     }
     engine.write(&batch).unwrap();
     engine.sync().unwrap();

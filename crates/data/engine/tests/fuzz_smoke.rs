@@ -27,8 +27,8 @@ impl Random {
 fn records() -> Vec<Vec<u8>> {
     let long = vec![b'l'; record::WHOLE_LEN_MAX + 1];
     let mut out: Vec<Vec<u8>> = [
-        record::key(7, 0, b"key"),
-        record::key(7, 0, &long),
+        record::key(5, 7, 0, b"key"),
+        record::key(5, 7, 0, &long),
         record::element(7, 1, 99, b"field"),
         record::expiry(7, 1, 1_700_000_000_000, b"key"),
         record::orphan(1023, 15, 99),

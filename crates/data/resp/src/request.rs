@@ -183,6 +183,12 @@ impl RequestParser {
         self.missing > 0 || self.searched > 0
     }
 
+    /// Where in the buffer the argument begins that has not come whole yet; nothing between arguments.
+    #[must_use]
+    pub fn argument_at(&self) -> Option<usize> {
+        self.bulk_len.map(|_| self.position)
+    }
+
     /// How many bytes of memory it has besides itself.
     #[must_use]
     pub fn memory_len(&self) -> usize {

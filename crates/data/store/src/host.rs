@@ -15,7 +15,7 @@ use commands::{
 };
 
 use crate::{
-    clock,
+    allocator, clock,
     error::chain,
     listener::{self, Listener},
     messages,
@@ -76,17 +76,23 @@ impl Host for Process {
     }
 
     fn memory(&self) -> MemoryFigures {
-        let page = rustix::param::page_size() as u64;
-        let resident = fs::read_to_string("/proc/self/statm").ok();
-        let resident = resident.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
         let used = (self.memory_used)() as u64;
         let total = rustix::system::sysinfo();
+        let allocator = allocator::figures();
         MemoryFigures {
             used,
             at_start: self.memory_at_start,
-            resident: resident.map_or(used, |pages| pages * page),
+            resident: resident_bytes().unwrap_or(used),
+            allocator: allocator::version(),
+            allocator_allocated: allocator.allocated,
+            allocator_active: allocator.active,
+            allocator_resident: allocator.resident,
             total: total.totalram * u64::from(total.mem_unit),
         }
+    }
+
+    fn purge_memory(&self) {
+        allocator::purge();
     }
 
     fn cpu(&self) -> CpuFigures {
@@ -125,6 +131,13 @@ impl Host for Process {
         let Some(path) = &self.config_file else { return Ok(()) };
         replace(path, text.as_bytes()).map_err(|error| error.to_string())
     }
+}
+
+/// What the machine holds of this process, in bytes.
+pub fn resident_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
 }
 
 /// The time that a process or thread has taken, in microseconds: outside of the kernel, and in it.

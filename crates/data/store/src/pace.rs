@@ -1,8 +1,9 @@
-//! How fast clients may go on while memory is short because the tables cannot keep up.
+//! How fast clients may go on while the tables cannot keep up: because memory is short, or because too much of the log is not
+//! in them yet.
 //!
 //! Without a pace they would be stopped when memory is full and released when a batch has been written: seconds of silence.
 //! So what they may add to the log in a millisecond is bound to what the tables take in a millisecond, the tighter the
-//! nearer memory is to its bound. Nothing is read from clients once that is used up, until the next millisecond.
+//! less room is left. Nothing is read from clients once that is used up, until the next millisecond.
 
 use commands::Millis;
 
@@ -33,22 +34,26 @@ impl Pace {
         self.drained = ((self.drained * 3 + rate) / 4).max(1);
     }
 
-    /// Says what may come from now on, between where memory becomes short and its bound. At the beginning that is twice what
-    /// the tables take, in the middle half of it, at the end nothing.
-    pub fn refill(&mut self, now: Millis, used: u64, short: u64, bound: u64) {
-        if bound == 0 || used <= short {
+    /// Says what may come from now on, by the part of the room that is left, if it is short at all. At the beginning that is
+    /// twice what the tables take, in the middle half of it, at the end nothing.
+    pub fn refill(&mut self, now: Millis, left: Option<f64>) {
+        let Some(left) = left else {
             self.allowance = None;
             self.at = now;
             return;
-        }
+        };
         let elapsed = (now - self.at).clamp(0, ELAPSED_MAX_MS).unsigned_abs();
         if elapsed == 0 && self.allowance.is_some() {
             return;
         }
         self.at = now;
-        // In floating point, for bytes of gigabytes are multiplied.
-        let share = bound.saturating_sub(used) as f64 / bound.saturating_sub(short).max(1) as f64;
-        self.allowance = Some((self.drained as f64 * elapsed.max(1) as f64 * share * share * 2.0) as u64);
+        self.allowance = Some((self.drained as f64 * elapsed.max(1) as f64 * left * left * 2.0) as u64);
+    }
+
+    /// The part that is left of the room from where on it is short; nothing if it is not short, or has no bound.
+    pub fn left(used: u64, short: u64, bound: u64) -> Option<f64> {
+        let left = || bound.saturating_sub(used) as f64 / bound.saturating_sub(short).max(1) as f64;
+        (bound > 0 && used > short).then(left)
     }
 
     /// So much was added to the log.
@@ -74,7 +79,7 @@ mod tests {
     fn while_there_is_memory_any_number_may_come() {
         let mut pace = Pace::new(0);
         for (used, bound) in [(MB, 0), (MB, 2 * MB), (MB, MB)] {
-            pace.refill(1, used, bound, bound * 2);
+            pace.refill(1, Pace::left(used, bound, bound * 2));
             assert!(!pace.is_spent(u64::MAX / 2), "{used} of {bound}");
         }
     }
@@ -86,7 +91,7 @@ mod tests {
             for _ in 0..100 {
                 pace.drained(1000, 1);
             }
-            pace.refill(1, used * MB, 100 * MB, 125 * MB);
+            pace.refill(1, Pace::left(used * MB, 100 * MB, 125 * MB));
             let found = pace.allowance.unwrap();
             let drained = pace.drained;
             assert!((995..=1005).contains(&drained), "{drained}");
@@ -97,15 +102,15 @@ mod tests {
     #[test]
     fn each_millisecond_brings_as_much() {
         let mut pace = Pace::new(0);
-        pace.refill(1, 101 * MB, 100 * MB, 125 * MB);
+        pace.refill(1, Pace::left(101 * MB, 100 * MB, 125 * MB));
         let first = pace.allowance.unwrap();
         assert!(!pace.is_spent(first - 1) && pace.is_spent(first));
         pace.spend(first - 1);
-        pace.refill(1, 101 * MB, 100 * MB, 125 * MB);
+        pace.refill(1, Pace::left(101 * MB, 100 * MB, 125 * MB));
         assert_eq!(pace.allowance, Some(1), "the same millisecond");
-        pace.refill(3, 101 * MB, 100 * MB, 125 * MB);
+        pace.refill(3, Pace::left(101 * MB, 100 * MB, 125 * MB));
         assert!(pace.allowance.unwrap().abs_diff(2 * first) < 3);
-        pace.refill(1_000_000, 101 * MB, 100 * MB, 125 * MB);
+        pace.refill(1_000_000, Pace::left(101 * MB, 100 * MB, 125 * MB));
         assert!(pace.allowance.unwrap() < 21 * first, "a long pause does not add up");
     }
 }

@@ -46,6 +46,8 @@ const KEY_COUNT: &[u8] = b"keys";
 /// The name of the record that says which version the next collection gets.
 const NEXT_VERSION: &[u8] = b"version";
 
+/// The name of the record with the seed of keys' hashes; tables of before there was one have none, and the seed 0.
+const KEY_SEED: &[u8] = b"seed";
 /// The name of the record that has the libraries of functions.
 const FUNCTIONS: &[u8] = b"functions";
 
@@ -53,7 +55,7 @@ const FUNCTIONS: &[u8] = b"functions";
 #[derive(Clone)]
 pub struct ShardTables {
     tables: Rc<RefCell<Tables>>,
-    /// How values are made of records.
+    /// How values are made of records: with the seed of the hashes of keys and elements, a secret.
     building: Rc<Cell<Building>>,
     next_version: Rc<Cell<u64>>,
     /// An element took long to be read in place.
@@ -65,16 +67,38 @@ pub struct ShardTables {
 }
 
 impl ShardTables {
-    /// Those of a shard.
-    pub fn new(tables: Tables, key_seed: u64, settings: &Settings) -> Self {
-        Self {
+    /// Those of a shard. New ones get a seed, which becomes a part of them with their first batch.
+    ///
+    /// # Errors
+    ///
+    /// The tables cannot be read.
+    pub fn new(tables: Tables, new_seed: u64, settings: &Settings) -> Result<Self, engine::Error> {
+        let key_seed = match tables.get(&record::meta(0, 0, KEY_SEED))? {
+            Some(bytes) => <[u8; 8]>::try_from(&*bytes).map(u64::from_be_bytes).map_err(|error| {
+                let place = engine::Place::At(record::meta(0, 0, KEY_SEED).to_vec());
+                engine::Error::Damaged { place, source: Box::new(error) }
+            })?,
+            None if tables.engine().applied()?.is_some() => 0,
+            None => new_seed,
+        };
+        Ok(Self {
             tables: Rc::new(RefCell::new(tables)),
             building: Rc::new(Cell::new(Building::new(key_seed, settings))),
             next_version: Rc::new(Cell::new(1)),
             was_slow: Rc::default(),
             orphans: Rc::default(),
             pinned: Rc::default(),
-        }
+        })
+    }
+
+    /// The seed of the hashes.
+    pub fn key_seed(&self) -> u64 {
+        self.building.get().seed
+    }
+
+    /// Hands it in at the mark.
+    pub fn put_key_seed(&self) {
+        self.with(|tables| tables.put_marked(record::meta(0, 0, KEY_SEED), self.key_seed().to_be_bytes()));
     }
 
     /// Takes over which values are small, as they are read from now on.
@@ -95,7 +119,7 @@ impl ShardTables {
     /// Hands a key in as it was at the mark.
     pub fn put_taken(&self, taken: &Taken) {
         let (slot, db) = (taken.slot as u16, taken.disk);
-        let name = record::key(slot, db, &taken.key);
+        let name = record::key(self.key_seed(), slot, db, &taken.key);
         self.with(|tables| match &taken.value {
             Some((value, expire_at)) => {
                 let expire_at_ms = (*expire_at != NEVER).then_some(expire_at.unsigned_abs());
@@ -269,7 +293,7 @@ impl ShardTables {
 
     /// The record of a key that is asked for.
     pub fn name(&self, load: &Load) -> engine::Key {
-        record::key(load.slot as u16, load.disk, &load.key)
+        record::key(self.key_seed(), load.slot as u16, load.disk, &load.key)
     }
 
     /// What was read of a key; nothing if it cannot be understood.
@@ -303,7 +327,7 @@ impl ShardTables {
 
 impl Records for ShardTables {
     fn load(&self, disk: u8, slot: usize, key: &[u8]) -> Result<Option<Loaded>, String> {
-        let name = record::key(slot as u16, disk, key);
+        let name = record::key(self.key_seed(), slot as u16, disk, key);
         match self.look(|tables| tables.get(&name)) {
             Ok(Some(bytes)) => self.decode(disk, key, &bytes),
             Ok(None) => Ok(None),
@@ -319,6 +343,7 @@ impl Records for ShardTables {
                 let (name, value) = record.map_err(|error| unreadable(&error))?;
                 let damaged = |reason: record::NotARecord| format!("ERR a record is damaged: {reason}");
                 let RecordKey::Key { hash, key, .. } = record::decode(&name).map_err(damaged)? else { continue };
+                record::has_hash(self.key_seed(), hash, key).map_err(damaged)?;
                 let (header, value) = Header::decode(&value).map_err(damaged)?;
                 found.push(Walked {
                     hash,
@@ -462,4 +487,66 @@ fn damaged_element(reason: record::NotARecord) -> String {
 fn unreadable(error: &engine::Error) -> String {
     let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
     format!("ERR cannot read from disk: {error}{cause}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use engine::{Engine as _, MemoryEngine, Offset};
+
+    use super::*;
+
+    #[test]
+    fn the_seed_is_a_part_of_the_tables_and_older_ones_have_none() {
+        let engine = Arc::new(MemoryEngine::new());
+        let open = |new_seed| {
+            ShardTables::new(
+                Tables::new(Arc::clone(&engine) as Arc<dyn engine::Engine>),
+                new_seed,
+                &Settings::default(),
+            )
+        };
+        let first = open(7).unwrap();
+        assert_eq!(first.key_seed(), 7);
+        assert_eq!(open(8).unwrap().key_seed(), 8, "nothing is written yet");
+
+        assert!(first.with(|tables| tables.mark(Offset(1))));
+        first.put_key_seed();
+        let taken = Taken { disk: 0, slot: 5, key: SmallBytes::from_slice(b"key"), value: Some((whole("x"), NEVER)) };
+        first.put_taken(&taken);
+        let batch = first.with(Tables::freeze_marked).unwrap();
+        engine.write(&batch).unwrap();
+        let again = open(9).unwrap();
+        assert_eq!(again.key_seed(), 7);
+        assert!(again.load(0, 5, b"key").unwrap().is_some());
+        assert_eq!(again.walk(0, 5, 0, 10).unwrap().len(), 1);
+
+        // As a store of before there were seeds has left them.
+        let former = Arc::new(MemoryEngine::new());
+        let mut batch = engine::Batch::new();
+        batch.put(record::key(0, 5, 0, b"key"), encode(b"key", &whole("x"), None));
+        batch.set_applied(Offset(1));
+        former.write(&batch).unwrap();
+        let tables =
+            ShardTables::new(Tables::new(Arc::clone(&former) as Arc<dyn engine::Engine>), 9, &Settings::default())
+                .unwrap();
+        assert_eq!(tables.key_seed(), 0);
+        assert!(tables.load(0, 5, b"key").unwrap().is_some());
+
+        // A seed that is lost is found out.
+        let mut batch = engine::Batch::new();
+        batch.put(record::meta(0, 0, KEY_SEED), 9_u64.to_be_bytes());
+        former.write(&batch).unwrap();
+        let tables = ShardTables::new(Tables::new(former), 1, &Settings::default()).unwrap();
+        assert!(tables.load(0, 5, b"key").unwrap().is_none());
+        assert!(tables.walk(0, 5, 0, 10).unwrap_err().contains("the hash is that of another key"));
+    }
+
+    /// A string as a record has it.
+    fn whole(text: &str) -> Stored<Vec<u8>> {
+        let mut bytes = Vec::new();
+        rdb::encode_value(&commands::Value::String(SmallBytes::from_slice(text.as_bytes())), &mut bytes);
+        Stored::Whole(bytes)
+    }
 }

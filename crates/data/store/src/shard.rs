@@ -8,20 +8,22 @@
 
 use std::{cell::RefCell, collections::VecDeque, io, rc::Rc, sync::Arc, time::Duration};
 
-use commands::{Millis, Server, SessionId, random::Secrets};
+use commands::{Millis, Server, SessionId, config::MaxmemoryPolicy, keyspace::Database, random::Secrets};
 use mio::{Events, Interest, Poll, Token, Waker, event::Event};
 use oplog::Offset;
 
 use crate::{
     Start, StoreError, clock,
     connection::ReadOutcome,
+    disk_bound::{self, DiskBound, Step},
     host::{Listening, OomScore, Process},
     lanes::{Event as LaneEvent, Lanes},
     listener::{self, Listener},
     messages,
     migrate::Migrations,
+    overhead::Overhead,
     pace::Pace,
-    persistence::{KEY_SEED, Persistence},
+    persistence::Persistence,
     signals::Signals,
     sockets::{FIRST_LISTENER, SIGNALS, Sockets, WAKER},
     users::Users,
@@ -33,6 +35,10 @@ const EVENTS_MAX: usize = 1024;
 const SHORT_SHARE: u64 = 8;
 /// Keys that leave memory in one turn at most.
 const EVICT_MAX: usize = 10_000;
+/// Keys that go in one turn at most because the disk is full: each is looked for in the tables.
+const EVICT_FROM_DISK_MAX: usize = 64;
+/// Keys that are brought into memory in one turn, if all are to be there.
+const BRING_MAX: usize = 32;
 /// How often what is due is looked for at least.
 const TICK_MS: Millis = 100;
 
@@ -46,6 +52,10 @@ pub struct Shard {
     persistence: Option<Persistence>,
     /// How much memory the process has allocated.
     memory_used: fn() -> usize,
+    overhead: Overhead,
+    disk_bound: DiskBound,
+    /// There is more to be done in a millisecond: keys to be removed from the disk, or to be brought into memory.
+    is_moving: bool,
     /// Sessions with something to be sent.
     ready: Vec<SessionId>,
     /// How fast clients may go on when memory is over its bound.
@@ -90,8 +100,10 @@ impl Shard {
             (Server::new(settings, random_seed()?, random_seed()?, now, None, stopwatch), None)
         } else {
             let mut persistence = Persistence::open(&settings, until, Arc::clone(&waker))?;
-            let tables = Box::new(persistence.tables());
-            let mut server = Server::new(settings, KEY_SEED, random_seed()?, now, Some(tables), stopwatch);
+            let tables = persistence.tables();
+            let seed = tables.key_seed();
+            let tables = Box::new(tables);
+            let mut server = Server::new(settings, seed, random_seed()?, now, Some(tables), stopwatch);
             let count = persistence.recover(&mut server)?;
             if count > 0 {
                 messages::notice(&format!("{count} commands of the log ran again"));
@@ -118,6 +130,9 @@ impl Shard {
             server,
             persistence,
             memory_used,
+            overhead: Overhead::start(memory_used)?,
+            disk_bound: DiskBound::default(),
+            is_moving: false,
             ready: Vec::new(),
             pace: Pace::new(now),
             deferred: Vec::new(),
@@ -137,8 +152,8 @@ impl Shard {
         let mut busy = false;
         messages::notice("Ready to accept connections");
         while !self.server.shared.shutdown {
-            let mut wait = match (busy || !self.resume.is_empty() || self.server.can_go_on(), self.deferred.is_empty())
-            {
+            let is_more = busy || !self.resume.is_empty() || self.server.can_go_on();
+            let mut wait = match (is_more, self.deferred.is_empty() && !self.is_moving) {
                 (true, _) => 0,
                 (false, false) => 1,
                 (false, true) => (self.next_tick - clock::now()).clamp(0, TICK_MS),
@@ -173,13 +188,14 @@ impl Shard {
                 self.serve_lanes(now)?;
             }
             self.sockets.borrow_mut().take_later(&mut self.server, &mut self.resume, &mut self.ready);
-            if now >= self.next_tick {
+            let is_tick = now >= self.next_tick;
+            if is_tick {
                 self.next_tick = now + TICK_MS;
                 if !self.server.shared.periodic_paused {
                     self.server.tick(now);
                     self.server.shared.shutdown |= self.server.shared.shutdown_waits;
                 }
-                self.look_around();
+                self.look_around(now);
             }
             if let Some(deadline) = self.server.next_deadline() {
                 self.next_tick = self.next_tick.min(deadline.max(now + 1));
@@ -193,6 +209,9 @@ impl Shard {
             self.load(now);
             self.server.go_on(now);
             self.make_room(now);
+            if is_tick || self.is_moving {
+                self.move_keys(now);
+            }
             if let Some(reason) = self.server.shared.broken.take() {
                 return Err(StoreError::Halved(reason));
             }
@@ -231,10 +250,11 @@ impl Shard {
     }
 
     /// What is looked at now and then: figures for those who ask, and settings that the process follows.
-    fn look_around(&mut self) {
+    fn look_around(&mut self, now: Millis) {
         let shared = &mut self.server.shared;
         let used = (self.memory_used)() as u64;
         shared.statistics.peak_memory = shared.statistics.peak_memory.max(used);
+        self.overhead.tick(now, used, shared.settings.maxmemory.0);
         messages::set_level(shared.settings.loglevel);
         for line in shared.script_log.drain(..) {
             messages::say(line.level, &line.text);
@@ -318,7 +338,8 @@ impl Shard {
         persistence.close(&mut self.server, now)?;
         self.server.forget_data();
         let mut persistence = Persistence::open(&self.server.shared.settings, None, Arc::clone(&self.waker))?;
-        self.server.take_records(KEY_SEED, Box::new(persistence.tables()));
+        let tables = persistence.tables();
+        self.server.take_records(tables.key_seed(), Box::new(tables));
         persistence.recover(&mut self.server)?;
         self.server.set_now(now);
         self.persistence = Some(persistence);
@@ -348,11 +369,21 @@ impl Shard {
     fn make_room(&mut self, now: Millis) {
         let (short, bound) = self.memory_bounds();
         let mut used = (self.memory_used)() as u64;
+        let lets_go = self.lets_go();
+        if bound > 0 && used > short {
+            self.server.evict_clients();
+            used = (self.memory_used)() as u64;
+        }
         if bound > 0 && used > short {
             let samples = self.server.shared.settings.maxmemory_samples.0.unsigned_abs() as usize;
             for _ in 0..EVICT_MAX {
                 let server = &mut self.server;
-                if !server.evict() && !server.keyspace.evict_clean(&mut server.shared.random, samples) {
+                let random = &mut server.shared.random;
+                let has_gone = match lets_go {
+                    false => server.keyspace.evict_clean(random, samples),
+                    true => server.keyspace.evict_absent(random, samples) || server.evict(),
+                };
+                if !has_gone {
                     if let Some(persistence) = &mut self.persistence {
                         persistence.press();
                     }
@@ -367,13 +398,58 @@ impl Shard {
                     break;
                 }
             }
+            self.server.tell_evicted();
         }
         self.set_pace(now, used);
     }
 
+    /// Whether keys that leave memory are gone, as `maxmemory-policy` says. Without tables they are in any case.
+    fn lets_go(&self) -> bool {
+        let settings = &self.server.shared.settings;
+        let by_policy = settings.maxmemory_policy != MaxmemoryPolicy::NoEviction && settings.tables_size_max.0 == 0;
+        self.persistence.is_none() || by_policy
+    }
+
+    /// What a store with a policy does besides: while memory is what is bounded, it has all keys there, or some could never be
+    /// chosen; while the disk is, keys go from there.
+    fn move_keys(&mut self, now: Millis) {
+        self.is_moving = false;
+        let Some(persistence) = &mut self.persistence else { return };
+        let server = &mut self.server;
+        if server.shared.settings.maxmemory_policy == MaxmemoryPolicy::NoEviction {
+            return;
+        }
+        if server.shared.settings.tables_size_max.0 == 0 {
+            if server.keyspace.is_partial() {
+                let (short, bound) = self.memory_bounds();
+                let is_short = bound > 0 && (self.memory_used)() as u64 > short;
+                self.is_moving = !is_short && self.server.bring_keys(BRING_MAX);
+            }
+            return;
+        }
+        let bound = server.shared.settings.tables_size_max.0;
+        let keys = (0..server.keyspace.len()).filter_map(|db| server.keyspace.database(db)).map(Database::len).sum();
+        let figures = persistence.figures();
+        let tables =
+            disk_bound::Tables { keys, end: figures.log.1, applied: figures.applied, merges: persistence.merges() };
+        match self.disk_bound.tick(now, bound, tables, || persistence.disk_bytes()) {
+            Step::Nothing => {}
+            Step::Remove(count) => {
+                self.is_moving = (0..count.min(EVICT_FROM_DISK_MAX)).all(|_| server.evict_from_disk());
+                server.tell_evicted();
+            }
+            Step::Write => persistence.press(),
+            Step::Merge => persistence.merge(),
+        }
+    }
+
     /// From where on memory is short, and its bound. With tables the room between them is for what they do not have yet.
     fn memory_bounds(&self) -> (u64, u64) {
-        let bound = self.server.shared.settings.maxmemory.0;
+        let settings = &self.server.shared.settings;
+        let bound = settings.maxmemory.0;
+        let can_give = self.persistence.is_some() || settings.maxmemory_policy != MaxmemoryPolicy::NoEviction;
+        // Refusing commands would make nothing smaller but what is allocated.
+        let bound = if can_give { self.overhead.of_bound(bound) } else { bound };
         (if self.persistence.is_some() { bound - bound / SHORT_SHARE } else { bound }, bound)
     }
 
@@ -382,10 +458,26 @@ impl Shard {
     fn set_pace(&mut self, now: Millis, used: u64) {
         let (short, bound) = self.memory_bounds();
         let is_short = bound > 0 && used > short;
+        // A policy makes room at once, and tables that cannot be written make none.
+        let persistence = self.persistence.as_ref().filter(|persistence| !persistence.has_failed());
         let is_behind =
-            is_short && self.persistence.as_ref().is_some_and(|persistence| persistence.is_behind(&self.server));
-        self.pace.refill(now, used, short, if is_behind { bound } else { 0 });
-        self.server.shared.memory_full = bound > 0 && used > bound && !is_behind;
+            is_short && !self.lets_go() && persistence.is_some_and(|persistence| persistence.is_behind(&self.server));
+        let in_memory = if is_behind { Pace::left(used, short, bound) } else { None };
+        let behind_max = self.server.shared.settings.tables_behind_max.0;
+        let in_log = persistence.and_then(|persistence| Pace::left(persistence.behind(), behind_max / 2, behind_max));
+        let left = match (in_memory, in_log) {
+            (Some(memory), Some(log)) => Some(memory.min(log)),
+            (memory, log) => memory.or(log),
+        };
+        self.pace.refill(now, left);
+        self.server.shared.memory_full = bound > 0 && used > bound && !is_behind || self.is_too_far_behind();
+    }
+
+    /// Whether the tables cannot be written, and have so much to take already that nothing more may come.
+    fn is_too_far_behind(&self) -> bool {
+        let behind_max = self.server.shared.settings.tables_behind_max.0;
+        let has_failed = |persistence: &&Persistence| persistence.has_failed() && persistence.behind() > behind_max;
+        behind_max > 0 && self.persistence.as_ref().filter(has_failed).is_some()
     }
 
     fn handle(&mut self, event: &Event, now: Millis) {

@@ -271,7 +271,7 @@ fn protocol(context: &mut Context<'_>) -> Result<(), Failure> {
 
 /// What a value is like inside, as one line. It has no address here, and none is shared.
 fn object(context: &mut Context<'_>) -> Result<(), Failure> {
-    let clock = context.keys.space().usage.seconds();
+    let usage = context.keys.space().usage.clone();
     let limit = context.shared.settings.list_max_listpack_size.0;
     let entry = context.keys.peek_stale(context.words.at(2))?.ok_or(Failure::NoSuchKey)?;
     let value = entry.value.as_ref().ok_or(Failure::NoSuchKey)?;
@@ -281,8 +281,8 @@ fn object(context: &mut Context<'_>) -> Result<(), Failure> {
         "Value at:0x0 refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
         super::keys::encoding_of(value),
         bytes.len().saturating_sub(1),
-        entry.touched,
-        clock.saturating_sub(entry.touched)
+        usage.used_at(entry.touched),
+        usage.age(entry.touched)
     );
     if let Value::List(list) = value {
         let nodes = list.nodes_len();

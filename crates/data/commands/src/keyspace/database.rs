@@ -52,6 +52,18 @@ impl Database {
         self.len
     }
 
+    /// Says that memory has all keys of a slot.
+    pub(super) fn complete_slot(&mut self, slot: usize) {
+        if let Some(table) = self.slot_mut(slot) {
+            table.complete = true;
+        }
+    }
+
+    /// Whether memory has all its keys.
+    pub(super) fn is_complete(&self) -> bool {
+        if self.slots.is_empty() { self.complete } else { self.slots.iter().all(|table| table.complete) }
+    }
+
     pub(super) fn set_complete(&mut self) {
         self.complete = true;
         self.slots.iter_mut().for_each(|slot| slot.complete = true);
@@ -65,6 +77,11 @@ impl Database {
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// How many keys memory knows not to be there.
+    pub(super) fn absent_len(&self) -> usize {
+        self.slots.iter().map(|table| table.absent).sum()
     }
 
     /// The number that the tables know it by.
@@ -94,11 +111,17 @@ impl Database {
 
     pub(crate) fn slot_mut(&mut self, slot: usize) -> Option<&mut SlotTable> {
         if self.slots.is_empty() {
-            self.slots = (0..SLOTS)
-                .map(|_| SlotTable { index: HashIndex::new(self.seed), absent: 0, complete: self.complete })
-                .collect();
+            self.make_room();
         }
         self.slots.get_mut(slot)
+    }
+
+    /// Makes the slots' tables, if they are not there.
+    pub(super) fn make_room(&mut self) {
+        let table = || SlotTable { index: HashIndex::new(self.seed), absent: 0, complete: self.complete };
+        if self.slots.is_empty() {
+            self.slots = (0..SLOTS).map(|_| table()).collect();
+        }
     }
 
     /// The keys in memory.

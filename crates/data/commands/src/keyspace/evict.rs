@@ -1,16 +1,37 @@
 //! Keys leave memory.
 
-use crate::{Bytes, config::MaxmemoryPolicy, hash_index::Hashed as _, random::Random, slot::SLOTS};
+use crate::{
+    Bytes, Failure, Millis,
+    config::MaxmemoryPolicy,
+    hash_index::{CURSOR_BITS, Hashed as _},
+    random::Random,
+    slot::{self, SLOTS},
+};
 
-use super::{Keyspace, NEVER};
+use super::{Entry, Keys, Keyspace, NEVER, Walked};
 
 /// How many keys are looked at for one that goes, besides `maxmemory-samples`: slots may be empty.
 const TRIES: usize = 64;
+/// How many keys of the tables are looked at at least.
+const WALKED_LEAST: usize = 16;
 
 impl Keyspace {
-    /// Has a key leave memory that the tables have as it is: of some that are drawn, the one not used for longest. Returns
+    /// Has a key leave memory that the tables have as it is: of some that are drawn, the one that was used least. Returns
     /// whether there was one.
     pub fn evict_clean(&mut self, random: &mut Random, samples: usize) -> bool {
+        self.evict_of(random, samples, |_| true)
+    }
+
+    /// The same for what is known not to be there: that leaves no key behind in the tables. Once all keys are in memory, nothing
+    /// of the kind is kept.
+    pub fn evict_absent(&mut self, random: &mut Random, samples: usize) -> bool {
+        let absent = |database: &super::Database| database.absent_len() > 0;
+        self.is_partial()
+            && self.databases.iter().any(absent)
+            && self.evict_of(random, samples, |entry| entry.value.is_none())
+    }
+
+    fn evict_of(&mut self, random: &mut Random, samples: usize, may_go: impl Fn(&Entry) -> bool) -> bool {
         if self.records.is_none() {
             return false;
         }
@@ -27,12 +48,12 @@ impl Keyspace {
             let slot = random.below(SLOTS as u64) as usize;
             let table = database.slot(slot);
             let Some(entry) = table.and_then(|table| table.index.random(random.draw())) else { continue };
-            if entry.dirty != 0 {
+            if entry.dirty != 0 || !may_go(entry) {
                 continue;
             }
             seen += 1;
             // What is known not to be there is of the least use.
-            let age = if entry.value.is_some() { self.usage.idleness(entry.touched) } else { u32::MAX };
+            let age = if entry.value.is_some() { self.usage.coldness(entry.touched) } else { u32::MAX };
             if oldest.as_ref().is_none_or(|(least, ..)| age > *least) {
                 oldest = Some((age, db, slot, Bytes::from_slice(entry.name())));
             }
@@ -112,7 +133,9 @@ impl Keyspace {
         let disk = database.disk;
         let Some(table) = database.slot_mut(slot) else { return };
         let Some(entry) = table.index.remove(key) else { return };
-        table.complete = false;
+        // Of what is not there nothing is lost.
+        table.complete &= entry.value.is_none();
+        self.partial |= entry.value.is_some();
         self.reading.leaves(disk, &entry.key);
         if entry.value.is_none() {
             table.absent -= 1;
@@ -123,7 +146,40 @@ impl Keyspace {
         if let Some(value) = entry.value {
             self.graveyard.bury(value);
         }
-        self.partial = true;
         self.evicted_to_tables += 1;
+    }
+}
+
+impl Keys<'_> {
+    /// The key that a policy lets go first for the sake of the disk, of some that are drawn, in memory or not.
+    ///
+    /// # Errors
+    ///
+    /// The tables cannot be read.
+    pub(crate) fn least_worth_its_place(
+        &mut self,
+        policy: MaxmemoryPolicy,
+        random: &mut Random,
+        samples: usize,
+    ) -> Result<Option<Bytes>, Failure> {
+        let bits = (SLOTS as u64).trailing_zeros() + CURSOR_BITS;
+        let mut found = Vec::new();
+        // They stand together, so more cost little; and those that may go may stand behind many that may not.
+        self.walk(random.draw() >> (64 - bits), samples.max(WALKED_LEAST), &mut found)?;
+        found.retain(|walked| !policy.is_volatile() || walked.expire_at != NEVER);
+        let worth = |walked: &Walked| match policy {
+            MaxmemoryPolicy::VolatileTtl => walked.expire_at,
+            _ => {
+                let entry =
+                    self.space.databases.get(self.db).and_then(|database| database.slot(slot::slot(&walked.key)));
+                let entry = entry.and_then(|table| table.index.get_hashed(walked.hash, &walked.key));
+                entry.map_or(0, |entry| Millis::from(u32::MAX - self.space.usage.idleness(entry.touched)))
+            }
+        };
+        if matches!(policy, MaxmemoryPolicy::AllkeysRandom | MaxmemoryPolicy::VolatileRandom) {
+            let index = random.below(found.len().max(1) as u64) as usize;
+            return Ok(found.into_iter().nth(index).map(|walked| walked.key));
+        }
+        Ok(found.into_iter().min_by_key(worth).map(|walked| walked.key))
     }
 }

@@ -10,6 +10,7 @@
 //! moment. The keys that were dirty then are taken bit by bit ([`Keyspace::take`]); one that is about to change before its
 //! turn is taken at once. What changes later is dirty for the next checkpoint.
 
+mod bring;
 mod database;
 mod elements;
 mod entry;
@@ -153,6 +154,8 @@ pub struct Keyspace {
     /// Numbers of emptied databases in the tables.
     dropped: Vec<u8>,
     pub(crate) reading: reading::Reading,
+    /// How far keys were brought into memory unasked.
+    pub(crate) bringing: bring::Bringing,
     /// Keys that left memory and stay in the tables.
     pub evicted_to_tables: u64,
     /// Lookups that found a key.
@@ -182,8 +185,12 @@ impl Keyspace {
     /// tables; it should be a secret.
     pub fn new(databases: usize, seed: u64, records: Option<Box<dyn Records>>) -> Self {
         let complete = records.is_none();
+        let mut databases: Vec<_> =
+            (0..=u8::MAX).take(databases).map(|disk| Database::new(seed, complete, disk)).collect();
+        // Nearly everybody uses the first one: its tables are not to seem data.
+        databases.first_mut().map(Database::make_room);
         Self {
-            databases: (0..=u8::MAX).take(databases).map(|disk| Database::new(seed, complete, disk)).collect(),
+            databases,
             seed,
             generation: 1,
             dirty: Vec::new(),
@@ -196,6 +203,7 @@ impl Keyspace {
             whole_bytes_max: usize::MAX,
             dropped: Vec::new(),
             reading: reading::Reading::default(),
+            bringing: bring::Bringing::default(),
             evicted_to_tables: 0,
             hits: 0,
             misses: 0,
@@ -253,6 +261,7 @@ impl Keyspace {
     /// Swaps what two databases hold.
     pub fn swap(&mut self, one: usize, other: usize) {
         self.reading.forget_all();
+        self.bring_anew();
         self.databases.swap(one, other);
     }
 
@@ -306,9 +315,11 @@ impl Keyspace {
             self.dropped.push(former);
             self.reading.forget_all();
         }
+        self.bring_anew();
         let seed = self.seed;
         if let Some(database) = self.databases.get_mut(db) {
             *database = Database::new(seed, true, disk);
+            database.make_room();
         }
         Ok(len)
     }

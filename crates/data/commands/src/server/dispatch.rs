@@ -24,6 +24,11 @@ enum Flow {
     Postponed,
 }
 
+/// From how many missing bytes of a query on room is made for them at once.
+const QUERY_ROOM_FROM: usize = 32 * 1024;
+/// For how many at most, unless as many have come already: a length is easily said.
+const QUERY_ROOM_MAX: usize = 4 << 20;
+
 /// Words of most commands fit here without an allocation.
 type WordList<'a> = SmallVec<[&'a [u8]; 16]>;
 
@@ -54,6 +59,7 @@ impl Server {
         let mut parser = std::mem::take(&mut session.parser);
         session.query_running = query.len();
         let mut at = 0;
+        let mut missing = 0;
         // The command that the query begins with had its keys read: it runs now, whatever has left memory again since.
         let asked_at = session.asked.then_some(0);
         while at < query.len() && session.blocked.is_none() && session.loading == 0 && session.close == Close::No {
@@ -65,7 +71,7 @@ impl Server {
             let rest = query.get(at..).unwrap_or_default();
             match parser.parse(rest, &limits) {
                 Ok(Progress::Incomplete { needed }) => {
-                    let _ = needed;
+                    missing = needed;
                     break;
                 }
                 Ok(Progress::Empty { consumed }) => at += consumed,
@@ -109,6 +115,10 @@ impl Server {
             query.clear();
         } else {
             query.drain(..at);
+        }
+        if missing > QUERY_ROOM_FROM {
+            // As much as is to come: growing by doubling would take up to twice of it.
+            query.reserve_exact(missing.min(query.len().max(QUERY_ROOM_MAX)));
         }
         session.query_running = 0;
         session.query = query;

@@ -1,11 +1,15 @@
 //! Keys that are removed because memory is full, as `maxmemory-policy` says.
 
-use crate::{changes::EventClass, config::MaxmemoryPolicy};
+use crate::{changes::EventClass, config::MaxmemoryPolicy, keyspace::Keys};
 
 use super::Server;
 
+/// How often keys are drawn from the tables for one that may go.
+const DRAWS: usize = 16;
+
 impl Server {
-    /// Removes the key that the policy finds least worth keeping. Returns false if there is none that it lets go.
+    /// Removes the key that the policy finds least worth keeping. Returns false if there is none that it lets go. Whoever is to
+    /// know of it is told by [`tell_evicted`](Self::tell_evicted).
     pub fn evict(&mut self) -> bool {
         let policy = self.shared.settings.maxmemory_policy;
         if policy == MaxmemoryPolicy::NoEviction || self.is_paused() {
@@ -16,17 +20,57 @@ impl Server {
         let Some((db, key)) = self.keyspace.least_worth_keeping(policy, &mut self.shared.random, samples) else {
             return false;
         };
-        let now = self.now;
-        let mut keys = self.keys(db, now);
-        if !matches!(keys.remove(&key), Ok(true)) {
+        self.evict_key(db, &key)
+    }
+
+    /// Removes a key because the tables take too much of the disk: of some that are drawn, in memory or not, one that is not in
+    /// memory before all others, for it was not used for longest. Returns false if there is none that the policy lets go.
+    pub fn evict_from_disk(&mut self) -> bool {
+        let policy = self.shared.settings.maxmemory_policy;
+        if policy == MaxmemoryPolicy::NoEviction || self.is_paused() {
             return false;
         }
-        keys.touched(&key);
-        keys.notify(EventClass::EVICTED, "evicted", &key);
+        self.watch_changes();
+        let samples = usize::try_from(self.shared.settings.maxmemory_samples.0).unwrap_or(1);
+        let occupied: Vec<usize> = (0..self.keyspace.len())
+            .filter(|db| self.keyspace.database(*db).is_some_and(|one| !one.is_empty()))
+            .collect();
+        for _ in 0..DRAWS {
+            let random = &mut self.shared.random;
+            let Some(db) = occupied.get(random.below(occupied.len().max(1) as u64) as usize) else { return false };
+            let mut keys = Keys::new(&mut self.keyspace, *db, self.now, &mut self.changes);
+            let Ok(Some(key)) = keys.least_worth_its_place(policy, random, samples) else { continue };
+            return self.evict_key(*db, &key);
+        }
+        false
+    }
+
+    fn evict_key(&mut self, db: usize, key: &[u8]) -> bool {
+        let now = self.now;
+        let mut keys = self.keys(db, now);
+        if !matches!(keys.remove(key), Ok(true)) {
+            return false;
+        }
+        keys.touched(key);
+        keys.notify(EventClass::EVICTED, "evicted", key);
         self.keyspace.evicted += 1;
-        self.effects.push(db, [b"DEL".as_slice(), &key].into_iter());
-        self.after_command();
+        self.effects.push(db, [b"DEL".as_slice(), key].into_iter());
         true
+    }
+
+    /// Tells of keys that were removed, when there is room: what is told takes some, and more keys would go for that.
+    pub fn tell_evicted(&mut self) {
+        self.after_command();
+    }
+
+    /// Brings about as many keys into memory that nobody asks for ([`Keys::bring`]). Returns whether there are more.
+    pub fn bring_keys(&mut self, at_most: usize) -> bool {
+        let now = self.now;
+        self.watch_changes();
+        // What cannot be read stays where it is: whoever asks for it is told.
+        let more = self.keys(0, now).bring(at_most).unwrap_or(false);
+        self.after_command();
+        more
     }
 }
 

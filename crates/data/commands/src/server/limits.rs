@@ -35,6 +35,11 @@ impl Default for Limits {
     }
 }
 
+/// What a client takes that goes on: one that is being closed has given up all but itself.
+fn memory_kept(session: &Session) -> usize {
+    if session.close == Close::Now { 0 } else { client_info::memory(session) }
+}
+
 fn length(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
@@ -57,7 +62,7 @@ impl Shared {
     fn count_clients_memory(&mut self) {
         let mut sum = 0;
         for session in self.sessions.values_mut().filter_map(Option::as_deref_mut) {
-            session.memory = client_info::memory(session);
+            session.memory = memory_kept(session);
             sum += session.memory;
         }
         self.limits.clients_memory = sum;
@@ -66,7 +71,7 @@ impl Shared {
     /// Takes note of what a client takes now.
     pub(super) fn account(&mut self, session: &mut Session) {
         if self.limits.clients_bound > 0 {
-            let memory = client_info::memory(session);
+            let memory = memory_kept(session);
             let former = std::mem::replace(&mut session.memory, memory);
             self.limits.clients_memory = (self.limits.clients_memory + memory).saturating_sub(former);
         }
@@ -154,6 +159,11 @@ impl Server {
         let Some(id) = self.shared.largest_client(WORTH_CLOSING.max(length(at_least))) else { return false };
         self.shared.evict_client(id);
         true
+    }
+
+    /// Closes clients while all of them take more than `maxmemory-clients`: before keys go for what they take.
+    pub fn evict_clients(&mut self) {
+        self.shared.evict_clients();
     }
 
     /// Looks at all clients each second: gives back the room that they do not need, and closes those whose output has been

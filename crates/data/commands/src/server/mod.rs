@@ -464,6 +464,7 @@ impl Server {
         self.shared.limit_tracking();
         self.keyspace.set_limits(&self.shared.settings);
         self.keyspace.usage.by_frequency = self.shared.settings.maxmemory_policy.is_by_frequency();
+        self.keyspace.usage.is_cache = self.shared.settings.maxmemory.0 > 0 && self.keyspace.has_tables();
         self.shared.statistics.sample(now);
         if self.shared.active_expiry && !paused {
             let begin = (self.shared.stopwatch)();

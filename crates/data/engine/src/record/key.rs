@@ -39,7 +39,7 @@ pub enum RecordKey<'a> {
         slot: u16,
         /// Its database.
         db: u8,
-        /// [`hash`] of the whole key.
+        /// [`hash`] of the whole key, with the seed of its tables.
         hash: u64,
         /// The key.
         key: Tail<'a>,
@@ -86,14 +86,15 @@ pub enum RecordKey<'a> {
     },
 }
 
-/// The hash that stands in a key's record: XXH3 of 64 bits, seed 0.
-pub fn hash(key: &[u8]) -> u64 {
-    XxHash3_64::oneshot(key)
+/// The hash that stands in a key's record: XXH3 of 64 bits. The seed is that of the tables, a secret: nobody outside can make
+/// keys whose hashes are equal.
+pub fn hash(seed: u64, key: &[u8]) -> u64 {
+    XxHash3_64::oneshot_with_seed(seed, key)
 }
 
 /// Key of a key's record.
-pub fn key(slot: u16, db: u8, key: &[u8]) -> Key {
-    with_tail(slot, Kind::Key, db, Some(hash(key)), key)
+pub fn key(seed: u64, slot: u16, db: u8, key: &[u8]) -> Key {
+    with_tail(slot, Kind::Key, db, Some(hash(seed, key)), key)
 }
 
 /// Key of an element's record.
@@ -128,7 +129,7 @@ fn with_tail(slot: u16, kind: Kind, db: u8, number: Option<u64>, tail: &[u8]) ->
     Key::from(out)
 }
 
-/// Takes a record's key apart.
+/// Takes a record's key apart. Whether the hash of a [`RecordKey::Key`] is that of its key, [`has_hash`] says.
 pub fn decode(bytes: &[u8]) -> Result<RecordKey<'_>, NotARecord> {
     let (prefix, rest) = bytes.split_first_chunk::<PREFIX_LEN>().ok_or(NotARecord("its key is too short"))?;
     let [high, low, kind, db] = *prefix;
@@ -141,17 +142,24 @@ pub fn decode(bytes: &[u8]) -> Result<RecordKey<'_>, NotARecord> {
     let number = u64::from_be_bytes(*number);
     let tail = Tail::decode(rest)?;
     Ok(match kind {
-        Kind::Key => {
-            if matches!(tail, Tail::Whole(key) if hash(key) != number) {
-                return Err(NotARecord("the hash is that of another key"));
-            }
-            RecordKey::Key { slot, db, hash: number, key: tail }
-        }
+        Kind::Key => RecordKey::Key { slot, db, hash: number, key: tail },
         Kind::Element => RecordKey::Element { slot, db, version: number, element: tail },
         Kind::Expiry => RecordKey::Expiry { slot, db, at_ms: number, key: tail },
         Kind::Orphan if rest.is_empty() => RecordKey::Orphan { slot, db, version: number },
         Kind::Orphan | Kind::Meta => return Err(NotARecord("its key is too long")),
     })
+}
+
+/// Whether a key has that hash. Of one that was cut, that cannot be said.
+///
+/// # Errors
+///
+/// It is the hash of another key, or was made with another seed.
+pub fn has_hash(seed: u64, of: u64, key: Tail<'_>) -> Result<(), NotARecord> {
+    match key {
+        Tail::Whole(key) if hash(seed, key) != of => Err(NotARecord("the hash is that of another key")),
+        _ => Ok(()),
+    }
 }
 
 /// Intervals of records.

@@ -11,7 +11,8 @@
 //! | `o` orphan | version | nothing |
 //! | `m` meta | a name | as the name says |
 //!
-//! The hash gives SCAN a cursor without state: slot and hash of the last key, in the order of records.
+//! The hash gives SCAN a cursor without state: slot and hash of the last key, in the order of records. Its seed is a secret of the
+//! tables, which a meta record names.
 //!
 //! A collection's elements carry a version, which its key's record names. To delete a collection is to delete its key's
 //! record and to leave an orphan with the version: nobody finds the elements any more, and they are removed little by little
@@ -27,7 +28,7 @@ mod key;
 mod tail;
 
 pub use header::{Elements, Header, decode_varint, encode_varint};
-pub use key::{Kind, RecordKey, decode, element, expiry, hash, key, meta, orphan, range};
+pub use key::{Kind, RecordKey, decode, element, expiry, has_hash, hash, key, meta, orphan, range};
 pub use tail::{CUT_LEN, Tail, WHOLE_LEN_MAX, split_whole, with_whole};
 
 /// Why bytes are no record. Names what is wrong with them.

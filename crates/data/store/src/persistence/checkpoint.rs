@@ -39,6 +39,31 @@ impl Persistence {
             || self.tables.with(|tables| tables.overlay_bytes() > 0)
     }
 
+    /// How many bytes of changes the tables are behind: in the log, or in memory if they take more there.
+    pub fn behind(&self) -> u64 {
+        (self.log.end().0 - self.applied.0).max(self.tables.overlay_bytes() as u64)
+    }
+
+    /// Whether the tables could not be written when that was last tried.
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// How much of the disk the tables take.
+    pub fn disk_bytes(&self) -> u64 {
+        self.tables.with(|tables| tables.engine().disk_bytes())
+    }
+
+    /// How often everything in the tables was merged, or could not be.
+    pub fn merges(&self) -> u64 {
+        self.merges
+    }
+
+    /// Has everything in the tables merged: what was removed is given back to the disk.
+    pub fn merge(&self) {
+        let _ = self.writer.submit(Job::Compact);
+    }
+
     /// For how much log a batch has been written since this was asked last, and how long that took.
     pub fn take_drained(&mut self) -> Option<(u64, Millis)> {
         self.drained.take()
@@ -171,6 +196,7 @@ impl Persistence {
         let layout = server.keyspace.layout();
         self.tables.put_layout(&layout);
         self.tables.put_next_version();
+        self.tables.put_key_seed();
         self.marked_gone = Gone { databases: layout.dropped, collections: self.tables.take_orphans() };
         if let Some(payload) = server.shared.functions.take_changed() {
             self.tables.put_functions(payload);
@@ -215,6 +241,12 @@ impl Persistence {
                     }
                 }
                 self.removable.extend(gone.collections.into_iter().map(Removal::Collection));
+            }
+            Report::Compacted(result) => {
+                self.merges += 1;
+                if let Err(error) = result {
+                    messages::warn(&format!("the tables cannot be merged: {}", chain(&error)));
+                }
             }
             Report::Synced(Err(error)) => {
                 self.failed = true;
@@ -284,8 +316,13 @@ impl Persistence {
 
 /// How much log may have come since the last checkpoint.
 fn checkpoint_bytes(settings: &Settings) -> u64 {
-    match settings.maxmemory.0 {
+    let by_memory = match settings.maxmemory.0 {
         0 => REPLAY_BYTES_MAX,
         bound => (bound / CHECKPOINT_SHARE).clamp(CHECKPOINT_BYTES_MIN, REPLAY_BYTES_MAX),
+    };
+    match settings.tables_behind_max.0 {
+        0 => by_memory,
+        // One is being written while the next one gathers, and clients are slowed down from half of it on.
+        bound => by_memory.min(bound / 4),
     }
 }

@@ -47,9 +47,6 @@ const SEGMENT_LEN_MIN: u64 = 64 << 10;
 /// How often it is looked for log that is not to be kept any more.
 const RETAIN_MS: Millis = 1_000;
 
-/// The hash of keys in the tables has no seed.
-pub const KEY_SEED: u64 = 0;
-
 /// What a reader's thread was asked for.
 enum Asked {
     /// A key, for a command that waits.
@@ -117,6 +114,8 @@ pub struct Persistence {
     last_done: Millis,
     last_done_ms: Millis,
     checkpoints: u64,
+    /// How often everything was merged because somebody wanted it.
+    merges: u64,
     /// The last attempt failed.
     failed: bool,
     /// How many requests the readers' threads have not answered yet.
@@ -164,9 +163,10 @@ impl Persistence {
         let applied = engine.applied()?.map(|offset| Offset(offset.0));
         let log_folder = folder.join("log");
         make(&log_folder)?;
-        let mut random = [0; 24];
+        let mut random = [0; 32];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).map_err(std::io::Error::from)?;
-        let (id, salt) = random.split_at(20);
+        let (id, rest) = random.split_at(20);
+        let (salt, seed) = rest.split_at(4);
         let id = ReplicationId::from_random(id.try_into().unwrap_or_default());
         let salt = u32::from_ne_bytes(salt.try_into().unwrap_or_default());
         let now = clock::now();
@@ -195,6 +195,8 @@ impl Persistence {
             }
         }
         set_retention(&mut log, settings);
+        let new_seed = u64::from_ne_bytes(seed.try_into().unwrap_or_default());
+        let tables = ShardTables::new(Tables::new(Arc::clone(&engine)), new_seed, settings)?;
         let (report, reports) = mpsc::channel();
         let report_waker = Arc::clone(&waker);
         let writer = Writer::start(Arc::clone(&engine), &WriterOptions::default(), move |done| {
@@ -206,7 +208,7 @@ impl Persistence {
         let (sync_requests, sync_failures, syncer) = start_syncer(&log, Arc::clone(&waker))?;
         let (maintain_requests, maintainer) = start_maintainer(&log)?;
         Ok(Self {
-            tables: ShardTables::new(Tables::new(engine), KEY_SEED, settings),
+            tables,
             writer,
             reports,
             fsync: settings.appendfsync,
@@ -230,6 +232,7 @@ impl Persistence {
             last_done: now,
             last_done_ms: 0,
             checkpoints: 0,
+            merges: 0,
             failed: false,
             outstanding: 0,
             taken: Vec::new(),

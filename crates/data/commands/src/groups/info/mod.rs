@@ -1,7 +1,10 @@
 //! `INFO`: what the server says of itself. Sections and fields are Redis'; a field of something that is not here has the value
 //! that Redis shows without it.
 
+mod fragmentation;
 mod sections;
+
+pub(crate) use fragmentation::Fragmentation;
 
 use crate::{
     Context, Failure,

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write as _};
 
 use crate::Context;
 
-use super::human;
+use super::{Fragmentation, human};
 
 /// A section.
 pub(super) struct Section {
@@ -119,8 +119,7 @@ fn memory(context: &mut Context<'_>, text: &mut String) {
     let overhead = start + buffers as u64;
     let dataset = used.saturating_sub(overhead);
     let percent = |part: u64, whole: u64| format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64);
-    let ratio = format!("{:.2}", resident as f64 / used.max(1) as f64);
-    let wasted = resident.cast_signed() - used.cast_signed();
+    let parts = Fragmentation::of(&figures);
     let policy = crate::config::Kind::text(&settings.maxmemory_policy);
     let scripts = shared.scripts.as_ref().map_or(0, |scripts| scripts.len());
     let with_human = |text: &mut String, name: &str, bytes: u64| {
@@ -135,9 +134,9 @@ fn memory(context: &mut Context<'_>, text: &mut String) {
     field(text, "used_memory_startup", start);
     field(text, "used_memory_dataset", dataset);
     field(text, "used_memory_dataset_perc", percent(dataset, used.saturating_sub(start)));
-    field(text, "allocator_allocated", used);
-    field(text, "allocator_active", used);
-    field(text, "allocator_resident", resident);
+    field(text, "allocator_allocated", parts.allocated);
+    field(text, "allocator_active", parts.active);
+    field(text, "allocator_resident", parts.resident);
     with_human(text, "total_system_memory", figures.total);
     let evaluating = shared.scripts.as_ref().map_or(0, |scripts| scripts.memory());
     let texts = shared.scripts.as_ref().map_or(0, |scripts| scripts.text_len());
@@ -155,14 +154,15 @@ fn memory(context: &mut Context<'_>, text: &mut String) {
     with_human(text, "used_memory_scripts", (texts + libraries) as u64);
     with_human(text, "maxmemory", settings.maxmemory.0);
     field(text, "maxmemory_policy", policy);
-    field(text, "allocator_frag_ratio", "1.00");
-    field(text, "allocator_frag_bytes", 0);
-    field(text, "allocator_rss_ratio", &ratio);
-    field(text, "allocator_rss_bytes", wasted);
-    field(text, "rss_overhead_ratio", "1.00");
-    field(text, "rss_overhead_bytes", 0);
-    field(text, "mem_fragmentation_ratio", ratio);
-    field(text, "mem_fragmentation_bytes", wasted);
+    for (ratio, bytes, part) in [
+        ("allocator_frag_ratio", "allocator_frag_bytes", &parts.places),
+        ("allocator_rss_ratio", "allocator_rss_bytes", &parts.pages),
+        ("rss_overhead_ratio", "rss_overhead_bytes", &parts.process),
+        ("mem_fragmentation_ratio", "mem_fragmentation_bytes", &parts.all),
+    ] {
+        field(text, ratio, format!("{:.2}", part.ratio));
+        field(text, bytes, part.bytes);
+    }
     field(text, "mem_not_counted_for_evict", 0);
     field(text, "mem_replication_backlog", 0);
     field(text, "mem_total_replication_buffers", 0);
@@ -170,7 +170,7 @@ fn memory(context: &mut Context<'_>, text: &mut String) {
     field(text, "mem_clients_normal", buffers);
     field(text, "mem_cluster_links", 0);
     field(text, "mem_aof_buffer", 0);
-    field(text, "mem_allocator", "libc");
+    field(text, "mem_allocator", &figures.allocator);
     field(text, "active_defrag_running", 0);
     field(text, "lazyfree_pending_objects", usize::from(!context.keys.space().graveyard.is_empty()));
     field(text, "lazyfreed_objects", context.keys.space().graveyard.freed);

@@ -122,8 +122,8 @@ fn idle_time(context: &mut Context<'_>) -> Result<(), Failure> {
              policies at runtime LRU and LFU data will take some time to adjust.",
         ));
     }
-    let clock = context.keys.space().usage.seconds();
-    about(context, |reply, entry| reply.integer(i64::from(clock.saturating_sub(entry.touched))))
+    let usage = context.keys.space().usage.clone();
+    about(context, |reply, entry| reply.integer(i64::from(usage.age(entry.touched))))
 }
 
 fn frequency(context: &mut Context<'_>) -> Result<(), Failure> {

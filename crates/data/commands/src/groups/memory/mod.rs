@@ -9,7 +9,10 @@ use crate::{
     table::{Access, Categories, Command, Flags, KeySpec},
 };
 
-use super::{help, info::human};
+use super::{
+    help,
+    info::{Fragmentation, human},
+};
 
 pub use usage::of_entry;
 
@@ -38,7 +41,7 @@ pub const COMMANDS: &[Command] = &[Command::new("MEMORY", -2, |_| Err(Failure::S
         Command::new("PURGE", 2, purge).group(GROUP, Categories::empty()).docs(
             "4.0.0",
             "O(1)",
-            "Has the allocator give back what is free: the system's does so by itself.",
+            "Has the allocator give back at once what is free; it does so within a second or two by itself.",
         ),
         Command::new("STATS", 2, stats).group(GROUP, Categories::empty()).docs("4.0.0", "O(1)", "What takes how much."),
         Command::new("USAGE", -3, usage)
@@ -87,6 +90,7 @@ fn usage(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn purge(context: &mut Context<'_>) -> Result<(), Failure> {
+    context.shared.host.purge_memory();
     context.reply.ok();
     Ok(())
 }
@@ -94,8 +98,14 @@ fn purge(context: &mut Context<'_>) -> Result<(), Failure> {
 fn malloc_stats(context: &mut Context<'_>) -> Result<(), Failure> {
     let memory = context.shared.host.memory();
     let text = format!(
-        "The allocator is the system's. Allocated: {} bytes; resident: {} bytes.\n",
-        memory.used, memory.resident
+        "The allocator is {}. Asked of it: {} bytes. Given out: {}. Pages with such places: {}. Resident of its pages: {}. \
+         Resident of the process: {}.\n",
+        memory.allocator,
+        memory.used,
+        memory.allocator_allocated,
+        memory.allocator_active,
+        memory.allocator_resident,
+        memory.resident
     );
     context.reply.verbatim(*b"txt", text.as_bytes());
     Ok(())
@@ -106,7 +116,7 @@ struct Figures {
     used: u64,
     peak: u64,
     at_start: u64,
-    resident: u64,
+    allocator: Fragmentation,
     clients: u64,
     keys: u64,
 }
@@ -120,7 +130,7 @@ fn figures(context: &mut Context<'_>) -> Figures {
         used: memory.used,
         peak: context.shared.statistics.peak_memory.max(memory.used),
         at_start: memory.at_start,
-        resident: memory.resident,
+        allocator: Fragmentation::of(&memory),
         clients: context.shared.sessions.values().flatten().map(|session| buffers(session)).sum(),
         keys,
     }
@@ -139,8 +149,8 @@ fn stats(context: &mut Context<'_>) -> Result<(), Failure> {
     let figures = figures(context);
     let dataset = figures.used.saturating_sub(figures.at_start).saturating_sub(figures.clients);
     let grown = figures.used.saturating_sub(figures.at_start);
-    let fragmentation = figures.resident as f64 / figures.used.max(1) as f64;
-    let wasted = figures.resident.saturating_sub(figures.used);
+    let parts = &figures.allocator;
+    let count = |bytes: i64| Count(bytes.max(0).unsigned_abs());
     let rows = [
         ("peak.allocated", Count(figures.peak)),
         ("total.allocated", Count(figures.used)),
@@ -158,17 +168,17 @@ fn stats(context: &mut Context<'_>) -> Result<(), Failure> {
         ("dataset.bytes", Count(dataset)),
         ("dataset.percentage", Ratio(share(dataset, grown))),
         ("peak.percentage", Ratio(share(figures.used, figures.peak))),
-        ("allocator.allocated", Count(figures.used)),
-        ("allocator.active", Count(figures.used)),
-        ("allocator.resident", Count(figures.resident)),
-        ("allocator-fragmentation.ratio", Ratio(1.0)),
-        ("allocator-fragmentation.bytes", Count(0)),
-        ("allocator-rss.ratio", Ratio(fragmentation)),
-        ("allocator-rss.bytes", Count(wasted)),
-        ("rss-overhead.ratio", Ratio(1.0)),
-        ("rss-overhead.bytes", Count(0)),
-        ("fragmentation", Ratio(fragmentation)),
-        ("fragmentation.bytes", Count(wasted)),
+        ("allocator.allocated", Count(parts.allocated)),
+        ("allocator.active", Count(parts.active)),
+        ("allocator.resident", Count(parts.resident)),
+        ("allocator-fragmentation.ratio", Ratio(parts.places.ratio)),
+        ("allocator-fragmentation.bytes", count(parts.places.bytes)),
+        ("allocator-rss.ratio", Ratio(parts.pages.ratio)),
+        ("allocator-rss.bytes", count(parts.pages.bytes)),
+        ("rss-overhead.ratio", Ratio(parts.process.ratio)),
+        ("rss-overhead.bytes", count(parts.process.bytes)),
+        ("fragmentation", Ratio(parts.all.ratio)),
+        ("fragmentation.bytes", count(parts.all.bytes)),
     ];
     context.reply.map(rows.len());
     for (name, figure) in rows {
@@ -198,12 +208,17 @@ fn doctor(context: &mut Context<'_>) -> Result<(), Failure> {
         let _ =
             writeln!(text, "- {peak} were in use once, {used} are now: the machine may see more in use than there is.");
     }
-    if figures.used > SMALL && figures.resident > figures.used + figures.used / 2 {
-        let (used, resident) = (human(figures.used), human(figures.resident));
+    let parts = &figures.allocator;
+    if figures.used > SMALL && parts.active > parts.allocated + parts.allocated / 2 {
+        let (allocated, active) = (human(parts.allocated), human(parts.active));
         let _ = writeln!(
             text,
-            "- {used} are in use, but the machine holds {resident}: memory is in pieces, a restart mends it."
+            "- {allocated} are given out in pages of {active}: memory is in pieces. Values that come and go fill them again; a restart mends it at once."
         );
+    }
+    if figures.used > SMALL && parts.resident > parts.active + parts.active / 2 {
+        let free = human(parts.resident - parts.active);
+        let _ = writeln!(text, "- {free} are free and not given back yet: that takes some seconds, MEMORY PURGE none.");
     }
     if figures.clients > figures.used / 2 && figures.used > SMALL {
         let clients = human(figures.clients);

@@ -1,0 +1,154 @@
+//! What a policy may let go when not all keys are in memory.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use commands::{
+    Server, SessionId,
+    config::{MaxmemoryPolicy, Settings},
+};
+
+const NOW: i64 = 1_700_000_000_000;
+
+struct Store {
+    server: Server,
+    session: SessionId,
+    tables: support::Shared,
+}
+
+impl Store {
+    fn new(policy: MaxmemoryPolicy) -> Self {
+        let tables = support::Shared::default();
+        let settings = Settings { maxmemory_policy: policy, ..Settings::default() };
+        let records = Some(Box::new(tables.clone()) as Box<dyn commands::keyspace::Records>);
+        let mut server = Server::new(settings, support::SEED, 7, NOW, records, std::rc::Rc::new(|| 0));
+        let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), NOW);
+        Self { server, session, tables }
+    }
+
+    fn ask(&mut self, command: &str) -> String {
+        self.server.input(self.session).unwrap().extend_from_slice(format!("{command}\r\n").as_bytes());
+        self.server.run(self.session, NOW);
+        support::answer_loads(&mut self.server, &self.tables);
+        String::from_utf8(std::mem::take(self.server.output(self.session).unwrap().0)).unwrap()
+    }
+
+    fn fill(&mut self, count: usize) {
+        for number in 0..count {
+            let expiry = if number % 4 == 0 { " EX 1000" } else { "" };
+            assert_eq!(self.ask(&format!("SET key{number} x{expiry}")), "+OK\r\n");
+        }
+    }
+
+    /// Brings everything to the tables, and nothing stays in memory.
+    fn checkpoint(&mut self) {
+        support::checkpoint(&mut self.server, &self.tables);
+    }
+
+    fn len(&self) -> usize {
+        self.server.keyspace.database(0).unwrap().len()
+    }
+
+    fn in_memory(&self) -> usize {
+        self.server.keyspace.database(0).unwrap().entries().count()
+    }
+}
+
+#[test]
+fn all_keys_come_into_memory_bit_by_bit_and_then_all_may_go() {
+    let mut store = Store::new(MaxmemoryPolicy::AllkeysLru);
+    store.fill(500);
+    assert_eq!(store.ask("SELECT 3"), "+OK\r\n");
+    store.fill(20);
+    store.checkpoint();
+    assert!(store.server.keyspace.is_partial());
+    assert!(!store.server.evict(), "nothing is in memory");
+    let mut steps = 0;
+    while store.server.bring_keys(10) {
+        steps += 1;
+        if steps == 20 {
+            // What leaves meanwhile is brought again.
+            store.server.keyspace.forget_clean();
+        }
+    }
+    assert!(steps > 50, "{steps}");
+    if store.server.keyspace.is_partial() {
+        while store.server.bring_keys(10) {}
+    }
+    assert!(!store.server.keyspace.is_partial());
+    assert_eq!((store.len(), store.in_memory()), (500, 500));
+    while store.server.evict() {}
+    assert_eq!((store.len(), store.server.keyspace.database(3).unwrap().len()), (0, 0));
+    store.checkpoint();
+    assert_eq!(store.ask("EXISTS key3"), ":0\r\n", "they are gone from the tables");
+}
+
+#[test]
+fn what_is_not_there_leaves_memory_and_is_not_asked_for_once_all_keys_are_here() {
+    let mut store = Store::new(MaxmemoryPolicy::AllkeysLru);
+    store.fill(50);
+    store.checkpoint();
+    for number in 0..200 {
+        assert_eq!(store.ask(&format!("GET nothing{number}")), "$-1\r\n");
+    }
+    for number in 0..50 {
+        assert_eq!(store.ask(&format!("GET key{number}")), "$1\r\nx\r\n");
+    }
+    let mut random = commands::random::Random::new(1);
+    let mut gone = 0;
+    while store.server.keyspace.evict_absent(&mut random, 10) {
+        gone += 1;
+    }
+    // The last few are hard to find by chance.
+    assert!((50..=200).contains(&gone), "{gone}");
+    assert_eq!(store.in_memory(), 50, "no key leaves");
+    while store.server.bring_keys(10) {}
+    assert!(!store.server.keyspace.is_partial());
+    let loads = store.server.keyspace.loads;
+    assert_eq!(store.ask("GET nothing1"), "$-1\r\n");
+    assert_eq!(store.server.keyspace.loads, loads, "nobody has to look");
+}
+
+#[test]
+fn for_the_disk_keys_go_that_are_not_in_memory_first() {
+    let mut store = Store::new(MaxmemoryPolicy::AllkeysLru);
+    store.fill(400);
+    store.checkpoint();
+    for number in 0..100 {
+        assert_eq!(store.ask(&format!("GET key{number}")), "$1\r\nx\r\n");
+    }
+    while store.len() > 100 {
+        assert!(store.server.evict_from_disk());
+    }
+    let kept = (0..100).filter(|number| store.ask(&format!("EXISTS key{number}")) == ":1\r\n").count();
+    assert!(kept > 60, "{kept}");
+    store.checkpoint();
+    let kept = (0..400).filter(|number| store.ask(&format!("EXISTS key{number}")) == ":1\r\n").count();
+    assert_eq!(kept, 100);
+}
+
+#[test]
+fn for_the_disk_too_only_keys_go_that_the_policy_lets_go() {
+    for policy in [MaxmemoryPolicy::VolatileLru, MaxmemoryPolicy::VolatileTtl, MaxmemoryPolicy::VolatileRandom] {
+        let mut store = Store::new(policy);
+        store.fill(400);
+        store.checkpoint();
+        let mut gone = 0;
+        while store.server.evict_from_disk() {
+            gone += 1;
+        }
+        let left = store.len();
+        // The last few are hard to find by chance.
+        assert!((300..330).contains(&left), "{policy:?}: {left} left, {gone} gone");
+        assert!(
+            (0..400)
+                .filter(|number| number % 4 != 0)
+                .all(|number| store.ask(&format!("EXISTS key{number}")) == ":1\r\n")
+        );
+    }
+    let mut store = Store::new(MaxmemoryPolicy::NoEviction);
+    store.fill(4);
+    store.checkpoint();
+    assert!(!store.server.evict_from_disk());
+}

@@ -1,0 +1,107 @@
+//! What memory takes beside what is allocated: free places between others, the allocator's own records, the program.
+//!
+//! `maxmemory` bounds what the machine holds of the process. What is counted is what was asked for, so the bound for that is
+//! lower by what the rest takes. It is measured each second once memory is half full: after the allocator has given back what is free,
+//! or whatever leaves memory would make it seem larger for a while, and more would leave for that. A thread does it: giving
+//! back many pages takes milliseconds.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+};
+
+use commands::Millis;
+
+use crate::{allocator, host};
+
+/// What the process may take beside `maxmemory`: the program, stacks, what the allocator keeps for each thread.
+const BESIDE: u64 = 16 << 20;
+/// The part of `maxmemory` that is taken for the rest at most.
+const SHARE_MAX: u64 = 4;
+/// How often it is measured.
+const EACH_MS: Millis = 1_000;
+
+/// How much it is.
+#[derive(Debug)]
+pub struct Overhead {
+    bytes: u64,
+    measured: Arc<AtomicU64>,
+    request: mpsc::SyncSender<()>,
+    next: Millis,
+}
+
+impl Overhead {
+    /// None so far. `used` says what is allocated.
+    pub fn start(used: fn() -> usize) -> io::Result<Self> {
+        let measured = Arc::new(AtomicU64::new(0));
+        let told = Arc::clone(&measured);
+        let (request, requests) = mpsc::sync_channel(1);
+        thread::Builder::new().name("memory".into()).spawn(move || {
+            while requests.recv().is_ok() {
+                allocator::purge();
+                let resident = host::resident_bytes().unwrap_or(0);
+                told.store(resident.saturating_sub(used() as u64 + BESIDE), Ordering::Relaxed);
+            }
+        })?;
+        Ok(Self { bytes: 0, measured, request, next: 0 })
+    }
+
+    /// Time goes on: it may be measured again.
+    pub fn tick(&mut self, now: Millis, used: u64, bound: u64) {
+        if bound == 0 || used < bound / 2 {
+            self.bytes = 0;
+            return;
+        }
+        if now < self.next && self.next <= now + EACH_MS {
+            return;
+        }
+        self.next = now + EACH_MS;
+        self.bytes = follow(self.bytes, self.measured.load(Ordering::Relaxed), used, bound);
+        let _ = self.request.try_send(());
+    }
+
+    /// What is left of a bound for what is allocated.
+    pub fn of_bound(&self, bound: u64) -> u64 {
+        bound - self.bytes.min(bound / SHARE_MAX)
+    }
+}
+
+/// What is reckoned with from now on: it grows with what is allocated, and shrinks more slowly than it grows.
+fn follow(former: u64, measured: u64, used: u64, bound: u64) -> u64 {
+    let times = (bound as f64 / used.max(1) as f64).clamp(1.0, 2.0);
+    let expected = ((measured as f64 * times) as u64).min(bound / SHARE_MAX);
+    if expected >= former { expected } else { former - (former - expected).div_ceil(4) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    #[test]
+    fn what_is_reckoned_with_follows_what_is_measured() {
+        assert_eq!(follow(0, 10 * MB, 50 * MB, 100 * MB), 20 * MB, "as much again is to come");
+        assert_eq!(follow(0, 10 * MB, 200 * MB, 100 * MB), 10 * MB);
+        assert_eq!(follow(0, 90 * MB, 100 * MB, 100 * MB), 25 * MB, "never more than its share");
+        assert_eq!(follow(20 * MB, 4 * MB, 100 * MB, 100 * MB), 16 * MB, "it shrinks bit by bit");
+        let end = (0..100).fold(20 * MB, |former, _| follow(former, 0, 100 * MB, 100 * MB));
+        assert_eq!(end, 0);
+    }
+
+    #[test]
+    fn a_small_part_of_the_bound_is_not_measured_at_all() {
+        let mut overhead = Overhead::start(|| 0).unwrap();
+        overhead.bytes = 10 * MB;
+        assert_eq!(overhead.of_bound(100 * MB), 90 * MB);
+        assert_eq!(overhead.of_bound(20 * MB), 15 * MB);
+        overhead.tick(0, 10 * MB, 100 * MB);
+        assert_eq!(overhead.of_bound(100 * MB), 100 * MB);
+        assert_eq!(overhead.of_bound(0), 0);
+    }
+}

@@ -1,0 +1,184 @@
+//! What a store takes of memory and of the disk, against the bounds that it is given.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::{fs, path::Path};
+
+use support::{Client, Folder, Running, start, wait_until};
+
+const MB: u64 = 1 << 20;
+/// What a process may take beside `maxmemory`, and what it may be beyond it until that is noticed. The program is not optimised and
+/// has its tests in it.
+const BESIDE: u64 = 32 * MB;
+
+/// A field of `INFO`.
+fn figure(client: &mut Client, name: &str) -> String {
+    let text = client.text(&["INFO", "everything"]);
+    let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    found.unwrap_or_else(|| panic!("no field {name}")).trim().to_owned()
+}
+
+fn number(client: &mut Client, name: &str) -> u64 {
+    figure(client, name).parse().unwrap()
+}
+
+/// The most that the machine held of a process so far.
+fn peak_bytes(store: &Running) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", store.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() * 1024
+}
+
+/// Values that do not compress.
+struct Noise(u64);
+
+impl Noise {
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(len + 8);
+        while bytes.len() < len {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            bytes.extend_from_slice(&(self.0 ^ (self.0 >> 29)).to_le_bytes());
+        }
+        bytes.truncate(len);
+        bytes
+    }
+}
+
+/// Sets keys, many at once; how many were refused.
+fn fill(client: &mut Client, keys: std::ops::Range<usize>, mut len: impl FnMut(usize) -> usize) -> usize {
+    let mut noise = Noise(keys.start as u64 + 1);
+    let mut refused = 0;
+    for chunk in keys.collect::<Vec<_>>().chunks(32) {
+        let mut bytes = Vec::new();
+        for key in chunk {
+            let (name, value) = (format!("key:{key}"), noise.bytes(len(*key)));
+            resp::encode_command(&mut bytes, &[b"SET".as_slice(), name.as_bytes(), &value]);
+        }
+        assert!(client.send(&bytes));
+        refused += chunk.iter().filter(|_| client.reply().expect("a reply").as_error().is_some()).count();
+    }
+    refused
+}
+
+#[test]
+fn what_the_machine_holds_stays_within_maxmemory() {
+    let folder = Folder::new();
+    let bound = 40 * MB;
+    let store = start(&folder.data(), &["--maxmemory", "40mb"]);
+    let mut client = store.client();
+    // Three times as much, in values of all sizes, of which many change.
+    for round in 0..2 {
+        let refused = fill(&mut client, 0..3_000, |key| (key * 7_919 * (round + 1)) % 32_000);
+        assert_eq!(refused, 0);
+    }
+    let peak = peak_bytes(&store);
+    assert!(peak < bound + BESIDE, "{} MB", peak / MB);
+    assert_eq!(client.text(&["DBSIZE"]), "3000", "nothing is lost");
+    for key in [0, 1, 777, 2_999] {
+        assert_eq!(client.text(&["STRLEN", &format!("key:{key}")]), (key * 7_919 * 2 % 32_000).to_string());
+    }
+}
+
+#[test]
+fn figures_of_the_allocator_are_its_own_and_free_memory_is_given_back() {
+    let folder = Folder::new();
+    let store = start(&folder.data(), &[]);
+    let mut client = store.client();
+    assert!(figure(&mut client, "mem_allocator").starts_with("jemalloc-5."));
+    fill(&mut client, 0..2_000, |_| 20_000);
+    client.text(&["SAVE"]);
+    let full = number(&mut client, "used_memory_rss");
+    client.text(&["FLUSHALL"]);
+    client.text(&["SAVE"]);
+    // The buffers of the tables keep something; what was in the keyspace is free.
+    wait_until("memory is given back", || {
+        client.text(&["MEMORY", "PURGE"]);
+        number(&mut client, "used_memory_rss") + 30 * MB < full
+    });
+    let [allocated, active, resident] =
+        ["allocator_allocated", "allocator_active", "allocator_resident"].map(|name| number(&mut client, name));
+    assert!(0 < allocated && allocated <= active && active <= resident, "{allocated} {active} {resident}");
+    let ratio: f64 = figure(&mut client, "allocator_frag_ratio").parse().unwrap();
+    assert!((ratio - active as f64 / allocated as f64).abs() < 0.5, "{ratio}");
+    assert!(client.text(&["MEMORY", "MALLOC-STATS"]).contains("jemalloc-5."));
+}
+
+#[test]
+fn with_a_policy_keys_that_are_only_on_the_disk_are_let_go_too() {
+    let folder = Folder::new();
+    let mut store = start(&folder.data(), &["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
+    let mut client = store.client();
+    assert_eq!(fill(&mut client, 0..1_500, |_| 10_000), 0);
+    assert_eq!(client.text(&["DBSIZE"]), "1500", "they fit");
+    assert_eq!(store.stop(), Some(0));
+
+    // Half of the memory: nobody asks for any key, and they go all the same, from the disk too.
+    let mut store = start(&folder.data(), &["--maxmemory", "12mb", "--maxmemory-policy", "allkeys-lru"]);
+    let mut client = store.client();
+    wait_until("keys go that nobody asked for", || number(&mut client, "evicted_keys") > 300);
+    // New ones find room, and what goes for them is gone.
+    assert_eq!(fill(&mut client, 5_000..5_600, |_| 10_000), 0);
+    wait_until("what is left fits", || client.text(&["DBSIZE"]).parse::<u64>().unwrap() < 1_250);
+    let left = client.text(&["DBSIZE"]).parse::<u64>().unwrap();
+    assert_eq!(store.stop(), Some(0));
+    let store = start(&folder.data(), &[]);
+    let count = (0..1_500).chain(5_000..5_600).filter(|key| store_has(&mut store.client(), *key)).count() as u64;
+    assert!(count <= left, "{count} of {left}: a start brings none back");
+}
+
+fn store_has(client: &mut Client, key: usize) -> bool {
+    client.text(&["EXISTS", &format!("key:{key}")]) == "1"
+}
+
+#[test]
+fn with_a_bound_on_the_disk_memory_is_a_cache_of_the_cache() {
+    let folder = Folder::new();
+    let words = ["--maxmemory", "24mb", "--maxmemory-policy", "allkeys-lru", "--tables-size-max", "20mb"];
+    let store = start(&folder.data(), &words);
+    let mut client = store.client();
+    assert_eq!(fill(&mut client, 0..1_200, |_| 10_000), 0);
+    client.text(&["SAVE"]);
+    assert_eq!(
+        client.text(&["DBSIZE"]),
+        "1200",
+        "12 MB: they do not fit beside the tables' own memory, but on the disk"
+    );
+    assert_eq!(client.text(&["STRLEN", "key:0"]), "10000");
+    assert_eq!(fill(&mut client, 1_200..3_600, |_| 10_000), 0);
+    let tables = folder.data().join("shard-0/tables");
+    let mut left = 0;
+    wait_until("keys go and the tables are within their bound", || {
+        left = client.text(&["DBSIZE"]).parse::<u64>().unwrap();
+        left < 2_100 && size_of(&tables) <= 20 * MB
+    });
+    assert!(left > 800, "{left}");
+}
+
+/// What the files below a folder have.
+fn size_of(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).unwrap().flatten();
+    entries
+        .filter_map(|entry| {
+            let meta = entry.metadata().ok()?;
+            Some(if meta.is_dir() { size_of(&entry.path()) } else { meta.len() })
+        })
+        .sum()
+}
+
+#[test]
+fn the_tables_do_not_fall_behind_without_a_bound() {
+    let folder = Folder::new();
+    let store = start(&folder.data(), &["--tables-behind-max", "4mb"]);
+    let mut client = store.client();
+    let mut most = 0;
+    for step in 0..6 {
+        assert_eq!(fill(&mut client, step * 200..step * 200 + 200, |_| 10_000), 0);
+        let behind = number(&mut client, "master_repl_offset") - number(&mut client, "tables_applied_offset");
+        most = most.max(behind);
+    }
+    // What one turn of the loop brings comes on top.
+    assert!(most < 5 * MB, "{most}");
+    assert_eq!(client.text(&["DBSIZE"]), "1200");
+}
