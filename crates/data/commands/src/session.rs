@@ -4,7 +4,12 @@ use std::{collections::HashSet, rc::Rc};
 
 use resp::{Protocol, RequestParser};
 
-use crate::{Bytes, Millis, acl::User, server::ClientTracking, table::Found, value::Portions};
+use crate::{
+    Bytes, Millis,
+    acl::User,
+    server::{ClientTracking, Unfinished},
+    table::Found,
+};
 
 /// Names a session. Numbers are never given twice: `CLIENT ID` is this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -114,7 +119,7 @@ pub struct Session {
     /// Whether they have been asked for.
     pub asked: bool,
     /// The rest of the reply that is being given. It counts as something that is being loaded.
-    pub portions: Option<Box<Portions>>,
+    pub portions: Option<Box<Unfinished>>,
     /// A command must not wait: it runs in a transaction or a script.
     pub deny_blocking: bool,
     /// The command that is run again because a key it waits for has changed.

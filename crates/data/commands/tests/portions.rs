@@ -48,7 +48,7 @@ fn is_done(server: &mut Server, id: SessionId) -> bool {
 fn essence(command: &str, reply: &str) -> Vec<String> {
     let mut lines: Vec<String> = reply.lines().map(str::to_owned).collect();
     let pairs = command.starts_with("HGETALL");
-    if pairs || command.starts_with('H') || command.starts_with('S') {
+    if pairs || command.starts_with(['H', 'S', 'K']) {
         let header = lines.remove(0);
         let of_element = if pairs { 4 } else { 2 };
         let mut elements: Vec<String> = lines.chunks(of_element).map(|lines| lines.join(" ")).collect();
@@ -61,7 +61,9 @@ fn essence(command: &str, reply: &str) -> Vec<String> {
 
 fn read(random: &mut Random) -> String {
     let (from, to) = (random.below(12) as i64 - 6, random.below(12) as i64 - 4);
-    match random.below(12) {
+    match random.below(14) {
+        12 => "KEYS *".into(),
+        13 => "KEYS *[02468]".into(),
         0 => "HGETALL hash".into(),
         1 => "HKEYS hash".into(),
         2 => "HVALS hash".into(),
@@ -80,7 +82,12 @@ fn read(random: &mut Random) -> String {
 fn write(random: &mut Random, step: usize) -> String {
     let mut number = || random.below(30);
     let (one, two) = (number(), number());
-    match random.below(40) {
+    match random.below(46) {
+        40..42 => format!("SET {one} x PX {}", 1 + two),
+        42 => format!("DEL {one} {two}"),
+        43 => format!("RENAME {one} {two}"),
+        44 if one < 5 => "SWAPDB 0 1".into(),
+        45 => format!("COPY {one} {two} REPLACE"),
         0..5 => format!("HSET hash f{one} v{two} f{two} {step}"),
         5..8 => format!("HDEL hash f{one} f{two}"),
         8..12 => format!("SADD set m{one} m{two}"),

@@ -358,6 +358,10 @@ impl<'a> Keys<'a> {
         let hash = hash_index::hash(key, self.space.seed);
         let touched = self.space.usage.fresh();
         let durable = self.space.records.is_some();
+        if !self.space.walks.is_empty() {
+            let disk = self.space.databases.get(self.db).map_or(0, |database| database.disk);
+            self.space.tell_walks_of_new(disk, slot, hash, key);
+        }
         let Some(database) = self.space.databases.get_mut(self.db) else { return };
         database.len += 1;
         let Some(table) = database.slot_mut(slot) else { return };
@@ -453,6 +457,10 @@ impl<'a> Keys<'a> {
             table.index.remove_hashed(hash, key);
         }
         self.move_deadline(key, former, NEVER);
+        if !self.space.walks.is_empty() {
+            let disk = self.space.databases.get(self.db).map_or(0, |database| database.disk);
+            self.space.tell_walks_of_gone(disk, place.slot, hash, key, former);
+        }
         value.map(|value| (value, former))
     }
 

@@ -17,6 +17,7 @@ mod entry;
 mod evict;
 mod frozen;
 mod graveyard;
+mod key_walk;
 mod keys;
 mod reading;
 mod usage;
@@ -27,6 +28,8 @@ pub(crate) use elements::Trouble;
 pub use elements::{Collection, Elements, Source, Span};
 pub use entry::{Entry, NEVER};
 pub use frozen::Frozen;
+pub(crate) use key_walk::KEYS_PER_STEP;
+pub use key_walk::{KeyWalk, SharedKeyWalk};
 pub use keys::{Expiry, Keys, Loaded};
 
 use std::{collections::VecDeque, rc::Rc};
@@ -156,6 +159,8 @@ pub struct Keyspace {
     pub(crate) reading: reading::Reading,
     /// How far keys were brought into memory unasked.
     pub(crate) bringing: bring::Bringing,
+    /// Walks through all keys of a database that are under way.
+    walks: Vec<SharedKeyWalk>,
     /// Keys that left memory and stay in the tables.
     pub evicted_to_tables: u64,
     /// Lookups that found a key.
@@ -204,6 +209,7 @@ impl Keyspace {
             dropped: Vec::new(),
             reading: reading::Reading::default(),
             bringing: bring::Bringing::default(),
+            walks: Vec::new(),
             evicted_to_tables: 0,
             hits: 0,
             misses: 0,
@@ -294,6 +300,9 @@ impl Keyspace {
         let (len, former) = (database.len, database.disk);
         if len == 0 {
             return Ok(0);
+        }
+        if !self.walks.is_empty() {
+            self.finish_walks(former);
         }
         let mut disk = former;
         if self.records.is_some() {

@@ -33,7 +33,7 @@ pub use histogram::Histogram;
 pub use latency::{Event as LatencyEvent, LatencyMonitor};
 pub use loading::{Load, Warmup};
 pub use migration::{Credentials, Migrated, Migration, Parcel};
-pub use portions::PORTION_MIN;
+pub use portions::{PORTION_MIN, Rest, Unfinished};
 pub use slowlog::{SlowCommand, SlowLog};
 pub use statistics::{CommandStatistics, Rates, Statistics};
 pub use tracking::{ClientTracking, TrackingCounts};

@@ -7,7 +7,12 @@
 
 use resp::Reply;
 
-use crate::{Millis, Session, SessionId, session::Close, value::Portions};
+use crate::{
+    Millis, Session, SessionId,
+    keyspace::{KEYS_PER_STEP, SharedKeyWalk},
+    session::Close,
+    value::Portions,
+};
 
 use super::{Server, Shared};
 
@@ -24,6 +29,34 @@ const RECORDS_MAX: usize = 4_096;
 /// The most memory that what changed since may take for one client.
 const FORMER_BYTES_MAX: usize = 64 << 20;
 
+/// What is left of a reply.
+#[derive(Debug)]
+pub enum Rest {
+    /// Elements of a collection.
+    Elements(Portions),
+    /// All of it: keys of a database, which are found first.
+    Keys(SharedKeyWalk),
+}
+
+/// A reply that is being given.
+#[derive(Debug)]
+pub struct Unfinished {
+    rest: Rest,
+    /// What the client is to be sent behind the reply.
+    pub(crate) later: Vec<u8>,
+}
+
+impl Unfinished {
+    /// How much memory it takes.
+    fn bytes(&self) -> usize {
+        self.later.len()
+            + match &self.rest {
+                Rest::Elements(portions) => portions.bytes(),
+                Rest::Keys(walk) => walk.borrow().bytes(),
+            }
+    }
+}
+
 impl Session {
     /// Whether a command that gives so many elements gives them in portions: in a transaction or a script all is done in one go.
     pub fn takes_turns(&self, elements: usize, shared: &Shared) -> bool {
@@ -31,8 +64,8 @@ impl Session {
     }
 
     /// Leaves the rest of the reply for later turns; its header is written.
-    pub fn go_on_with(&mut self, portions: Portions, shared: &mut Shared) {
-        self.portions = Some(Box::new(portions));
+    pub fn go_on_with(&mut self, rest: Rest, shared: &mut Shared) {
+        self.portions = Some(Box::new(Unfinished { rest, later: Vec::new() }));
         self.loading += 1;
         shared.portioned.push_back(self.id);
     }
@@ -72,6 +105,7 @@ impl Server {
                 break;
             }
         }
+        self.keyspace.forget_walks();
         self.run_runnable();
     }
 
@@ -94,12 +128,12 @@ impl Server {
     }
 
     fn give_portion_to(&mut self, session: &mut Session, output_max: usize, end: u64) -> bool {
-        let Some(mut portions) = session.portions.take() else { return false };
+        let Some(mut unfinished) = session.portions.take() else { return false };
         if session.close != Close::No {
             return false;
         }
         let has_room = session.output.len() < output_max;
-        if !has_room && portions.bytes() > FORMER_BYTES_MAX {
+        if !has_room && unfinished.bytes() > FORMER_BYTES_MAX {
             session.close = Close::Now;
             return false;
         }
@@ -110,16 +144,25 @@ impl Server {
             let records_max = RECORDS_MAX.min(self.shared.portion_min);
             let mut records = 0;
             let mut reply = Reply::new(&mut session.output, session.protocol);
-            is_over = portions.write(&mut reply, |reply| {
-                records += 1;
-                let looks = records % RECORDS_PER_LOOK == 0;
-                records >= records_max || reply.position() >= output_max || looks && stopwatch() > end
-            });
+            is_over = match &mut unfinished.rest {
+                Rest::Elements(portions) => portions.write(&mut reply, |reply| {
+                    records += 1;
+                    let looks = records % RECORDS_PER_LOOK == 0;
+                    records >= records_max || reply.position() >= output_max || looks && stopwatch() > end
+                }),
+                Rest::Keys(walk) => {
+                    let is_over = self.keyspace.step_walk(walk, KEYS_PER_STEP.min(self.shared.portion_min));
+                    if is_over {
+                        walk.borrow_mut().reply(&mut reply);
+                    }
+                    Ok(is_over)
+                }
+            };
         }
         match is_over {
             Ok(false) => {}
             Ok(true) => {
-                session.output.append(&mut portions.later);
+                session.output.append(&mut unfinished.later);
                 session.loading -= 1;
                 self.shared.runnable.push_back(session.id);
             }
@@ -135,7 +178,7 @@ impl Server {
         }
         let has_more = matches!(is_over, Ok(false));
         if has_more {
-            session.portions = Some(portions);
+            session.portions = Some(unfinished);
         }
         has_more
     }

@@ -56,18 +56,16 @@ pub struct Portions {
     frozen: Frozen,
     form: Form,
     rest: Rest,
-    /// What the client is to be sent behind the reply.
-    pub(crate) later: Vec<u8>,
 }
 
 impl Portions {
     pub(super) fn new(elements: &Elements, form: Form, rest: Rest) -> Self {
-        Self { frozen: elements.freeze(rest.backwards), form, rest, later: Vec::new() }
+        Self { frozen: elements.freeze(rest.backwards), form, rest }
     }
 
     /// How much memory takes what has changed since.
     pub(crate) fn bytes(&self) -> usize {
-        self.frozen.bytes() + self.later.len()
+        self.frozen.bytes()
     }
 
     /// Writes the next portion, until `is_enough`. Returns whether that was all.

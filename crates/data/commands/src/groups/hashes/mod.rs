@@ -10,6 +10,7 @@ use crate::{
     arguments::{self, ScanOptions},
     changes::EventClass,
     config::Settings,
+    server::Rest,
     table::{Access, Categories, Command, Flags, Handler, KeySpec},
     value::{Form, Hash, hash::HashLimits},
 };
@@ -146,7 +147,7 @@ fn give_all<'a>(
     if context.session.takes_turns(hash.len(), context.shared)
         && let Some(portions) = hash.portions(form)
     {
-        context.session.go_on_with(portions, context.shared);
+        context.session.go_on_with(Rest::Elements(portions), context.shared);
     } else {
         hash.each(|name, value| each(&mut context.reply, name, value));
     }

@@ -1,10 +1,16 @@
 //! Commands that look for keys: KEYS, SCAN, RANDOMKEY.
 
-use crate::{Bytes, Context, Failure, arguments::cursor, glob};
+use crate::{Bytes, Context, Failure, arguments::cursor, glob, keyspace::Database, server::Rest};
 
 pub(super) fn keys(context: &mut Context<'_>) -> Result<(), Failure> {
     let pattern = context.words.at(1);
     let now = context.now();
+    let (db, space) = (context.keys.db, context.keys.space());
+    if context.session.takes_turns(space.database(db).map_or(0, Database::len), context.shared) {
+        let walk = space.begin_walk(db, pattern, now);
+        context.session.go_on_with(Rest::Keys(walk), context.shared);
+        return Ok(());
+    }
     let deferred = context.reply.defer();
     let (mut count, mut cursor) = (0, 0);
     let mut found = Vec::new();

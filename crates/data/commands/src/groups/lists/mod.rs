@@ -8,6 +8,7 @@ use crate::{
     Context, Failure,
     changes::EventClass,
     config::Settings,
+    server::Rest,
     table::{Access, Categories, Command, Flags, Handler, KeySpec},
     value::{
         List,
@@ -225,7 +226,7 @@ fn lrange(context: &mut Context<'_>) -> Result<(), Failure> {
     if context.session.takes_turns(count, context.shared)
         && let Some(portions) = list.portions(start, count)
     {
-        context.session.go_on_with(portions, context.shared);
+        context.session.go_on_with(Rest::Elements(portions), context.shared);
         return Ok(());
     }
     let mut left = count;

@@ -8,6 +8,7 @@ use crate::{
     arguments::{self, ScanOptions},
     changes::EventClass,
     config::Settings,
+    server::Rest,
     table::{Access, Categories, Command, Flags, Handler, KeySpec},
     value::Set,
 };
@@ -207,7 +208,7 @@ fn smembers(context: &mut Context<'_>) -> Result<(), Failure> {
     if context.session.takes_turns(set.len(), context.shared)
         && let Some(portions) = set.portions()
     {
-        context.session.go_on_with(portions, context.shared);
+        context.session.go_on_with(Rest::Elements(portions), context.shared);
     } else {
         set.each(|member| member.reply(&mut context.reply));
     }

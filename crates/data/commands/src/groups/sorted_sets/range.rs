@@ -4,6 +4,7 @@ use resp::{Protocol, Reply};
 
 use crate::{
     Context, Failure,
+    server::Rest,
     table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         SortedSet,
@@ -175,7 +176,7 @@ fn range(context: &mut Context<'_>, by: Option<By>, reverse: Option<bool>) -> Re
     if context.session.takes_turns(ranks.len(), context.shared)
         && let Some(portions) = set.portions(ranks.clone(), query.reverse, query.with_scores)
     {
-        context.session.go_on_with(portions, context.shared);
+        context.session.go_on_with(Rest::Elements(portions), context.shared);
         return Ok(());
     }
     set.each(ranks, query.reverse, |member| write_member(reply, member, query.with_scores));

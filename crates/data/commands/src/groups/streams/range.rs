@@ -2,6 +2,7 @@
 
 use crate::{
     Context, Failure,
+    server::Rest,
     table::{Access, Categories, Command, Flags, KeySpec},
     value::Stream,
 };
@@ -56,7 +57,7 @@ fn range(context: &mut Context<'_>, reverse: bool) -> Result<(), Failure> {
         && let Some(portions) = stream.portions(reverse, total)
     {
         reply.array(total);
-        context.session.go_on_with(portions, context.shared);
+        context.session.go_on_with(Rest::Elements(portions), context.shared);
         return Ok(());
     }
     let header = reply.defer();
