@@ -282,39 +282,48 @@ impl Stream {
     /// than that unless it is 0. Returns how many it removed.
     pub fn trim(&mut self, bound: Bound, limit: Option<u64>) -> u64 {
         let before = self.len;
-        while !matches!(bound, Bound::Len(len) if self.len <= len) {
-            let Some(first) = self.nodes.first() else { break };
-            let removed = before - self.len;
-            if limit.is_some_and(|limit| limit > 0 && removed + first.live > limit) {
-                break;
+        let (mut left, mut gone) = (before, Vec::new());
+        let mut partly = None;
+        self.nodes.each_summary(|node| {
+            let removed = before - left;
+            if matches!(bound, Bound::Len(len) if left <= len)
+                || limit.is_some_and(|limit| limit > 0 && removed + node.live > limit)
+            {
+                return false;
             }
             let whole = match bound {
-                Bound::Len(len) => self.len - first.live >= len,
-                Bound::From(id) => first.last < id,
+                Bound::Len(len) => left - node.live >= len,
+                Bound::From(id) => node.last < id,
             };
             if whole {
-                self.len -= first.live;
-                self.nodes.remove(first.id);
-                continue;
+                left -= node.live;
+                gone.push(node.id);
+            } else if limit.is_none() {
+                partly = Some(node.id);
             }
-            if limit.is_none() {
-                let surplus = match bound {
-                    Bound::Len(len) => self.len - len,
-                    Bound::From(_) => u64::MAX,
-                };
-                self.nodes.update(first.id, |first, node| {
-                    let ids: Vec<Id> = node
-                        .entries(first)
-                        .map(|entry| entry.id)
-                        .take(usize::try_from(surplus).unwrap_or(usize::MAX))
-                        .take_while(|id| !matches!(bound, Bound::From(from) if *id >= from))
-                        .collect();
-                    let removed = ids.into_iter().filter(|id| node.remove(first, *id)).count();
-                    self.len -= removed as u64;
-                    removed > 0
-                });
-            }
-            break;
+            whole
+        });
+        if self.nodes.has_failed() {
+            return 0;
+        }
+        self.nodes.remove_first(&gone);
+        self.len = left;
+        if let Some(id) = partly {
+            let surplus = match bound {
+                Bound::Len(len) => self.len - len,
+                Bound::From(_) => u64::MAX,
+            };
+            self.nodes.update(id, |first, node| {
+                let ids: Vec<Id> = node
+                    .entries(first)
+                    .map(|entry| entry.id)
+                    .take(usize::try_from(surplus).unwrap_or(usize::MAX))
+                    .take_while(|id| !matches!(bound, Bound::From(from) if *id >= from))
+                    .collect();
+                let removed = ids.into_iter().filter(|id| node.remove(first, *id)).count();
+                self.len -= removed as u64;
+                removed > 0
+            });
         }
         let removed = before - self.len;
         if removed > 0 {

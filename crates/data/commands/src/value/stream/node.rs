@@ -290,6 +290,14 @@ impl Node {
         node.is_sound(first).then_some(node)
     }
 
+    /// How many entries a node's record has that are there, and the last entry's id.
+    pub(super) fn peek(record: &[u8]) -> (u64, Id) {
+        let mut rest = record;
+        let mut next = || number(&mut rest);
+        let (live, _, _) = (next(), next(), next());
+        (live, Id::new(next(), next()))
+    }
+
     /// Whether all entries are there as the numbers say, none with more fields than it has room for.
     fn is_sound(&self, first: Id) -> bool {
         let (mut live, mut deleted, mut end) = (0, 0, 0);

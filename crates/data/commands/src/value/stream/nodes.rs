@@ -165,6 +165,25 @@ impl Spread {
         self.first.get()
     }
 
+    /// Calls with the nodes in order until that says no, without looking into them.
+    fn each_summary(&self, each: &mut dyn FnMut(Summary) -> bool) {
+        // Who trims with each entry that is appended mostly finds that the first one stays.
+        let Some(first) = self.first() else { return };
+        let mut goes_on = each(first);
+        if let Some(next) = first.id.next().filter(|_| goes_on && self.len > 0) {
+            let (from, to) = (record(next), [LETTER + 1]);
+            let span = Span { from: Included(&from), to: Excluded(&to), backwards: false };
+            self.elements.scan(span, &mut |record, value| {
+                let (live, last) = Node::peek(value);
+                goes_on = id_of(record).is_some_and(|id| each(Summary { id, live, last }));
+                goes_on
+            });
+            if let Some((id, node)) = self.tail.as_ref().filter(|_| goes_on) {
+                each(Summary::of(*id, node));
+            }
+        }
+    }
+
     fn push(&mut self, id: Id, node: Node) {
         if let Some((id, node)) = self.tail.replace((id, node)) {
             self.put(id, &node);
@@ -208,6 +227,15 @@ impl Spread {
         self.len = self.len.saturating_sub(1);
         let is_first = self.first.take().is_some_and(|first| first.id == id);
         if is_first && let Some(next) = id.next() {
+            self.from = next;
+        }
+    }
+
+    /// Removes nodes, the first ones.
+    fn remove_first(&mut self, ids: &[Id]) {
+        ids.iter().for_each(|id| self.remove(*id));
+        let last = ids.last().filter(|last| **last >= self.from);
+        if let Some(next) = last.and_then(|last| last.next()) {
             self.from = next;
         }
     }
@@ -285,14 +313,6 @@ impl Nodes {
         }
     }
 
-    /// The first one.
-    pub(super) fn first(&self) -> Option<Summary> {
-        match self {
-            Self::Whole(nodes) => nodes.first_key_value().map(|(id, node)| Summary::of(*id, node)),
-            Self::Spread(spread) => spread.first(),
-        }
-    }
-
     /// Changes the node that an id is in; `change` says whether it did. One without entries goes.
     pub(super) fn update(&mut self, id: Id, change: impl FnOnce(Id, &mut Node) -> bool) {
         let nodes = match self {
@@ -307,13 +327,21 @@ impl Nodes {
         }
     }
 
-    /// Removes a node.
-    pub(super) fn remove(&mut self, id: Id) {
+    /// Calls with the nodes in order until that says no.
+    pub(super) fn each_summary(&self, mut each: impl FnMut(Summary) -> bool) {
         match self {
             Self::Whole(nodes) => {
-                nodes.remove(&id);
+                let _ = nodes.iter().all(|(id, node)| each(Summary::of(*id, node)));
             }
-            Self::Spread(spread) => spread.remove(id),
+            Self::Spread(spread) => spread.each_summary(&mut each),
+        }
+    }
+
+    /// Removes nodes, the first ones.
+    pub(super) fn remove_first(&mut self, ids: &[Id]) {
+        match self {
+            Self::Whole(nodes) => ids.iter().for_each(|id| drop(nodes.remove(id))),
+            Self::Spread(spread) => spread.remove_first(ids),
         }
     }
 
