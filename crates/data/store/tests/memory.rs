@@ -108,23 +108,23 @@ fn figures_of_the_allocator_are_its_own_and_free_memory_is_given_back() {
 #[test]
 fn with_a_policy_keys_that_are_only_on_the_disk_are_let_go_too() {
     let folder = Folder::new();
-    let mut store = start(&folder.data(), &["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]);
+    let mut store = start(&folder.data(), &["--maxmemory", "96mb", "--maxmemory-policy", "allkeys-lru"]);
     let mut client = store.client();
-    assert_eq!(fill(&mut client, 0..1_500, |_| 10_000), 0);
-    assert_eq!(client.text(&["DBSIZE"]), "1500", "they fit");
+    assert_eq!(fill(&mut client, 0..3_000, |_| 10_000), 0);
+    assert_eq!(client.text(&["DBSIZE"]), "3000", "they fit");
     assert_eq!(store.stop(), Some(0));
 
     // Half of the memory: nobody asks for any key, and they go all the same, from the disk too.
-    let mut store = start(&folder.data(), &["--maxmemory", "12mb", "--maxmemory-policy", "allkeys-lru"]);
+    let mut store = start(&folder.data(), &["--maxmemory", "24mb", "--maxmemory-policy", "allkeys-lru"]);
     let mut client = store.client();
     wait_until("keys go that nobody asked for", || number(&mut client, "evicted_keys") > 300);
     // New ones find room, and what goes for them is gone.
-    assert_eq!(fill(&mut client, 5_000..5_600, |_| 10_000), 0);
-    wait_until("what is left fits", || client.text(&["DBSIZE"]).parse::<u64>().unwrap() < 1_250);
+    assert_eq!(fill(&mut client, 5_000..6_200, |_| 10_000), 0);
+    wait_until("what is left fits", || client.text(&["DBSIZE"]).parse::<u64>().unwrap() < 2_500);
     let left = client.text(&["DBSIZE"]).parse::<u64>().unwrap();
     assert_eq!(store.stop(), Some(0));
     let store = start(&folder.data(), &[]);
-    let count = (0..1_500).chain(5_000..5_600).filter(|key| store_has(&mut store.client(), *key)).count() as u64;
+    let count = (0..3_000).chain(5_000..6_200).filter(|key| store_has(&mut store.client(), *key)).count() as u64;
     assert!(count <= left, "{count} of {left}: a start brings none back");
 }
 
