@@ -22,14 +22,13 @@ use tikv_jemallocator::Jemalloc;
 const SLACK: isize = 16 * 1024;
 
 /// What jemalloc is told when it starts. Free pages are kept for a second and not marked as free meanwhile: that saves the kernel's
-/// work for what comes and goes, and no more. One thread gives them back, though nothing is allocated any more. Few arenas: a free
-/// place in one is of no use to another.
+/// work for what comes and goes, and no more. Few arenas: a free place in one is of no use to another. No thread of its own: the
+/// edge changes its user, and forks, while it is alone ([`give_back_in_background`]).
 #[expect(unsafe_code, reason = "it is found by its name")]
 // SAFETY: nothing else has that name; jemalloc reads it as a string that ends with a zero, which it does.
 #[unsafe(export_name = "_rjem_malloc_conf")]
-static CONFIGURATION: Configuration = Configuration(
-    c"narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true,max_background_threads:1".as_ptr(),
-);
+static CONFIGURATION: Configuration =
+    Configuration(c"narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:0,max_background_threads:1".as_ptr());
 
 /// A pointer to a constant.
 #[repr(transparent)]
@@ -73,6 +72,11 @@ pub fn figures() -> Figures {
         bytes as u64
     };
     Figures { allocated: ask(c"stats.allocated"), active: ask(c"stats.active"), resident: ask(c"stats.resident") }
+}
+
+/// Starts a thread that gives free pages back, though nothing is allocated any more.
+pub fn give_back_in_background() {
+    control(c"background_thread", Some(&mut true), true);
 }
 
 /// Gives all free pages back to the machine.

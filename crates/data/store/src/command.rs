@@ -17,6 +17,7 @@ pub fn run(words: &[String]) -> ExitCode {
         let _ = io::stdout().write_all(help().as_bytes());
         return ExitCode::SUCCESS;
     }
+    allocator::give_back_in_background();
     match options::read(words).and_then(|start| crate::run(start, allocator::allocated)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
