@@ -144,7 +144,7 @@ fn a_reply_is_of_one_moment() {
             }
             _ => ours.go_on(NOW),
         }
-        if random.below(500) == 0 {
+        if random.below(50) == 0 {
             support::checkpoint(&mut ours, &tables);
         }
         for (at, id) in readers.iter().enumerate() {
@@ -167,7 +167,11 @@ fn filled(tables: &support::Shared) -> (Server, SessionId) {
     for number in 0..50 {
         send(&mut server, id, &format!("HSET hash f{number} v"));
     }
-    taken(&mut server, id);
+    // Only the records are left.
+    support::checkpoint(&mut server, tables);
+    send(&mut server, id, "HLEN hash");
+    support::read_keys(&mut server, tables);
+    assert!(taken(&mut server, id).ends_with(":50\r\n"));
     (server, id)
 }
 

@@ -11,7 +11,7 @@ use std::{
 use commands::{
     Bytes as SmallBytes, Millis,
     config::Settings,
-    keyspace::{Collection, Layout, Loaded, NEVER, Records, Span, Stored, Taken, Walked},
+    keyspace::{Collection, GATHERED, Layout, Loaded, NEVER, Records, Span, Stored, Taken, Walked},
     rdb::{self, Building},
     server::Load,
     slot::SLOTS,
@@ -180,9 +180,21 @@ impl ShardTables {
         record::range::expired(EXPIRY_SLOT, disk, now.unsigned_abs())
     }
 
-    /// A look at deadlines, to be made elsewhere.
-    pub fn capture(&self, bounds: &engine::Bounds) -> engine::Capture {
-        self.with(|tables| tables.capture(bounds, Direction::Forward, DUE_MAX))
+    /// A look at records, of which so many have changed at most, to be made elsewhere.
+    pub fn capture(&self, bounds: &engine::Bounds, changes_max: usize) -> engine::Capture {
+        self.look(|tables| tables.capture(bounds, Direction::Forward, changes_max))
+    }
+
+    /// The records of a collection that comes into memory.
+    pub fn gathered(of: Collection) -> engine::Bounds {
+        bounds(of, GATHERED)
+    }
+
+    /// An element's name and what it has; nothing if that cannot be understood.
+    pub fn element_of(name: &engine::Key, value: &[u8]) -> Option<(SmallBytes, SmallBytes)> {
+        let Ok(RecordKey::Element { element, .. }) = record::decode(name) else { return None };
+        let (name, value) = record::split_whole(element, value).ok()?;
+        Some((SmallBytes::from_slice(name), SmallBytes::from_slice(value)))
     }
 
     /// The interval of records that is removed in a step of removing an emptied database; nothing behind the last step.
@@ -387,13 +399,7 @@ impl Records for ShardTables {
         span: Span<'_>,
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), String> {
-        let all = Self::elements(of);
-        let record = |name: &[u8]| record::element(of.slot, of.disk, of.version, name);
-        let bound = |bound: Bound<&[u8]>, open: Bound<engine::Key>| match bound {
-            Bound::Unbounded => open,
-            bound => bound.map(record),
-        };
-        let bounds = engine::Bounds { from: bound(span.from, all.from), to: bound(span.to, all.to) };
+        let bounds = bounds(of, span);
         let direction = if span.backwards { Direction::Backward } else { Direction::Forward };
         self.look(|tables| {
             for found in tables.scan(&bounds, direction) {
@@ -418,6 +424,17 @@ impl Records for ShardTables {
             } else {
                 tables.put(record, value);
             }
+        });
+    }
+
+    fn put_taken_element(&self, of: Collection, name: &[u8], value: Option<&[u8]>) {
+        let record = record::element(of.slot, of.disk, of.version, name);
+        self.with(|tables| match value {
+            Some(value) if name.len() > record::WHOLE_LEN_MAX => {
+                tables.put_marked(record, record::with_whole(name, value));
+            }
+            Some(value) => tables.put_marked(record, value),
+            None => tables.delete_marked(record),
         });
     }
 
@@ -478,6 +495,17 @@ fn descriptor(disk: u8, header: &Header<'_>, inline: &[u8]) -> Option<Descriptor
     let (slot, rest) = rest.split_first_chunk::<2>()?;
     let of = Collection { disk, slot: u16::from_be_bytes(*slot), version };
     Some(Descriptor { of, count, kind: *kind, rest: rest.to_vec() })
+}
+
+/// The interval of a collection's elements.
+fn bounds(of: Collection, span: Span<'_>) -> engine::Bounds {
+    let all = ShardTables::elements(of);
+    let record = |name: &[u8]| record::element(of.slot, of.disk, of.version, name);
+    let bound = |bound: Bound<&[u8]>, open: Bound<engine::Key>| match bound {
+        Bound::Unbounded => open,
+        bound => bound.map(record),
+    };
+    engine::Bounds { from: bound(span.from, all.from), to: bound(span.to, all.to) }
 }
 
 fn damaged_element(reason: record::NotARecord) -> String {

@@ -400,6 +400,9 @@ impl Shard {
             }
             self.server.tell_evicted();
         }
+        let room =
+            if bound > 0 { usize::try_from(short.saturating_sub(used)).unwrap_or(usize::MAX) } else { usize::MAX };
+        self.server.keyspace.set_room(room);
         self.set_pace(now, used);
     }
 

@@ -153,14 +153,19 @@ fn elements_of_what_is_gone_are_removed_from_the_tables() {
 fn a_slow_reader_gets_a_collection_that_is_gone() {
     const COUNT: usize = 30_000;
     let folder = Folder::new();
-    let mut store = start(&folder.data(), SPREAD);
-    let (mut slow, mut client) = (store.client(), store.client());
+    // It is too large for memory.
+    let words = [SPREAD, &["--maxmemory", "64mb"]].concat();
+    let mut store = start(&folder.data(), &words);
+    let mut client = store.client();
     let value = "v".repeat(400);
     for from in (0..COUNT).step_by(1_000) {
         let fields: Vec<String> = (from..from + 1_000).flat_map(|number| [number.to_string(), value.clone()]).collect();
         let words: Vec<&str> = ["HSET", "hash"].into_iter().chain(fields.iter().map(String::as_str)).collect();
         assert_eq!(client.text(&words), "1000");
     }
+    assert_eq!(store.stop(), Some(0));
+    let mut store = start(&folder.data(), &words);
+    let (mut slow, mut client) = (store.client(), store.client());
     let mut bytes = Vec::new();
     resp::encode_command(&mut bytes, &["HGETALL", "hash"]);
     resp::encode_command(&mut bytes, &["EXISTS", "hash"]);
@@ -176,4 +181,68 @@ fn a_slow_reader_gets_a_collection_that_is_gone() {
     assert!(reply.chunks(2).all(|pair| pair[1].as_bytes() == Some(value.as_bytes())));
     assert_eq!(slow.reply().unwrap(), resp::Value::Integer(0));
     assert_eq!(store.stop(), Some(0));
+}
+
+/// Sends commands, one for each number, and drops their replies.
+fn send_all(client: &mut Client, numbers: std::ops::Range<usize>, command: impl Fn(usize) -> Vec<String>) {
+    const AT_ONCE: usize = 1_000;
+    let numbers: Vec<usize> = numbers.collect();
+    for some in numbers.chunks(AT_ONCE) {
+        let mut bytes = Vec::new();
+        some.iter().for_each(|number| resp::encode_command(&mut bytes, &command(*number)));
+        client.send(&bytes);
+        some.iter().for_each(|_| drop(client.reply().unwrap()));
+    }
+}
+
+#[test]
+fn collections_that_are_used_come_into_memory_while_they_change() {
+    const COUNT: usize = 6_000;
+    const IN_MEMORY: usize = 30_000;
+    let folder = Folder::new();
+    let mut store = start(&folder.data(), SPREAD);
+    let mut client = store.client();
+    send_all(&mut client, 0..COUNT, |number| {
+        vec!["HSET".into(), "hash".into(), format!("f{number}"), format!("v{number}")]
+    });
+    send_all(&mut client, 0..COUNT, |number| {
+        vec!["ZADD".into(), "zset".into(), number.to_string(), format!("m{number}")]
+    });
+    send_all(&mut client, 0..COUNT, |number| vec!["RPUSH".into(), "list".into(), format!("e{number}")]);
+    assert_eq!(store.stop(), Some(0));
+    for is_killed in [false, true] {
+        let mut store = start(&folder.data(), SPREAD);
+        let mut client = store.client();
+        let size = |client: &mut Client, key: &str| client.text(&["MEMORY", "USAGE", key]).parse::<usize>().unwrap();
+        assert!(["hash", "zset", "list"].iter().all(|key| size(&mut client, key) < IN_MEMORY));
+        for (key, command) in [("hash", "HLEN"), ("zset", "ZCARD"), ("list", "LLEN")] {
+            // They change before, while and after they come.
+            let mut turn = 0;
+            wait_until("it comes into memory", || {
+                turn += 1;
+                client.text(&[command, key]);
+                let number = turn * 7 % COUNT;
+                client.text(&["HSET", "hash", &format!("f{number}"), "changed"]);
+                client.text(&["HDEL", "hash", &format!("f{}", number + 1)]);
+                client.text(&["ZADD", "zset", &(number * 10).to_string(), &format!("m{number}")]);
+                client.text(&["LSET", "list", &number.to_string(), "changed"]);
+                size(&mut client, key) > IN_MEMORY
+            });
+            send_all(&mut client, 0..50, |number| {
+                vec!["HSET".into(), "hash".into(), format!("f{number}"), "again".into()]
+            });
+            send_all(&mut client, 0..50, |number| vec!["ZREM".into(), "zset".into(), format!("m{number}")]);
+            send_all(&mut client, 0..50, |_| vec!["LPOP".into(), "list".into()]);
+        }
+        let digests = ["DEBUG", "DIGEST-VALUE", "hash", "zset", "list"];
+        let before = client.text(&digests);
+        if is_killed {
+            store.kill();
+        } else {
+            assert_eq!(store.stop(), Some(0));
+        }
+        let mut store = start(&folder.data(), SPREAD);
+        assert_eq!(store.client().text(&digests), before);
+        assert_eq!(store.stop(), Some(0));
+    }
 }

@@ -113,8 +113,8 @@ settings! {
     "list-compress-depth", list_compress_depth: Count = Integer(0), mutable, NO_LISTPACK, "How many nodes at a list's ends are not compressed.";
     "stream-node-max-bytes", stream_node_max_bytes: Memory = Memory(4096), mutable, Supported, "How many bytes go into one node of a stream.";
     "stream-node-max-entries", stream_node_max_entries: Count = Integer(100), mutable, Supported, "How many entries go into one node of a stream: what `MAXLEN ~` rounds to.";
-    "collection-max-whole-entries", collection_max_whole_entries: Count = Integer(8192), mutable, Supported, "The most elements of a collection that is kept whole, in memory and as one record; with more, each element is a record of its own and the collection may be larger than memory.";
-    "collection-max-whole-bytes", collection_max_whole_bytes: Memory = Memory(1024 * 1024), mutable, Supported, "The most bytes of a collection that is kept whole, counted when it is written to the tables.";
+    "collection-max-whole-entries", collection_max_whole_entries: Count = Integer(8192), mutable, Supported, "The most elements of a collection that is one record on the disk; with more, each element is a record of its own: what changed is what is written, and the collection may be larger than memory.";
+    "collection-max-whole-bytes", collection_max_whole_bytes: Memory = Memory(1024 * 1024), mutable, Supported, "The most bytes of a collection that is one record, counted when it is written to the tables.";
     "hll-sparse-max-bytes", hll_sparse_max_bytes: Memory = Memory(3000), mutable, Supported, "The longest sparse HyperLogLog.";
     "notify-keyspace-events", notify_keyspace_events: Events = Events(EventClass::empty()), mutable, Supported, "The classes of keyspace events that are published.";
     "slowlog-log-slower-than", slowlog_log_slower_than: Integer<{ -1 }, { i64::MAX }> = Integer(10_000), mutable, Supported, "Microseconds from which on a command is kept; -1: none.";

@@ -18,7 +18,7 @@ use std::{
     rc::Rc,
 };
 
-use crate::{Bytes, Failure};
+use crate::{Bytes, Failure, value::Gathering};
 
 use super::{Frozen, Records, frozen::Readers};
 
@@ -56,6 +56,8 @@ pub(crate) enum Trouble {
 /// The records, and what became of the command in run with them.
 pub struct Source {
     pub(super) records: Box<dyn Records>,
+    /// Elements that became dirty since the last checkpoint began.
+    pub(super) noted: Cell<usize>,
     has_failed: Cell<bool>,
     failure: RefCell<Option<Trouble>>,
     /// Elements that the command has changed.
@@ -76,6 +78,7 @@ impl Source {
     pub(super) fn new(records: Box<dyn Records>) -> Self {
         Self {
             records,
+            noted: Cell::new(0),
             has_failed: Cell::new(false),
             failure: RefCell::new(None),
             changed: Cell::new(0),
@@ -124,20 +127,25 @@ impl Source {
 /// The elements of a collection.
 #[derive(Debug)]
 pub struct Elements {
-    source: Rc<Source>,
-    of: Collection,
+    pub(super) source: Rc<Source>,
+    pub(super) of: Collection,
+    /// They come into memory.
+    pub(super) gathering: RefCell<Option<Box<Gathering>>>,
+    /// How often they were asked for, and whether they are not to come into memory.
+    pub(super) asked: Cell<u32>,
+    pub(super) is_refused: Cell<bool>,
 }
 
 impl Elements {
     /// Those of a collection that is there.
     pub(crate) fn new(source: Rc<Source>, of: Collection) -> Self {
-        Self { source, of }
+        Self { source, of, gathering: RefCell::default(), asked: Cell::new(0), is_refused: Cell::new(false) }
     }
 
     /// Those of a new collection, none yet.
     pub(crate) fn of_new(source: &Rc<Source>, disk: u8, slot: u16) -> Self {
         let version = source.records.new_version();
-        Self { source: Rc::clone(source), of: Collection { disk, slot, version } }
+        Self::new(Rc::clone(source), Collection { disk, slot, version })
     }
 
     /// Which collection's they are.
@@ -147,6 +155,7 @@ impl Elements {
 
     /// What an element has.
     pub fn get(&self, name: &[u8]) -> Option<Bytes> {
+        self.count_asked();
         self.source.records.element(self.of, name).unwrap_or_else(|reason| {
             self.source.fail(reason);
             None
@@ -172,6 +181,7 @@ impl Elements {
     pub fn put(&self, name: &[u8], value: &[u8]) {
         if self.may_change(name) {
             self.source.records.put_element(self.of, name, value);
+            self.change_gathered(name, Some(value));
         }
     }
 
@@ -198,11 +208,13 @@ impl Elements {
     pub fn delete(&self, name: &[u8]) {
         if self.may_change(name) {
             self.source.records.delete_element(self.of, name);
+            self.change_gathered(name, None);
         }
     }
 
     /// Calls with elements in the order of their names until that says no. Nothing may be changed meanwhile.
     pub fn scan(&self, span: Span<'_>, each: &mut dyn FnMut(&[u8], &[u8]) -> bool) {
+        self.count_asked();
         if let Err(reason) = self.source.records.scan_elements(self.of, span, each) {
             self.source.fail(reason);
         }

@@ -1,7 +1,7 @@
 //! Keys leave memory.
 
 use crate::{
-    Bytes, Failure, Millis,
+    Bytes, Failure, Millis, Value,
     config::MaxmemoryPolicy,
     hash_index::{CURSOR_BITS, Hashed as _},
     random::Random,
@@ -48,7 +48,7 @@ impl Keyspace {
             let slot = random.below(SLOTS as u64) as usize;
             let table = database.slot(slot);
             let Some(entry) = table.and_then(|table| table.index.random(random.draw())) else { continue };
-            if entry.dirty != 0 || !may_go(entry) {
+            if entry.dirty != 0 || entry.value.as_ref().is_some_and(Value::is_unsettled) || !may_go(entry) {
                 continue;
             }
             seen += 1;
@@ -59,7 +59,9 @@ impl Keyspace {
             }
         }
         let Some((_, db, slot, key)) = oldest else { return false };
-        self.drop_clean(db, slot, &key);
+        if !self.let_go(db, slot, &key) {
+            self.drop_clean(db, slot, &key);
+        }
         true
     }
 
@@ -120,12 +122,24 @@ impl Keyspace {
         for db in 0..self.databases.len() {
             for slot in 0..SLOTS {
                 let table = self.databases.get(db).and_then(|database| database.slot(slot));
-                let clean = table.into_iter().flat_map(|table| table.index.iter()).filter(|entry| entry.dirty == 0);
+                let is_clean =
+                    |entry: &&Entry| entry.dirty == 0 && !entry.value.as_ref().is_some_and(Value::is_unsettled);
+                let clean = table.into_iter().flat_map(|table| table.index.iter()).filter(is_clean);
                 for key in clean.map(|entry| entry.key.clone()).collect::<Vec<_>>() {
                     self.drop_clean(db, slot, &key);
                 }
             }
         }
+    }
+
+    /// Leaves the elements of a collection to their records, if it has records. Returns whether it has.
+    fn let_go(&mut self, db: usize, slot: usize, key: &[u8]) -> bool {
+        let table = self.databases.get_mut(db).and_then(|database| database.slot_mut(slot));
+        let value = table.and_then(|table| table.index.get_mut(key)).and_then(|entry| entry.value.as_mut());
+        let Some(former) = value.and_then(Value::let_go) else { return false };
+        self.graveyard.bury(former);
+        self.evicted_to_tables += 1;
+        true
     }
 
     fn drop_clean(&mut self, db: usize, slot: usize, key: &[u8]) {
@@ -143,7 +157,8 @@ impl Keyspace {
         if entry.expire_at != super::NEVER {
             database.expiring.remove(&(entry.expire_at, entry.key));
         }
-        if let Some(value) = entry.value {
+        if let Some(mut value) = entry.value {
+            self.stop_gathering(&mut value);
             self.graveyard.bury(value);
         }
         self.evicted_to_tables += 1;

@@ -196,6 +196,9 @@ impl<'a> Keys<'a> {
         self.space.hits += 1;
         let used = self.entry_at(place).map_or(0, |entry| entry.touched);
         let used = self.space.usage.used(used);
+        if self.entry_at(place).and_then(|entry| entry.value.as_ref()).is_some_and(Value::is_by_element) {
+            self.consider(key);
+        }
         Ok(self.entry_at_mut(place).and_then(|entry| {
             entry.touched = used;
             entry.value.as_ref()
@@ -240,10 +243,14 @@ impl<'a> Keys<'a> {
         let Some(entry) = self.entry_at(place) else { return Ok(None) };
         let value = entry.value.as_ref().and_then(K::of).ok_or(Failure::WrongType)?;
         let is_beyond = entry.is_bulky || value.is_beyond(whole_max);
+        let is_by_element = entry.value.as_ref().is_some_and(Value::is_by_element);
         self.check()?;
         self.soil(place);
+        if is_by_element {
+            self.consider(key);
+        }
         if is_beyond {
-            self.spread(place);
+            self.keep(place);
         }
         Ok(self.entry_at_mut(place).and_then(|entry| K::of_mut(entry.value.as_mut()?)))
     }
@@ -257,18 +264,21 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Makes the elements of a collection records of their own, now that there are so many of them.
+    /// Has the elements of a collection become records of their own, now that there are so many of them.
     #[cold]
-    fn spread(&mut self, place: Place) {
+    fn keep(&mut self, place: Place) {
         let Some(source) = self.space.records.clone() else { return };
         let Some(disk) = self.space.databases.get(self.db).map(|database| database.disk) else { return };
         let seed = self.space.seed;
         let Some(entry) = self.entry_at_mut(place) else { return };
         entry.is_bulky = false;
-        let elements = Elements::of_new(&source, disk, place.slot as u16);
-        let former = entry.value.as_mut().and_then(|value| value.spread(elements, seed));
-        if let Some(former) = former {
-            self.space.graveyard.bury(former);
+        if let Some(value) = &mut entry.value
+            && value.descriptor().is_none()
+        {
+            let former = value.keep(|| Elements::of_new(&source, disk, place.slot as u16), seed);
+            if let Some(former) = former {
+                self.space.graveyard.bury(former);
+            }
         }
     }
 
@@ -311,17 +321,24 @@ impl<'a> Keys<'a> {
     pub fn set(&mut self, key: &[u8], value: Value, expiry: Expiry) -> Result<(), Failure> {
         self.check()?;
         let mut value = value;
+        self.space.stop_gathering(&mut value);
         if let Some(disk) = self.space.databases.get(self.db).map(|database| database.disk) {
             value.bring_to(disk);
             self.check()?;
         }
         let is_beyond = value.is_beyond(self.space.whole_max);
+        if value.is_being_taken()
+            && let Some(database) = self.space.databases.get(self.db)
+        {
+            // It had another key when the checkpoint began.
+            self.space.partly_taken.push_back((database.disk, Bytes::from_slice(key)));
+        }
         let Some(place) = self.find(key)? else {
             let expire_at = if let Expiry::At(at) = expiry { at } else { NEVER };
             self.put(key, value, expire_at);
             self.changes.notify(EventClass::NEW, "new", key, self.db);
             if is_beyond && let Some(place) = self.find(key)? {
-                self.spread(place);
+                self.keep(place);
             }
             return Ok(());
         };
@@ -338,17 +355,15 @@ impl<'a> Keys<'a> {
         self.move_deadline(key, former, expire_at);
         self.bury(overwritten);
         if is_beyond {
-            self.spread(place);
+            self.keep(place);
         }
         Ok(())
     }
 
     /// Lets go of a value that no key has any more.
     fn bury(&mut self, value: Option<Value>) {
-        let Some(value) = value else { return };
-        match value.elements() {
-            Some(elements) => elements.discard(),
-            None => self.space.graveyard.bury(value),
+        if let Some(value) = value {
+            self.space.bury(value);
         }
     }
 
@@ -361,6 +376,10 @@ impl<'a> Keys<'a> {
         if !self.space.walks.is_empty() {
             let disk = self.space.databases.get(self.db).map_or(0, |database| database.disk);
             self.space.tell_walks_of_new(disk, slot, hash, key);
+        }
+        // That it was removed may have to be taken first, and then there is no entry any more.
+        if let Some(location) = self.table(slot).and_then(|table| table.index.locate(hash, key)) {
+            self.soil(Place { slot, location });
         }
         let Some(database) = self.space.databases.get_mut(self.db) else { return };
         database.len += 1;

@@ -16,25 +16,34 @@ mod elements;
 mod entry;
 mod evict;
 mod frozen;
+mod gather;
 mod graveyard;
 mod key_walk;
 mod keys;
 mod reading;
 mod usage;
 mod walk;
+mod writer;
 
 pub use database::Database;
 pub(crate) use elements::Trouble;
 pub use elements::{Collection, Elements, Source, Span};
 pub use entry::{Entry, NEVER};
 pub use frozen::Frozen;
+pub use gather::{GATHERED, Gather};
 pub(crate) use key_walk::KEYS_PER_STEP;
 pub use key_walk::{KeyWalk, SharedKeyWalk};
 pub use keys::{Expiry, Keys, Loaded};
+pub(crate) use writer::Writer;
 
 use std::{collections::VecDeque, rc::Rc};
 
 use crate::{Bytes, Failure, Millis, Value, config::Settings, rdb, slot, value::Descriptor};
+
+/// So many elements are put in one step when memory is to let go of a collection.
+const LAST_MAX: usize = 500;
+/// The part of `maxmemory` that a collection of many elements may take.
+const MEMORY_SHARE: usize = 8;
 
 /// What is not in memory.
 pub trait Records {
@@ -76,6 +85,10 @@ pub trait Records {
 
     /// Removes an element, in the same way.
     fn delete_element(&self, of: Collection, name: &[u8]);
+
+    /// Gives an element what it had at the moment of the checkpoint that is being taken, or removes it. What was put or deleted
+    /// since hides it.
+    fn put_taken_element(&self, of: Collection, name: &[u8], value: Option<&[u8]>);
 
     /// Says that a collection is no more, in the same way. Its elements are removed in time.
     fn orphan(&self, of: Collection);
@@ -144,10 +157,21 @@ pub struct Keyspace {
     dirty: Vec<(u8, Bytes)>,
     to_take: VecDeque<(u8, Bytes)>,
     taken: Vec<Taken>,
+    /// Keys of collections of which a checkpoint has still to take elements.
+    partly_taken: VecDeque<(u8, Bytes)>,
+    /// Such collections that no key has any more.
+    leaving: Vec<Value>,
     /// What is not in memory; without it, memory is all there is.
     records: Option<Rc<Source>>,
-    /// Collections with more elements are spread over the tables.
+    /// Collections that are to come into memory, and how many have been so far.
+    gatherings: Vec<Gather>,
+    gatherings_begun: u64,
+    /// How many bytes memory has room for.
+    room: usize,
+    /// Collections with more elements are records by element.
     pub(crate) whole_max: usize,
+    /// Collections that take more are not brought into memory, and leave it when their records have all.
+    pub(crate) share_max: usize,
     /// Values whose records are larger are too.
     pub(crate) whole_bytes_max: usize,
     /// Whether elements are to be read off the loop before a command asks for them.
@@ -201,10 +225,16 @@ impl Keyspace {
             dirty: Vec::new(),
             to_take: VecDeque::new(),
             taken: Vec::new(),
+            partly_taken: VecDeque::new(),
+            leaving: Vec::new(),
+            gatherings: Vec::new(),
+            gatherings_begun: 0,
+            room: usize::MAX,
             partial: records.is_some(),
             records: records.map(|records| Rc::new(Source::new(records))),
             is_cold: false,
             whole_max: usize::MAX,
+            share_max: usize::MAX,
             whole_bytes_max: usize::MAX,
             dropped: Vec::new(),
             reading: reading::Reading::default(),
@@ -227,6 +257,10 @@ impl Keyspace {
         if self.records.is_some() {
             self.whole_max = usize::try_from(settings.collection_max_whole_entries.0).unwrap_or(usize::MAX);
             self.whole_bytes_max = usize::try_from(settings.collection_max_whole_bytes.0).unwrap_or(usize::MAX);
+            self.share_max = match usize::try_from(settings.maxmemory.0) {
+                Ok(0) | Err(_) => usize::MAX,
+                Ok(bound) => bound / MEMORY_SHARE,
+            };
         }
     }
 
@@ -320,6 +354,13 @@ impl Keyspace {
                     self.to_take.push_back((of, key));
                 }
             }
+            for (of, key) in std::mem::take(&mut self.partly_taken) {
+                if of != former {
+                    self.partly_taken.push_back((of, key));
+                } else if let Some(value) = self.entry_mut(of, &key).and_then(|entry| entry.value.take()) {
+                    self.bury_or_keep(value);
+                }
+            }
             self.dirty.retain(|(of, _)| *of != former);
             self.dropped.push(former);
             self.reading.forget_all();
@@ -363,28 +404,89 @@ impl Keyspace {
 
     /// How many keys wait for a checkpoint.
     pub fn dirty_len(&self) -> usize {
-        self.dirty.len() + self.to_take.len()
+        let noted = self.records.as_ref().map_or(0, |source| source.noted.get());
+        self.dirty.len() + self.to_take.len() + self.partly_taken.len() + noted
     }
 
     /// Declares this moment the one whose state the next batch of tables has. The former one must have been taken whole.
     pub fn begin_checkpoint(&mut self) {
-        debug_assert!(self.to_take.is_empty(), "one checkpoint at a time");
+        debug_assert!(self.is_taken(), "one checkpoint at a time");
         self.generation += 1;
+        if let Some(source) = &self.records {
+            source.noted.set(0);
+        }
         self.to_take = std::mem::take(&mut self.dirty).into();
     }
 
-    /// Takes up to as many keys of the checkpoint. Returns whether that was all; what was taken is in `taken`.
+    /// Whether nothing is left of the checkpoint that was taken last.
+    fn is_taken(&self) -> bool {
+        self.to_take.is_empty() && self.partly_taken.is_empty() && self.leaving.is_empty()
+    }
+
+    /// Takes up to as many keys and elements of the checkpoint. Returns whether that was all; the keys are in `taken`, the elements
+    /// have been put.
     pub fn take(&mut self, at_most: usize, taken: &mut Vec<Taken>) -> bool {
-        for _ in 0..at_most {
-            let Some((disk, key)) = self.to_take.pop_front() else { break };
+        let share_max = self.share_max;
+        let mut left = at_most;
+        while left > 0
+            && let Some((disk, key)) = self.to_take.pop_front()
+        {
             self.take_one(disk, &key);
+            left -= 1;
+        }
+        while left > 0
+            && let Some((disk, key)) = self.partly_taken.pop_front()
+        {
+            let value = self.entry_mut(disk, &key).and_then(|entry| entry.value.as_mut());
+            let Some(value) = value else { continue };
+            left = left.saturating_sub(value.take_elements(left).max(1));
+            if !value.is_being_taken() && value.is_larger(share_max) {
+                value.approach_records(LAST_MAX);
+                if let Some(former) = value.let_go() {
+                    self.graveyard.bury(former);
+                    self.evicted_to_tables += 1;
+                    continue;
+                }
+            }
+            if value.is_being_taken() {
+                self.partly_taken.push_front((disk, key));
+            }
+        }
+        while left > 0
+            && let Some(mut value) = self.leaving.pop()
+        {
+            left = left.saturating_sub(value.take_elements(left).max(1));
+            self.bury_or_keep(value);
         }
         taken.append(&mut self.taken);
-        self.to_take.is_empty()
+        self.is_taken()
+    }
+
+    /// Keeps a value that no key has until a checkpoint has taken its elements, then lets go of it.
+    fn bury_or_keep(&mut self, value: Value) {
+        if value.is_being_taken() {
+            self.leaving.push(value);
+        } else {
+            self.graveyard.bury(value);
+        }
+    }
+
+    /// Lets go of a value that no key has any more.
+    fn bury(&mut self, mut value: Value) {
+        self.stop_gathering(&mut value);
+        value.discard_elements();
+        self.bury_or_keep(value);
+    }
+
+    fn entry_mut(&mut self, disk: u8, key: &[u8]) -> Option<&mut Entry> {
+        let slot = slot::slot(key);
+        let database = self.databases.iter_mut().find(|database| database.disk == disk);
+        database?.slot_mut(slot)?.index.get_mut(key)
     }
 
     fn take_one(&mut self, disk: u8, key: &[u8]) {
         let slot = slot::slot(key);
+        let (whole_max, whole_bytes_max, seed) = (self.whole_max, self.whole_bytes_max, self.seed);
         let database = self.databases.iter_mut().find(|database| database.disk == disk);
         let Some(table) = database.and_then(|database| database.slot_mut(slot)) else { return };
         let hash = table.hash(key);
@@ -393,13 +495,20 @@ impl Keyspace {
             return;
         }
         entry.dirty = 0;
+        if let (Some(source), Some(value)) = (&self.records, &mut entry.value)
+            && !matches!(value, Value::Stream(_))
+            && (value.is_beyond(whole_max) || value.is_sizeable(whole_bytes_max))
+        {
+            value.keep(|| Elements::of_new(source, disk, slot as u16), seed);
+        }
+        let is_partly_taken = entry.value.as_mut().is_some_and(|value| value.begin_taking(true));
         let value = entry.value.as_ref().map(|value| {
             let stored = match value.descriptor() {
                 Some(descriptor) => Stored::Spread(descriptor),
                 None => {
                     let mut bytes = Vec::new();
                     rdb::encode_value(value, &mut bytes);
-                    entry.is_bulky = bytes.len() > self.whole_bytes_max;
+                    entry.is_bulky = bytes.len() > whole_bytes_max;
                     Stored::Whole(bytes)
                 }
             };
@@ -408,6 +517,9 @@ impl Keyspace {
         entry.on_disk = value.is_some();
         let gone = value.is_none() && table.complete;
         self.taken.push(Taken { disk, slot, key: Bytes::from_slice(key), value });
+        if is_partly_taken {
+            self.partly_taken.push_back((disk, Bytes::from_slice(key)));
+        }
         if gone {
             table.index.remove_hashed(hash, key);
             table.absent -= 1;

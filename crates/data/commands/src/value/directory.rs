@@ -8,10 +8,10 @@
 
 use std::ops::Bound;
 
-use crate::keyspace::{Elements, Span};
+use crate::keyspace::{Elements, Span, Writer};
 
 /// The letter that the records of parts begin with; the beginning of the part follows.
-const LETTER: u8 = b'p';
+pub(super) const LETTER: u8 = b'p';
 /// Parts of a block at which it is divided.
 const BLOCK_LEN_MAX: usize = 512;
 
@@ -186,6 +186,15 @@ impl Directory {
         self.count -= count;
         if block.parts.is_empty() {
             self.blocks.remove(place.block);
+        }
+    }
+
+    /// Puts or deletes the record of what was, or is, the beginning of a part.
+    pub fn write(&self, begin: &[u8], writer: &impl Writer) {
+        let (index, _) = self.find(begin);
+        match self.part(index).filter(|part| *part.begin == *begin) {
+            Some(part) => writer.put(&record(begin), &part.count.to_be_bytes()),
+            None => writer.delete(&record(begin)),
         }
     }
 

@@ -10,7 +10,9 @@ use crate::{
 };
 
 use super::{
-    Form, Named, Portions,
+    Form, Ledger, Named, Portions,
+    directory::Directory,
+    ledger::{Native, State},
     packed::{self, Packed},
 };
 
@@ -41,8 +43,8 @@ pub struct HashLimits {
 /// A field's name and value.
 pub type Pair<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
-/// A small one is packed, name and value in turn, in the order of insertion; a larger one is hashed, and stays so, or is spread
-/// over the tables.
+/// A small one is packed, name and value in turn, in the order of insertion; a larger one is hashed, and stays so, or only its
+/// records have the fields.
 #[derive(Debug, Clone)]
 pub enum Hash {
     /// Few and short fields.
@@ -52,9 +54,9 @@ pub enum Hash {
         /// What the larger one will be hashed with.
         seed: u64,
     },
-    /// Many, or long ones.
-    Large(HashIndex<Field>),
-    /// So many that each is a record of its own.
+    /// Many, or long ones; with a ledger if each is a record of its own.
+    Large(HashIndex<Field>, Option<Box<Ledger>>),
+    /// Each is a record of its own, and not in memory.
     Spread(Named),
 }
 
@@ -68,7 +70,7 @@ impl Hash {
     pub fn len(&self) -> usize {
         match self {
             Self::Small { packed, .. } => packed.len() / 2,
-            Self::Large(index) => index.len(),
+            Self::Large(index, _) => index.len(),
             Self::Spread(named) => named.len(),
         }
     }
@@ -80,19 +82,19 @@ impl Hash {
 
     /// Whether freeing it takes a while.
     pub(crate) fn is_large(&self) -> bool {
-        matches!(self, Self::Large(index) if index.is_large())
+        matches!(self, Self::Large(index, _) if index.is_large())
     }
 
     /// Frees some fields of what nobody needs any more. Returns whether there are more.
     pub(crate) fn shed(&mut self) -> bool {
-        if let Self::Large(index) = self { index.shed() } else { false }
+        if let Self::Large(index, _) = self { index.shed() } else { false }
     }
 
     /// What `OBJECT ENCODING` calls it.
     pub fn encoding(&self) -> &'static str {
         match self {
             Self::Small { .. } => "listpack",
-            Self::Large(_) | Self::Spread(_) => "hashtable",
+            Self::Large(..) | Self::Spread(_) => "hashtable",
         }
     }
 
@@ -100,24 +102,38 @@ impl Hash {
     pub(super) fn is_beyond(&self, whole_max: usize) -> bool {
         match self {
             Self::Small { packed, .. } => packed.len() / 2 > whole_max,
-            Self::Large(index) => index.len() > whole_max,
-            Self::Spread(_) => false,
+            Self::Large(index, None) => index.len() > whole_max,
+            Self::Large(_, Some(_)) | Self::Spread(_) => false,
         }
     }
 
-    /// Makes all fields records of their own. Returns what it was before.
-    pub(super) fn spread(&mut self, elements: Elements, seed: u64) -> Self {
-        let mut named = Named::new(elements, 0, seed);
-        // In the order of the records, which makes putting them quicker.
-        self.scan(0, usize::MAX, |name, value| named.insert_new(name, value));
-        std::mem::replace(self, Self::Spread(named))
+    /// Has all fields become records of their own, as checkpoints take them.
+    pub(super) fn keep(&mut self, elements: Elements) {
+        self.enlarge();
+        if let Self::Large(index, ledger) = self {
+            *ledger = Some(Box::new(Ledger::of_new(elements, index.seed())));
+        }
+    }
+
+    /// That of fields that have records.
+    pub(super) fn of_index(index: HashIndex<Field>, elements: Elements) -> Self {
+        let ledger = Ledger::of_records(elements, index.seed(), Directory::default());
+        Self::Large(index, Some(Box::new(ledger)))
+    }
+
+    /// Leaves the fields to their records, which have all of them. Returns what it was before.
+    pub(super) fn let_go(&mut self) -> Option<Self> {
+        let Self::Large(index, ledger) = self else { return None };
+        let (elements, _) = ledger.take()?.into_records();
+        let named = Named::new(elements, index.len(), index.seed());
+        Some(std::mem::replace(self, Self::Spread(named)))
     }
 
     /// What a field holds.
     pub fn get(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         match self {
             Self::Small { packed, .. } => packed.at(packed.after(packed.find(name, 2)?)?).map(Cow::Borrowed),
-            Self::Large(index) => index.get(name).map(|field| Cow::Borrowed(field.value.as_slice())),
+            Self::Large(index, _) => index.get(name).map(|field| Cow::Borrowed(field.value.as_slice())),
             Self::Spread(named) => named.get(name).map(|value| Cow::Owned(value.into_vec())),
         }
     }
@@ -126,7 +142,7 @@ impl Hash {
     pub fn contains(&self, name: &[u8]) -> bool {
         match self {
             Self::Small { packed, .. } => packed.find(name, 2).is_some(),
-            Self::Large(index) => index.get(name).is_some(),
+            Self::Large(index, _) => index.get(name).is_some(),
             Self::Spread(named) => named.contains(name),
         }
     }
@@ -149,14 +165,20 @@ impl Hash {
                 }
                 true
             }
-            Self::Large(index) => {
+            Self::Large(index, ledger) => {
                 let hash = index.hash(name);
                 match index.get_mut_hashed(hash, name) {
                     Some(field) => {
+                        if let Some(ledger) = ledger {
+                            ledger.note(hash, name, State::Value(&field.value));
+                        }
                         field.value = Bytes::from_slice(value);
                         false
                     }
                     None => {
+                        if let Some(ledger) = ledger {
+                            ledger.note(hash, name, State::Absent);
+                        }
                         let field = Field { name: Bytes::from_slice(name), value: Bytes::from_slice(value) };
                         index.insert_new(hash, field);
                         true
@@ -176,7 +198,15 @@ impl Hash {
                 packed.remove(at);
                 true
             }
-            Self::Large(index) => index.remove(name).is_some(),
+            Self::Large(index, ledger) => {
+                let hash = index.hash(name);
+                if let Some(ledger) = ledger
+                    && let Some(field) = index.get_hashed(hash, name)
+                {
+                    ledger.note(hash, name, State::Value(&field.value));
+                }
+                index.remove_hashed(hash, name).is_some()
+            }
             Self::Spread(named) => named.remove(name).is_some(),
         }
     }
@@ -190,7 +220,7 @@ impl Hash {
             let field = Field { name: Bytes::from_slice(name), value: Bytes::from_slice(value) };
             index.insert_new(index.hash(name), field);
         }
-        *self = Self::Large(index);
+        *self = Self::Large(index, None);
     }
 
     /// All fields in portions, if they are records.
@@ -202,7 +232,7 @@ impl Hash {
     pub fn each(&self, mut each: impl FnMut(&[u8], &[u8])) {
         match self {
             Self::Small { packed, .. } => pairs(packed).for_each(|(name, value)| each(name, value)),
-            Self::Large(index) => index.iter().for_each(|field| each(&field.name, &field.value)),
+            Self::Large(index, _) => index.iter().for_each(|field| each(&field.name, &field.value)),
             Self::Spread(named) => named.each_while(|name, value| {
                 each(name, value);
                 true
@@ -215,7 +245,7 @@ impl Hash {
         let borrowed = |name, value| (Cow::Borrowed(name), Cow::Borrowed(value));
         match self {
             Self::Small { packed, .. } => pairs(packed).map(|(name, value)| borrowed(name, value)).collect(),
-            Self::Large(index) => index.iter().map(|field| borrowed(&field.name, &field.value)).collect(),
+            Self::Large(index, _) => index.iter().map(|field| borrowed(&field.name, &field.value)).collect(),
             Self::Spread(_) => {
                 let mut all = Vec::new();
                 self.each(|name, value| all.push((Cow::Owned(name.to_vec()), Cow::Owned(value.to_vec()))));
@@ -231,7 +261,7 @@ impl Hash {
                 pairs(packed).for_each(|(name, value)| each(name, value));
                 0
             }
-            Self::Large(index) => index.scan(cursor, count, |field| each(&field.name, &field.value)).unwrap_or(0),
+            Self::Large(index, _) => index.scan(cursor, count, |field| each(&field.name, &field.value)).unwrap_or(0),
             Self::Spread(named) => named.scan(cursor, count, each).unwrap_or(0),
         }
     }
@@ -244,7 +274,7 @@ impl Hash {
                 let at = packed.place(number * 2);
                 Some((Cow::Borrowed(packed.at(at)?), Cow::Borrowed(packed.at(packed.after(at)?)?)))
             }
-            Self::Large(index) => {
+            Self::Large(index, _) => {
                 let field = index.random(random.draw())?;
                 Some((Cow::Borrowed(&field.name), Cow::Borrowed(&field.value)))
             }
@@ -253,6 +283,16 @@ impl Hash {
                 Some((Cow::Owned(name.into_vec()), Cow::Owned(value.into_vec())))
             }
         }
+    }
+}
+
+impl Native for HashIndex<Field> {
+    fn state(&self, hash: u64, name: &[u8]) -> State<'_> {
+        self.get_hashed(hash, name).map_or(State::Absent, |field| State::Value(&field.value))
+    }
+
+    fn walk(&self, cursor: u64, count: usize, each: &mut dyn FnMut(&[u8], State<'_>)) -> Option<u64> {
+        self.scan(cursor, count, |field| each(&field.name, State::Value(&field.value)))
     }
 }
 

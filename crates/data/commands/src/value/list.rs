@@ -5,12 +5,18 @@
 
 mod nodes;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::VecDeque};
 
 use crate::keyspace::Elements;
 
-use super::{Portions, packed::Packed};
-use nodes::{Nodes, Spread};
+use super::{
+    Portions,
+    directory::Directory,
+    gathering::{self, NodesByPosition},
+    packed::Packed,
+};
+use nodes::{Kept, Nodes, Spread};
+pub(super) use nodes::{LETTER, delete_node, put_node};
 
 /// An end of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,13 +93,13 @@ impl List {
 
     /// The bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
-        let Nodes::Whole(nodes) = &self.nodes else { return 0 };
+        let Nodes::Whole(nodes, _) = &self.nodes else { return 0 };
         nodes.iter().map(Packed::heap_bytes).sum::<usize>() + nodes.capacity() * size_of::<Packed>()
     }
 
     /// Whether it has more elements than are kept whole.
     pub(super) fn is_beyond(&self, whole_max: usize) -> bool {
-        self.len > whole_max && matches!(self.nodes, Nodes::Whole(_))
+        self.len > whole_max && matches!(self.nodes, Nodes::Whole(_, None))
     }
 
     /// That of so many elements whose nodes are records.
@@ -101,15 +107,45 @@ impl List {
         Self { nodes: Nodes::Spread(Box::new(Spread::new(elements))), len }
     }
 
-    /// Makes its nodes records. Returns what it was before.
-    pub(super) fn spread(&mut self, elements: Elements) -> Self {
-        let mut nodes = Nodes::Spread(Box::new(Spread::new(elements)));
-        for index in 0..self.nodes.len() {
-            if let Some(node) = self.nodes.get(index) {
-                nodes.insert(index, node.into_owned());
-            }
+    /// Has its nodes become records, as checkpoints take them.
+    pub(super) fn keep(&mut self, elements: Elements, seed: u64) {
+        if let Nodes::Whole(nodes, kept) = &mut self.nodes {
+            *kept = Some(Box::new(Kept::of_new(elements, seed, nodes.len())));
         }
-        Self { nodes: std::mem::replace(&mut self.nodes, nodes), len: self.len }
+    }
+
+    /// That of nodes that have records, by position, with the parts that say how many elements each has.
+    pub(super) fn of_nodes(elements: Elements, seed: u64, nodes: NodesByPosition, parts: Directory) -> Self {
+        let mut len = 0;
+        let (positions, nodes) = gathering::in_order(nodes, |position, bytes| {
+            let (part, is_there) = nodes::part_of(&parts, position);
+            let count = if is_there { parts.count_of(part) } else { 0 };
+            len += count;
+            Packed::from_bytes(bytes, count)
+        });
+        let kept = Kept::of_records(elements, seed, positions, parts);
+        Self { nodes: Nodes::Whole(nodes, Some(Box::new(kept))), len }
+    }
+
+    /// The parts of its nodes' records, if they were needed so far, for another who has the records then.
+    pub(super) fn take_parts(&mut self) -> Option<Directory> {
+        if let Nodes::Spread(spread) = &mut self.nodes { spread.take_parts() } else { None }
+    }
+
+    /// Leaves the nodes to their records, which have all of them. Returns what it was before.
+    pub(super) fn let_go(&mut self) -> Option<Self> {
+        let nodes = self.nodes.let_go()?;
+        Some(Self { nodes, len: self.len })
+    }
+
+    /// Its nodes with what their records do not have, if they are records and in memory.
+    pub(super) fn kept(&self) -> Option<(&VecDeque<Packed>, &Kept)> {
+        if let Nodes::Whole(nodes, Some(kept)) = &self.nodes { Some((nodes, kept)) } else { None }
+    }
+
+    /// The same to be changed.
+    pub(super) fn kept_mut(&mut self) -> Option<(&VecDeque<Packed>, &mut Kept)> {
+        if let Nodes::Whole(nodes, Some(kept)) = &mut self.nodes { Some((nodes, kept)) } else { None }
     }
 
     /// The records of its nodes, if they are records.
@@ -124,12 +160,12 @@ impl List {
 
     /// Whether freeing it takes a while.
     pub(crate) fn is_large(&self) -> bool {
-        matches!(&self.nodes, Nodes::Whole(nodes) if nodes.len() > 64)
+        matches!(&self.nodes, Nodes::Whole(nodes, _) if nodes.len() > 64)
     }
 
     /// Frees a node of what nobody needs any more. Returns whether there are more.
     pub(crate) fn shed(&mut self) -> bool {
-        if let Nodes::Whole(nodes) = &mut self.nodes { nodes.pop_back().is_some() } else { false }
+        if let Nodes::Whole(nodes, _) = &mut self.nodes { nodes.pop_back().is_some() } else { false }
     }
 
     /// How many nodes there are.

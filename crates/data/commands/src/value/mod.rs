@@ -1,8 +1,10 @@
 //! Values of keys.
 
 mod directory;
+mod gathering;
 pub mod hash;
 pub mod hyperloglog;
+pub(crate) mod ledger;
 pub mod list;
 pub mod named;
 pub mod packed;
@@ -13,7 +15,9 @@ mod spread;
 pub mod stream;
 
 use crate::Bytes;
+pub(crate) use gathering::{Gathering, SPAN as GATHERED};
 pub use hash::Hash;
+pub use ledger::Ledger;
 pub use list::List;
 pub use named::Named;
 pub use portions::{Form, Portions};

@@ -15,7 +15,7 @@ use crate::{
 use super::portions::{Form, Portions, Rest};
 
 /// What the records' names begin with.
-const LETTER: u8 = b'n';
+pub(super) const LETTER: u8 = b'n';
 /// The letter and the hash.
 const PREFIX_LEN: usize = 9;
 /// Up to so many elements, one is drawn from all of them.
@@ -27,6 +27,22 @@ const DRAWN_FROM: usize = 64;
 /// The name in an element's record.
 pub(super) fn name_in(record: &[u8]) -> &[u8] {
     record.get(PREFIX_LEN..).unwrap_or_default()
+}
+
+/// The record of an element.
+pub(super) fn record(hash: u64, name: &[u8]) -> Vec<u8> {
+    let mut record = Vec::with_capacity(PREFIX_LEN + name.len());
+    record.push(LETTER);
+    record.extend_from_slice(&hash.to_be_bytes());
+    record.extend_from_slice(name);
+    record
+}
+
+/// The hash and the name in a record.
+pub(super) fn split(record: &[u8]) -> Option<(u64, &[u8])> {
+    let (prefix, name) =
+        record.split_first_chunk::<PREFIX_LEN>().filter(|(prefix, _)| prefix.first() == Some(&LETTER))?;
+    Some((prefix.last_chunk().map_or(0, |hash| u64::from_be_bytes(*hash)), name))
 }
 
 /// Elements by name.
@@ -65,11 +81,7 @@ impl Named {
 
     /// The record of an element.
     pub(crate) fn record(&self, name: &[u8]) -> Vec<u8> {
-        let mut record = Vec::with_capacity(PREFIX_LEN + name.len());
-        record.push(LETTER);
-        record.extend_from_slice(&hash_index::hash(name, self.seed).to_be_bytes());
-        record.extend_from_slice(name);
-        record
+        record(hash_index::hash(name, self.seed), name)
     }
 
     /// What an element has.

@@ -10,7 +10,12 @@ use crate::{
     random::Random,
 };
 
-use super::{Form, Named, Portions, packed::Packed};
+use super::{
+    Form, Ledger, Named, Portions,
+    directory::Directory,
+    ledger::{Native, State},
+    packed::Packed,
+};
 
 impl Hashed for Bytes {
     fn name(&self) -> &[u8] {
@@ -40,9 +45,9 @@ pub enum Set {
         /// What a larger one will be hashed with.
         seed: u64,
     },
-    /// Many members.
-    Large(HashIndex<Bytes>),
-    /// So many that each is a record of its own.
+    /// Many members; with a ledger if each is a record of its own.
+    Large(HashIndex<Bytes>, Option<Box<Ledger>>),
+    /// Each is a record of its own, and not in memory.
     Spread(Named),
 }
 
@@ -92,7 +97,7 @@ impl Set {
         match self {
             Self::Integers { members, .. } => members.len(),
             Self::Packed { packed, .. } => packed.len(),
-            Self::Large(index) => index.len(),
+            Self::Large(index, _) => index.len(),
             Self::Spread(named) => named.len(),
         }
     }
@@ -104,33 +109,49 @@ impl Set {
 
     /// Whether freeing it takes a while.
     pub(crate) fn is_large(&self) -> bool {
-        matches!(self, Self::Large(index) if index.is_large())
+        matches!(self, Self::Large(index, _) if index.is_large())
     }
 
     /// Frees some members of what nobody needs any more. Returns whether there are more.
     pub(crate) fn shed(&mut self) -> bool {
-        if let Self::Large(index) = self { index.shed() } else { false }
+        if let Self::Large(index, _) = self { index.shed() } else { false }
     }
 
     /// What `OBJECT ENCODING` calls it.
     pub fn encoding(&self) -> &'static str {
         match self {
             Self::Integers { .. } => "intset",
-            Self::Packed { .. } | Self::Large(_) | Self::Spread(_) => "hashtable",
+            Self::Packed { .. } | Self::Large(..) | Self::Spread(_) => "hashtable",
         }
     }
 
     /// Whether it has more members than are kept whole.
     pub(super) fn is_beyond(&self, whole_max: usize) -> bool {
-        !matches!(self, Self::Spread(_)) && self.len() > whole_max
+        !matches!(self, Self::Large(_, Some(_)) | Self::Spread(_)) && self.len() > whole_max
     }
 
-    /// Makes all members records of their own. Returns what it was before.
-    pub(super) fn spread(&mut self, elements: Elements, seed: u64) -> Self {
-        let mut named = Named::new(elements, 0, seed);
-        // In the order of the records, which makes putting them quicker.
-        self.scan(0, usize::MAX, |member| named.insert_new(&member.text(), b""));
-        std::mem::replace(self, Self::Spread(named))
+    /// Has all members become records of their own, as checkpoints take them.
+    pub(super) fn keep(&mut self, elements: Elements) {
+        if !matches!(self, Self::Large(..)) {
+            self.enlarge();
+        }
+        if let Self::Large(index, ledger) = self {
+            *ledger = Some(Box::new(Ledger::of_new(elements, index.seed())));
+        }
+    }
+
+    /// That of members that have records.
+    pub(super) fn of_index(index: HashIndex<Bytes>, elements: Elements) -> Self {
+        let ledger = Ledger::of_records(elements, index.seed(), Directory::default());
+        Self::Large(index, Some(Box::new(ledger)))
+    }
+
+    /// Leaves the members to their records, which have all of them. Returns what it was before.
+    pub(super) fn let_go(&mut self) -> Option<Self> {
+        let Self::Large(index, ledger) = self else { return None };
+        let (elements, _) = ledger.take()?.into_records();
+        let named = Named::new(elements, index.len(), index.seed());
+        Some(std::mem::replace(self, Self::Spread(named)))
     }
 
     /// Whether it has a member.
@@ -140,7 +161,7 @@ impl Set {
                 number::parse_integer(member).is_some_and(|number| members.binary_search(&number).is_ok())
             }
             Self::Packed { packed, .. } => packed.find(member, 1).is_some(),
-            Self::Large(index) => index.get(member).is_some(),
+            Self::Large(index, _) => index.get(member).is_some(),
             Self::Spread(named) => named.contains(member),
         }
     }
@@ -179,10 +200,13 @@ impl Set {
                 self.enlarge();
                 self.add(member, integers_max)
             }
-            Self::Large(index) => {
+            Self::Large(index, ledger) => {
                 let hash = index.hash(member);
                 let new = index.get_hashed(hash, member).is_none();
                 if new {
+                    if let Some(ledger) = ledger {
+                        ledger.note(hash, member, State::Absent);
+                    }
                     index.insert_new(hash, Bytes::from_slice(member));
                 }
                 new
@@ -229,7 +253,14 @@ impl Set {
                 let found = packed.find(member, 1);
                 found.map(|at| packed.remove(at)).is_some()
             }
-            Self::Large(index) => index.remove(member).is_some(),
+            Self::Large(index, ledger) => {
+                let hash = index.hash(member);
+                let removed = index.remove_hashed(hash, member).is_some();
+                if let Some(ledger) = ledger.as_mut().filter(|_| removed) {
+                    ledger.note(hash, member, State::Value(b""));
+                }
+                removed
+            }
             Self::Spread(named) => named.remove(member).is_some(),
         }
     }
@@ -237,7 +268,7 @@ impl Set {
     fn seed(&self) -> u64 {
         match self {
             Self::Integers { seed, .. } | Self::Packed { seed, .. } => *seed,
-            Self::Large(index) => index.seed(),
+            Self::Large(index, _) => index.seed(),
             Self::Spread(_) => 0,
         }
     }
@@ -254,7 +285,7 @@ impl Set {
             let member = member.bytes();
             index.insert_new(index.hash(&member), member);
         });
-        *self = Self::Large(index);
+        *self = Self::Large(index, None);
     }
 
     /// All members in portions, if they are records.
@@ -275,7 +306,7 @@ impl Set {
         let _ = match self {
             Self::Integers { members, .. } => members.iter().all(|number| each(Member::Integer(*number))),
             Self::Packed { packed, .. } => packed.iter().all(|member| each(Member::Text(member))),
-            Self::Large(index) => index.iter().all(|member| each(Member::Text(member))),
+            Self::Large(index, _) => index.iter().all(|member| each(Member::Text(member))),
             Self::Spread(named) => {
                 named.each_while(|name, _| each(Member::Text(name)));
                 true
@@ -293,7 +324,7 @@ impl Set {
     /// Gives about `count` members from a cursor on; returns where to go on, 0 at the end. A small one is given whole.
     pub fn scan(&self, cursor: u64, count: usize, mut each: impl FnMut(Member<'_>)) -> u64 {
         match self {
-            Self::Large(index) => index.scan(cursor, count, |member| each(Member::Text(member))).unwrap_or(0),
+            Self::Large(index, _) => index.scan(cursor, count, |member| each(Member::Text(member))).unwrap_or(0),
             Self::Spread(named) => named.scan(cursor, count, |name, _| each(Member::Text(name))).unwrap_or(0),
             _ => {
                 self.each(each);
@@ -312,8 +343,18 @@ impl Set {
             Self::Packed { packed, .. } => {
                 packed.get(random.below(packed.len().max(1) as u64) as usize).map(Bytes::from_slice)
             }
-            Self::Large(index) => index.random(random.draw()).cloned(),
+            Self::Large(index, _) => index.random(random.draw()).cloned(),
             Self::Spread(named) => named.random(random).map(|(name, _)| name),
         }
+    }
+}
+
+impl Native for HashIndex<Bytes> {
+    fn state(&self, hash: u64, name: &[u8]) -> State<'_> {
+        if self.get_hashed(hash, name).is_some() { State::Value(b"") } else { State::Absent }
+    }
+
+    fn walk(&self, cursor: u64, count: usize, each: &mut dyn FnMut(&[u8], State<'_>)) -> Option<u64> {
+        self.scan(cursor, count, |member| each(member, State::Value(b"")))
     }
 }

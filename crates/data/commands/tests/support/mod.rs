@@ -5,7 +5,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
-    ops::Bound,
+    ops::{Bound, RangeBounds},
     rc::Rc,
 };
 
@@ -13,7 +13,7 @@ use commands::{
     Bytes, Millis, Server,
     config::Settings,
     hash_index,
-    keyspace::{Collection, Loaded, Records, Span, Stored, Taken, Walked},
+    keyspace::{Collection, GATHERED, Keyspace, Layout, Loaded, Records, Span, Stored, Taken, Walked},
     rdb::{self, Building},
     value::Descriptor,
 };
@@ -25,12 +25,24 @@ type KeyName = (u8, usize, u64, Bytes);
 type KeyRecord = (Stored<Vec<u8>>, Millis);
 type ElementName = (u8, u16, u64, Vec<u8>);
 
-/// Records as the tables would have them.
+/// Changes of elements: what they get, or that they go.
+type Changes = BTreeMap<ElementName, Option<Vec<u8>>>;
+
+/// Records as the tables would have them: those of the last checkpoint, those of the one that is being taken, and what came since.
 #[derive(Default)]
 pub struct Tables {
-    keys: RefCell<BTreeMap<KeyName, KeyRecord>>,
+    /// As the last checkpoint has them, and with what the one that is being taken has of them.
+    keys: [RefCell<BTreeMap<KeyName, Rc<KeyRecord>>>; 2],
+    /// As they are now.
     elements: RefCell<BTreeMap<ElementName, Vec<u8>>>,
+    /// As the last checkpoint has them.
+    written: RefCell<BTreeMap<ElementName, Vec<u8>>>,
+    marked: RefCell<Option<Changes>>,
+    dirty: RefCell<Changes>,
     versions: Cell<u64>,
+    /// As the last checkpoint has them.
+    versions_written: Cell<u64>,
+    layouts: RefCell<(Layout, Layout)>,
     /// Collections that are no more.
     pub orphans: RefCell<Vec<Collection>>,
     /// Collections that somebody reads as they were, how many each.
@@ -44,12 +56,96 @@ pub struct Tables {
 pub struct Shared(pub Rc<Tables>);
 
 impl Tables {
-    fn put(&self, taken: Taken) {
-        let hash = hash_index::hash(&taken.key, SEED);
-        let name = (taken.disk, taken.slot, hash, taken.key);
-        match taken.value {
-            Some(value) => self.keys.borrow_mut().insert(name, value),
-            None => self.keys.borrow_mut().remove(&name),
+    fn key_name(taken: &Taken) -> KeyName {
+        (taken.disk, taken.slot, hash_index::hash(&taken.key, SEED), taken.key.clone())
+    }
+
+    /// A checkpoint begins.
+    pub fn mark(&self, layout: Layout) {
+        *self.marked.borrow_mut() = Some(self.dirty.take());
+        self.layouts.borrow_mut().0 = layout;
+    }
+
+    /// Keys that it took.
+    pub fn put(&self, taken: Vec<Taken>) {
+        let mut keys = self.keys[1].borrow_mut();
+        for taken in taken {
+            let name = Self::key_name(&taken);
+            match taken.value {
+                Some(value) => keys.insert(name, Rc::new(value)),
+                None => keys.remove(&name),
+            };
+        }
+    }
+
+    /// It is written.
+    pub fn write(&self) {
+        self.versions_written.set(self.versions.get());
+        let mut layouts = self.layouts.borrow_mut();
+        layouts.1 = std::mem::take(&mut layouts.0);
+        self.keys[0].replace(self.keys[1].borrow().clone());
+        for (name, change) in self.marked.take().into_iter().flatten() {
+            match change {
+                Some(value) => self.written.borrow_mut().insert(name, value),
+                None => self.written.borrow_mut().remove(&name),
+            };
+        }
+    }
+
+    /// What is left when the process ends now: the last checkpoint.
+    pub fn crash(&self) -> Shared {
+        let left = Self::default();
+        left.keys.iter().for_each(|keys| drop(keys.replace(self.keys[0].borrow().clone())));
+        *left.elements.borrow_mut() = self.written.borrow().clone();
+        *left.written.borrow_mut() = self.written.borrow().clone();
+        left.versions.set(self.versions_written.get());
+        left.versions_written.set(self.versions_written.get());
+        *left.layouts.borrow_mut() = self.layouts.borrow().clone();
+        Shared(Rc::new(left))
+    }
+
+    /// What a keyspace needs to know that goes on from them.
+    pub fn restore(&self, keyspace: &mut Keyspace) {
+        keyspace.set_layout(&self.layouts.borrow().1);
+        for db in 0..keyspace.len() {
+            let Some(database) = keyspace.database_mut(db) else { continue };
+            let disk = database.disk();
+            database.set_len(self.keys[1].borrow().keys().filter(|(of, ..)| *of == disk).count());
+        }
+    }
+
+    /// Some records of a collection, behind one, as they are now, and whether there are more.
+    pub fn piece(&self, of: Collection, behind: &[u8], at_most: usize) -> (Vec<(Bytes, Bytes)>, bool) {
+        let elements = self.elements.borrow();
+        let all = elements.iter().filter(|((disk, slot, version, name), _)| {
+            (*disk, *slot, *version) == (of.disk, of.slot, of.version)
+                && name.as_slice() > behind
+                && RangeBounds::<[u8]>::contains(&(GATHERED.from, GATHERED.to), name.as_slice())
+        });
+        let mut piece: Vec<(Bytes, Bytes)> = all
+            .take(at_most + 1)
+            .map(|((.., name), value)| (Bytes::from_slice(name), Bytes::from_slice(value)))
+            .collect();
+        let has_more = piece.len() > at_most;
+        piece.truncate(at_most);
+        (piece, has_more)
+    }
+
+    fn change(&self, of: Collection, name: &[u8], value: Option<&[u8]>, is_marked: bool) {
+        let name = (of.disk, of.slot, of.version, name.to_vec());
+        let value = value.map(<[u8]>::to_vec);
+        let mut marked = self.marked.borrow_mut();
+        if let Some(marked) = marked.as_mut().filter(|_| is_marked) {
+            marked.insert(name.clone(), value.clone());
+            if self.dirty.borrow().contains_key(&name) {
+                return;
+            }
+        } else {
+            self.dirty.borrow_mut().insert(name.clone(), value.clone());
+        }
+        match value {
+            Some(value) => self.elements.borrow_mut().insert(name, value),
+            None => self.elements.borrow_mut().remove(&name),
         };
     }
 
@@ -59,6 +155,8 @@ impl Tables {
         let of = |(disk, slot, version, _): &ElementName| Collection { disk: *disk, slot: *slot, version: *version };
         let mut all: Vec<Collection> = elements.keys().map(of).collect();
         all.dedup();
+        let pinned = self.pinned.borrow();
+        all.retain(|of| pinned.contains_key(&of.version) || !self.orphans.borrow().contains(of));
         all
     }
 
@@ -84,8 +182,8 @@ impl Tables {
 impl Records for Shared {
     fn load(&self, disk: u8, slot: usize, key: &[u8]) -> Result<Option<Loaded>, String> {
         let name = (disk, slot, hash_index::hash(key, SEED), Bytes::from_slice(key));
-        let keys = self.0.keys.borrow();
-        let Some((stored, expire_at)) = keys.get(&name) else { return Ok(None) };
+        let keys = self.0.keys[1].borrow();
+        let Some((stored, expire_at)) = keys.get(&name).map(|record| (&record.0, &record.1)) else { return Ok(None) };
         let value = match stored {
             Stored::Whole(bytes) => {
                 let building = Building::new(SEED, &Settings::default());
@@ -97,18 +195,18 @@ impl Records for Shared {
     }
 
     fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, String> {
-        let keys = self.0.keys.borrow();
+        let keys = self.0.keys[1].borrow();
         let from = (disk, slot, from_hash, Bytes::new());
         let within = keys.range(from..).take_while(|((of, at, ..), _)| (*of, *at) == (disk, slot));
-        let walked = within.map(|((_, _, hash, key), (stored, expire_at))| Walked {
+        let walked = within.map(|((_, _, hash, key), record)| Walked {
             hash: *hash,
             key: key.clone(),
-            type_name: match stored {
+            type_name: match &record.0 {
                 Stored::Whole(bytes) => rdb::type_name(bytes),
                 Stored::Spread(Descriptor { kind, .. }) => Descriptor::type_name(*kind),
             }
             .unwrap_or("none"),
-            expire_at: *expire_at,
+            expire_at: record.1,
         });
         Ok(walked.take(at_most).collect())
     }
@@ -155,11 +253,15 @@ impl Records for Shared {
     }
 
     fn put_element(&self, of: Collection, name: &[u8], value: &[u8]) {
-        self.0.elements.borrow_mut().insert((of.disk, of.slot, of.version, name.to_vec()), value.to_vec());
+        self.0.change(of, name, Some(value), false);
+    }
+
+    fn put_taken_element(&self, of: Collection, name: &[u8], value: Option<&[u8]>) {
+        self.0.change(of, name, value, true);
     }
 
     fn delete_element(&self, of: Collection, name: &[u8]) {
-        self.0.elements.borrow_mut().remove(&(of.disk, of.slot, of.version, name.to_vec()));
+        self.0.change(of, name, None, false);
     }
 
     fn orphan(&self, of: Collection) {
@@ -185,13 +287,37 @@ impl Records for Shared {
     }
 }
 
-/// Brings all that has changed to the tables, and has everything leave memory.
-pub fn checkpoint(server: &mut Server, tables: &Shared) {
+/// Brings all that has changed to the tables.
+pub fn take(server: &mut Server, tables: &Shared) {
     server.keyspace.begin_checkpoint();
+    tables.0.mark(server.keyspace.layout());
     let mut taken = Vec::new();
     while !server.keyspace.take(1000, &mut taken) {}
-    taken.into_iter().for_each(|taken| tables.0.put(taken));
+    tables.0.put(taken);
+    tables.0.write();
+}
+
+/// The same, and has everything leave memory.
+pub fn checkpoint(server: &mut Server, tables: &Shared) {
+    take(server, tables);
     server.keyspace.forget_clean();
+}
+
+/// Brings collections into memory that were used.
+pub fn bring(server: &mut Server, tables: &Shared) {
+    const PIECE: usize = 3;
+    let mut gatherings = Vec::new();
+    server.keyspace.take_gatherings(&mut gatherings);
+    for gather in gatherings {
+        let mut behind = Vec::new();
+        loop {
+            let (piece, has_more) = tables.0.piece(gather.of, &behind, PIECE);
+            if !server.keyspace.gathered(&gather, Some(&piece), !has_more) {
+                break;
+            }
+            behind = piece.last().map(|(name, _)| name.to_vec()).unwrap_or_default();
+        }
+    }
 }
 
 /// Reads what commands wait for, until none does, and goes on with what takes several turns.

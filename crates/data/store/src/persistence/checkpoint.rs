@@ -1,5 +1,7 @@
 //! Checkpoints: how the tables follow the log.
 
+use std::time::{Duration, Instant};
+
 use commands::{Millis, Server, config::Settings};
 use engine::{Job, Report, Tables};
 use oplog::Offset;
@@ -8,8 +10,10 @@ use crate::{StoreError, clock, error::chain, messages, records::ShardTables};
 
 use super::{Checkpoint, Gone, Persistence, RETAIN_MS, Removal, set_retention};
 
-/// Keys that a turn hands in at most.
-const TAKE_MAX: usize = 500;
+/// Keys and elements that are handed in between two looks at the clock.
+const TAKE_MAX: usize = 64;
+/// How long a turn hands in.
+const TAKE_TIME: Duration = Duration::from_millis(1);
 /// How many keys may be dirty before a checkpoint begins.
 const DIRTY_KEYS_MAX: usize = 500_000;
 /// How much memory elements may take that are not in the tables yet, before a checkpoint begins.
@@ -97,11 +101,17 @@ impl Persistence {
             }
             Checkpoint::None => Ok(false),
             Checkpoint::Collecting => {
-                let done = server.keyspace.take(TAKE_MAX, &mut self.taken);
-                for taken in self.taken.drain(..) {
-                    self.tables.put_taken(&taken);
+                let begin = Instant::now();
+                let mut done = false;
+                while !done && begin.elapsed() < TAKE_TIME {
+                    done = server.keyspace.take(TAKE_MAX, &mut self.taken);
+                    for taken in self.taken.drain(..) {
+                        self.tables.put_taken(&taken);
+                    }
                 }
                 if done {
+                    // Collections that have outgrown what is kept whole have got versions while they were taken.
+                    self.tables.put_next_version();
                     self.checkpoint = Checkpoint::Collected;
                 }
                 Ok(true)
@@ -195,7 +205,6 @@ impl Persistence {
         }
         let layout = server.keyspace.layout();
         self.tables.put_layout(&layout);
-        self.tables.put_next_version();
         self.tables.put_key_seed();
         self.marked_gone = Gone { databases: layout.dropped, collections: self.tables.take_orphans() };
         if let Some(payload) = server.shared.functions.take_changed() {

@@ -6,10 +6,12 @@
 //! recovery is: read the offset in the tables, run the log again from there.
 
 mod checkpoint;
+mod gathering;
 mod reading;
 mod threads;
 
 use std::{
+    collections::VecDeque,
     fs::{self, File},
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicBool, mpsc},
@@ -21,7 +23,7 @@ use commands::{
     Millis, Server, Session, SessionId,
     config::{Fsync, Settings},
     host::PersistenceFigures,
-    keyspace::{Collection, Taken},
+    keyspace::{Collection, Gather, Taken},
     server::{Load, Warmup},
 };
 use engine::{
@@ -55,6 +57,8 @@ enum Asked {
     Elements(SessionId, Instant),
     /// Keys of a database whose time has come.
     Due(usize),
+    /// A piece of a collection that comes into memory.
+    Piece(Gather),
 }
 
 /// What is being removed from the tables in the background.
@@ -105,6 +109,9 @@ pub struct Persistence {
     is_told: Arc<AtomicBool>,
     loads: Vec<Load>,
     warmups: Vec<Warmup>,
+    /// Collections that are to come into memory, and how many are being read.
+    gatherings: VecDeque<Gather>,
+    gathering: usize,
     /// Until when elements are read off the loop first.
     cold_until: Millis,
     checkpoint: Checkpoint,
@@ -120,6 +127,8 @@ pub struct Persistence {
     failed: bool,
     /// How many requests the readers' threads have not answered yet.
     outstanding: usize,
+    /// Whether collections come into memory.
+    gathers: bool,
     taken: Vec<Taken>,
     /// Memory is short: dirty keys are to become clean.
     pressed: bool,
@@ -224,6 +233,8 @@ impl Persistence {
             is_told: Arc::default(),
             loads: Vec::new(),
             warmups: Vec::new(),
+            gatherings: VecDeque::new(),
+            gathering: 0,
             cold_until: 0,
             next_due: (now, 0),
             checkpoint: Checkpoint::None,
@@ -235,6 +246,7 @@ impl Persistence {
             merges: 0,
             failed: false,
             outstanding: 0,
+            gathers: true,
             taken: Vec::new(),
             pressed: false,
             marked_gone: Gone::default(),
@@ -389,6 +401,7 @@ impl Persistence {
 
     /// Waits for what is being read, and hands it to those who wait for it.
     pub fn drain(&mut self, server: &mut Server, now: Millis) {
+        self.gathers = false;
         while self.outstanding > 0 {
             self.load(server, now);
             thread::sleep(Duration::from_millis(1));

@@ -50,6 +50,7 @@ impl Persistence {
                 any = true;
             }
         }
+        self.begin_gathering(server);
         if self.tables.take_slow() {
             self.cold_until = now + COLD_MS;
         }
@@ -58,6 +59,11 @@ impl Persistence {
         while let Ok((asked, read)) = self.answers.try_recv() {
             self.outstanding -= 1;
             match (asked, read) {
+                (Asked::Piece(gather), read) => {
+                    // No client waits for it.
+                    self.take_piece(server, &gather, read);
+                    continue;
+                }
                 (Asked::Key(load), Answer::Get(Ok(value))) => server.loaded(&load, self.tables.loaded(&load, value)),
                 (Asked::Key(load), _) => server.loaded(&load, None),
                 (Asked::Elements(session, asked), _) => {
@@ -119,7 +125,7 @@ impl Persistence {
     }
 
     pub(super) fn ask_for_due_within(&mut self, db: usize, bounds: &Bounds) {
-        let capture = Box::new(self.tables.capture(bounds));
+        let capture = Box::new(self.tables.capture(bounds, DUE_MAX));
         self.ask(Request::Scan { capture, records_max: DUE_MAX, bytes_max: DUE_BYTES_MAX }, Asked::Due(db));
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn hrandfield(context: &mut Context<'_>) -> Result<(), Failure> {
             return Ok(());
         }
         Draws::Distinct(count)
-            if matches!(hash, Hash::Large(_) | Hash::Spread(_)) && sample::draws_are_cheaper(count, hash.len()) =>
+            if matches!(hash, Hash::Large(..) | Hash::Spread(_)) && sample::draws_are_cheaper(count, hash.len()) =>
         {
             let mut chosen = HashSet::with_capacity(count);
             while chosen.len() < count {

@@ -15,6 +15,7 @@ use super::{
 };
 
 pub use usage::of_entry;
+pub(crate) use usage::of_value;
 
 const GROUP: &str = "server";
 

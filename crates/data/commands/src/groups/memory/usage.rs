@@ -45,7 +45,8 @@ impl Sample {
     }
 }
 
-fn of_value(value: &Value, samples: usize) -> usize {
+/// The bytes that a value takes.
+pub(crate) fn of_value(value: &Value, samples: usize) -> usize {
     // Elements that are records of their own are not in memory.
     let samples = if value.elements().is_some() { 0 } else { samples };
     let mut sample = Sample::default();

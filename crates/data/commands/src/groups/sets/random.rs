@@ -13,7 +13,7 @@ use crate::{
 
 /// So many different members.
 fn choose(set: &Set, count: usize, random: &mut Random) -> Vec<Bytes> {
-    if !matches!(set, Set::Large(_) | Set::Spread(_)) || !sample::draws_are_cheaper(count, set.len()) {
+    if !matches!(set, Set::Large(..) | Set::Spread(_)) || !sample::draws_are_cheaper(count, set.len()) {
         return sample::choose(set.members(), count, random);
     }
     let mut seen = HashSet::with_capacity(count);

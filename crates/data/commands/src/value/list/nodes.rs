@@ -7,12 +7,19 @@
 use std::{borrow::Cow, cell::OnceCell, collections::VecDeque, ops::Bound};
 
 use crate::{
-    keyspace::Elements,
-    value::{Form, Portions, directory::Directory, packed::Packed, portions::Rest},
+    Bytes,
+    keyspace::{Elements, Writer},
+    value::{
+        Form, Ledger, Portions,
+        directory::Directory,
+        ledger::{Native, State},
+        packed::Packed,
+        portions::Rest,
+    },
 };
 
 /// What the records of nodes begin with; the position follows.
-const LETTER: u8 = b'c';
+pub(in crate::value) const LETTER: u8 = b'c';
 /// The position of a list's first node.
 const MIDDLE: u64 = (1 << 63) + 1;
 /// From one node at an end to the next. The last byte of a position is never zero, so that there is always room between two.
@@ -21,8 +28,8 @@ const STEP: u64 = 1 << 32;
 /// Nodes in order, none of them empty.
 #[derive(Debug, Clone)]
 pub(super) enum Nodes {
-    /// In memory.
-    Whole(VecDeque<Packed>),
+    /// In memory; and records too, if they have positions.
+    Whole(VecDeque<Packed>, Option<Box<Kept>>),
     /// Records.
     Spread(Box<Spread>),
 }
@@ -83,6 +90,11 @@ impl Spread {
 
     pub(super) fn elements_mut(&mut self) -> &mut Elements {
         &mut self.elements
+    }
+
+    /// The same, if they have been read.
+    pub(super) fn take_parts(&mut self) -> Option<Directory> {
+        self.parts.take()
     }
 
     /// The nodes' positions; nothing if they cannot be read.
@@ -150,9 +162,134 @@ impl Spread {
     }
 }
 
+/// The positions of nodes in memory that are records too, and what the records do not have.
+#[derive(Debug)]
+pub(in crate::value) struct Kept {
+    positions: VecDeque<Bytes>,
+    pub(in crate::value) ledger: Ledger,
+}
+
+impl Kept {
+    /// Those of so many nodes that have no records yet.
+    pub(super) fn of_new(elements: Elements, seed: u64, len: usize) -> Self {
+        let mut positions = VecDeque::with_capacity(len);
+        for index in 0..len {
+            let before = index.checked_sub(1).and_then(|before| positions.get(before)).map(Bytes::as_slice);
+            let position = between(before, None);
+            positions.push_back(Bytes::from_vec(position));
+        }
+        let ledger = Ledger::of_new_names(elements, seed, positions.iter().map(Bytes::as_slice));
+        Self { positions, ledger }
+    }
+
+    /// Those of nodes that have records, in these parts.
+    pub(super) fn of_records(elements: Elements, seed: u64, positions: VecDeque<Bytes>, parts: Directory) -> Self {
+        Self { positions, ledger: Ledger::of_records(elements, seed, parts) }
+    }
+
+    fn note(&mut self, index: usize, node: &Packed) {
+        if let Some(position) = self.positions.get(index) {
+            self.ledger.note_name(position, State::Node(node));
+        }
+    }
+
+    fn insert(&mut self, index: usize) {
+        let at = |index: usize| self.positions.get(index).map(Bytes::as_slice);
+        let position = Bytes::from_vec(between(index.checked_sub(1).and_then(at), at(index)));
+        self.ledger.note_name(&position, State::Absent);
+        self.positions.insert(index, position);
+    }
+
+    fn remove(&mut self, range: std::ops::Range<usize>, nodes: &VecDeque<Packed>) {
+        for (position, node) in self.positions.drain(range.clone()).zip(nodes.range(range)) {
+            self.ledger.note_name(&position, State::Node(node));
+        }
+    }
+
+    /// Has the records be in a database.
+    pub(in crate::value) fn bring_to(&mut self, disk: u8) {
+        self.ledger.bring_names_to(disk, self.positions.iter().map(Bytes::as_slice));
+    }
+
+    /// Takes about so many nodes for a checkpoint, as [`Ledger::take`] does.
+    pub(in crate::value) fn take(&mut self, nodes: &VecDeque<Packed>, at_most: usize) -> usize {
+        self.ledger.take(&Positioned { positions: &self.positions, nodes }, at_most)
+    }
+}
+
+/// A copy is a collection of its own.
+impl Clone for Kept {
+    fn clone(&self) -> Self {
+        let ledger = self.ledger.fresh_names(self.positions.iter().map(Bytes::as_slice));
+        Self { positions: self.positions.clone(), ledger }
+    }
+}
+
+/// Nodes with their positions.
+struct Positioned<'a> {
+    positions: &'a VecDeque<Bytes>,
+    nodes: &'a VecDeque<Packed>,
+}
+
+impl Native for Positioned<'_> {
+    fn state(&self, _: u64, name: &[u8]) -> State<'_> {
+        let index = self.positions.binary_search_by(|position| position.as_slice().cmp(name)).ok();
+        index.and_then(|index| self.nodes.get(index)).map_or(State::Absent, State::Node)
+    }
+
+    /// Positions are always noted by name.
+    fn walk(&self, _: u64, _: usize, _: &mut dyn FnMut(&[u8], State<'_>)) -> Option<u64> {
+        None
+    }
+}
+
+/// The part that is a node's, and whether there is one.
+pub(super) fn part_of(parts: &Directory, position: &[u8]) -> (usize, bool) {
+    let (index, _) = parts.find(position);
+    match parts.begin(index) {
+        Some(begin) if begin == position => (index, true),
+        Some(begin) if begin < position => (index + 1, false),
+        _ => (index, false),
+    }
+}
+
+/// Puts the record of a node. `changed` is called with the position if its part's record is to be [written](Directory::write).
+pub(in crate::value) fn put_node(
+    parts: &mut Directory,
+    writer: &impl Writer,
+    position: &[u8],
+    node: &Packed,
+    mut changed: impl FnMut(&[u8]),
+) {
+    writer.put(&record(position), node.bytes());
+    let (index, is_there) = part_of(parts, position);
+    if !is_there {
+        parts.insert(index, position, node.len());
+    } else if parts.count_of(index) != node.len() {
+        parts.set_count(index, node.len());
+    } else {
+        return;
+    }
+    changed(position);
+}
+
+/// Deletes the record of a node, in the same way.
+pub(in crate::value) fn delete_node(
+    parts: &mut Directory,
+    writer: &impl Writer,
+    position: &[u8],
+    mut changed: impl FnMut(&[u8]),
+) {
+    writer.delete(&record(position));
+    if let (index, true) = part_of(parts, position) {
+        parts.remove(index);
+        changed(position);
+    }
+}
+
 impl Default for Nodes {
     fn default() -> Self {
-        Self::Whole(VecDeque::new())
+        Self::Whole(VecDeque::new(), None)
     }
 }
 
@@ -160,9 +297,16 @@ impl Nodes {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Whole(nodes) => nodes.len(),
+            Self::Whole(nodes, _) => nodes.len(),
             Self::Spread(spread) => spread.parts().map_or(0, Directory::len),
         }
+    }
+
+    /// Leaves the nodes to their records, which have all of them. Returns what they were before.
+    pub(super) fn let_go(&mut self) -> Option<Self> {
+        let Self::Whole(_, kept) = self else { return None };
+        let (elements, parts) = kept.take()?.ledger.into_records();
+        Some(std::mem::replace(self, Self::Spread(Box::new(Spread { elements, parts: OnceCell::from(parts) }))))
     }
 
     /// Whether something could not be read: then nothing is to be changed.
@@ -173,7 +317,7 @@ impl Nodes {
     /// How many elements a node has.
     pub(super) fn count_of(&self, index: usize) -> usize {
         match self {
-            Self::Whole(nodes) => nodes.get(index).map_or(0, Packed::len),
+            Self::Whole(nodes, _) => nodes.get(index).map_or(0, Packed::len),
             Self::Spread(spread) => spread.parts().map_or(0, |parts| parts.count_of(index)),
         }
     }
@@ -181,7 +325,7 @@ impl Nodes {
     /// A node.
     pub(super) fn get(&self, index: usize) -> Option<Cow<'_, Packed>> {
         match self {
-            Self::Whole(nodes) => nodes.get(index).map(Cow::Borrowed),
+            Self::Whole(nodes, _) => nodes.get(index).map(Cow::Borrowed),
             Self::Spread(spread) => spread.node(index).map(Cow::Owned),
         }
     }
@@ -189,8 +333,12 @@ impl Nodes {
     /// Changes a node; `change` says whether it did.
     pub(super) fn update(&mut self, index: usize, change: impl FnOnce(&mut Packed) -> bool) {
         match self {
-            Self::Whole(nodes) => {
-                nodes.get_mut(index).map(change);
+            Self::Whole(nodes, kept) => {
+                let Some(node) = nodes.get_mut(index) else { return };
+                if let Some(kept) = kept {
+                    kept.note(index, node);
+                }
+                change(node);
             }
             Self::Spread(spread) => spread.update(index, change),
         }
@@ -199,7 +347,12 @@ impl Nodes {
     /// Puts a node in front of the one of an index.
     pub(super) fn insert(&mut self, index: usize, node: Packed) {
         match self {
-            Self::Whole(nodes) => nodes.insert(index, node),
+            Self::Whole(nodes, kept) => {
+                if let Some(kept) = kept {
+                    kept.insert(index);
+                }
+                nodes.insert(index, node);
+            }
             Self::Spread(spread) => spread.insert(index, &node),
         }
     }
@@ -207,7 +360,12 @@ impl Nodes {
     /// Removes nodes.
     pub(super) fn remove(&mut self, nodes: std::ops::Range<usize>) {
         match self {
-            Self::Whole(all) => drop(all.drain(nodes)),
+            Self::Whole(all, kept) => {
+                if let Some(kept) = kept {
+                    kept.remove(nodes.clone(), all);
+                }
+                drop(all.drain(nodes));
+            }
             Self::Spread(spread) => nodes.rev().for_each(|index| spread.remove(index)),
         }
     }
@@ -215,7 +373,7 @@ impl Nodes {
     /// The node that has the element of a number, and the element's number within.
     pub(super) fn of_number(&self, index: usize, len: usize) -> Option<(usize, usize)> {
         let nodes = match self {
-            Self::Whole(nodes) => nodes,
+            Self::Whole(nodes, _) => nodes,
             Self::Spread(spread) => return spread.parts()?.of_number(index),
         };
         // Steps over nodes from the nearer end.

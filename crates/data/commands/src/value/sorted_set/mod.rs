@@ -9,11 +9,17 @@ use crate::{
     config::Settings,
     hash_index::{HashIndex, Hashed},
     keyspace::Elements,
-    value::Portions,
+    value::{
+        Ledger, Portions,
+        directory::Directory,
+        ledger::{Native, State},
+    },
 };
-use order::{Order, compare};
+pub(super) use order::Order;
+use order::compare;
 pub use spread::Spread;
 pub(super) use spread::write_record;
+pub(super) use spread::{move_records, score_in};
 
 impl Hashed for Member {
     fn name(&self) -> &[u8] {
@@ -51,8 +57,10 @@ pub enum SortedSet {
         names: HashIndex<Member>,
         /// In order.
         order: Order,
+        /// If they are records.
+        ledger: Option<Box<Ledger>>,
     },
-    /// So many that they are records.
+    /// They are records, and not in memory.
     Spread(Box<Spread>),
 }
 
@@ -76,7 +84,7 @@ impl SortedSet {
 
     /// An empty one that is not small.
     pub fn new_large(seed: u64) -> Self {
-        Self::Large { names: HashIndex::new(seed), order: Order::default() }
+        Self::Large { names: HashIndex::new(seed), order: Order::default(), ledger: None }
     }
 
     /// One of members that differ, small if they fit.
@@ -110,27 +118,29 @@ impl SortedSet {
 
     /// Whether it has more members than are kept whole.
     pub(super) fn is_beyond(&self, whole_max: usize) -> bool {
-        !matches!(self, Self::Spread(_)) && self.len() > whole_max
+        !matches!(self, Self::Large { ledger: Some(_), .. } | Self::Spread(_)) && self.len() > whole_max
     }
 
-    /// Makes all members records. Returns what it was before.
-    pub(super) fn spread(&mut self, elements: Elements, seed: u64) -> Self {
-        let spread = match &*self {
-            Self::Small(members) => {
-                let each = |each: &mut dyn FnMut(&Member)| members.iter().for_each(each);
-                Spread::of(elements, seed, each, members.iter())
-            }
-            Self::Large { names, order } => {
-                // In the order of the records, which makes putting them quicker.
-                let each = |each: &mut dyn FnMut(&Member)| {
-                    names.scan(0, usize::MAX, each);
-                };
-                Spread::of(elements, seed, each, order.upwards(0))
-            }
-            // It is not asked for.
-            Self::Spread(spread) => (**spread).clone(),
-        };
-        std::mem::replace(self, Self::Spread(Box::new(spread)))
+    /// Has all members become records, as checkpoints take them.
+    pub(super) fn keep(&mut self, elements: Elements, seed: u64) {
+        self.enlarge(seed);
+        if let Self::Large { names, ledger, .. } = self {
+            *ledger = Some(Box::new(Ledger::of_new(elements, names.seed())));
+        }
+    }
+
+    /// That of members that have records, in these parts.
+    pub(super) fn of_members(names: HashIndex<Member>, order: Order, elements: Elements, parts: Directory) -> Self {
+        let ledger = Ledger::of_records(elements, names.seed(), parts);
+        Self::Large { names, order, ledger: Some(Box::new(ledger)) }
+    }
+
+    /// Leaves the members to their records, which have all of them. Returns what it was before.
+    pub(super) fn let_go(&mut self) -> Option<Self> {
+        let Self::Large { names, ledger, .. } = self else { return None };
+        let (elements, parts) = ledger.take()?.into_records();
+        let spread = Spread::with_parts(elements, names.len(), names.seed(), parts);
+        Some(std::mem::replace(self, Self::Spread(Box::new(spread))))
     }
 
     /// Whether freeing it takes a while.
@@ -141,7 +151,7 @@ impl SortedSet {
     /// Frees some members of what nobody needs any more. Returns whether there are more.
     pub(crate) fn shed(&mut self) -> bool {
         const MEMBERS: usize = 512;
-        let Self::Large { names, order } = self else { return false };
+        let Self::Large { names, order, .. } = self else { return false };
         names.shed() || {
             order.remove(order.len().saturating_sub(MEMBERS), MEMBERS, drop);
             order.len() > 0
@@ -179,8 +189,12 @@ impl SortedSet {
         }
         match self {
             Self::Small(_) => {}
-            Self::Large { names, order } => {
-                names.insert_new(names.hash(&member.name), member.clone());
+            Self::Large { names, order, ledger } => {
+                let hash = names.hash(&member.name);
+                if let Some(ledger) = ledger {
+                    ledger.note(hash, &member.name, State::Absent);
+                }
+                names.insert_new(hash, member.clone());
                 order.insert(member);
             }
             Self::Spread(spread) => spread.insert_new(&member),
@@ -195,7 +209,7 @@ impl SortedSet {
             names.insert_new(names.hash(&member.name), member.clone());
             order.insert(member);
         }
-        *self = Self::Large { names, order };
+        *self = Self::Large { names, order, ledger: None };
     }
 
     /// Gives a member that is there another score.
@@ -208,9 +222,13 @@ impl SortedSet {
                 let at = members.partition_point(|other| compare(other, score, name).is_lt());
                 members.insert(at, member);
             }
-            Self::Large { names, order } => {
-                let Some(member) = names.get_mut(name) else { return };
+            Self::Large { names, order, ledger } => {
+                let hash = names.hash(name);
+                let Some(member) = names.get_mut_hashed(hash, name) else { return };
                 let former = std::mem::replace(&mut member.score, score);
+                if let Some(ledger) = ledger {
+                    ledger.note(hash, name, State::Score(former));
+                }
                 let rank = order.rank(&Place::Before(former, name));
                 let mut moved = None;
                 order.remove(rank, 1, |member| moved = Some(member));
@@ -230,8 +248,12 @@ impl SortedSet {
                 let at = members.iter().position(|member| member.name.as_slice() == name)?;
                 Some(members.remove(at).score)
             }
-            Self::Large { names, order } => {
-                let member = names.remove(name)?;
+            Self::Large { names, order, ledger } => {
+                let hash = names.hash(name);
+                let member = names.remove_hashed(hash, name)?;
+                if let Some(ledger) = ledger {
+                    ledger.note(hash, name, State::Score(member.score));
+                }
                 order.remove(order.rank(&Place::Before(member.score, name)), 1, |_| {});
                 Some(member.score)
             }
@@ -247,8 +269,12 @@ impl SortedSet {
                 let to = ranks.end.min(members.len());
                 members.drain(ranks.start.min(to)..to).for_each(removed);
             }
-            Self::Large { names, order } => order.remove(ranks.start, count, |member| {
-                names.remove(&member.name);
+            Self::Large { names, order, ledger } => order.remove(ranks.start, count, |member| {
+                let hash = names.hash(&member.name);
+                names.remove_hashed(hash, &member.name);
+                if let Some(ledger) = ledger {
+                    ledger.note(hash, &member.name, State::Score(member.score));
+                }
                 removed(member);
             }),
             Self::Spread(spread) => spread.remove_ranks(ranks, removed),
@@ -262,7 +288,7 @@ impl SortedSet {
                 let at = members.iter().position(|member| member.name.as_slice() == name)?;
                 members.get(at).map(|member| (at, member.score))
             }
-            Self::Large { names, order } => {
+            Self::Large { names, order, .. } => {
                 let score = names.get(name)?.score;
                 Some((order.rank(&Place::Before(score, name)), score))
             }
@@ -333,5 +359,15 @@ impl SortedSet {
             Self::Large { names, .. } => names.scan(cursor, count, &mut each),
             Self::Spread(spread) => spread.scan(cursor, count, each),
         }
+    }
+}
+
+impl Native for HashIndex<Member> {
+    fn state(&self, hash: u64, name: &[u8]) -> State<'_> {
+        self.get_hashed(hash, name).map_or(State::Absent, |member| State::Score(member.score))
+    }
+
+    fn walk(&self, cursor: u64, count: usize, each: &mut dyn FnMut(&[u8], State<'_>)) -> Option<u64> {
+        self.scan(cursor, count, |member| each(&member.name, State::Score(member.score)))
     }
 }

@@ -309,6 +309,11 @@ impl Order {
         }
     }
 
+    /// Removes a member that is there.
+    pub fn remove_member(&mut self, member: &Member) {
+        self.remove(self.rank(&Place::Before(member.score, &member.name)), 1, |_| {});
+    }
+
     /// The member of a rank.
     pub fn at(&self, rank: usize) -> Option<&Member> {
         let (members, index) = self.root.leaf(rank)?;

@@ -6,8 +6,8 @@ use resp::Reply;
 
 use crate::{
     Bytes,
-    keyspace::{Elements, Span},
-    value::{Form, Named, Portions, directory::Directory, portions::Rest},
+    keyspace::{Elements, Span, Writer},
+    value::{Form, Named, Portions, directory::Directory, named, portions::Rest},
 };
 
 use super::{Member, Place, Ranks};
@@ -18,8 +18,6 @@ const LETTER: u8 = b's';
 const PREFIX_LEN: usize = 9;
 /// A part with more members is divided.
 const PART_LEN_MAX: usize = 512;
-/// How many members a part has when a set is spread.
-const PART_LEN_FIRST: usize = 384;
 /// The value of a record whose score is minus zero, which has the same place as zero.
 const MINUS: &[u8] = b"-";
 
@@ -64,7 +62,7 @@ pub(in crate::value) fn write_record(record: &[u8], value: &[u8], reply: &mut Re
 }
 
 /// What a member's record by name has.
-fn score_in(value: &[u8]) -> Option<f64> {
+pub(in crate::value) fn score_in(value: &[u8]) -> Option<f64> {
     value.first_chunk().map(|bits| f64::from_bits(u64::from_be_bytes(*bits)))
 }
 
@@ -73,41 +71,105 @@ fn upwards(from: &[u8]) -> Span<'_> {
     Span { from: Bound::Included(from), to: Bound::Excluded(&[LETTER + 1]), backwards: false }
 }
 
+/// Puts and deletes the records of a member whose score changes, which it may have had or may have. `changed` is called with what
+/// parts begin, or began, with whose own records are to be [written](Directory::write).
+pub(in crate::value) fn move_records(
+    parts: &mut Directory,
+    writer: &impl Writer,
+    (hash, name): (u64, &[u8]),
+    from: Option<f64>,
+    to: Option<f64>,
+    mut changed: impl FnMut(&[u8]),
+) {
+    if from.map(f64::to_bits) == to.map(f64::to_bits) {
+        return;
+    }
+    if let Some(score) = from {
+        leave(parts, writer, score, name, &mut changed);
+    }
+    match to {
+        Some(score) => {
+            writer.put(&named::record(hash, name), &score.to_bits().to_be_bytes());
+            enter(parts, writer, score, name, &mut changed);
+        }
+        None => writer.delete(&named::record(hash, name)),
+    }
+}
+
+/// Puts a member into the order.
+fn enter(parts: &mut Directory, writer: &impl Writer, score: f64, name: &[u8], changed: &mut impl FnMut(&[u8])) {
+    let record = record(ordered(score), name);
+    let is_minus = score == 0.0 && score.is_sign_negative();
+    writer.put(&record, if is_minus { MINUS } else { b"" });
+    if parts.len() == 0 {
+        parts.insert(0, &record, 1);
+        return changed(&record);
+    }
+    let (index, _) = parts.find(&record);
+    if let Some(begin) = parts.begin(index) {
+        changed(begin);
+        if *record < *begin {
+            // The first part begins with what is there, so that nobody looks for the first member among what is gone.
+            parts.set_begin(index, &record);
+            changed(&record);
+        }
+    }
+    parts.set_count(index, parts.count_of(index) + 1);
+    if parts.count_of(index) > PART_LEN_MAX {
+        divide(parts, index, writer, changed);
+    }
+}
+
+/// Divides a part.
+fn divide(parts: &mut Directory, index: usize, writer: &impl Writer, changed: &mut impl FnMut(&[u8])) {
+    let count = parts.count_of(index);
+    // Whoever adds in order leaves full parts behind.
+    let stay = if index + 1 == parts.len() { count * 3 / 4 } else { count / 2 };
+    let Some(begin) = parts.begin(index) else { return };
+    let mut passed = 0;
+    let mut middle = None;
+    writer.scan_from(begin, &mut |record| {
+        passed += 1;
+        if passed > stay {
+            middle = Some(record.to_vec());
+        }
+        middle.is_none()
+    });
+    if let Some(middle) = middle {
+        parts.set_count(index, stay);
+        parts.insert(index + 1, &middle, count - stay);
+        changed(&middle);
+    }
+}
+
+/// Takes a member out of the order.
+fn leave(parts: &mut Directory, writer: &impl Writer, score: f64, name: &[u8], changed: &mut impl FnMut(&[u8])) {
+    let record = record(ordered(score), name);
+    writer.delete(&record);
+    let (index, _) = parts.find(&record);
+    if let Some(begin) = parts.begin(index) {
+        changed(begin);
+    }
+    match parts.count_of(index) {
+        0 | 1 => parts.remove(index),
+        count => parts.set_count(index, count - 1),
+    }
+}
+
 impl Spread {
     /// That of so many members, which are there.
     pub(in crate::value) fn new(elements: Elements, len: usize, seed: u64) -> Self {
         Self { names: Named::new(elements, len, seed), parts: OnceCell::new() }
     }
 
-    /// A new one of members, which come twice: in any order, and in their own.
-    pub(super) fn of<'a>(
-        elements: Elements,
-        seed: u64,
-        each: impl FnOnce(&mut dyn FnMut(&Member)),
-        in_order: impl Iterator<Item = &'a Member>,
-    ) -> Self {
-        let mut names = Named::new(elements, 0, seed);
-        each(&mut |member| names.insert_new(&member.name, &member.score.to_bits().to_be_bytes()));
-        let mut parts = Directory::default();
-        let mut in_part = PART_LEN_FIRST;
-        for member in in_order {
-            let record = Self::put_in_order(names.elements(), member);
-            if in_part >= PART_LEN_FIRST {
-                in_part = 0;
-                parts.insert(parts.len(), &record, 0);
-            }
-            in_part += 1;
-            parts.set_count(parts.len() - 1, in_part);
-        }
-        (0..parts.len()).for_each(|index| parts.put(index, names.elements()));
-        Self { names, parts: OnceCell::from(parts) }
+    /// The same with its parts.
+    pub(super) fn with_parts(elements: Elements, len: usize, seed: u64, parts: Directory) -> Self {
+        Self { names: Named::new(elements, len, seed), parts: OnceCell::from(parts) }
     }
 
-    fn put_in_order(elements: &Elements, member: &Member) -> Vec<u8> {
-        let record = record(ordered(member.score), &member.name);
-        let is_minus = member.score == 0.0 && member.score.is_sign_negative();
-        elements.put(&record, if is_minus { MINUS } else { b"" });
-        record
+    /// The parts, if they were needed so far, for another who has the records then.
+    pub(in crate::value) fn take_parts(&mut self) -> Option<Directory> {
+        self.parts.take()
     }
 
     /// Members by name.
@@ -158,62 +220,19 @@ impl Spread {
     }
 
     fn insert_in_order(&mut self, member: &Member) {
-        let record = Self::put_in_order(self.names.elements(), member);
         let elements = self.names.elements();
         let Some(parts) = self.parts.get_mut() else { return };
-        if parts.len() == 0 {
-            parts.insert(0, &record, 1);
-            return parts.put(0, elements);
-        }
-        let (index, _) = parts.find(&record);
-        if parts.begin(index).is_some_and(|begin| *record < *begin) {
-            // The first part begins with what is there, so that nobody looks for the first member among what is gone.
-            parts.delete(index, elements);
-            parts.set_begin(index, &record);
-        }
-        parts.set_count(index, parts.count_of(index) + 1);
-        if parts.count_of(index) > PART_LEN_MAX {
-            Self::divide(parts, index, elements);
-        }
-        parts.put(index, elements);
-    }
-
-    /// Divides a part; the records of the upper one are put.
-    fn divide(parts: &mut Directory, index: usize, elements: &Elements) {
-        let count = parts.count_of(index);
-        // Whoever adds in order leaves full parts behind.
-        let stay = if index + 1 == parts.len() { count * 3 / 4 } else { count / 2 };
-        let Some(begin) = parts.begin(index) else { return };
-        let mut passed = 0;
-        let mut middle = None;
-        elements.scan(upwards(begin), &mut |record, _| {
-            passed += 1;
-            if passed > stay {
-                middle = Some(record.to_vec());
-            }
-            middle.is_none()
-        });
-        if let Some(middle) = middle {
-            parts.set_count(index, stay);
-            parts.insert(index + 1, &middle, count - stay);
-            parts.put(index + 1, elements);
-        }
+        let mut changed = Vec::new();
+        enter(parts, elements, member.score, &member.name, &mut |begin| changed.push(begin.to_vec()));
+        changed.iter().for_each(|begin| parts.write(begin, elements));
     }
 
     fn remove_in_order(&mut self, score: f64, name: &[u8]) {
         let elements = self.names.elements();
         let Some(parts) = self.parts.get_mut() else { return };
-        let record = record(ordered(score), name);
-        elements.delete(&record);
-        let (index, _) = parts.find(&record);
-        let count = parts.count_of(index);
-        if count <= 1 {
-            parts.delete(index, elements);
-            parts.remove(index);
-        } else {
-            parts.set_count(index, count - 1);
-            parts.put(index, elements);
-        }
+        let mut changed = Vec::new();
+        leave(parts, elements, score, name, &mut |begin| changed.push(begin.to_vec()));
+        changed.iter().for_each(|begin| parts.write(begin, elements));
     }
 
     /// Gives a member that is there another score.
