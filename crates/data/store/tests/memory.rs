@@ -9,9 +9,8 @@ use std::{fs, path::Path};
 use support::{Client, Folder, Running, start, wait_until};
 
 const MB: u64 = 1 << 20;
-/// What a process may take beside `maxmemory`, and what it may be beyond it until that is noticed. The program is not optimised and
-/// has its tests in it.
-const BESIDE: u64 = 32 * MB;
+/// What a process may take beside `maxmemory`, and what it may be beyond it until that is noticed.
+const BESIDE: u64 = 36 * MB;
 
 /// A field of `INFO`.
 fn figure(client: &mut Client, name: &str) -> String {
@@ -24,11 +23,15 @@ fn number(client: &mut Client, name: &str) -> u64 {
     figure(client, name).parse().unwrap()
 }
 
-/// The most that the machine held of a process so far.
+/// The most that the machine held of a process so far, but for files: how much of the program it maps, which has debug information
+/// and its tests in it, is the machine's choice.
 fn peak_bytes(store: &Running) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", store.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() * 1024
+    let kilobytes = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap()
+    };
+    (kilobytes("VmHWM:") - kilobytes("RssFile:")) * 1024
 }
 
 /// Values that do not compress.
@@ -68,15 +71,15 @@ fn what_the_machine_holds_stays_within_maxmemory() {
     let bound = 40 * MB;
     let store = start(&folder.data(), &["--maxmemory", "40mb"]);
     let mut client = store.client();
-    // Three times as much, in values of all sizes, of which many change.
+    // More than twice as much, in values of all sizes, of which many change.
     for round in 0..2 {
-        let refused = fill(&mut client, 0..3_000, |key| (key * 7_919 * (round + 1)) % 32_000);
+        let refused = fill(&mut client, 0..6_000, |key| (key * 7_919 * (round + 1)) % 32_000);
         assert_eq!(refused, 0);
     }
     let peak = peak_bytes(&store);
     assert!(peak < bound + BESIDE, "{} MB", peak / MB);
-    assert_eq!(client.text(&["DBSIZE"]), "3000", "nothing is lost");
-    for key in [0, 1, 777, 2_999] {
+    assert_eq!(client.text(&["DBSIZE"]), "6000", "nothing is lost");
+    for key in [0, 1, 777, 5_999] {
         assert_eq!(client.text(&["STRLEN", &format!("key:{key}")]), (key * 7_919 * 2 % 32_000).to_string());
     }
 }
