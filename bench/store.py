@@ -16,6 +16,7 @@ import contextlib
 import os
 import pathlib
 import shutil
+import socket
 import statistics
 import subprocess
 import tempfile
@@ -73,6 +74,19 @@ def cpu_ticks(process):
     return int(fields[11]) + int(fields[12])
 
 
+def wait_until_ready(server, port):
+    """Waits until it answers. redis-benchmark would try forever."""
+    for _ in range(200):
+        if server.poll() is not None:
+            raise SystemExit(f"{' '.join(map(str, server.args))}: ended with {server.returncode}")
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as client:
+            client.sendall(b"PING\r\n")
+            if client.recv(5) == b"+PONG":
+                return
+        time.sleep(0.05)
+    raise SystemExit(f"{' '.join(map(str, server.args))}: does not answer")
+
+
 def resident_mb(process):
     lines = pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) // 1024
@@ -87,7 +101,7 @@ def run(peer, arguments, fsync, test, pipeline, count):
         stderr=subprocess.DEVNULL,
     )
     try:
-        time.sleep(1.5)
+        wait_until_ready(server, arguments.port)
         load = ["taskset", "-c", "1", "redis-benchmark", "-p", str(arguments.port), "-c", str(CONNECTIONS)]
         load += ["-P", str(pipeline), "-r", str(KEYS), "-q", "--csv"]
         if before := BEFORE.get(test):
@@ -146,7 +160,7 @@ def run_threads(peer, words, share, arguments, test, pipeline, count):
             preexec_fn=enter,
         )
         try:
-            time.sleep(2)
+            wait_until_ready(server, arguments.port)
             load = ["redis-benchmark", "-p", str(arguments.port), "-c", str(CONNECTIONS), "--threads", "2"]
             load += ["-P", str(pipeline), "-r", str(KEYS), "-q", "--csv", "-t", test]
             subprocess.run([*load, "-n", str(count // 4)], capture_output=True, check=True)
