@@ -88,6 +88,11 @@ impl Changes {
     }
 }
 
+/// How much room effects keep when a turn needed less.
+const BYTES_KEPT: usize = 64 * 1024;
+/// How much room they keep at most.
+const BYTES_KEPT_MAX: usize = 4 * 1024 * 1024;
+
 /// The log's bytes of a tick: commands in order, each under the database that was selected.
 #[derive(Debug, Default)]
 pub struct Effects {
@@ -156,7 +161,38 @@ impl Effects {
 
     /// Forgets the bytes. The next command names its database again, so that the log can be read from there.
     pub fn clear(&mut self) {
+        let (len, room) = (self.bytes.len(), self.bytes.capacity());
         self.bytes.clear();
+        // One turn with much to tell does not take its room for ever; turns that all have much keep theirs.
+        if room > BYTES_KEPT && (len < room / 8 || room > BYTES_KEPT_MAX) {
+            self.bytes.shrink_to(BYTES_KEPT);
+        }
         self.selected = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Room after a turn of so many bytes.
+    fn room_after(effects: &mut Effects, len: usize) -> usize {
+        let value = vec![b'x'; len];
+        effects.push(0, [b"SET".as_slice(), b"key", &value].into_iter());
+        assert!(effects.bytes().len() > len);
+        effects.clear();
+        assert!(effects.is_empty());
+        effects.bytes.capacity()
+    }
+
+    #[test]
+    fn room_for_much_stays_as_long_as_there_is_much() {
+        let mut effects = Effects::default();
+        let large = room_after(&mut effects, 1 << 20);
+        assert!(large > 1 << 20);
+        assert_eq!(room_after(&mut effects, 1 << 20), large);
+        assert_eq!(room_after(&mut effects, 1 << 19), large);
+        assert!(room_after(&mut effects, 10) <= BYTES_KEPT);
+        assert!(room_after(&mut effects, 2 * BYTES_KEPT_MAX) <= BYTES_KEPT, "so much does not stay at all");
     }
 }

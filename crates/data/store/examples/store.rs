@@ -12,7 +12,8 @@ fn main() -> ExitCode {
     // Whoever develops wants to look inside.
     let has_file = words.first().is_some_and(|word| !word.starts_with('-'));
     if !has_file && !words.iter().any(|word| word == "--enable-debug-command") {
-        words.extend(["--enable-debug-command", "yes"].map(str::to_owned));
+        // In front: behind them, it would be the value of a name that has none.
+        words.splice(..0, ["--enable-debug-command", "yes"].map(str::to_owned));
     }
     store::command::run(&words)
 }

@@ -135,9 +135,19 @@ impl Host for Process {
 
 /// What the machine holds of this process, in bytes.
 pub fn resident_bytes() -> Option<u64> {
+    memory_pages().map(|(resident, _)| resident * rustix::param::page_size() as u64)
+}
+
+/// The same without pages of files: how much of the program it holds is the machine's choice.
+pub fn resident_without_files() -> Option<u64> {
+    memory_pages().map(|(resident, files)| resident.saturating_sub(files) * rustix::param::page_size() as u64)
+}
+
+/// How many pages the machine holds of this process, and how many of them are of files.
+fn memory_pages() -> Option<(u64, u64)> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
-    Some(pages * rustix::param::page_size() as u64)
+    let mut fields = text.split(' ').skip(1).map_while(|field| field.parse::<u64>().ok());
+    fields.next().zip(fields.next())
 }
 
 /// The time that a process or thread has taken, in microseconds: outside of the kernel, and in it.

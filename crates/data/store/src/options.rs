@@ -48,33 +48,91 @@ pub fn read(words: &[String]) -> Result<Start, StoreError> {
         words = rest;
     }
     let mut problems = Vec::new();
-    while let Some((name, rest)) = words.split_first() {
-        let Some(name) = name.strip_prefix("--") else {
-            problems.push(format!("{name}: a setting's name begins with '--'"));
-            break;
-        };
-        let count = rest.iter().take_while(|word| !word.starts_with("--")).count();
-        let (values, following) = rest.split_at(count);
-        if name == "until" {
+    for line in lines(words, &mut problems) {
+        if line.name == b"until" {
+            let values: Vec<_> = line.values.iter().map(|value| String::from_utf8_lossy(value)).collect();
             match Point::parse(&values.join(" "), clock::now().unsigned_abs()) {
                 Ok(point) => start.until = Some(point),
                 Err(reason) => problems.push(format!("--until: {reason}")),
             }
-            words = following;
             continue;
         }
-        let values: Vec<&[u8]> = values.iter().map(|word| word.as_bytes()).collect();
-        match file::set(name.as_bytes(), &values, &mut start.settings) {
+        let values: Vec<&[u8]> = line.values.iter().map(Vec::as_slice).collect();
+        match file::set(&line.name, &values, &mut start.settings) {
             Ok(None) => {}
             Ok(Some(note)) => start.notes.push(note),
-            Err(reason) => problems.push(format!("--{name}: {reason}")),
+            Err(reason) => problems.push(line.problem(&reason)),
         }
-        words = following;
     }
     if start.until.is_some() && start.settings.dir.0.is_empty() {
         problems.push("--until: without a folder (--dir) there is no log to go back in".into());
     }
     if problems.is_empty() { Ok(start) } else { Err(StoreError::Settings(problems)) }
+}
+
+/// A setting's name and values, as a line of a file would have them.
+#[derive(Debug, PartialEq, Eq)]
+struct Line {
+    name: Vec<u8>,
+    values: Vec<Vec<u8>>,
+}
+
+impl Line {
+    /// What is wrong with it, behind what it says.
+    fn problem(&self, reason: &str) -> String {
+        let mut text = self.name.clone();
+        for value in &self.values {
+            text.push(b' ');
+            resp::quote_argument(&mut text, value);
+        }
+        let name = format!("'{}': ", String::from_utf8_lossy(&self.name));
+        let reason = reason.strip_prefix(&name).unwrap_or(reason);
+        format!("'{}': {reason}", String::from_utf8_lossy(&text))
+    }
+}
+
+/// What words of the command line say, by redis-server's rules:
+///
+/// - `--` begins a name, unless the name before it still has no value: then it begins that value (`--logfile --odd`). `--save`
+///   may stay without one, which means none.
+/// - One word may hold a name and its values, with a file's quotes: `"--maxmemory 1gb"`. It takes no others.
+/// - Values in front of any name are a line too, whose first word is its name.
+fn lines(words: &[String], problems: &mut Vec<String>) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut needs_value = false;
+    for (index, word) in words.iter().enumerate() {
+        let Some(text) = word.strip_prefix("--").filter(|_| !needs_value) else {
+            needs_value = false;
+            match lines.last_mut() {
+                Some(line) => line.values.push(word.as_bytes().to_vec()),
+                None if word.starts_with('-') => problems.push(format!("{word}: a setting's name begins with '--'")),
+                None => lines.push(Line { name: word.as_bytes().to_vec(), values: Vec::new() }),
+            }
+            continue;
+        };
+        let mut parts = match parts(text) {
+            Ok(parts) => parts.into_iter(),
+            Err(reason) => {
+                problems.push(format!("{word}: {reason}"));
+                continue;
+            }
+        };
+        let mut line = Line { name: parts.next().unwrap_or_default(), values: parts.collect() };
+        let is_last = words.get(index + 1).is_none_or(|next| next.starts_with("--"));
+        if line.values.is_empty() && is_last && text.eq_ignore_ascii_case("save") {
+            line.values.push(Vec::new());
+        }
+        needs_value = line.values.is_empty();
+        lines.push(line);
+    }
+    lines
+}
+
+/// The words of a line, without its quotes.
+fn parts(text: &str) -> Result<Vec<Vec<u8>>, &'static str> {
+    let (mut bytes, mut ranges) = (Vec::new(), Vec::new());
+    resp::split_arguments(text.as_bytes(), &mut bytes, &mut ranges).map_err(|_| "unbalanced quotes")?;
+    Ok(ranges.into_iter().map(|range| bytes.get(range).unwrap_or_default().to_vec()).collect())
 }
 
 fn read_file(path: &Path, start: &mut Start, depth: usize, problems: &mut Vec<String>) {
@@ -138,6 +196,8 @@ fn paths(pattern: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use commands::config::find;
+
     use super::*;
 
     #[test]
@@ -176,7 +236,10 @@ mod tests {
     fn a_setting_without_effect_is_told_and_taken() {
         let start = read_text("port 7000\nsave 900 1\nmaxmemory 1gb\n").unwrap();
         let settings = &start.settings;
-        assert_eq!((settings.port.0, settings.maxmemory.0, settings.save.0.clone()), (7001, 1 << 30, vec![(900, 1)]));
+        assert_eq!(
+            (settings.port.0, settings.maxmemory.0, settings.save.points.clone()),
+            (7001, 1 << 30, vec![(900, 1)])
+        );
     }
 
     #[test]
@@ -189,5 +252,82 @@ mod tests {
             problems.iter().all(|problem| problem.contains(".conf:2: there is no setting 'maxmemry'")),
             "{problems:?}"
         );
+    }
+
+    /// What `CONFIG GET` would say of a setting.
+    fn text(settings: &Settings, name: &str) -> String {
+        (find(name.as_bytes()).unwrap().text)(settings)
+    }
+
+    #[test]
+    fn words_are_names_and_values_by_redis_rules() {
+        for (words, expected) in [
+            (
+                &["--maxmemory 700mb", "--maxmemory-policy 'volatile-lru'"][..],
+                "maxmemory=734003200 maxmemory-policy=volatile-lru",
+            ),
+            (
+                &["--proc-title-template", "--my--title", "--loglevel", "verbose"],
+                "proc-title-template=--my--title loglevel=verbose",
+            ),
+            (
+                &["--proc-title-template --my--title", "--loglevel verbose"],
+                "proc-title-template=--my--title loglevel=verbose",
+            ),
+            (&["--save", "--loglevel", "verbose"], "save= loglevel=verbose"),
+            (&["--loglevel", "verbose", "--save"], "save= loglevel=verbose"),
+            (&["--save", "", "--loglevel", "verbose"], "save= loglevel=verbose"),
+            (&["--save", "1", "2", "--save", "3 4"], "save=1 2 3 4"),
+            (
+                &["--proc-title-template", "--save", "--save", "", "--port", "7"],
+                "proc-title-template=--save save= port=7",
+            ),
+            (
+                &["--shutdown-on-sigint", "nosave", "force", "now", "--shutdown-on-sigterm", "nosave force"],
+                "shutdown-on-sigint=nosave now force shutdown-on-sigterm=nosave force",
+            ),
+            (&["--bind", "127.0.0.1", "::1", "--PORT", "7"], "bind=127.0.0.1 ::1 port=7"),
+            (&["--requirepass", "with \"quotes", "--maxmemory", "1kb"], "requirepass=with \"quotes maxmemory=1024"),
+        ] {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let start = read(&words).unwrap_or_else(|error| panic!("{words:?}: {error:?}"));
+            let mut found = String::new();
+            let mut rest = expected;
+            // A value may have blanks, so names are looked for.
+            while let Some((name, _)) = rest.split_once('=') {
+                let name = name.rsplit(' ').next().unwrap();
+                found += &format!("{}{name}={}", if found.is_empty() { "" } else { " " }, text(&start.settings, name));
+                rest = rest.split_once('=').unwrap().1;
+            }
+            assert_eq!(found, expected, "{words:?}");
+        }
+        let words = ["loglevel", "verbose", "--maxmemory '700mb'"].map(str::to_owned);
+        let line = |name: &str, value: &str| Line { name: name.into(), values: vec![value.into()] };
+        assert_eq!(lines(&words, &mut Vec::new()), [line("loglevel", "verbose"), line("maxmemory", "700mb")]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_words() {
+        for (words, expected) in [
+            (&["--port"][..], "'port': wrong number of arguments; it needs a value"),
+            (&["--port", "6380", "--loglevel"], "'loglevel': wrong number of arguments; it needs a value"),
+            (&["--port", "6379", "6380"], "'port \"6379\" \"6380\"': wrong number of arguments"),
+            (&["--port", "--loglevel", "verbose"], "'port \"--loglevel\" \"verbose\"': wrong number of arguments"),
+            (&["--port", "--odd", "--timeout", "1"], "'port \"--odd\"': argument couldn't be parsed into an integer"),
+            (&["--replicaof", "--127.0.0.1", "abc"], "'replicaof \"--127.0.0.1\" \"abc\"': Invalid master port"),
+            (&["--replicaof", "one"], "'replicaof \"one\"': wrong number of arguments"),
+            (
+                &["--replicaof", "a", "1"],
+                "'replicaof \"a\" \"1\"': 'replicaof' is not there yet: replication comes with the cluster",
+            ),
+            (&["--logfile \"x"], "--logfile \"x: unbalanced quotes"),
+            (&["-p", "7"], "-p: a setting's name begins with '--'"),
+            (&["--prot", "7"], "'prot \"7\"': there is no setting 'prot'; did you mean 'port'?"),
+            (&["--until", "10"], "--until: without a folder (--dir) there is no log to go back in"),
+        ] {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let Err(StoreError::Settings(problems)) = read(&words) else { panic!("{words:?} were taken") };
+            assert_eq!(problems.first().map(String::as_str), Some(expected), "{words:?}");
+        }
     }
 }

@@ -19,7 +19,7 @@ use commands::Millis;
 
 use crate::{allocator, host};
 
-/// What the process may take beside `maxmemory`: the program, stacks, what the allocator keeps for each thread.
+/// What the process may take beside `maxmemory`: the program's own data, stacks, what the allocator keeps for each thread.
 const BESIDE: u64 = 16 << 20;
 /// The part of `maxmemory` that is taken for the rest at most.
 const SHARE_MAX: u64 = 4;
@@ -44,7 +44,7 @@ impl Overhead {
         thread::Builder::new().name("memory".into()).spawn(move || {
             while requests.recv().is_ok() {
                 allocator::purge();
-                let resident = host::resident_bytes().unwrap_or(0);
+                let resident = host::resident_without_files().unwrap_or(0);
                 told.store(resident.saturating_sub(used() as u64 + BESIDE), Ordering::Relaxed);
             }
         })?;

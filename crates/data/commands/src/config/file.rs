@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::Bytes;
 
-use super::{DIRECTIVES, Kind as _, SETTINGS, Settings, State, find};
+use super::{DIRECTIVES, SETTINGS, Settings, State, find};
 
 /// Why a line cannot be taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,12 +59,6 @@ fn read_line(
             _ => Err("include takes the name of one file".into()),
         };
     }
-    // Each line of this one adds to those before.
-    if name.eq_ignore_ascii_case(b"save") && values.iter().any(|value| !value.is_empty()) {
-        let former = settings.save.text();
-        let values: Vec<&[u8]> = std::iter::once(former.as_bytes()).chain(values.iter().copied()).collect();
-        return set(name, &values, settings);
-    }
     set(name, values, settings)
 }
 
@@ -95,13 +89,22 @@ pub fn set(name: &[u8], values: &[&[u8]], settings: &mut Settings) -> Result<Opt
             _ => format!("there is no setting '{name}' (CONFIG GET * shows those that there are)"),
         });
     };
+    // `save` alone is `save ""`.
+    let values = if values.is_empty() && setting.name == "save" { &[&b""[..]][..] } else { values };
     if values.is_empty() {
-        return Err(format!("'{}' needs a value", setting.name));
+        let reason = (setting.set)(&mut settings.clone(), values).err();
+        let reason = reason.as_deref().unwrap_or("wrong number of arguments");
+        return Err(format!("'{}': {reason}; it needs a value", setting.name));
     }
+    // Each line of this one adds to those before.
+    let former = if setting.name == "save" { settings.save.added_to(values) } else { None };
+    let joined: Vec<&[u8]> = former.iter().map(String::as_bytes).chain(values.iter().copied()).collect();
+    let values = joined.as_slice();
     let before = matches!(setting.state, State::Missing(_)).then(|| settings.clone());
     (setting.set)(settings, values).map_err(|reason| format!("'{}': {reason}", setting.name))?;
+    let text = (setting.text)(settings);
     // Files name many settings that they leave as they are.
-    let is_default = (setting.text)(settings) == (setting.text)(&Settings::default());
+    let is_default = text == (setting.text)(&Settings::default());
     match setting.state {
         State::Missing(reason) if !is_default => {
             if let Some(before) = before {
@@ -109,7 +112,10 @@ pub fn set(name: &[u8], values: &[&[u8]], settings: &mut Settings) -> Result<Opt
             }
             Err(format!("'{}' is not there yet: {reason}", setting.name))
         }
-        State::WithoutEffect(reason) if !is_default => Ok(Some(format!("'{}' has no effect: {reason}", setting.name))),
+        // What is set to nothing asks for nothing.
+        State::WithoutEffect(reason) if !is_default && !text.is_empty() => {
+            Ok(Some(format!("'{}' has no effect: {reason}", setting.name)))
+        }
         _ => Ok(None),
     }
 }
@@ -137,6 +143,7 @@ fn distance(left: &str, right: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Kind as _;
 
     #[test]
     fn lines_are_read_and_all_problems_told() {
@@ -158,14 +165,33 @@ mod tests {
             [
                 (5, "there is no setting 'maxmemry'; did you mean 'maxmemory'?"),
                 (6, "'appendonly': argument must be 'yes' or 'no'"),
-                (8, "'timeout' needs a value"),
+                (8, "'timeout': wrong number of arguments; it needs a value"),
                 (10, "'replicaof' is not there yet: replication comes with the cluster"),
             ]
         );
         assert_eq!((settings.port.0, settings.requirepass.0.as_str()), (7000, "two words"));
-        assert_eq!(settings.save.0, [(900, 1), (60, 5)]);
-        assert_eq!(settings.replicaof.0, "");
+        assert_eq!(settings.save.points, [(900, 1), (60, 5)]);
+        assert_eq!(settings.replicaof.0, None);
         assert_eq!(included, ["other.conf"]);
+    }
+
+    #[test]
+    fn the_first_line_of_save_replaces_what_is_there_without_any() {
+        for (text, expected) in [
+            ("", "3600 1 300 100 60 10000"),
+            ("save 3600 1 300 100\nsave 60 10000\nsave 5 5\n", "3600 1 300 100 60 10000 5 5"),
+            ("save 1 2 3 4\nsave 5 6\n", "1 2 3 4 5 6"),
+            ("save 1 2\nsave \"\"\n", ""),
+            ("save \"\"\nsave 5 6\n", "5 6"),
+            ("save 5 6\nsave \n", ""),
+        ] {
+            let mut settings = Settings::default();
+            let problems = read(text, &mut settings, &mut |_, _| Ok(()));
+            assert!(problems.iter().all(|problem| problem.is_note), "{problems:?}");
+            assert_eq!(settings.save.text(), expected, "{text}");
+        }
+        let silent = read("save \"\"\n", &mut Settings::default(), &mut |_, _| Ok(()));
+        assert_eq!(silent, [], "no snapshots is what there is");
     }
 
     #[test]

@@ -10,7 +10,26 @@ fn apart(words: &[&[u8]]) -> Vec<String> {
 
 /// `save`: after how many seconds with how many changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SavePoints(pub Vec<(u64, u64)>);
+pub struct SavePoints {
+    /// Seconds and changes.
+    pub points: Vec<(u64, u64)>,
+    /// Whether nobody has said them.
+    pub is_default: bool,
+}
+
+impl Default for SavePoints {
+    fn default() -> Self {
+        Self { points: vec![(3600, 1), (300, 100), (60, 10_000)], is_default: true }
+    }
+}
+
+impl SavePoints {
+    /// What stays of them where a file's line, or the command line, names others: all that was said before.
+    pub(super) fn added_to(&self, values: &[&[u8]]) -> Option<String> {
+        let is_none = values.iter().all(|value| value.is_empty());
+        (!self.is_default && !is_none).then(|| self.text())
+    }
+}
 
 impl Kind for SavePoints {
     fn parse(words: &[&[u8]]) -> Result<Self, String> {
@@ -24,10 +43,10 @@ impl Kind for SavePoints {
             (0, _) => Err(invalid()),
             point => Ok(point),
         });
-        points.collect::<Result<_, _>>().map(Self)
+        points.collect::<Result<_, _>>().map(|points| Self { points, is_default: false })
     }
     fn text(&self) -> String {
-        let points: Vec<_> = self.0.iter().map(|(seconds, changes)| format!("{seconds} {changes}")).collect();
+        let points: Vec<_> = self.points.iter().map(|(seconds, changes)| format!("{seconds} {changes}")).collect();
         points.join(" ")
     }
 }
@@ -83,19 +102,43 @@ pub struct ShutdownOnSignal(pub String);
 
 impl Kind for ShutdownOnSignal {
     fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        let is_empty = words.is_empty();
         let words: Vec<String> = apart(words).iter().map(|word| word.to_ascii_lowercase()).collect();
         let known = ["default", "save", "nosave", "now", "force"];
-        if !words.iter().all(|word| known.contains(&word.as_str())) {
+        if is_empty || !words.iter().all(|word| known.contains(&word.as_str())) {
             return Err(format!("argument(s) must be one of the following: {}", known.join(", ")));
         }
         let has = |name: &str| words.iter().any(|word| word == name);
         if has("save") && has("nosave") {
             return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".into());
         }
-        Ok(Self(words.into_iter().filter(|word| word != "default").collect::<Vec<_>>().join(" ")))
+        let said: Vec<_> = known.into_iter().skip(1).filter(|word| has(word)).collect();
+        Ok(Self(said.join(" ")))
     }
     fn text(&self) -> String {
         if self.0.is_empty() { "default".into() } else { self.0.clone() }
+    }
+}
+
+/// `replicaof`: a master's host and port; none: `no one`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Master(pub Option<(String, u16)>);
+
+impl Kind for Master {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        match words {
+            [b""] => Ok(Self(None)),
+            [host, port] if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") => Ok(Self(None)),
+            [host, port] => {
+                let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
+                let port = port.ok_or("Invalid master port")?;
+                Ok(Self(Some((String::from_utf8_lossy(host).into_owned(), port))))
+            }
+            _ => Err("wrong number of arguments".into()),
+        }
+    }
+    fn text(&self) -> String {
+        self.0.as_ref().map(|(host, port)| format!("{host} {port}")).unwrap_or_default()
     }
 }
 

@@ -14,7 +14,7 @@ pub use choices::{
 };
 pub use clients::{ClientsMemory, OutputLimit, OutputLimits};
 pub use kinds::{Choice, Events, Flag, Integer, Kind, Memory, Text};
-pub use lists::{FileName, NoDefragmentation, Octal, OomScores, Percentiles, SavePoints, ShutdownOnSignal};
+pub use lists::{FileName, Master, NoDefragmentation, Octal, OomScores, Percentiles, SavePoints, ShutdownOnSignal};
 pub use rewrite::rewrite;
 pub use settings::{SETTINGS, Settings};
 
@@ -112,6 +112,12 @@ mod tests {
             ("save", "0 1", "Invalid save parameters"),
             ("unixsocketperm", "9", "argument couldn't be parsed into an integer"),
             ("dbfilename", "a/b", "a name can't be a path, just a filename"),
+            ("replicaof", "host", "wrong number of arguments"),
+            (
+                "shutdown-on-sigint",
+                "never",
+                "argument(s) must be one of the following: default, save, nosave, now, force",
+            ),
             ("shutdown-on-sigint", "save nosave", "shutdown options SAVE and NOSAVE can't be used simultaneously"),
             (
                 "latency-tracking-info-percentiles",
@@ -125,5 +131,10 @@ mod tests {
         let setting = find(b"MAXMEMORY").expect("names are taken in any case");
         assert_eq!((setting.set)(&mut settings, &[b"2kb"]), Ok(()));
         assert_eq!(settings.maxmemory.0, 2048);
+        let setting = find(b"slaveof").expect("the name that it had before");
+        assert_eq!((setting.set)(&mut settings, &[b"host", b"70000"]), Err("Invalid master port".to_owned()));
+        let setting = find(b"shutdown-on-sigterm").expect("it is there");
+        assert_eq!((setting.set)(&mut settings, &[b"force", b"nosave now"]), Ok(()));
+        assert_eq!((setting.text)(&settings), "nosave now force");
     }
 }

@@ -10,7 +10,7 @@ use super::{
     },
     clients::{ClientsMemory, OutputLimits},
     kinds::{Events, Flag, Integer, Kind as _, Memory, Text},
-    lists::{FileName, NoDefragmentation, Octal, OomScores, Percentiles, SavePoints, ShutdownOnSignal},
+    lists::{FileName, Master, NoDefragmentation, Octal, OomScores, Percentiles, SavePoints, ShutdownOnSignal},
 };
 
 type Count = Integer<0, { i64::MAX }>;
@@ -96,7 +96,7 @@ settings! {
     "log-retention-seconds", log_retention_seconds: Integer<0, 4_294_967_295> = Integer(0), mutable, Supported, "For how long the log is kept; 0: no bound. What the tables still need is kept in any case.";
     "tables-size-max", tables_size_max: Memory = Memory(0), mutable, Supported, "What the tables may take of the disk when `maxmemory-policy` lets keys go; 0: no bound. With a bound, keys that leave memory stay in the tables, and the policy says which go when these are too large.";
     "tables-behind-max", tables_behind_max: Memory = Memory(1024 * 1024 * 1024), mutable, Supported, "How many bytes of changes the tables may be behind, in the log or in memory. From half of it on clients are slowed down to what the disk takes; 0: no bound.";
-    "save", save: SavePoints = SavePoints(Vec::new()), mutable, NO_FORK, "When snapshots are taken.";
+    "save", save: SavePoints = SavePoints::default(), mutable, NO_FORK, "When snapshots are taken.";
     "rdbcompression", rdbcompression: Flag = Flag(true), mutable, NO_FORK, "Whether snapshots are compressed.";
     "rdbchecksum", rdbchecksum: Flag = Flag(true), fixed, NO_FORK, "Whether snapshots have a checksum.";
     "stop-writes-on-bgsave-error", stop_writes_on_bgsave_error: Flag = Flag(true), mutable, NO_FORK, "Whether a failed snapshot stops writes.";
@@ -211,7 +211,7 @@ settings! {
     "replica-priority" | "slave-priority", replica_priority: Integer<0, 2_147_483_647> = Integer(100), mutable, NO_REPLICAS, "Which replica Sentinel prefers.";
     "replica-announce-ip" | "slave-announce-ip", replica_announce_ip: Text = Text(String::new()), mutable, NO_REPLICAS, "The address that a replica gives.";
     "replica-announce-port" | "slave-announce-port", replica_announce_port: Integer<0, 65535> = Integer(0), mutable, NO_REPLICAS, "The port.";
-    "replicaof" | "slaveof", replicaof: Text = Text(String::new()), fixed, REPLICATION, "The master that this is a replica of.";
+    "replicaof" | "slaveof", replicaof: Master = Master(None), fixed, REPLICATION, "The master that this is a replica of.";
     "masteruser", masteruser: Text = Text(String::new()), mutable, NO_REPLICAS, "The user that a replica is to its master.";
     "masterauth", masterauth: Text = Text(String::new()), mutable, NO_REPLICAS, "Its password.";
     "min-replicas-to-write" | "min-slaves-to-write", min_replicas_to_write: Integer<0, 2_147_483_647> = Integer(0), mutable, REPLICATION, "How many replicas there must be.";

@@ -96,6 +96,10 @@ fn flushall(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     context.keys.changes.dirty += 1;
     context.keys.changes.flushed = true;
+    if !context.shared.settings.save.points.is_empty() {
+        // Redis saves here, and counts anew: of nothing there is nothing to save.
+        context.shared.changes_at_checkpoint = context.keys.changes.dirty;
+    }
     context.reply.ok();
     Ok(())
 }

@@ -4,11 +4,8 @@
 pub(super) const UNEXPLAINED: &str = "nobody has said why";
 
 /// Names with reasons; one that ends in a blank stands for all that begin so.
-const REASONS: &[(&str, &str)] = &[
-    ("RESTORE-ASKING", "the cluster is not there yet"),
-    ("SENTINEL ", "Redis' Sentinel is a program of its own"),
-    ("SCRIPT DEBUG", "scripts cannot be stepped through"),
-];
+const REASONS: &[(&str, &str)] =
+    &[("RESTORE-ASKING", "the cluster is not there yet"), ("SENTINEL ", "Redis' Sentinel is a program of its own")];
 
 /// Why a command is not there.
 pub(super) fn reason(name: &str) -> Option<&'static str> {

@@ -48,6 +48,11 @@ pub const COMMANDS: &[Command] = &[
                 .flags(Flags::NOSCRIPT.union(Flags::STALE))
                 .group(GROUP, Categories::SCRIPTING)
                 .docs("2.6.0", "O(N) for a script of N bytes", "Makes a script known and gives its SHA-1."),
+            Command::new("DEBUG", 3, debug).flags(Flags::NOSCRIPT).group(GROUP, Categories::SCRIPTING).docs(
+                "3.2.0",
+                "O(1)",
+                "Ends stepping through scripts. There is none to begin: `YES` and `SYNC` are refused.",
+            ),
             Command::new("EXISTS", -3, exists).flags(Flags::NOSCRIPT).group(GROUP, Categories::SCRIPTING).docs(
                 "2.6.0",
                 "O(N) for N scripts",
@@ -101,6 +106,19 @@ fn exists(context: &mut Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+fn debug(context: &mut Context<'_>) -> Result<(), Failure> {
+    let words = context.words;
+    if words.is(2, "NO") {
+        context.reply.ok();
+        return Ok(());
+    }
+    Err(Failure::text(if words.is(2, "YES") || words.is(2, "SYNC") {
+        "ERR scripts cannot be stepped through here: SCRIPT DEBUG takes nothing but NO"
+    } else {
+        "ERR Use SCRIPT DEBUG YES/SYNC/NO"
+    }))
+}
+
 fn flush_scripts(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words;
     if words.len() > 3 || words.len() == 3 && !words.is(2, "SYNC") && !words.is(2, "ASYNC") {
@@ -129,6 +147,8 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
         context,
         &[
             "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+            "DEBUG NO",
+            "    End stepping through scripts: there is none to begin.",
             "EXISTS <sha1> [<sha1> ...]",
             "    Which of some scripts are known.",
             "FLUSH [ASYNC|SYNC]",
