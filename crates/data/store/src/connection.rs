@@ -6,6 +6,9 @@ use commands::SessionId;
 
 use crate::listener::Stream;
 
+/// How much room for output a client keeps when all of it was sent.
+const ROOM_KEPT: usize = 32 * 1024;
+
 /// A socket with what is known of its readiness.
 #[derive(Debug)]
 pub struct Connection {
@@ -86,7 +89,10 @@ impl Connection {
                 Err(_) => return false,
             }
         }
-        if sent == output.len() {
+        if sent == output.len() && output.capacity() > ROOM_KEPT {
+            // Room that stayed would count as memory in use, and keys would go for what is told of keys that went.
+            *output = Vec::new();
+        } else if sent == output.len() {
             output.clear();
         } else {
             output.drain(..sent);
