@@ -376,12 +376,21 @@ impl Shard {
         }
         if bound > 0 && used > short {
             let samples = self.server.shared.settings.maxmemory_samples.0.unsigned_abs() as usize;
+            // What is to be told of keys that went is gone when this turn is over.
+            let mut to_tell = 0;
             for _ in 0..EVICT_MAX {
                 let server = &mut self.server;
                 let random = &mut server.shared.random;
                 let has_gone = match lets_go {
                     false => server.keyspace.evict_clean(random, samples),
-                    true => server.keyspace.evict_absent(random, samples) || server.evict(),
+                    true => {
+                        let took = match server.keyspace.evict_absent(random, samples) {
+                            true => Some(0),
+                            false => server.evict(self.memory_used),
+                        };
+                        to_tell += took.unwrap_or(0) as u64;
+                        took.is_some()
+                    }
                 };
                 if !has_gone {
                     if let Some(persistence) = &mut self.persistence {
@@ -393,7 +402,7 @@ impl Shard {
                         break;
                     }
                 }
-                used = (self.memory_used)() as u64;
+                used = ((self.memory_used)() as u64).saturating_sub(to_tell);
                 if used <= short {
                     break;
                 }

@@ -8,19 +8,20 @@ use super::Server;
 const DRAWS: usize = 16;
 
 impl Server {
-    /// Removes the key that the policy finds least worth keeping. Returns false if there is none that it lets go. Whoever is to
-    /// know of it is told by [`tell_evicted`](Self::tell_evicted).
-    pub fn evict(&mut self) -> bool {
+    /// Removes the key that the policy finds least worth keeping. Nothing if there is none that it lets go. Whoever is to know of
+    /// it is told by [`tell_evicted`](Self::tell_evicted).
+    ///
+    /// Returns how many bytes were taken for what is to be told, by `memory_used`: with long names it may be as much as became
+    /// free. It is gone at the end of the turn, and no more keys should go for that.
+    pub fn evict(&mut self, memory_used: fn() -> usize) -> Option<usize> {
         let policy = self.shared.settings.maxmemory_policy;
         if policy == MaxmemoryPolicy::NoEviction || self.is_paused() {
-            return false;
+            return None;
         }
         self.watch_changes();
         let samples = usize::try_from(self.shared.settings.maxmemory_samples.0).unwrap_or(1);
-        let Some((db, key)) = self.keyspace.least_worth_keeping(policy, &mut self.shared.random, samples) else {
-            return false;
-        };
-        self.evict_key(db, &key)
+        let (db, key) = self.keyspace.least_worth_keeping(policy, &mut self.shared.random, samples)?;
+        self.evict_key(db, &key, memory_used)
     }
 
     /// Removes a key because the tables take too much of the disk: of some that are drawn, in memory or not, one that is not in
@@ -40,22 +41,23 @@ impl Server {
             let Some(db) = occupied.get(random.below(occupied.len().max(1) as u64) as usize) else { return false };
             let mut keys = Keys::new(&mut self.keyspace, *db, self.now, &mut self.changes);
             let Ok(Some(key)) = keys.least_worth_its_place(policy, random, samples) else { continue };
-            return self.evict_key(*db, &key);
+            return self.evict_key(*db, &key, || 0).is_some();
         }
         false
     }
 
-    fn evict_key(&mut self, db: usize, key: &[u8]) -> bool {
+    fn evict_key(&mut self, db: usize, key: &[u8], memory_used: fn() -> usize) -> Option<usize> {
         let now = self.now;
         let mut keys = self.keys(db, now);
         if !matches!(keys.remove(key), Ok(true)) {
-            return false;
+            return None;
         }
+        let without = memory_used();
         keys.touched(key);
         keys.notify(EventClass::EVICTED, "evicted", key);
         self.keyspace.evicted += 1;
         self.effects.push(db, [b"DEL".as_slice(), key].into_iter());
-        true
+        Some(memory_used().saturating_sub(without))
     }
 
     /// Tells of keys that were removed, when there is room: what is told takes some, and more keys would go for that.
@@ -97,7 +99,7 @@ mod tests {
         ask(&mut server, id, start, "SET old x");
         ask(&mut server, id, start + 60_000, "SET ttl x EX 1000000");
         ask(&mut server, id, start + 120_000, "SET new x");
-        while server.keyspace.database(0).unwrap().len() > 1 && server.evict() {}
+        while server.keyspace.database(0).unwrap().len() > 1 && server.evict(|| 0).is_some() {}
         let there = |name: &&str| ask(&mut server, id, start + 120_000, &format!("EXISTS {name}")) == ":1\r\n";
         ["old", "ttl", "new"].into_iter().filter(there).collect()
     }
@@ -119,7 +121,7 @@ mod tests {
         let id = server.connect(String::new(), String::new(), 0);
         ask(&mut server, id, 0, "SET key x");
         server.effects().clear();
-        assert!(server.evict());
+        assert!(server.evict(|| 0).is_some());
         assert!(String::from_utf8_lossy(server.effects().bytes()).ends_with("$3\r\nDEL\r\n$3\r\nkey\r\n"));
         server.shared.memory_full = true;
         assert!(ask(&mut server, id, 0, "SET key x").starts_with("-OOM command not allowed"));
