@@ -62,7 +62,7 @@ use crate::{
 };
 
 /// Where the applied offset lies.
-const APPLIED_KEY: [u8; 3] = [RESERVED_PREFIX[0], RESERVED_PREFIX[1], b'a'];
+pub(crate) const APPLIED_KEY: [u8; 3] = [RESERVED_PREFIX[0], RESERVED_PREFIX[1], b'a'];
 /// Sealed buffers that may wait before writes do.
 const SEALED_MAX: usize = 2;
 /// Runs of level 0, each of which a read has to look into, before writes wait for merges.
@@ -369,7 +369,7 @@ fn compression(compression: Compression) -> lsm_tree::config::CompressionPolicy 
     }
 }
 
-fn decode_applied(value: Option<Value>) -> Result<Option<Offset>> {
+pub(crate) fn decode_applied(value: Option<Value>) -> Result<Option<Offset>> {
     let Some(value) = value else { return Ok(None) };
     match <[u8; 8]>::try_from(value.as_ref()) {
         Ok(bytes) => Ok(Some(Offset(u64::from_be_bytes(bytes)))),
@@ -378,7 +378,7 @@ fn decode_applied(value: Option<Value>) -> Result<Option<Offset>> {
 }
 
 /// What the files below a folder take of the disk.
-fn bytes_below(folder: &Path) -> u64 {
+pub(crate) fn bytes_below(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     entries
         .flatten()

@@ -3,7 +3,8 @@
 //! A store shard keeps its data as records: byte strings in order of their keys ([`record`] says which). This crate has three
 //! parts:
 //!
-//! - [`Engine`]: where records lie. [`FjallEngine`] on disk, [`MemoryEngine`] in memory, [`FailingEngine`] around another one.
+//! - [`Engine`]: where records lie. [`FjallEngine`] on disk, [`MemoryEngine`] in memory, [`FailingEngine`] around another one;
+//!   with the cargo feature `rocksdb` there is a `RocksEngine`, too.
 //! - [`Tables`]: what a shard's loop sees. Changes go into memory first and become one atomic batch a second or so; reads look
 //!   there, then below.
 //! - Threads: [`Writer`] writes batches, [`Readers`] reads what is not in memory. The loop itself never waits for a disk.
@@ -22,6 +23,8 @@ mod merge;
 mod readers;
 pub mod record;
 mod remove;
+#[cfg(feature = "rocksdb")]
+mod rocksdb_engine;
 mod summary;
 mod tables;
 mod traits;
@@ -47,6 +50,8 @@ pub use fjall_engine::{Compression, FjallEngine, FjallOptions, open_frozen};
 pub use memory::MemoryEngine;
 pub use readers::{Answer, QueueFull, Readers, ReadersOptions, Request};
 pub use remove::{Removed, remove_range};
+#[cfg(feature = "rocksdb")]
+pub use rocksdb_engine::{RocksEngine, RocksOptions};
 pub use summary::{Summary, summary};
 pub use tables::{Tables, TablesScan};
 pub use traits::{Engine, Offset, Records, Scan};

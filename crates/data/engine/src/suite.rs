@@ -24,7 +24,54 @@ fn subjects() -> Vec<(&'static str, Subject)> {
     vec![
         ("memory", Subject { engine: Arc::new(MemoryEngine::new()), _folder: None }),
         ("fjall", Subject { engine: Arc::new(fjall), _folder: Some(folder) }),
+        #[cfg(feature = "rocksdb")]
+        rocksdb(),
     ]
+}
+
+#[cfg(feature = "rocksdb")]
+fn rocksdb() -> (&'static str, Subject) {
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let options = crate::RocksOptions { memory_bytes_max: 16 << 20, ..crate::RocksOptions::default() };
+    let engine = crate::RocksEngine::open(folder.path(), &options).unwrap();
+    ("rocksdb", Subject { engine: Arc::new(engine), _folder: Some(folder) })
+}
+
+/// What a process that dies leaves: what was synced, and its offset.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn what_was_synced_is_there_when_rocksdb_is_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || crate::RocksEngine::open(folder.path(), &crate::RocksOptions::default());
+    let engine = open().unwrap();
+    engine.write(&batch(&[("a", Some("1")), ("b", Some("2"))], Some(5))).unwrap();
+    engine.sync().unwrap();
+    engine.write(&batch(&[("a", Some("3"))], Some(6))).unwrap();
+    assert!(matches!(open(), Err(Error::Io(_))), "two at a time");
+    // Dropping a database flushes nothing without a journal, which is what a kill does.
+    drop(engine);
+    let engine = open().unwrap();
+    let applied = engine.applied().unwrap().unwrap();
+    let value = engine.get(b"a").unwrap().unwrap();
+    assert!(matches!((applied.0, value.as_ref()), (5, b"1") | (6, b"3")), "{applied:?} {value:?}");
+    assert_eq!(engine.durable(), Some(applied));
+    assert_eq!(engine.get(b"b").unwrap(), Some(Value::from("2")));
+}
+
+/// The log may be cut there, so it has to follow without anybody asking.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn what_was_written_to_rocksdb_comes_to_be_durable_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = crate::RocksOptions { memory_bytes_max: 1 << 20, ..crate::RocksOptions::default() };
+    let engine = crate::RocksEngine::open(folder.path(), &options).unwrap();
+    let value = "x".repeat(100_000);
+    let mut offset = 0;
+    while engine.durable().is_none_or(|durable| durable < Offset(20)) {
+        offset += 1;
+        assert!(offset < 5_000, "nothing is durable");
+        engine.write(&batch(&[("a", Some(&value))], Some(offset))).unwrap();
+    }
 }
 
 pub(crate) fn small() -> FjallOptions {

@@ -61,6 +61,31 @@ pub enum StoreError {
     /// The tables.
     #[error("the tables failed")]
     Tables(#[from] engine::Error),
+    /// The tables are in another engine than the settings say.
+    #[error(
+        "the tables in {} are of the engine {engine}: say `tables-engine {engine}`, or choose another `dir`",
+        path.display()
+    )]
+    OtherEngine {
+        /// Where they are.
+        path: PathBuf,
+        /// The word of the setting.
+        engine: String,
+    },
+    /// An engine that was not compiled in.
+    #[error(
+        "this build has no RocksDB (`tables-engine rocksdb`): build it with `cargo build --release -p tidegate --features \
+         rocksdb`, or leave the setting out"
+    )]
+    NoRocksdb,
+    /// Something that is not there for tables in RocksDB.
+    #[error("{action} is not there for tables in RocksDB ({})", path.display())]
+    NotForRocksdb {
+        /// What was asked for.
+        action: &'static str,
+        /// The tables.
+        path: PathBuf,
+    },
     /// The tables are ahead of the log.
     #[error(
         "the tables have everything up to offset {applied}, but the log ends at {end}: files of the log are missing; restore \

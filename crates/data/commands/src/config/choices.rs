@@ -26,6 +26,13 @@ choices! {
         /// When the kernel likes.
         No = "no",
     }
+    /// `tables-engine`: what keeps the tables on the disk.
+    TablesEngine {
+        /// Written in Rust, and part of every build.
+        Fjall = "fjall",
+        /// In C++, and part of builds with the cargo feature `rocksdb`.
+        Rocksdb = "rocksdb",
+    }
     /// `maxmemory-policy`: what goes when memory is full.
     MaxmemoryPolicy {
         /// Of keys that expire, those not used for longest.

@@ -10,7 +10,7 @@ mod settings;
 
 pub use choices::{
     AclPubsub, Allowed, EndpointType, Fsync, LogLevel, MaxmemoryPolicy, OomScoreAdjust, PropagationError, ReplicaLoad,
-    SanitizeDump, Supervised, SyslogFacility, TlsClients,
+    SanitizeDump, Supervised, SyslogFacility, TablesEngine, TlsClients,
 };
 pub use clients::{ClientsMemory, OutputLimit, OutputLimits};
 pub use kinds::{Choice, Events, Flag, Integer, Kind, Memory, Text};

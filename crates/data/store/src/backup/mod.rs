@@ -29,7 +29,7 @@ pub use prune::Removed;
 pub use restore::{Restore, restore};
 pub use running::folder_of;
 
-use crate::{StoreError, archive::Archive, clock};
+use crate::{StoreError, archive::Archive, clock, persistence::engines};
 
 /// How often links are tried anew because the store went on in between.
 const TRIES_MAX: usize = 20;
@@ -66,6 +66,10 @@ pub fn backup_and_keep(dir: &Path, archive: &dyn Archive, keep: Option<NonZeroUs
     let shard = dir.join("shard-0");
     if !shard.join("log").is_dir() {
         return Err(StoreError::NoStore { path: dir.to_owned() });
+    }
+    let rocksdb = shard.join(engines::ROCKSDB);
+    if rocksdb.exists() {
+        return Err(StoreError::NotForRocksdb { action: "tidegate backup", path: rocksdb });
     }
     let created_ms = clock::now().unsigned_abs();
     let former = newest(archive)?;

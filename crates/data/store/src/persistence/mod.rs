@@ -6,6 +6,7 @@
 //! recovery is: read the offset in the tables, run the log again from there.
 
 mod checkpoint;
+pub mod engines;
 mod gathering;
 mod reading;
 mod threads;
@@ -26,9 +27,7 @@ use commands::{
     keyspace::{Collection, Gather, Taken},
     server::{Load, Warmup},
 };
-use engine::{
-    Answer, Engine, FjallEngine, FjallOptions, Job, Readers, ReadersOptions, Report, Tables, Writer, WriterOptions,
-};
+use engine::{Answer, Job, Readers, ReadersOptions, Report, Tables, Writer, WriterOptions};
 use mio::Waker;
 use oplog::{Log, Offset, ReplicationId, disk::RealDisk};
 
@@ -167,8 +166,7 @@ impl Persistence {
         };
         make(&folder)?;
         let lock = lock(&root)?;
-        let options = FjallOptions { memory_bytes_max: tables_memory(settings), ..FjallOptions::default() };
-        let engine: Arc<dyn Engine> = Arc::new(FjallEngine::open(&folder.join("tables"), &options)?);
+        let engine = engines::open(&folder, settings, tables_memory(settings))?;
         let applied = engine.applied()?.map(|offset| Offset(offset.0));
         let log_folder = folder.join("log");
         make(&log_folder)?;
