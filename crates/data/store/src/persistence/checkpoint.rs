@@ -12,8 +12,10 @@ use super::{Checkpoint, Gone, Persistence, RETAIN_MS, Removal, set_retention};
 
 /// Keys and elements that are handed in between two looks at the clock.
 const TAKE_MAX: usize = 64;
-/// How long a turn hands in.
+/// How long a turn hands in at least, and at most. In between it is as long as the rest of the turn took: what clients change must
+/// not grow faster than it is handed in.
 const TAKE_TIME: Duration = Duration::from_millis(1);
+const TAKE_TIME_MAX: Duration = Duration::from_millis(3);
 /// How many keys may be dirty before a checkpoint begins.
 const DIRTY_KEYS_MAX: usize = 500_000;
 /// How much memory elements may take that are not in the tables yet, before a checkpoint begins.
@@ -102,13 +104,15 @@ impl Persistence {
             Checkpoint::None => Ok(false),
             Checkpoint::Collecting => {
                 let begin = Instant::now();
+                let time = (begin - self.taken_at).clamp(TAKE_TIME, TAKE_TIME_MAX);
                 let mut done = false;
-                while !done && begin.elapsed() < TAKE_TIME {
+                while !done && begin.elapsed() < time {
                     done = server.keyspace.take(TAKE_MAX, &mut self.taken);
                     for taken in self.taken.drain(..) {
                         self.tables.put_taken(&taken);
                     }
                 }
+                self.taken_at = Instant::now();
                 if done {
                     // Collections that have outgrown what is kept whole have got versions while they were taken.
                     self.tables.put_next_version();

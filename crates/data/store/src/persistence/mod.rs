@@ -129,6 +129,8 @@ pub struct Persistence {
     /// Whether collections come into memory.
     gathers: bool,
     taken: Vec<Taken>,
+    /// When a turn handed in last.
+    taken_at: Instant,
     /// Memory is short: dirty keys are to become clean.
     pressed: bool,
     /// As the checkpoint under way, the one that is being written, and the one that is not durable yet have it.
@@ -246,6 +248,7 @@ impl Persistence {
             outstanding: 0,
             gathers: true,
             taken: Vec::new(),
+            taken_at: Instant::now(),
             pressed: false,
             marked_gone: Gone::default(),
             frozen_gone: Gone::default(),
