@@ -3,7 +3,8 @@
 //!
 //! Without a pace they would be stopped when memory is full and released when a batch has been written: seconds of silence.
 //! So what they may add to the log in a millisecond is bound to what the tables take in a millisecond, the tighter the
-//! less room is left. Nothing is read from clients once that is used up, until the next millisecond.
+//! less room is left. Nothing is read from clients once that is used up, until the next millisecond. When no room is left at all,
+//! there is no pace: commands that write wait, and others go on.
 
 use commands::Millis;
 

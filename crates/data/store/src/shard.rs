@@ -33,6 +33,8 @@ use crate::{
 const EVENTS_MAX: usize = 1024;
 /// Memory is short when less than this part of `maxmemory` is left.
 const SHORT_SHARE: u64 = 8;
+/// For how long commands that write wait at least once there is no room at all.
+const NO_ROOM_MS: Millis = 10;
 /// Keys that leave memory in one turn at most.
 const EVICT_MAX: usize = 10_000;
 /// Keys that go in one turn at most because the disk is full: each is looked for in the tables.
@@ -60,6 +62,8 @@ pub struct Shard {
     ready: Vec<SessionId>,
     /// How fast clients may go on when memory is over its bound.
     pace: Pace,
+    /// Whether the tables are so far behind that commands that write wait.
+    has_no_room: bool,
     /// Sessions that sent something that is to be read in the next millisecond.
     deferred: Vec<SessionId>,
     /// Those of them that are to be read now.
@@ -135,6 +139,7 @@ impl Shard {
             is_moving: false,
             ready: Vec::new(),
             pace: Pace::new(now),
+            has_no_room: false,
             deferred: Vec::new(),
             resume: Vec::new(),
             held: VecDeque::new(),
@@ -481,7 +486,12 @@ impl Shard {
             (Some(memory), Some(log)) => Some(memory.min(log)),
             (memory, log) => memory.or(log),
         };
-        self.pace.refill(now, left);
+        self.has_no_room = left.is_some_and(|left| left <= 0.0);
+        if self.has_no_room {
+            // Who only reads goes on.
+            self.server.pause_writes(now + NO_ROOM_MS);
+        }
+        self.pace.refill(now, left.filter(|_| !self.has_no_room));
         self.server.shared.memory_full = bound > 0 && used > bound && !is_behind || self.is_too_far_behind();
     }
 
@@ -566,7 +576,7 @@ impl Shard {
             remote.pending = true;
             return lanes.stop(session);
         }
-        if self.pace.is_spent(self.server.effects().bytes().len() as u64) {
+        if is_to_wait(&self.pace, self.has_no_room, &mut self.server, session) {
             self.deferred.push(session);
             return lanes.stop(session);
         }
@@ -647,7 +657,7 @@ impl Shard {
             let sockets = &mut *guard;
             let Some(connection) = sockets.connections.get_mut(token) else { return };
             let session = connection.session;
-            if self.pace.is_spent(self.server.effects().bytes().len() as u64) {
+            if is_to_wait(&self.pace, self.has_no_room, &mut self.server, session) {
                 self.deferred.push(session);
                 return;
             }
@@ -679,6 +689,11 @@ impl Shard {
             sockets.send(session, &mut self.server);
         }
     }
+}
+
+/// Whether nothing is read from a client for now.
+fn is_to_wait(pace: &Pace, has_no_room: bool, server: &mut Server, session: SessionId) -> bool {
+    pace.is_spent(server.effects().bytes().len() as u64) || has_no_room && server.is_postponed(session)
 }
 
 /// Whether all that commands have done so far is in the log, as safe as it has to be.

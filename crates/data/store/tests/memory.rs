@@ -185,3 +185,19 @@ fn the_tables_do_not_fall_behind_without_a_bound() {
     assert!(most < 5 * MB, "{most}");
     assert_eq!(client.text(&["DBSIZE"]), "1200");
 }
+
+#[test]
+fn who_only_reads_goes_on_while_there_is_no_room_for_more() {
+    let folder = Folder::new();
+    let store = start(&folder.data(), &["--tables-behind-max", "100kb"]);
+    let (mut writer, mut reader) = (store.client(), store.client());
+    writer.text(&["SET", "key", "value"]);
+    let writing = std::thread::spawn(move || fill(&mut writer, 0..3_000, |_| 10_000));
+    // A command that waits counts as one of a client that is blocked.
+    wait_until("one who writes waits, and one who reads does not", || {
+        assert_eq!(reader.text(&["GET", "key"]), "value");
+        number(&mut reader, "blocked_clients") == 1
+    });
+    assert_eq!(writing.join().unwrap(), 0, "nothing is refused");
+    assert_eq!(reader.text(&["DBSIZE"]), "3001");
+}

@@ -1,10 +1,11 @@
-//! CLIENT PAUSE: commands wait, all of them or those that write.
+//! CLIENT PAUSE: commands wait, all of them or those that write. Whoever runs the server has those that write wait too while there
+//! is no room for more.
 //!
 //! A command that has to wait stays where it is, in front of its client's query; it is parsed and checked again when the pause
 //! is over. Meanwhile no key expires and none is evicted: what is not written is not removed either.
 
 use crate::{
-    Bytes, Millis, Session,
+    Bytes, Millis, Session, SessionId,
     scripting::flags::{self, ScriptFlags},
     table::{Flags, Found},
 };
@@ -98,6 +99,16 @@ impl Server {
         self.shared.postponed.push(session.id);
         self.shared.statistics.blocked += 1;
         true
+    }
+
+    /// Has commands that write wait until then; whoever asks for it says so again if it is to be longer.
+    pub fn pause_writes(&mut self, until: Millis) {
+        self.shared.begin_pause(false, until);
+    }
+
+    /// Whether a command of a session waits for the end of a pause.
+    pub fn is_postponed(&mut self, id: SessionId) -> bool {
+        self.shared.session_mut(id).is_some_and(|session| session.postponed)
     }
 
     /// Whether there is a pause; one whose time is over ends.
