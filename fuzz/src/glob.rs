@@ -8,7 +8,12 @@ pub fn pattern(data: &[u8]) {
     let (pattern, text) = data.split_at(end);
     let text = text.get(1..).unwrap_or_default();
     let found = matches(pattern, text);
-    assert!(!found || matches_ignoring_case(pattern, text));
+    // A class may hold one case alone: in `[$-h]` is `S` and not `s`, in `[^S]` the other way round.
+    if !pattern.contains(&b'[') {
+        assert!(!found || matches_ignoring_case(pattern, text));
+    } else {
+        let _ = matches_ignoring_case(pattern, text);
+    }
     if !pattern.iter().any(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\')) {
         assert_eq!(found, pattern == text);
         assert!(matches(pattern, pattern));

@@ -112,6 +112,8 @@ mod tests {
             ("h[^e]llo", "hello", false),
             ("h[a-c]llo", "hbllo", true),
             ("h[c-a]llo", "hbllo", true),
+            // An input of the fuzzer: a range upside down, and a class that is not closed.
+            ("*[\u{d2}oh-$a", "h[~-c]*S", true),
             ("a\\*b", "a*b", true),
             ("a\\*b", "axb", false),
             ("a[\\]]b", "a]b", true),
