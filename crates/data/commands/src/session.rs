@@ -7,7 +7,7 @@ use resp::{Protocol, RequestParser};
 use crate::{
     Bytes, Millis,
     acl::User,
-    server::{ClientTracking, Unfinished},
+    server::{ClientTracking, Unfinished, Work},
     table::Found,
 };
 
@@ -120,6 +120,8 @@ pub struct Session {
     pub asked: bool,
     /// The rest of the reply that is being given. It counts as something that is being loaded.
     pub portions: Option<Box<Unfinished>>,
+    /// The command in run wants to go on in steps. Its session waits as if something was being loaded.
+    pub work: Option<Box<dyn Work>>,
     /// A command must not wait: it runs in a transaction or a script.
     pub deny_blocking: bool,
     /// The command that is run again because a key it waits for has changed.
@@ -186,6 +188,7 @@ impl Session {
             loading: 0,
             asked: false,
             portions: None,
+            work: None,
             deny_blocking: false,
             retrying: false,
             ready_key: None,

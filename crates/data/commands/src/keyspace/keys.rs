@@ -529,6 +529,10 @@ impl<'a> Keys<'a> {
 
     /// Removes a key because its time has come.
     fn expire(&mut self, key: &[u8]) {
+        // A command that takes several turns has it: it goes when that has ended.
+        if self.space.busy.has(key) {
+            return;
+        }
         // It is looked up as if it were still valid.
         let now = std::mem::replace(&mut self.now, Millis::MIN);
         let place = self.find(key);
@@ -547,8 +551,9 @@ impl<'a> Keys<'a> {
     pub fn expire_due(&mut self, at_most: usize) -> usize {
         let mut count = 0;
         while count < at_most {
-            let due = self.space.databases.get(self.db).and_then(|database| database.expiring.first());
-            let Some((_, key)) = due.filter(|(at, _)| *at <= self.now) else { break };
+            let Some(database) = self.space.databases.get(self.db) else { break };
+            let mut due = database.expiring.iter().take_while(|(at, _)| *at <= self.now);
+            let Some((_, key)) = due.find(|(_, key)| !self.space.busy.has(key)) else { break };
             let key = key.clone();
             self.expire(&key);
             count += 1;

@@ -11,6 +11,7 @@
 //! turn is taken at once. What changes later is dirty for the next checkpoint.
 
 mod bring;
+mod busy;
 mod database;
 mod elements;
 mod entry;
@@ -201,6 +202,8 @@ pub struct Keyspace {
     pub(crate) expiry_paused: bool,
     pub(crate) usage: usage::Usage,
     pub(crate) graveyard: graveyard::Graveyard,
+    /// Keys that commands have for themselves over several turns.
+    pub(crate) busy: busy::Busy,
 }
 
 impl std::fmt::Debug for Keyspace {
@@ -249,6 +252,7 @@ impl Keyspace {
             expiry_paused: false,
             usage: usage::Usage::new(),
             graveyard: graveyard::Graveyard::default(),
+            busy: busy::Busy::default(),
         }
     }
 
@@ -471,8 +475,8 @@ impl Keyspace {
         }
     }
 
-    /// Lets go of a value that no key has any more.
-    fn bury(&mut self, mut value: Value) {
+    /// Lets go of a value that no key has, or has any more.
+    pub(crate) fn bury(&mut self, mut value: Value) {
         self.stop_gathering(&mut value);
         value.discard_elements();
         self.bury_or_keep(value);

@@ -24,6 +24,17 @@ enum Flow {
     Postponed,
 }
 
+/// What became of a command that has run.
+pub(super) struct Ended {
+    pub(super) outcome: Result<(), Failure>,
+    pub(super) elapsed_us: u64,
+    /// How many changes there had been before.
+    pub(super) dirty: u64,
+    pub(super) db: usize,
+    /// It waits, and has not run yet.
+    pub(super) is_waiting: bool,
+}
+
 /// From how many missing bytes of a query on room is made for them at once.
 const QUERY_ROOM_FROM: usize = 32 * 1024;
 /// For how many at most, unless as many have come already: a length is easily said.
@@ -269,7 +280,12 @@ impl Server {
     /// Runs a command that may run: from a transaction, a script, the log, or because a key changed.
     pub(crate) fn call(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]]) {
         match self.shared.table.find(words) {
-            Some(found) => self.call_found(session, output, words, found),
+            Some(found) => {
+                if !self.shared.tasks.is_empty() {
+                    self.settle_tasks(found, words);
+                }
+                self.call_found(session, output, words, found);
+            }
             None => Reply::new(output, session.protocol).error(unknown_command(words).to_string()),
         }
     }
@@ -305,6 +321,7 @@ impl Server {
         let outcome = match self.keyspace.take_trouble() {
             Some(trouble) => {
                 self.shared.cancel_portions(session);
+                session.work = None;
                 self.fail(output, start, trouble)
             }
             None => outcome,
@@ -312,7 +329,26 @@ impl Server {
         // Whoever runs this shard sleeps when the turn is over, but the command took that long.
         let slept = self.shared.sleep_us - slept;
         let elapsed_us = (self.shared.stopwatch)().saturating_sub(begin) + slept;
-        let blocked = session.blocked.is_some();
+        if session.work.is_some() {
+            self.begin_task(session, words, found, elapsed_us);
+            self.flush_expired();
+            return;
+        }
+        let is_waiting = session.blocked.is_some();
+        self.end_call(session, output, words, found, Ended { outcome, elapsed_us, dirty, db, is_waiting });
+    }
+
+    /// Counts a command that has run, answers if it failed, and propagates what it changed.
+    #[inline]
+    pub(super) fn end_call(
+        &mut self,
+        session: &mut Session,
+        output: &mut Vec<u8>,
+        words: &[&[u8]],
+        found: Found,
+        ended: Ended,
+    ) {
+        let Ended { outcome, elapsed_us, dirty, db, is_waiting: blocked } = ended;
         let tracks = self.shared.settings.latency_tracking.0;
         let statistics = &mut self.shared.statistics;
         statistics.processed += 1;
@@ -375,7 +411,7 @@ impl Server {
 
     /// Has a command fail that met an element that cannot be read: what it has answered so far is no answer.
     #[cold]
-    fn fail(&mut self, output: &mut Vec<u8>, start: usize, trouble: Trouble) -> Result<(), Failure> {
+    pub(super) fn fail(&mut self, output: &mut Vec<u8>, start: usize, trouble: Trouble) -> Result<(), Failure> {
         output.truncate(start);
         match trouble {
             Trouble::Refused(failure) => {

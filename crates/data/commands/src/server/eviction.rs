@@ -47,6 +47,9 @@ impl Server {
     }
 
     fn evict_key(&mut self, db: usize, key: &[u8], memory_used: fn() -> usize) -> Option<usize> {
+        if self.keyspace.busy.has(key) {
+            self.finish_tasks();
+        }
         let now = self.now;
         let mut keys = self.keys(db, now);
         if !matches!(keys.remove(key), Ok(true)) {

@@ -139,6 +139,9 @@ impl Server {
         };
         let pending = self.shared.migrating.swap_remove(place);
         self.now = now;
+        if pending.keys.iter().any(|sent| self.keyspace.busy.has(&sent.key)) {
+            self.finish_tasks();
+        }
         self.watch_changes();
         let mut error = migrated.error.clone();
         let mut gone: Vec<Bytes> = Vec::new();

@@ -26,6 +26,7 @@ mod pause;
 mod portions;
 mod slowlog;
 mod statistics;
+mod tasks;
 mod tracking;
 mod watch;
 
@@ -36,6 +37,7 @@ pub use migration::{Credentials, Migrated, Migration, Parcel};
 pub use portions::{PORTION_MIN, Rest, Unfinished};
 pub use slowlog::{SlowCommand, SlowLog};
 pub use statistics::{CommandStatistics, Rates, Statistics};
+pub use tasks::{Pace, Progress, Work};
 pub use tracking::{ClientTracking, TrackingCounts};
 
 use std::{
@@ -162,6 +164,10 @@ pub struct Shared {
     pub(crate) portioned: VecDeque<SessionId>,
     /// A command that gives more elements gives them in portions: [`PORTION_MIN`], and less in tests.
     pub portion_min: usize,
+    /// How commands that are about more elements go on in steps.
+    pub pace: Pace,
+    /// Those that are under way.
+    pub(crate) tasks: tasks::Tasks,
     /// Sessions that are shown all commands.
     monitors: Vec<SessionId>,
     /// Who has to be told of stale keys; nothing while nobody has.
@@ -321,6 +327,8 @@ impl Server {
                 runnable: VecDeque::new(),
                 portioned: VecDeque::new(),
                 portion_min: PORTION_MIN,
+                pace: Pace::default(),
+                tasks: tasks::Tasks::default(),
                 monitors: Vec::new(),
                 tracking: None,
                 onlookers: false,

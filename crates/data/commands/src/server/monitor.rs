@@ -96,7 +96,8 @@ impl Shared {
 
     /// Looks again whether there is anything to be done around commands but to run them.
     pub(super) fn refresh_onlookers(&mut self) {
-        self.onlookers = !self.monitors.is_empty() || self.tracking.is_some() || self.pause.is_some();
+        self.onlookers =
+            !self.monitors.is_empty() || self.tracking.is_some() || self.pause.is_some() || !self.tasks.is_empty();
     }
 }
 

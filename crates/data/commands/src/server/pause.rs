@@ -89,6 +89,9 @@ impl Pause {
 impl Server {
     /// Has a command wait, if there is a pause that it falls under.
     pub(super) fn postpone(&mut self, session: &mut Session, found: Found, words: &[&[u8]]) -> bool {
+        if !self.shared.tasks.is_empty() && self.waits_for_tasks(session, found, words) {
+            return true;
+        }
         let Some(pause) = self.shared.pause else { return false };
         // A transaction that began the pause is over by now.
         self.keyspace.expiry_paused = true;

@@ -84,17 +84,25 @@ impl Shared {
 impl Server {
     /// Whether [`go_on`](Self::go_on) has something to do at once.
     pub fn can_go_on(&self) -> bool {
+        if self.has_steps() || !self.shared.runnable.is_empty() {
+            return true;
+        }
         let sessions = self.shared.portioned.iter().filter_map(|id| self.shared.sessions.get(id)?.as_deref());
         sessions.into_iter().any(|session| session.output.len() < OUTPUT_MAX)
     }
 
-    /// Goes on with replies that are given in portions, for about a millisecond.
+    /// Goes on with what takes several turns: replies that are given in portions, and commands in steps, for about a millisecond
+    /// each.
     pub fn go_on(&mut self, now: Millis) {
-        if self.shared.portioned.is_empty() {
+        let shared = &self.shared;
+        if shared.portioned.is_empty() && shared.tasks.is_empty() && shared.runnable.is_empty() {
             return;
         }
         self.now = now;
         self.shared.now = now;
+        if !self.shared.tasks.is_empty() {
+            self.go_on_with_tasks();
+        }
         let end = (self.shared.stopwatch)() + TURN_US;
         for _ in 0..self.shared.portioned.len() {
             let Some(id) = self.shared.portioned.pop_front() else { break };
@@ -109,12 +117,17 @@ impl Server {
         self.run_runnable();
     }
 
-    /// Gives all that is left of replies at once: the tables are about to be closed.
+    /// Brings all that takes several turns to its end at once: the tables are about to be closed.
     pub fn finish_replies(&mut self) {
+        self.finish_tasks();
+        self.after_command();
+        // Those who waited may not begin others.
+        let from = std::mem::replace(&mut self.shared.pace.from, usize::MAX);
         while let Some(id) = self.shared.portioned.pop_front() {
             while self.give_portion(id, usize::MAX, u64::MAX) {}
         }
         self.run_runnable();
+        self.shared.pace.from = from;
     }
 
     /// Gives a client a portion. Returns whether there is more.

@@ -336,11 +336,24 @@ impl List {
         true
     }
 
-    /// Takes elements that equal a string out, at most as many, beginning at an end. Returns how many.
-    pub fn remove_equal(&mut self, string: &[u8], from: End, at_most: usize, limit: NodeLimit) -> usize {
+    /// Takes elements that equal a string out, at most as many, beginning at an end, or with a node that it has come to. Returns
+    /// how many, and the node to go on with if it has looked at so many elements before the end.
+    pub fn remove_equal(
+        &mut self,
+        string: &[u8],
+        from: End,
+        at_most: usize,
+        limit: NodeLimit,
+        node: Option<usize>,
+        look_at: usize,
+    ) -> (usize, Option<usize>) {
         let mut left = at_most;
-        let mut at = if from == End::Head { 0 } else { self.nodes.len() };
+        let mut at = node.unwrap_or(if from == End::Head { 0 } else { self.nodes.len() });
+        let mut looked_at = 0;
         while left > 0 {
+            if looked_at >= look_at {
+                return (at_most - left, Some(at));
+            }
             let node = match from {
                 End::Head => at,
                 End::Tail => match at.checked_sub(1) {
@@ -353,6 +366,7 @@ impl List {
             }
             let mut removed = 0;
             self.nodes.update(node, |packed| {
+                looked_at += packed.len().max(1);
                 let equal = packed.iter().filter(|element| *element == string).count();
                 removed = equal.min(left);
                 if removed == 0 {
@@ -382,7 +396,7 @@ impl List {
                 End::Tail => node,
             };
         }
-        at_most - left
+        (at_most - left, None)
     }
 
     /// Removes a node that is empty, or joins a small one with the one before. Returns whether it is gone.

@@ -98,6 +98,12 @@ impl Persistence {
         }
         match self.checkpoint {
             Checkpoint::None if self.is_due(server, now) => {
+                // A command that is half done cannot be run again by the log: it comes to its end first.
+                let is_changing = server.is_changing();
+                server.hold_tasks(is_changing);
+                if is_changing {
+                    return Ok(true);
+                }
                 self.begin_checkpoint(server, now);
                 Ok(true)
             }
@@ -197,6 +203,7 @@ impl Persistence {
     }
 
     pub(super) fn begin_checkpoint(&mut self, server: &mut Server, now: Millis) {
+        debug_assert!(!server.is_changing(), "a checkpoint in the middle of a command");
         let end = self.log.end();
         if !self.tables.with(|tables| tables.mark(engine::Offset(end.0))) {
             return;
@@ -291,6 +298,7 @@ impl Persistence {
     ///
     /// The log or the tables cannot be written.
     pub fn checkpoint_now(&mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
+        server.finish_tasks();
         self.commit(server, now)?;
         let _ = self.log.syncer().sync()?;
         // One may be under way; the one that has everything follows it.

@@ -415,6 +415,7 @@ impl Persistence {
     ///
     /// It cannot be written.
     pub fn close_without_checkpoint(mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
+        server.finish_tasks();
         self.commit(server, now)?;
         let _ = self.log.syncer().sync()?;
         self.end();
@@ -423,6 +424,7 @@ impl Persistence {
 
     /// Brings everything to the disk, so that the next start has nothing to run again.
     pub fn close(mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
+        server.finish_tasks();
         self.commit(server, now)?;
         let _ = self.log.syncer().sync()?;
         // One checkpoint may be under way; the last one follows it.

@@ -8,7 +8,7 @@ use crate::{
     Context, Failure,
     changes::EventClass,
     config::Settings,
-    server::Rest,
+    server::{Progress, Rest, Work},
     table::{Access, Categories, Command, Flags, Handler, KeySpec},
     value::{
         List,
@@ -151,6 +151,9 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
+/// Elements that are removed with their node, or compared, cost as much as one that is removed by itself.
+const ELEMENTS_AS_ONE: usize = 16;
+
 fn limit(settings: &Settings) -> NodeLimit {
     NodeLimit::new(settings.list_max_listpack_size.0)
 }
@@ -257,18 +260,50 @@ fn lset(context: &mut Context<'_>) -> Result<(), Failure> {
 fn ltrim(context: &mut Context<'_>) -> Result<(), Failure> {
     let key = context.words.at(1);
     let (start, stop) = (context.words.integer(2)?, context.words.integer(3)?);
-    if let Some(list) = context.keys.get_mut::<List>(key)? {
-        let (start, count) = range(start, stop, list.len());
-        let removed = list.len() - count;
-        list.drop_at(End::Tail, list.len() - start - count);
-        list.drop_at(End::Head, start);
-        let empty = list.is_empty();
+    let Some(len) = context.keys.look::<List>(key)?.map(List::len) else {
+        context.reply.ok();
+        return Ok(());
+    };
+    let (head, count) = range(start, stop, len);
+    let work = Trimming { head, tail: len - head - count, removed: len - count };
+    context.work_on((len - count) / ELEMENTS_AS_ONE, work)
+}
+
+/// What LTRIM has still to remove.
+#[derive(Debug)]
+struct Trimming {
+    head: usize,
+    tail: usize,
+    /// All that it removes.
+    removed: usize,
+}
+
+impl Work for Trimming {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        let key = context.words.at(1);
+        let budget = budget.saturating_mul(ELEMENTS_AS_ONE);
+        let tail = self.tail.min(budget);
+        let head = self.head.min(budget - tail);
+        let mut empty = false;
+        if let Some(list) = context.keys.get_mut::<List>(key)? {
+            list.drop_at(End::Tail, tail);
+            list.drop_at(End::Head, head);
+            empty = list.is_empty();
+        }
+        (self.head, self.tail) = (self.head - head, self.tail - tail);
+        if self.head + self.tail > 0 {
+            return Ok(Progress::More);
+        }
         context.keys.notify(EventClass::LIST, "ltrim", key);
         if empty {
             context.keys.remove_if(key, List::is_empty)?;
         }
-        context.keys.modified_by(key, removed);
+        context.keys.modified_by(key, self.removed);
+        context.reply.ok();
+        Ok(Progress::Done)
     }
-    context.reply.ok();
-    Ok(())
 }

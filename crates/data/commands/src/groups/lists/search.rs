@@ -4,10 +4,11 @@ use crate::{
     Context, Failure,
     arguments::positive,
     changes::EventClass,
+    server::{Progress, Work},
     value::{List, list::End},
 };
 
-use super::limit;
+use super::{ELEMENTS_AS_ONE, limit};
 
 pub(super) fn linsert(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words;
@@ -36,22 +37,54 @@ pub(super) fn lrem(context: &mut Context<'_>) -> Result<(), Failure> {
     let count = context.words.integer(2)?;
     let from = if count < 0 { End::Tail } else { End::Head };
     let at_most = if count == 0 { usize::MAX } else { usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX) };
-    let key = context.words.at(1);
-    let limit = limit(&context.shared.settings);
-    let mut removed = 0;
-    if let Some(list) = context.keys.get_mut::<List>(key)? {
-        removed = list.remove_equal(context.words.at(3), from, at_most, limit);
-        let empty = list.is_empty();
-        if removed > 0 {
-            context.keys.modified_by(key, removed);
+    let Some(len) = context.keys.look::<List>(context.words.at(1))?.map(List::len) else {
+        context.reply.count(0);
+        return Ok(());
+    };
+    context.work_on(len / ELEMENTS_AS_ONE, Removal { from, left: at_most, removed: 0, node: None })
+}
+
+/// LREM, as far as it has come.
+#[derive(Debug)]
+struct Removal {
+    from: End,
+    /// How many may still be removed.
+    left: usize,
+    removed: usize,
+    /// The node to go on with; nothing before the first.
+    node: Option<usize>,
+}
+
+impl Work for Removal {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        let (key, string) = (context.words.at(1), context.words.at(3));
+        let limit = limit(&context.shared.settings);
+        let mut empty = false;
+        if let Some(list) = context.keys.get_mut::<List>(key)? {
+            let looked_at = budget.saturating_mul(ELEMENTS_AS_ONE);
+            let (removed, next) = list.remove_equal(string, self.from, self.left, limit, self.node, looked_at);
+            self.removed += removed;
+            self.left -= removed;
+            self.node = next;
+            if next.is_some() {
+                return Ok(Progress::More);
+            }
+            empty = list.is_empty();
+        }
+        if self.removed > 0 {
+            context.keys.modified_by(key, self.removed);
             context.keys.notify(EventClass::LIST, "lrem", key);
         }
         if empty {
             context.keys.remove_if(key, List::is_empty)?;
         }
+        context.reply.count(self.removed);
+        Ok(Progress::Done)
     }
-    context.reply.count(removed);
-    Ok(())
 }
 
 struct Search {

@@ -8,7 +8,10 @@ use crate::{
     value::{Kind, Set, set::Member},
 };
 
-use super::integers_max;
+use super::{
+    integers_max,
+    steps::{Combining, Purpose},
+};
 
 /// Looks all keys up, so that what they hold can be seen together then.
 fn look_up(keys: &mut Keys<'_>, names: &[&[u8]]) -> Result<(), Failure> {
@@ -78,7 +81,7 @@ fn unite(sets: &[Option<&Set>], result: &mut Set, most: usize) {
 
 /// What is done with sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operation {
+pub(super) enum Operation {
     Union,
     Intersection,
     Difference,
@@ -98,6 +101,10 @@ impl Operation {
 fn give(context: &mut Context<'_>, operation: Operation) -> Result<(), Failure> {
     let names = context.words.from(1);
     look_up(&mut context.keys, names)?;
+    let places = 1..context.words.len();
+    if let Some((elements, work)) = Combining::of(context, operation, Purpose::Give, places) {
+        return context.work_on(elements, work);
+    }
     let seed = context.shared.random.draw();
     let reply = &mut context.reply;
     let keys = &context.keys;
@@ -129,9 +136,12 @@ fn give(context: &mut Context<'_>, operation: Operation) -> Result<(), Failure> 
 
 /// Keeps the result.
 fn store(context: &mut Context<'_>, operation: Operation) -> Result<(), Failure> {
-    let destination = context.words.at(1);
     let names = context.words.from(2);
     look_up(&mut context.keys, names)?;
+    let places = 2..context.words.len();
+    if let Some((elements, work)) = Combining::of(context, operation, Purpose::Store, places) {
+        return context.work_on(elements, work);
+    }
     let most = integers_max(&context.shared.settings);
     let seed = context.keys.seed();
     let mut result = Set::new(seed);
@@ -147,6 +157,12 @@ fn store(context: &mut Context<'_>, operation: Operation) -> Result<(), Failure>
             result.add_member(member, most);
         }),
     }
+    keep(context, result, operation)
+}
+
+/// Gives the destination the result.
+pub(super) fn keep(context: &mut Context<'_>, result: Set, operation: Operation) -> Result<(), Failure> {
+    let destination = context.words.at(1);
     let len = result.len();
     if len > 0 {
         context.keys.set(destination, result.into_value(), Expiry::Clear)?;
@@ -200,6 +216,10 @@ pub(super) fn sintercard(context: &mut Context<'_>) -> Result<(), Failure> {
         at += 2;
     }
     look_up(&mut context.keys, names)?;
+    let places = 2..2 + count;
+    if let Some((elements, work)) = Combining::of(context, Operation::Intersection, Purpose::Count(limit), places) {
+        return context.work_on(elements, work);
+    }
     let keys = &context.keys;
     let sets: Vec<Option<&Set>> = names.iter().map(|name| keys.found(name)).collect();
     let mut found = 0;

@@ -2,6 +2,7 @@
 
 mod algebra;
 mod random;
+mod steps;
 
 use crate::{
     Context, Failure,

@@ -8,6 +8,7 @@ use crate::{
     changes::EventClass,
     random::Random,
     sample,
+    server::{Progress, Work},
     value::Set,
 };
 
@@ -109,6 +110,9 @@ fn pop_some(context: &mut Context<'_>, key: &[u8], count: usize) -> Result<(), F
         context.reply.set(0);
         return Ok(());
     };
+    if context.session.takes_steps(count.min(len), context.shared) {
+        return context.work_on(count.min(len), Popping::new(count, len));
+    }
     if count >= len {
         if let Some(set) = context.keys.look::<Set>(key)? {
             context.reply.set(len);
@@ -134,6 +138,96 @@ fn pop_some(context: &mut Context<'_>, key: &[u8], count: usize) -> Result<(), F
     context.keys.modified_by(key, members.len());
     propagate_removal(context, key, members);
     Ok(())
+}
+
+/// SPOP of many members: chosen in the order of the set, each as likely as any other, then removed.
+#[derive(Debug)]
+struct Popping {
+    /// How many are still to be chosen, of how many that it has not come to.
+    wanted: usize,
+    left: usize,
+    cursor: u64,
+    /// All members were looked at.
+    is_chosen: bool,
+    chosen: Vec<Bytes>,
+    removed: usize,
+    /// The whole set goes: its key is removed, and no member by itself.
+    takes_all: bool,
+}
+
+impl Popping {
+    fn new(count: usize, len: usize) -> Self {
+        Self {
+            wanted: count.min(len),
+            left: len,
+            cursor: 0,
+            is_chosen: false,
+            chosen: Vec::new(),
+            removed: 0,
+            takes_all: count >= len,
+        }
+    }
+
+    /// Chooses, and answers with what is chosen.
+    fn choose(&mut self, context: &mut Context<'_>, budget: usize) -> Result<(), Failure> {
+        if self.cursor == 0 {
+            context.reply.set(self.wanted);
+        }
+        let (random, reply) = (&mut context.shared.random, &mut context.reply);
+        let Some(set) = context.keys.look::<Set>(context.words.at(1))? else { return Ok(()) };
+        self.cursor = set.scan(self.cursor, budget, |member| {
+            let is_chosen = random.below(self.left.max(1) as u64) < self.wanted as u64;
+            self.left = self.left.saturating_sub(1);
+            if is_chosen {
+                self.wanted -= 1;
+                member.reply(reply);
+                if !self.takes_all {
+                    self.chosen.push(member.bytes());
+                }
+            }
+        });
+        self.is_chosen = self.cursor == 0;
+        Ok(())
+    }
+}
+
+impl Work for Popping {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn has_changed(&self) -> bool {
+        self.removed > 0
+    }
+
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        let key = context.words.at(1);
+        if !self.is_chosen {
+            self.choose(context, budget)?;
+            return Ok(Progress::More);
+        }
+        if self.takes_all {
+            context.keys.notify(EventClass::SET, "spop", key);
+            let len = context.keys.look::<Set>(key)?.map_or(0, Set::len);
+            context.keys.remove(key)?;
+            context.keys.notify(EventClass::GENERIC, "del", key);
+            context.keys.modified_by(key, len);
+            let words = vec![Bytes::from_slice(b"DEL"), Bytes::from_slice(key)];
+            context.keys.changes.propagate_instead(vec![words]);
+            return Ok(Progress::Done);
+        }
+        if let Some(set) = context.keys.get_mut::<Set>(key)? {
+            let some = self.chosen.iter().skip(self.removed).take(budget);
+            self.removed += some.map(|member| set.remove(member)).count();
+        }
+        if self.removed < self.chosen.len() {
+            return Ok(Progress::More);
+        }
+        context.keys.notify(EventClass::SET, "spop", key);
+        context.keys.modified_by(key, self.removed);
+        propagate_removal(context, key, std::mem::take(&mut self.chosen));
+        Ok(Progress::Done)
+    }
 }
 
 /// What is propagated names the members.

@@ -4,6 +4,7 @@ use crate::{
     Bytes, Context, Failure,
     changes::EventClass,
     number,
+    server::{Progress, Work},
     table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         SortedSet,
@@ -237,15 +238,38 @@ fn remove_range(
     event: &'static str,
     ranks: impl FnOnce(&SortedSet) -> Ranks,
 ) -> Result<(), Failure> {
-    let mut removed = 0;
-    let key = context.words.at(1);
-    if let Some(ranks) = context.keys.look::<SortedSet>(key)?.map(ranks)
-        && !ranks.is_empty()
-        && let Some(set) = context.keys.get_mut::<SortedSet>(key)?
-    {
-        set.remove_ranks(ranks, |_| removed += 1);
+    let ranks = context.keys.look::<SortedSet>(context.words.at(1))?.map_or(0..0, ranks);
+    context.work_on(ranks.len(), RangeRemoval { ranks, event, removed: 0 })
+}
+
+/// The removal of what is left of a range.
+#[derive(Debug)]
+struct RangeRemoval {
+    ranks: Ranks,
+    event: &'static str,
+    removed: usize,
+}
+
+impl Work for RangeRemoval {
+    fn changes(&self) -> bool {
+        true
     }
-    finish_removal(context, event, removed)
+
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        let count = self.ranks.len().min(budget);
+        if count > 0
+            && let Some(set) = context.keys.get_mut::<SortedSet>(context.words.at(1))?
+        {
+            // What is behind those moves to their ranks.
+            set.remove_ranks(self.ranks.start..self.ranks.start + count, |_| self.removed += 1);
+        }
+        self.ranks.end -= count;
+        if !self.ranks.is_empty() {
+            return Ok(Progress::More);
+        }
+        finish_removal(context, self.event, self.removed)?;
+        Ok(Progress::Done)
+    }
 }
 
 fn zremrangebyrank(context: &mut Context<'_>) -> Result<(), Failure> {

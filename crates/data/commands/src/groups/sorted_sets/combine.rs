@@ -4,7 +4,9 @@ use hashbrown::{HashMap, hash_map::Entry};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
-    Bytes, Context, Failure, Value, number,
+    Bytes, Context, Failure, Value,
+    keyspace::Keys,
+    number,
     table::{Access, Categories, Command, Flags, KeySpec},
     value::{Set, SortedSet, sorted_set::Member},
 };
@@ -12,6 +14,7 @@ use crate::{
 use super::{
     GROUP,
     range::{members_header, write_member},
+    steps::Combining,
 };
 
 const READ: Access = Access::RO.union(Access::ACCESS);
@@ -67,7 +70,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operation {
+pub(super) enum Operation {
     Union,
     Intersection,
     Difference,
@@ -75,7 +78,7 @@ enum Operation {
 
 /// How the scores of a member in several sets become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Aggregate {
+pub(super) enum Aggregate {
     Sum,
     Min,
     Max,
@@ -90,7 +93,7 @@ impl Aggregate {
             .ok_or(Failure::Syntax)
     }
 
-    fn of(self, left: f64, right: f64) -> f64 {
+    pub(super) fn of(self, left: f64, right: f64) -> f64 {
         match self {
             // Infinities of both signs make 0.
             Self::Sum => or_zero(left + right),
@@ -112,23 +115,23 @@ impl Aggregate {
     }
 }
 
-fn or_zero(score: f64) -> f64 {
+pub(super) fn or_zero(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
 /// What is asked for.
-struct Query<'a> {
-    keys: &'a [&'a [u8]],
-    weights: Vec<f64>,
-    aggregate: Aggregate,
-    with_scores: bool,
+pub(super) struct Query<'a> {
+    pub(super) keys: &'a [&'a [u8]],
+    pub(super) weights: Vec<f64>,
+    pub(super) aggregate: Aggregate,
+    pub(super) with_scores: bool,
     /// 0: none.
-    limit: usize,
+    pub(super) limit: usize,
 }
 
 /// Which options there are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
     Give,
     Store,
     Count,
@@ -182,14 +185,20 @@ fn parse<'a>(
 
 /// A set that takes part.
 #[derive(Clone, Copy)]
-enum Source<'a> {
+pub(super) enum Source<'a> {
     Sorted(&'a SortedSet),
     Plain(&'a Set),
     Absent,
 }
 
 impl<'a> Source<'a> {
-    fn len(self) -> usize {
+    /// What a key holds that was looked up.
+    pub(super) fn of(keys: &'a Keys<'_>, key: &[u8]) -> Self {
+        let sorted = keys.found::<SortedSet>(key).map(Source::Sorted);
+        sorted.or_else(|| keys.found::<Set>(key).map(Source::Plain)).unwrap_or(Source::Absent)
+    }
+
+    pub(super) fn len(self) -> usize {
         match self {
             Self::Sorted(set) => set.len(),
             Self::Plain(set) => set.len(),
@@ -197,10 +206,22 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn score(self, name: &[u8]) -> Option<f64> {
+    pub(super) fn score(self, name: &[u8]) -> Option<f64> {
         match self {
             Self::Sorted(set) => set.score(name),
             Self::Plain(set) => set.contains(name).then_some(1.0),
+            Self::Absent => None,
+        }
+    }
+
+    /// Gives about `count` members from a cursor on; returns where to go on, nothing at the end.
+    pub(super) fn scan(self, cursor: u64, count: usize, mut each: impl FnMut(&[u8], f64)) -> Option<u64> {
+        match self {
+            Self::Sorted(set) => set.scan(cursor, count, |member| each(&member.name, member.score)),
+            Self::Plain(set) => match set.scan(cursor, count, |member| each(&member.text(), 1.0)) {
+                0 => None,
+                next => Some(next),
+            },
             Self::Absent => None,
         }
     }
@@ -221,10 +242,7 @@ impl<'a> Source<'a> {
 
 /// The sets with their weights; for unions and intersections the smallest first, as the order decides how sums are rounded.
 fn sources<'a>(context: &'a Context<'_>, query: &Query<'_>, operation: Operation) -> Vec<(Source<'a>, f64)> {
-    let source = |key: &&[u8]| {
-        let sorted = context.keys.found::<SortedSet>(key).map(Source::Sorted);
-        sorted.or_else(|| context.keys.found::<Set>(key).map(Source::Plain)).unwrap_or(Source::Absent)
-    };
+    let source = |key: &&[u8]| Source::of(&context.keys, key);
     let mut sources: Vec<_> = query.keys.iter().map(source).zip(query.weights.iter().copied()).collect();
     if operation != Operation::Difference {
         sources.sort_by_key(|(source, _)| source.len());
@@ -296,6 +314,9 @@ fn combine(context: &Context<'_>, query: &Query<'_>, operation: Operation) -> Ve
 
 fn give(context: &mut Context<'_>, operation: Operation) -> Result<(), Failure> {
     let query = parse(context, 1, operation, Purpose::Give)?;
+    if let Some((elements, work)) = Combining::of(context, &query, operation, Purpose::Give, "") {
+        return context.work_on(elements, work);
+    }
     let mut members = combine(context, &query, operation);
     members.sort_unstable_by(Member::compare);
     members_header(&mut context.reply, members.len(), query.with_scores);
@@ -307,6 +328,9 @@ fn give(context: &mut Context<'_>, operation: Operation) -> Result<(), Failure> 
 
 fn store(context: &mut Context<'_>, operation: Operation, event: &'static str) -> Result<(), Failure> {
     let query = parse(context, 2, operation, Purpose::Store)?;
+    if let Some((elements, work)) = Combining::of(context, &query, operation, Purpose::Store, event) {
+        return context.work_on(elements, work);
+    }
     let members = combine(context, &query, operation);
     let count = super::store(context, context.words.at(1), members, event)?;
     context.reply.count(count);
@@ -315,6 +339,9 @@ fn store(context: &mut Context<'_>, operation: Operation, event: &'static str) -
 
 fn zintercard(context: &mut Context<'_>) -> Result<(), Failure> {
     let query = parse(context, 1, Operation::Intersection, Purpose::Count)?;
+    if let Some((elements, work)) = Combining::of(context, &query, Operation::Intersection, Purpose::Count, "") {
+        return context.work_on(elements, work);
+    }
     let sources = sources(context, &query, Operation::Intersection);
     let mut count = 0;
     intersect(&sources, query.aggregate, |_, _| {

@@ -6,6 +6,7 @@ pub mod pop;
 pub mod random;
 pub mod range;
 pub mod read;
+mod steps;
 
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,15 @@ pub(super) fn store(
     }
     let limits = limits(context);
     let set = SortedSet::from_members(context.keys.space().seed, limits, members);
+    store_set(context, key, set, event)
+}
+
+/// The same with members that are a set already.
+fn store_set(context: &mut Context<'_>, key: &[u8], set: SortedSet, event: &'static str) -> Result<usize, Failure> {
+    let count = set.len();
+    if count == 0 {
+        return store(context, key, Vec::new(), event);
+    }
     context.keys.set(key, Value::SortedSet(Box::new(set)), Expiry::Clear)?;
     context.keys.modified(key);
     context.keys.notify(EventClass::SORTED_SET, event, key);

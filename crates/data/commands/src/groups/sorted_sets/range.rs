@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-use super::{Between, GROUP, between_indices};
+use super::{Between, GROUP, between_indices, steps::RangeStoring};
 
 const READS: &[KeySpec] = &[KeySpec::one(1, Access::RO.union(Access::ACCESS))];
 
@@ -188,7 +188,12 @@ fn zrangestore(context: &mut Context<'_>) -> Result<(), Failure> {
     let query = Query::parse(words, 2, true, None, None)?;
     let mut members = Vec::new();
     if let Some(set) = context.keys.get::<SortedSet>(words.at(2))? {
-        set.each(query.ranks(set), false, |member| members.push(member.clone()));
+        let ranks = query.ranks(set);
+        if context.session.takes_steps(ranks.len(), context.shared) {
+            let work = RangeStoring::new(ranks.clone(), context.keys.seed());
+            return context.work_on(ranks.len(), work);
+        }
+        set.each(ranks, false, |member| members.push(member.clone()));
     }
     let count = super::store(context, words.at(1), members, "zrangestore")?;
     context.reply.count(count);

@@ -74,7 +74,14 @@ proptest! {
                     let mut places: Vec<usize> = (0..len).filter(|place| model[*place] == wanted).collect();
                     if tail { places.reverse(); }
                     places.truncate(most);
-                    prop_assert_eq!(list.remove_equal(&wanted, end(tail), most, limit), places.len());
+                    // In steps of any size.
+                    let (mut removed, mut node) = (0, None);
+                    loop {
+                        let some = list.remove_equal(&wanted, end(tail), most - removed, limit, node, usize::from(byte) + 1);
+                        (removed, node) = (removed + some.0, some.1);
+                        if node.is_none() { break; }
+                    }
+                    prop_assert_eq!(removed, places.len());
                     places.sort_unstable();
                     places.into_iter().rev().for_each(|place| { model.remove(place); });
                 }

@@ -1,8 +1,10 @@
 //! Sorted sets: members with scores.
 
+mod building;
 mod order;
 mod spread;
 
+pub use building::Building;
 pub use order::{Member, Place};
 
 use crate::{

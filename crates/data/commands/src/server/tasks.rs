@@ -1,0 +1,433 @@
+//! Commands that take long, in steps.
+//!
+//! A command that is about very many elements ([`Pace::from`]) becomes a *task* when it has been checked: a machine that goes on by
+//! some elements at a time ([`Work::step`]), for about a millisecond in a turn. The command's client waits, with all it has sent
+//! behind it; others go on. The keys that the command names are *busy* until it has ended:
+//!
+//! - A key that is only read may be read by others, not changed. All others are the task's alone.
+//! - A client whose command names a busy key that it cannot share waits until a task has ended, then its command is looked at
+//!   again; those who wait keep their order. So nobody sees half of a command.
+//! - Whatever else might meet a busy key (a script with keys that it did not declare, a client that is woken, `FLUSHALL`, a
+//!   checkpoint that must be now) first drives all tasks to their end ([`Server::finish_tasks`]). A busy key does not expire.
+//!
+//! A task takes effect when it ends: then it is propagated, as one command, and answered. Until then most tasks have changed
+//! nothing: they make a result that no key has yet. One that [changes](Work::changes) its key step by step must not be cut in two
+//! by a checkpoint's moment, for the log would run it again on what is left: no checkpoint begins while one is under way
+//! ([`Server::is_changing`]), and when one is due, no other starts ([`Server::hold_tasks`]).
+//!
+//! In a transaction, a script and the log everything is done in one go.
+
+use std::collections::VecDeque;
+
+use resp::{Protocol, Reply};
+
+use crate::{
+    Bytes, Context, Failure, Millis, Session, SessionId, Value,
+    context::Words,
+    keyspace::{Keys, Trouble},
+    session::Close,
+    table::{Access, Command, Flags, Found},
+};
+
+use super::{Server, Shared, dispatch::Ended};
+
+/// How long all tasks of a turn may take together, in microseconds.
+const TURN_US: u64 = 1_000;
+/// A step that takes longer than this is followed by a smaller one.
+const STEP_US_MAX: u64 = 400;
+/// One that takes less by a larger one.
+const STEP_US_MIN: u64 = 100;
+/// How many elements the first step is about.
+const FIRST_STEP: usize = 128;
+/// The least that a step is about.
+const STEP_MIN: usize = 8;
+/// How many elements a step is about when nobody is to go on before the end.
+const WHOLE_STEP: usize = 1 << 16;
+
+/// How far a step came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more to do.
+    More,
+    /// The command has taken effect and is answered.
+    Done,
+}
+
+/// A command in steps.
+pub trait Work: std::fmt::Debug {
+    /// Goes on by about so many elements. What it writes into the reply is kept until the end.
+    ///
+    /// # Errors
+    ///
+    /// The command's error. Nothing must have been changed.
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure>;
+
+    /// Whether it changes its keys before the last step.
+    fn changes(&self) -> bool {
+        false
+    }
+
+    /// Large values that it has made and does not need any more.
+    fn remains(&mut self) -> Vec<Value> {
+        Vec::new()
+    }
+
+    /// Whether it has done so: for one that begins by looking.
+    fn has_changed(&self) -> bool {
+        self.changes()
+    }
+}
+
+/// How tasks go on.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// A command that is about more elements is a task.
+    pub from: usize,
+    /// How many elements a step is about at most.
+    pub step_max: usize,
+    /// How many steps a turn has at most.
+    pub steps: usize,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { from: 2_000, step_max: 4_096, steps: 64 }
+    }
+}
+
+/// A command that is under way.
+#[derive(Debug)]
+struct Task {
+    session: SessionId,
+    words: Vec<Bytes>,
+    found: Found,
+    db: usize,
+    protocol: Protocol,
+    /// When it came: to it, no key expires later.
+    now: Millis,
+    /// Its client wants no reply.
+    is_muted: bool,
+    /// The keys that are busy for it, and whether others may read each.
+    keys: Vec<(Bytes, bool)>,
+    work: Box<dyn Work>,
+    /// The reply so far.
+    output: Vec<u8>,
+    budget: usize,
+    elapsed_us: u64,
+    has_begun: bool,
+}
+
+impl Task {
+    /// Whether its keys are half changed.
+    fn has_changed(&self) -> bool {
+        self.has_begun && self.work.has_changed()
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    queue: VecDeque<Task>,
+    /// None that changes keys step by step is to begin: a checkpoint waits.
+    hold: bool,
+    /// Clients that wait for a busy key, in order.
+    waiting: Vec<SessionId>,
+    /// Replies to sessions that were not in their places.
+    replies: Vec<(SessionId, Vec<u8>)>,
+    /// How many there have been.
+    pub(crate) count: u64,
+    /// How many steps they took.
+    pub(crate) steps: u64,
+}
+
+impl Tasks {
+    /// Whether there is anything to do, now or later.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.replies.is_empty()
+    }
+
+    fn may_go_on(&self, task: &Task) -> bool {
+        task.has_begun || !self.hold || !task.work.changes()
+    }
+}
+
+impl Session {
+    /// Whether a command that is about so many elements is done in steps.
+    pub fn takes_steps(&self, elements: usize, shared: &Shared) -> bool {
+        elements > shared.pace.from && !self.deny_blocking && !self.internal && !self.retrying
+    }
+}
+
+impl Context<'_> {
+    /// Does what is about so many elements: at once, or, if they are many, over several turns. Nothing must have been changed or
+    /// answered yet.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Work::step`].
+    pub fn work_on(&mut self, elements: usize, mut work: impl Work + 'static) -> Result<(), Failure> {
+        if self.session.takes_steps(elements, self.shared) {
+            self.session.work = Some(Box::new(work));
+            return Ok(());
+        }
+        while work.step(self, usize::MAX)? == Progress::More {}
+        Ok(())
+    }
+}
+
+/// Calls with a command's keys, and whether it only reads each.
+fn each_key<'a>(command: &Command, words: &[&'a [u8]], mut each: impl FnMut(&'a [u8], bool)) {
+    let reads = command.flags.contains(Flags::READONLY);
+    let mut places = Vec::new();
+    let mut tell = |places: &mut Vec<usize>, reads: bool| {
+        places.drain(..).filter_map(|place| words.get(place)).for_each(|key| each(key, reads));
+    };
+    match command.key_places {
+        Some(find) => {
+            find(words, &mut places);
+            tell(&mut places, reads);
+        }
+        None => {
+            for spec in command.keys {
+                spec.places(words, &mut places);
+                tell(&mut places, reads || spec.access.contains(Access::RO));
+            }
+        }
+    }
+}
+
+/// Whether a command may meet any key without naming it.
+fn meets_all(found: Found) -> bool {
+    let command = found.command;
+    let container = found.container.map_or("", |container| container.name);
+    let is_keyless = command.keys.is_empty() && command.key_places.is_none();
+    command.flags.contains(Flags::WRITE) && is_keyless
+        || matches!(command.name, "DEBUG" | "SORT" | "SORT_RO")
+        || container == "DEBUG"
+        || container == "CLIENT" && command.name == "PAUSE"
+}
+
+impl Server {
+    /// Whether tasks are half done with what keys hold: no checkpoint may begin.
+    pub fn is_changing(&self) -> bool {
+        self.shared.tasks.queue.iter().any(Task::has_changed)
+    }
+
+    /// Says whether a checkpoint waits for such tasks: no other begins meanwhile.
+    pub fn hold_tasks(&mut self, hold: bool) {
+        self.shared.tasks.hold = hold;
+    }
+
+    /// How many commands were done in steps, and in how many steps.
+    pub fn tasks_done(&self) -> (u64, u64) {
+        (self.shared.tasks.count, self.shared.tasks.steps)
+    }
+
+    /// Whether a task may go on at once.
+    pub(super) fn has_steps(&self) -> bool {
+        let tasks = &self.shared.tasks;
+        !tasks.replies.is_empty() || tasks.queue.iter().any(|task| tasks.may_go_on(task))
+    }
+
+    /// Has the command that has just been checked go on in steps.
+    #[cold]
+    pub(super) fn begin_task(&mut self, session: &mut Session, words: &[&[u8]], found: Found, elapsed_us: u64) {
+        let Some(work) = session.work.take() else { return };
+        let mut keys = Vec::new();
+        let changes = work.changes();
+        each_key(found.command, words, |key, reads| keys.push((Bytes::from_slice(key), reads && !changes)));
+        for (key, is_shared) in &keys {
+            self.keyspace.busy.hold(key, *is_shared);
+        }
+        session.loading += 1;
+        self.shared.tasks.count += 1;
+        self.shared.tasks.queue.push_back(Task {
+            session: session.id,
+            words: words.iter().map(|word| Bytes::from_slice(word)).collect(),
+            found,
+            db: session.db,
+            protocol: session.protocol,
+            now: self.now,
+            is_muted: !session.replies_wanted(),
+            keys,
+            work,
+            output: Vec::new(),
+            budget: FIRST_STEP,
+            elapsed_us,
+            has_begun: false,
+        });
+        self.shared.refresh_onlookers();
+    }
+
+    /// Has a client's command wait, if it names a key that is busy for another one.
+    #[cold]
+    pub(super) fn waits_for_tasks(&mut self, session: &mut Session, found: Found, words: &[&[u8]]) -> bool {
+        let meets = match &session.transaction {
+            Some(transaction) if found.command.name == "EXEC" => transaction.commands.iter().any(|command| {
+                let words: Vec<&[u8]> = command.iter().map(Bytes::as_slice).collect();
+                self.shared.table.find(&words).is_some_and(|found| self.meets_task(found, &words))
+            }),
+            Some(_) => false,
+            None if meets_all(found) => {
+                self.finish_tasks();
+                false
+            }
+            None => self.meets_task(found, words),
+        };
+        if meets {
+            session.loading += 1;
+            self.shared.tasks.waiting.push(session.id);
+        }
+        meets
+    }
+
+    /// Whether a command names a busy key that it cannot share.
+    fn meets_task(&self, found: Found, words: &[&[u8]]) -> bool {
+        let reads = found.command.flags.contains(Flags::READONLY);
+        let mut meets = false;
+        each_key(found.command, words, |key, _| meets |= self.keyspace.busy.refuses(key, reads));
+        meets
+    }
+
+    /// Makes way for a command that cannot wait.
+    #[cold]
+    pub(super) fn settle_tasks(&mut self, found: Found, words: &[&[u8]]) {
+        if meets_all(found) || self.meets_task(found, words) {
+            self.finish_tasks();
+        }
+    }
+
+    /// Brings all tasks to their end at once.
+    pub fn finish_tasks(&mut self) {
+        while let Some(mut task) = self.shared.tasks.queue.pop_front() {
+            while !self.step(&mut task, WHOLE_STEP) {}
+            self.end_task(task);
+        }
+    }
+
+    /// Goes on with tasks, for about a millisecond.
+    #[cold]
+    pub(super) fn go_on_with_tasks(&mut self) {
+        for (id, reply) in std::mem::take(&mut self.shared.tasks.replies) {
+            self.answer_task(id, reply);
+        }
+        let begin = (self.shared.stopwatch)();
+        let mut since = begin;
+        for _ in 0..self.shared.pace.steps {
+            let tasks = &self.shared.tasks;
+            let Some(next) = tasks.queue.iter().position(|task| tasks.may_go_on(task)) else { break };
+            let Some(mut task) = self.shared.tasks.queue.remove(next) else { break };
+            let budget = task.budget.min(self.shared.pace.step_max);
+            let is_over = self.step(&mut task, budget);
+            let now = (self.shared.stopwatch)();
+            let elapsed = now.saturating_sub(since);
+            since = now;
+            if is_over {
+                self.end_task(task);
+                self.after_command();
+            } else {
+                if elapsed > STEP_US_MAX {
+                    task.budget = (budget / 2).max(STEP_MIN);
+                } else if elapsed < STEP_US_MIN {
+                    task.budget = (budget * 2).min(self.shared.pace.step_max);
+                }
+                self.shared.tasks.queue.push_back(task);
+            }
+            if now.saturating_sub(begin) > TURN_US {
+                break;
+            }
+        }
+        self.shared.refresh_onlookers();
+    }
+
+    /// Makes a step of a task. Returns whether that was the last.
+    fn step(&mut self, task: &mut Task, budget: usize) -> bool {
+        let own = self.shared.sessions.get_mut(&task.session).and_then(Option::take);
+        let is_there = own.is_some();
+        let mut session = own.unwrap_or_else(|| Box::new(Session::new(task.session, task.now)));
+        let is_gone = session.close == Close::Now || !self.shared.sessions.contains_key(&task.session);
+        let is_over = if is_gone && !task.found.command.flags.contains(Flags::WRITE) {
+            // Nobody waits for what it would find.
+            true
+        } else {
+            self.shared.tasks.steps += 1;
+            session.last_interaction = self.now;
+            self.step_for(task, &mut session, budget)
+        };
+        if is_there {
+            self.shared.sessions.insert(task.session, Some(session));
+        }
+        is_over
+    }
+
+    fn step_for(&mut self, task: &mut Task, session: &mut Session, budget: usize) -> bool {
+        let words: Vec<&[u8]> = task.words.iter().map(Bytes::as_slice).collect();
+        let current = std::mem::replace(&mut self.shared.current, task.session);
+        self.changes.classes = self.shared.settings.notify_keyspace_events.0;
+        self.watch_changes();
+        let dirty = self.changes.dirty;
+        self.keyspace.begin_command();
+        let begin = (self.shared.stopwatch)();
+        let had_changed = task.has_changed();
+        let reply = Reply::new(&mut task.output, task.protocol);
+        let keys = Keys::new(&mut self.keyspace, task.db, task.now, &mut self.changes);
+        let mut context = Context { words: Words(&words), reply, keys, session, shared: &mut self.shared };
+        let progress = task.work.step(&mut context, budget);
+        let progress = match self.keyspace.take_trouble() {
+            Some(Trouble::Refused(failure)) if had_changed => {
+                self.fail(&mut task.output, 0, Trouble::Halved(failure.to_string())).map(|()| Progress::Done)
+            }
+            Some(trouble) => self.fail(&mut task.output, 0, trouble).map(|()| Progress::Done),
+            None => progress,
+        };
+        task.has_begun = true;
+        task.elapsed_us += (self.shared.stopwatch)().saturating_sub(begin);
+        let is_over = progress != Ok(Progress::More);
+        if is_over {
+            if progress.is_err() {
+                task.output.clear();
+            }
+            let outcome = progress.map(|_| ());
+            let ended = Ended { outcome, elapsed_us: task.elapsed_us, dirty, db: task.db, is_waiting: false };
+            self.end_call(session, &mut task.output, &words, task.found, ended);
+        }
+        self.shared.current = current;
+        is_over
+    }
+
+    /// A task is over: its keys are free, its client goes on, and those who waited for keys look again.
+    fn end_task(&mut self, mut task: Task) {
+        task.work.remains().into_iter().for_each(|value| self.keyspace.bury(value));
+        for (key, is_shared) in &task.keys {
+            self.keyspace.busy.release(key, *is_shared);
+        }
+        let reply = if task.is_muted { Vec::new() } else { task.output };
+        self.answer_task(task.session, reply);
+        for id in std::mem::take(&mut self.shared.tasks.waiting) {
+            self.release_waiting(id);
+        }
+        if self.shared.tasks.is_empty() {
+            self.shared.refresh_onlookers();
+        }
+    }
+
+    fn release_waiting(&mut self, id: SessionId) {
+        let Some(session) = self.shared.session_mut(id) else { return };
+        session.loading = session.loading.saturating_sub(1);
+        self.shared.runnable.push_back(id);
+    }
+
+    fn answer_task(&mut self, id: SessionId, mut reply: Vec<u8>) {
+        match self.shared.sessions.get_mut(&id) {
+            None => {}
+            Some(None) => self.shared.tasks.replies.push((id, reply)),
+            Some(Some(session)) => {
+                if session.close == Close::No {
+                    session.output.append(&mut reply);
+                }
+                self.release_waiting(id);
+                self.shared.send(id, b"");
+            }
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! Commands in steps, while other clients send theirs: beside a server that does all in one go.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+mod support;
+
+use std::collections::VecDeque;
+
+use commands::{
+    Server, Session, SessionId,
+    config::{Allowed, Integer, Settings},
+    random::Random,
+    server::Pace,
+};
+use resp::{Limits, Progress, RequestParser};
+
+const NOW: i64 = 1_700_000_000_000;
+
+fn settings() -> Settings {
+    Settings {
+        enable_debug_command: Allowed::Yes,
+        list_max_listpack_size: Integer(4),
+        set_max_intset_entries: Integer(8),
+        zset_max_listpack_entries: Integer(4),
+        hash_max_listpack_entries: Integer(4),
+        stream_node_max_entries: Integer(3),
+        ..Settings::default()
+    }
+}
+
+/// A server that does nothing in steps.
+fn plain() -> Server {
+    let mut server = Server::new(settings(), support::SEED, 7, NOW, None, std::rc::Rc::new(|| 0));
+    server.shared.pace.from = usize::MAX;
+    server
+}
+
+/// A server that does nearly everything in steps, each of two elements and in a turn of its own.
+fn stepping(tables: Option<&support::Shared>) -> Server {
+    let whole = if tables.is_some() { Integer(6) } else { Integer(1_000) };
+    let settings = Settings { collection_max_whole_entries: whole, ..settings() };
+    let records = tables.map(|tables| Box::new(tables.clone()) as Box<dyn commands::keyspace::Records>);
+    let mut server = Server::new(settings, support::SEED, 7, NOW, records, std::rc::Rc::new(|| 0));
+    server.shared.pace = Pace { from: 2, step_max: 2, steps: 1 };
+    server.shared.portion_min = 2;
+    server.keyspace.set_complete();
+    server
+}
+
+fn connect(server: &mut Server, number: usize) -> SessionId {
+    server.connect(format!("127.0.0.1:{number}"), "127.0.0.1:2".into(), NOW)
+}
+
+fn send(server: &mut Server, id: SessionId, command: &str) {
+    server.input(id).unwrap().extend_from_slice(format!("{command}\r\n").as_bytes());
+    server.run(id, NOW);
+}
+
+fn taken(server: &mut Server, id: SessionId) -> String {
+    String::from_utf8(std::mem::take(server.output(id).unwrap().0)).unwrap()
+}
+
+fn ask(server: &mut Server, id: SessionId, command: &str) -> String {
+    send(server, id, command);
+    taken(server, id)
+}
+
+/// Commands of a log, in words.
+fn commands_of(mut log: &[u8]) -> Vec<Vec<Vec<u8>>> {
+    let (mut commands, mut parser) = (Vec::new(), RequestParser::new());
+    while let Ok(Progress::Complete { consumed }) = parser.parse(log, &Limits::default()) {
+        commands.push(parser.arguments(log).iter().map(<[u8]>::to_vec).collect());
+        log = &log[consumed..];
+    }
+    assert!(log.is_empty());
+    commands
+}
+
+fn replay(server: &mut Server, log: &[u8]) {
+    let mut session = Session::new(SessionId(0), NOW);
+    (session.internal, session.deny_blocking) = (true, true);
+    for words in commands_of(log) {
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        server.replay(&mut session, &words).unwrap();
+    }
+    server.set_now(NOW);
+}
+
+fn digest(server: &mut Server) -> String {
+    let id = connect(server, 99);
+    let digest = ask(server, id, "DEBUG DIGEST");
+    server.disconnect(id);
+    digest
+}
+
+fn command(random: &mut Random) -> String {
+    let mut number = |below: u64| random.below(below);
+    let (one, two, three) = (number(40), number(40), number(3) + 1);
+    let set = |number: u64| format!("s{}", number % 4);
+    let sorted = |number: u64| format!("z{}", number % 3);
+    match number(34) {
+        0..4 => format!("SADD {} m{one} m{two} m{} m{}", set(three), one + 1, two + 2),
+        4 => format!("SADD {} {one} {two} {}", set(one), one + two),
+        5..8 => format!("ZADD {} {one} m{two} {two} m{one} {three} m{}", sorted(three), one + 7),
+        8..10 => format!("RPUSH l{} e{} e{} e{three} e{two}", one % 2, one % 4, two % 4),
+        10 => format!("LPUSH l{} e{} e{}", one % 2, one % 4, two % 4),
+        11 => format!("ZREMRANGEBYRANK {} {} {}", sorted(one), one / 4, two),
+        12 => format!("ZREMRANGEBYSCORE {} {one} {}", sorted(one), one + two),
+        13 => format!("ZREMRANGEBYSCORE {} {one} {}", sorted(two), one + 3),
+        14 => format!("LTRIM l{} {} -{}", one % 2, one / 8, two / 8 + 1),
+        15 => format!("LREM l{} {} e{}", one % 2, two as i64 / 4 - 5, three),
+        16 => format!("SPOP {} {}", set(one), two / 3),
+        17 => format!("SUNIONSTORE {} {} {}", set(one), set(two), set(three)),
+        18 => format!("SINTERSTORE {} {} {}", set(one), set(two), set(three)),
+        19 => format!("SDIFFSTORE {} {} {} {}", set(one), set(two), set(three), set(two + three)),
+        20 => format!("SUNION {} {}", set(two), set(three)),
+        21 => format!("SDIFF {} {} {}", set(one), set(two), set(one + three)),
+        22 => format!("SINTER {} {}", set(one), set(two)),
+        23 => format!("SINTERCARD 2 {} {} LIMIT {}", set(one), set(two), two / 4),
+        24 => {
+            let how = ["SUM", "MIN", "MAX"][one as usize % 3];
+            format!(
+                "ZUNIONSTORE {} 3 {} {} {} WEIGHTS 2 3 -1 AGGREGATE {how}",
+                sorted(one),
+                sorted(two),
+                set(one),
+                sorted(three)
+            )
+        }
+        25 => format!("ZINTERSTORE {} 2 {} {}", sorted(one), sorted(two), sorted(three)),
+        26 => format!("ZDIFFSTORE {} 2 {} {}", sorted(one), sorted(two), set(three)),
+        27 => format!("ZUNION 2 {} {} WITHSCORES", sorted(one), sorted(two)),
+        28 => format!("ZINTER 2 {} {}", set(one), sorted(two)),
+        29 => format!("ZRANGESTORE {} {} {} -1", sorted(one), sorted(two), three),
+        30 => format!("ZRANGE {} 0 -1 WITHSCORES", sorted(one)),
+        31 => format!("LRANGE l{} 0 -1", one % 2),
+        32 => [format!("COPY {} {} REPLACE", set(one), set(two + 1)), format!("COPY {0} {0}x REPLACE", sorted(one))]
+            [one as usize % 2]
+            .clone(),
+        _ => [
+            format!("DEL {}", set(one)),
+            format!("RENAME {} {}", sorted(one), sorted(two)),
+            format!("SCARD {}", set(two)),
+            format!("ZINTERCARD 2 {} {} LIMIT {three}", sorted(one), sorted(two)),
+            format!("SORT l{} ALPHA STORE l1", one % 2),
+            format!("DEL l{}", one % 2),
+            format!("ZDIFF 2 {} {} WITHSCORES", sorted(one), sorted(two)),
+        ][two as usize % 7]
+            .clone(),
+    }
+}
+
+/// A reply without the order of what has none.
+fn essence(command: &str, reply: &str) -> Vec<String> {
+    let mut lines: Vec<String> = reply.lines().map(str::to_owned).collect();
+    if command.starts_with('S') && lines.len() > 1 {
+        let header = lines.remove(0);
+        let mut elements: Vec<String> = lines.chunks(2).map(|lines| lines.join(" ")).collect();
+        elements.sort_unstable();
+        lines = elements;
+        lines.insert(0, header);
+    }
+    lines
+}
+
+/// The first reply, if it is whole, and the rest.
+fn split_reply(output: &str) -> Option<(String, String)> {
+    fn len(output: &str) -> Option<usize> {
+        let line = output.find("\r\n")? + 2;
+        let number = || output[1..line - 2].parse::<i64>().unwrap();
+        match output.as_bytes()[0] {
+            b'$' if number() >= 0 => Some(line + number() as usize + 2),
+            b'*' => (0..number()).try_fold(line, |at, _| Some(at + len(output.get(at..)?)?)),
+            _ => Some(line),
+        }
+    }
+    output.split_at_checked(len(output)?).map(|(reply, rest)| (reply.to_owned(), rest.to_owned()))
+}
+
+/// A server in steps, one in one go, and their clients.
+struct Pair {
+    ours: Server,
+    model: Server,
+    model_client: SessionId,
+    monitor: SessionId,
+    clients: Vec<(SessionId, VecDeque<String>, String)>,
+    /// Replies that are to come, for each client.
+    expected: Vec<VecDeque<(String, String)>>,
+    compared: usize,
+}
+
+impl Pair {
+    fn new(mut ours: Server, count: usize) -> Self {
+        let mut model = plain();
+        let model_client = connect(&mut model, 1);
+        let monitor = connect(&mut ours, 50);
+        assert_eq!(ask(&mut ours, monitor, "MONITOR"), "+OK\r\n");
+        let clients = (0..count).map(|number| (connect(&mut ours, 100 + number), VecDeque::new(), String::new()));
+        let clients = clients.collect();
+        Self { ours, model, model_client, monitor, clients, expected: vec![VecDeque::new(); count], compared: 0 }
+    }
+
+    fn send(&mut self, client: usize, command: String) {
+        send(&mut self.ours, self.clients[client].0, &command);
+        self.clients[client].1.push_back(command);
+    }
+
+    /// Has the model do what came to its end since, in that order.
+    fn follow(&mut self) {
+        for line in taken(&mut self.ours, self.monitor).lines() {
+            let number: usize = line.split(':').nth(1).unwrap().split(']').next().unwrap().parse().unwrap();
+            let client = number - 100;
+            let command = self.clients[client].1.pop_front().unwrap();
+            let reply = if command.starts_with("SPOP") {
+                // The model removes the same.
+                self.compare(client);
+                let (reply, rest) = split_reply(&self.clients[client].2).unwrap();
+                self.clients[client].2 = rest;
+                let members: Vec<&str> = reply.lines().skip(2).step_by(2).collect();
+                let key = command.split(' ').nth(1).unwrap();
+                if !members.is_empty() {
+                    let removed = ask(&mut self.model, self.model_client, &format!("SREM {key} {}", members.join(" ")));
+                    assert_eq!(removed, format!(":{}\r\n", members.len()), "{command}");
+                    let count = command.split(' ').nth(2).unwrap().parse::<usize>().unwrap();
+                    let left = ask(&mut self.model, self.model_client, &format!("EXISTS {key}"));
+                    assert!(members.len() == count || left == ":0\r\n", "{command}");
+                }
+                continue;
+            } else {
+                ask(&mut self.model, self.model_client, &command)
+            };
+            self.expected[client].push_back((command, reply));
+        }
+        for client in 0..self.clients.len() {
+            self.compare(client);
+        }
+    }
+
+    /// Compares the replies that have come with those that are known.
+    fn compare(&mut self, client: usize) {
+        let replies = taken(&mut self.ours, self.clients[client].0);
+        self.clients[client].2 += &replies;
+        while let Some((command, expected)) = self.expected[client].front() {
+            let Some((reply, rest)) = split_reply(&self.clients[client].2) else { return };
+            assert_eq!(essence(command, &reply), essence(command, expected), "{command}");
+            self.compared += 1;
+            self.clients[client].2 = rest;
+            self.expected[client].pop_front();
+        }
+    }
+}
+
+/// Everybody gets what they would get if each command were done at its end and in one go; so the log says.
+#[test]
+fn commands_in_steps_are_as_those_in_one_go() {
+    const CLIENTS: usize = 4;
+    for (round, with_tables) in [(0, false), (1, true), (2, true)] {
+        let mut random = Random::new(21 + round);
+        let tables = support::Shared::default();
+        let mut pair = Pair::new(stepping(with_tables.then_some(&tables)), CLIENTS);
+        let (mut log, mut since) = (Vec::new(), Vec::new());
+        let mut waited = 0;
+        for step in 0..4_000 {
+            let client = random.below(CLIENTS as u64) as usize;
+            if random.below(3) > 0 && pair.clients[client].1.len() < 3 {
+                pair.send(client, command(&mut random));
+            } else {
+                pair.ours.go_on(NOW);
+            }
+            support::read_keys(&mut pair.ours, &tables);
+            pair.follow();
+            waited += usize::from(pair.clients.iter().any(|client| client.1.len() > 1));
+            let effects = pair.ours.effects();
+            log.extend_from_slice(effects.bytes());
+            since.extend_from_slice(effects.bytes());
+            effects.clear();
+            assert_eq!(pair.ours.shared.broken, None);
+            if with_tables && random.below(30) == 0 {
+                let is_changing = pair.ours.is_changing();
+                pair.ours.hold_tasks(is_changing);
+                if !is_changing {
+                    support::checkpoint(&mut pair.ours, &tables);
+                    since.clear();
+                }
+            }
+            if with_tables && random.below(100) == 0 {
+                support::bring(&mut pair.ours, &tables);
+            }
+            if step % 1_000 == 999 {
+                if step % 2_000 == 999 {
+                    pair.ours.finish_tasks();
+                }
+                let mut turns = 0;
+                while pair.clients.iter().any(|client| !client.1.is_empty()) {
+                    turns += 1;
+                    assert!(turns < 10_000, "{:?}", pair.clients);
+                    pair.ours.hold_tasks(false);
+                    pair.ours.go_on(NOW);
+                    support::read_keys(&mut pair.ours, &tables);
+                    pair.follow();
+                }
+                log.extend_from_slice(pair.ours.effects().bytes());
+                since.extend_from_slice(pair.ours.effects().bytes());
+                pair.ours.effects().clear();
+                let expected = digest(&mut pair.model);
+                assert_eq!(digest(&mut pair.ours), expected, "{step}");
+                let mut again = plain();
+                replay(&mut again, &log);
+                assert_eq!(digest(&mut again), expected, "the log, {step}");
+                if with_tables {
+                    let left = tables.0.crash();
+                    let mut after = stepping(Some(&left));
+                    after.take_records(support::SEED, Box::new(left.clone()));
+                    left.0.restore(&mut after.keyspace);
+                    replay(&mut after, &since);
+                    assert_eq!(digest(&mut after), expected, "after a crash, {step}");
+                }
+            }
+        }
+        let (tasks, steps) = pair.ours.tasks_done();
+        assert!(pair.compared > 800, "{}", pair.compared);
+        assert!(tasks > 200 && steps > 2 * tasks && waited > 100, "{tasks} {steps} {waited}");
+    }
+}
+
+/// A server whose keys are large enough to be worked on in steps, and two clients.
+fn filled() -> (Server, SessionId, SessionId) {
+    let mut server = stepping(None);
+    let (one, other) = (connect(&mut server, 1), connect(&mut server, 2));
+    for number in 0..20 {
+        send(&mut server, one, &format!("ZADD z {number} m{number}\r\nSADD s m{number}\r\nRPUSH l e{}", number % 2));
+    }
+    taken(&mut server, one);
+    (server, one, other)
+}
+
+fn effects(server: &mut Server) -> Vec<String> {
+    let commands = commands_of(server.effects().bytes());
+    server.effects().clear();
+    let text =
+        |words: &Vec<Vec<u8>>| words.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ");
+    commands.iter().map(text).filter(|line| !["SELECT 0", "MULTI", "EXEC"].contains(&line.as_str())).collect()
+}
+
+/// Whoever may meet the key without naming it has the command come to its end first.
+#[test]
+fn what_cannot_wait_ends_the_command() {
+    for (command, expected) in [
+        ("EVAL \"return redis.call('ZCARD','z')\" 0", ":5\r\n"),
+        ("EVAL \"redis.call('ZADD','z',1,'new') return redis.call('ZCARD','z')\" 0", ":6\r\n"),
+        ("FLUSHALL", "+OK\r\n"),
+        ("SWAPDB 0 1", "+OK\r\n"),
+        ("CLIENT PAUSE 1000 WRITE", "+OK\r\n"),
+        ("SORT l BY z* LIMIT 0 1", "*1\r\n$2\r\ne0\r\n"),
+    ] {
+        let (mut server, one, other) = filled();
+        effects(&mut server);
+        send(&mut server, one, "ZREMRANGEBYRANK z 0 14\r\nPING");
+        server.go_on(NOW);
+        assert!(server.is_changing(), "{command}");
+        assert_eq!(ask(&mut server, other, command), expected, "{command}");
+        assert!(!server.is_changing(), "{command}");
+        assert_eq!(effects(&mut server)[0], "ZREMRANGEBYRANK z 0 14", "{command}");
+        server.go_on(NOW);
+        assert_eq!(taken(&mut server, one), ":15\r\n+PONG\r\n", "{command}");
+    }
+}
+
+#[test]
+fn others_wait_for_the_key_and_nobody_else_does() {
+    let (mut server, one, other) = filled();
+    send(&mut server, one, "ZREMRANGEBYRANK z 0 14");
+    assert_eq!(ask(&mut server, other, "PING"), "+PONG\r\n");
+    assert_eq!(ask(&mut server, other, "SCARD s"), ":20\r\n");
+    for commands in ["ZCARD z\r\nPING", "MULTI\r\nZCARD z\r\nSCARD s\r\nEXEC", "EVAL \"return 1\" 1 z", "WATCH z"] {
+        let third = connect(&mut server, 3);
+        send(&mut server, third, commands);
+        let reply = taken(&mut server, third);
+        assert!(reply.is_empty() || reply.ends_with("+QUEUED\r\n"), "{commands} {reply}");
+        server.disconnect(third);
+    }
+    send(&mut server, other, "ZCARD z\r\nPING");
+    let mut turns = 0;
+    while server.can_go_on() {
+        assert_eq!(taken(&mut server, other), "");
+        server.go_on(NOW);
+        turns += 1;
+    }
+    assert!(turns > 5);
+    assert_eq!((taken(&mut server, one), taken(&mut server, other)), (":15\r\n".into(), ":5\r\n+PONG\r\n".into()));
+}
+
+#[test]
+fn a_client_that_goes_leaves_what_it_began_whole() {
+    for killed in [false, true] {
+        let (mut server, one, other) = filled();
+        effects(&mut server);
+        send(&mut server, one, "SPOP s 15\r\nSET never x");
+        server.go_on(NOW);
+        if killed {
+            assert_eq!(ask(&mut server, other, &format!("CLIENT KILL ID {}", one.0)), ":1\r\n");
+        } else {
+            server.disconnect(one);
+        }
+        while server.can_go_on() {
+            server.go_on(NOW);
+        }
+        assert_eq!(ask(&mut server, other, "SCARD s"), ":5\r\n");
+        let effects = effects(&mut server);
+        assert_eq!((effects.len(), effects[0].split(' ').count()), (1, 17), "{effects:?}");
+    }
+}
+
+#[test]
+fn a_busy_key_expires_when_it_is_free() {
+    let (mut server, one, other) = filled();
+    assert_eq!(ask(&mut server, one, &format!("PEXPIREAT z {}", NOW + 5)), ":1\r\n");
+    effects(&mut server);
+    send(&mut server, one, "ZREMRANGEBYRANK z 0 14");
+    server.go_on(NOW);
+    server.tick(NOW + 10);
+    server.expire_if_due(0, b"z", NOW + 10).unwrap();
+    assert_eq!(ask(&mut server, other, "EXISTS z2"), ":0\r\n");
+    while server.can_go_on() {
+        server.go_on(NOW + 10);
+    }
+    server.tick(NOW + 10);
+    assert_eq!(taken(&mut server, one), ":15\r\n");
+    assert_eq!(effects(&mut server), ["ZREMRANGEBYRANK z 0 14", "DEL z"]);
+}
+
+#[test]
+fn those_who_wait_and_watch_are_told_at_the_end() {
+    let (mut server, one, other) = filled();
+    let third = connect(&mut server, 3);
+    assert_eq!(ask(&mut server, other, "WATCH z\r\nMULTI\r\nPING"), "+OK\r\n+OK\r\n+QUEUED\r\n");
+    send(&mut server, third, "HELLO 3\r\nCLIENT TRACKING ON\r\nZCARD z");
+    taken(&mut server, third);
+    send(&mut server, one, "CLIENT REPLY SKIP\r\nZREMRANGEBYRANK z 0 14\r\nZCARD z");
+    for _ in 0..2 {
+        server.go_on(NOW);
+        server.sessions_with_output(&mut Vec::new());
+        assert_eq!(taken(&mut server, third), "");
+    }
+    while server.can_go_on() {
+        server.go_on(NOW);
+    }
+    server.sessions_with_output(&mut Vec::new());
+    assert!(taken(&mut server, third).starts_with(">2\r\n$10\r\ninvalidate"));
+    assert_eq!((taken(&mut server, one), ask(&mut server, other, "EXEC")), (":5\r\n".into(), "*-1\r\n".into()));
+}
+
+/// A disk that fails before anything has changed is the command's error; later, the store has to stop.
+#[test]
+fn a_disk_that_fails() {
+    for has_begun in [false, true] {
+        let tables = support::Shared::default();
+        let mut server = stepping(Some(&tables));
+        let id = connect(&mut server, 1);
+        for number in 0..60 {
+            send(&mut server, id, &format!("ZADD z {number} m{number}"));
+        }
+        support::checkpoint(&mut server, &tables);
+        send(&mut server, id, "ZCARD z");
+        support::read_keys(&mut server, &tables);
+        taken(&mut server, id);
+        send(&mut server, id, "ZREMRANGEBYRANK z 0 49");
+        if has_begun {
+            server.go_on(NOW);
+        }
+        tables.0.fails_after.set(Some(0));
+        while server.can_go_on() && server.shared.broken.is_none() {
+            server.go_on(NOW);
+        }
+        assert_eq!(server.shared.broken.is_some(), has_begun);
+        assert!(taken(&mut server, id).starts_with("-ERR cannot read from disk"), "{has_begun}");
+    }
+}
