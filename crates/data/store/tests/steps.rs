@@ -6,7 +6,7 @@ mod support;
 
 use support::{Client, Folder, Running, start};
 
-const COUNT: usize = 60_000;
+const COUNT: usize = 40_000;
 /// So many commands of others at least are served meanwhile.
 const SERVED: usize = 5;
 

@@ -339,7 +339,7 @@ impl Server {
     }
 
     /// Counts a command that has run, answers if it failed, and propagates what it changed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end_call(
         &mut self,
         session: &mut Session,

@@ -107,7 +107,10 @@ impl Persistence {
                 self.begin_checkpoint(server, now);
                 Ok(true)
             }
-            Checkpoint::None => Ok(false),
+            Checkpoint::None => {
+                server.hold_tasks(false);
+                Ok(false)
+            }
             Checkpoint::Collecting => {
                 let begin = Instant::now();
                 let time = (begin - self.taken_at).clamp(TAKE_TIME, TAKE_TIME_MAX);
@@ -299,6 +302,7 @@ impl Persistence {
     /// The log or the tables cannot be written.
     pub fn checkpoint_now(&mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
         server.finish_tasks();
+        server.hold_tasks(false);
         self.commit(server, now)?;
         let _ = self.log.syncer().sync()?;
         // One may be under way; the one that has everything follows it.
