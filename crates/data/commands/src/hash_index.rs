@@ -50,6 +50,11 @@ pub struct Location {
     bucket: usize,
 }
 
+/// Whether a walk that is at a cursor has still to come to a name.
+pub fn is_ahead(name: &[u8], seed: u64, cursor: u64) -> bool {
+    hash(name, seed) >> (64 - CURSOR_BITS) >= cursor
+}
+
 /// The hash of a name.
 pub fn hash(name: &[u8], seed: u64) -> u64 {
     twox_hash::XxHash3_64::oneshot_with_seed(seed, name)

@@ -120,7 +120,7 @@ fn command(random: &mut Random) -> String {
         24 => {
             let how = ["SUM", "MIN", "MAX"][one as usize % 3];
             format!(
-                "ZUNIONSTORE {} 3 {} {} {} WEIGHTS 2 3 -1 AGGREGATE {how}",
+                "ZUNIONSTORE {} 3 {} {} {} WEIGHTS 2 3 0.5 AGGREGATE {how}",
                 sorted(one),
                 sorted(two),
                 set(one),
@@ -259,8 +259,8 @@ fn commands_in_steps_are_as_those_in_one_go() {
         let tables = support::Shared::default();
         let mut pair = Pair::new(stepping(with_tables.then_some(&tables)), CLIENTS);
         let (mut log, mut since) = (Vec::new(), Vec::new());
-        let mut waited = 0;
-        for step in 0..4_000 {
+        let (mut waited, mut is_due) = (0, false);
+        for step in 0..6_000 {
             let client = random.below(CLIENTS as u64) as usize;
             if random.below(3) > 0 && pair.clients[client].1.len() < 3 {
                 pair.send(client, command(&mut random));
@@ -275,8 +275,9 @@ fn commands_in_steps_are_as_those_in_one_go() {
             since.extend_from_slice(effects.bytes());
             effects.clear();
             assert_eq!(pair.ours.shared.broken, None);
-            if with_tables && random.below(30) == 0 {
+            if with_tables && (is_due || random.below(30) == 0) {
                 let is_changing = pair.ours.is_changing();
+                is_due = is_changing;
                 pair.ours.hold_tasks(is_changing);
                 if !is_changing {
                     support::checkpoint(&mut pair.ours, &tables);
@@ -303,7 +304,7 @@ fn commands_in_steps_are_as_those_in_one_go() {
                 since.extend_from_slice(pair.ours.effects().bytes());
                 pair.ours.effects().clear();
                 let expected = digest(&mut pair.model);
-                assert_eq!(digest(&mut pair.ours), expected, "{step}");
+                assert_eq!(digest(&mut pair.ours), expected, "{round}, {step}");
                 let mut again = plain();
                 replay(&mut again, &log);
                 assert_eq!(digest(&mut again), expected, "the log, {step}");
@@ -318,8 +319,8 @@ fn commands_in_steps_are_as_those_in_one_go() {
             }
         }
         let (tasks, steps) = pair.ours.tasks_done();
-        assert!(pair.compared > 800, "{}", pair.compared);
-        assert!(tasks > 200 && steps > 2 * tasks && waited > 100, "{tasks} {steps} {waited}");
+        assert!(pair.compared > 500, "{}", pair.compared);
+        assert!(tasks > 150 && steps > 2 * tasks && waited > 100, "{tasks} {steps} {waited}");
     }
 }
 

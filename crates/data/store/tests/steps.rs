@@ -1,6 +1,6 @@
 //! Commands in steps on a real store: others are served meanwhile, and what is cut off has not been.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod support;
 

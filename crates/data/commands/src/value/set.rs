@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     Bytes,
-    hash_index::{HashIndex, Hashed},
+    hash_index::{self, HashIndex, Hashed},
     keyspace::Elements,
     number,
     random::Random,
@@ -330,6 +330,21 @@ impl Set {
                 self.each(each);
                 0
             }
+        }
+    }
+
+    /// The same for who has to meet each member once: the set may leave memory between two calls, and be small when it comes back.
+    pub fn scan_once(&self, cursor: u64, count: usize, mut each: impl FnMut(Member<'_>)) -> u64 {
+        match self {
+            Self::Integers { seed, .. } | Self::Packed { seed, .. } if cursor > 0 => {
+                self.each(|member| {
+                    if hash_index::is_ahead(&member.text(), *seed, cursor) {
+                        each(member);
+                    }
+                });
+                0
+            }
+            _ => self.scan(cursor, count, each),
         }
     }
 

@@ -175,7 +175,7 @@ impl Popping {
         }
         let (random, reply) = (&mut context.shared.random, &mut context.reply);
         let Some(set) = context.keys.look::<Set>(context.words.at(1))? else { return Ok(()) };
-        self.cursor = set.scan(self.cursor, budget, |member| {
+        self.cursor = set.scan_once(self.cursor, budget, |member| {
             let is_chosen = random.below(self.left.max(1) as u64) < self.wanted as u64;
             self.left = self.left.saturating_sub(1);
             if is_chosen {

@@ -110,7 +110,7 @@ impl Combining {
         let result = &mut self.result;
         let set = context.keys.found::<Set>(context.words.at(place));
         self.cursor = set.map_or(0, |set| {
-            set.scan(self.cursor, budget, |member| {
+            set.scan_once(self.cursor, budget, |member| {
                 result.add_member(member, most);
             })
         });
@@ -125,7 +125,7 @@ impl Combining {
         };
         let set = self.set(context, &context.keys, self.at);
         self.cursor = set.map_or(0, |set| {
-            set.scan(self.cursor, budget, |member| {
+            set.scan_once(self.cursor, budget, |member| {
                 if first.contains_member(member) {
                     gone.add_member(member, 0);
                 }
@@ -173,7 +173,7 @@ impl Combining {
             }
             *count += 1;
         };
-        self.cursor = first.scan(self.cursor, (budget / sets.len()).max(1), &mut find);
+        self.cursor = first.scan_once(self.cursor, (budget / sets.len()).max(1), &mut find);
         self.cursor == 0 || matches!(self.purpose, Purpose::Count(limit) if limit > 0 && self.count >= limit)
     }
 

@@ -215,10 +215,10 @@ impl<'a> Source<'a> {
     }
 
     /// Gives about `count` members from a cursor on; returns where to go on, nothing at the end.
-    pub(super) fn scan(self, cursor: u64, count: usize, mut each: impl FnMut(&[u8], f64)) -> Option<u64> {
+    pub(super) fn scan(self, cursor: u64, count: usize, seed: u64, mut each: impl FnMut(&[u8], f64)) -> Option<u64> {
         match self {
-            Self::Sorted(set) => set.scan(cursor, count, |member| each(&member.name, member.score)),
-            Self::Plain(set) => match set.scan(cursor, count, |member| each(&member.text(), 1.0)) {
+            Self::Sorted(set) => set.scan_once(cursor, count, seed, |member| each(&member.name, member.score)),
+            Self::Plain(set) => match set.scan_once(cursor, count, |member| each(&member.text(), 1.0)) {
                 0 => None,
                 next => Some(next),
             },

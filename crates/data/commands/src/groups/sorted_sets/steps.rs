@@ -93,8 +93,9 @@ impl Combining {
         let source = |place: usize| Source::of(&context.keys, context.words.at(place));
         let Some((place, weight)) = self.sources.get(self.at).copied() else { return true };
         let (building, aggregate) = (&mut self.building, self.aggregate);
+        let seed = context.keys.seed();
         if self.operation == Operation::Union {
-            let next = source(place).scan(self.cursor, budget, |name, score| {
+            let next = source(place).scan(self.cursor, budget, seed, |name, score| {
                 building.put(name, or_zero(weight * score), |former, score| aggregate.of(former, score));
             });
             self.cursor = next.unwrap_or(0);
@@ -103,7 +104,7 @@ impl Combining {
         }
         let others: Vec<_> = self.sources.iter().skip(1).map(|(place, weight)| (source(*place), *weight)).collect();
         let (operation, purpose, limit, count) = (self.operation, self.purpose, self.limit, &mut self.count);
-        let next = source(place).scan(self.cursor, (budget / self.sources.len()).max(1), |name, score| {
+        let next = source(place).scan(self.cursor, (budget / self.sources.len()).max(1), seed, |name, score| {
             let score = if operation == Operation::Difference {
                 others.iter().all(|(other, _)| other.score(name).is_none()).then_some(score)
             } else {

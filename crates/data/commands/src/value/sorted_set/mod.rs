@@ -9,7 +9,7 @@ pub use order::{Member, Place};
 
 use crate::{
     config::Settings,
-    hash_index::{HashIndex, Hashed},
+    hash_index::{self, HashIndex, Hashed},
     keyspace::Elements,
     value::{
         Ledger, Portions,
@@ -349,6 +349,19 @@ impl SortedSet {
                 true
             }
         };
+    }
+
+    /// The same as [`scan`](Self::scan) for who has to meet each member once: the set may leave memory between two calls, and be
+    /// small when it comes back.
+    pub fn scan_once(&self, cursor: u64, count: usize, seed: u64, mut each: impl FnMut(&Member)) -> Option<u64> {
+        match self {
+            Self::Small(members) => {
+                let ahead = |member: &&Member| cursor == 0 || hash_index::is_ahead(&member.name, seed, cursor);
+                members.iter().filter(ahead).for_each(each);
+                None
+            }
+            _ => self.scan(cursor, count, &mut each),
+        }
     }
 
     /// Gives about `count` members from a cursor on; returns the cursor to go on with, nothing at the end.
