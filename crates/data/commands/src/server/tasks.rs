@@ -40,7 +40,7 @@ const STEP_US_MIN: u64 = 100;
 /// How many elements the first step is about.
 const FIRST_STEP: usize = 128;
 /// The least that a step is about.
-const STEP_MIN: usize = 8;
+const STEP_MIN: usize = 128;
 /// How many elements a step is about when nobody is to go on before the end.
 const WHOLE_STEP: usize = 1 << 16;
 
