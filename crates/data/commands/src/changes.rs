@@ -53,6 +53,37 @@ pub struct Event {
 /// A command to propagate, in words.
 pub type Words = Vec<Bytes>;
 
+/// Commands as the log has them, made bit by bit.
+#[derive(Debug, Default)]
+pub struct Encoded {
+    bytes: Vec<u8>,
+    count: u64,
+}
+
+impl Encoded {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Begins a command of so many words.
+    pub fn command(&mut self, words: usize) {
+        self.count += 1;
+        resp::encode_command_header(&mut self.bytes, words);
+    }
+
+    /// The next word of the command.
+    pub fn word(&mut self, word: &[u8]) {
+        resp::encode_argument(&mut self.bytes, word);
+    }
+
+    /// A whole command.
+    pub fn push(&mut self, words: &[Bytes]) {
+        self.command(words.len());
+        words.iter().for_each(|word| self.word(word));
+    }
+}
+
 /// The changes of the commands that have run since they were last taken.
 #[derive(Debug, Default)]
 pub struct Changes {
@@ -70,6 +101,8 @@ pub struct Changes {
     pub classes: EventClass,
     /// Propagated instead of the command as it came.
     pub instead: Option<Vec<Words>>,
+    /// The same in the form that the log has.
+    pub encoded: Option<Encoded>,
     /// Commands that took effect before the one in run: keys that it found expired.
     pub before: Vec<(usize, Words)>,
 }
@@ -85,6 +118,12 @@ impl Changes {
     /// Says what to propagate instead of the command in run; without words nothing is.
     pub fn propagate_instead(&mut self, commands: Vec<Words>) {
         self.instead = Some(commands);
+    }
+
+    /// The same with commands that are in the log's form.
+    pub fn propagate_encoded(&mut self, commands: Encoded) {
+        self.instead = Some(Vec::new());
+        self.encoded = Some(commands);
     }
 }
 
@@ -113,14 +152,28 @@ pub struct Group {
 impl Effects {
     /// Appends a command on a database.
     pub fn push<'a>(&mut self, db: usize, words: impl ExactSizeIterator<Item = &'a [u8]>) {
+        self.select(db);
+        self.count += 1;
+        resp::encode_command_header(&mut self.bytes, words.len());
+        words.for_each(|word| resp::encode_argument(&mut self.bytes, word));
+    }
+
+    /// Appends commands on a database that are in the log's form.
+    pub fn push_encoded(&mut self, db: usize, commands: &Encoded) {
+        if commands.is_empty() {
+            return;
+        }
+        self.select(db);
+        self.count += commands.count;
+        self.bytes.extend_from_slice(&commands.bytes);
+    }
+
+    fn select(&mut self, db: usize) {
         if self.selected != Some(db) {
             self.selected = Some(db);
             let number = crate::number::integer_bytes(db as i64);
             resp::encode_command(&mut self.bytes, &[b"SELECT".as_slice(), &number]);
         }
-        self.count += 1;
-        resp::encode_command_header(&mut self.bytes, words.len());
-        words.for_each(|word| resp::encode_argument(&mut self.bytes, word));
     }
 
     /// Begins a group of commands that take effect together.

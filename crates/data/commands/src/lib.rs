@@ -25,6 +25,7 @@ pub mod pubsub;
 pub mod random;
 pub mod rdb;
 pub mod reference;
+pub mod runs;
 pub mod sample;
 pub mod scripting;
 pub mod server;

@@ -21,7 +21,7 @@ const DEFERRED_LEN: usize = 4;
 
 /// A header that is still to be written: [`Reply::defer`] made it, one of [`Reply::finish_array`] and its sisters takes it.
 /// What is in the output after it has to stay there until then. Of several, the last made is finished first.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 #[must_use = "without its header the reply is broken"]
 pub struct Deferred {
     position: usize,

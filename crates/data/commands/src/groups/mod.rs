@@ -8,6 +8,7 @@ pub mod command;
 pub mod config;
 pub mod connection;
 pub mod debug;
+mod draws;
 pub mod geo;
 pub mod hashes;
 pub(crate) mod help;

@@ -2,26 +2,39 @@
 //!
 //! By name, in all databases: a transaction or `MOVE` may mean another database than its client's.
 
-use rustc_hash::FxHashMap;
+use crate::{
+    Bytes,
+    hash_index::{HashIndex, Hashed},
+};
 
-use crate::Bytes;
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Hold {
+    key: Bytes,
     readers: usize,
     writers: usize,
 }
 
-/// The busy keys.
-#[derive(Debug, Default)]
+impl Hashed for Hold {
+    fn name(&self) -> &[u8] {
+        &self.key
+    }
+}
+
+/// The busy keys. One command may hold very many.
+#[derive(Debug)]
 pub(crate) struct Busy {
-    keys: FxHashMap<Bytes, Hold>,
+    keys: HashIndex<Hold>,
 }
 
 impl Busy {
+    /// None yet.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { keys: HashIndex::new(seed) }
+    }
+
     /// Whether a key is one.
     pub(crate) fn has(&self, key: &[u8]) -> bool {
-        !self.keys.is_empty() && self.keys.contains_key(key)
+        !self.keys.is_empty() && self.keys.get(key).is_some()
     }
 
     /// Whether a command that reads a key, or one that may change it, has to wait.
@@ -31,9 +44,13 @@ impl Busy {
 
     /// A command has a key from now on; others may read it if it is shared.
     pub(crate) fn hold(&mut self, key: &Bytes, is_shared: bool) {
-        let hold = self.keys.entry(key.clone()).or_default();
-        let count = if is_shared { &mut hold.readers } else { &mut hold.writers };
-        *count += 1;
+        let hash = self.keys.hash(key);
+        if let Some(hold) = self.keys.get_mut_hashed(hash, key) {
+            *(if is_shared { &mut hold.readers } else { &mut hold.writers }) += 1;
+        } else {
+            let (readers, writers) = (usize::from(is_shared), usize::from(!is_shared));
+            self.keys.insert_new(hash, Hold { key: key.clone(), readers, writers });
+        }
     }
 
     /// It has it no longer.

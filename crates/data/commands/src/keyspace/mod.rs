@@ -252,7 +252,7 @@ impl Keyspace {
             expiry_paused: false,
             usage: usage::Usage::new(),
             graveyard: graveyard::Graveyard::default(),
-            busy: busy::Busy::default(),
+            busy: busy::Busy::new(seed),
         }
     }
 

@@ -301,7 +301,11 @@ fn an_answer_of_any_length_that_is_asked_for_is_cut_off() {
         shard.ask(client, "SADD s a");
         shard.ask(client, "ZADD z 1 a");
         assert_eq!(shard.ask(client, command), "", "{command}");
-        assert_eq!(shard.0.output(client).unwrap().1, Close::Now, "{command}");
+        while shard.0.can_go_on() {
+            shard.0.go_on(1_000);
+        }
+        let (output, close) = shard.0.output(client).unwrap();
+        assert!(close == Close::Now && output.len() < 200_000, "{command}");
     }
 }
 

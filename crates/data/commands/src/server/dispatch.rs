@@ -382,6 +382,9 @@ impl Server {
             for words in &instead {
                 self.effects.push(db, words.iter().map(|word| word.as_slice()));
             }
+            if let Some(encoded) = self.changes.encoded.take() {
+                self.effects.push_encoded(db, &encoded);
+            }
         } else if self.changes.dirty != dirty && found.command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
             self.effects.push(db, words.iter().copied());
         }
@@ -416,6 +419,7 @@ impl Server {
         match trouble {
             Trouble::Refused(failure) => {
                 self.changes.instead = Some(Vec::new());
+                self.changes.encoded = None;
                 Err(failure)
             }
             Trouble::Halved(reason) => {

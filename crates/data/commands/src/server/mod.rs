@@ -26,6 +26,7 @@ mod pause;
 mod portions;
 mod slowlog;
 mod statistics;
+mod steps;
 mod tasks;
 mod tracking;
 mod watch;
@@ -37,6 +38,7 @@ pub use migration::{Credentials, Migrated, Migration, Parcel};
 pub use portions::{PORTION_MIN, Rest, Unfinished};
 pub use slowlog::{SlowCommand, SlowLog};
 pub use statistics::{CommandStatistics, Rates, Statistics};
+pub use steps::{Steps, changing_steps, reading_steps};
 pub use tasks::{Pace, Progress, Work};
 pub use tracking::{ClientTracking, TrackingCounts};
 

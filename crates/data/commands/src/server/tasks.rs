@@ -72,6 +72,11 @@ pub trait Work: std::fmt::Debug {
         Vec::new()
     }
 
+    /// Keys that it holds besides those that the command names, and does not need any more.
+    fn held(&mut self) -> Vec<Bytes> {
+        Vec::new()
+    }
+
     /// Whether it has done so: for one that begins by looking.
     fn has_changed(&self) -> bool {
         self.changes()
@@ -130,6 +135,8 @@ pub(crate) struct Tasks {
     queue: VecDeque<Task>,
     /// None that changes keys step by step is to begin: a checkpoint waits.
     hold: bool,
+    /// Keys that were held by a task that is over: others may change them now.
+    held: Vec<Bytes>,
     /// Clients that wait for a busy key, in order.
     waiting: Vec<SessionId>,
     /// Replies to sessions that were not in their places.
@@ -143,7 +150,7 @@ pub(crate) struct Tasks {
 impl Tasks {
     /// Whether there is anything to do, now or later.
     pub(super) fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.replies.is_empty()
+        self.queue.is_empty() && self.replies.is_empty() && self.held.is_empty()
     }
 
     fn may_go_on(&self, task: &Task) -> bool {
@@ -197,12 +204,15 @@ fn each_key<'a>(command: &Command, words: &[&'a [u8]], mut each: impl FnMut(&'a 
 }
 
 /// Whether a command may meet any key without naming it.
-fn meets_all(found: Found) -> bool {
+fn meets_all(found: Found, words: &[&[u8]]) -> bool {
     let command = found.command;
+    let has_patterns =
+        || words.iter().any(|word| word.eq_ignore_ascii_case(b"BY") || word.eq_ignore_ascii_case(b"GET"));
     let container = found.container.map_or("", |container| container.name);
     let is_keyless = command.keys.is_empty() && command.key_places.is_none();
     command.flags.contains(Flags::WRITE) && is_keyless
-        || matches!(command.name, "DEBUG" | "SORT" | "SORT_RO")
+        || command.name == "DEBUG"
+        || matches!(command.name, "SORT" | "SORT_RO") && has_patterns()
         || container == "DEBUG"
         || container == "CLIENT" && command.name == "PAUSE"
 }
@@ -226,7 +236,7 @@ impl Server {
     /// Whether a task may go on at once.
     pub(super) fn has_steps(&self) -> bool {
         let tasks = &self.shared.tasks;
-        !tasks.replies.is_empty() || tasks.queue.iter().any(|task| tasks.may_go_on(task))
+        !tasks.replies.is_empty() || !tasks.held.is_empty() || tasks.queue.iter().any(|task| tasks.may_go_on(task))
     }
 
     /// Has the command that has just been checked go on in steps.
@@ -268,7 +278,7 @@ impl Server {
                 self.shared.table.find(&words).is_some_and(|found| self.meets_task(found, &words))
             }),
             Some(_) => false,
-            None if meets_all(found) => {
+            None if meets_all(found, words) => {
                 self.finish_tasks();
                 false
             }
@@ -292,7 +302,7 @@ impl Server {
     /// Makes way for a command that cannot wait.
     #[cold]
     pub(super) fn settle_tasks(&mut self, found: Found, words: &[&[u8]]) {
-        if meets_all(found) || self.meets_task(found, words) {
+        if meets_all(found, words) || self.meets_task(found, words) {
             self.finish_tasks();
         }
     }
@@ -300,9 +310,14 @@ impl Server {
     /// Brings all tasks to their end at once.
     pub fn finish_tasks(&mut self) {
         while let Some(mut task) = self.shared.tasks.queue.pop_front() {
-            while !self.step(&mut task, WHOLE_STEP) {}
-            self.end_task(task);
+            // One may wait for what another one has.
+            if self.step(&mut task, WHOLE_STEP) {
+                self.end_task(task);
+            } else {
+                self.shared.tasks.queue.push_back(task);
+            }
         }
+        self.release_held(usize::MAX);
     }
 
     /// Goes on with tasks, for about a millisecond.
@@ -311,6 +326,7 @@ impl Server {
         for (id, reply) in std::mem::take(&mut self.shared.tasks.replies) {
             self.answer_task(id, reply);
         }
+        self.release_held(self.shared.pace.step_max);
         let begin = (self.shared.stopwatch)();
         let mut since = begin;
         for _ in 0..self.shared.pace.steps {
@@ -401,13 +417,33 @@ impl Server {
         for (key, is_shared) in &task.keys {
             self.keyspace.busy.release(key, *is_shared);
         }
+        self.shared.tasks.held.append(&mut task.work.held());
         let reply = if task.is_muted { Vec::new() } else { task.output };
         self.answer_task(task.session, reply);
+        self.wake_waiting();
+        if self.shared.tasks.is_empty() {
+            self.shared.refresh_onlookers();
+        }
+    }
+
+    /// Has those who waited for keys look again.
+    fn wake_waiting(&mut self) {
         for id in std::mem::take(&mut self.shared.tasks.waiting) {
             self.release_waiting(id);
         }
-        if self.shared.tasks.is_empty() {
-            self.shared.refresh_onlookers();
+    }
+
+    /// Lets go of up to so many keys that were held.
+    fn release_held(&mut self, at_most: usize) {
+        let held = &mut self.shared.tasks.held;
+        if held.is_empty() {
+            return;
+        }
+        for key in held.drain(held.len().saturating_sub(at_most)..) {
+            self.keyspace.busy.release(&key, true);
+        }
+        if held.is_empty() {
+            self.wake_waiting();
         }
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     Bytes,
-    hash_index::{HashIndex, Hashed},
+    hash_index::{self, HashIndex, Hashed},
     keyspace::Elements,
     random::Random,
 };
@@ -263,6 +263,18 @@ impl Hash {
             }
             Self::Large(index, _) => index.scan(cursor, count, |field| each(&field.name, &field.value)).unwrap_or(0),
             Self::Spread(named) => named.scan(cursor, count, each).unwrap_or(0),
+        }
+    }
+
+    /// The same for who has to meet each field once: the hash may leave memory between two calls, and be small when it comes back.
+    pub fn scan_once(&self, cursor: u64, count: usize, mut each: impl FnMut(&[u8], &[u8])) -> u64 {
+        match self {
+            Self::Small { packed, seed } if cursor > 0 => {
+                let ahead = |(name, _): &(&[u8], &[u8])| hash_index::is_ahead(name, *seed, cursor);
+                pairs(packed).filter(ahead).for_each(|(name, value)| each(name, value));
+                0
+            }
+            _ => self.scan(cursor, count, each),
         }
     }
 

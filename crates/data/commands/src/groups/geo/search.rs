@@ -1,14 +1,19 @@
 //! Members within a shape.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, cmp::Ordering, collections::VecDeque};
+
+use resp::Reply;
 
 use crate::{
-    Bytes, Context, Failure,
+    Context, Failure, Value,
     context::Words,
+    groups::sorted_sets,
     number,
+    runs::Runs,
+    server::{Progress, Work},
     value::{
-        SortedSet,
-        sorted_set::{Member, Place},
+        Kind as _, SortedSet,
+        sorted_set::{Building, Member, Place, Ranks},
     },
 };
 
@@ -39,7 +44,8 @@ enum Sort {
 }
 
 /// What is asked for.
-struct Query<'a> {
+#[derive(Debug)]
+struct Query {
     center: Option<Point>,
     shape: Option<Shape>,
     /// The meters of the unit of lengths.
@@ -56,7 +62,8 @@ struct Query<'a> {
     with_distance: bool,
     with_hash: bool,
     with_point: bool,
-    store: Option<&'a [u8]>,
+    /// The place of the key to store in among the words.
+    store: Option<usize>,
     store_distance: bool,
 }
 
@@ -90,7 +97,7 @@ fn place_of(set: &SortedSet, name: &[u8]) -> Result<Point, Failure> {
     set.score(name).map(Point::of_score).ok_or(missing)
 }
 
-fn parse<'a>(words: Words<'a>, source: Source, set: Option<&SortedSet>) -> Result<Query<'a>, Failure> {
+fn parse(words: Words<'_>, source: Source, set: Option<&SortedSet>) -> Result<Query, Failure> {
     let mut query = Query {
         center: None,
         shape: None,
@@ -103,7 +110,7 @@ fn parse<'a>(words: Words<'a>, source: Source, set: Option<&SortedSet>) -> Resul
         with_distance: false,
         with_hash: false,
         with_point: false,
-        store: (source == Source::SearchStore).then(|| words.at(1)),
+        store: (source == Source::SearchStore).then_some(1),
         store_distance: false,
     };
     let mut at = match source {
@@ -132,9 +139,9 @@ fn parse<'a>(words: Words<'a>, source: Source, set: Option<&SortedSet>) -> Resul
 }
 
 /// Takes an option; returns how many words it has.
-fn option<'a>(
-    query: &mut Query<'a>,
-    words: Words<'a>,
+fn option(
+    query: &mut Query,
+    words: Words<'_>,
     at: usize,
     source: Source,
     set: Option<&SortedSet>,
@@ -164,7 +171,7 @@ fn option<'a>(
         query.count = usize::try_from(count).unwrap_or(usize::MAX);
         return Ok(2);
     } else if may_store && more >= 1 && (words.is(at, "STORE") || words.is(at, "STOREDIST")) {
-        query.store = Some(words.at(at + 1));
+        query.store = Some(at + 1);
         query.store_distance = words.is(at, "STOREDIST");
         return Ok(2);
     } else if source == Source::SearchStore && words.is(at, "STOREDIST") {
@@ -193,7 +200,7 @@ fn option<'a>(
     Ok(1)
 }
 
-fn check(query: &Query<'_>, words: Words<'_>, source: Source) -> Result<(), Failure> {
+fn check(query: &Query, words: Words<'_>, source: Source) -> Result<(), Failure> {
     if query.store.is_some() && (query.with_distance || query.with_hash || query.with_point) {
         let what = if source == Source::SearchStore { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };
         let text = format!("ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options");
@@ -219,6 +226,7 @@ fn check(query: &Query<'_>, words: Words<'_>, source: Source) -> Result<(), Fail
 }
 
 /// A member that was found.
+#[derive(Debug)]
 struct Hit {
     member: Member,
     point: Point,
@@ -226,79 +234,164 @@ struct Hit {
     distance: f64,
 }
 
-fn find(set: &SortedSet, area: &Area, at_most: usize) -> Vec<Hit> {
-    let mut hits = Vec::new();
-    for cell in area.cells() {
-        let (min, max) = cell.scores();
-        let ranks = set.rank_of(&Place::BeforeScore(min))..set.rank_of(&Place::BeforeScore(max));
-        set.each_while(ranks, |member| {
-            let point = Point::of_score(member.score);
-            if let Some(distance) = area.distance(point) {
-                hits.push(Hit { member: member.clone(), point, distance });
-            }
-            hits.len() < at_most
-        });
-        if hits.len() >= at_most {
-            break;
+impl Sort {
+    fn compare(self, one: &Hit, other: &Hit) -> Ordering {
+        match self {
+            Self::None => Ordering::Equal,
+            Self::Ascending => one.distance.total_cmp(&other.distance),
+            Self::Descending => other.distance.total_cmp(&one.distance),
         }
     }
-    hits
 }
 
 /// Searches, and answers or stores.
 pub(super) fn search(context: &mut Context<'_>, source: Source) -> Result<(), Failure> {
     let words = context.words;
-    let key = words.at(if source == Source::SearchStore { 2 } else { 1 });
-    let set = context.keys.get::<SortedSet>(key)?;
-    let query = parse(words, source, set)?;
-    let mut hits = Vec::new();
+    let key_at = if source == Source::SearchStore { 2 } else { 1 };
+    let set = context.keys.get::<SortedSet>(words.at(key_at))?;
+    let mut query = parse(words, source, set)?;
+    if query.sort == Sort::None && query.count > 0 && !query.any {
+        query.sort = Sort::Ascending;
+    }
+    let mut area = None;
+    let mut left = VecDeque::new();
     if let (Some(set), Some(center), Some(shape)) = (set, query.center, query.shape) {
-        hits = find(set, &Area { center, shape }, if query.any { query.count } else { usize::MAX });
+        let searched = Area { center, shape };
+        let ranks = |(min, max)| set.rank_of(&Place::BeforeScore(min))..set.rank_of(&Place::BeforeScore(max));
+        left = searched.cells().into_iter().map(|cell| ranks(cell.scores())).collect();
+        area = Some(searched);
     }
-    let sort = match query.sort {
-        Sort::None if query.count > 0 && !query.any => Sort::Ascending,
-        sort => sort,
-    };
-    match sort {
-        Sort::None => {}
-        Sort::Ascending => hits.sort_by(|one, other| one.distance.total_cmp(&other.distance)),
-        Sort::Descending => hits.sort_by(|one, other| other.distance.total_cmp(&one.distance)),
-    }
-    if query.count > 0 {
-        hits.truncate(query.count);
-    }
-    match query.store {
-        Some(target) => {
-            let score = |hit: &Hit| if query.store_distance { hit.distance / query.unit } else { hit.member.score };
-            let members =
-                hits.iter().map(|hit| Member { score: score(hit), name: Bytes::from_slice(&hit.member.name) });
-            let searches = matches!(source, Source::Search | Source::SearchStore);
-            let event = if searches { "geosearchstore" } else { "georadiusstore" };
-            let count = super::super::sorted_sets::store(context, target, members.collect(), event)?;
-            context.reply.count(count);
-        }
-        None => give(context, &query, &hits),
-    }
-    Ok(())
+    let elements = left.iter().map(ExactSizeIterator::len).sum();
+    let searches = matches!(source, Source::Search | Source::SearchStore);
+    let event = if searches { "geosearchstore" } else { "georadiusstore" };
+    let building = Building::new(context.keys.seed());
+    let hits = Runs::default();
+    let work = Searching { query, key_at, event, area, left, found: 0, hits, phase: Phase::Find, building };
+    context.work_on(elements, work)
 }
 
-fn give(context: &mut Context<'_>, query: &Query<'_>, hits: &[Hit]) {
-    let reply = &mut context.reply;
-    let parts = [query.with_distance, query.with_hash, query.with_point].into_iter().filter(|with| *with).count();
-    reply.array(hits.len());
-    for hit in hits {
-        if parts > 0 {
-            reply.array(parts + 1);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Members within the area are found.
+    Find,
+    /// So many of them have still to be given, or stored.
+    Give(usize),
+    /// Those that are stored are put in order.
+    Order,
+    /// What nobody wants is freed.
+    Leave,
+}
+
+/// A search, as far as it has come.
+#[derive(Debug)]
+struct Searching {
+    query: Query,
+    /// The place of the key among the words.
+    key_at: usize,
+    event: &'static str,
+    area: Option<Area>,
+    /// The members that have not been looked at.
+    left: VecDeque<Ranks>,
+    found: usize,
+    hits: Runs<Hit>,
+    phase: Phase,
+    /// What is stored.
+    building: Building,
+}
+
+impl Searching {
+    /// Returns whether all were found.
+    fn find(&mut self, context: &mut Context<'_>, budget: usize) -> Result<bool, Failure> {
+        let at_most = if self.query.any { self.query.count } else { usize::MAX };
+        let (Some(area), Some(ranks)) = (&self.area, self.left.front_mut()) else { return Ok(true) };
+        let to = ranks.end.min(ranks.start.saturating_add(budget));
+        let mut hits = Vec::new();
+        let found = &mut self.found;
+        if let Some(set) = context.keys.look::<SortedSet>(context.words.at(self.key_at))? {
+            set.each_while(ranks.start..to, |member| {
+                let point = Point::of_score(member.score);
+                if let Some(distance) = area.distance(point) {
+                    hits.push(Hit { member: member.clone(), point, distance });
+                    *found += 1;
+                }
+                *found < at_most
+            });
         }
-        reply.bulk(&hit.member.name);
-        if query.with_distance {
-            write_distance(reply, hit.distance / query.unit);
+        ranks.start = to;
+        if ranks.start >= ranks.end {
+            self.left.pop_front();
         }
-        if query.with_hash {
-            reply.integer(hit.member.score as i64);
+        let sort = self.query.sort;
+        self.hits.add(hits, |one, other| sort.compare(one, other));
+        Ok(self.left.is_empty() || self.found >= at_most)
+    }
+
+    /// Gives or stores some. Returns how many are left.
+    fn give(&mut self, reply: &mut Reply<'_>, count: usize, budget: usize) -> usize {
+        let query = &self.query;
+        let parts = [query.with_distance, query.with_hash, query.with_point].into_iter().filter(|with| *with).count();
+        let mut left = count;
+        for _ in 0..budget.min(count) {
+            let Some(hit) = self.hits.next(|one, other| query.sort.compare(one, other)) else { return 0 };
+            left -= 1;
+            if query.store.is_some() {
+                let score = if query.store_distance { hit.distance / query.unit } else { hit.member.score };
+                self.building.put(&hit.member.name, score, |_, score| score);
+                continue;
+            }
+            if parts > 0 {
+                reply.array(parts + 1);
+            }
+            reply.bulk(&hit.member.name);
+            if query.with_distance {
+                write_distance(reply, hit.distance / query.unit);
+            }
+            if query.with_hash {
+                reply.integer(hit.member.score as i64);
+            }
+            if query.with_point {
+                write_point(reply, hit.point);
+            }
         }
-        if query.with_point {
-            write_point(reply, hit.point);
+        left
+    }
+}
+
+impl Work for Searching {
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        match self.phase {
+            Phase::Find => {
+                if self.find(context, budget)? {
+                    let count = if self.query.count > 0 { self.query.count.min(self.found) } else { self.found };
+                    if self.query.store.is_none() {
+                        context.reply.array(count);
+                    }
+                    self.phase = Phase::Give(count);
+                }
+            }
+            Phase::Give(count) => {
+                self.phase = match (self.give(&mut context.reply, count, budget), self.query.store) {
+                    (0, None) => Phase::Leave,
+                    (0, Some(_)) => Phase::Order,
+                    (left, _) => Phase::Give(left),
+                };
+            }
+            Phase::Order => {
+                if self.building.sort(budget) {
+                    let building = std::mem::replace(&mut self.building, Building::new(0));
+                    let set = building.finish(sorted_sets::limits(context));
+                    let target = context.words.at(self.query.store.unwrap_or_default());
+                    let count = sorted_sets::store_set(context, target, set, self.event)?;
+                    context.reply.count(count);
+                    self.phase = Phase::Leave;
+                }
+            }
+            Phase::Leave => {}
         }
+        Ok(Progress::over_if(self.phase == Phase::Leave && !self.hits.shed()))
+    }
+
+    fn remains(&mut self) -> Vec<Value> {
+        vec![std::mem::replace(&mut self.building, Building::new(0)).into_unordered().into_value()]
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     arguments::{self, ScanOptions},
     changes::EventClass,
     config::Settings,
-    server::Rest,
+    server::{Progress, Rest, reading_steps},
     table::{Access, Categories, Command, Flags, Handler, KeySpec},
     value::{Form, Hash, hash::HashLimits},
 };
@@ -120,35 +120,54 @@ fn hstrlen(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn hgetall(context: &mut Context<'_>) -> Result<(), Failure> {
-    give_all(context, Form::Fields, Reply::map, |reply, name, value| {
+    let each = |reply: &mut Reply<'_>, name: &[u8], value: &[u8]| {
         reply.bulk(name);
         reply.bulk(value);
-    })
+    };
+    give_all(context, Form::Fields, |reply, len| reply.map(len), each)
 }
 
 fn hkeys(context: &mut Context<'_>) -> Result<(), Failure> {
-    give_all(context, Form::Names, Reply::array, |reply, name, _| reply.bulk(name))
+    give_all(context, Form::Names, |reply, len| reply.array(len), |reply, name, _| reply.bulk(name))
 }
 
 fn hvals(context: &mut Context<'_>) -> Result<(), Failure> {
-    give_all(context, Form::Values, Reply::array, |reply, _, value| reply.bulk(value))
+    give_all(context, Form::Values, |reply, len| reply.array(len), |reply, _, value| reply.bulk(value))
 }
 
-/// Gives something of all fields, in portions if they are very many.
-fn give_all<'a>(
-    context: &mut Context<'a>,
+/// Gives something of all fields: in portions if they are very many, or in steps.
+fn give_all(
+    context: &mut Context<'_>,
     form: Form,
-    header: impl FnOnce(&mut Reply<'a>, usize),
-    each: impl Fn(&mut Reply<'a>, &[u8], &[u8]),
+    header: impl Fn(&mut Reply<'_>, usize) + 'static,
+    each: impl Fn(&mut Reply<'_>, &[u8], &[u8]) + 'static,
 ) -> Result<(), Failure> {
     let hash = context.keys.get::<Hash>(context.words.at(1))?;
-    header(&mut context.reply, hash.map_or(0, Hash::len));
-    let Some(hash) = hash else { return Ok(()) };
-    if context.session.takes_turns(hash.len(), context.shared)
+    let Some(hash) = hash else {
+        header(&mut context.reply, 0);
+        return Ok(());
+    };
+    let len = hash.len();
+    if context.session.takes_turns(len, context.shared)
         && let Some(portions) = hash.portions(form)
     {
+        header(&mut context.reply, len);
         context.session.go_on_with(Rest::Elements(portions), context.shared);
+    } else if context.session.takes_steps(len, context.shared) {
+        let mut cursor = 0;
+        let step = move |context: &mut Context<'_>, budget: usize| {
+            let reply = &mut context.reply;
+            if cursor == 0 {
+                header(reply, len);
+            }
+            if let Some(hash) = context.keys.look::<Hash>(context.words.at(1))? {
+                cursor = hash.scan_once(cursor, budget, |name, value| each(reply, name, value));
+            }
+            Ok(Progress::over_if(cursor == 0))
+        };
+        return context.work_on(len, reading_steps(step));
     } else {
+        header(&mut context.reply, len);
         hash.each(|name, value| each(&mut context.reply, name, value));
     }
     Ok(())

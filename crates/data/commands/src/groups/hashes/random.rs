@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 
-use resp::Protocol;
+use resp::{Protocol, Reply};
 
 use crate::{
     Context, Failure,
     arguments::Draws,
+    groups::draws,
+    random::Random,
     sample,
     value::{Hash, hash::Pair},
 };
@@ -34,17 +36,34 @@ pub(super) fn hrandfield(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     let draws = Draws::parse(words.at(2))?;
     let most = context.shared.reply_max(context.session);
-    let random = &mut context.shared.random;
-    let Some(hash) = context.keys.get::<Hash>(key)? else {
+    let Some(len) = context.keys.get::<Hash>(key)?.map(Hash::len) else {
         context.reply.array(0);
         return Ok(());
     };
+    if draws::take_steps(context, draws, len) {
+        let draw = move |hash: &Hash, random: &mut Random, reply: &mut Reply<'_>| {
+            if let Some((name, value)) = hash.random(random) {
+                give(reply, &name, &value, with_values);
+            }
+        };
+        let scan = move |hash: &Hash, cursor, count, reply: &mut Reply<'_>, takes: &mut dyn FnMut() -> bool| {
+            hash.scan_once(cursor, count, |name, value| {
+                if takes() {
+                    give(reply, name, value, with_values);
+                }
+            })
+        };
+        let header = move |reply: &mut Reply<'_>, count| header(reply, count, with_values);
+        return draws::give(context, draws, len, header, draw, scan);
+    }
+    let random = &mut context.shared.random;
+    let Some(hash) = context.keys.found::<Hash>(key) else { return Ok(()) };
     let chosen: Vec<Pair<'_>> = match draws {
         Draws::Any(count) => {
             header(&mut context.reply, count, with_values);
             for _ in 0..count {
-                if let Some(field) = hash.random(random) {
-                    give(&mut context.reply, &field, with_values);
+                if let Some((name, value)) = hash.random(random) {
+                    give(&mut context.reply, &name, &value, with_values);
                 }
                 if Context::closes_for(&context.reply, most, context.session) {
                     break;
@@ -65,17 +84,17 @@ pub(super) fn hrandfield(context: &mut Context<'_>) -> Result<(), Failure> {
         Draws::Distinct(count) => sample::choose(hash.pairs(), count, random),
     };
     header(&mut context.reply, chosen.len(), with_values);
-    chosen.iter().for_each(|field| give(&mut context.reply, field, with_values));
+    chosen.iter().for_each(|(name, value)| give(&mut context.reply, name, value, with_values));
     Ok(())
 }
 
 /// The newer protocol has pairs, the older one a flat list.
-fn header(reply: &mut resp::Reply<'_>, count: usize, with_values: bool) {
+fn header(reply: &mut Reply<'_>, count: usize, with_values: bool) {
     let flat = with_values && reply.protocol() == Protocol::Resp2;
     reply.array(if flat { count * 2 } else { count });
 }
 
-fn give(reply: &mut resp::Reply<'_>, (name, value): &Pair<'_>, with_values: bool) {
+fn give(reply: &mut Reply<'_>, name: &[u8], value: &[u8], with_values: bool) {
     if with_values && reply.protocol() == Protocol::Resp3 {
         reply.array(2);
     }

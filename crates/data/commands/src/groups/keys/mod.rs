@@ -7,6 +7,7 @@ mod object;
 mod places;
 mod scan;
 mod sort;
+mod sorting;
 
 pub use object::encoding_of;
 

@@ -4,11 +4,13 @@ mod blocking;
 mod pop;
 mod search;
 
+use resp::Reply;
+
 use crate::{
     Context, Failure,
     changes::EventClass,
     config::Settings,
-    server::{Progress, Rest, Work},
+    server::{Progress, Rest, Work, reading_steps},
     table::{Access, Categories, Command, Flags, Handler, KeySpec},
     value::{
         List,
@@ -225,22 +227,42 @@ fn lrange(context: &mut Context<'_>) -> Result<(), Failure> {
         return Ok(());
     };
     let (start, count) = range(start, stop, list.len());
-    context.reply.array(count);
     if context.session.takes_turns(count, context.shared)
         && let Some(portions) = list.portions(start, count)
     {
+        context.reply.array(count);
         context.session.go_on_with(Rest::Elements(portions), context.shared);
         return Ok(());
     }
+    if context.session.takes_steps(count, context.shared) {
+        let mut given = 0;
+        let step = move |context: &mut Context<'_>, budget: usize| {
+            if given == 0 {
+                context.reply.array(count);
+            }
+            if let Some(list) = context.keys.look::<List>(context.words.at(1))? {
+                give_some(&mut context.reply, list, start + given, budget.min(count - given));
+            }
+            given = given.saturating_add(budget).min(count);
+            Ok(Progress::over_if(given == count))
+        };
+        return context.work_on(count, reading_steps(step));
+    }
+    context.reply.array(count);
+    give_some(&mut context.reply, list, start, count);
+    Ok(())
+}
+
+/// Gives so many elements from one on.
+fn give_some(reply: &mut Reply<'_>, list: &List, from: usize, count: usize) {
     let mut left = count;
     if count > 0 {
-        list.each_from(start, |element| {
-            context.reply.bulk(element);
+        list.each_from(from, |element| {
+            reply.bulk(element);
             left -= 1;
             left > 0
         });
     }
-    Ok(())
 }
 
 fn lset(context: &mut Context<'_>) -> Result<(), Failure> {

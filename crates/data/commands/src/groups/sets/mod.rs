@@ -9,7 +9,7 @@ use crate::{
     arguments::{self, ScanOptions},
     changes::EventClass,
     config::Settings,
-    server::Rest,
+    server::{Progress, Rest, reading_steps},
     table::{Access, Categories, Command, Flags, Handler, KeySpec},
     value::Set,
 };
@@ -204,13 +204,31 @@ fn scard(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn smembers(context: &mut Context<'_>) -> Result<(), Failure> {
     let set = context.keys.get::<Set>(context.words.at(1))?;
-    context.reply.set(set.map_or(0, Set::len));
-    let Some(set) = set else { return Ok(()) };
-    if context.session.takes_turns(set.len(), context.shared)
+    let Some(set) = set else {
+        context.reply.set(0);
+        return Ok(());
+    };
+    let len = set.len();
+    if context.session.takes_turns(len, context.shared)
         && let Some(portions) = set.portions()
     {
+        context.reply.set(len);
         context.session.go_on_with(Rest::Elements(portions), context.shared);
+    } else if context.session.takes_steps(len, context.shared) {
+        let mut cursor = 0;
+        let step = move |context: &mut Context<'_>, budget: usize| {
+            let reply = &mut context.reply;
+            if cursor == 0 {
+                reply.set(len);
+            }
+            if let Some(set) = context.keys.look::<Set>(context.words.at(1))? {
+                cursor = set.scan_once(cursor, budget, |member| member.reply(reply));
+            }
+            Ok(Progress::over_if(cursor == 0))
+        };
+        return context.work_on(len, reading_steps(step));
     } else {
+        context.reply.set(len);
         set.each(|member| member.reply(&mut context.reply));
     }
     Ok(())

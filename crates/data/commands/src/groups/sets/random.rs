@@ -1,13 +1,16 @@
 //! Members chosen at random.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
+
+use resp::Reply;
 
 use crate::{
     Bytes, Context, Failure,
     arguments::{Draws, positive},
-    changes::EventClass,
+    changes::{Encoded, EventClass},
+    groups::draws,
     random::Random,
-    sample,
+    sample::{self, Chooser},
     server::{Progress, Work},
     value::Set,
 };
@@ -44,11 +47,27 @@ pub(super) fn srandmember(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     let draws = Draws::parse(words.at(2))?;
     let most = context.shared.reply_max(context.session);
-    let random = &mut context.shared.random;
-    let Some(set) = context.keys.get::<Set>(key)? else {
+    let Some(len) = context.keys.get::<Set>(key)?.map(Set::len) else {
         context.reply.array(0);
         return Ok(());
     };
+    if draws::take_steps(context, draws, len) {
+        let draw = |set: &Set, random: &mut Random, reply: &mut Reply<'_>| {
+            if let Some(member) = set.random(random) {
+                reply.bulk(&member);
+            }
+        };
+        let scan = |set: &Set, cursor, count, reply: &mut Reply<'_>, takes: &mut dyn FnMut() -> bool| {
+            set.scan_once(cursor, count, |member| {
+                if takes() {
+                    member.reply(reply);
+                }
+            })
+        };
+        return draws::give(context, draws, len, |reply, count| reply.array(count), draw, scan);
+    }
+    let random = &mut context.shared.random;
+    let Some(set) = context.keys.found::<Set>(key) else { return Ok(()) };
     match draws {
         Draws::Any(count) => {
             context.reply.array(count);
@@ -143,51 +162,52 @@ fn pop_some(context: &mut Context<'_>, key: &[u8], count: usize) -> Result<(), F
 /// SPOP of many members: chosen in the order of the set, each as likely as any other, then removed.
 #[derive(Debug)]
 struct Popping {
-    /// How many are still to be chosen, of how many that it has not come to.
-    wanted: usize,
-    left: usize,
+    chooser: Chooser,
     cursor: u64,
-    /// All members were looked at.
-    is_chosen: bool,
-    chosen: Vec<Bytes>,
+    phase: Phase,
+    chosen: VecDeque<Bytes>,
     removed: usize,
     /// The whole set goes: its key is removed, and no member by itself.
     takes_all: bool,
+    /// What is propagated names the members.
+    removal: Encoded,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Choose,
+    Remove,
 }
 
 impl Popping {
     fn new(count: usize, len: usize) -> Self {
         Self {
-            wanted: count.min(len),
-            left: len,
+            chooser: Chooser::new(count, len),
             cursor: 0,
-            is_chosen: false,
-            chosen: Vec::new(),
+            phase: Phase::Choose,
+            chosen: VecDeque::new(),
             removed: 0,
             takes_all: count >= len,
+            removal: Encoded::default(),
         }
     }
 
-    /// Chooses, and answers with what is chosen.
-    fn choose(&mut self, context: &mut Context<'_>, budget: usize) -> Result<(), Failure> {
+    /// Chooses, and answers with what is chosen. Returns whether that was all.
+    fn choose(&mut self, context: &mut Context<'_>, budget: usize) -> Result<bool, Failure> {
         if self.cursor == 0 {
-            context.reply.set(self.wanted);
+            context.reply.set(self.chooser.wanted());
         }
         let (random, reply) = (&mut context.shared.random, &mut context.reply);
-        let Some(set) = context.keys.look::<Set>(context.words.at(1))? else { return Ok(()) };
+        let Some(set) = context.keys.look::<Set>(context.words.at(1))? else { return Ok(true) };
         self.cursor = set.scan_once(self.cursor, budget, |member| {
-            let is_chosen = random.below(self.left.max(1) as u64) < self.wanted as u64;
-            self.left = self.left.saturating_sub(1);
-            if is_chosen {
-                self.wanted -= 1;
+            if self.chooser.takes(random) {
                 member.reply(reply);
                 if !self.takes_all {
-                    self.chosen.push(member.bytes());
+                    self.chosen.push_back(member.bytes());
                 }
             }
         });
-        self.is_chosen = self.cursor == 0;
-        Ok(())
+        Ok(self.cursor == 0)
     }
 }
 
@@ -202,8 +222,13 @@ impl Work for Popping {
 
     fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
         let key = context.words.at(1);
-        if !self.is_chosen {
-            self.choose(context, budget)?;
+        if self.phase == Phase::Choose {
+            if self.choose(context, budget)? {
+                self.phase = Phase::Remove;
+                self.removal.command(2 + self.chosen.len());
+                self.removal.word(b"SREM");
+                self.removal.word(key);
+            }
             return Ok(Progress::More);
         }
         if self.takes_all {
@@ -217,15 +242,18 @@ impl Work for Popping {
             return Ok(Progress::Done);
         }
         if let Some(set) = context.keys.get_mut::<Set>(key)? {
-            let some = self.chosen.iter().skip(self.removed).take(budget);
-            self.removed += some.map(|member| set.remove(member)).count();
+            for member in self.chosen.drain(..budget.min(self.chosen.len())) {
+                set.remove(&member);
+                self.removal.word(&member);
+                self.removed += 1;
+            }
         }
-        if self.removed < self.chosen.len() {
+        if !self.chosen.is_empty() {
             return Ok(Progress::More);
         }
         context.keys.notify(EventClass::SET, "spop", key);
         context.keys.modified_by(key, self.removed);
-        propagate_removal(context, key, std::mem::take(&mut self.chosen));
+        context.keys.changes.propagate_encoded(std::mem::take(&mut self.removal));
         Ok(Progress::Done)
     }
 }

@@ -49,7 +49,12 @@ pub(super) fn store(
 }
 
 /// The same with members that are a set already.
-fn store_set(context: &mut Context<'_>, key: &[u8], set: SortedSet, event: &'static str) -> Result<usize, Failure> {
+pub(super) fn store_set(
+    context: &mut Context<'_>,
+    key: &[u8],
+    set: SortedSet,
+    event: &'static str,
+) -> Result<usize, Failure> {
     let count = set.len();
     if count == 0 {
         return store(context, key, Vec::new(), event);

@@ -2,9 +2,13 @@
 
 use std::collections::HashSet;
 
+use resp::Reply;
+
 use crate::{
     Context, Failure,
     arguments::Draws,
+    groups::draws,
+    random::Random,
     table::{Access, Categories, Command, Flags, KeySpec},
     value::SortedSet,
 };
@@ -42,11 +46,29 @@ fn zrandmember(context: &mut Context<'_>) -> Result<(), Failure> {
         return Err(Failure::text("ERR value is out of range"));
     }
     let most = context.shared.reply_max(context.session);
-    let Some(set) = context.keys.get::<SortedSet>(words.at(1))? else {
+    let Some(len) = context.keys.get::<SortedSet>(words.at(1))?.map(SortedSet::len) else {
         context.reply.array(0);
         return Ok(());
     };
-    let len = set.len();
+    if draws::take_steps(context, draws, len) {
+        let draw = move |set: &SortedSet, random: &mut Random, reply: &mut Reply<'_>| {
+            if let Some(member) = set.at(random.below(len as u64) as usize) {
+                write_member(reply, &member, with_scores);
+            }
+        };
+        let seed = context.keys.seed();
+        let scan = move |set: &SortedSet, cursor, count, reply: &mut Reply<'_>, takes: &mut dyn FnMut() -> bool| {
+            let next = set.scan_once(cursor, count, seed, |member| {
+                if takes() {
+                    write_member(reply, member, with_scores);
+                }
+            });
+            next.unwrap_or(0)
+        };
+        let header = move |reply: &mut Reply<'_>, count| members_header(reply, count, with_scores);
+        return draws::give(context, draws, len, header, draw, scan);
+    }
+    let Some(set) = context.keys.found::<SortedSet>(words.at(1)) else { return Ok(()) };
     let random = &mut context.shared.random;
     let reply = &mut context.reply;
     let wanted = match draws {

@@ -4,7 +4,7 @@ use resp::{Protocol, Reply};
 
 use crate::{
     Context, Failure,
-    server::Rest,
+    server::{Progress, Rest, reading_steps},
     table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         SortedSet,
@@ -171,16 +171,45 @@ fn range(context: &mut Context<'_>, by: Option<By>, reverse: Option<bool>) -> Re
         return Ok(());
     };
     let ranks = query.ranks(set);
-    let reply = &mut context.reply;
-    members_header(reply, ranks.len(), query.with_scores);
+    let (reverse, with_scores) = (query.reverse, query.with_scores);
     if context.session.takes_turns(ranks.len(), context.shared)
-        && let Some(portions) = set.portions(ranks.clone(), query.reverse, query.with_scores)
+        && let Some(portions) = set.portions(ranks.clone(), reverse, with_scores)
     {
+        members_header(&mut context.reply, ranks.len(), with_scores);
         context.session.go_on_with(Rest::Elements(portions), context.shared);
         return Ok(());
     }
-    set.each(ranks, query.reverse, |member| write_member(reply, member, query.with_scores));
+    if context.session.takes_steps(ranks.len(), context.shared) {
+        let (count, mut left) = (ranks.len(), ranks);
+        let step = move |context: &mut Context<'_>, budget: usize| {
+            let reply = &mut context.reply;
+            if left.len() == count {
+                members_header(reply, count, with_scores);
+            }
+            let some = take_some(&mut left, budget, reverse);
+            if let Some(set) = context.keys.look::<SortedSet>(context.words.at(1))? {
+                set.each(some, reverse, |member| write_member(reply, member, with_scores));
+            }
+            Ok(Progress::over_if(left.is_empty()))
+        };
+        return context.work_on(count, reading_steps(step));
+    }
+    let reply = &mut context.reply;
+    members_header(reply, ranks.len(), with_scores);
+    set.each(ranks, reverse, |member| write_member(reply, member, with_scores));
     Ok(())
+}
+
+/// Takes some ranks from those that are left, at the end where members are given first.
+pub(super) fn take_some(left: &mut Ranks, count: usize, reverse: bool) -> Ranks {
+    let count = count.min(left.len());
+    if reverse {
+        left.end -= count;
+        left.end..left.end + count
+    } else {
+        left.start += count;
+        left.start - count..left.start
+    }
 }
 
 fn zrangestore(context: &mut Context<'_>) -> Result<(), Failure> {

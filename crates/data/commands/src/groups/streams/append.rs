@@ -5,6 +5,7 @@ use crate::{
     changes::EventClass,
     context::Words,
     number,
+    server::{Progress, Shared, Work, changing_steps},
     table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         Stream,
@@ -51,6 +52,47 @@ struct Trim {
     limit: Option<u64>,
 }
 
+/// Trimming as far as it has come.
+#[derive(Debug, Clone, Copy)]
+struct Trimming {
+    trim: Trim,
+    removed: u64,
+}
+
+impl Trim {
+    /// What trimming is about, in the measure of steps.
+    fn elements(self, stream: &Stream, shared: &Shared) -> usize {
+        let count_max = shared.pace.from.saturating_mul(ENTRIES_AS_ONE);
+        let surplus = stream.surplus(self.bound, count_max as u64);
+        let goes = self.limit.filter(|limit| *limit > 0).map_or(surplus, |limit| limit.min(surplus));
+        usize::try_from(goes).unwrap_or(usize::MAX) / ENTRIES_AS_ONE
+    }
+}
+
+impl Trimming {
+    /// Removes some entries. Returns whether that was all.
+    fn go_on(&mut self, stream: &mut Stream, budget: usize) -> bool {
+        let Trim { bound, limit } = self.trim;
+        let left = limit.map(|limit| if limit == 0 { 0 } else { limit - self.removed.min(limit) });
+        let at_once = budget.saturating_mul(ENTRIES_AS_ONE) as u64;
+        if limit.is_some_and(|limit| limit > 0) && left == Some(0) {
+            return true;
+        }
+        // Whole nodes, as many as a step may; what that leaves is within a node.
+        let is_last = left.is_some_and(|left| left > 0 && left <= at_once) || budget == usize::MAX;
+        let removed = stream.trim(bound, if is_last { left } else { Some(at_once) });
+        self.removed += removed;
+        if is_last {
+            return true;
+        }
+        if removed > 0 {
+            return false;
+        }
+        self.removed += stream.trim(bound, left);
+        true
+    }
+}
+
 /// The id of a new entry.
 #[derive(Debug, Clone, Copy)]
 enum NewId {
@@ -62,8 +104,12 @@ enum NewId {
     Given(Id),
 }
 
+/// Entries that go in whole nodes cost as much as one that is changed.
+const ENTRIES_AS_ONE: usize = 16;
+
+#[derive(Debug, Clone, Copy)]
 struct Options {
-    trim: Option<Trim>,
+    trimming: Option<Trimming>,
     only_present: bool,
     id: NewId,
     /// The place of the id.
@@ -122,8 +168,8 @@ fn options(context: &Context<'_>, adding: bool) -> Result<Options, Failure> {
         return Err(Failure::text("ERR syntax error, LIMIT cannot be used without the special ~ option"));
     }
     let limit = approximate.then(|| limit.unwrap_or_else(|| limit_by_default(context)));
-    let trim = bound.map(|bound| Trim { bound, limit });
-    Ok(Options { trim, only_present, id, id_at: at })
+    let trimming = bound.map(|bound| Trimming { trim: Trim { bound, limit }, removed: 0 });
+    Ok(Options { trimming, only_present, id, id_at: at })
 }
 
 /// A hundred nodes: what may go at once unless a client says otherwise.
@@ -184,29 +230,66 @@ fn xadd(context: &mut Context<'_>) -> Result<(), Failure> {
     if pairs.iter().map(|word| word.len()).sum::<usize>() > NODE_BYTES_MAX {
         return Err(Failure::text("ERR Elements are too large to be stored"));
     }
-    let limits = NodeLimits::of(&context.shared.settings);
-    let stream = context.keys.get_or_insert(key, |_| Stream::default())?;
-    stream.append(id, pairs, limits);
-    let trimmed = options.trim.map_or(0, |trim| stream.trim(trim.bound, trim.limit));
-    let exact = options.trim.map(|trim| trimmed_to(stream, trim.bound));
-    context.reply.bulk(&id.text());
-    context.keys.modified(key);
-    context.keys.notify(EventClass::STREAM, "xadd", key);
-    if trimmed > 0 {
-        context.keys.notify(EventClass::STREAM, "xtrim", key);
-    }
-    let approximate = options.trim.is_some_and(|trim| trim.limit.is_some());
-    if approximate || !matches!(options.id, NewId::Given(_)) {
-        // The log says what happened: this id, and this many entries that stayed.
-        let mut instead = trim_words(words, if approximate { exact } else { options.trim.map(|trim| trim.bound) });
-        if options.only_present {
-            instead.push(Bytes::from_slice(b"NOMKSTREAM"));
+    let elements = match options.trimming {
+        Some(trimming) => {
+            let stream = context.keys.look::<Stream>(key)?;
+            stream.map_or(0, |stream| trimming.trim.elements(stream, context.shared))
         }
-        instead.push(id.text());
-        instead.extend(pairs.iter().map(|word| Bytes::from_slice(word)));
-        context.keys.changes.propagate_instead(vec![instead]);
+        None => 0,
+    };
+    context.work_on(elements, Adding { options, id, is_added: false })
+}
+
+/// XADD: an entry is added, then others may go.
+#[derive(Debug)]
+struct Adding {
+    options: Options,
+    id: Id,
+    is_added: bool,
+}
+
+impl Work for Adding {
+    fn changes(&self) -> bool {
+        true
     }
-    Ok(())
+
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        let words = context.words;
+        let key = words.at(1);
+        let pairs = words.from(self.options.id_at + 1);
+        let limits = NodeLimits::of(&context.shared.settings);
+        let stream = context.keys.get_or_insert(key, |_| Stream::default())?;
+        if !self.is_added {
+            stream.append(self.id, pairs, limits);
+            self.is_added = true;
+        }
+        if let Some(trimming) = &mut self.options.trimming
+            && !trimming.go_on(stream, budget)
+        {
+            return Ok(Progress::More);
+        }
+        let trim = self.options.trimming.map(|trimming| trimming.trim);
+        let trimmed = self.options.trimming.map_or(0, |trimming| trimming.removed);
+        let exact = trim.map(|trim| trimmed_to(stream, trim.bound));
+        context.reply.bulk(&self.id.text());
+        context.keys.modified(key);
+        context.keys.notify(EventClass::STREAM, "xadd", key);
+        if trimmed > 0 {
+            context.keys.notify(EventClass::STREAM, "xtrim", key);
+        }
+        let approximate = trim.is_some_and(|trim| trim.limit.is_some());
+        if approximate || !matches!(self.options.id, NewId::Given(_)) {
+            // The log says what happened: this id, and this many entries that stayed.
+            let mut instead = trim_words(words, if approximate { exact } else { trim.map(|trim| trim.bound) });
+            if self.options.only_present {
+                instead.push(Bytes::from_slice(b"NOMKSTREAM"));
+            }
+            instead.push(self.id.text());
+            instead.extend(pairs.iter().map(|word| Bytes::from_slice(word)));
+            context.keys.changes.propagate_instead(vec![instead]);
+        }
+        Ok(Progress::Done)
+    }
 }
 
 /// The bound that leaves exactly what a stream has now.
@@ -236,21 +319,30 @@ fn trim_words(words: Words<'_>, bound: Option<Bound>) -> Vec<Bytes> {
 
 fn xtrim(context: &mut Context<'_>) -> Result<(), Failure> {
     let key = context.words.at(1);
-    let Some(trim) = options(context, false)?.trim else { return Err(Failure::Syntax) };
-    let (mut removed, mut exact) = (0, trim.bound);
-    if let Some(stream) = context.keys.get_mut::<Stream>(key)? {
-        removed = stream.trim(trim.bound, trim.limit);
-        exact = trimmed_to(stream, trim.bound);
-    }
-    if removed > 0 {
-        context.keys.modified_by(key, usize::try_from(removed).unwrap_or(usize::MAX));
-        context.keys.notify(EventClass::STREAM, "xtrim", key);
-        if trim.limit.is_some() {
-            context.keys.changes.propagate_instead(vec![trim_words(context.words, Some(exact))]);
+    let Some(mut trimming) = options(context, false)?.trimming else { return Err(Failure::Syntax) };
+    let stream = context.keys.look::<Stream>(key)?;
+    let elements = stream.map_or(0, |stream| trimming.trim.elements(stream, context.shared));
+    let step = move |context: &mut Context<'_>, budget: usize| {
+        let (key, trim) = (context.words.at(1), trimming.trim);
+        let mut exact = trim.bound;
+        if let Some(stream) = context.keys.get_mut::<Stream>(key)? {
+            if !trimming.go_on(stream, budget) {
+                return Ok(Progress::More);
+            }
+            exact = trimmed_to(stream, trim.bound);
         }
-    }
-    context.reply.count(usize::try_from(removed).unwrap_or(usize::MAX));
-    Ok(())
+        let removed = usize::try_from(trimming.removed).unwrap_or(usize::MAX);
+        if removed > 0 {
+            context.keys.modified_by(key, removed);
+            context.keys.notify(EventClass::STREAM, "xtrim", key);
+            if trim.limit.is_some() {
+                context.keys.changes.propagate_instead(vec![trim_words(context.words, Some(exact))]);
+            }
+        }
+        context.reply.count(removed);
+        Ok(Progress::Done)
+    };
+    context.work_on(elements, changing_steps(step))
 }
 
 fn xdel(context: &mut Context<'_>) -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 //! Pending entries that go from one consumer to another.
 
 use crate::{
-    Bytes, Context, Failure, Millis,
+    Context, Failure, Millis,
     changes::EventClass,
     number,
     table::{Access, Categories, Command, Flags, KeySpec},
@@ -12,7 +12,7 @@ use crate::{
 };
 
 use super::{
-    GROUP, claim_words, create_consumer_words, interval_start, no_group, set_id_words, strict_id, text, write_id,
+    GROUP, claims::Claims, create_consumer_words, interval_start, no_group, set_id_words, strict_id, text, write_id,
 };
 
 /// Commands that claim.
@@ -52,7 +52,7 @@ struct Claim<'a> {
     /// Once it has claimed something.
     number: Option<ConsumerNumber>,
     terms: Terms,
-    log: Vec<Vec<Bytes>>,
+    log: Claims,
 }
 
 enum Outcome {
@@ -78,7 +78,7 @@ impl Claim<'_> {
         if found.is_none() {
             let Some(group) = stream.groups.get_mut(self.group) else { return Ok(Outcome::Left) };
             let Some(pending) = group.pending().get(&id).copied() else { return Ok(Outcome::Left) };
-            self.log.push(claim_words(self.key, self.group, group, id, &pending));
+            self.log.claim(self.key, self.group, group, id, &pending);
             group.acknowledge(id);
             stream.changes();
             context.keys.changes.dirty += 1;
@@ -114,12 +114,11 @@ impl Claim<'_> {
         let count = self.terms.count.unwrap_or(if only_ids { deliveries } else { deliveries + 1 });
         let pending = Pending { delivered: self.terms.delivered.unwrap_or(now), count, consumer: number };
         group.give(id, pending);
-        let words = claim_words(self.key, self.group, group, id, &pending);
-        stream.changes();
         if created {
             self.log.push(create_consumer_words(self.key, self.group, self.consumer));
         }
-        self.log.push(words);
+        self.log.claim(self.key, self.group, group, id, &pending);
+        stream.changes();
         context.keys.changes.dirty += 1 + u64::from(created);
         if created {
             context.keys.notify(EventClass::STREAM, "xgroup-createconsumer", self.key);
@@ -172,7 +171,7 @@ fn xclaim(context: &mut Context<'_>) -> Result<(), Failure> {
     {
         group.last = new_last;
     }
-    let mut claim = Claim { key, group, consumer: words.at(3), number: None, terms, log: Vec::new() };
+    let mut claim = Claim { key, group, consumer: words.at(3), number: None, terms, log: Claims::default() };
     let header = context.reply.defer();
     let mut claimed = 0;
     for id in ids {
@@ -186,7 +185,7 @@ fn xclaim(context: &mut Context<'_>) -> Result<(), Failure> {
         claim.log.push(set_id_words(key, group, found));
         context.keys.changes.dirty += 1;
     }
-    context.keys.changes.propagate_instead(claim.log);
+    claim.log.propagate(context.keys.changes);
     Ok(())
 }
 
@@ -223,7 +222,7 @@ fn xautoclaim(context: &mut Context<'_>) -> Result<(), Failure> {
     // One more than is looked at: where to go on.
     let attempts = count.saturating_mul(ATTEMPTS);
     let ids: Vec<Id> = found.pending().range(from..).map(|(id, _)| *id).take(attempts.saturating_add(1)).collect();
-    let mut claim = Claim { key, group, consumer: words.at(3), number: None, terms, log: Vec::new() };
+    let mut claim = Claim { key, group, consumer: words.at(3), number: None, terms, log: Claims::default() };
     context.reply.array(3);
     let mut next = Id::MIN;
     let mut claimed = Vec::new();
@@ -248,6 +247,6 @@ fn xautoclaim(context: &mut Context<'_>) -> Result<(), Failure> {
     context.reply.raw(&entries);
     context.reply.array(gone.len());
     gone.into_iter().for_each(|id| write_id(&mut context.reply, id));
-    context.keys.changes.propagate_instead(claim.log);
+    claim.log.propagate(context.keys.changes);
     Ok(())
 }

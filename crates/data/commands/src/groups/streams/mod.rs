@@ -2,6 +2,8 @@
 
 pub mod append;
 pub mod claim;
+mod claims;
+mod group_reading;
 pub mod groups;
 pub mod info;
 pub mod pending;
@@ -17,7 +19,7 @@ use crate::{
     Bytes, Failure, number,
     value::{
         Stream,
-        stream::{Group, Id, Pending},
+        stream::{Group, Id},
     },
 };
 
@@ -80,28 +82,6 @@ fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
 /// There is no such key, or no such group.
 fn no_group(key: &[u8], group: &[u8]) -> Failure {
     Failure::owned(format!("NOGROUP No such key '{}' or consumer group '{}'", text(key), text(group)))
-}
-
-/// The command that gives an entry to a consumer in the very same way.
-fn claim_words(key: &[u8], group_name: &[u8], group: &Group, id: Id, pending: &Pending) -> Vec<Bytes> {
-    let consumer = group.consumer(pending.consumer).map(|consumer| consumer.name.clone()).unwrap_or_default();
-    let plain = |text: &[u8]| Bytes::from_slice(text);
-    vec![
-        plain(b"XCLAIM"),
-        plain(key),
-        plain(group_name),
-        consumer,
-        plain(b"0"),
-        id.text(),
-        plain(b"TIME"),
-        number::integer_bytes(pending.delivered),
-        plain(b"RETRYCOUNT"),
-        number::integer_bytes(i64::try_from(pending.count).unwrap_or(i64::MAX)),
-        plain(b"FORCE"),
-        plain(b"JUSTID"),
-        plain(b"LASTID"),
-        group.last.text(),
-    ]
 }
 
 /// The command that sets a group's last id.

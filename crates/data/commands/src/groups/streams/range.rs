@@ -1,10 +1,14 @@
 //! Ranges of entries.
 
+use std::ops::RangeInclusive;
+
+use resp::Reply;
+
 use crate::{
     Context, Failure,
-    server::Rest,
+    server::{Progress, Rest, reading_steps},
     table::{Access, Categories, Command, Flags, KeySpec},
-    value::Stream,
+    value::{Stream, stream::Id},
 };
 
 use super::{GROUP, interval_end, interval_start};
@@ -48,7 +52,6 @@ fn range(context: &mut Context<'_>, reverse: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let count = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
-    let reply = &mut context.reply;
     // How many entries there are is only known of all of them.
     let has_all = *ids.start() <= stream.first_id && *ids.end() >= stream.last_id;
     let total = count.min(usize::try_from(stream.len()).unwrap_or(usize::MAX));
@@ -56,17 +59,65 @@ fn range(context: &mut Context<'_>, reverse: bool) -> Result<(), Failure> {
         && context.session.takes_turns(total, context.shared)
         && let Some(portions) = stream.portions(reverse, total)
     {
-        reply.array(total);
+        context.reply.array(total);
         context.session.go_on_with(Rest::Elements(portions), context.shared);
         return Ok(());
     }
-    let header = reply.defer();
-    let mut given = 0;
-    stream.each(ids, reverse, |entry| {
-        entry.reply(reply);
-        given += 1;
-        given < count
-    });
-    reply.finish_array(header, given);
-    Ok(())
+    context.try_on(|| {
+        let (mut given, mut header, mut ids) = (Given::new(count), None, ids.clone());
+        reading_steps(move |context: &mut Context<'_>, budget: usize| {
+            let header = *header.get_or_insert_with(|| context.reply.defer());
+            let stream = context.keys.look::<Stream>(context.words.at(1))?;
+            let is_over =
+                stream.is_none_or(|stream| given.go_on(&mut context.reply, stream, &mut ids, reverse, budget));
+            if is_over {
+                context.reply.finish_array(header, given.count);
+            }
+            Ok(Progress::over_if(is_over))
+        })
+    })
+}
+
+/// How many entries of a range have been given.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) count: usize,
+    at_most: usize,
+}
+
+impl Given {
+    /// None yet.
+    pub(super) fn new(at_most: usize) -> Self {
+        Self { count: 0, at_most }
+    }
+
+    /// Gives some more, of which the range has no longer to do. Returns whether that was all.
+    pub(super) fn go_on(
+        &mut self,
+        reply: &mut Reply<'_>,
+        stream: &Stream,
+        ids: &mut RangeInclusive<Id>,
+        reverse: bool,
+        budget: usize,
+    ) -> bool {
+        let to = self.count.saturating_add(budget).min(self.at_most);
+        let mut last = None;
+        if self.count < to {
+            stream.each(ids.clone(), reverse, |entry| {
+                entry.reply(reply);
+                self.count += 1;
+                last = Some(entry.id);
+                self.count < to
+            });
+        }
+        if self.count < to || to == self.at_most {
+            return true;
+        }
+        let next = if reverse { last.and_then(Id::previous) } else { last.and_then(Id::next) };
+        match next {
+            Some(next) => *ids = if reverse { *ids.start()..=next } else { next..=*ids.end() },
+            None => return true,
+        }
+        false
+    }
 }

@@ -1,19 +1,17 @@
 //! Entries behind those that are known, and clients that wait for some.
 
-use resp::{Protocol, Reply};
+use std::ops::RangeInclusive;
+
+use resp::{Deferred, Protocol, Reply};
 
 use crate::{
-    Bytes, Context, Failure, Millis, Session,
-    changes::EventClass,
-    number,
+    Bytes, Context, Failure, Millis, Session, number,
+    server::{Progress, Work},
     table::{Access, Begin, Categories, Command, Find, Flags, KeySpec},
-    value::{
-        Stream,
-        stream::{Id, Pending},
-    },
+    value::{Stream, stream::Id},
 };
 
-use super::{GROUP, claim_words, create_consumer_words, has_entries_behind, set_id_words, strict_id, text, write_id};
+use super::{GROUP, claims::Claims, group_reading::GroupReading, has_entries_behind, range::Given, strict_id, text};
 
 const fn keys(from: isize) -> KeySpec {
     KeySpec {
@@ -74,12 +72,15 @@ struct Query<'a> {
     block: Option<Option<Millis>>,
     block_text: &'a [u8],
     keys: &'a [&'a [u8]],
+    /// The place of the first of them among the words.
+    keys_at: usize,
     ids: &'a [&'a [u8]],
 }
 
 fn parse<'a>(context: &Context<'a>, with_group: bool) -> Result<Query<'a>, Failure> {
     let words = context.words;
-    let mut query = Query { group: None, no_ack: false, count: 0, block: None, block_text: b"", keys: &[], ids: &[] };
+    let mut query =
+        Query { group: None, no_ack: false, count: 0, block: None, block_text: b"", keys: &[], keys_at: 0, ids: &[] };
     let mut at = 1;
     let mut streams = None;
     while at < words.len() {
@@ -122,7 +123,8 @@ fn parse<'a>(context: &Context<'a>, with_group: bool) -> Result<Query<'a>, Failu
         }
         at += 1;
     }
-    let both = words.from(streams.ok_or(Failure::Syntax)?);
+    query.keys_at = streams.ok_or(Failure::Syntax)?;
+    let both = words.from(query.keys_at);
     if !both.len().is_multiple_of(2) {
         let text = "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.";
         return Err(Failure::text(text));
@@ -158,7 +160,7 @@ fn wait(context: &mut Context<'_>, query: &Query<'_>, ids: &[Option<Id>]) {
     context.session.block(&words, keys, deadline, nothing);
 }
 
-fn key_header(reply: &mut Reply<'_>, key: &[u8]) {
+pub(super) fn key_header(reply: &mut Reply<'_>, key: &[u8]) {
     if reply.protocol() == Protocol::Resp2 {
         reply.array(2);
     }
@@ -166,7 +168,7 @@ fn key_header(reply: &mut Reply<'_>, key: &[u8]) {
 }
 
 /// Keys with their entries: a map, or an array of pairs in the older protocol.
-fn finish(reply: &mut Reply<'_>, header: resp::Deferred, served: usize) {
+pub(super) fn finish(reply: &mut Reply<'_>, header: resp::Deferred, served: usize) {
     match reply.protocol() {
         Protocol::Resp2 => reply.finish_array(header, served),
         Protocol::Resp3 => reply.finish_map(header, served),
@@ -202,36 +204,70 @@ fn xread(context: &mut Context<'_>) -> Result<(), Failure> {
             text => strict_id(text, 0)?,
         });
     }
-    let mut header = None;
-    let mut served = 0;
-    for (key, id) in query.keys.iter().zip(&ids) {
+    // The places of the streams that have something, and what is to be read of them.
+    let mut served = Vec::new();
+    for (number, (key, id)) in query.keys.iter().zip(&ids).enumerate() {
         let Some(stream) = context.keys.found::<Stream>(key) else { continue };
-        if !is_ready(context.session, key) || !has_entries_behind(stream, *id) {
-            continue;
+        if is_ready(context.session, key)
+            && has_entries_behind(stream, *id)
+            && let Some(from) = id.next()
+        {
+            served.push((query.keys_at + number, from..=Id::MAX));
         }
-        header = header.or_else(|| Some(context.reply.defer()));
-        served += 1;
-        key_header(&mut context.reply, key);
-        let entries = context.reply.defer();
-        let mut given = 0;
-        if let Some(from) = id.next() {
+    }
+    if served.is_empty() {
+        context.keys.check()?;
+        wait(context, &query, &ids.into_iter().map(Some).collect::<Vec<_>>());
+        return Ok(());
+    }
+    let at_most = limit(query.count);
+    context.try_on(|| Reading {
+        served: served.clone(),
+        at: 0,
+        at_most,
+        given: Given::new(at_most),
+        header: None,
+        entries: None,
+    })
+}
+
+/// XREAD, as far as it has come.
+#[derive(Debug)]
+struct Reading {
+    served: Vec<(usize, RangeInclusive<Id>)>,
+    /// Which of them it has come to.
+    at: usize,
+    /// How many entries are given of each.
+    at_most: usize,
+    given: Given,
+    header: Option<Deferred>,
+    entries: Option<Deferred>,
+}
+
+impl Work for Reading {
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        let header = *self.header.get_or_insert_with(|| context.reply.defer());
+        if let Some((place, ids)) = self.served.get_mut(self.at) {
+            let key = context.words.at(*place);
             let reply = &mut context.reply;
-            stream.each(from..=Id::MAX, false, |entry| {
-                entry.reply(reply);
-                given += 1;
-                given < limit(query.count)
+            let entries = *self.entries.get_or_insert_with(|| {
+                key_header(reply, key);
+                reply.defer()
             });
+            let stream = context.keys.look::<Stream>(key)?;
+            if stream.is_none_or(|stream| self.given.go_on(&mut context.reply, stream, ids, false, budget)) {
+                context.reply.finish_array(entries, self.given.count);
+                self.entries = None;
+                self.given = Given::new(self.at_most);
+                self.at += 1;
+            }
         }
-        context.reply.finish_array(entries, given);
-    }
-    match header {
-        Some(header) => finish(&mut context.reply, header, served),
-        None => {
-            context.keys.check()?;
-            wait(context, &query, &ids.into_iter().map(Some).collect::<Vec<_>>());
+        if self.at < self.served.len() {
+            return Ok(Progress::More);
         }
+        finish(&mut context.reply, header, self.at);
+        Ok(Progress::Done)
     }
-    Ok(())
 }
 
 fn xreadgroup(context: &mut Context<'_>) -> Result<(), Failure> {
@@ -251,37 +287,45 @@ fn xreadgroup(context: &mut Context<'_>) -> Result<(), Failure> {
             text => Some(strict_id(text, 0)?).filter(|id| *id != Id::MAX),
         });
     }
-    let mut log = Vec::new();
-    let mut header = None;
-    let mut served = 0;
-    for (key, id) in query.keys.iter().zip(&ids) {
+    let mut served = Vec::new();
+    let mut elements = 0_usize;
+    for (number, (key, id)) in query.keys.iter().zip(&ids).enumerate() {
         let Some(stream) = context.keys.found::<Stream>(key) else { continue };
-        let Some(last) = stream.groups.get(group).map(|group| group.last) else { continue };
-        if !is_ready(context.session, key) || id.is_none() && !has_entries_behind(stream, last) {
+        let Some(found) = stream.groups.get(group) else { continue };
+        if !is_ready(context.session, key) || id.is_none() && !has_entries_behind(stream, found.last) {
             continue;
         }
-        header = header.or_else(|| Some(context.reply.defer()));
-        served += 1;
-        key_header(&mut context.reply, key);
-        see_consumer(context, key, group, consumer, &mut log)?;
-        match id {
-            Some(id) => give_history(context, key, (group, consumer), *id, &query, &mut log)?,
-            None => give_new(context, key, (group, consumer), &query, &mut log)?,
-        }
-        context.keys.changes.dirty += 1;
+        served.push((query.keys_at + number, *id));
+        let there = match id {
+            Some(_) => {
+                found.number_of(consumer).and_then(|number| found.consumer(number)).map_or(0, |it| it.pending.len())
+            }
+            None => usize::try_from(stream.lag(found).unwrap_or(i64::MAX)).unwrap_or(0),
+        };
+        elements = elements.saturating_add(there.min(limit(query.count)));
     }
-    match header {
-        Some(header) => {
-            finish(&mut context.reply, header, served);
-            context.keys.changes.propagate_instead(log);
-        }
-        None => {
-            context.keys.check()?;
-            wait(context, &query, &ids);
-            context.keys.changes.propagate_instead(Vec::new());
-        }
+    if served.is_empty() {
+        context.keys.check()?;
+        wait(context, &query, &ids);
+        context.keys.changes.propagate_instead(Vec::new());
+        return Ok(());
     }
-    Ok(())
+    let at_most = limit(query.count);
+    let [group, consumer] = [group, consumer].map(Bytes::from_slice);
+    let no_ack = query.no_ack;
+    let work = GroupReading {
+        served,
+        at: 0,
+        at_most,
+        group,
+        consumer,
+        no_ack,
+        given: 0,
+        header: None,
+        entries: None,
+        log: Claims::default(),
+    };
+    context.work_on(elements, work)
 }
 
 /// The key must hold a stream with the group. A client that waited learns that they have gone.
@@ -303,118 +347,4 @@ fn check_group(context: &mut Context<'_>, key: &[u8], group: &[u8]) -> Result<()
             text(group)
         ))),
     }
-}
-
-/// Notes that a consumer is there, and adds it if it is new.
-fn see_consumer(
-    context: &mut Context<'_>,
-    key: &[u8],
-    group_name: &[u8],
-    consumer: &[u8],
-    log: &mut Vec<Vec<Bytes>>,
-) -> Result<(), Failure> {
-    let now = context.now();
-    let Some(stream) = context.keys.get_mut::<Stream>(key)? else { return Ok(()) };
-    let Some(group) = stream.groups.get_mut(group_name) else { return Ok(()) };
-    if let Some(number) = group.number_of(consumer) {
-        if let Some(consumer) = group.consumer_mut(number) {
-            consumer.seen = now;
-        }
-        return Ok(());
-    }
-    group.add_consumer(consumer, now);
-    stream.changes();
-    log.push(create_consumer_words(key, group_name, consumer));
-    context.keys.changes.dirty += 1;
-    context.keys.notify(EventClass::STREAM, "xgroup-createconsumer", key);
-    Ok(())
-}
-
-/// What the consumer was given before, from behind an id on.
-fn give_history(
-    context: &mut Context<'_>,
-    key: &[u8],
-    (group_name, consumer): (&[u8], &[u8]),
-    id: Id,
-    query: &Query<'_>,
-    log: &mut Vec<Vec<Bytes>>,
-) -> Result<(), Failure> {
-    let now = context.now();
-    let header = context.reply.defer();
-    let mut given = 0;
-    if let Some(stream) = context.keys.get_mut::<Stream>(key)?
-        && let Some(group) = stream.groups.get(group_name)
-        && let Some(consumer) = group.number_of(consumer).and_then(|number| group.consumer(number))
-    {
-        let from = id.next().unwrap_or(Id::MAX);
-        let ids: Vec<Id> = consumer.pending.range(from..).take(limit(query.count)).copied().collect();
-        given = ids.len();
-        for id in ids {
-            let reply = &mut context.reply;
-            let present = stream.get(id, |entry| entry.reply(reply)).is_some();
-            if !present {
-                context.reply.array(2);
-                write_id(&mut context.reply, id);
-                context.reply.null_array();
-            }
-            if stream.has_failed() {
-                return Ok(());
-            }
-            stream.changes();
-            if let Some(group) = stream.groups.get_mut(group_name).filter(|_| present) {
-                group.give_again(id, now);
-                // How often it was given is known after a replay too; Redis does not propagate that.
-                if let Some(pending) = group.pending().get(&id) {
-                    log.push(claim_words(key, group_name, group, id, pending));
-                }
-            }
-        }
-    }
-    context.reply.finish_array(header, given);
-    Ok(())
-}
-
-/// What nobody of the group was given yet.
-fn give_new(
-    context: &mut Context<'_>,
-    key: &[u8],
-    (group_name, consumer): (&[u8], &[u8]),
-    query: &Query<'_>,
-    log: &mut Vec<Vec<Bytes>>,
-) -> Result<(), Failure> {
-    let now = context.now();
-    let header = context.reply.defer();
-    let mut ids = Vec::new();
-    if let Some(stream) = context.keys.get_mut::<Stream>(key)?
-        && let Some(last) = stream.groups.get(group_name).map(|group| group.last)
-    {
-        if let Some(from) = last.next() {
-            let reply = &mut context.reply;
-            stream.each(from..=Id::MAX, false, |entry| {
-                entry.reply(reply);
-                ids.push(entry.id);
-                ids.len() < limit(query.count)
-            });
-        }
-        if stream.has_failed() {
-            return Ok(());
-        }
-        stream.changes();
-        for id in &ids {
-            stream.advance(group_name, *id);
-            let Some(group) = stream.groups.get_mut(group_name) else { break };
-            let Some(number) = group.number_of(consumer).filter(|_| !query.no_ack) else { continue };
-            let pending = Pending { delivered: now, count: 1, consumer: number };
-            group.give(*id, pending);
-            log.push(claim_words(key, group_name, group, *id, &pending));
-        }
-        // XCLAIM's LASTID says how far the group is, but not how many entries it has read.
-        if !ids.is_empty()
-            && let Some(group) = stream.groups.get(group_name)
-        {
-            log.push(set_id_words(key, group_name, group));
-        }
-    }
-    context.reply.finish_array(header, ids.len());
-    Ok(())
 }

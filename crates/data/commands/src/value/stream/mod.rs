@@ -278,6 +278,21 @@ impl Stream {
         true
     }
 
+    /// About how many entries trimming would remove; it counts no more than so many if it has to look.
+    pub fn surplus(&self, bound: Bound, count_max: u64) -> u64 {
+        let from = match bound {
+            Bound::Len(len) => return self.len.saturating_sub(len),
+            Bound::From(from) => from,
+        };
+        let mut count = 0;
+        self.nodes.each_summary(|node| {
+            let goes = node.last < from;
+            count += if goes { node.live } else { 0 };
+            goes && count <= count_max
+        });
+        count
+    }
+
     /// Removes the first entries until what is left is within a bound; with `limit` only whole nodes, and not more entries
     /// than that unless it is 0. Returns how many it removed.
     pub fn trim(&mut self, bound: Bound, limit: Option<u64>) -> u64 {
