@@ -247,23 +247,23 @@ struct Reading {
 impl Work for Reading {
     fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
         let header = *self.header.get_or_insert_with(|| context.reply.defer());
-        if let Some((place, ids)) = self.served.get_mut(self.at) {
+        let mut left = budget;
+        while let Some((place, ids)) = self.served.get_mut(self.at) {
             let key = context.words.at(*place);
             let reply = &mut context.reply;
             let entries = *self.entries.get_or_insert_with(|| {
                 key_header(reply, key);
                 reply.defer()
             });
+            let before = self.given.count;
             let stream = context.keys.look::<Stream>(key)?;
-            if stream.is_none_or(|stream| self.given.go_on(&mut context.reply, stream, ids, false, budget)) {
-                context.reply.finish_array(entries, self.given.count);
-                self.entries = None;
-                self.given = Given::new(self.at_most);
-                self.at += 1;
+            if stream.is_some_and(|stream| !self.given.go_on(&mut context.reply, stream, ids, false, left)) {
+                return Ok(Progress::More);
             }
-        }
-        if self.at < self.served.len() {
-            return Ok(Progress::More);
+            left = left.saturating_sub(self.given.count - before).max(1);
+            context.reply.finish_array(entries, self.given.count);
+            (self.entries, self.given) = (None, Given::new(self.at_most));
+            self.at += 1;
         }
         finish(&mut context.reply, header, self.at);
         Ok(Progress::Done)
@@ -300,7 +300,10 @@ fn xreadgroup(context: &mut Context<'_>) -> Result<(), Failure> {
             Some(_) => {
                 found.number_of(consumer).and_then(|number| found.consumer(number)).map_or(0, |it| it.pending.len())
             }
-            None => usize::try_from(stream.lag(found).unwrap_or(i64::MAX)).unwrap_or(0),
+            None => {
+                let lag = stream.lag(found).and_then(|lag| u64::try_from(lag).ok()).unwrap_or(u64::MAX);
+                usize::try_from(lag.min(stream.len())).unwrap_or(usize::MAX)
+            }
         };
         elements = elements.saturating_add(there.min(limit(query.count)));
     }
