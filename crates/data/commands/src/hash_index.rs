@@ -224,6 +224,11 @@ impl<T: Hashed> HashIndex<T> {
         self.segments.pop().is_some()
     }
 
+    /// The same, and hands out its elements. Returns whether there was one.
+    pub(crate) fn shed_each(&mut self, each: impl FnMut(T)) -> bool {
+        self.segments.pop().map(|segment| segment.table.into_iter().for_each(each)).is_some()
+    }
+
     /// All elements, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.segments.iter().flat_map(|segment| segment.table.iter())

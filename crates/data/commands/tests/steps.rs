@@ -105,7 +105,7 @@ fn command(random: &mut Random) -> String {
     let set = |number: u64| format!("s{}", number % 4);
     let sorted = |number: u64| format!("z{}", number % 3);
     let stream = |number: u64| format!("x{}", number % 2);
-    match number(58) {
+    match number(59) {
         0..4 => format!("SADD {} m{one} m{two} m{} m{}", set(three), one + 1, two + 2),
         4 => format!("SADD {} {one} {two} {}", set(one), one + two),
         5..8 => format!("ZADD {} {one} m{two} {two} m{one} {three} m{}", sorted(three), one + 7),
@@ -201,8 +201,15 @@ fn command(random: &mut Random) -> String {
         56 => ["HGETALL h", "HKEYS h", "HVALS h", "SMEMBERS s1", "ZREVRANGE z0 1 20", "LRANGE n 2 -2"]
             [one as usize % 6]
             .to_owned(),
-        32 => [format!("COPY {} {} REPLACE", set(one), set(two + 1)), format!("COPY {0} {0}x REPLACE", sorted(one))]
-            [one as usize % 2]
+        32 | 57 => [
+            format!("COPY {} {} REPLACE", set(one), set(two + 1)),
+            format!("COPY {0} {0}x REPLACE", sorted(one)),
+            format!("COPY {} {} REPLACE", stream(one), stream(two)),
+            format!("COPY l{} l{} REPLACE DB {}", one % 2, two % 2, three / 3),
+            "COPY h hx REPLACE".to_owned(),
+            format!("COPY g {}", sorted(two)),
+            "COPY h h DB 1 REPLACE".to_owned(),
+        ][two as usize % 7]
             .clone(),
         _ => [
             format!("DEL {}", set(one)),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    Bytes, Millis,
+    Bytes, Millis, Value,
     hash_index::{CURSOR_BITS, HashIndex},
     random::Random,
     slot::SLOTS,
@@ -45,6 +45,25 @@ pub struct Database {
 impl Database {
     pub(super) fn new(seed: u64, complete: bool, disk: u8) -> Self {
         Self { slots: Vec::new(), seed, complete, disk, len: 0, expiring: BTreeSet::new() }
+    }
+
+    /// Frees some hundred keys of what nobody needs any more, and gives what they held. Returns whether there are more.
+    pub(super) fn shed(&mut self, each: &mut dyn FnMut(Value)) -> bool {
+        const EXPIRIES: usize = 512;
+        const SLOTS: usize = 64;
+        for _ in 0..EXPIRIES {
+            if self.expiring.pop_last().is_none() {
+                break;
+            }
+        }
+        for _ in 0..SLOTS {
+            let Some(table) = self.slots.last_mut() else { break };
+            if table.index.shed_each(|entry| entry.value.into_iter().for_each(&mut *each)) {
+                return true;
+            }
+            self.slots.pop();
+        }
+        !self.slots.is_empty() || !self.expiring.is_empty()
     }
 
     /// How many keys it has.

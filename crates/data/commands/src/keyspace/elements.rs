@@ -223,31 +223,64 @@ impl Elements {
     /// A copy of all of them, in a database.
     #[must_use]
     pub(crate) fn copy(&self, disk: u8) -> Self {
-        /// How many are read before they are written.
-        const STEP: usize = 1000;
-        let copy = Self::of_new(&self.source, disk, self.of.slot);
-        let mut last: Option<Vec<u8>> = None;
-        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-        loop {
-            let from = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            self.scan(Span { from, to: Bound::Unbounded, backwards: false }, &mut |name, value| {
-                found.push((name.to_vec(), value.to_vec()));
-                found.len() < STEP
-            });
-            if found.is_empty() || self.has_failed() {
-                return copy;
-            }
-            for (name, value) in found.drain(..) {
-                // What nothing refers to yet is no change.
-                self.source.records.put_element(copy.of, &name, &value);
-                last = Some(name);
-            }
-        }
+        let mut copy = self.begin_copy(disk);
+        while !copy.go_on(self, usize::MAX) {}
+        copy.elements
+    }
+
+    /// A copy that is made in steps.
+    pub(crate) fn begin_copy(&self, disk: u8) -> ElementsCopy {
+        ElementsCopy { elements: Self::of_new(&self.source, disk, self.of.slot), last: None }
     }
 
     /// Says that nobody needs them any more: they are removed when the tables get to it.
     pub(crate) fn discard(&self) {
         self.source.records.orphan(self.of);
+    }
+}
+
+/// A copy that is being made.
+#[derive(Debug)]
+pub(crate) struct ElementsCopy {
+    elements: Elements,
+    /// The last one that it has.
+    last: Option<Vec<u8>>,
+}
+
+impl ElementsCopy {
+    /// Copies some more. Returns whether that was all.
+    pub(crate) fn go_on(&mut self, of: &Elements, budget: usize) -> bool {
+        /// How many are read before they are written.
+        const STEP: usize = 1000;
+        let mut left = budget;
+        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        while left > 0 {
+            let from = self.last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            of.scan(Span { from, to: Bound::Unbounded, backwards: false }, &mut |name, value| {
+                found.push((name.to_vec(), value.to_vec()));
+                found.len() < STEP.min(left)
+            });
+            if found.is_empty() || of.has_failed() {
+                return true;
+            }
+            left = left.saturating_sub(found.len());
+            for (name, value) in found.drain(..) {
+                // What nothing refers to yet is no change.
+                self.elements.source.records.put_element(self.elements.of, &name, &value);
+                self.last = Some(name);
+            }
+        }
+        false
+    }
+
+    /// Whose elements they are.
+    pub(crate) fn collection(&self) -> Collection {
+        self.elements.of
+    }
+
+    /// It is not wanted any more.
+    pub(crate) fn discard(&self) {
+        self.elements.discard();
     }
 }
 

@@ -5,10 +5,14 @@
 
 use crate::Value;
 
+use super::Database;
+
 /// Values that wait to be freed.
 #[derive(Debug, Default)]
 pub(crate) struct Graveyard {
     values: Vec<Value>,
+    /// Databases that were emptied.
+    databases: Vec<Database>,
     /// How many were freed.
     pub(crate) freed: u64,
 }
@@ -29,15 +33,29 @@ impl Graveyard {
         }
     }
 
+    /// Takes a database with all that is in it.
+    pub(super) fn bury_database(&mut self, database: Database) {
+        self.databases.push(database);
+    }
+
     /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.values.is_empty()
+        self.values.is_empty() && self.databases.is_empty()
     }
 
     /// Frees up to so many pieces, each of some hundred elements.
     pub(crate) fn free(&mut self, pieces: usize) {
         for _ in 0..pieces {
-            let Some(last) = self.values.last_mut() else { return };
+            let Some(last) = self.values.last_mut() else {
+                let Some(database) = self.databases.last_mut() else { return };
+                let mut values = Vec::new();
+                let has_more = database.shed(&mut |value| values.push(value));
+                if !has_more {
+                    self.databases.pop();
+                }
+                values.into_iter().for_each(|value| self.bury(value));
+                continue;
+            };
             let more = match last {
                 Value::List(list) => list.shed(),
                 Value::Set(set) => set.shed(),

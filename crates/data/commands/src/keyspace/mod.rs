@@ -27,8 +27,8 @@ mod walk;
 mod writer;
 
 pub use database::Database;
-pub(crate) use elements::Trouble;
 pub use elements::{Collection, Elements, Source, Span};
+pub(crate) use elements::{ElementsCopy, Trouble};
 pub use entry::{Entry, NEVER};
 pub use frozen::Frozen;
 pub use gather::{GATHERED, Gather};
@@ -372,8 +372,9 @@ impl Keyspace {
         self.bring_anew();
         let seed = self.seed;
         if let Some(database) = self.databases.get_mut(db) {
-            *database = Database::new(seed, true, disk);
+            let former = std::mem::replace(database, Database::new(seed, true, disk));
             database.make_room();
+            self.graveyard.bury_database(former);
         }
         Ok(len)
     }
@@ -391,6 +392,11 @@ impl Keyspace {
         if let Some(source) = &self.records {
             source.begin();
         }
+    }
+
+    /// What is not in memory.
+    pub(crate) fn source(&self) -> Option<&Rc<Source>> {
+        self.records.as_ref()
     }
 
     /// What became of the command that has just run, if it met an element that cannot be read.

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Value,
-    value::{Hash, List, Set, list::End, set::Member},
+    value::{Hash, List, Set, list::End, packed::Packed, set::Member},
 };
 
 /// How a node of a quicklist holds its elements.
@@ -20,15 +20,12 @@ mod container {
 
 const TWICE: RdbError = RdbError::Format("an element twice");
 
-pub(super) fn encode_list(list: &List, writer: &mut Writer<'_>) {
-    writer.byte(form::LIST_QUICKLIST_2);
-    writer.count(list.nodes_len());
-    list.each_node(|node| {
-        let mut builder = Builder::default();
-        node.iter().for_each(|element| builder.push(element));
-        writer.number(container::PACKED);
-        writer.string(&builder.finish());
-    });
+/// A node of a list.
+pub(super) fn encode_node(node: &Packed, writer: &mut Writer<'_>) {
+    let mut builder = Builder::default();
+    node.iter().for_each(|element| builder.push(element));
+    writer.number(container::PACKED);
+    writer.string(&builder.finish());
 }
 
 pub(super) fn decode_list(form: u8, reader: &mut Reader<'_>, building: &Building) -> Result<Value, RdbError> {
@@ -68,17 +65,6 @@ fn push_ziplist(bytes: &[u8], push: &mut impl FnMut(&[u8])) -> Result<(), RdbErr
     Ok(())
 }
 
-pub(super) fn encode_set(set: &Set, writer: &mut Writer<'_>) {
-    if let Set::Integers { members, .. } = set {
-        writer.byte(form::SET_INTEGERS);
-        writer.string(&ziplist::integers_bytes(members));
-        return;
-    }
-    writer.byte(form::SET);
-    writer.count(set.len());
-    set.each(|member| writer.string(&member.text()));
-}
-
 pub(super) fn decode_set(form: u8, reader: &mut Reader<'_>, building: &Building) -> Result<Value, RdbError> {
     let mut set = Set::new(building.seed);
     let mut add = |member: Member<'_>| {
@@ -102,25 +88,6 @@ pub(super) fn decode_set(form: u8, reader: &mut Reader<'_>, building: &Building)
         }
     }
     if set.is_empty() { Err(RdbError::Empty) } else { Ok(Value::Set(Box::new(set))) }
-}
-
-pub(super) fn encode_hash(hash: &Hash, writer: &mut Writer<'_>) {
-    if !matches!(hash, Hash::Small { .. }) {
-        writer.byte(form::HASH);
-        writer.count(hash.len());
-        hash.each(|name, value| {
-            writer.string(name);
-            writer.string(value);
-        });
-        return;
-    }
-    let mut builder = Builder::default();
-    hash.each(|name, value| {
-        builder.push(name);
-        builder.push(value);
-    });
-    writer.byte(form::HASH_LISTPACK);
-    writer.string(&builder.finish());
 }
 
 pub(super) fn decode_hash(form: u8, reader: &mut Reader<'_>, building: &Building) -> Result<Value, RdbError> {

@@ -7,6 +7,7 @@
 
 mod collections;
 pub mod crc64;
+mod encode;
 mod libraries;
 pub mod listpack;
 pub mod lzf;
@@ -17,6 +18,7 @@ mod stream;
 mod writer;
 mod ziplist;
 
+pub use encode::Dumping;
 pub use libraries::{LibrariesError, decode_libraries, encode_libraries};
 pub use payload::{decode_payload, encode_payload};
 pub use reader::Reader;
@@ -121,7 +123,7 @@ pub fn type_name(bytes: &[u8]) -> Option<&'static str> {
 
 /// Appends a value, as records on disk have it: without compression.
 pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
-    encode(value, &mut Writer::new(out, false));
+    encode::encode(value, &mut Writer::new(out, false));
 }
 
 /// Reads what [`encode_value`] wrote, or any other form of a value.
@@ -144,20 +146,6 @@ pub fn decode_value(bytes: &[u8], building: &Building) -> Result<Value, RdbError
         other => return Err(RdbError::Type(other)),
     };
     if reader.is_empty() { Ok(value) } else { Err(RdbError::Surplus) }
-}
-
-fn encode(value: &Value, writer: &mut Writer<'_>) {
-    match value {
-        Value::String(string) => {
-            writer.byte(form::STRING);
-            writer.string(string);
-        }
-        Value::List(list) => collections::encode_list(list, writer),
-        Value::Set(set) => collections::encode_set(set, writer),
-        Value::Hash(hash) => collections::encode_hash(hash, writer),
-        Value::SortedSet(set) => sorted_set::encode(set, writer),
-        Value::Stream(stream) => stream::encode(stream, writer),
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! What `DUMP` gives: a value, the version of the format in two bytes, and a checksum of all that.
 
-use super::{Building, RdbError, Writer, crc64::crc64, decode_value, encode};
+use super::{Building, RdbError, Writer, crc64::crc64, decode_value, encode::encode};
 use crate::Value;
 
 /// The version that is written: Redis 7.0's.
-const VERSION: u16 = 10;
+pub(super) const VERSION: u16 = 10;
 /// The newest that is read: Redis 7.2 and Valkey 8 write what is read here too.
 const VERSION_MAX: u16 = 11;
 

@@ -2,39 +2,11 @@
 
 use std::collections::HashSet;
 
-use super::{
-    Building, RdbError, Reader, Writer,
-    collections::pairs,
-    form,
-    listpack::{Builder, Element},
-};
+use super::{Building, RdbError, Reader, collections::pairs, form, listpack::Element};
 use crate::{
     Bytes, Value,
     value::{SortedSet, sorted_set::Member},
 };
-
-pub(super) fn encode(set: &SortedSet, writer: &mut Writer<'_>) {
-    if let SortedSet::Small(members) = set {
-        let mut builder = Builder::default();
-        let mut text = Vec::new();
-        for member in members {
-            builder.push(&member.name);
-            text.clear();
-            resp::format_double(&mut text, member.score);
-            builder.push(&text);
-        }
-        writer.byte(form::SORTED_SET_LISTPACK);
-        writer.string(&builder.finish());
-        return;
-    }
-    writer.byte(form::SORTED_SET_2);
-    writer.count(set.len());
-    // Redis writes the last one first, and reads faster what comes so.
-    set.each(0..set.len(), true, |member| {
-        writer.string(&member.name);
-        writer.double(member.score);
-    });
-}
 
 pub(super) fn decode(form: u8, reader: &mut Reader<'_>, building: &Building) -> Result<Value, RdbError> {
     let mut members = Vec::new();
@@ -65,6 +37,11 @@ pub(super) fn decode(form: u8, reader: &mut Reader<'_>, building: &Building) -> 
         return Err(RdbError::Format("an element twice"));
     }
     drop(names);
-    let set = SortedSet::from_members(building.seed, building.sorted_set, members);
+    let mut limits = building.sorted_set;
+    if members.iter().any(|member| member.score == 0.0 && member.score.is_sign_negative()) {
+        // A small one would not keep the sign.
+        limits.members = 0;
+    }
+    let set = SortedSet::from_members(building.seed, limits, members);
     Ok(Value::SortedSet(Box::new(set)))
 }

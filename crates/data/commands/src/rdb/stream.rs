@@ -34,19 +34,8 @@ fn write_id(id: Id, writer: &mut Writer<'_>) {
     writer.number(id.sequence);
 }
 
-pub(super) fn encode(stream: &Stream, writer: &mut Writer<'_>) {
-    writer.byte(form::STREAM_2);
-    writer.count(stream.nodes_len());
-    stream.each_node(|first, node| {
-        writer.string(&first.to_bytes());
-        writer.string(&encode_node(first, node));
-        true
-    });
-    encode_rest(stream, writer);
-}
-
 /// What stands behind the nodes.
-fn encode_rest(stream: &Stream, writer: &mut Writer<'_>) {
+pub(super) fn encode_rest(stream: &Stream, writer: &mut Writer<'_>) {
     writer.number(stream.len());
     write_id(stream.last_id, writer);
     write_id(stream.first_id, writer);
@@ -74,7 +63,7 @@ fn encode_rest(stream: &Stream, writer: &mut Writer<'_>) {
 }
 
 /// What was removed is left out.
-fn encode_node(first: Id, node: &Node) -> Vec<u8> {
+pub(super) fn encode_node(first: Id, node: &Node) -> Vec<u8> {
     let mut builder = Builder::default();
     let Some(master) = node.entries(first).next() else { return builder.finish() };
     builder.push_integer(node.live() as i64);

@@ -195,3 +195,68 @@ fn collections_come_back_in_their_form() {
         assert_eq!((set.len(), set.score(b"text 2")), (count, Some(0.25)));
     }
 }
+
+/// What is dumped in steps is what is dumped in one go, but for the order of what has none.
+#[test]
+fn a_payload_comes_to_be_in_steps() {
+    use crate::value::{
+        Hash, Kind as _, List, Set, SortedSet, Stream,
+        list::End,
+        sorted_set::Member,
+        stream::{Id, NodeLimits},
+    };
+
+    let building = building();
+    let (mut list, mut set, mut hash) = (List::new(), Set::new(7), Hash::new(7));
+    let (mut small, mut sorted, mut stream) = (Hash::new(7), SortedSet::new_large(7), Stream::default());
+    let mut integers = Set::new(7);
+    for number in 0..3_000_u32 {
+        let text = format!("element:{number}");
+        list.push(End::Tail, text.as_bytes(), building.list);
+        set.add(text.as_bytes(), 512);
+        integers.add(number.to_string().as_bytes(), 5_000);
+        hash.set(text.as_bytes(), b"x", building.hash);
+        let score = if number == 0 { -0.0 } else { f64::from(number) };
+        sorted.insert_new(7, building.sorted_set, Member { score, name: text.as_bytes().into() });
+        let limits = NodeLimits { bytes: 4096, entries: 100 };
+        stream.append(Id::new(u64::from(number) + 1, 0), &["field", &text], limits);
+    }
+    small.set(b"a", b"b", building.hash);
+    let values = [
+        list.into_value(),
+        set.into_value(),
+        hash.into_value(),
+        small.into_value(),
+        sorted.into_value(),
+        stream.into_value(),
+        integers.into_value(),
+        string(b"text"),
+    ];
+    for (value, steps_min) in values.into_iter().zip([3, 30, 30, 1, 30, 3, 1, 1]) {
+        let mut whole = Vec::new();
+        encode_payload(&value, &mut whole);
+        let (mut dumping, mut steps) = (Dumping::default(), 1);
+        while !dumping.go_on(&value, 100) {
+            steps += 1;
+        }
+        assert!(steps >= steps_min, "{steps} {}", value.type_name());
+        assert_eq!(dumping.payload().len(), whole.len());
+        let decoded = decode_payload(dumping.payload(), &building).unwrap();
+        let mut again = Vec::new();
+        encode_payload(&decoded, &mut again);
+        assert!(again == whole || matches!(value.type_name(), "set" | "hash"), "{}", value.type_name());
+    }
+}
+
+/// Memory may let go of a sorted set and read it again: that changes nothing.
+#[test]
+fn minus_zero_keeps_its_sign() {
+    use crate::value::{Kind as _, SortedSet, sorted_set::Member};
+
+    let mut set = SortedSet::new_large(7);
+    set.insert_new(7, building().sorted_set, Member { score: -0.0, name: b"a".as_slice().into() });
+    let mut record = Vec::new();
+    encode_value(&set.into_value(), &mut record);
+    let Value::SortedSet(set) = decode_value(&record, &building()).unwrap() else { panic!("no sorted set") };
+    assert!(set.score(b"a").unwrap().is_sign_negative());
+}

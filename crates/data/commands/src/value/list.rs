@@ -173,6 +173,11 @@ impl List {
         self.nodes.len()
     }
 
+    /// A node by its number.
+    pub(crate) fn node(&self, number: usize) -> Option<Cow<'_, Packed>> {
+        self.nodes.get(number)
+    }
+
     /// Calls with the nodes in order, each with its elements in order.
     pub fn each_node(&self, mut each: impl FnMut(&Packed)) {
         for index in 0..self.nodes.len() {

@@ -1,5 +1,6 @@
 //! Values of keys.
 
+pub(crate) mod copying;
 mod directory;
 mod gathering;
 pub mod hash;
@@ -13,6 +14,7 @@ pub mod set;
 pub mod sorted_set;
 mod spread;
 pub mod stream;
+pub(crate) mod walk;
 
 use crate::Bytes;
 pub(crate) use gathering::{Gathering, SPAN as GATHERED};

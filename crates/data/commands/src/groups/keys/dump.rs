@@ -5,19 +5,26 @@ use crate::{
     changes::EventClass,
     keyspace::{Expiry, NEVER},
     number,
-    rdb::{self, Building, RdbError},
+    rdb::{self, Building, Dumping, RdbError},
+    server::{Progress, reading_steps},
+    value::walk,
 };
 
 pub(super) fn dump(context: &mut Context<'_>) -> Result<(), Failure> {
-    match context.keys.value(context.words.at(1))? {
-        Some(value) => {
-            let mut payload = Vec::new();
-            rdb::encode_payload(value, &mut payload);
-            context.reply.bulk(&payload);
+    let Some(weight) = context.keys.value(context.words.at(1))?.map(walk::weight) else {
+        context.reply.null();
+        return Ok(());
+    };
+    let mut dumping = Dumping::default();
+    let step = move |context: &mut Context<'_>, budget: usize| {
+        let entry = context.keys.peek(context.words.at(1))?;
+        let is_over = entry.and_then(|entry| entry.value.as_ref()).is_none_or(|value| dumping.go_on(value, budget));
+        if is_over {
+            context.reply.bulk(dumping.payload());
         }
-        None => context.reply.null(),
-    }
-    Ok(())
+        Ok(Progress::over_if(is_over))
+    };
+    context.work_on(weight, reading_steps(step))
 }
 
 #[derive(Default)]

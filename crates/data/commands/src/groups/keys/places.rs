@@ -3,7 +3,9 @@
 use crate::{
     Bytes, Context, Failure, Millis, Value,
     changes::EventClass,
-    keyspace::{Expiry, Keys, NEVER},
+    keyspace::{Database, Expiry, Keys, NEVER},
+    server::{Progress, Work},
+    value::{copying::Copying, walk},
 };
 
 const SAME: Failure = Failure::text("ERR source and destination objects are the same");
@@ -107,20 +109,64 @@ pub(super) fn copy(context: &mut Context<'_>) -> Result<(), Failure> {
     if db == context.keys.db && from == to {
         return Err(SAME);
     }
-    let value = context.keys.value(from)?.cloned();
+    let Some(weight) = context.keys.value(from)?.map(walk::weight) else {
+        context.reply.integer(0);
+        return Ok(());
+    };
+    let mut there = context.keys.on(db);
+    if !replace && there.contains(to)? {
+        context.reply.integer(0);
+        return Ok(());
+    }
+    if context.session.takes_steps(weight, context.shared) {
+        let disk = context.keys.space().database(db).map_or(0, Database::disk);
+        let (seed, settings) = (context.keys.seed(), &context.shared.settings);
+        let value = context.keys.peek(from)?.and_then(|entry| entry.value.as_ref());
+        if let Some(copying) = value.and_then(|value| Copying::of(value, seed, disk, settings)) {
+            return context.work_on(weight, CopyInSteps { copying, db });
+        }
+    }
+    let value = context.keys.peek(from)?.and_then(|entry| entry.value.clone());
+    let Some(value) = value else { return Ok(()) };
+    put_copy(context, value, db)
+}
+
+/// Gives the copy to the key that is to have it.
+fn put_copy(context: &mut Context<'_>, value: Value, db: usize) -> Result<(), Failure> {
+    let (from, to) = (context.words.at(1), context.words.at(2));
     let expire_at = context.keys.expire_at(from)?.unwrap_or(NEVER);
     let mut there = context.keys.on(db);
-    let copied = match value {
-        Some(value) if replace || !there.contains(to)? => {
-            put(&mut there, to, value, expire_at)?;
-            there.modified(to);
-            there.notify(EventClass::GENERIC, "copy_to", to);
-            true
-        }
-        _ => false,
-    };
-    context.reply.integer(i64::from(copied));
+    put(&mut there, to, value, expire_at)?;
+    there.modified(to);
+    there.notify(EventClass::GENERIC, "copy_to", to);
+    context.reply.integer(1);
     Ok(())
+}
+
+/// COPY of a large value.
+#[derive(Debug)]
+struct CopyInSteps {
+    copying: Copying,
+    db: usize,
+}
+
+impl Work for CopyInSteps {
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        const UNREADABLE: Failure = Failure::text("ERR the value cannot be read");
+        let (seed, source) = (context.keys.seed(), context.keys.space().source().cloned());
+        let entry = context.keys.peek(context.words.at(1))?;
+        let value = entry.and_then(|entry| entry.value.as_ref()).ok_or(UNREADABLE)?;
+        if !self.copying.go_on(value, budget) {
+            return Ok(Progress::More);
+        }
+        let copy = self.copying.finish(value, source.as_ref(), seed).ok_or(UNREADABLE)?;
+        put_copy(context, copy, self.db)?;
+        Ok(Progress::Done)
+    }
+
+    fn remains(&mut self) -> Vec<Value> {
+        self.copying.remains().into_iter().collect()
+    }
 }
 
 pub(super) fn swap_databases(context: &mut Context<'_>) -> Result<(), Failure> {

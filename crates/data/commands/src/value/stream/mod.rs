@@ -186,6 +186,22 @@ impl Stream {
         self.nodes.each(Id::MIN, Id::MAX, false, each);
     }
 
+    /// The same from the node on that an id is in.
+    pub(crate) fn each_node_from(&self, from: Id, each: impl FnMut(Id, &Node) -> bool) {
+        self.nodes.each(from, Id::MAX, false, each);
+    }
+
+    /// Adds a node of another stream behind the last one.
+    pub(in crate::value) fn push_node(&mut self, first: Id, node: Node) {
+        self.nodes.push(first, node);
+    }
+
+    /// Takes over all numbers of a stream whose nodes it has.
+    pub(in crate::value) fn take_numbers(&mut self, of: &Self) {
+        (self.len, self.entries_added) = (of.len, of.entries_added);
+        (self.first_id, self.last_id, self.max_deleted_id) = (of.first_id, of.last_id, of.max_deleted_id);
+    }
+
     /// All entries, or so many of them, in portions, if they are records.
     pub fn portions(&self, backwards: bool, count: usize) -> Option<Portions> {
         self.nodes.portions(backwards, count)

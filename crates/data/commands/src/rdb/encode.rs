@@ -1,0 +1,143 @@
+//! Values written: small ones as one string, others part by part.
+
+use super::{Writer, collections, crc64, form, listpack::Builder, payload::VERSION, stream, ziplist};
+use crate::{
+    Value,
+    value::{
+        Hash, Set, SortedSet,
+        walk::{Part, Walk},
+    },
+};
+
+/// Writes a value that is one string. Returns whether it is.
+fn encode_small(value: &Value, writer: &mut Writer<'_>) -> bool {
+    let mut builder = Builder::default();
+    let form = match value {
+        Value::String(string) => {
+            writer.byte(form::STRING);
+            writer.string(string);
+            return true;
+        }
+        Value::Set(set) => {
+            let Set::Integers { members, .. } = &**set else { return false };
+            writer.byte(form::SET_INTEGERS);
+            writer.string(&ziplist::integers_bytes(members));
+            return true;
+        }
+        Value::Hash(hash) if matches!(**hash, Hash::Small { .. }) => {
+            hash.each(|name, value| {
+                builder.push(name);
+                builder.push(value);
+            });
+            form::HASH_LISTPACK
+        }
+        Value::SortedSet(set) => {
+            let SortedSet::Small(members) = &**set else { return false };
+            let mut text = Vec::new();
+            for member in members {
+                builder.push(&member.name);
+                text.clear();
+                resp::format_double(&mut text, member.score);
+                builder.push(&text);
+            }
+            form::SORTED_SET_LISTPACK
+        }
+        Value::Hash(_) | Value::List(_) | Value::Stream(_) => return false,
+    };
+    writer.byte(form);
+    writer.string(&builder.finish());
+    true
+}
+
+/// Writes what is in front of the parts of a value that is not small.
+fn encode_header(value: &Value, writer: &mut Writer<'_>) {
+    let (form, count) = match value {
+        Value::String(_) => (form::STRING, 0),
+        Value::List(list) => (form::LIST_QUICKLIST_2, list.nodes_len()),
+        Value::Set(set) => (form::SET, set.len()),
+        Value::Hash(hash) => (form::HASH, hash.len()),
+        // Redis writes the last one first, and reads faster what comes so.
+        Value::SortedSet(set) => (form::SORTED_SET_2, set.len()),
+        Value::Stream(stream) => (form::STREAM_2, stream.nodes_len()),
+    };
+    writer.byte(form);
+    writer.count(count);
+}
+
+fn encode_part(part: Part<'_>, writer: &mut Writer<'_>) {
+    match part {
+        Part::Elements(node) => collections::encode_node(node, writer),
+        Part::Member(member) => writer.string(&member.text()),
+        Part::Scored(member) => {
+            writer.string(&member.name);
+            writer.double(member.score);
+        }
+        Part::Field(name, value) => {
+            writer.string(name);
+            writer.string(value);
+        }
+        Part::Entries(first, node) => {
+            writer.string(&first.to_bytes());
+            writer.string(&stream::encode_node(first, node));
+        }
+    }
+}
+
+pub(super) fn encode(value: &Value, writer: &mut Writer<'_>) {
+    if encode_small(value, writer) {
+        return;
+    }
+    encode_header(value, writer);
+    Walk::default().go_on(value, usize::MAX, &mut |part| encode_part(part, writer));
+    if let Value::Stream(of) = value {
+        stream::encode_rest(of, writer);
+    }
+}
+
+/// A payload of `DUMP` that is made in steps.
+#[derive(Debug, Default)]
+pub struct Dumping {
+    out: Vec<u8>,
+    walk: Walk,
+    /// How much of it the checksum is about so far, once all of it is there.
+    summed: Option<(usize, u64)>,
+}
+
+impl Dumping {
+    /// Goes on. Returns whether that was all.
+    pub fn go_on(&mut self, value: &Value, budget: usize) -> bool {
+        /// Bytes are summed so much faster than an element is written.
+        const BYTES_AS_ONE: usize = 64;
+        let mut writer = Writer::new(&mut self.out, true);
+        let Some((summed, sum)) = &mut self.summed else {
+            if self.walk.has_begun() || !encode_small(value, &mut writer) {
+                if !self.walk.has_begun() {
+                    encode_header(value, &mut writer);
+                }
+                if !self.walk.go_on(value, budget, &mut |part| encode_part(part, &mut writer)) {
+                    return false;
+                }
+                if let Value::Stream(of) = value {
+                    stream::encode_rest(of, &mut writer);
+                }
+            }
+            self.out.extend_from_slice(&VERSION.to_le_bytes());
+            self.summed = Some((0, 0));
+            return false;
+        };
+        let some = budget.saturating_mul(BYTES_AS_ONE).min(self.out.len() - *summed);
+        *sum = crc64::continued(*sum, self.out.get(*summed..*summed + some).unwrap_or_default());
+        *summed += some;
+        if *summed < self.out.len() {
+            return false;
+        }
+        let sum = *sum;
+        self.out.extend_from_slice(&sum.to_le_bytes());
+        true
+    }
+
+    /// All of it.
+    pub fn payload(&self) -> &[u8] {
+        &self.out
+    }
+}
