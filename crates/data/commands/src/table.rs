@@ -281,6 +281,48 @@ pub struct Command {
     pub group: &'static str,
     /// Why it is refused, if it is known and not there.
     pub missing: Option<&'static str>,
+    /// How it is done in steps if it has very many words.
+    pub wide: Option<Wide>,
+}
+
+/// A command of one key that is the same as several of them, with the same first words and some of the others each.
+#[derive(Debug, Clone, Copy)]
+pub struct Wide {
+    /// The place of the first of the others.
+    pub from: fn(&[&[u8]]) -> usize,
+    /// So many of them belong together.
+    pub group: usize,
+    /// What becomes of the replies.
+    pub replies: Replies,
+    /// What may be wrong with words, to be known before anything is changed.
+    pub check: Option<Check>,
+}
+
+/// Looks at some words of a command.
+pub type Check = fn(&[&[u8]]) -> Result<(), Failure>;
+
+/// How several replies become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replies {
+    /// Numbers are added.
+    Sum,
+    /// The last one counts.
+    Last,
+    /// Arrays are joined.
+    Joined,
+}
+
+impl Wide {
+    /// That of a command whose words behind the key are alike, so many belonging together.
+    pub const fn new(group: usize, replies: Replies) -> Self {
+        Self { from: |_| 2, group, replies, check: None }
+    }
+
+    /// Whether a command of such words can be done so.
+    pub fn fits(&self, words: &[&[u8]]) -> bool {
+        let from = (self.from)(words);
+        from < words.len() && (words.len() - from).is_multiple_of(self.group)
+    }
 }
 
 impl Command {
@@ -300,7 +342,14 @@ impl Command {
             subcommands: &[],
             group: "generic",
             missing: None,
+            wide: None,
         }
+    }
+
+    /// Done in steps if it has very many words.
+    pub const fn wide(mut self, wide: Wide) -> Self {
+        self.wide = Some(wide);
+        self
     }
 
     /// With flags.

@@ -411,10 +411,28 @@ fn filled() -> (Server, SessionId, SessionId) {
     let mut server = stepping(None);
     let (one, other) = (connect(&mut server, 1), connect(&mut server, 2));
     for number in 0..20 {
-        send(&mut server, one, &format!("ZADD z {number} m{number}\r\nSADD s m{number}\r\nRPUSH l e{}", number % 2));
+        let commands = format!("ZADD z {number} m{number}\r\nSADD s m{number}\r\nRPUSH l e{}", number % 2);
+        at_once(&mut server, one, &commands);
     }
-    taken(&mut server, one);
     (server, one, other)
+}
+
+/// Has something done in one go.
+fn at_once(server: &mut Server, id: SessionId, commands: &str) -> String {
+    let from = std::mem::replace(&mut server.shared.pace.from, usize::MAX);
+    let reply = ask(server, id, commands);
+    server.shared.pace.from = from;
+    reply
+}
+
+/// Goes on until there is nothing more to do. Returns in how many turns.
+fn finish(server: &mut Server) -> usize {
+    let mut turns = 0;
+    while server.can_go_on() {
+        server.go_on(NOW);
+        turns += 1;
+    }
+    turns
 }
 
 fn effects(server: &mut Server) -> Vec<String> {
@@ -430,11 +448,10 @@ fn effects(server: &mut Server) -> Vec<String> {
 fn sort_holds_what_it_looks_up() {
     let (mut server, one, other) = filled();
     for number in 0..20 {
-        send(&mut server, one, &format!("RPUSH n {number}\r\nSET w{number} {}", 100 - number));
+        at_once(&mut server, one, &format!("RPUSH n {number}\r\nSET w{number} {}", 100 - number));
     }
     let third = connect(&mut server, 3);
     send(&mut server, other, "SUNIONSTORE w3 s s");
-    taken(&mut server, one);
     send(&mut server, one, "SORT n BY w* LIMIT 0 2 GET # GET w*");
     (0..6).for_each(|_| server.go_on(NOW));
     // What it has not come to may change.
@@ -459,9 +476,8 @@ fn sort_holds_what_it_looks_up() {
 fn random_elements_in_steps() {
     let (mut server, one, _) = filled();
     for number in 0..20 {
-        send(&mut server, one, &format!("HSET h m{number} {number}"));
+        at_once(&mut server, one, &format!("HSET h m{number} {number}"));
     }
-    taken(&mut server, one);
     for (command, lines, distinct) in [
         ("SRANDMEMBER s 15", 15, 15),
         ("SRANDMEMBER s 100", 20, 20),
@@ -473,9 +489,7 @@ fn random_elements_in_steps() {
     ] {
         let before = server.tasks_done().0;
         send(&mut server, one, command);
-        while server.can_go_on() {
-            server.go_on(NOW);
-        }
+        finish(&mut server);
         let reply = taken(&mut server, one);
         let mut elements: Vec<&str> = reply.lines().skip(2).step_by(2).collect();
         assert!(reply.starts_with(&format!("*{lines}\r\n")) && elements.len() == lines, "{command} {reply}");
@@ -485,6 +499,59 @@ fn random_elements_in_steps() {
         assert!(elements.len() <= distinct && elements.len() > distinct - 5, "{command}");
         assert!(lines > distinct || elements.len() == distinct, "{command}");
         assert_eq!(server.tasks_done().0, before + 1, "{command}");
+    }
+}
+
+/// Commands of many words: each is one command to everybody, and what is wrong with a word is known before anything is changed.
+#[test]
+fn many_words_in_steps() {
+    let (mut server, one, other) = filled();
+    assert_eq!(ask(&mut server, one, "CONFIG SET notify-keyspace-events KA"), "+OK\r\n");
+    send(&mut server, other, "PSUBSCRIBE *");
+    taken(&mut server, other);
+    effects(&mut server);
+    for (command, reply, events, turns_min) in [
+        ("HSET h a 1 b 2 c 3 d 4 a 5", ":4\r\n", &["hset"][..], 5),
+        ("HMGET h a b x d", "*4\r\n$1\r\n5\r\n$1\r\n2\r\n$-1\r\n$1\r\n4\r\n", &[], 2),
+        ("HDEL h a b c d e f", ":4\r\n", &["hdel", "del"], 3),
+        ("HSET h a 1 b", "-ERR wrong number of arguments for 'hset' command\r\n", &[], 0),
+        ("HMSET h a 1 b 2 c 3", "+OK\r\n", &["hset"], 3),
+        ("SADD new 1 2 3 2 1 4", ":4\r\n", &["sadd"], 3),
+        ("SMISMEMBER new 1 5 2 6", "*4\r\n:1\r\n:0\r\n:1\r\n:0\r\n", &[], 2),
+        ("SADD z 1 2 3", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", &[], 1),
+        ("SREM new 1 2 3 5 6 7 4", ":4\r\n", &["srem", "del"], 4),
+        ("ZADD new NX CH 1 a 2 b 3 c 4 d", ":4\r\n", &["zadd"], 8),
+        ("ZADD new XX CH 1 a 3 b 3 c 7 d 1 e", ":2\r\n", &["zadd"], 10),
+        ("ZADD new 1 x 2 y 3 z nan w", "-ERR value is not a valid float\r\n", &[], 4),
+        ("ZADD new INCR 1 x 2 y", "-ERR INCR option supports a single increment-element pair\r\n", &[], 0),
+        ("ZADD new 1 x 2", "-ERR syntax error\r\n", &[], 0),
+        ("ZMSCORE new a x b c", "*4\r\n$1\r\n1\r\n$-1\r\n$1\r\n3\r\n$1\r\n3\r\n", &[], 2),
+        ("ZREM new a b c", ":3\r\n", &["zrem"], 2),
+        ("RPUSH list a b c d e", ":5\r\n", &["rpush"], 3),
+        ("LPUSHX list x y z", ":8\r\n", &["lpush"], 2),
+        ("RPUSHX none x y z", ":0\r\n", &[], 2),
+        (
+            "LPOP list 7",
+            "*7\r\n$1\r\nz\r\n$1\r\ny\r\n$1\r\nx\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n",
+            &["lpop"],
+            4,
+        ),
+        (
+            "ZPOPMAX z 3",
+            "*6\r\n$3\r\nm19\r\n$2\r\n19\r\n$3\r\nm18\r\n$2\r\n18\r\n$3\r\nm17\r\n$2\r\n17\r\n",
+            &["zpopmax"],
+            2,
+        ),
+    ] {
+        send(&mut server, one, command);
+        let turns = finish(&mut server);
+        assert_eq!(taken(&mut server, one), reply, "{command}");
+        assert!(turns >= turns_min, "{command} {turns}");
+        let told = taken(&mut server, other);
+        let told: Vec<&str> = told.lines().skip(8).step_by(9).collect();
+        assert_eq!(told, events, "{command}");
+        let effects = effects(&mut server);
+        assert_eq!(effects, if events.is_empty() { vec![] } else { vec![command] }, "{command}");
     }
 }
 
@@ -609,7 +676,7 @@ fn a_disk_that_fails() {
         let mut server = stepping(Some(&tables));
         let id = connect(&mut server, 1);
         for number in 0..60 {
-            send(&mut server, id, &format!("ZADD z {number} m{number}"));
+            at_once(&mut server, id, &format!("ZADD z {number} m{number}"));
         }
         support::checkpoint(&mut server, &tables);
         send(&mut server, id, "ZCARD z");

@@ -11,7 +11,7 @@ use crate::{
     table::{Flags, Found},
 };
 
-use super::{Server, monitor};
+use super::{Server, monitor, wide::WideWork};
 
 /// What became of a command that a client sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -312,6 +312,8 @@ impl Server {
                 statistics.failed += 1;
             }
             outcome
+        } else if words.len() > self.shared.pace.from && self.is_wide(session, words, found) {
+            Ok(())
         } else {
             let reply = Reply::new(output, session.protocol);
             let keys = Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes);
@@ -336,6 +338,17 @@ impl Server {
         }
         let is_waiting = session.blocked.is_some();
         self.end_call(session, output, words, found, Ended { outcome, elapsed_us, dirty, db, is_waiting });
+    }
+
+    /// Has a command of very many words done in steps, if that is possible.
+    #[cold]
+    fn is_wide(&self, session: &mut Session, words: &[&[u8]], found: Found) -> bool {
+        let Some(wide) = found.command.wide.filter(|wide| wide.fits(words)) else { return false };
+        let takes_steps = session.takes_steps(words.len(), &self.shared);
+        if takes_steps {
+            session.work = Some(Box::new(WideWork::new(found, wide, words)));
+        }
+        takes_steps
     }
 
     /// Counts a command that has run, answers if it failed, and propagates what it changed.

@@ -30,6 +30,7 @@ mod steps;
 mod tasks;
 mod tracking;
 mod watch;
+mod wide;
 
 pub use histogram::Histogram;
 pub use latency::{Event as LatencyEvent, LatencyMonitor};

@@ -17,7 +17,7 @@
 //!
 //! In a transaction, a script and the log everything is done in one go.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Range};
 
 use resp::{Protocol, Reply};
 
@@ -53,6 +53,15 @@ pub enum Progress {
     Done,
 }
 
+/// Some of a command's words.
+#[derive(Debug, Clone)]
+pub struct Window {
+    /// So many from the first on.
+    pub head: usize,
+    /// And these.
+    pub part: Range<usize>,
+}
+
 /// A command in steps.
 pub trait Work: std::fmt::Debug {
     /// Goes on by about so many elements. What it writes into the reply is kept until the end.
@@ -70,6 +79,12 @@ pub trait Work: std::fmt::Debug {
     /// Large values that it has made and does not need any more.
     fn remains(&mut self) -> Vec<Value> {
         Vec::new()
+    }
+
+    /// The words that the next step is to see; all without it.
+    fn window(&self, budget: usize) -> Option<Window> {
+        let _ = budget;
+        None
     }
 
     /// Keys that it holds besides those that the command names, and does not need any more.
@@ -377,7 +392,13 @@ impl Server {
     }
 
     fn step_for(&mut self, task: &mut Task, session: &mut Session, budget: usize) -> bool {
-        let words: Vec<&[u8]> = task.words.iter().map(Bytes::as_slice).collect();
+        let window = task.work.window(budget);
+        let (head, part) = match &window {
+            Some(window) => (task.words.get(..window.head), task.words.get(window.part.clone())),
+            None => (Some(task.words.as_slice()), None),
+        };
+        let some = head.into_iter().chain(part).flatten();
+        let mut words: Vec<&[u8]> = some.map(Bytes::as_slice).collect();
         let current = std::mem::replace(&mut self.shared.current, task.session);
         self.changes.classes = self.shared.settings.notify_keyspace_events.0;
         self.watch_changes();
@@ -402,6 +423,9 @@ impl Server {
         if is_over {
             if progress.is_err() {
                 task.output.clear();
+            }
+            if window.is_some() {
+                words = task.words.iter().map(Bytes::as_slice).collect();
             }
             let outcome = progress.map(|_| ());
             let ended = Ended { outcome, elapsed_us: task.elapsed_us, dirty, db: task.db, is_waiting: false };

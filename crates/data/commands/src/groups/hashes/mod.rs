@@ -11,7 +11,7 @@ use crate::{
     changes::EventClass,
     config::Settings,
     server::{Progress, Rest, reading_steps},
-    table::{Access, Categories, Command, Flags, Handler, KeySpec},
+    table::{Access, Categories, Command, Flags, Handler, KeySpec, Replies, Wide},
     value::{Form, Hash, hash::HashLimits},
 };
 
@@ -32,11 +32,9 @@ const DELETES: &[KeySpec] = &[KeySpec::one(1, Access::RW.union(Access::DELETE))]
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
-    command("HDEL", -3, hdel, Flags::WRITE.union(Flags::FAST), DELETES).docs(
-        "2.0.0",
-        "O(N) for N fields to be removed",
-        "Removes fields.",
-    ),
+    command("HDEL", -3, hdel, Flags::WRITE.union(Flags::FAST), DELETES)
+        .docs("2.0.0", "O(N) for N fields to be removed", "Removes fields.")
+        .wide(Wide::new(1, Replies::Sum)),
     command("HEXISTS", 3, hexists, READ, LOOKED_AT).docs("2.0.0", "O(1)", "Whether a field is there."),
     command("HGET", 3, hget, READ, READS).docs("2.0.0", "O(1)", "What a field holds."),
     command("HGETALL", 2, hgetall, Flags::READONLY, READS).docs(
@@ -56,12 +54,12 @@ pub const COMMANDS: &[Command] = &[
     ),
     command("HKEYS", 2, hkeys, Flags::READONLY, READS).docs("2.0.0", "O(N) for N fields", "The names of all fields."),
     command("HLEN", 2, hlen, READ, LOOKED_AT).docs("2.0.0", "O(1)", "How many fields there are."),
-    command("HMGET", -3, hmget, READ, READS).docs("2.0.0", "O(N) for N fields asked for", "What some fields hold."),
-    command("HMSET", -4, hmset, WRITE, UPDATES).docs(
-        "2.0.0",
-        "O(N) for N fields to be set",
-        "Gives fields values; HSET does it too.",
-    ),
+    command("HMGET", -3, hmget, READ, READS)
+        .docs("2.0.0", "O(N) for N fields asked for", "What some fields hold.")
+        .wide(Wide::new(1, Replies::Joined)),
+    command("HMSET", -4, hmset, WRITE, UPDATES)
+        .docs("2.0.0", "O(N) for N fields to be set", "Gives fields values; HSET does it too.")
+        .wide(Wide::new(2, Replies::Last)),
     command("HRANDFIELD", -2, random::hrandfield, Flags::READONLY, READS).docs(
         "6.2.0",
         "O(N) for N fields given",
@@ -72,7 +70,9 @@ pub const COMMANDS: &[Command] = &[
         "O(1) a call, O(N) for a walk over N fields",
         "Walks over the fields in steps.",
     ),
-    command("HSET", -4, hset, WRITE, UPDATES).docs("2.0.0", "O(N) for N fields to be set", "Gives fields values."),
+    command("HSET", -4, hset, WRITE, UPDATES)
+        .docs("2.0.0", "O(N) for N fields to be set", "Gives fields values.")
+        .wide(Wide::new(2, Replies::Sum)),
     command("HSETNX", 4, hsetnx, WRITE, INSERTS).docs("2.0.0", "O(1)", "Gives a field a value if it is not there."),
     command("HSTRLEN", 3, hstrlen, READ, LOOKED_AT).docs("3.2.0", "O(1)", "How long what a field holds is."),
     command("HVALS", 2, hvals, Flags::READONLY, READS).docs("2.0.0", "O(N) for N fields", "What all fields hold."),

@@ -11,7 +11,7 @@ use crate::{
     changes::EventClass,
     config::Settings,
     server::{Progress, Rest, Work, reading_steps},
-    table::{Access, Categories, Command, Flags, Handler, KeySpec},
+    table::{Access, Categories, Command, Flags, Handler, KeySpec, Replies, Wide},
     value::{
         List,
         list::{End, NodeLimit},
@@ -101,16 +101,12 @@ pub const COMMANDS: &[Command] = &[
         "O(N) for N elements; less if the match is near an end, or MAXLEN says so",
         "The numbers of the elements that equal one.",
     ),
-    command("LPUSH", -3, |context| push(context, End::Head), FAST_WRITE, INSERTS).docs(
-        "1.0.0",
-        "O(N) for N elements added",
-        "Puts elements before the first.",
-    ),
-    command("LPUSHX", -3, |context| push_if_there(context, End::Head), FAST_WRITE, INSERTS).docs(
-        "2.2.0",
-        "O(N) for N elements added",
-        "Puts elements before the first, if the list is there.",
-    ),
+    command("LPUSH", -3, |context| push(context, End::Head), FAST_WRITE, INSERTS)
+        .docs("1.0.0", "O(N) for N elements added", "Puts elements before the first.")
+        .wide(Wide::new(1, Replies::Last)),
+    command("LPUSHX", -3, |context| push_if_there(context, End::Head), FAST_WRITE, INSERTS)
+        .docs("2.2.0", "O(N) for N elements added", "Puts elements before the first, if the list is there.")
+        .wide(Wide::new(1, Replies::Last)),
     command("LRANGE", 4, lrange, Flags::READONLY, READS).docs(
         "1.0.0",
         "O(S+N) for S elements between the nearer end and the first one, and N elements given",
@@ -141,16 +137,12 @@ pub const COMMANDS: &[Command] = &[
         "O(1)",
         "Moves the last element of a list to the head of another.",
     ),
-    command("RPUSH", -3, |context| push(context, End::Tail), FAST_WRITE, INSERTS).docs(
-        "1.0.0",
-        "O(N) for N elements added",
-        "Puts elements behind the last.",
-    ),
-    command("RPUSHX", -3, |context| push_if_there(context, End::Tail), FAST_WRITE, INSERTS).docs(
-        "2.2.0",
-        "O(N) for N elements added",
-        "Puts elements behind the last, if the list is there.",
-    ),
+    command("RPUSH", -3, |context| push(context, End::Tail), FAST_WRITE, INSERTS)
+        .docs("1.0.0", "O(N) for N elements added", "Puts elements behind the last.")
+        .wide(Wide::new(1, Replies::Last)),
+    command("RPUSHX", -3, |context| push_if_there(context, End::Tail), FAST_WRITE, INSERTS)
+        .docs("2.2.0", "O(N) for N elements added", "Puts elements behind the last, if the list is there.")
+        .wide(Wide::new(1, Replies::Last)),
 ];
 
 /// Elements that are removed with their node, or compared, cost as much as one that is removed by itself.

@@ -8,6 +8,7 @@ use crate::{
     changes::EventClass,
     keyspace::Keys,
     number,
+    server::{Progress, changing_steps},
     value::{List, list::End},
 };
 
@@ -44,6 +45,10 @@ fn popped(keys: &mut Keys<'_>, key: &[u8], end: End, count: usize, empty: bool) 
 /// Answers with elements from an end on.
 fn give(reply: &mut Reply<'_>, list: &List, end: End, count: usize) {
     reply.array(count);
+    give_some(reply, list, end, count);
+}
+
+fn give_some(reply: &mut Reply<'_>, list: &List, end: End, count: usize) {
     let mut left = count;
     let each = |element: &[u8]| {
         reply.bulk(element);
@@ -73,6 +78,14 @@ pub(super) fn pop(context: &mut Context<'_>, end: End) -> Result<(), Failure> {
         }
         return Ok(());
     }
+    // One element is taken at once.
+    if count.is_some_and(|count| context.session.takes_steps(count, context.shared)) {
+        let len = context.keys.look::<List>(key)?.map_or(0, List::len);
+        let taken = count.unwrap_or(1).min(len);
+        if context.session.takes_steps(taken, context.shared) {
+            return pop_in_steps(context, end, taken);
+        }
+    }
     let Some(list) = context.keys.get_mut::<List>(key)? else {
         match count {
             None => context.reply.null(),
@@ -88,6 +101,29 @@ pub(super) fn pop(context: &mut Context<'_>, end: End) -> Result<(), Failure> {
     list.drop_at(end, taken);
     let empty = list.is_empty();
     popped(&mut context.keys, key, end, taken, empty)
+}
+
+fn pop_in_steps(context: &mut Context<'_>, end: End, taken: usize) -> Result<(), Failure> {
+    let mut left = taken;
+    let step = move |context: &mut Context<'_>, budget: usize| {
+        let key = context.words.at(1);
+        if left == taken {
+            context.reply.array(taken);
+        }
+        let some = left.min(budget);
+        left -= some;
+        let mut empty = false;
+        if let Some(list) = context.keys.get_mut::<List>(key)? {
+            give_some(&mut context.reply, list, end, some);
+            list.drop_at(end, some);
+            empty = list.is_empty();
+        }
+        if left == 0 {
+            popped(&mut context.keys, key, end, taken, empty)?;
+        }
+        Ok(Progress::over_if(left == 0))
+    };
+    context.work_on(taken, changing_steps(step))
 }
 
 /// Takes an element from one of the lists, answers with the list's name and it. Returns whether there was one.

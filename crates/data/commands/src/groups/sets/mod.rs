@@ -10,7 +10,7 @@ use crate::{
     changes::EventClass,
     config::Settings,
     server::{Progress, Rest, reading_steps},
-    table::{Access, Categories, Command, Flags, Handler, KeySpec},
+    table::{Access, Categories, Command, Flags, Handler, KeySpec, Replies, Wide},
     value::Set,
 };
 
@@ -34,11 +34,9 @@ const UPDATES: &[KeySpec] = &[KeySpec::one(1, Access::RW.union(Access::UPDATE)),
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
-    command("SADD", -3, sadd, WRITE.union(Flags::DENYOOM), &[KeySpec::one(1, INSERT)]).docs(
-        "1.0.0",
-        "O(N) for N members added",
-        "Adds members.",
-    ),
+    command("SADD", -3, sadd, WRITE.union(Flags::DENYOOM), &[KeySpec::one(1, INSERT)])
+        .docs("1.0.0", "O(N) for N members added", "Adds members.")
+        .wide(Wide::new(1, Replies::Sum)),
     command("SCARD", 2, scard, READ, LOOKED_AT).docs("1.0.0", "O(1)", "How many members there are."),
     command("SDIFF", -2, algebra::sdiff, Flags::READONLY, READS_ALL).docs(
         "1.0.0",
@@ -70,11 +68,9 @@ pub const COMMANDS: &[Command] = &[
     ),
     command("SISMEMBER", 3, sismember, READ, LOOKED_AT).docs("1.0.0", "O(1)", "Whether a set has a member."),
     command("SMEMBERS", 2, smembers, Flags::READONLY, READS).docs("1.0.0", "O(N) for N members", "All members."),
-    command("SMISMEMBER", -3, smismember, READ, READS).docs(
-        "6.2.0",
-        "O(N) for N members asked for",
-        "Which of some members a set has.",
-    ),
+    command("SMISMEMBER", -3, smismember, READ, READS)
+        .docs("6.2.0", "O(N) for N members asked for", "Which of some members a set has.")
+        .wide(Wide::new(1, Replies::Joined)),
     command("SMOVE", 4, smove, WRITE, &[KeySpec::one(1, POP), KeySpec::one(2, INSERT)]).docs(
         "1.0.0",
         "O(1)",
@@ -90,11 +86,9 @@ pub const COMMANDS: &[Command] = &[
         "O(N) for N members given",
         "Some members, chosen at random.",
     ),
-    command("SREM", -3, srem, WRITE, &[KeySpec::one(1, Access::RW.union(Access::DELETE))]).docs(
-        "1.0.0",
-        "O(N) for N members to be removed",
-        "Removes members.",
-    ),
+    command("SREM", -3, srem, WRITE, &[KeySpec::one(1, Access::RW.union(Access::DELETE))])
+        .docs("1.0.0", "O(N) for N members to be removed", "Removes members.")
+        .wide(Wide::new(1, Replies::Sum)),
     command("SSCAN", -3, sscan, Flags::READONLY, READS).docs(
         "2.8.0",
         "O(1) a call, O(N) for a walk over N members",

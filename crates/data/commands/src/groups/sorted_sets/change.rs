@@ -5,7 +5,7 @@ use crate::{
     changes::EventClass,
     number,
     server::{Progress, Work},
-    table::{Access, Categories, Command, Flags, KeySpec},
+    table::{Access, Categories, Command, Flags, KeySpec, Replies, Wide},
     value::{
         SortedSet,
         sorted_set::{Member, Ranks},
@@ -17,13 +17,26 @@ use super::{Between, GROUP, between_indices, limits};
 const WRITE: Flags = Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST);
 const DELETES: &[KeySpec] = &[KeySpec::one(1, Access::RW.union(Access::DELETE))];
 
+/// Scores are looked at before any member is put.
+const ADDS: Wide = Wide {
+    from: |words| {
+        let mut options = AddOptions::default();
+        let count = words.iter().skip(2).take_while(|word| options.take(word)).count();
+        if options.increment { usize::MAX } else { 2 + count }
+    },
+    group: 2,
+    replies: Replies::Sum,
+    check: Some(|words| words.iter().step_by(2).try_for_each(|score| number::float(score).map(drop))),
+};
+
 /// Commands that change a set.
 pub const COMMANDS: &[Command] = &[
     Command::new("ZADD", -4, zadd)
         .flags(WRITE)
         .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
         .group(GROUP, Categories::SORTED_SET)
-        .docs("1.2.0", "O(log(N)) for each member, N: members of the set", "Puts members, or gives them other scores."),
+        .docs("1.2.0", "O(log(N)) for each member, N: members of the set", "Puts members, or gives them other scores.")
+        .wide(ADDS),
     Command::new("ZINCRBY", 4, zincrby)
         .flags(WRITE)
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
@@ -37,7 +50,8 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(DELETES)
         .group(GROUP, Categories::SORTED_SET)
-        .docs("1.2.0", "O(M*log(N)) for M of N members", "Removes members."),
+        .docs("1.2.0", "O(M*log(N)) for M of N members", "Removes members.")
+        .wide(Wide::new(1, Replies::Sum)),
     Command::new("ZREMRANGEBYRANK", 4, zremrangebyrank)
         .flags(Flags::WRITE)
         .keys(DELETES)

@@ -6,8 +6,9 @@ use crate::{
     Bytes, Context, Failure, Millis, arguments,
     changes::EventClass,
     number,
+    server::{Progress, changing_steps},
     table::{Access, Categories, Command, Flags, KeySpec},
-    value::SortedSet,
+    value::{SortedSet, sorted_set::Member},
 };
 
 use super::GROUP;
@@ -109,7 +110,54 @@ fn zpop(context: &mut Context<'_>, side: Side) -> Result<(), Failure> {
         return Ok(());
     }
     let pairs = count.is_some() && context.reply.protocol() == Protocol::Resp3;
+    if let Some(count) = count.filter(|count| context.session.takes_steps(*count, context.shared)) {
+        let count = count.min(context.keys.look::<SortedSet>(key)?.map_or(0, SortedSet::len));
+        return take_in_steps(context, side, count, pairs);
+    }
     take(context, key, side, count.unwrap_or(1), if pairs { Form::Pairs } else { Form::Flat })?;
+    Ok(())
+}
+
+/// The same in steps.
+fn take_in_steps(context: &mut Context<'_>, side: Side, count: usize, pairs: bool) -> Result<(), Failure> {
+    let mut left = count;
+    let step = move |context: &mut Context<'_>, budget: usize| {
+        let key = context.words.at(1);
+        if left == count {
+            context.reply.array(if pairs { count } else { count * 2 });
+        }
+        let some = left.min(budget);
+        left -= some;
+        let mut members = Vec::with_capacity(some);
+        if let Some(set) = context.keys.get_mut::<SortedSet>(key)? {
+            let ranks = if side == Side::Min { 0..some } else { set.len() - some..set.len() };
+            set.remove_ranks(ranks, |member| members.push(member));
+        }
+        if side == Side::Max {
+            members.reverse();
+        }
+        members.iter().for_each(|member| give(&mut context.reply, member, pairs));
+        if left == 0 {
+            taken(context, key, side, count)?;
+        }
+        Ok(Progress::over_if(left == 0))
+    };
+    context.work_on(count, changing_steps(step))
+}
+
+fn give(reply: &mut Reply<'_>, member: &Member, as_pair: bool) {
+    if as_pair {
+        reply.array(2);
+    }
+    reply.bulk(&member.name);
+    reply.double(member.score);
+}
+
+/// Tells of members that were taken.
+fn taken(context: &mut Context<'_>, key: &[u8], side: Side, count: usize) -> Result<(), Failure> {
+    context.keys.modified_by(key, count);
+    context.keys.notify(EventClass::SORTED_SET, side.event(), key);
+    context.keys.remove_if(key, SortedSet::is_empty)?;
     Ok(())
 }
 
@@ -138,16 +186,9 @@ fn take(context: &mut Context<'_>, key: &[u8], side: Side, count: usize, form: F
             reply.array(count);
         }
     }
-    for member in &members {
-        if matches!(form, Form::Pairs | Form::KeyAndPairs) {
-            reply.array(2);
-        }
-        reply.bulk(&member.name);
-        reply.double(member.score);
-    }
-    context.keys.modified_by(key, count);
-    context.keys.notify(EventClass::SORTED_SET, side.event(), key);
-    context.keys.remove_if(key, SortedSet::is_empty)?;
+    let as_pairs = matches!(form, Form::Pairs | Form::KeyAndPairs);
+    members.iter().for_each(|member| give(reply, member, as_pairs));
+    taken(context, key, side, count)?;
     Ok(count)
 }
 

@@ -4,7 +4,7 @@ use crate::{
     Context, Failure,
     arguments::{self, ScanOptions},
     number,
-    table::{Access, Categories, Command, Flags, KeySpec},
+    table::{Access, Categories, Command, Flags, KeySpec, Replies, Wide},
     value::SortedSet,
 };
 
@@ -25,11 +25,12 @@ pub const COMMANDS: &[Command] = &[
         "O(1)",
         "The score of a member.",
     ),
-    Command::new("ZMSCORE", -3, zmscore).flags(FAST).keys(READS).group(GROUP, Categories::SORTED_SET).docs(
-        "6.2.0",
-        "O(1) for each member",
-        "The scores of members.",
-    ),
+    Command::new("ZMSCORE", -3, zmscore)
+        .flags(FAST)
+        .keys(READS)
+        .group(GROUP, Categories::SORTED_SET)
+        .docs("6.2.0", "O(1) for each member", "The scores of members.")
+        .wide(Wide::new(1, Replies::Joined)),
     Command::new("ZRANK", 3, |context| rank(context, false))
         .flags(FAST)
         .keys(READS)
