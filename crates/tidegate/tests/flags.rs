@@ -170,3 +170,42 @@ fn names_are_looked_up_where_haproxy_does() {
         assert_eq!(alerts(&other.2), alerts(&found.2));
     }
 }
+
+/// Exit codes and standard output to the letter; of errors, that there are some and that they name the line.
+#[test]
+fn checks_end_as_haproxys() {
+    let good = format!("{DEFAULTS}frontend f\n bind 127.0.0.1:1\n");
+    let wrong = format!("{DEFAULTS}frontend f\n bnid 127.0.0.1:1\n");
+    let unknown_user = format!("global\n user no-such-user\n{good}");
+    let unknown_group = format!("{good}\nglobal\n stats socket /tmp/x group no-such-group\n");
+    for (words, config, code, place) in [
+        (&["-c"][..], &good, 0, ""),
+        (&["-c", "-q"], &wrong, 1, ""),
+        (&["-c"], &wrong, 1, "[FILE:7]"),
+        (&["-c"], &unknown_user, 1, "[FILE:2]"),
+        (&["-c"], &unknown_group, 1, "[FILE:10]"),
+        (&["-c", "-S", "/tmp/no/such/socket"], &good, 0, "master CLI socket was defined"),
+    ] {
+        let found = ours(words, config);
+        assert_eq!(found.0, code, "{words:?} {}", found.2);
+        assert_eq!(found.2.is_empty(), place.is_empty(), "{words:?} {}", found.2);
+        assert!(found.2.contains(place), "{words:?} {}", found.2);
+        if let Some(other) = theirs(words, config) {
+            assert_eq!((other.0, &other.1), (found.0, &found.1), "{words:?} {}", other.2);
+            assert!(other.2.contains(place), "{words:?} {}", other.2);
+        }
+    }
+}
+
+/// Nothing is listened on that the machine does not have; the line that asks for it is told.
+#[test]
+fn what_cannot_be_bound_is_told_with_its_line() {
+    let config = format!("{DEFAULTS}frontend f\n bind {}\n bind 192.0.2.1:80\n", free_address());
+    let told =
+        "Binding [FILE:8] for frontend f: cannot bind socket (Cannot assign requested address) for [192.0.2.1:80]";
+    let found = ours(&["-W"], &config);
+    assert_eq!((found.0, said(&found.2, &["[ALERT]"])), (1, vec![told]), "{}", found.2);
+    if let Some(other) = theirs(&["-W"], &config) {
+        assert_eq!((other.0, said(&other.2, &["[ALERT]"])[0]), (1, told), "{}", other.2);
+    }
+}

@@ -264,3 +264,76 @@ fn sessions_of_backup_servers_are_shut_when_a_better_one_is_there_again() {
     );
     assert_eq!(told, ["site/b1 U-"]);
 }
+
+/// Ends the connection with a reset.
+fn reset(client: &Wire) {
+    rustix::net::sockopt::set_socket_linger(&client.stream, Some(Duration::ZERO)).unwrap();
+}
+
+/// What a client asked before it left is done all the same, unless `option abortonclose` says otherwise.
+#[test]
+fn what_was_asked_is_done_although_the_client_has_left() {
+    let slow = Origin::start(|mut wire, _| {
+        wire.head();
+        thread::sleep(Duration::from_millis(250));
+        wire.try_send(support::ok("late"));
+        wire.read_to_end();
+    });
+    let half = Origin::start(|mut wire, _| {
+        wire.head();
+        wire.try_send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+        wire.read_to_end();
+    });
+    const ABORT: &str = " log-format \"%s %ST %ts %B\"\n option abortonclose\n timeout server 600ms\n";
+    const FINISH: &str = " log-format \"%s %ST %ts %B\"\n timeout server 600ms\n";
+    let leave = |server: SocketAddr, lines: &'static str, by_reset: bool| {
+        beside_haproxy(http(server, lines), move |scene| {
+            let mut client = Wire::connect(scene.front);
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            thread::sleep(Duration::from_millis(80));
+            let mut said = String::new();
+            if by_reset {
+                reset(&client);
+                drop(client);
+            } else {
+                client.shut_write();
+                said = client.head().unwrap_or_default().lines().next().unwrap_or_default().to_owned();
+            }
+            vec![scene.log.line(), said]
+        })
+    };
+    for (server, lines, by_reset, expected) in [
+        (slow.address, FINISH, true, "s1 200 CD 53"),
+        (slow.address, FINISH, false, "s1 200 -- 53"),
+        (slow.address, ABORT, true, "s1 -1 CD 0"),
+        (slow.address, ABORT, false, "s1 400 CH 206"),
+        (half.address, ABORT, true, "s1 200 CD 54"),
+        (half.address, ABORT, false, "s1 200 CD 54"),
+        (half.address, FINISH, false, "s1 200 sD 54"),
+    ] {
+        let told = leave(server, lines, by_reset);
+        assert_eq!(told[0], expected, "{lines} {by_reset}");
+    }
+}
+
+/// What came of a body is counted whatever becomes of it, and who has sent it whole may ask again.
+#[test]
+fn a_body_that_is_not_answered_is_counted() {
+    let silent = silent();
+    let refusing = free_address();
+    const LINES: &str = " log-format \"%ST %ts %U\"\n timeout server 300ms\n retries 0\n";
+    for (server, body, expected) in [
+        (silent.address, "0123456789", "504 sH 65"),
+        (silent.address, "0123", "504 sH 59"),
+        (refusing, "0123456789", "503 SC 65"),
+    ] {
+        let told = beside_haproxy(http(server, LINES), |scene| {
+            let mut client = Wire::connect(scene.front);
+            let answer = client.ask(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n{body}"));
+            let kept = answer.field("connection").is_none() && body.len() == 10;
+            vec![scene.log.line(), kept.to_string()]
+        });
+        assert_eq!(told[0], expected);
+        assert_eq!(told[1] == "true", body.len() == 10);
+    }
+}

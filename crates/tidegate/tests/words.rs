@@ -27,6 +27,17 @@ macro_rules! long {
 
 const CASES: &[Case] = &[
     Case {
+        name: "wait-for-body: chunks that are none",
+        lines: " http-request wait-for-body time 20s\n server s1 SERVER",
+        play: |front| {
+            let mut client = Wire::connect(front);
+            client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+            thread::sleep(Duration::from_millis(50));
+            assert_eq!(client.ask("none\r\n").status(), 400);
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> -1/-1/-1/-1/N 400 N - - PR-- 1/1/0/0/0 0/0 "POST / HTTP/1.1""#,
+    },
+    Case {
         name: "strict-mode: a rewrite of a request that does not fit",
         lines: long!("http-request set-header X-One %[var(txn.long)]\n http-request set-header X-Two %[var(txn.long)]"),
         play: |front| {

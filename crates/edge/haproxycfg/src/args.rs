@@ -30,6 +30,16 @@ pub fn no_more_after(line: &Line, most: usize, index: usize) -> Result<(), Probl
     Err(Problem::new(format!("'{keyword}' cannot handle unexpected argument '{}'.", line.word(excess))).at(excess))
 }
 
+/// As [`no_more_after`], for keywords after whose arguments HAProxy reads no further: that is told, and no more.
+pub fn ignore_more(scope: &mut Scope<'_>, line: &Line, most: usize, index: usize) {
+    let excess = index + most + 1;
+    if !line.word(excess).is_empty() {
+        let keyword = line.texts_from(0).take(index + 1).collect::<Vec<_>>().join(" ");
+        let message = format!("'{keyword}' : '{}' and what follows is ignored.", line.word(excess));
+        scope.warn(line, Problem::new(message).at(excess));
+    }
+}
+
 /// The argument at `index`.
 ///
 /// # Errors

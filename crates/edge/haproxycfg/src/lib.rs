@@ -145,6 +145,11 @@ pub fn parse(
             return Parsed { config: None, diagnostics: diagnostics.into_vec() };
         }
     };
+    if paths.is_empty() {
+        let message = format!("No file that ends in .cfg is in '{}'.", sources.join("', '"));
+        diagnostics.push(Diagnostic::whole(Severity::Alert, message));
+        return Parsed { config: None, diagnostics: diagnostics.into_vec() };
+    }
     let mut state = start(environment, options);
     let mut may_go_on = true;
     let mut scope = Scope::new(&mut state, &mut diagnostics, files);

@@ -6,7 +6,7 @@ use crate::{
     condition,
     diagnostics::{Diagnostic, FATAL_ERRORS_MAX, Problem, Severity},
     lexer::{self, Surroundings},
-    line::{Line, Word},
+    line::{Line, Modifier, Word},
     scope::{Scope, Section},
     table::{self, Group},
 };
@@ -174,7 +174,9 @@ impl FileReader {
 
     fn statement(&mut self, scope: &mut Scope<'_>, line: &Line) {
         let word = line.word(0);
-        let outcome = if word.is_empty() {
+        let outcome = if word.is_empty() && line.modifier() != Modifier::Set {
+            Err(Problem::new("'no' and 'default' expect an option behind them.").at(0))
+        } else if word.is_empty() {
             Ok(())
         } else if table::find(Group::Section, word).is_some() {
             scope.section = Section::Skipped;

@@ -1,5 +1,6 @@
 //! What a message says about its connection: RFC 9110 section 7.6 to 7.8, RFC 9112 section 9.
 
+use crate::framing::request_body_length;
 use crate::header_id::HeaderId;
 use crate::headers::{Headers, bit};
 use crate::request::RequestHead;
@@ -68,13 +69,14 @@ pub fn upgrade_protocols(headers: &Headers) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Whether a request asks to change the protocol: HTTP/1.1, Connection: upgrade, and Upgrade naming one. In HTTP/1.0 it
-/// is ignored (RFC 9110 section 7.8).
+/// is ignored (RFC 9110 section 7.8), and as in HAProxy with a body, which would have to pass before the other protocol.
 #[must_use]
 pub fn wants_upgrade(head: &RequestHead) -> bool {
     head.version() == Version::Http11
         && head.headers.contains_known(HeaderId::Upgrade)
         && ConnectionOptions::of(&head.headers).upgrade
         && upgrade_protocols(&head.headers).next().is_some()
+        && request_body_length(head).is_empty()
 }
 
 /// Whether the client waits for 100 before it sends the body. In HTTP/1.0 it is ignored (RFC 9110 section 10.1.1).
@@ -106,11 +108,12 @@ pub fn remove_connection_options(headers: &mut Headers, options: &[&[u8]]) {
     }
 }
 
-/// Removes the fields that are for the next hop only: Connection and what it names, Keep-Alive, Proxy-Connection, TE,
-/// Upgrade (RFC 9110 section 7.6.1).
+/// Removes the fields that are for the next hop only: Connection, Keep-Alive, Proxy-Connection, Upgrade, and TE but for
+/// `trailers`, which are passed on.
 ///
-/// With `keep_upgrade`, Upgrade and a `Connection: upgrade` stay. Connection cannot make the proxy drop what decides
-/// routing, framing or identity: such fields stay even when named, or a client could hide them from the server.
+/// With `keep_upgrade`, Upgrade and a `Connection: upgrade` stay. Fields that Connection names stay as well, whatever RFC
+/// 9110 section 7.6.1 says, but for HTTP2-Settings: by naming them a client could take away what this proxy, or one
+/// before it, has said about the client. The names go, so that nobody behind can be made to do it either.
 pub fn remove_hop_by_hop(headers: &mut Headers, keep_upgrade: bool) {
     const FOR_NEXT_HOP: u64 = bit(HeaderId::Connection)
         | bit(HeaderId::KeepAlive)
@@ -122,11 +125,7 @@ pub fn remove_hop_by_hop(headers: &mut Headers, keep_upgrade: bool) {
     }
     let options = ConnectionOptions::of(headers);
     if options.other {
-        let named: Vec<Vec<u8>> =
-            headers.all_known(HeaderId::Connection).flat_map(elements).map(<[u8]>::to_vec).collect();
-        headers.retain_known(|id, name, _| {
-            is_protected(id, name) || !named.iter().any(|named| name.eq_ignore_ascii_case(named))
-        });
+        headers.retain_known(|_, name, _| !name.eq_ignore_ascii_case(b"http2-settings"));
     }
     let keep_option = keep_upgrade && options.upgrade;
     if keep_option {
@@ -136,39 +135,17 @@ pub fn remove_hop_by_hop(headers: &mut Headers, keep_upgrade: bool) {
             Some(upgrade.unwrap_or_default().to_vec())
         });
     }
+    headers.rewrite_known(HeaderId::Te, |value| {
+        let trailers = elements(value).any(|coding| coding.eq_ignore_ascii_case(b"trailers"));
+        Some(if trailers { b"trailers".to_vec() } else { Vec::new() })
+    });
     headers.retain_known(|id, _, value| match id {
         HeaderId::Connection => keep_option && !value.is_empty(),
-        HeaderId::KeepAlive | HeaderId::ProxyConnection | HeaderId::Te => false,
+        HeaderId::KeepAlive | HeaderId::ProxyConnection => false,
+        HeaderId::Te => !value.is_empty(),
         HeaderId::Upgrade => keep_upgrade,
         _ => true,
     });
-}
-
-/// Whether a field stays although Connection names it.
-fn is_protected(id: HeaderId, name: &[u8]) -> bool {
-    let forwarding = name.get(..12).is_some_and(|start| start.eq_ignore_ascii_case(b"x-forwarded-"));
-    forwarding
-        || matches!(
-            id,
-            HeaderId::Authorization
-                | HeaderId::CacheControl
-                | HeaderId::Connection
-                | HeaderId::ContentEncoding
-                | HeaderId::ContentLength
-                | HeaderId::ContentRange
-                | HeaderId::ContentType
-                | HeaderId::Cookie
-                | HeaderId::Expect
-                | HeaderId::Forwarded
-                | HeaderId::Host
-                | HeaderId::MaxForwards
-                | HeaderId::Origin
-                | HeaderId::ProxyAuthorization
-                | HeaderId::Range
-                | HeaderId::SetCookie
-                | HeaderId::TransferEncoding
-                | HeaderId::Upgrade
-        )
 }
 
 #[cfg(test)]

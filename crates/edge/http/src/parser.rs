@@ -117,6 +117,12 @@ impl ResponseParser {
     }
 }
 
+/// What a head begins with: of which bytes, and what it is called that it does not.
+struct FirstWord {
+    class: &'static bytes::Class,
+    kind: Kind,
+}
+
 /// A whole line, without its CRLF.
 struct Line<'a> {
     bytes: &'a [u8],
@@ -129,7 +135,8 @@ struct Line<'a> {
 impl State {
     fn request(&mut self, input: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parsed, ParseError> {
         let window = input.get(..limits.head_bytes_max).unwrap_or(input);
-        while let Some(line) = self.next_line(window, limits)? {
+        let method = FirstWord { class: &bytes::TOKEN, kind: Kind::InvalidMethod };
+        while let Some(line) = self.next_line(window, limits).map_err(|error| self.earlier(window, &method, error))? {
             if self.start_line_seen {
                 if line.bytes.is_empty() {
                     self.check_host(window, head)?;
@@ -150,6 +157,7 @@ impl State {
                 }
             }
         }
+        self.first_word_is_possible(window, &method)?;
         if input.len() >= limits.head_bytes_max {
             let kind = if self.start_line_seen { Kind::HeadTooLarge } else { Kind::TargetTooLong };
             return Err(ParseError::new(kind, limits.head_bytes_max));
@@ -159,7 +167,8 @@ impl State {
 
     fn response(&mut self, input: &[u8], limits: &Limits, head: &mut ResponseHead) -> Result<Parsed, ParseError> {
         let window = input.get(..limits.head_bytes_max).unwrap_or(input);
-        while let Some(line) = self.next_line(window, limits)? {
+        let version = FirstWord { class: &bytes::VERSION, kind: Kind::InvalidVersion };
+        while let Some(line) = self.next_line(window, limits).map_err(|error| self.earlier(window, &version, error))? {
             if !self.start_line_seen {
                 head.clear();
                 self.start_line_seen = true;
@@ -172,10 +181,36 @@ impl State {
                 self.field(&line, limits, Side::Server, head.version, &mut head.headers)?;
             }
         }
+        self.first_word_is_possible(window, &version)?;
         if input.len() >= limits.head_bytes_max {
             return Err(ParseError::new(Kind::HeadTooLarge, limits.head_bytes_max));
         }
         Ok(Parsed::Incomplete)
+    }
+
+    /// What cannot become a start line is told at once: who sends such things may never end the line.
+    #[cold]
+    fn first_word_is_possible(&self, window: &[u8], first: &FirstWord) -> Result<(), ParseError> {
+        if self.start_line_seen {
+            return Ok(());
+        }
+        let word = window.get(self.line_start..).unwrap_or_default();
+        match first.class.first_outside(word).map(|at| (at, word.get(at))) {
+            None | Some((_, Some(b'\r'))) => Ok(()),
+            Some((at, Some(b' '))) if at > 0 => Ok(()),
+            Some((at, _)) if first.kind == Kind::InvalidMethod => {
+                Err(ParseError::new(first.kind, self.line_start + at))
+            }
+            Some(_) => Err(ParseError::new(first.kind, self.line_start)),
+        }
+    }
+
+    /// What would have been wrong before `error` had the bytes come one by one.
+    #[cold]
+    fn earlier(&self, window: &[u8], first: &FirstWord, error: ParseError) -> ParseError {
+        let end = usize::try_from(error.offset).unwrap_or(usize::MAX);
+        let before = window.get(..end).unwrap_or(window);
+        self.first_word_is_possible(before, first).err().unwrap_or(error)
     }
 
     /// The next whole line. None when its end has not come yet.

@@ -123,16 +123,30 @@ fn list(line: &CommandLine) {
     let _ = std::io::stdout().write_all(out.as_bytes());
 }
 
+/// Warns of `-S` where there is no master to take commands; whether it did.
+fn warn_of_control(line: &CommandLine, master_worker: bool) -> bool {
+    let idle = !line.control.is_empty() && !line.edge.has_master && !master_worker;
+    if idle && !line.edge.quiet {
+        let message = "config : a master CLI socket was defined, but master-worker mode (-W) is not enabled.";
+        eprintln!("[WARNING]  ({}) : {message}", std::process::id());
+    }
+    idle
+}
+
 fn check(line: &CommandLine) -> ExitCode {
     let options = &line.edge;
     let (parsed, _) = read(options);
-    eprint!("{}", render(&parsed));
+    if !options.quiet {
+        eprint!("{}", render(&parsed));
+    }
     let verdict = parsed.verdict();
-    if parsed.config.is_some() {
+    let mut has_warnings = parsed.has_warnings();
+    if let Some(config) = &parsed.config {
+        has_warnings |= warn_of_control(line, config.global.master_worker);
         list(line);
     }
     if !options.is_quiet(parsed.config.as_ref()) {
-        if parsed.has_warnings() && verdict == Verdict::Valid {
+        if has_warnings && verdict == Verdict::Valid {
             println!("Warnings were found.");
         }
         if let Some(message) = verdict.message() {
@@ -151,6 +165,7 @@ fn serve(mut line: CommandLine, personality: Personality) -> ExitCode {
     let config = if runtime::process::is_told() { None } else { read(&line.edge).0.config };
     if let Some(config) = config {
         if is_first() {
+            warn_of_control(&line, config.global.master_worker);
             list(&line);
         }
         daemon |= config.global.daemon && !foreground;
@@ -158,6 +173,8 @@ fn serve(mut line: CommandLine, personality: Personality) -> ExitCode {
         pidfile = pidfile.or_else(|| config.global.pidfile.as_ref().map(PathBuf::from));
     }
     let master = master || personality == Personality::Tidegate;
+    // As in HAProxy, who stays where it was started is no file's business.
+    let pidfile = pidfile.filter(|_| daemon || master);
     line.edge.foreground = foreground;
     line.edge.console = !daemon && !line.edge.quiet;
     let control = match line.control.iter().map(|text| control::control_listener(text)).collect::<Result<Vec<_>, _>>() {

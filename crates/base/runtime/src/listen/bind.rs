@@ -19,8 +19,10 @@ use std::path::{Path, PathBuf};
 
 /// An address could not be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("{what} ({}) for [{address}]", plain(.source))]
+#[error("{place}{what} ({}) for [{address}]", plain(.source))]
 pub struct BindError {
+    /// The line that asked for it, in the role's words.
+    pub place: String,
     /// The address as the role asked for it.
     pub address: String,
     /// What failed, in HAProxy's words ("cannot bind socket").
@@ -32,7 +34,7 @@ pub struct BindError {
 
 impl BindError {
     fn new(spec: &ListenSpec, what: &'static str, source: io::Error) -> Self {
-        Self { address: spec.address.to_string(), what, source }
+        Self { place: spec.place.clone(), address: spec.address.to_string(), what, source }
     }
 
     /// Whether another process holds the address: worth another try while that process gives it up.

@@ -15,6 +15,9 @@ use std::time::Duration;
 pub struct ListenSpec {
     /// The role's own name for it; comes back with the [`crate::Listener`]. Means nothing to this crate.
     pub name: String,
+    /// What an error about it begins with: the line that asks for it. Means nothing to this crate.
+    #[serde(default)]
+    pub place: String,
     /// Where.
     pub address: Address,
     /// How connections get to the workers.
@@ -49,6 +52,7 @@ impl ListenSpec {
     pub fn new(name: impl Into<String>, address: Address) -> Self {
         Self {
             name: name.into(),
+            place: String::new(),
             address,
             mode: AcceptMode::default(),
             backlog: None,

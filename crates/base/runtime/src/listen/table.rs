@@ -122,6 +122,7 @@ impl SocketTable {
         for (group, spec) in &specs {
             if group.occurrence > 0 && !matches!(spec.address, Address::Ip(_)) {
                 return Err(BindError {
+                    place: spec.place.clone(),
                     address: spec.address.to_string(),
                     what: "cannot bind socket",
                     source: io::Error::new(io::ErrorKind::AddrInUse, "the address is listened on twice"),

@@ -1,7 +1,9 @@
 //! From `bind` lines to what the runtime listens on, and back.
 
-use haproxycfg::model::{AcceptMode, Bind, BindAddress, Config, Identity, Proxy, ProxyIndex};
+use haproxycfg::model::{AcceptMode, Bind, BindAddress, Config, Proxy, ProxyIndex};
 use runtime::{Address, ListenSpec, UnixPermissions};
+
+use super::identities;
 
 /// Whose listener it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +68,7 @@ impl Owner {
 }
 
 /// Everything that a configuration listens on.
-///
-/// # Errors
-/// When the owner of a unix socket does not exist.
-pub fn specs(config: &Config) -> Result<Vec<ListenSpec>, String> {
+pub fn specs(config: &Config) -> Vec<ListenSpec> {
     let mut specs = Vec::new();
     for (proxy, index) in config.proxies.iter().zip(0..) {
         if proxy.disabled {
@@ -77,44 +76,57 @@ pub fn specs(config: &Config) -> Result<Vec<ListenSpec>, String> {
         }
         for (bind, line) in proxy.binds.iter().enumerate() {
             let owner = Owner::Proxy { proxy: ProxyIndex(index), bind };
-            specs.push(spec(owner, line_backlog(proxy, line), line)?);
+            let mut spec = spec(owner, line_backlog(proxy, line), line);
+            let kind = if proxy.kind.has_backend() { "proxy" } else { "frontend" };
+            spec.place = place(line, kind, &proxy.name);
+            specs.push(spec);
         }
     }
     for (index, socket) in config.global.stats_sockets.iter().enumerate() {
-        let mut spec = spec(Owner::StatsSocket(index), None, &socket.bind)?;
+        let mut spec = spec(Owner::StatsSocket(index), None, &socket.bind);
+        spec.place = place(&socket.bind, "frontend", "GLOBAL");
         // Commands are rare: one socket in the hands of whichever worker is free.
         spec.mode = runtime::AcceptMode::Dispatch;
         specs.push(spec);
     }
     for (index, peers) in config.peers.iter().enumerate() {
         if let Some(bind) = peers.bind.as_ref().filter(|_| !peers.disabled) {
-            specs.push(spec(Owner::Peers(index), bind.backlog, bind)?);
+            let mut spec = spec(Owner::Peers(index), bind.backlog, bind);
+            spec.place = place(bind, "peers", &peers.name);
+            specs.push(spec);
         }
     }
     for (section, forward) in config.log_forwards.iter().enumerate() {
         for (bind, line) in forward.binds.iter().enumerate() {
             let backlog = line.backlog.or(forward.backlog).or(Some(forward.maxconn));
-            let mut spec = spec(Owner::LogForward { section, bind }, backlog, line)?;
+            let mut spec = spec(Owner::LogForward { section, bind }, backlog, line);
+            spec.place = place(line, "log-forward", &forward.name);
             // Connections are few and stay for long: one socket in the hands of whichever worker is free.
             spec.mode = runtime::AcceptMode::Dispatch;
             specs.push(spec);
         }
         for (bind, line) in forward.datagram_binds.iter().enumerate() {
-            let mut spec = spec(Owner::LogDatagrams { section, bind }, None, line)?;
+            let mut spec = spec(Owner::LogDatagrams { section, bind }, None, line);
+            spec.place = place(line, "log-forward", &forward.name);
             if let Address::Ip(address) = spec.address {
                 spec.address = Address::Datagrams(address);
                 specs.push(spec);
             }
         }
     }
-    Ok(specs)
+    specs
+}
+
+/// How an error says which line could not be had.
+fn place(bind: &Bind, kind: &str, name: &str) -> String {
+    format!("Binding [{}:{}] for {kind} {name}: ", bind.location.file, bind.location.line)
 }
 
 fn line_backlog(proxy: &Proxy, bind: &Bind) -> Option<u32> {
     bind.backlog.or(proxy.backlog).or(bind.maxconn).or(proxy.maxconn)
 }
 
-fn spec(owner: Owner, backlog: Option<u32>, bind: &Bind) -> Result<ListenSpec, String> {
+fn spec(owner: Owner, backlog: Option<u32>, bind: &Bind) -> ListenSpec {
     let address = match &bind.address {
         BindAddress::Inet(address) => Address::Ip(*address),
         BindAddress::Unix(path) => Address::Unix(path.into()),
@@ -139,25 +151,10 @@ fn spec(owner: Owner, backlog: Option<u32>, bind: &Bind) -> Result<ListenSpec, S
     spec.workers = bind.threads.iter().map(|number| number.saturating_sub(1) as usize).collect();
     spec.unix = UnixPermissions {
         mode: bind.unix.mode,
-        uid: identity(bind.unix.user.as_ref(), "user", runtime::process::user_id)?,
-        gid: identity(bind.unix.group.as_ref(), "group", runtime::process::group_id)?,
+        uid: identities::user(bind.unix.user.as_ref()),
+        gid: identities::group(bind.unix.group.as_ref()),
     };
-    Ok(spec)
-}
-
-fn identity(
-    identity: Option<&Identity>,
-    kind: &str,
-    find: fn(&str) -> std::io::Result<Option<u32>>,
-) -> Result<Option<u32>, String> {
-    match identity {
-        None => Ok(None),
-        Some(Identity::Number(number)) => Ok(Some(*number)),
-        Some(Identity::Name(name)) => match find(name) {
-            Ok(Some(number)) => Ok(Some(number)),
-            _ => Err(format!("unix socket: there is no {kind} '{name}' on this machine; create it or name another")),
-        },
-    }
+    spec
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod accept;
 mod files;
+mod identities;
 pub(crate) mod limits;
 mod listeners;
 mod payload;
@@ -112,8 +113,13 @@ pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
         let saved = if is_needed { SavedStates::read(config, |_| {}) } else { SavedStates::default() };
         let mut said = resolve::settle(config, &addresses, &|backend, server| saved.known(backend, server));
         said.extend(missing_namespaces(config));
-        said.extend(missing_threads(config));
-        said.extend(programs::problems(config, options));
+        let mut wrong = missing_threads(config);
+        wrong.extend(identities::missing(config));
+        wrong.extend(programs::problems(config, options));
+        if !wrong.is_empty() {
+            wrong.push(Diagnostic::whole(Severity::Alert, "Fatal errors found in configuration."));
+        }
+        said.extend(wrong);
         let fails = said.iter().any(|diagnostic| diagnostic.severity == Severity::Alert);
         parsed.diagnostics.extend(said);
         if fails {
@@ -169,11 +175,7 @@ fn missing_threads(config: &Config) -> Vec<Diagnostic> {
         );
         Diagnostic::whole(Severity::Alert, message)
     };
-    let mut said: Vec<_> = lines.filter(|(_, bind)| are_missing(&bind.threads)).map(say).collect();
-    if !said.is_empty() {
-        said.push(Diagnostic::whole(Severity::Alert, "Fatal errors found in configuration."));
-    }
-    said
+    lines.filter(|(_, bind)| are_missing(&bind.threads)).map(say).collect()
 }
 
 /// Everything that reading a configuration has to say, as HAProxy prints it.
@@ -190,25 +192,11 @@ pub fn worker_count(config: &Config) -> usize {
     config.global.nbthread.map_or(usable, |count| count as usize).clamp(1, crate::live::WORKERS_MAX)
 }
 
-fn settings(config: &Config) -> Result<ProcessSettings, String> {
-    use haproxycfg::model::Identity;
-    use runtime::process::{group_id, user_id};
+fn settings(config: &Config) -> ProcessSettings {
     let global = &config.global;
-    let look_up =
-        |identity: &Option<Identity>, kind: &str, find: fn(&str) -> std::io::Result<Option<u32>>| match identity {
-            None => Ok(None),
-            Some(Identity::Number(number)) => Ok(Some(*number)),
-            Some(Identity::Name(name)) => match find(name) {
-                Ok(Some(number)) => Ok(Some(number)),
-                Ok(None) => {
-                    Err(format!("'{kind}': there is no {kind} '{name}' on this machine; create it or name another"))
-                }
-                Err(error) => Err(format!("'{kind}': cannot look up '{name}': {error}")),
-            },
-        };
-    Ok(ProcessSettings {
-        uid: look_up(&global.user, "user", user_id)?,
-        gid: look_up(&global.group, "group", group_id)?,
+    ProcessSettings {
+        uid: identities::user(global.user.as_ref().map(|(user, _)| user)),
+        gid: identities::group(global.group.as_ref().map(|(group, _)| group)),
         groups: None,
         chroot: global.chroot.as_ref().map(Into::into),
         descriptors_max: global.ulimit_n,
@@ -218,7 +206,7 @@ fn settings(config: &Config) -> Result<ProcessSettings, String> {
         gains_rights: global.insecure_setuid,
         hard_stop_after: global.hard_stop_after,
         grace: global.grace,
-    })
+    }
 }
 
 impl Role for EdgeRole {
@@ -228,9 +216,10 @@ impl Role for EdgeRole {
         let (parsed, payload) = read(&self.options);
         let text = render(&parsed);
         let Some(config) = parsed.config else {
-            // The runtime puts its own tag before the text.
+            // The runtime puts its own tag before the text, so warnings come after the first alert.
             let tag = format!("[ALERT]    ({}) : ", runtime::log::process_number());
-            return Err(text.trim_end().strip_prefix(&tag).unwrap_or(text.trim_end()).to_owned());
+            let (before, after) = text.split_once(&tag).unwrap_or(("", &text));
+            return Err(format!("{}\n{before}", after.trim_end()).trim_end().to_owned());
         };
         if !text.is_empty() && !self.options.quiet && reason != CheckReason::Probe {
             eprint!("{text}");
@@ -242,14 +231,14 @@ impl Role for EdgeRole {
             );
         }
         let workers = worker_count(&config);
-        let mut settings = settings(&config)?;
+        let mut settings = settings(&config);
         match limits::raise(&config, workers) {
             Ok(raised) => settings.descriptors_max = settings.descriptors_max.or(raised),
             Err(text) if config.global.strict_limits => return Err(text),
             Err(text) => runtime::log::print(runtime::log::Level::Warning, &text),
         }
         Ok(Plan {
-            listeners: listeners::specs(&config)?,
+            listeners: listeners::specs(&config),
             workers,
             settings,
             programs: programs::plan(&config, &self.options),

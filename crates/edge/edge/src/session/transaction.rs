@@ -198,6 +198,8 @@ pub struct Transaction {
     pub number: u64,
     /// Whether it ended before there was a valid request.
     pub bad_request: bool,
+    /// Whether nothing of its request is left on the client's connection, though a body may have been.
+    pub request_is_over: bool,
     /// The configuration it runs under.
     pub instance: Arc<Instance>,
     /// The client's connection.
@@ -335,6 +337,7 @@ impl Transaction {
         Self {
             number: 0,
             bad_request: false,
+            request_is_over: false,
             instance,
             client,
             worker: worker.index,
@@ -403,6 +406,7 @@ impl Transaction {
         let Self {
             number,
             bad_request,
+            request_is_over,
             instance: old_instance,
             client: old_client,
             worker: _,
@@ -478,7 +482,7 @@ impl Transaction {
         response.clear();
         request_line.clear();
         *method_len = 0;
-        (*bad_request, *has_request, *first_request) = (false, false, true);
+        (*bad_request, *request_is_over, *has_request, *first_request) = (false, false, false, true);
         *client_version = http::Version::Http11;
         (*wants_keep_alive, *wants_upgrade, *resent) = (false, false, false);
         // Bodies and captures are rare and may be large: their memory goes.

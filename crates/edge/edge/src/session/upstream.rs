@@ -129,7 +129,8 @@ impl Watch<'_> {
         while !self.client.ended {
             match self.client.poll_receive(context) {
                 Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(_)) => return Poll::Ready(Unreachable::ClientGone),
+                Poll::Ready(Err(_)) if self.is_tcp => return Poll::Ready(Unreachable::ClientGone),
+                Poll::Ready(Err(_)) => self.client.ended = true,
                 Poll::Pending => return Poll::Pending,
             }
         }

@@ -273,7 +273,7 @@ pub fn identity(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let first = is_first(scope, line, if is_user { "user/uid" } else { "group/gid" });
     if first {
         let field = if is_user { &mut scope.state.global.user } else { &mut scope.state.global.group };
-        *field = Some(identity);
+        *field = Some((identity, line.location()));
     }
     Ok(())
 }
@@ -328,7 +328,7 @@ pub fn number(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 
 /// `hard-stop-after`, `grace`, `max-spread-checks`.
 pub fn time(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    args::no_more(line, 1)?;
+    args::ignore_more(scope, line, 1, 0);
     let value = args::time(scope, line, 1, Unit::Millisecond)?;
     let global = &mut scope.state.global;
     let field = match line.word(0) {
@@ -378,10 +378,13 @@ pub fn localpeer(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 /// `setenv`, `presetenv`, `unsetenv`, `resetenv`.
 pub fn environment(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let keyword = line.word(0);
+    if matches!(keyword, "setenv" | "presetenv") {
+        args::no_more(line, 3)?;
+        args::ignore_more(scope, line, 2, 0);
+    }
     let environment = &mut scope.state.global.environment;
     match keyword {
         "setenv" | "presetenv" => {
-            args::no_more(line, 2)?;
             if line.word(2).is_empty() {
                 return Err(Problem::new(format!("'{keyword}' expects a name and a value.")).at(line.len()));
             }

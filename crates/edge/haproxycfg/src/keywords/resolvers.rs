@@ -51,7 +51,8 @@ pub fn section(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     }
     scope.state.resolvers.push(Resolvers::new(name, line.location()));
     scope.section = Section::Other(Group::Resolvers);
-    args::no_more(line, 1)
+    args::ignore_more(scope, line, 1, 0);
+    Ok(())
 }
 
 /// Two of one name; HAProxy begins this message in its own way.
@@ -117,7 +118,8 @@ pub fn parse_resolv_conf(scope: &mut Scope<'_>, line: &Line) -> Result<(), Probl
     for warning in take_resolv_conf(section, &text) {
         scope.warn(line, Problem::new(warning).at(0));
     }
-    args::no_more(line, 0)
+    args::ignore_more(scope, line, 0, 0);
+    Ok(())
 }
 
 /// Takes the name servers of a `resolv.conf`; returns what HAProxy warns of.
@@ -182,7 +184,8 @@ pub fn hold(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
             return Err(Problem::new(message).at(1).nearest(event, EVENTS));
         }
     } = time;
-    args::no_more(line, 2)
+    args::ignore_more(scope, line, 2, 0);
+    Ok(())
 }
 
 /// `accepted_payload_size`, `resolve_retries`.
@@ -208,7 +211,8 @@ pub fn number(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
             section.resolve_retries = retries;
         }
     }
-    args::no_more(line, 1)
+    args::ignore_more(scope, line, 1, 0);
+    Ok(())
 }
 
 /// `timeout`.
@@ -225,7 +229,8 @@ pub fn timeout(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
                 let setting = if event == "retry" { &mut section.timeout_retry } else { &mut section.timeout_resolve };
                 *setting = time;
             }
-            args::no_more(line, 2)
+            args::ignore_more(scope, line, 2, 0);
+            Ok(())
         }
         _ => Err(Problem::new(format!("{usage} got '{event}'.")).at(1).nearest(event, ["retry", "resolve"])),
     }

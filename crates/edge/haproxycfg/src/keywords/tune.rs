@@ -101,7 +101,7 @@ pub fn pool_fd_ratio(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> 
 
 /// `tune.vars.*-max-size`.
 pub fn vars_max_size(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    args::no_more(line, 1)?;
+    args::ignore_more(scope, line, 1, 0);
     let size = args::integer(line, 1, 0..=INT_MAX)?;
     let position = match line.word(0) {
         "tune.vars.global-max-size" => 0,

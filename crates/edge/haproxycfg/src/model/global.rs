@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{LogTarget, SetVariable, StatsSocket, Tune, UnixOptions};
+use super::{Location, LogTarget, SetVariable, StatsSocket, Tune, UnixOptions};
 
 /// Process-wide settings.
 #[derive(Clone, Debug, Default)]
@@ -27,10 +27,10 @@ pub struct Global {
     pub no_exit_on_failure: bool,
     /// `pidfile`.
     pub pidfile: Option<String>,
-    /// `user` or `uid`.
-    pub user: Option<Identity>,
-    /// `group` or `gid`.
-    pub group: Option<Identity>,
+    /// `user` or `uid`, and where it stands.
+    pub user: Option<(Identity, Location)>,
+    /// `group` or `gid`, and where it stands.
+    pub group: Option<(Identity, Location)>,
     /// `chroot`.
     pub chroot: Option<String>,
     /// `ulimit-n`.

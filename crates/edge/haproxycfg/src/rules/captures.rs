@@ -77,7 +77,7 @@ fn capture(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 }
 
 fn capture_cookie(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    args::no_more_after(line, 3, 1)?;
+    args::ignore_more(scope, line, 3, 1);
     if line.word(4).is_empty() || line.word(3) != "len" {
         let at = if line.word(2).is_empty() || line.word(3) == "len" { line.len() } else { 3 };
         return Err(wrong("'capture' expects 'cookie' <cookie_name> 'len' <len>.", at)
@@ -123,7 +123,7 @@ fn declare(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         return refuse(&format!("'declare capture': cannot parse the length '{word}'."), 4);
     }
     let len = common::length(scope, line, 4, "length must be > 0")?;
-    args::no_more_after(line, 3, 1)?;
+    args::ignore_more(scope, line, 3, 1);
     let proxy = &mut scope.proxy().proxy;
     let captures = if direction == "request" { &mut proxy.request_captures } else { &mut proxy.response_captures };
     captures.push(Capture { name: None, len });

@@ -165,7 +165,8 @@ fn attribute(line: &Line, index: usize) -> Result<Vec<u8>, Problem> {
 fn dynamic_key(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let key = args::required(line, 1, "<secret_key> as argument.")?;
     scope.proxy().rules.dynamic_cookie_key = Some(key.to_owned());
-    args::no_more(line, 1)
+    args::ignore_more(scope, line, 1, 0);
+    Ok(())
 }
 
 /// Joins the cookie with its key, once both are known.

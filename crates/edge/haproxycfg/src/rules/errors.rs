@@ -78,17 +78,18 @@ fn context(line: &Line, problem: Problem) -> Problem {
 }
 
 /// The two arguments of `errorfile` and `errorloc`.
-fn two(line: &Line, second: &str) -> Result<(), Problem> {
+fn two(scope: &mut Scope<'_>, line: &Line, second: &str) -> Result<(), Problem> {
     let keyword = line.word(0);
     if line.word(1).is_empty() || line.word(2).is_empty() {
         return Err(wrong(format!("{keyword} : expects <status_code> and <{second}> as arguments."), line.len())
             .expected(format!("{keyword} <code> <{second}>")));
     }
-    args::no_more(line, 2)
+    args::ignore_more(scope, line, 2, 0);
+    Ok(())
 }
 
 fn errorfile(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    two(line, "file")?;
+    two(scope, line, "file")?;
     let status = error_file::status(scope, line, 1).map_err(|problem| context(line, problem))?;
     let response = error_file::load(scope, line, 2).map_err(|problem| context(line, problem))?;
     scope.proxy().rules.errors.push(Entry::Page(status, Some(ErrorReply::Raw(response))));
@@ -96,7 +97,7 @@ fn errorfile(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 }
 
 fn errorloc(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    two(line, "url")?;
+    two(scope, line, "url")?;
     let code = error_file::status(scope, line, 1).map_err(|problem| context(line, problem))?;
     let location = line.word(2);
     if location.bytes().any(|byte| byte.is_ascii_control()) {
@@ -173,7 +174,7 @@ pub(crate) fn open_section(scope: &mut Scope<'_>, line: &Line) -> Result<(), Pro
 }
 
 fn section_errorfile(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    two(line, "file")?;
+    two(scope, line, "file")?;
     let status = error_file::status(scope, line, 1).map_err(|problem| context(line, problem))?;
     let response = error_file::load(scope, line, 2).map_err(|problem| context(line, problem))?;
     let shared = &mut scope.state.rules;

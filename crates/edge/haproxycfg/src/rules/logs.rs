@@ -413,23 +413,23 @@ fn is_host_name(text: &str) -> bool {
 }
 
 fn tag(line: &Line) -> Result<String, Problem> {
-    let tag = args::required(line, 1, "a tag for use in syslog.")?;
-    args::no_more(line, 1)?;
-    Ok(tag.to_owned())
+    args::required(line, 1, "a tag for use in syslog.").map(str::to_owned)
 }
 
 fn proxy_log_tag(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     scope.proxy().proxy.log_tag = Some(tag(line)?);
+    args::ignore_more(scope, line, 1, 0);
     Ok(())
 }
 
 fn global_log_tag(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::no_more(line, 1)?;
     scope.state.global.log_tag = Some(tag(line)?);
     Ok(())
 }
 
 fn log_send_hostname(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    args::no_more(line, 1)?;
+    args::ignore_more(scope, line, 1, 0);
     // An empty name stands for the host's own.
     scope.state.global.log_send_hostname = Some(line.word(1).to_owned());
     Ok(())

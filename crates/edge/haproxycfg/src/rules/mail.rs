@@ -106,7 +106,8 @@ fn mailer(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     if let Some(section) = scope.state.rules.mailers.0.last_mut() {
         section.mailers.push(Mailer { name: name.to_owned(), address });
     }
-    args::no_more_after(line, 2, 0)
+    args::ignore_more(scope, line, 2, 0);
+    Ok(())
 }
 
 fn timeout(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {

@@ -128,7 +128,7 @@ fn description(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     if line.word(1).is_empty() {
         return Err(wrong("missing ring description text.", 1).expected("a text in quotes"));
     }
-    args::no_more(line, 1)?;
+    args::ignore_more(scope, line, 1, 0);
     if let Some(ring) = current(scope) {
         line.word(1).clone_into(&mut ring.description);
     }
@@ -136,7 +136,7 @@ fn description(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 }
 
 fn format(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    args::no_more(line, 1)?;
+    args::ignore_more(scope, line, 1, 0);
     let format = logs::format_named(line.word(1)).ok_or_else(|| {
         wrong(format!("unknown format '{}'.", line.word(1)), 1).nearest(line.word(1), logs::format_names())
     })?;
@@ -148,7 +148,7 @@ fn format(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 
 /// `size` and `maxlen`.
 fn number(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    args::no_more(line, 1)?;
+    args::ignore_more(scope, line, 1, 0);
     let value = lenient_integer(scope, line, 1);
     let bytes = usize::try_from(value).ok().filter(|_| (1..=SIZE_MAX).contains(&value)).ok_or_else(|| {
         wrong(format!("invalid size '{}' for new sink buffer.", line.word(1)), 1).expected("a number of bytes")
@@ -186,7 +186,7 @@ fn time(scope: &mut Scope<'_>, line: &Line) -> Result<Option<Duration>, Problem>
         let message = format!("'{} {}' expects <time> as argument.", line.word(0), line.word(1));
         return Err(wrong(message, 2).expected("a time, as in 5s"));
     }
-    args::no_more_after(line, 1, 1)?;
+    args::ignore_more(scope, line, 1, 1);
     args::time(scope, line, 2, Unit::Millisecond).map(|time| Some(time).filter(|time| !time.is_zero()))
 }
 

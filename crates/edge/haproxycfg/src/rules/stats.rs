@@ -111,17 +111,17 @@ fn stats(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 }
 
 fn flag(scope: &mut Scope<'_>, line: &Line, set: impl FnOnce(&mut Stats)) -> Result<(), Problem> {
-    args::no_more_after(line, 0, 1)?;
+    args::ignore_more(scope, line, 0, 1);
     set(page(scope));
     Ok(())
 }
 
 /// The argument of `stats X`, alone.
-fn argument<'l>(line: &'l Line, message: &str) -> Result<&'l str, Problem> {
+fn argument<'l>(scope: &mut Scope<'_>, line: &'l Line, message: &str) -> Result<&'l str, Problem> {
     if line.word(2).is_empty() {
         return Err(wrong(message, 2));
     }
-    args::no_more_after(line, 1, 1)?;
+    args::ignore_more(scope, line, 1, 1);
     Ok(line.word(2))
 }
 
@@ -135,7 +135,7 @@ fn admin(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 }
 
 fn auth(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    let account = argument(line, "'auth' needs a user:password account.")?;
+    let account = argument(scope, line, "'auth' needs a user:password account.")?;
     let (user, password) = account.split_once(':').unwrap_or((account, ""));
     let stats = page(scope);
     if stats.auth.iter().any(|(known, _)| known == user) {
@@ -167,20 +167,20 @@ fn http_request(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 }
 
 fn realm(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    argument(line, "'realm' needs an realm name.")?;
+    argument(scope, line, "'realm' needs an realm name.")?;
     page(scope).realm = Some(line.bytes(2).to_vec());
     Ok(())
 }
 
 fn refresh(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    argument(line, "'stats refresh' expects a time.")?;
+    argument(scope, line, "'stats refresh' expects a time.")?;
     let delay = args::time(scope, line, 2, Unit::Second)?;
     page(scope).refresh = Some(delay);
     Ok(())
 }
 
 fn shown(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    let name = argument(line, "'scope' needs a proxy name.")?;
+    let name = argument(scope, line, "'scope' needs a proxy name.")?;
     let stats = page(scope);
     if !stats.scope.iter().any(|known| known == name) {
         stats.scope.push(name.to_owned());
@@ -210,14 +210,14 @@ fn show_node(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         )
         .expected("letters, digits, '_', '-' and '.'"));
     }
-    args::no_more_after(line, 1, 1)?;
+    args::ignore_more(scope, line, 1, 1);
     // An empty name stands for the node's own.
     page(scope).show_node = Some(name.to_owned());
     Ok(())
 }
 
 fn uri(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
-    let prefix = argument(line, "'uri' needs an URI prefix.")?;
+    let prefix = argument(scope, line, "'uri' needs an URI prefix.")?;
     page(scope).uri = prefix.to_owned();
     Ok(())
 }

@@ -248,7 +248,8 @@ fn inspect_delay(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     } else {
         *slot = Some(delay);
     }
-    args::no_more_after(line, 1, 1)
+    args::ignore_more(scope, line, 1, 1);
+    Ok(())
 }
 
 /// A `tcp-request` line.

@@ -60,7 +60,7 @@ fn what_a_distribution_installs_loads() {
     assert_eq!(parsed.verdict(), Verdict::Valid);
     let global = parsed.config.unwrap().global;
     assert!(global.daemon);
-    assert_eq!(global.user, Some(Identity::Name("haproxy".to_owned())));
+    assert_eq!(global.user.map(|(user, _)| user), Some(Identity::Name("haproxy".to_owned())));
     assert_eq!(global.logs.len(), 2);
     assert_eq!(global.logs[0].destination, LogDestination::Unix("/dev/log".to_owned()));
     assert_eq!(global.stats_sockets[0].bind.unix.mode, Some(0o660));

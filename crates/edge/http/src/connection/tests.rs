@@ -3,6 +3,8 @@ use super::{
     wants_upgrade,
 };
 use crate::headers::Headers;
+use crate::limits::Limits;
+use crate::parser::{Parsed, RequestParser};
 use crate::request::RequestHead;
 use crate::version::Version;
 
@@ -75,6 +77,22 @@ fn tells_upgrades() {
 }
 
 #[test]
+fn upgrades_nothing_with_a_body() {
+    for (field, expected) in [
+        ("A: b", true),
+        ("Content-Length: 0", true),
+        ("Content-Length: 1", false),
+        ("Transfer-Encoding: chunked", false),
+    ] {
+        let text = format!("GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: a\r\n{field}\r\n\r\n");
+        let mut head = RequestHead::new();
+        let parsed = RequestParser::new().parse(text.as_bytes(), &Limits::default(), &mut head);
+        assert_eq!(parsed, Ok(Parsed::Complete { consumed: text.len() }), "{field}");
+        assert_eq!(wants_upgrade(&head), expected, "{field}");
+    }
+}
+
+#[test]
 fn tells_expectations() {
     use Version::{Http10, Http11};
     for (version, fields, expected) in [
@@ -111,7 +129,13 @@ fn removes_hop_by_hop_fields() {
     for (fields, keep_upgrade, expected) in [
         ("Host: h|A: b", false, "Host: h|A: b"),
         ("Connection: close|Keep-Alive: 5|Proxy-Connection: x|TE: gzip|A: b", false, "A: b"),
-        ("Connection: x-hop, A|X-Hop: 1|a: 2|B: 3", false, "B: 3"),
+        ("Connection: x-hop, A|X-Hop: 1|a: 2|B: 3", false, "X-Hop: 1|a: 2|B: 3"),
+        ("Connection: TE|TE: gzip;q=0.5, Trailers|A: b", false, "TE: trailers|A: b"),
+        (
+            "Connection: Upgrade, HTTP2-Settings|Upgrade: h2c|HTTP2-Settings: AAA",
+            true,
+            "Connection: Upgrade|Upgrade: h2c",
+        ),
         ("Connection: Upgrade|Upgrade: websocket", true, "Connection: Upgrade|Upgrade: websocket"),
         ("Connection: Upgrade|Upgrade: websocket", false, ""),
         (

@@ -309,6 +309,37 @@ fn status_lines() {
     check_response("HTTP/1.1 20 OK", &relaxed(), Err((Kind::InvalidStatus, 9)));
 }
 
+/// Who speaks another protocol may wait for an answer and never end the line.
+#[test]
+fn tells_what_cannot_become_a_start_line() {
+    let incomplete = Ok(Parsed::Incomplete);
+    let bad = |kind, offset| Err(ParseError { kind, offset });
+    for (input, expected) in [
+        ("", incomplete),
+        ("G", incomplete),
+        ("GET ", incomplete),
+        ("\r", incomplete),
+        ("\r\n\r\nGET", incomplete),
+        ("{\"a\"", bad(Kind::InvalidMethod, 0)),
+        ("GET/x", bad(Kind::InvalidMethod, 3)),
+        ("\r\nG@", bad(Kind::InvalidMethod, 3)),
+        (" GET", bad(Kind::InvalidMethod, 0)),
+    ] {
+        let parsed = RequestParser::new().parse(input.as_bytes(), &limits(), &mut RequestHead::new());
+        assert_eq!(parsed, expected, "{input}");
+    }
+    for (input, expected) in [
+        ("", incomplete),
+        ("HTTP/1.1", incomplete),
+        ("HTTP/1.1 200", incomplete),
+        ("<html>", bad(Kind::InvalidVersion, 0)),
+        ("220-mail", bad(Kind::InvalidVersion, 0)),
+    ] {
+        let parsed = ResponseParser::new().parse(input.as_bytes(), &limits(), &mut ResponseHead::new());
+        assert_eq!(parsed, expected, "{input}");
+    }
+}
+
 #[test]
 fn response_head_limit() {
     let input = format!("HTTP/1.1 200 {}\r\n\r\n", "a".repeat(300));

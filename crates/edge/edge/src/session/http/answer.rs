@@ -90,7 +90,7 @@ impl Session {
 
     /// Whether the request's body is over, those parts of it being dropped that were received.
     fn request_is_drained(&mut self, transaction: &Transaction) -> bool {
-        if !transaction.has_request || transaction.bad_request {
+        if !transaction.has_request || transaction.bad_request || transaction.request_is_over {
             return true;
         }
         let mut pump = BodyPump::new(http::request_body_length(&transaction.request), &self.limits(), false);

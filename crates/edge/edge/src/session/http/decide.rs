@@ -36,6 +36,8 @@ pub(super) enum Buffered {
     Enough,
     /// It took too long.
     TimedOut,
+    /// What came is no body.
+    Malformed,
     /// The client left.
     ClientGone,
 }
@@ -145,10 +147,13 @@ impl Session {
                     if let Some(done) = Box::pin(self.not_buffered(transaction, buffered)).await {
                         return Some(done);
                     }
+                    // What rules wait for is a part of the request's time.
+                    transaction.timeline.request = Some(self.worker.now());
                     start = resume;
                 }
                 Verdict::Resolve { rule, resume } => {
                     Box::pin(resolve(transaction, rule, Patience::Answer)).await;
+                    transaction.timeline.request = Some(self.worker.now());
                     start = resume;
                 }
                 Verdict::EarlyHints { headers, resume } => {
@@ -309,8 +314,15 @@ impl Session {
                 self.side.count(self.worker.index, |traffic| &traffic.request_errors);
                 Some(Box::pin(self.answer_error(transaction, 408)).await)
             }
+            Buffered::Malformed => {
+                transaction.terminate(b'P', b'R');
+                transaction.timeline.request = None;
+                self.side.count(self.worker.index, |traffic| &traffic.request_errors);
+                Some(Box::pin(self.answer_error(transaction, 400)).await)
+            }
             Buffered::ClientGone => {
                 transaction.terminate(b'C', b'R');
+                self.side.count(self.worker.index, |traffic| &traffic.request_errors);
                 self.count_client_abort(transaction);
                 Some(Next::Close)
             }
@@ -342,6 +354,9 @@ impl Session {
             loop {
                 let bytes = client.received.bytes();
                 let peeked = Peeked::at(bytes, body, &limits);
+                if peeked.is_malformed {
+                    return Poll::Ready(Buffered::Malformed);
+                }
                 if peeked.complete || client.received.is_full() || (at_least > 0 && peeked.bytes.len() >= at_least) {
                     peeked.tell(transaction);
                     return Poll::Ready(Buffered::Enough);
@@ -399,6 +414,8 @@ pub(super) struct Peeked {
     pub bytes: Vec<u8>,
     /// Whether that is all.
     pub complete: bool,
+    /// Whether what comes next is no chunk.
+    pub is_malformed: bool,
     /// How many bytes of data are announced, as far as that is known.
     pub announced: Option<u64>,
 }
@@ -407,21 +424,24 @@ impl Peeked {
     /// Looks at received bytes that begin with the body.
     pub fn at(bytes: &[u8], body: BodyLength, limits: &http::Limits) -> Self {
         match body {
-            BodyLength::None => Self { bytes: Vec::new(), complete: true, announced: None },
+            BodyLength::None => Self { bytes: Vec::new(), complete: true, is_malformed: false, announced: None },
             BodyLength::Exact(announced) => {
                 let length = usize::try_from(announced).unwrap_or(usize::MAX);
                 let complete = bytes.len() >= length;
                 let bytes = bytes.get(..length).unwrap_or(bytes).to_vec();
-                Self { bytes, complete, announced: Some(announced) }
+                Self { bytes, complete, is_malformed: false, announced: Some(announced) }
             }
             BodyLength::Chunked => {
                 let mut out = Vec::new();
                 let mut decoder = ChunkedDecoder::new(limits);
-                let complete = decoder.decode_into(bytes, &mut out).is_ok_and(|progress| progress.done);
+                let decoded = decoder.decode_into(bytes, &mut out);
+                let complete = decoded.as_ref().is_ok_and(|progress| progress.done);
                 let announced = Some(out.len() as u64 + decoder.data_ahead());
-                Self { bytes: out, complete, announced }
+                Self { bytes: out, complete, is_malformed: decoded.is_err(), announced }
             }
-            BodyLength::UntilClose => Self { bytes: bytes.to_vec(), complete: false, announced: None },
+            BodyLength::UntilClose => {
+                Self { bytes: bytes.to_vec(), complete: false, is_malformed: false, announced: None }
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{
     registry::{Handle, Order},
     session::{
         body::{BodyPump, PumpFailure},
-        filter, reply, size,
+        filter, size,
         tcp::{self, TcpVerdict},
         transaction::Transaction,
         upstream::{Attempts, Unreachable, Upstream, Wanted, Watch, after_failure, observe, reach, retry_or_give_up},
@@ -126,7 +126,10 @@ impl Session {
             self.kept = std::mem::take(&mut attempts.kept);
             let mut upstream = match reached {
                 Ok(upstream) => upstream,
-                Err(unreachable) => return Box::pin(self.answer_unreachable(transaction, &unreachable)).await,
+                Err(unreachable) => {
+                    self.settle_body(transaction, &mut pump);
+                    return Box::pin(self.answer_unreachable(transaction, &unreachable)).await;
+                }
             };
             self.write_request(transaction, &backend, &mut upstream, &mut pump, replay.as_deref());
             let end = if backend.settings().tcp_response_content.is_empty() {
@@ -165,7 +168,7 @@ impl Session {
                 | HeadEnd::ClientTimeout
                 | HeadEnd::ClientMalformed
                 | HeadEnd::Killed { .. } => {
-                    return Box::pin(self.answer_head_end(transaction, &end, false)).await;
+                    return Box::pin(self.give_up(transaction, &mut pump, &end, false)).await;
                 }
             };
             let may_resend = replay.is_some() && !transaction.l7_retry_disabled.get();
@@ -199,7 +202,7 @@ impl Session {
                     transaction.resent = true;
                     continue;
                 }
-                return Box::pin(self.answer_head_end(transaction, &end, reused)).await;
+                return Box::pin(self.give_up(transaction, &mut pump, &end, reused)).await;
             };
             if may_resend && stale && attempts.failed == 0 {
                 // A kept connection that its server closed at the same moment: nobody's fault (RFC 9110 section 9.2.2).
@@ -209,7 +212,7 @@ impl Session {
             } else {
                 if !may_resend || !backend.retry.retry_on.contains(failure) {
                     drop(slot);
-                    return Box::pin(self.answer_head_end(transaction, &end, reused)).await;
+                    return Box::pin(self.give_up(transaction, &mut pump, &end, reused)).await;
                 }
                 let retry = after_failure(&self.worker, &backend, &slot, &wanted, attempts.failed, failure, reused);
                 let mut watch = Watch {
@@ -233,9 +236,12 @@ impl Session {
                 match given_up {
                     Ok(()) => {}
                     Err(Unreachable::NoServer) => {
-                        return Box::pin(self.answer_head_end(transaction, &end, reused)).await;
+                        return Box::pin(self.give_up(transaction, &mut pump, &end, reused)).await;
                     }
-                    Err(other) => return Box::pin(self.answer_unreachable(transaction, &other)).await,
+                    Err(other) => {
+                        self.settle_body(transaction, &mut pump);
+                        return Box::pin(self.answer_unreachable(transaction, &other)).await;
+                    }
                 }
             }
             transaction.resent = true;
@@ -477,6 +483,27 @@ impl Session {
         }
     }
 
+    /// Ends an exchange that brought no response.
+    async fn give_up(
+        &mut self,
+        transaction: &mut Transaction,
+        pump: &mut BodyPump,
+        end: &HeadEnd,
+        reused: bool,
+    ) -> Next {
+        self.settle_body(transaction, pump);
+        self.answer_head_end(transaction, end, reused).await
+    }
+
+    /// Counts what has come of a request's body whose way to a server is over, and notes whether that was all of it.
+    pub(super) fn settle_body(&mut self, transaction: &mut Transaction, pump: &mut BodyPump) {
+        transaction.bytes_in += std::mem::take(&mut pump.counted);
+        if pump.is_received() {
+            pump.discard(&mut self.client);
+            transaction.request_is_over = true;
+        }
+    }
+
     /// Tells the client that there is no response.
     async fn answer_head_end(&mut self, transaction: &mut Transaction, end: &HeadEnd, reused: bool) -> Next {
         match end {
@@ -507,12 +534,10 @@ impl Session {
             }
             HeadEnd::ClientGone => {
                 transaction.terminate(b'C', b'H');
-                // Logged and counted like HAProxy's answer, which nobody would read.
-                transaction.status = 400;
-                let page = reply::error_page(transaction, 400);
-                transaction.bytes_out += size::of_reply(&transaction.response) + page.len() as u64;
                 self.count_client_abort(transaction);
-                Next::Close
+                // It may have ended only what it sends.
+                transaction.wants_keep_alive = false;
+                self.answer_error(transaction, 400).await
             }
             HeadEnd::ClientTimeout => {
                 transaction.terminate(b'c', b'H');
@@ -521,6 +546,7 @@ impl Session {
             }
             HeadEnd::ClientMalformed => {
                 transaction.terminate(b'P', b'H');
+                self.side.count(self.worker.index, |traffic| &traffic.request_errors);
                 self.answer_error(transaction, 400).await
             }
             HeadEnd::Killed { cause, asked: true } => {
@@ -600,7 +626,9 @@ impl AwaitHead<'_> {
         if self.sent && !self.client.ended {
             match self.client.poll_receive(context) {
                 Poll::Ready(Ok(0)) if self.abort_on_close => return Poll::Ready(HeadEnd::ClientGone),
-                Poll::Ready(Err(_)) => return Poll::Ready(HeadEnd::ClientGone),
+                Poll::Ready(Err(_)) if self.abort_on_close => return Poll::Ready(HeadEnd::ClientCutOff),
+                // NOTE: as in HAProxy, what was asked is done although nobody waits for it any more.
+                Poll::Ready(Err(_)) => self.client.ended = true,
                 // A pipelined request waits in the buffer for its turn.
                 Poll::Ready(Ok(_)) => context.waker().wake_by_ref(),
                 Poll::Pending => {}

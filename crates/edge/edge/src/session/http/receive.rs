@@ -117,6 +117,10 @@ impl Session {
     pub(super) async fn no_request(&mut self, transaction: &mut Transaction, failure: &Failure) -> Next {
         let options = &self.side.frontend.settings().options;
         let silent = self.client.received.is_empty();
+        if silent && self.first {
+            // Nothing came: all the time there was is that of the connection.
+            transaction.timeline.first_byte = Some(self.side.accepted);
+        }
         match failure {
             // The end between two requests is how a kept connection ends.
             Failure::Closed | Failure::Reset if silent && !self.first => {

@@ -82,6 +82,7 @@ impl Session {
         if !persistence::finish_response(&self.worker, transaction, frontend.settings(), backend) {
             self.count_denied_response(transaction, backend);
             transaction.terminate(b'P', b'H');
+            self.settle_body(transaction, &mut up);
             return Box::pin(self.answer_error(transaction, 502)).await;
         }
         if http::begins_tunnel(status, method) {
@@ -102,6 +103,7 @@ impl Session {
             http::enforce_response_framing(&mut transaction.response, method);
         }
         if !self.after_response(transaction, backend.settings()) {
+            self.settle_body(transaction, &mut up);
             return Box::pin(self.internal_error(transaction, b'H')).await;
         }
         let stages = if filtered { self.filter_response(transaction, backend, length) } else { None };
@@ -121,7 +123,7 @@ impl Session {
             self.count_spliced(backend, &up, &down);
         }
         transaction.bytes_out += down.counted;
-        transaction.bytes_in += up.counted;
+        transaction.bytes_in += std::mem::take(&mut up.counted);
         match transfer {
             Transfer::Done => {
                 let whole_request = up.is_received() && up.approved() == 0;
@@ -231,7 +233,7 @@ impl Session {
                             if !self.buffer_response(transaction, backend, upstream, up, &wanted).await {
                                 transaction.terminate(b's', b'R');
                                 transaction.count_tracked_failure();
-                                self.drop_response(transaction, source.as_ref());
+                                self.drop_response(transaction, source.as_mut());
                                 return Some(self.answer_error(transaction, 504).await);
                             }
                         }
@@ -246,7 +248,7 @@ impl Session {
                 _ => false,
             };
             if !goes_on {
-                self.drop_response(transaction, source.as_ref());
+                self.drop_response(transaction, source.as_mut());
             }
             match verdict {
                 Verdict::Continue
@@ -291,9 +293,10 @@ impl Session {
 
     /// Takes note of a response that goes nowhere: what the server sent counts, though nobody sees it; the time that it took
     /// does not.
-    fn drop_response(&self, transaction: &mut Transaction, source: Option<&Source<'_, '_>>) {
+    fn drop_response(&mut self, transaction: &mut Transaction, source: Option<&mut Source<'_, '_>>) {
         transaction.timeline.response = None;
-        if let Some(Source { upstream, length, .. }) = source {
+        if let Some(Source { upstream, up, length }) = source {
+            self.settle_body(transaction, up);
             let body = Peeked::at(upstream.connection.wire.received.bytes(), *length, &self.limits());
             transaction.bytes_out += body.bytes.len() as u64;
         }
@@ -323,7 +326,9 @@ impl Session {
                     uploading = false;
                 }
                 let peeked = Peeked::at(wire.received.bytes(), wanted.length, &limits);
+                // NOTE: what is malformed is found to be so when it is passed on.
                 let enough = peeked.complete
+                    || peeked.is_malformed
                     || wire.ended
                     || (wire.received.has_block() && wire.received.is_full())
                     || (wanted.at_least > 0 && peeked.bytes.len() >= wanted.at_least);
@@ -435,6 +440,7 @@ impl Session {
         }
         down.append_small(wire, &mut self.client, COPY_MAX);
         let (client, deadline) = (&mut self.client, &mut self.deadline);
+        let abort_on_close = backend.settings().options.abortonclose;
         let mut progress = None;
         let mut since = transaction.timeline.response.unwrap_or_else(|| worker.now());
         let mut uploading = !(up.is_received() && up.approved() == 0);
@@ -461,6 +467,14 @@ impl Session {
             if uploading && up.poll(client, wire, context).is_ready() {
                 // Whatever became of it, the response decides from here on.
                 uploading = false;
+            }
+            if abort_on_close && !uploading && !client.ended {
+                match client.poll_receive(context) {
+                    Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Transfer::Client),
+                    // A pipelined request waits in the buffer for its turn.
+                    Poll::Ready(Ok(_)) => context.waker().wake_by_ref(),
+                    Poll::Pending => {}
+                }
             }
             // A client that takes a part of what is held is not stuck.
             let held = down.held() + client.unsent().len();

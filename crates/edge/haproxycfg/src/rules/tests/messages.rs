@@ -197,6 +197,8 @@ fn warnings_about_what_has_no_effect() {
         (frontend("http-request return hdr content-type a"), "header 'content-type' always ignored by the http reply."),
         (frontend("http-request redirect location / code 301x"), "'301x' is read as 301."),
         (frontend("capture cookie A len 200"), "truncating capture length to 63 bytes for frontend 'fe'."),
+        (frontend("errorloc 503 http://example.com/ if TRUE"), "'errorloc' : 'if' and what follows is ignored."),
+        (frontend("stats auth a:b more"), "'stats auth' : 'more' and what follows is ignored."),
         (frontend("stats auth a:b\nstats auth a:c"), "ignoring duplicated user 'a'"),
         (
             frontend("tcp-request inspect-delay 1s\ntcp-request inspect-delay 2s"),
