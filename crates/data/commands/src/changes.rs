@@ -132,6 +132,11 @@ const BYTES_KEPT: usize = 64 * 1024;
 /// How much room they keep at most.
 const BYTES_KEPT_MAX: usize = 4 * 1024 * 1024;
 
+/// From how many bytes on a word has room made for it.
+const LONG_WORD: usize = 1 << 20;
+/// What stands around it, and behind it.
+const WORD_BESIDE: usize = 64;
+
 /// The log's bytes of a tick: commands in order, each under the database that was selected.
 #[derive(Debug, Default)]
 pub struct Effects {
@@ -155,7 +160,13 @@ impl Effects {
         self.select(db);
         self.count += 1;
         resp::encode_command_header(&mut self.bytes, words.len());
-        words.for_each(|word| resp::encode_argument(&mut self.bytes, word));
+        words.for_each(|word| {
+            if word.len() > LONG_WORD && word.len() > self.bytes.len() {
+                // As much as it takes: growing as ever would take up to twice of it.
+                self.bytes.reserve_exact(word.len() + WORD_BESIDE);
+            }
+            resp::encode_argument(&mut self.bytes, word);
+        });
     }
 
     /// Appends commands on a database that are in the log's form.

@@ -201,6 +201,16 @@ impl Tables {
         self.layers().map(Batch::bytes).sum()
     }
 
+    /// How much of that changes behind the mark take, or all that are not being written if there is none.
+    pub fn dirty_bytes(&self) -> usize {
+        self.dirty.bytes()
+    }
+
+    /// How much of that changes up to the mark take, about.
+    pub fn marked_bytes(&self) -> usize {
+        self.marked.as_ref().map_or(0, Batch::bytes)
+    }
+
     /// How many unwritten changes there are.
     pub fn overlay_len(&self) -> usize {
         self.layers().map(Batch::len).sum()

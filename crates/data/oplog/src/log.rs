@@ -16,6 +16,8 @@ use crate::{
 
 /// The size of a page. A write that comes to a page first fills it, so that no page of a spare has to be read from the disk.
 const PAGE_LEN: u64 = 4_096;
+/// Pieces from so many bytes on have room made for them.
+const EXACT_FROM: usize = 1 << 20;
 
 /// What a write did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +102,13 @@ impl<D: Disk> Log<D> {
         if commands.len() > self.shared.options.frame_len_max() {
             return Err(LogError::TooLong { len: commands.len() });
         }
-        self.append_with(now_ms, |buffer| buffer.extend_from_slice(commands))
+        self.append_with(now_ms, |buffer| {
+            if commands.len() > EXACT_FROM && commands.len() > buffer.len() {
+                // Growing as ever would take up to twice of it.
+                buffer.reserve_exact(commands.len() + PAGE_LEN as usize);
+            }
+            buffer.extend_from_slice(commands);
+        })
     }
 
     /// Appends what `write` appends to the buffer, as [`append`](Self::append) does.

@@ -33,14 +33,18 @@ use crate::{
 const EVENTS_MAX: usize = 1024;
 /// Memory is short when less than this part of `maxmemory` is left.
 const SHORT_SHARE: u64 = 8;
-/// For how long commands that write wait at least once there is no room at all.
-const NO_ROOM_MS: Millis = 10;
 /// Keys that leave memory in one turn at most.
 const EVICT_MAX: usize = 10_000;
 /// Keys that go in one turn at most because the disk is full: each is looked for in the tables.
 const EVICT_FROM_DISK_MAX: usize = 64;
 /// Keys that are brought into memory in one turn, if all are to be there.
 const BRING_MAX: usize = 32;
+/// While memory is short, one client at a time sends a query that is longer than this.
+const LONG_QUERY: usize = 256 << 10;
+/// How often its bytes are in memory besides when it runs: as a value, as an effect, in the log, in a record.
+const LONG_QUERY_COPIES: u64 = 4;
+/// And for as long without sending anything, before it is another one's turn.
+const FAVOURED_MS: Millis = 100;
 /// How often what is due is looked for at least.
 const TICK_MS: Millis = 100;
 
@@ -64,6 +68,10 @@ pub struct Shard {
     pace: Pace,
     /// Whether the tables are so far behind that commands that write wait.
     has_no_room: bool,
+    /// From how much allocated memory on it is short, as far as is known in this turn.
+    short_from: u64,
+    /// The client whose long query is read on while memory is short, and when it was read last.
+    favoured: Option<(SessionId, Millis)>,
     /// Sessions that sent something that is to be read in the next millisecond.
     deferred: Vec<SessionId>,
     /// Those of them that are to be read now.
@@ -140,6 +148,8 @@ impl Shard {
             ready: Vec::new(),
             pace: Pace::new(now),
             has_no_room: false,
+            short_from: u64::MAX,
+            favoured: None,
             deferred: Vec::new(),
             resume: Vec::new(),
             held: VecDeque::new(),
@@ -176,7 +186,7 @@ impl Shard {
             }
             self.release(now);
             if !self.deferred.is_empty() {
-                self.set_pace(now, (self.memory_used)() as u64);
+                self.set_pace(now, (self.memory_used)() as u64, self.owed());
                 self.resume.append(&mut self.deferred);
             }
             for session in std::mem::take(&mut self.resume) {
@@ -379,7 +389,8 @@ impl Shard {
             self.server.evict_clients();
             used = (self.memory_used)() as u64;
         }
-        if bound > 0 && used > short {
+        let owed = self.owed();
+        if bound > 0 && used + owed > short {
             let samples = self.server.shared.settings.maxmemory_samples.0.unsigned_abs() as usize;
             // What is to be told of keys that went is gone when this turn is over.
             let mut to_tell = 0;
@@ -402,22 +413,35 @@ impl Shard {
                         persistence.press();
                     }
                     // What neither leaves nor will be written is what clients have not read.
-                    let at_least = if server.keyspace.dirty_len() > 0 { bound / 4 } else { 0 };
+                    let is_behind = self.persistence.as_ref().is_some_and(|persistence| persistence.is_behind(server));
+                    let at_least = if is_behind { bound / 4 } else { 0 };
                     if used <= bound || !server.relieve(at_least) {
                         break;
                     }
                 }
                 used = ((self.memory_used)() as u64).saturating_sub(to_tell);
-                if used <= short {
+                if used + owed <= short {
                     break;
                 }
             }
             self.server.tell_evicted();
         }
-        let room =
-            if bound > 0 { usize::try_from(short.saturating_sub(used)).unwrap_or(usize::MAX) } else { usize::MAX };
+        let room = if bound > 0 {
+            usize::try_from(short.saturating_sub(used + owed)).unwrap_or(usize::MAX)
+        } else {
+            usize::MAX
+        };
         self.server.keyspace.set_room(room);
-        self.set_pace(now, used);
+        self.set_pace(now, used, owed);
+    }
+
+    /// What memory will take besides for what has changed already. A policy removes what memory has no room for, and that is a
+    /// change too: more would go for it.
+    fn owed(&self) -> u64 {
+        match &self.persistence {
+            Some(persistence) if !self.lets_go() => persistence.owed(&self.server),
+            _ => 0,
+        }
     }
 
     /// Whether keys that leave memory are gone, as `maxmemory-policy` says. Without tables they are in any case.
@@ -472,14 +496,15 @@ impl Shard {
 
     /// Slows clients down while the tables are behind. What else may fill memory, time does not mend: then commands that need
     /// more are refused.
-    fn set_pace(&mut self, now: Millis, used: u64) {
+    fn set_pace(&mut self, now: Millis, used: u64, owed: u64) {
         let (short, bound) = self.memory_bounds();
-        let is_short = bound > 0 && used > short;
+        let is_short = bound > 0 && used + owed > short;
+        self.short_from = if bound > 0 { short.saturating_sub(owed) } else { u64::MAX };
         // A policy makes room at once, and tables that cannot be written make none.
         let persistence = self.persistence.as_ref().filter(|persistence| !persistence.has_failed());
         let is_behind =
             is_short && !self.lets_go() && persistence.is_some_and(|persistence| persistence.is_behind(&self.server));
-        let in_memory = if is_behind { Pace::left(used, short, bound) } else { None };
+        let in_memory = if is_behind { Pace::left(used + owed, short, bound) } else { None };
         let behind_max = self.server.shared.settings.tables_behind_max.0;
         let in_log = persistence.and_then(|persistence| Pace::left(persistence.behind(), behind_max / 2, behind_max));
         let left = match (in_memory, in_log) {
@@ -487,10 +512,8 @@ impl Shard {
             (memory, log) => memory.or(log),
         };
         self.has_no_room = left.is_some_and(|left| left <= 0.0);
-        if self.has_no_room {
-            // Who only reads goes on.
-            self.server.pause_writes(now + NO_ROOM_MS);
-        }
+        // Who only reads goes on.
+        self.server.set_no_room(self.has_no_room);
         self.pace.refill(now, left.filter(|_| !self.has_no_room));
         self.server.shared.memory_full = bound > 0 && used > bound && !is_behind || self.is_too_far_behind();
     }
@@ -661,7 +684,18 @@ impl Shard {
                 self.deferred.push(session);
                 return;
             }
-            let Some(input) = self.server.input(session) else { return };
+            let Some(mut input) = self.server.input(session) else { return };
+            if input.len() > LONG_QUERY {
+                // What it has sent is there once more as a value, and on its way to the log, when it runs.
+                let to_come = input.len() as u64 * LONG_QUERY_COPIES;
+                let is_short = (self.memory_used)() as u64 + to_come > self.short_from;
+                if is_short && has_to_wait_for_another(&mut self.server, &mut self.favoured, session, now) {
+                    self.deferred.push(session);
+                    return;
+                }
+                let Some(again) = self.server.input(session) else { return };
+                input = again;
+            }
             let before = input.len();
             let outcome = connection.read(&mut sockets.scratch, input);
             let came = input.len() - before;
@@ -694,6 +728,31 @@ impl Shard {
 /// Whether nothing is read from a client for now.
 fn is_to_wait(pace: &Pace, has_no_room: bool, server: &mut Server, session: SessionId) -> bool {
     pace.is_spent(server.effects().bytes().len() as u64) || has_no_room && server.is_postponed(session)
+}
+
+/// Whether a client's long query is not to be read on while memory is short: because it could not run, or because somebody else's
+/// is read. Parts of many could fill memory, and none of them would ever come to run.
+#[cold]
+fn has_to_wait_for_another(
+    server: &mut Server,
+    favoured: &mut Option<(SessionId, Millis)>,
+    session: SessionId,
+    now: Millis,
+) -> bool {
+    if server.is_waiting(session) {
+        return true;
+    }
+    let sends = |(id, at): &(SessionId, Millis)| {
+        let is_long = server.input(*id).is_some_and(|query| query.len() > LONG_QUERY);
+        is_long && (now - at < FAVOURED_MS || server.is_waiting(*id))
+    };
+    match favoured.filter(sends) {
+        Some((other, _)) if other != session => true,
+        _ => {
+            *favoured = Some((session, now));
+            false
+        }
+    }
 }
 
 /// Whether all that commands have done so far is in the log, as safe as it has to be.

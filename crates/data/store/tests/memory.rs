@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, thread};
 
 use support::{Client, Folder, Running, start, wait_until};
 
@@ -82,6 +82,105 @@ fn what_the_machine_holds_stays_within_maxmemory() {
     for key in [0, 1, 777, 5_999] {
         assert_eq!(client.text(&["STRLEN", &format!("key:{key}")]), (key * 7_919 * 2 % 32_000).to_string());
     }
+}
+
+/// Runs commands from several clients, each many at once, until so many bytes were sent, and looks that the process never had more
+/// than its bound and a slack at the end of a turn.
+fn grow(
+    words: &[&str],
+    bound: u64,
+    slack: u64,
+    bytes: usize,
+    command: impl Fn(&mut Noise, usize) -> Vec<Vec<u8>> + Sync,
+) {
+    const CLIENTS: usize = 4;
+    const AT_ONCE: usize = 16;
+    let folder = Folder::new();
+    let store = start(&folder.data(), words);
+    thread::scope(|scope| {
+        for number in 0..CLIENTS {
+            let (mut client, command) = (store.client(), &command);
+            scope.spawn(move || {
+                let (mut noise, mut sent, mut step) = (Noise(number as u64 + 1), 0, number);
+                while sent < bytes / CLIENTS {
+                    let mut batch = Vec::new();
+                    for _ in 0..AT_ONCE {
+                        resp::encode_command(&mut batch, &command(&mut noise, step));
+                        step += CLIENTS;
+                    }
+                    sent += batch.len();
+                    assert!(client.send(&batch));
+                    for _ in 0..AT_ONCE {
+                        let reply = client.reply().expect("a reply");
+                        assert!(reply.as_error().is_none(), "{reply:?}");
+                    }
+                }
+            });
+        }
+    });
+    let peak = number(&mut store.client(), "used_memory_peak");
+    assert!(peak > bound / 2, "{} MB do not fill it", peak / MB);
+    assert!(peak <= bound + slack, "{} MB of {}", peak / MB, bound / MB);
+}
+
+fn words_of(name: &str, key: &str) -> Vec<Vec<u8>> {
+    vec![name.as_bytes().to_vec(), key.as_bytes().to_vec()]
+}
+
+#[test]
+fn collections_that_grow_stay_within_maxmemory() {
+    const ELEMENTS: usize = 10;
+    let command = |noise: &mut Noise, step: usize| {
+        let (name, key) = [("ZADD", "z"), ("HSET", "h"), ("SADD", "s"), ("RPUSH", "l"), ("XADD", "x")][step / 4 % 5];
+        let mut words = words_of(name, key);
+        match name {
+            "XADD" => words.extend([b"*".to_vec(), b"field".to_vec(), noise.bytes(3_000)]),
+            _ => {
+                for _ in 0..ELEMENTS {
+                    match name {
+                        "ZADD" => words.extend([(noise.0 >> 20).to_string().into_bytes(), noise.bytes(200)]),
+                        "HSET" => words.extend([noise.bytes(20), noise.bytes(300)]),
+                        _ => words.push(noise.bytes(200)),
+                    }
+                }
+            }
+        }
+        words
+    };
+    grow(&["--maxmemory", "48mb"], 48 * MB, 0, 24 << 20, command);
+}
+
+#[test]
+fn keys_that_come_fast_stay_within_maxmemory() {
+    let command = |noise: &mut Noise, step: usize| match step % 32 {
+        0..28 => {
+            let mut words = words_of("SET", "key:");
+            words[1].extend_from_slice(&noise.bytes(12));
+            words.push(noise.bytes(300 + step % 7 * 200));
+            words
+        }
+        _ => {
+            let script = "for i = 1, 20 do redis.call('SET', KEYS[1] .. i, ARGV[1] .. i) end return 1";
+            let mut words = words_of("EVAL", script);
+            words.extend([b"1".to_vec(), noise.bytes(12), noise.bytes(500)]);
+            words
+        }
+    };
+    grow(&["--maxmemory", "32mb"], 32 * MB, 0, 14 << 20, command);
+}
+
+#[test]
+fn long_values_that_come_at_once_stay_within_maxmemory() {
+    const LEN: usize = 2 << 20;
+    /// Each client's query may be there, and one that runs is there more than once.
+    const SLACK: u64 = 8 * LEN as u64;
+    let value = Noise(1).bytes(LEN);
+    let command = |_: &mut Noise, step: usize| {
+        let mut words = words_of("SET", &format!("key:{}", step % 10));
+        words.push(value.clone());
+        words
+    };
+    grow(&["--maxmemory", "64mb"], 64 * MB, SLACK, 100 << 20, command);
 }
 
 #[test]

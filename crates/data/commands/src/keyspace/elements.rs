@@ -58,6 +58,8 @@ pub struct Source {
     pub(super) records: Box<dyn Records>,
     /// Elements that became dirty since the last checkpoint began.
     pub(super) noted: Cell<usize>,
+    /// And how many of those before it may still have to be taken.
+    pub(super) pending: Cell<usize>,
     has_failed: Cell<bool>,
     failure: RefCell<Option<Trouble>>,
     /// Elements that the command has changed.
@@ -79,6 +81,7 @@ impl Source {
         Self {
             records,
             noted: Cell::new(0),
+            pending: Cell::new(0),
             has_failed: Cell::new(false),
             failure: RefCell::new(None),
             changed: Cell::new(0),

@@ -276,6 +276,7 @@ impl<'a> Keys<'a> {
             && value.descriptor().is_none()
         {
             let former = value.keep(|| Elements::of_new(&source, disk, place.slot as u16), seed);
+            value.count_untaken(false);
             if let Some(former) = former {
                 self.space.graveyard.bury(former);
             }
@@ -311,8 +312,12 @@ impl<'a> Keys<'a> {
         if entry.dirty != 0 {
             self.space.take_one(disk, &key);
         }
-        if let Some(entry) = self.entry_at_mut(place) {
+        let table = self.space.databases.get_mut(self.db).and_then(|database| database.slot_mut(place.slot));
+        if let Some(entry) = table.and_then(|table| table.index.at_mut(place.location)) {
             entry.dirty = generation;
+            if let Some(value) = &entry.value {
+                self.space.owed.add(value);
+            }
             self.space.dirty.push((disk, key));
         }
     }
@@ -324,6 +329,7 @@ impl<'a> Keys<'a> {
         self.space.stop_gathering(&mut value);
         if let Some(disk) = self.space.databases.get(self.db).map(|database| database.disk) {
             value.bring_to(disk);
+            value.count_untaken(false);
             self.check()?;
         }
         let is_beyond = value.is_beyond(self.space.whole_max);
@@ -343,8 +349,13 @@ impl<'a> Keys<'a> {
             return Ok(());
         };
         self.soil(place);
-        let Some(entry) = self.entry_at_mut(place) else { return Ok(()) };
+        let table = self.space.databases.get_mut(self.db).and_then(|database| database.slot_mut(place.slot));
+        let Some(entry) = table.and_then(|table| table.index.at_mut(place.location)) else { return Ok(()) };
+        self.space.owed.add(&value);
         let overwritten = entry.value.replace(value);
+        if let Some(overwritten) = &overwritten {
+            self.space.owed.remove(overwritten);
+        }
         let former = entry.expire_at;
         let expire_at = match expiry {
             Expiry::Keep => former,
@@ -409,6 +420,7 @@ impl<'a> Keys<'a> {
         if durable {
             self.soil(place);
         }
+        self.space.owed.add(&value);
         if let Some(entry) = self.entry_at_mut(place) {
             entry.value = Some(value);
             entry.expire_at = expire_at;
@@ -470,6 +482,9 @@ impl<'a> Keys<'a> {
         let entry = table.index.at_mut(place.location)?;
         let former = std::mem::replace(&mut entry.expire_at, NEVER);
         let value = entry.value.take();
+        if let Some(value) = &value {
+            self.space.owed.remove(value);
+        }
         if entry.on_disk || !table.complete {
             table.absent += 1;
         } else {

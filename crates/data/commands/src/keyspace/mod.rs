@@ -21,6 +21,7 @@ mod gather;
 mod graveyard;
 mod key_walk;
 mod keys;
+mod owed;
 mod reading;
 mod usage;
 mod walk;
@@ -35,6 +36,7 @@ pub use gather::{GATHERED, Gather};
 pub(crate) use key_walk::KEYS_PER_STEP;
 pub use key_walk::{KeyWalk, SharedKeyWalk};
 pub use keys::{Expiry, Keys, Loaded};
+pub use owed::Untaken;
 pub(crate) use writer::Writer;
 
 use std::{collections::VecDeque, rc::Rc};
@@ -169,6 +171,7 @@ pub struct Keyspace {
     gatherings_begun: u64,
     /// How many bytes memory has room for.
     room: usize,
+    pub(crate) owed: owed::Owed,
     /// Collections with more elements are records by element.
     pub(crate) whole_max: usize,
     /// Collections that take more are not brought into memory, and leave it when their records have all.
@@ -233,6 +236,7 @@ impl Keyspace {
             gatherings: Vec::new(),
             gatherings_begun: 0,
             room: usize::MAX,
+            owed: owed::Owed::default(),
             partial: records.is_some(),
             records: records.map(|records| Rc::new(Source::new(records))),
             is_cold: false,
@@ -423,8 +427,9 @@ impl Keyspace {
         debug_assert!(self.is_taken(), "one checkpoint at a time");
         self.generation += 1;
         if let Some(source) = &self.records {
-            source.noted.set(0);
+            source.pending.set(source.noted.take());
         }
+        self.owed.begin_checkpoint();
         self.to_take = std::mem::take(&mut self.dirty).into();
     }
 
@@ -469,7 +474,12 @@ impl Keyspace {
             self.bury_or_keep(value);
         }
         taken.append(&mut self.taken);
-        self.is_taken()
+        let is_all = self.is_taken();
+        if is_all && let Some(source) = &self.records {
+            source.pending.set(0);
+            self.owed.end_checkpoint();
+        }
+        is_all
     }
 
     /// Keeps a value that no key has until a checkpoint has taken its elements, then lets go of it.
@@ -510,6 +520,10 @@ impl Keyspace {
             && (value.is_beyond(whole_max) || value.is_sizeable(whole_bytes_max))
         {
             value.keep(|| Elements::of_new(source, disk, slot as u16), seed);
+        }
+        if let Some(value) = &entry.value {
+            self.owed.take(value);
+            value.count_untaken(true);
         }
         let is_partly_taken = entry.value.as_mut().is_some_and(|value| value.begin_taking(true));
         let value = entry.value.as_ref().map(|value| {

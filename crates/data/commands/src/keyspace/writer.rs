@@ -40,9 +40,20 @@ impl Elements {
         Self::of_new(&self.source, disk, self.of.slot)
     }
 
-    /// An element is dirty that was not.
-    pub(crate) fn count_noted(&self) {
-        self.source.noted.set(self.source.noted.get() + 1);
+    /// So many elements are dirty that were not.
+    pub(crate) fn count_noted(&self, count: usize) {
+        self.source.noted.set(self.source.noted.get() + count);
+    }
+
+    /// So many elements have been taken, for a checkpoint's moment or for none.
+    pub(crate) fn count_taken(&self, count: usize, is_marked: bool) {
+        let untaken = if is_marked { &self.source.pending } else { &self.source.noted };
+        untaken.set(untaken.get().saturating_sub(count));
+    }
+
+    /// So many elements are to be taken by the checkpoint under way that were not counted before.
+    pub(crate) fn count_pending(&self, count: usize) {
+        self.source.pending.set(self.source.pending.get() + count);
     }
 }
 

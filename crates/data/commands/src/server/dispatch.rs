@@ -39,6 +39,8 @@ pub(super) struct Ended {
 const QUERY_ROOM_FROM: usize = 32 * 1024;
 /// For how many at most, unless as many have come already: a length is easily said.
 const QUERY_ROOM_MAX: usize = 4 << 20;
+/// A query that took more keeps no room once it has run.
+const QUERY_ROOM_KEPT: usize = 1 << 20;
 
 /// Words of most commands fit here without an allocation.
 type WordList<'a> = SmallVec<[&'a [u8]; 16]>;
@@ -122,10 +124,12 @@ impl Server {
                 }
             }
         }
-        if at >= query.len() {
-            query.clear();
-        } else {
+        if at < query.len() {
             query.drain(..at);
+        } else if query.capacity() > QUERY_ROOM_KEPT {
+            query = Vec::new();
+        } else {
+            query.clear();
         }
         if missing > QUERY_ROOM_FROM {
             // As much as is to come: growing by doubling would take up to twice of it.

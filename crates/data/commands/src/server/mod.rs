@@ -178,6 +178,8 @@ pub struct Shared {
     /// There is more to be done around a command than to run it.
     onlookers: bool,
     pause: Option<pause::Pause>,
+    /// Commands that write wait until there is room for more.
+    has_no_room: bool,
     /// Sessions whose commands wait until the pause is over.
     postponed: Vec<SessionId>,
     limits: limits::Limits,
@@ -336,6 +338,7 @@ impl Server {
                 tracking: None,
                 onlookers: false,
                 pause: None,
+                has_no_room: false,
                 postponed: Vec::new(),
                 limits: limits::Limits::default(),
                 current: SessionId(0),
@@ -530,7 +533,7 @@ impl Server {
         let expiring =
             (0..self.keyspace.len()).filter_map(|db| self.keyspace.database(db)?.expiring.first().map(|(at, _)| *at));
         let freeing = (!self.keyspace.graveyard.is_empty()).then_some(self.now);
-        let expiring = expiring.filter(|_| self.shared.pause.is_none());
+        let expiring = expiring.filter(|_| self.shared.pause.is_none() && !self.shared.has_no_room);
         let pause = self.shared.pause.map(pause::Pause::over_at);
         expiring.chain(pause).chain(self.blocked_deadline()).chain(freeing).min()
     }

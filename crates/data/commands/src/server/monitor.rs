@@ -98,6 +98,7 @@ impl Shared {
     pub(super) fn refresh_onlookers(&mut self) {
         self.onlookers =
             !self.monitors.is_empty() || self.tracking.is_some() || self.pause.is_some() || !self.tasks.is_empty();
+        self.onlookers |= self.has_no_room;
     }
 }
 

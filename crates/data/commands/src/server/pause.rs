@@ -32,6 +32,10 @@ impl Shared {
     /// Ends the pause: those who waited go on.
     pub(crate) fn end_pause(&mut self) {
         self.pause = None;
+        self.let_postponed_go();
+    }
+
+    fn let_postponed_go(&mut self) {
         self.refresh_onlookers();
         for id in std::mem::take(&mut self.postponed) {
             if let Some(session) = self.session_mut(id)
@@ -92,10 +96,13 @@ impl Server {
         if !self.shared.tasks.is_empty() && self.waits_for_tasks(session, found, words) {
             return true;
         }
-        let Some(pause) = self.shared.pause else { return false };
+        if self.shared.pause.is_none() && !self.shared.has_no_room {
+            return false;
+        }
         // A transaction that began the pause is over by now.
         self.keyspace.expiry_paused = true;
-        if session.monitoring || !pause.all && !self.shared.may_write(session, found, words) {
+        let do_all_wait = self.shared.pause.is_some_and(|pause| pause.all);
+        if session.monitoring || !do_all_wait && !self.shared.may_write(session, found, words) {
             return false;
         }
         session.postponed = true;
@@ -104,9 +111,21 @@ impl Server {
         true
     }
 
-    /// Has commands that write wait until then; whoever asks for it says so again if it is to be longer.
-    pub fn pause_writes(&mut self, until: Millis) {
-        self.shared.begin_pause(false, until);
+    /// Says whether there is room for more: commands that write wait until there is.
+    pub fn set_no_room(&mut self, has_no_room: bool) {
+        if std::mem::replace(&mut self.shared.has_no_room, has_no_room) == has_no_room {
+            return;
+        }
+        if !has_no_room && self.shared.pause.is_none() {
+            self.shared.let_postponed_go();
+        }
+        self.shared.refresh_onlookers();
+    }
+
+    /// Whether nothing of what a session has sent can run for now: for what its command waits, others or a disk must do something.
+    pub fn is_waiting(&mut self, id: SessionId) -> bool {
+        let session = self.shared.session_mut(id);
+        session.is_some_and(|session| session.postponed || session.loading > 0 || session.blocked.is_some())
     }
 
     /// Whether a command of a session waits for the end of a pause.
@@ -119,7 +138,7 @@ impl Server {
         if self.shared.pause.is_some_and(|pause| pause.until < self.now) {
             self.shared.end_pause();
         }
-        self.keyspace.expiry_paused = self.shared.pause.is_some();
+        self.keyspace.expiry_paused = self.shared.pause.is_some() || self.shared.has_no_room;
         self.keyspace.expiry_paused
     }
 }

@@ -12,7 +12,7 @@
 //! The order of a sorted set and the nodes of a list have counted parts ([`Directory`]). These are kept here as the records have
 //! them, and follow with the elements; their own records are put at the end.
 
-use std::collections::BTreeSet;
+use std::{cell::Cell, collections::BTreeSet};
 
 use crate::{
     Bytes,
@@ -80,8 +80,17 @@ impl Hashed for Noted {
 #[derive(Debug)]
 enum Changed {
     /// None has a record yet.
-    All,
+    All {
+        is_counted: Cell<bool>,
+    },
     Some(HashIndex<Noted>),
+}
+
+impl Changed {
+    /// All elements, which nobody has counted.
+    fn all() -> Self {
+        Self::All { is_counted: Cell::new(false) }
+    }
 }
 
 /// What of a collection in memory its records do not have.
@@ -122,7 +131,7 @@ enum Pending {
 impl Ledger {
     /// That of a collection none of whose elements has a record.
     pub(super) fn of_new(elements: Elements, seed: u64) -> Self {
-        Self { elements, seed, parts: Directory::default(), changed: Changed::All, taking: None, rounds: 0 }
+        Self { elements, seed, parts: Directory::default(), changed: Changed::all(), taking: None, rounds: 0 }
     }
 
     /// That of a collection whose elements are named so, and none has a record.
@@ -170,6 +179,16 @@ impl Ledger {
         if let Changed::Some(noted) = &self.changed { Some(noted.len()) } else { None }
     }
 
+    /// Counts all elements among those that are to be taken, if they are and it was not done.
+    pub(super) fn count_untaken(&self, is_pending: bool, len: impl FnOnce() -> usize) {
+        let Changed::All { is_counted } = &self.changed else { return };
+        match (is_counted.replace(true), is_pending) {
+            (true, _) => {}
+            (false, false) => self.elements.count_noted(len()),
+            (false, true) => self.elements.count_pending(len()),
+        }
+    }
+
     /// How often elements were taken for no checkpoint since the last one.
     pub(super) fn rounds(&self) -> u8 {
         self.rounds
@@ -186,11 +205,18 @@ impl Ledger {
         if let Some(taking) = &mut self.taking {
             taking.spare(hash, name, state);
         }
-        if let Changed::Some(noted) = &mut self.changed
-            && noted.get_hashed(hash, name).is_none()
-        {
-            noted.insert_new(hash, Noted { name: Bytes::from_slice(name), former: state.into() });
-            self.elements.count_noted();
+        match &mut self.changed {
+            Changed::Some(noted) => {
+                if noted.get_hashed(hash, name).is_none() {
+                    noted.insert_new(hash, Noted { name: Bytes::from_slice(name), former: state.into() });
+                    self.elements.count_noted(1);
+                }
+            }
+            Changed::All { is_counted } => {
+                if is_counted.get() && matches!(state, State::Absent) {
+                    self.elements.count_noted(1);
+                }
+            }
         }
     }
 
@@ -204,7 +230,7 @@ impl Ledger {
     pub(crate) fn begin_taking(&mut self, is_marked: bool) -> bool {
         debug_assert!(self.taking.is_none(), "one checkpoint at a time");
         let pending = match std::mem::replace(&mut self.changed, Changed::Some(HashIndex::new(self.seed))) {
-            Changed::All => Pending::AllBut(HashIndex::new(self.seed)),
+            Changed::All { .. } => Pending::AllBut(HashIndex::new(self.seed)),
             Changed::Some(noted) if noted.is_empty() => return false,
             Changed::Some(noted) => Pending::Some(noted),
         };
@@ -247,7 +273,7 @@ impl Ledger {
         self.elements.discard();
         self.elements = fresh;
         self.parts = Directory::default();
-        self.changed = Changed::All;
+        self.changed = Changed::all();
     }
 
     /// The same for a collection whose elements are named so.
@@ -298,6 +324,7 @@ impl Taking {
                 None => return,
             },
         };
+        self.elements.count_taken(1, self.is_marked);
         let writer = self.elements.writer(self.is_marked);
         write(&mut self.parts, &mut self.parts_changed, &writer, (hash, name), former, state);
     }
@@ -330,6 +357,7 @@ impl Taking {
                 }
             }
         }
+        self.elements.count_taken(count, self.is_marked);
         while self.cursor.is_none() && count < at_most {
             let Some(begin) = self.parts_changed.pop_first() else { break };
             self.parts.write(&begin, &writer);

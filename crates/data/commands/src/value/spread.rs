@@ -176,6 +176,13 @@ impl Value {
         self.ledger_mut().is_some_and(|ledger| ledger.begin_taking(is_marked))
     }
 
+    /// Counts its elements among those that are to be taken, if it is new to the tables and they were not counted so far.
+    pub(crate) fn count_untaken(&self, is_pending: bool) {
+        if let Some(ledger) = self.ledger() {
+            ledger.count_untaken(is_pending, || self.descriptor().map_or(0, |descriptor| descriptor.count as usize));
+        }
+    }
+
     /// Takes about so many elements for the checkpoint. Returns how many it were.
     pub(crate) fn take_elements(&mut self, at_most: usize) -> usize {
         match self {

@@ -8,7 +8,7 @@ use oplog::Offset;
 
 use crate::{StoreError, clock, error::chain, messages, records::ShardTables};
 
-use super::{Checkpoint, Gone, Persistence, RETAIN_MS, Removal, set_retention};
+use super::{Checkpoint, Gone, Persistence, RETAIN_MS, Removal, owed::RecordBytes, set_retention};
 
 /// Keys and elements that are handed in between two looks at the clock.
 const TAKE_MAX: usize = 64;
@@ -43,6 +43,15 @@ impl Persistence {
         server.keyspace.dirty_len() > 0
             || !matches!(self.checkpoint, Checkpoint::None)
             || self.tables.with(|tables| tables.overlay_bytes() > 0)
+            // The engine has it, and still in memory.
+            || self.synced.0 < self.applied
+    }
+
+    /// How much memory what has changed already will take besides, until it is in the tables.
+    pub fn owed(&self, server: &Server) -> u64 {
+        let (next, taking) = (server.keyspace.untaken(), server.keyspace.to_be_taken());
+        let made = RecordBytes::of_made(self.tables.with(|tables| tables.overlay_len()));
+        self.record_bytes.of(next).saturating_add(self.record_bytes.of(taking)).saturating_add(made)
     }
 
     /// How many bytes of changes the tables are behind: in the log, or in memory if they take more there.
@@ -125,6 +134,7 @@ impl Persistence {
                 if done {
                     // Collections that have outgrown what is kept whole have got versions while they were taken.
                     self.tables.put_next_version();
+                    self.record_bytes.end(self.tables.with(|tables| tables.marked_bytes() as u64));
                     self.checkpoint = Checkpoint::Collected;
                 }
                 Ok(true)
@@ -197,9 +207,15 @@ impl Persistence {
 
     pub(super) fn is_due(&self, server: &Server, now: Millis) -> bool {
         let behind = self.log.end().0 - self.last_checkpoint_offset.0;
+        let settings = &server.shared.settings;
+        let batch_bytes = if settings.maxmemory.0 > 0 {
+            self.record_bytes.of(server.keyspace.untaken()).max(self.tables.with(|tables| tables.dirty_bytes() as u64))
+        } else {
+            0
+        };
         behind > 0
             && (self.pressed
-                || behind >= checkpoint_bytes(&server.shared.settings)
+                || behind.max(batch_bytes) >= checkpoint_bytes(settings)
                 || server.keyspace.dirty_len() >= DIRTY_KEYS_MAX
                 || self.tables.overlay_bytes() >= OVERLAY_BYTES_MAX
                 || now - self.last_checkpoint >= CHECKPOINT_MS)
@@ -211,6 +227,8 @@ impl Persistence {
         if !self.tables.with(|tables| tables.mark(engine::Offset(end.0))) {
             return;
         }
+        let batch_bytes = self.tables.with(|tables| tables.marked_bytes() as u64);
+        self.record_bytes.begin(server.keyspace.untaken(), batch_bytes);
         server.keyspace.begin_checkpoint();
         for db in 0..server.keyspace.len() {
             if let Some(database) = server.keyspace.database(db) {

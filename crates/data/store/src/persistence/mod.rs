@@ -8,6 +8,7 @@
 mod checkpoint;
 pub mod engines;
 mod gathering;
+mod owed;
 mod reading;
 mod threads;
 
@@ -133,6 +134,7 @@ pub struct Persistence {
     taken_at: Instant,
     /// Memory is short: dirty keys are to become clean.
     pressed: bool,
+    record_bytes: owed::RecordBytes,
     /// As the checkpoint under way, the one that is being written, and the one that is not durable yet have it.
     marked_gone: Gone,
     frozen_gone: Gone,
@@ -250,6 +252,7 @@ impl Persistence {
             taken: Vec::new(),
             taken_at: Instant::now(),
             pressed: false,
+            record_bytes: owed::RecordBytes::default(),
             marked_gone: Gone::default(),
             frozen_gone: Gone::default(),
             written_gone: Gone::default(),
