@@ -4,6 +4,9 @@
 //! in two by one more bit, and only if it already used all bits of the directory does that double (four bytes an entry).
 //! So no insertion ever moves more than a segment's elements, where an ordinary table moves all of them.
 //!
+//! A segment's elements lie side by side, and its table has but their indices: places that are empty, a third of them or more,
+//! take five bytes each and not as much as an element.
+//!
 //! It also makes `SCAN` simple. Elements are given in the order of their hashes, which nothing that happens to the table
 //! can change: a cursor is a hash, and whatever stays in the table from the first call to the last is met exactly once.
 
@@ -17,8 +20,8 @@ pub trait Hashed {
     fn name(&self) -> &[u8];
 }
 
-/// The elements of a segment at which it splits.
-const SEGMENT_LEN_MAX: usize = 512;
+/// The elements of a segment at which it splits: as many as a table of 512 places takes.
+const SEGMENT_LEN_MAX: usize = 448;
 /// The bits that a directory uses at most; beyond, segments grow.
 const DEPTH_MAX: u32 = 20;
 /// A cursor has this many bits of the hash, so that all languages' integers hold it.
@@ -27,7 +30,69 @@ pub const CURSOR_BITS: u32 = 42;
 #[derive(Debug, Clone)]
 struct Segment<T> {
     depth: u32,
-    table: HashTable<T>,
+    /// Where in `elements` the one with a hash is.
+    table: HashTable<u32>,
+    elements: Vec<T>,
+}
+
+impl<T: Hashed> Segment<T> {
+    fn new(depth: u32, elements: Vec<T>, seed: u64) -> Self {
+        let mut segment = Self { depth, table: HashTable::new(), elements };
+        segment.index_anew(seed);
+        segment
+    }
+
+    /// Makes the table for elements that have moved.
+    fn index_anew(&mut self, seed: u64) {
+        let elements = &self.elements;
+        let mut table = HashTable::with_capacity(elements.len());
+        for (index, element) in elements.iter().enumerate() {
+            table.insert_unique(hash(element.name(), seed), index as u32, |index| hash_at(elements, *index, seed));
+        }
+        self.table = table;
+    }
+
+    fn find(&self, hash: u64, name: &[u8]) -> Option<usize> {
+        let is_it = |index: &u32| self.elements.get(*index as usize).is_some_and(|element| element.name() == name);
+        self.table.find(hash, is_it).map(|index| *index as usize)
+    }
+
+    fn insert(&mut self, hash: u64, element: T, seed: u64) {
+        let index = self.elements.len() as u32;
+        let elements = &mut self.elements;
+        if elements.len() == elements.capacity() {
+            // Twice as much would stand half empty.
+            elements.reserve_exact((elements.len() / 4).max(2));
+        }
+        elements.push(element);
+        self.table.insert_unique(hash, index, |index| hash_at(elements, *index, seed));
+    }
+
+    fn remove(&mut self, hash: u64, name: &[u8], seed: u64) -> Option<T> {
+        let elements = &mut self.elements;
+        let is_it = |index: &u32| elements.get(*index as usize).is_some_and(|element| element.name() == name);
+        let (index, _) = self.table.find_entry(hash, is_it).ok()?.remove();
+        let element = elements.swap_remove(index as usize);
+        // The last one has taken its place.
+        let former = elements.len() as u32;
+        if former != index
+            && let Some(place) = self.table.find_mut(hash_at(elements, index, seed), |place| *place == former)
+        {
+            *place = index;
+        }
+        if self.table.capacity() > 32 && elements.len() < self.table.capacity() / 8 {
+            self.table.shrink_to(elements.len() * 2, |index| hash_at(elements, *index, seed));
+        }
+        if elements.capacity() > 32 && elements.len() < elements.capacity() / 4 {
+            elements.shrink_to(elements.len() * 2);
+        }
+        Some(element)
+    }
+}
+
+/// The hash of the element at an index that a table has.
+fn hash_at<T: Hashed>(elements: &[T], index: u32, seed: u64) -> u64 {
+    elements.get(index as usize).map_or(0, |element| hash(element.name(), seed))
 }
 
 /// Elements by name.
@@ -39,15 +104,15 @@ pub struct HashIndex<T> {
     directory: Vec<u32>,
     segments: Vec<Segment<T>>,
     len: usize,
-    /// The most buckets that a segment ever had.
-    buckets_max: usize,
+    /// The most elements that a segment ever had.
+    segment_len_max: usize,
 }
 
 /// The place of an element.
 #[derive(Debug, Clone, Copy)]
 pub struct Location {
     segment: usize,
-    bucket: usize,
+    index: usize,
 }
 
 /// Whether a walk that is at a cursor has still to come to a name.
@@ -63,7 +128,7 @@ pub fn hash(name: &[u8], seed: u64) -> u64 {
 impl<T: Hashed> HashIndex<T> {
     /// An empty one, which takes no memory on the heap.
     pub const fn new(seed: u64) -> Self {
-        Self { seed, depth: 0, directory: Vec::new(), segments: Vec::new(), len: 0, buckets_max: 0 }
+        Self { seed, depth: 0, directory: Vec::new(), segments: Vec::new(), len: 0, segment_len_max: 0 }
     }
 
     /// What names are hashed with.
@@ -100,24 +165,25 @@ impl<T: Hashed> HashIndex<T> {
 
     /// The element of a name whose hash is known.
     pub fn get_hashed(&self, hash: u64, name: &[u8]) -> Option<&T> {
-        self.segments.get(self.segment_index(hash))?.table.find(hash, |element| element.name() == name)
+        let segment = self.segments.get(self.segment_index(hash))?;
+        segment.elements.get(segment.find(hash, name)?)
     }
 
     /// Where the element of a name is, until the table changes.
     pub fn locate(&self, hash: u64, name: &[u8]) -> Option<Location> {
         let segment = self.segment_index(hash);
-        let bucket = self.segments.get(segment)?.table.find_bucket_index(hash, |element| element.name() == name)?;
-        Some(Location { segment, bucket })
+        let index = self.segments.get(segment)?.find(hash, name)?;
+        Some(Location { segment, index })
     }
 
     /// The element at a place.
     pub fn at(&self, location: Location) -> Option<&T> {
-        self.segments.get(location.segment)?.table.get_bucket(location.bucket)
+        self.segments.get(location.segment)?.elements.get(location.index)
     }
 
     /// The element at a place, to change what does not name it.
     pub fn at_mut(&mut self, location: Location) -> Option<&mut T> {
-        self.segments.get_mut(location.segment)?.table.get_bucket_mut(location.bucket)
+        self.segments.get_mut(location.segment)?.elements.get_mut(location.index)
     }
 
     /// The element of a name, to change what does not name it.
@@ -127,8 +193,8 @@ impl<T: Hashed> HashIndex<T> {
 
     /// The same with a known hash.
     pub fn get_mut_hashed(&mut self, hash: u64, name: &[u8]) -> Option<&mut T> {
-        let index = self.segment_index(hash);
-        self.segments.get_mut(index)?.table.find_mut(hash, |element| element.name() == name)
+        let location = self.locate(hash, name)?;
+        self.at_mut(location)
     }
 
     /// Puts an element in the place of the one of the same name, which is given back.
@@ -144,22 +210,23 @@ impl<T: Hashed> HashIndex<T> {
     /// Puts an element whose name is not there yet.
     pub fn insert_new(&mut self, hash: u64, element: T) {
         if self.segments.is_empty() {
-            self.segments.push(Segment { depth: 0, table: HashTable::new() });
+            self.segments.reserve_exact(1);
+            self.segments.push(Segment::new(0, Vec::new(), self.seed));
         }
         let mut index = self.segment_index(hash);
         while self
             .segments
             .get(index)
-            .is_some_and(|segment| segment.table.len() >= SEGMENT_LEN_MAX && segment.depth < DEPTH_MAX)
+            .is_some_and(|segment| segment.elements.len() >= SEGMENT_LEN_MAX && segment.depth < DEPTH_MAX)
         {
             self.split(index, hash);
             index = self.segment_index(hash);
         }
         let seed = self.seed;
         if let Some(segment) = self.segments.get_mut(index) {
-            segment.table.insert_unique(hash, element, |element| self::hash(element.name(), seed));
+            segment.insert(hash, element, seed);
             self.len += 1;
-            self.buckets_max = self.buckets_max.max(segment.table.num_buckets());
+            self.segment_len_max = self.segment_len_max.max(segment.elements.len());
         }
     }
 
@@ -171,12 +238,15 @@ impl<T: Hashed> HashIndex<T> {
         let (former_depth, depth) = (segment.depth, segment.depth + 1);
         segment.depth = depth;
         let upper = |element: &mut T| self::hash(element.name(), seed) >> (64 - depth) & 1 == 1;
-        let mut moved = HashTable::with_capacity(segment.table.len() / 2 + 1);
-        for element in segment.table.extract_if(upper) {
-            moved.insert_unique(self::hash(element.name(), seed), element, |element| self::hash(element.name(), seed));
+        let mut moved: Vec<T> = segment.elements.extract_if(.., upper).collect();
+        for elements in [&mut segment.elements, &mut moved] {
+            elements.shrink_to(elements.len() * 9 / 8);
         }
-        segment.table.shrink_to(segment.table.len() * 3 / 2, |element| self::hash(element.name(), seed));
-        self.segments.push(Segment { depth, table: moved });
+        segment.index_anew(seed);
+        if self.segments.len() == self.segments.capacity() {
+            self.segments.reserve_exact((self.segments.len() / 4).max(1));
+        }
+        self.segments.push(Segment::new(depth, moved, seed));
         if depth > self.depth {
             self.directory = match self.directory.as_slice() {
                 [] => vec![0, 0],
@@ -202,14 +272,10 @@ impl<T: Hashed> HashIndex<T> {
     pub fn remove_hashed(&mut self, hash: u64, name: &[u8]) -> Option<T> {
         let index = self.segment_index(hash);
         let segment = self.segments.get_mut(index)?;
-        let found = segment.table.find_entry(hash, |element| element.name() == name).ok()?;
-        let (element, _) = found.remove();
+        let element = segment.remove(hash, name, self.seed)?;
         self.len -= 1;
         if self.len == 0 {
             *self = Self::new(self.seed);
-        } else if segment.table.capacity() > 32 && segment.table.len() < segment.table.capacity() / 8 {
-            let seed = self.seed;
-            segment.table.shrink_to(segment.table.len() * 2, |element| self::hash(element.name(), seed));
         }
         Some(element)
     }
@@ -226,17 +292,17 @@ impl<T: Hashed> HashIndex<T> {
 
     /// The same, and hands out its elements. Returns whether there was one.
     pub(crate) fn shed_each(&mut self, each: impl FnMut(T)) -> bool {
-        self.segments.pop().map(|segment| segment.table.into_iter().for_each(each)).is_some()
+        self.segments.pop().map(|segment| segment.elements.into_iter().for_each(each)).is_some()
     }
 
     /// All elements, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.segments.iter().flat_map(|segment| segment.table.iter())
+        self.segments.iter().flat_map(|segment| segment.elements.iter())
     }
 
     /// All elements, to change what does not name them.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.segments.iter_mut().flat_map(|segment| segment.table.iter_mut())
+        self.segments.iter_mut().flat_map(|segment| segment.elements.iter_mut())
     }
 
     /// Gives about `count` elements in the order of their hashes, beginning with those whose hash's leading
@@ -250,7 +316,7 @@ impl<T: Hashed> HashIndex<T> {
             let index = if self.depth == 0 { Some(0) } else { self.directory.get(at).map(|index| *index as usize) };
             let segment = index.and_then(|index| self.segments.get(index))?;
             found.clear();
-            found.extend(segment.table.iter().filter_map(|element| {
+            found.extend(segment.elements.iter().filter_map(|element| {
                 let position = self.hash(element.name()) >> (64 - CURSOR_BITS);
                 (position >= cursor).then_some((position, element))
             }));
@@ -278,26 +344,26 @@ impl<T: Hashed> HashIndex<T> {
 
     /// An element chosen by a random number, all of them as likely.
     pub fn random(&self, random: u64) -> Option<&T> {
-        /// Half of the buckets of a table that grew are full, at least, and segments are about as large as each other.
+        /// Segments are about as large as each other.
         const TRIES: usize = 64;
         let mut random = Random::new(random);
-        // All buckets are as likely if those that a segment does not have count as empty.
-        let most = self.buckets_max;
+        // All elements are as likely if those that a segment does not have are drawn in vain.
+        let most = self.segment_len_max;
         if self.is_empty() {
             return None;
         }
         for _ in 0..TRIES {
             let segment = self.segments.get(random.below(self.segments.len() as u64) as usize)?;
-            if let Some(element) = segment.table.get_bucket(random.below(most as u64) as usize) {
+            if let Some(element) = segment.elements.get(random.below(most as u64) as usize) {
                 return Some(element);
             }
         }
         // Most of it was removed: by number, then.
         let mut number = random.below(self.len as u64) as usize;
         for segment in &self.segments {
-            match segment.table.iter().nth(number) {
+            match segment.elements.get(number) {
                 Some(element) => return Some(element),
-                None => number -= segment.table.len(),
+                None => number -= segment.elements.len(),
             }
         }
         None

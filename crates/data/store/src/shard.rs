@@ -384,6 +384,8 @@ impl Shard {
     fn make_room(&mut self, now: Millis) {
         let (short, bound) = self.memory_bounds();
         let mut used = (self.memory_used)() as u64;
+        let peak = &mut self.server.shared.statistics.peak_memory;
+        *peak = used.max(*peak);
         let lets_go = self.lets_go();
         if bound > 0 && used > short {
             self.server.evict_clients();

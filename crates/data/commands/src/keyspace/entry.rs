@@ -14,8 +14,8 @@ pub struct Entry {
     pub value: Option<Value>,
     /// When it expires.
     pub expire_at: Millis,
-    /// The checkpoint that it is dirty for; 0 if the tables have it as it is.
-    pub(super) dirty: u32,
+    /// The checkpoint that it is dirty for, 1 and 2 in turn; 0 if the tables have it as it is.
+    pub(super) dirty: u8,
     /// When it was used last, in seconds of the shard's clock; with a policy of frequency Redis' counter and its time.
     pub touched: u32,
     /// Whether the tables have a record of it.
@@ -23,6 +23,9 @@ pub struct Entry {
     /// Its record was larger than whole ones should be.
     pub(super) is_bulky: bool,
 }
+
+// There are very many of them.
+const _: () = assert!(size_of::<Entry>() <= 72);
 
 impl Hashed for Entry {
     fn name(&self) -> &[u8] {

@@ -155,8 +155,9 @@ pub struct Taken {
 pub struct Keyspace {
     pub(crate) databases: Vec<Database>,
     pub(crate) seed: u64,
-    /// The number of the checkpoint that is being filled; what is dirty with a lower one belongs to the one being taken.
-    generation: u32,
+    /// The number of the checkpoint that is being filled, 1 and 2 in turn; what is dirty with the other one belongs to the one being
+    /// taken.
+    generation: u8,
     dirty: Vec<(u8, Bytes)>,
     to_take: VecDeque<(u8, Bytes)>,
     taken: Vec<Taken>,
@@ -425,7 +426,7 @@ impl Keyspace {
     /// Declares this moment the one whose state the next batch of tables has. The former one must have been taken whole.
     pub fn begin_checkpoint(&mut self) {
         debug_assert!(self.is_taken(), "one checkpoint at a time");
-        self.generation += 1;
+        self.generation = 3 - self.generation;
         if let Some(source) = &self.records {
             source.pending.set(source.noted.take());
         }
@@ -511,7 +512,7 @@ impl Keyspace {
         let Some(table) = database.and_then(|database| database.slot_mut(slot)) else { return };
         let hash = table.hash(key);
         let Some(entry) = table.index.get_mut_hashed(hash, key) else { return };
-        if entry.dirty == 0 || entry.dirty >= self.generation {
+        if entry.dirty == 0 || entry.dirty == self.generation {
             return;
         }
         entry.dirty = 0;
