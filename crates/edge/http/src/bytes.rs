@@ -1,6 +1,7 @@
 //! Classes of bytes, and the searches that every byte of a head goes through.
 
-use block::{BLOCK, Block, Hits};
+use block::Hits;
+pub(crate) use block::{BLOCK, Block};
 
 mod block;
 

@@ -27,10 +27,12 @@ impl ConnectionOptions {
         let mut options = ConnectionOptions::default();
         for value in headers.all_known(HeaderId::Connection) {
             // One option alone, as nearly always, needs no taking apart.
-            match value {
-                b"close" => options.close = true,
-                b"keep-alive" | b"Keep-Alive" => options.keep_alive = true,
-                _ => options.add(value),
+            if value == b"keep-alive" {
+                options.keep_alive = true;
+            } else if value == b"close" {
+                options.close = true;
+            } else {
+                options.add(value);
             }
         }
         options

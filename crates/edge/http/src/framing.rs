@@ -2,7 +2,7 @@
 
 use crate::error::ParseErrorKind;
 use crate::header_id::HeaderId;
-use crate::headers::Headers;
+use crate::headers::{Headers, bit};
 use crate::method::Method;
 use crate::request::RequestHead;
 use crate::response::ResponseHead;
@@ -72,10 +72,15 @@ pub fn begins_tunnel(status: u16, request_method: Method) -> bool {
     status == 101 || (request_method == Method::Connect && (200..300).contains(&status))
 }
 
+/// The fields that say how a body ends.
+const FRAMING_FIELDS: u64 = bit(HeaderId::ContentLength) | bit(HeaderId::TransferEncoding);
+
 /// Makes the fields of a request say how its body ends, whatever rules did to them. Call it before writing the head.
 pub fn enforce_request_framing(head: &mut RequestHead) {
-    let body = request_body_length(head);
-    enforce_framing(&mut head.headers, body);
+    if head.headers.may_be_edited(FRAMING_FIELDS) {
+        let body = request_body_length(head);
+        enforce_framing(&mut head.headers, body);
+    }
 }
 
 /// Makes the fields of a response say how its body ends, whatever rules did to them. Call it before writing the head.
@@ -85,7 +90,10 @@ pub fn enforce_request_framing(head: &mut RequestHead) {
 pub fn enforce_response_framing(head: &mut ResponseHead, request_method: Method) {
     if request_method != Method::Head && head.status() != 304 {
         let body = response_body_length(head, request_method);
-        enforce_framing(&mut head.headers, body);
+        // What the parser let through says how the body ends, unless the status or the method means that there is none.
+        if body == BodyLength::None || head.headers.may_be_edited(FRAMING_FIELDS) {
+            enforce_framing(&mut head.headers, body);
+        }
     }
 }
 

@@ -6,6 +6,8 @@
 //! A field whose bytes stand in the arena exactly as they go on the wire (`name: value CR LF`) is marked as such. Parsed
 //! lines nearly always do, and added ones are laid down that way, so writing the block is copying a few long runs.
 
+use crate::bytes::{BLOCK, Block};
+use crate::framing::decimal;
 use crate::header_id::HeaderId;
 
 /// A range of bytes in an arena.
@@ -16,12 +18,21 @@ pub struct Span {
 }
 
 impl Span {
+    /// Up to where spans reach.
+    pub(crate) const HEAD_BYTES_MAX: usize = u32::MAX as usize;
+
     /// The bytes of this span in `arena`; empty when the span does not lie in it.
     #[inline]
     #[must_use]
     pub fn of(self, arena: &[u8]) -> &[u8] {
         let start = self.start as usize;
         arena.get(start..start + self.len as usize).unwrap_or_default()
+    }
+
+    /// A span of a head, of which a parser takes no more than [`Span::HEAD_BYTES_MAX`].
+    #[inline(always)]
+    pub(crate) fn in_head(start: usize, len: usize) -> Span {
+        Span { start: start as u32, len: len as u32 }
     }
 
     /// A span by its bounds; empty when they do not fit.
@@ -61,27 +72,21 @@ pub struct Headers {
     fields: Vec<Field>,
     /// A bit for each [`HeaderId`] that a field has or had: most searches are for what is not there.
     seen: u64,
+    /// A bit for each id of a field that was laid down, changed or removed since the parser handed the block over.
+    edited: u64,
 }
 
-/// Puts the letters of a name into lower case, eight bytes at a time as long as there are as many in the arena.
-#[inline]
+/// Puts the letters of a name into lower case, a block at a time as long as the arena has whole ones.
+#[inline(always)]
 fn lower(arena: &mut [u8], name: Span) {
-    const EACH: u64 = u64::from_ne_bytes([1; 8]);
-    let (words, end) = arena.get_mut(name.start as usize..).unwrap_or_default().as_chunks_mut::<8>();
+    let (blocks, end) = arena.get_mut(name.start as usize..).unwrap_or_default().as_chunks_mut();
     let mut rest = name.len as usize;
-    for word in words {
-        if rest == 0 {
+    for block in blocks {
+        *block = Block::new(block).with_lower_case(rest);
+        if rest <= BLOCK {
             return;
         }
-        let bytes = u64::from_le_bytes(*word);
-        let low = bytes & (EACH * 0x7f);
-        let from_a = low + EACH * (0x80 - b'A' as u64);
-        let behind_z = low + EACH * (0x7f - b'Z' as u64);
-        let capitals = (from_a ^ behind_z) & !bytes & (EACH * 0x80);
-        // Those behind the name stay as they are.
-        let of_name = if rest < 8 { (1 << (rest * 8)) - 1 } else { u64::MAX };
-        *word = (bytes | (capitals & of_name) >> 2).to_le_bytes();
-        rest = rest.saturating_sub(8);
+        rest -= BLOCK;
     }
     end.get_mut(..rest).unwrap_or_default().make_ascii_lowercase();
 }
@@ -107,6 +112,7 @@ impl Headers {
         self.arena.clear();
         self.fields.clear();
         self.seen = 0;
+        self.edited = 0;
     }
 
     /// The fields, unless it is known that none of them has this id.
@@ -119,6 +125,13 @@ impl Headers {
     #[inline]
     pub(crate) fn may_have(&self, bits: u64) -> bool {
         self.seen & bits != 0
+    }
+
+    /// Whether a field with one of the ids whose [`bit`]s these are may have been edited since it was parsed. False is
+    /// certain.
+    #[inline]
+    pub(crate) fn may_be_edited(&self, bits: u64) -> bool {
+        self.edited & bits != 0
     }
 
     /// Bytes of memory that the block holds on to.
@@ -241,7 +254,13 @@ impl Headers {
 
     /// Appends a field whose name is well known.
     pub fn add_known(&mut self, id: HeaderId, value: &[u8]) {
-        self.add(id.name().as_bytes(), value);
+        let field = self.lay_parts(Part::New(id.name().as_bytes()), id, &[value]);
+        self.fields.push(field);
+    }
+
+    /// Appends a field whose name is well known and whose value is a number.
+    pub fn add_number(&mut self, id: HeaderId, value: u64) {
+        self.add_known(id, decimal(value, &mut [0; 20]));
     }
 
     /// Puts a field before all others.
@@ -262,6 +281,7 @@ impl Headers {
         if !self.may_have(bit(wanted.id)) {
             return false;
         }
+        self.edited |= bit(wanted.id);
         let arena = &self.arena;
         self.fields.retain(|field| !wanted.is(field, arena));
         self.fields.len() != before
@@ -272,6 +292,7 @@ impl Headers {
         if !self.may_have(bit(id)) {
             return false;
         }
+        self.edited |= bit(id);
         let before = self.fields.len();
         self.fields.retain(|field| field.id != id);
         self.fields.len() != before
@@ -281,7 +302,7 @@ impl Headers {
     pub fn remove_at(&mut self, index: usize) -> bool {
         let there = index < self.fields.len();
         if there {
-            self.fields.remove(index);
+            self.edited |= bit(self.fields.remove(index).id);
         }
         there
     }
@@ -294,8 +315,14 @@ impl Headers {
     /// Removes the fields for which `keep` is false, `keep` being given the id too; whether there was one.
     pub fn retain_known(&mut self, mut keep: impl FnMut(HeaderId, &[u8], &[u8]) -> bool) -> bool {
         let before = self.fields.len();
-        let arena = &self.arena;
-        self.fields.retain(|field| keep(field.id, field.name.of(arena), field.value.of(arena)));
+        let (arena, edited) = (&self.arena, &mut self.edited);
+        self.fields.retain(|field| {
+            let stays = keep(field.id, field.name.of(arena), field.value.of(arena));
+            if !stays {
+                *edited |= bit(field.id);
+            }
+            stays
+        });
         self.fields.len() != before
     }
 
@@ -327,6 +354,7 @@ impl Headers {
         let wanted = Wanted::of(name);
         let id = HeaderId::of(new);
         self.seen |= bit(id);
+        self.edited |= bit(id) | bit(wanted.id);
         for index in 0..self.fields.len() {
             let Some(old) = self.fields.get(index).copied() else { break };
             if wanted.is(&old, &self.arena) {
@@ -385,10 +413,10 @@ impl Headers {
         out.extend_from_slice(self.arena.get(run).unwrap_or_default());
     }
 
-    /// How many bytes [`Headers::write_to`] appends.
-    #[must_use]
-    pub fn wire_len(&self) -> usize {
-        self.text_len() + self.fields.len() * ": \r\n".len()
+    /// About as many bytes as [`Headers::write_to`] appends, known without a look at the fields.
+    #[inline]
+    pub(crate) fn arena_len(&self) -> usize {
+        self.arena.len()
     }
 
     /// Bytes of all names and values.
@@ -421,6 +449,7 @@ impl Headers {
 
     fn lay_parts(&mut self, name: Part<'_>, id: HeaderId, value: &[&[u8]]) -> Field {
         self.seen |= bit(id);
+        self.edited |= bit(id);
         let name = self.intern_parts(&[name]);
         self.arena.extend_from_slice(b": ");
         let start = self.arena.len();

@@ -134,7 +134,7 @@ struct Line<'a> {
 
 impl State {
     fn request(&mut self, input: &[u8], limits: &Limits, head: &mut RequestHead) -> Result<Parsed, ParseError> {
-        let window = input.get(..limits.head_bytes_max).unwrap_or(input);
+        let window = window(input, limits);
         let method = FirstWord { class: &bytes::TOKEN, kind: Kind::InvalidMethod };
         while let Some(line) = self.next_line(window, limits).map_err(|error| self.earlier(window, &method, error))? {
             if self.start_line_seen {
@@ -166,7 +166,7 @@ impl State {
     }
 
     fn response(&mut self, input: &[u8], limits: &Limits, head: &mut ResponseHead) -> Result<Parsed, ParseError> {
-        let window = input.get(..limits.head_bytes_max).unwrap_or(input);
+        let window = window(input, limits);
         let version = FirstWord { class: &bytes::VERSION, kind: Kind::InvalidVersion };
         while let Some(line) = self.next_line(window, limits).map_err(|error| self.earlier(window, &version, error))? {
             if !self.start_line_seen {
@@ -265,7 +265,7 @@ impl State {
         }
         let (colon, id) = match find_colon(line.onward, 0) {
             Some(0) => return Err(fail(Kind::EmptyName, 0)),
-            colon => match name_at(line.bytes, colon) {
+            colon => match name_at(line, colon) {
                 Some(id) => (colon.unwrap_or(0), id),
                 None => (odd_name(line.bytes, limits).map_err(|(kind, at)| fail(kind, at))?, HeaderId::Other),
             },
@@ -292,8 +292,8 @@ impl State {
             return Err(fail(kind, value_at + at));
         }
         headers.push_parsed(
-            Span::between(start, start + colon),
-            Span::between(start + value_at, start + value_at + value.len()),
+            Span::in_head(start, colon),
+            Span::in_head(start + value_at, value.len()),
             id,
             as_on_the_wire,
         );
@@ -367,11 +367,17 @@ impl State {
     }
 }
 
+/// What of the input can be a head.
+#[inline(always)]
+fn window<'a>(input: &'a [u8], limits: &Limits) -> &'a [u8] {
+    input.get(..limits.head_bytes_max.min(Span::HEAD_BYTES_MAX)).unwrap_or(input)
+}
+
 /// The id of the name that ends at the colon; None when there is no colon in the line or the name is not a token.
 #[inline(always)]
-fn name_at(line: &[u8], colon: Option<usize>) -> Option<HeaderId> {
-    let name = line.get(..colon?)?;
-    match HeaderId::of(name) {
+fn name_at(line: &Line<'_>, colon: Option<usize>) -> Option<HeaderId> {
+    let name = line.bytes.get(..colon?)?;
+    match HeaderId::at(line.onward, name.len()) {
         // Well-known names are tokens.
         HeaderId::Other if TOKEN.first_outside(name).is_some() => None,
         id => Some(id),

@@ -179,7 +179,7 @@ impl RequestHead {
     /// Appends the request line alone.
     pub fn write_request_line(&self, out: &mut Vec<u8>) {
         let (method, target, version) = (self.method(), self.target(), self.version_bytes());
-        out.reserve(method.len() + target.len() + version.len() + 4 + self.headers.wire_len() + 2);
+        out.reserve(method.len() + target.len() + version.len() + 4 + self.headers.arena_len() + 2);
         out.extend_from_slice(method);
         out.push(b' ');
         out.extend_from_slice(target);

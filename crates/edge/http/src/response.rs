@@ -105,7 +105,7 @@ impl ResponseHead {
     /// Appends the status line alone.
     pub fn write_status_line(&self, out: &mut Vec<u8>) {
         let (version, reason) = (self.version_bytes(), self.reason());
-        out.reserve(version.len() + reason.len() + 7 + self.headers.wire_len() + 2);
+        out.reserve(version.len() + reason.len() + 7 + self.headers.arena_len() + 2);
         let status = self.status.clamp(100, 999);
         let digit = |unit: u16| b'0' + u8::try_from(status / unit % 10).unwrap_or(0);
         out.extend_from_slice(version);

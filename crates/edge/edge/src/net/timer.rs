@@ -18,6 +18,8 @@ pub struct Deadline {
     at: Option<Instant>,
     armed_for: Option<Instant>,
     sleep: Option<Pin<Box<Sleep>>>,
+    /// Whom the timer wakes: the address that its waker stands for, which nobody else gets as long as the timer has it.
+    wakes: usize,
 }
 
 impl Deadline {
@@ -32,9 +34,18 @@ impl Deadline {
         self.at
     }
 
+    /// Like [`Deadline::poll`], for those who know what time it is: a timer that is armed for later and wakes who asks
+    /// need not be asked.
+    #[inline]
+    pub fn poll_at(&mut self, now: Instant, context: &mut Context<'_>) -> Poll<()> {
+        let armed = self.armed_for.zip(self.at).is_some_and(|(armed_for, at)| now < armed_for && armed_for <= at);
+        if armed && self.wakes == context.waker().data().addr() { Poll::Pending } else { self.poll(context) }
+    }
+
     /// Ready once the deadline has passed; otherwise the task is woken then.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(at) = self.at else { return Poll::Pending };
+        self.wakes = context.waker().data().addr();
         loop {
             match (&mut self.sleep, self.armed_for) {
                 (Some(sleep), Some(armed_for)) if armed_for <= at => {
@@ -78,5 +89,25 @@ mod tests {
         }
         poll_fn(|context| deadline.poll(context)).await;
         assert!(start.elapsed() >= Duration::from_secs(7) && start.elapsed() < Duration::from_secs(8));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wakes_whoever_asked_last() {
+        let start = tokio::time::Instant::now();
+        let mut deadline = Deadline::default();
+        deadline.set(Some((start + Duration::from_secs(3)).into_std()));
+        for _ in 0..2 {
+            let first = poll_fn(|context| Poll::Ready(deadline.poll_at(start.into_std(), context).is_pending()));
+            assert!(first.await);
+        }
+        let local = tokio::task::LocalSet::new();
+        let other = local.run_until(async {
+            let wait = async move {
+                poll_fn(|context| deadline.poll_at(tokio::time::Instant::now().into_std(), context)).await;
+            };
+            tokio::task::spawn_local(wait).await
+        });
+        other.await.unwrap();
+        assert!(start.elapsed() >= Duration::from_secs(3) && start.elapsed() < Duration::from_secs(4));
     }
 }

@@ -141,6 +141,10 @@ impl BodyPump {
         if self.stages.is_some() {
             return self.poll_staged(from, to, context);
         }
+        // Nearly always: there is no body, or it was put behind its head.
+        if self.approved == 0 && self.tracker.has_ended() {
+            return to.poll_flush(context).map_err(PumpFailure::Send);
+        }
         loop {
             self.approve(from).map_err(PumpFailure::Malformed)?;
             if self.approved > 0 || !to.is_flushed() {

@@ -71,10 +71,10 @@ pub fn log_early(worker: &Worker, transaction: &mut Transaction, now: Option<Ins
 
 /// Writes the line; false when there is a reason to write none as yet.
 fn write(worker: &Worker, transaction: &mut Transaction) -> bool {
-    let frontend = std::sync::Arc::clone(&transaction.client.frontend);
-    if frontend.log_targets.is_empty() {
+    if transaction.client.frontend.log_targets.is_empty() {
         return false;
     }
+    let frontend = std::sync::Arc::clone(&transaction.client.frontend);
     let settings = frontend.settings();
     let troubled = transaction.termination.cause != b'-' && transaction.termination.cause != b'L'
         || transaction.retries > 0

@@ -99,7 +99,7 @@ fn raw(response: &mut ResponseHead, status: u16, bytes: &[u8]) -> Arc<[u8]> {
     match ResponseParser::new().parse(bytes, &limits, response) {
         Ok(Parsed::Complete { consumed }) => {
             let body: Arc<[u8]> = bytes.get(consumed..).unwrap_or_default().into();
-            response.headers.remove(b"transfer-encoding");
+            response.headers.remove_known(HeaderId::TransferEncoding);
             body
         }
         _ => built_in(response, status, &NAMES),
@@ -118,7 +118,7 @@ fn with_lower_names(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn content(response: &mut ResponseHead, len: usize) {
-    response.headers.add_known(HeaderId::ContentLength, len.to_string().as_bytes());
+    response.headers.add_number(HeaderId::ContentLength, len as u64);
 }
 
 /// Puts a configured reply into the transaction's response and returns its body.
@@ -141,7 +141,7 @@ pub fn build(transaction: &mut Transaction, reply: &Reply, default_status: u16) 
     if let Some(content_type) = &reply.content_type
         && !body.is_empty()
     {
-        transaction.response.headers.add(b"content-type", content_type);
+        transaction.response.headers.add_known(HeaderId::ContentType, content_type);
     }
     body
 }

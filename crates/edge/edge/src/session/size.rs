@@ -45,7 +45,7 @@ fn of_fields(headers: &Headers) -> usize {
 /// `close` and `keep-alive` are for the next hop alone and not part of the message.
 fn of_connection(value: &[u8]) -> usize {
     // One option alone, as nearly always, needs no taking apart.
-    if value.eq_ignore_ascii_case(b"keep-alive") || value.eq_ignore_ascii_case(b"close") {
+    if value == b"keep-alive" || value == b"close" {
         return 0;
     }
     let rest = http::elements(value)

@@ -3,14 +3,14 @@
 use wide::u8x16;
 
 /// Bytes in a block.
-pub(super) const BLOCK: usize = 16;
+pub(crate) const BLOCK: usize = 16;
 
 #[derive(Clone, Copy)]
-pub(super) struct Block(u8x16);
+pub(crate) struct Block(u8x16);
 
 impl Block {
     #[inline(always)]
-    pub(super) fn new(bytes: &[u8; BLOCK]) -> Self {
+    pub(crate) fn new(bytes: &[u8; BLOCK]) -> Self {
         Block(u8x16::new(*bytes))
     }
 
@@ -30,6 +30,18 @@ impl Block {
     #[inline(always)]
     pub(super) fn colons(self) -> Hits {
         Hits::of(self.equal(b':'))
+    }
+
+    /// The bytes with the letters among the first `count` in lower case.
+    #[inline(always)]
+    pub(crate) fn with_lower_case(self, count: usize) -> [u8; BLOCK] {
+        const PLACES: [u8; BLOCK] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+        // Seen from 'A' on, letters are the bytes up to 25, whatever wraps around.
+        let from_a = self.0 - u8x16::splat(b'A');
+        let capital = from_a.min(u8x16::splat(25)).simd_eq(from_a);
+        let places = u8x16::new(PLACES);
+        let counted = places.min(u8x16::splat(count.min(BLOCK) as u8)).simd_eq(places);
+        (self.0 | (capital & counted & u8x16::splat(0x20))).to_array()
     }
 
     #[inline(always)]

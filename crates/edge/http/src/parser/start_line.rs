@@ -52,7 +52,7 @@ pub(super) fn request_line(line: &Line<'_>, limits: &Limits, head: &mut RequestH
         _ if target.is_empty() => return Err(fail(ParseErrorKind::RequestLine, target_start)),
         None if old => b"HTTP/1.0",
         None => return Err(fail(ParseErrorKind::RequestLine, line.bytes.len())),
-        Some(version) if memchr(b' ', version).is_some() => {
+        Some(version) if version != b"HTTP/1.1" && memchr(b' ', version).is_some() => {
             return Err(fail(ParseErrorKind::RequestLine, version_start));
         }
         Some(version) => version,
@@ -103,9 +103,13 @@ fn target_is_valid(method: Method, target: &[u8]) -> bool {
 }
 
 /// The version, and whether it has to be kept as it is written.
+#[inline(always)]
 fn parse_version(version: &[u8], limits: &Limits) -> Result<(Version, bool), ParseErrorKind> {
+    if version == b"HTTP/1.1" { Ok((Version::Http11, false)) } else { parse_other_version(version, limits) }
+}
+
+fn parse_other_version(version: &[u8], limits: &Limits) -> Result<(Version, bool), ParseErrorKind> {
     match version {
-        b"HTTP/1.1" => Ok((Version::Http11, false)),
         b"HTTP/1.0" => Ok((Version::Http10, false)),
         odd if limits.accept_invalid => {
             if odd.is_empty() || VERSION.first_outside(odd).is_some() {
@@ -132,7 +136,11 @@ fn parse_version(version: &[u8], limits: &Limits) -> Result<(Version, bool), Par
 /// Takes in a status line: version, three digits, and a reason phrase that may be missing with its space.
 pub(super) fn status_line(line: &Line<'_>, limits: &Limits, head: &mut ResponseHead) -> Result<(), ParseError> {
     let fail = |kind, at: usize| ParseError::new(kind, line.start + at);
-    let version_end = memchr(b' ', line.bytes).unwrap_or(line.bytes.len());
+    let version_end = if line.bytes.starts_with(b"HTTP/1.1 ") {
+        "HTTP/1.1".len()
+    } else {
+        memchr(b' ', line.bytes).unwrap_or(line.bytes.len())
+    };
     let (version, rest) = line.bytes.split_at_checked(version_end).unwrap_or_default();
     let (version, odd) = parse_version(version, limits).map_err(|kind| fail(kind, 0))?;
     let status_start = version_end + 1;

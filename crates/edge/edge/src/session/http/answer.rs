@@ -58,11 +58,11 @@ impl Session {
         }
         if !has_length {
             // RFC 9110 section 8.6: it has none.
-            transaction.response.headers.remove(b"content-length");
+            transaction.response.headers.remove_known(http::HeaderId::ContentLength);
         }
         // Only what answers no request says it in a place of its own.
         if transaction.has_request {
-            transaction.response.headers.remove(b"connection");
+            transaction.response.headers.remove_known(http::HeaderId::Connection);
         }
         self.write_head(transaction, keeps);
         if !transaction.is_head() {

@@ -439,7 +439,9 @@ impl Session {
             // NOTE: who is kept waiting by a limit of bandwidth is not late.
             let limit = limit.filter(|_| !waiting.pump.is_paced());
             deadline.set(limit.map(|limit| waiting.since + limit));
-            deadline.poll(context).map(|()| if on_client { HeadEnd::ClientTimeout } else { HeadEnd::Timeout })
+            deadline
+                .poll_at(waiting.worker.now(), context)
+                .map(|()| if on_client { HeadEnd::ClientTimeout } else { HeadEnd::Timeout })
         })
         .await
     }

@@ -89,6 +89,7 @@ impl Times {
             Some(took.as_secs() * 1_000 + u64::from(took.subsec_millis()))
         };
         let took = end.saturating_duration_since(times.first_byte.unwrap_or(end));
+        let total = times.first_byte.map(|_| took.as_secs() * 1_000 + u64::from(took.subsec_millis()));
         Self {
             queue: between(times.request, times.dequeued),
             // A kept connection stood before it was asked for.
@@ -97,8 +98,13 @@ impl Times {
             } else {
                 between(times.dequeued, times.connected)
             },
-            response: between(times.connected, times.response),
-            total: times.first_byte.map(|_| took.as_secs() * 1_000 + u64::from(took.subsec_millis())),
+            // Often the request came with a connection at hand, and all of the answer at once.
+            response: if times.connected == times.first_byte && times.response == times.end {
+                total
+            } else {
+                between(times.connected, times.response)
+            },
+            total,
             latency_us: took.as_secs() * 1_000_000 + u64::from(took.subsec_micros()),
         }
     }

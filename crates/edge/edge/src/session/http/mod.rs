@@ -287,7 +287,7 @@ impl Session {
                 let last = worker.now() + LAST_REQUEST_TIME;
                 deadline.set(Some(until.map_or(last, |until| until.min(last))));
             }
-            deadline.poll(context).map(|()| match (until, first) {
+            deadline.poll_at(worker.now(), context).map(|()| match (until, first) {
                 _ if leaving => Wait::Over,
                 (Some(until), first) if until <= worker.now() => {
                     // A first request that never began is answered and logged by `receive`.

@@ -487,7 +487,9 @@ impl Session {
             // NOTE: who is kept waiting by a limit of bandwidth is not late.
             let limit = limit.filter(|_| !down.is_paced());
             deadline.set(limit.map(|limit| since + limit));
-            deadline.poll(context).map(|()| if on_client { Transfer::ClientTimeout } else { Transfer::ServerTimeout })
+            deadline
+                .poll_at(worker.now(), context)
+                .map(|()| if on_client { Transfer::ClientTimeout } else { Transfer::ServerTimeout })
         })
         .await
     }
