@@ -187,19 +187,17 @@ impl Known {
     /// Whether these bytes begin with a spelling of this name.
     #[inline(always)]
     fn begins(&self, bytes: &[u8; NAME_ROOM]) -> bool {
-        let [bytes, letters, lower, covered] = [bytes, &self.letters, &self.lower, &self.covered].map(words);
-        let different = |at: usize| ((bytes[at] | letters[at]) ^ lower[at]) & covered[at];
-        different(0) | different(1) | different(2) | different(3) == 0
+        let known = words(&self.letters).zip(words(&self.lower)).zip(words(&self.covered));
+        let different = words(bytes).zip(known).fold(0, |different, (bytes, ((letters, lower), covered))| {
+            different | ((bytes | letters) ^ lower) & covered
+        });
+        different == 0
     }
 }
 
 #[inline(always)]
-fn words(bytes: &[u8; NAME_ROOM]) -> [u64; NAME_ROOM / 8] {
-    let mut words = [0; NAME_ROOM / 8];
-    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
-        *word = u64::from_ne_bytes(*bytes);
-    }
-    words
+fn words(bytes: &[u8; NAME_ROOM]) -> impl Iterator<Item = u64> {
+    bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word))
 }
 
 #[cfg(test)]
@@ -212,6 +210,11 @@ mod tests {
             assert_eq!(id.name(), *name);
             for spelling in [name.to_string(), name.to_ascii_lowercase(), name.to_ascii_uppercase()] {
                 assert_eq!(HeaderId::of(spelling.as_bytes()), *id);
+                for behind in ["", ": value", ": a value that is longer than any name"] {
+                    let line = format!("{spelling}{behind}");
+                    assert_eq!(HeaderId::at(line.as_bytes(), spelling.len()), *id, "{line}");
+                    assert_eq!(HeaderId::at(line.as_bytes(), spelling.len() - 1), HeaderId::Other, "{line}");
+                }
             }
         }
         assert_eq!(HeaderId::Other.name(), "");

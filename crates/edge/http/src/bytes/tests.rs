@@ -1,4 +1,4 @@
-use super::{find_colon, find_control, find_target_end, is_control, trim};
+use super::{BLOCK, Block, find_colon, find_control, find_target_end, is_control, trim};
 
 /// Every byte value at every place of inputs of many lengths, looked for from every place, against the plain search.
 fn check(find: impl Fn(&[u8], usize) -> Option<usize>, is_hit: impl Fn(u8) -> bool, filler: u8) {
@@ -47,5 +47,17 @@ fn trims() {
         [("", ""), (" ", ""), (" \t ", ""), ("a", "a"), (" a", "a"), ("a\t", "a"), ("\t a b \t", "a b"), ("\n", "\n")]
     {
         assert_eq!(trim(input.as_bytes()), expected.as_bytes());
+    }
+}
+
+#[test]
+fn only_letters_of_the_beginning_become_lower_case() {
+    for start in (0..=u8::MAX).step_by(BLOCK) {
+        let bytes: [u8; BLOCK] = std::array::from_fn(|at| start + at as u8);
+        for count in 0..=BLOCK + 1 {
+            let mut expected = bytes;
+            expected[..count.min(BLOCK)].make_ascii_lowercase();
+            assert_eq!(Block::new(&bytes).with_lower_case(count), expected, "{count} of {bytes:?}");
+        }
     }
 }
