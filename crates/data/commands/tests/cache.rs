@@ -4,34 +4,19 @@
 
 mod support;
 
-use commands::{
-    Server, SessionId,
-    config::{MaxmemoryPolicy, Settings},
-};
+use commands::config::{MaxmemoryPolicy, Settings};
 
 const NOW: i64 = 1_700_000_000_000;
 
-struct Store {
-    server: Server,
-    session: SessionId,
-    tables: support::Shared,
-}
+struct Store(support::Client);
 
 impl Store {
     fn new(policy: MaxmemoryPolicy) -> Self {
-        let tables = support::Shared::default();
-        let settings = Settings { maxmemory_policy: policy, ..Settings::default() };
-        let records = Some(Box::new(tables.clone()) as Box<dyn commands::keyspace::Records>);
-        let mut server = Server::new(settings, support::SEED, 7, NOW, records, std::rc::Rc::new(|| 0));
-        let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), NOW);
-        Self { server, session, tables }
+        Self(support::Client::new(Settings { maxmemory_policy: policy, ..Settings::default() }, NOW))
     }
 
     fn ask(&mut self, command: &str) -> String {
-        self.server.input(self.session).unwrap().extend_from_slice(format!("{command}\r\n").as_bytes());
-        self.server.run(self.session, NOW);
-        support::answer_loads(&mut self.server, &self.tables);
-        String::from_utf8(std::mem::take(self.server.output(self.session).unwrap().0)).unwrap()
+        self.0.ask(command, NOW)
     }
 
     fn fill(&mut self, count: usize) {
@@ -41,17 +26,31 @@ impl Store {
         }
     }
 
+    /// One that has so many keys, all of them in the tables.
+    fn written(count: usize) -> Self {
+        let mut store = Self::new(MaxmemoryPolicy::AllkeysLru);
+        store.fill(count);
+        store.checkpoint();
+        store
+    }
+
+    fn read(&mut self, count: usize) {
+        for number in 0..count {
+            assert_eq!(self.ask(&format!("GET key{number}")), "$1\r\nx\r\n");
+        }
+    }
+
     /// Brings everything to the tables, and nothing stays in memory.
     fn checkpoint(&mut self) {
-        support::checkpoint(&mut self.server, &self.tables);
+        support::checkpoint(&mut self.0.server, &self.0.tables);
     }
 
     fn len(&self) -> usize {
-        self.server.keyspace.database(0).unwrap().len()
+        self.0.server.keyspace.database(0).unwrap().len()
     }
 
     fn in_memory(&self) -> usize {
-        self.server.keyspace.database(0).unwrap().entries().count()
+        self.0.server.keyspace.database(0).unwrap().entries().count()
     }
 }
 
@@ -62,64 +61,56 @@ fn all_keys_come_into_memory_bit_by_bit_and_then_all_may_go() {
     assert_eq!(store.ask("SELECT 3"), "+OK\r\n");
     store.fill(20);
     store.checkpoint();
-    assert!(store.server.keyspace.is_partial());
-    assert!(store.server.evict(|| 0).is_none(), "nothing is in memory");
+    assert!(store.0.server.keyspace.is_partial());
+    assert!(store.0.server.evict(|| 0).is_none(), "nothing is in memory");
     let mut steps = 0;
-    while store.server.bring_keys(10) {
+    while store.0.server.bring_keys(10) {
         steps += 1;
         if steps == 20 {
             // What leaves meanwhile is brought again.
-            store.server.keyspace.forget_clean();
+            store.0.server.keyspace.forget_clean();
         }
     }
     assert!(steps > 50, "{steps}");
-    if store.server.keyspace.is_partial() {
-        while store.server.bring_keys(10) {}
+    if store.0.server.keyspace.is_partial() {
+        while store.0.server.bring_keys(10) {}
     }
-    assert!(!store.server.keyspace.is_partial());
+    assert!(!store.0.server.keyspace.is_partial());
     assert_eq!((store.len(), store.in_memory()), (500, 500));
-    while store.server.evict(|| 0).is_some() {}
-    assert_eq!((store.len(), store.server.keyspace.database(3).unwrap().len()), (0, 0));
+    while store.0.server.evict(|| 0).is_some() {}
+    assert_eq!((store.len(), store.0.server.keyspace.database(3).unwrap().len()), (0, 0));
     store.checkpoint();
     assert_eq!(store.ask("EXISTS key3"), ":0\r\n", "they are gone from the tables");
 }
 
 #[test]
 fn what_is_not_there_leaves_memory_and_is_not_asked_for_once_all_keys_are_here() {
-    let mut store = Store::new(MaxmemoryPolicy::AllkeysLru);
-    store.fill(50);
-    store.checkpoint();
+    let mut store = Store::written(50);
     for number in 0..200 {
         assert_eq!(store.ask(&format!("GET nothing{number}")), "$-1\r\n");
     }
-    for number in 0..50 {
-        assert_eq!(store.ask(&format!("GET key{number}")), "$1\r\nx\r\n");
-    }
+    store.read(50);
     let mut random = commands::random::Random::new(1);
     let mut gone = 0;
-    while store.server.keyspace.evict_absent(&mut random, 10) {
+    while store.0.server.keyspace.evict_absent(&mut random, 10) {
         gone += 1;
     }
     // The last few are hard to find by chance.
     assert!((50..=200).contains(&gone), "{gone}");
     assert_eq!(store.in_memory(), 50, "no key leaves");
-    while store.server.bring_keys(10) {}
-    assert!(!store.server.keyspace.is_partial());
-    let loads = store.server.keyspace.loads;
+    while store.0.server.bring_keys(10) {}
+    assert!(!store.0.server.keyspace.is_partial());
+    let loads = store.0.server.keyspace.loads;
     assert_eq!(store.ask("GET nothing1"), "$-1\r\n");
-    assert_eq!(store.server.keyspace.loads, loads, "nobody has to look");
+    assert_eq!(store.0.server.keyspace.loads, loads, "nobody has to look");
 }
 
 #[test]
 fn for_the_disk_keys_go_that_are_not_in_memory_first() {
-    let mut store = Store::new(MaxmemoryPolicy::AllkeysLru);
-    store.fill(400);
-    store.checkpoint();
-    for number in 0..100 {
-        assert_eq!(store.ask(&format!("GET key{number}")), "$1\r\nx\r\n");
-    }
+    let mut store = Store::written(400);
+    store.read(100);
     while store.len() > 100 {
-        assert!(store.server.evict_from_disk());
+        assert!(store.0.server.evict_from_disk());
     }
     let kept = (0..100).filter(|number| store.ask(&format!("EXISTS key{number}")) == ":1\r\n").count();
     assert!(kept > 60, "{kept}");
@@ -135,7 +126,7 @@ fn for_the_disk_too_only_keys_go_that_the_policy_lets_go() {
         store.fill(400);
         store.checkpoint();
         let mut gone = 0;
-        while store.server.evict_from_disk() {
+        while store.0.server.evict_from_disk() {
             gone += 1;
         }
         let left = store.len();
@@ -150,5 +141,5 @@ fn for_the_disk_too_only_keys_go_that_the_policy_lets_go() {
     let mut store = Store::new(MaxmemoryPolicy::NoEviction);
     store.fill(4);
     store.checkpoint();
-    assert!(!store.server.evict_from_disk());
+    assert!(!store.0.server.evict_from_disk());
 }

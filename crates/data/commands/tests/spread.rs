@@ -4,37 +4,24 @@
 
 mod support;
 
-use commands::{
-    Server, SessionId,
-    config::{Integer, Settings},
-};
+use commands::config::{Integer, Settings};
 
 const NOW: i64 = 1_700_000_000_000;
 /// More elements than this are spread.
 const WHOLE_MAX: i64 = 10;
 
-struct Store {
-    server: Server,
-    session: SessionId,
-    tables: support::Shared,
-}
+struct Store(support::Client);
 
 impl Store {
     fn new() -> Self {
-        let tables = support::Shared::default();
-        let settings = Settings { collection_max_whole_entries: Integer(WHOLE_MAX), ..Settings::default() };
-        let records = Some(Box::new(tables.clone()) as Box<dyn commands::keyspace::Records>);
-        let mut server = Server::new(settings, support::SEED, 7, NOW, records, std::rc::Rc::new(|| 0));
-        let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), NOW);
-        Self { server, session, tables }
+        Self(support::Client::new(
+            Settings { collection_max_whole_entries: Integer(WHOLE_MAX), ..Settings::default() },
+            NOW,
+        ))
     }
 
     fn ask(&mut self, command: &str) -> String {
-        self.server.input(self.session).unwrap().extend_from_slice(format!("{command}\r\n").as_bytes());
-        self.server.run(self.session, NOW);
-        support::answer_loads(&mut self.server, &self.tables);
-        let reply = std::mem::take(self.server.output(self.session).unwrap().0);
-        String::from_utf8(reply).unwrap()
+        self.0.ask(command, NOW)
     }
 
     #[track_caller]
@@ -45,7 +32,7 @@ impl Store {
     /// A collection of each type, of so many elements, of which only the records are left.
     fn fill(&mut self, count: usize) {
         self.fill_memory(count);
-        support::checkpoint(&mut self.server, &self.tables);
+        support::checkpoint(&mut self.0.server, &self.0.tables);
         assert_eq!(self.collections(), 4);
     }
 
@@ -61,7 +48,7 @@ impl Store {
 
     /// How many collections have records.
     fn collections(&self) -> usize {
-        self.tables.0.collections().len()
+        self.0.tables.0.collections().len()
     }
 }
 
@@ -76,7 +63,7 @@ fn few_elements_are_kept_whole() {
     assert_eq!(store.collections(), 0);
     store.ask("SADD set a b c");
     store.check("SADD set d", ":1");
-    support::take(&mut store.server, &store.tables);
+    support::take(&mut store.0.server, &store.0.tables);
     assert_eq!(store.collections(), 1);
     store.check("SCARD set", ":14");
 }
@@ -105,7 +92,7 @@ fn what_becomes_empty_has_no_elements() {
     }
     store.check("LTRIM list 1 0", "+OK");
     assert_eq!((store.collections(), store.ask("DBSIZE").as_str()), (0, ":0\r\n"));
-    assert_eq!(store.tables.0.orphans.borrow().len(), 4);
+    assert_eq!(store.0.tables.0.orphans.borrow().len(), 4);
 }
 
 #[test]
@@ -130,7 +117,7 @@ fn elements_follow_their_keys() {
         store.check("SISMEMBER copy:set m49", ":1");
         store.ask("SELECT 0");
         if round == 0 {
-            support::checkpoint(&mut store.server, &store.tables);
+            support::checkpoint(&mut store.0.server, &store.0.tables);
         }
     }
     store.check("SWAPDB 0 1", "+OK");
@@ -173,16 +160,16 @@ fn a_command_that_cannot_read_changes_nothing() {
         "COPY list copy",
         "SORT list ALPHA STORE target",
     ] {
-        store.tables.0.fails_after.set(Some(0));
+        store.0.tables.0.fails_after.set(Some(0));
         store.check(command, refused);
-        store.tables.0.fails_after.set(None);
-        assert_eq!(store.server.shared.broken, None, "{command}");
+        store.0.tables.0.fails_after.set(None);
+        assert_eq!(store.0.server.shared.broken, None, "{command}");
         assert_eq!(store.ask("DEBUG DIGEST"), digest, "{command}");
     }
-    store.server.effects().clear();
-    store.tables.0.fails_after.set(Some(0));
+    store.0.server.effects().clear();
+    store.0.tables.0.fails_after.set(Some(0));
     store.check("HSET hash f1 x", refused);
-    assert!(store.server.effects().is_empty(), "nothing is in the log");
+    assert!(store.0.server.effects().is_empty(), "nothing is in the log");
 }
 
 #[test]
@@ -192,8 +179,8 @@ fn a_command_that_cannot_read_after_a_change_stops_the_store() {
         store.fill(50);
         // What it knows of the parts it has.
         store.check("ZRANK zset m1", ":1");
-        store.tables.0.fails_after.set(Some(reads));
+        store.0.tables.0.fails_after.set(Some(reads));
         assert!(store.ask(command).starts_with("-ERR cannot read from disk"), "{command}");
-        assert!(store.server.shared.broken.is_some(), "{command}");
+        assert!(store.0.server.shared.broken.is_some(), "{command}");
     }
 }

@@ -163,7 +163,14 @@ fn command(random: &mut Random) -> String {
             format!("XACK {} g {NOW}-{two} {NOW}-{one} {NOW}-{}", stream(one), one + two),
         ][two as usize % 4]
             .clone(),
-        47 => format!("XREADGROUP GROUP g c{} STREAMS {} >", two % 2, stream(one)),
+        47 => [
+            format!("XREADGROUP GROUP g c{} STREAMS {} >", two % 2, stream(one)),
+            format!("XPENDING {} g - + {}", stream(one), two),
+            format!("XPENDING {} g IDLE 0 {NOW}-{two} + 30 c{}", stream(one), one % 2),
+            format!("XAUTOCLAIM {} g c{} 0 {NOW}-{} COUNT {}", stream(one), two % 2, two / 2, one + 1),
+            format!("XAUTOCLAIM {} g c{} 0 - JUSTID", stream(one), two % 2),
+        ][one as usize % 5]
+            .clone(),
         48 => format!(
             "XREADGROUP GROUP g c{} COUNT {} STREAMS x0 x1 {} >",
             two % 2,
@@ -178,7 +185,12 @@ fn command(random: &mut Random) -> String {
             format!("HSET h f{one} {two} f{two} {one} f{} x", one + two),
             format!("GEOADD g {}.5 {} m{two} {} {}.25 m{one}", one, two, two, one),
             format!("DEL {}", ["n", "h", "g", "x0", "wm3"][two as usize % 5]),
-        ][one as usize % 7]
+            format!("LPOS l{} e{} RANK {} COUNT {}", one % 2, two % 4, [1, -1, 3, -2][three as usize], one / 8),
+            format!("LINSERT l{} AFTER e{} e9", one % 2, two % 8),
+            format!("LPOS n {two} MAXLEN {}", one + 1),
+            format!("LPOP l{} {}", one % 2, two / 4),
+            format!("ZPOPMAX {} {}", sorted(one), two / 4),
+        ][one as usize % 12]
             .clone(),
         51 => format!("SORT n BY w* GET # GET w* LIMIT {} {}", one / 8, two / 2),
         52 => [

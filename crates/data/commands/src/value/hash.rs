@@ -11,8 +11,7 @@ use crate::{
 
 use super::{
     Form, Ledger, Named, Portions,
-    directory::Directory,
-    ledger::{Native, State},
+    ledger::{self, Native, State},
     packed::{self, Packed},
 };
 
@@ -111,21 +110,20 @@ impl Hash {
     pub(super) fn keep(&mut self, elements: Elements) {
         self.enlarge();
         if let Self::Large(index, ledger) = self {
-            *ledger = Some(Box::new(Ledger::of_new(elements, index.seed())));
+            *ledger = ledger::of_new_index(index, elements);
         }
     }
 
     /// That of fields that have records.
     pub(super) fn of_index(index: HashIndex<Field>, elements: Elements) -> Self {
-        let ledger = Ledger::of_records(elements, index.seed(), Directory::default());
-        Self::Large(index, Some(Box::new(ledger)))
+        let ledger = ledger::of_index(&index, elements);
+        Self::Large(index, ledger)
     }
 
     /// Leaves the fields to their records, which have all of them. Returns what it was before.
     pub(super) fn let_go(&mut self) -> Option<Self> {
         let Self::Large(index, ledger) = self else { return None };
-        let (elements, _) = ledger.take()?.into_records();
-        let named = Named::new(elements, index.len(), index.seed());
+        let named = ledger::leave_index(index, ledger)?;
         Some(std::mem::replace(self, Self::Spread(named)))
     }
 

@@ -20,7 +20,7 @@ use crate::{
     keyspace::{Collection, Elements, Writer},
 };
 
-use super::{directory::Directory, list, named, packed::Packed, sorted_set};
+use super::{Named, directory::Directory, list, named, packed::Packed, sorted_set};
 
 /// What an element has in memory.
 #[derive(Debug, Clone, Copy)]
@@ -126,6 +126,22 @@ enum Pending {
     AllBut(HashIndex<Bytes>),
     /// These.
     Some(HashIndex<Noted>),
+}
+
+/// The ledger of elements by name of which none has a record.
+pub(super) fn of_new_index<T: Hashed>(index: &HashIndex<T>, elements: Elements) -> Option<Box<Ledger>> {
+    Some(Box::new(Ledger::of_new(elements, index.seed())))
+}
+
+/// The same of elements that have records.
+pub(super) fn of_index<T: Hashed>(index: &HashIndex<T>, elements: Elements) -> Option<Box<Ledger>> {
+    Some(Box::new(Ledger::of_records(elements, index.seed(), Directory::default())))
+}
+
+/// The records of elements by name, which are left to them.
+pub(super) fn leave_index<T: Hashed>(index: &HashIndex<T>, ledger: &mut Option<Box<Ledger>>) -> Option<Named> {
+    let (elements, _) = ledger.take()?.into_records();
+    Some(Named::new(elements, index.len(), index.seed()))
 }
 
 impl Ledger {

@@ -331,14 +331,31 @@ impl List {
         }
     }
 
-    /// Puts an element beside the first one that equals `pivot`. Returns whether there is one.
-    pub fn insert_beside(&mut self, pivot: &[u8], after: bool, string: &[u8], limit: NodeLimit) -> bool {
-        let found = (0..self.nodes.len()).find_map(|node| {
-            self.nodes.get(node)?.iter().position(|element| element == pivot).map(|index| Spot { node, index })
-        });
-        let Some(spot) = found.filter(|_| !self.nodes.has_failed()) else { return false };
-        self.insert_at(Spot { index: spot.index + usize::from(after), ..spot }, string, limit);
-        true
+    /// Puts an element beside the first one that equals `pivot`, which is looked for from a node on. Returns whether there is one;
+    /// the node to go on with if it has looked at so many elements before the end.
+    pub fn insert_beside(
+        &mut self,
+        pivot: &[u8],
+        after: bool,
+        string: &[u8],
+        limit: NodeLimit,
+        node: usize,
+        look_at: usize,
+    ) -> Result<bool, usize> {
+        let mut looked_at = 0;
+        for node in node..self.nodes.len() {
+            if looked_at >= look_at {
+                return Err(node);
+            }
+            let Some(packed) = self.nodes.get(node) else { break };
+            looked_at += packed.len();
+            if let Some(index) = packed.iter().position(|element| element == pivot) {
+                drop(packed);
+                self.insert_at(Spot { node, index: index + usize::from(after) }, string, limit);
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Takes elements that equal a string out, at most as many, beginning at an end, or with a node that it has come to. Returns
@@ -444,11 +461,14 @@ impl List {
         }
     }
 
-    /// Calls with the elements from tail to head until that says no.
-    pub fn each_back(&self, mut each: impl FnMut(&[u8]) -> bool) {
-        for node in (0..self.nodes.len()).rev() {
+    /// Calls with the elements from tail to head, but so many of the last ones, until that says no.
+    pub fn each_back(&self, skipped: usize, mut each: impl FnMut(&[u8]) -> bool) {
+        let Some(first) = self.len.checked_sub(skipped + 1) else { return };
+        let Some(Spot { node, index }) = self.spot(first) else { return };
+        for (turn, node) in (0..=node).rev().enumerate() {
             let Some(packed) = self.nodes.get(node) else { return };
-            if !packed.iter().rev().all(&mut each) {
+            let skipped = if turn == 0 { packed.len().saturating_sub(index + 1) } else { 0 };
+            if !packed.iter().rev().skip(skipped).all(&mut each) {
                 return;
             }
         }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use commands::{
-    Bytes, Millis, Server,
+    Bytes, Millis, Server, SessionId,
     config::Settings,
     hash_index,
     keyspace::{Collection, GATHERED, Keyspace, Layout, Loaded, Records, Span, Stored, Taken, Walked},
@@ -49,6 +49,32 @@ pub struct Tables {
     pub pinned: RefCell<BTreeMap<u64, usize>>,
     /// Reads of elements fail from that many on.
     pub fails_after: Cell<Option<usize>>,
+}
+
+/// A server over tables in memory, with a client.
+pub struct Client {
+    pub server: Server,
+    pub session: SessionId,
+    pub tables: Shared,
+}
+
+impl Client {
+    /// A new one, nothing in its tables.
+    pub fn new(settings: Settings, now: Millis) -> Self {
+        let tables = Shared::default();
+        let records = Some(Box::new(tables.clone()) as Box<dyn Records>);
+        let mut server = Server::new(settings, SEED, 7, now, records, Rc::new(|| 0));
+        let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), now);
+        Self { server, session, tables }
+    }
+
+    /// What a command answers, with what it needs read.
+    pub fn ask(&mut self, command: &str, now: Millis) -> String {
+        self.server.input(self.session).unwrap().extend_from_slice(format!("{command}\r\n").as_bytes());
+        self.server.run(self.session, now);
+        answer_loads(&mut self.server, &self.tables);
+        String::from_utf8(std::mem::take(self.server.output(self.session).unwrap().0)).unwrap()
+    }
 }
 
 /// The tables as a server asks them.

@@ -1,6 +1,12 @@
 //! BITCOUNT and BITPOS: bits in a range.
 
-use crate::{Bytes, Context, Failure};
+use crate::{
+    Bytes, Context, Failure,
+    server::{Progress, reading_steps},
+};
+
+/// Bits that are counted as fast as an element of a collection is given: whole bytes.
+const BITS_AS_ONE: usize = 8 * 1024;
 
 /// A range as commands have it: two indices of bytes or of bits, both included, negative ones from the end. The bits that
 /// it covers; nothing if it is empty.
@@ -85,12 +91,23 @@ pub(super) fn bitcount(context: &mut Context<'_>) -> Result<(), Failure> {
         }
         _ => return Err(Failure::Syntax),
     };
-    let set = match (range, context.keys.peek(words.at(1))?.and_then(|entry| entry.value.as_ref())) {
-        (Some((first, last)), Some(crate::Value::String(string))) => count(string, first, last),
-        _ => 0,
+    let Some((mut first, last)) = range else {
+        context.reply.integer(0);
+        return Ok(());
     };
-    context.reply.integer(set as i64);
-    Ok(())
+    let mut set = 0;
+    let step = move |context: &mut Context<'_>, budget: usize| {
+        let to = last.min((first | 7).saturating_add(budget.saturating_mul(BITS_AS_ONE)));
+        if let Some(string) = context.keys.look::<Bytes>(context.words.at(1))? {
+            set += count(string, first, to);
+        }
+        first = to + 1;
+        if first > last {
+            context.reply.integer(set as i64);
+        }
+        Ok(Progress::over_if(first > last))
+    };
+    context.work_on((last - first) / BITS_AS_ONE, reading_steps(step))
 }
 
 pub(super) fn bitpos(context: &mut Context<'_>) -> Result<(), Failure> {

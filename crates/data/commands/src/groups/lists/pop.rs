@@ -57,7 +57,7 @@ fn give_some(reply: &mut Reply<'_>, list: &List, end: End, count: usize) {
     };
     match end {
         End::Head => list.each_from(0, each),
-        End::Tail => list.each_back(each),
+        End::Tail => list.each_back(0, each),
     }
 }
 

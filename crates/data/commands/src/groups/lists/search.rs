@@ -4,7 +4,7 @@ use crate::{
     Context, Failure,
     arguments::positive,
     changes::EventClass,
-    server::{Progress, Work},
+    server::{Progress, Work, reading_steps},
     value::{List, list::End},
 };
 
@@ -17,20 +17,32 @@ pub(super) fn linsert(context: &mut Context<'_>) -> Result<(), Failure> {
         (_, true) => false,
         _ => return Err(Failure::Syntax),
     };
-    let key = words.at(1);
-    let limit = limit(&context.shared.settings);
-    let Some(list) = context.keys.get_mut::<List>(key)? else {
+    let Some(len) = context.keys.look::<List>(words.at(1))?.map(List::len) else {
         context.reply.integer(0);
         return Ok(());
     };
-    if !list.insert_beside(words.at(3), after, words.at(4), limit) {
-        context.reply.integer(-1);
-        return Ok(());
-    }
-    context.reply.count(list.len());
-    context.keys.modified(key);
-    context.keys.notify(EventClass::LIST, "linsert", key);
-    Ok(())
+    let mut node = 0;
+    let step = move |context: &mut Context<'_>, budget: usize| {
+        let words = context.words;
+        let key = words.at(1);
+        let limit = limit(&context.shared.settings);
+        let Some(list) = context.keys.get_mut::<List>(key)? else { return Ok(Progress::Done) };
+        let look_at = budget.saturating_mul(ELEMENTS_AS_ONE);
+        match list.insert_beside(words.at(3), after, words.at(4), limit, node, look_at) {
+            Err(next) => {
+                node = next;
+                return Ok(Progress::More);
+            }
+            Ok(false) => context.reply.integer(-1),
+            Ok(true) => {
+                context.reply.count(list.len());
+                context.keys.modified(key);
+                context.keys.notify(EventClass::LIST, "linsert", key);
+            }
+        }
+        Ok(Progress::Done)
+    };
+    context.work_on(len / ELEMENTS_AS_ONE, reading_steps(step))
 }
 
 pub(super) fn lrem(context: &mut Context<'_>) -> Result<(), Failure> {
@@ -129,38 +141,49 @@ fn search(context: &Context<'_>) -> Result<Search, Failure> {
 
 pub(super) fn lpos(context: &mut Context<'_>) -> Result<(), Failure> {
     let Search { from, rank, count, look_at_most } = search(context)?;
-    let wanted = context.words.at(2);
+    let len = context.keys.get::<List>(context.words.at(1))?.map_or(0, List::len);
+    let most = match count {
+        None => 1,
+        Some(0) => usize::MAX,
+        Some(count) => count,
+    };
+    let skipped = usize::try_from(rank - 1).unwrap_or(usize::MAX);
+    let (end, mut place, mut matches) = (len.min(look_at_most), 0, 0);
     let mut found = Vec::new();
-    if let Some(list) = context.keys.get::<List>(context.words.at(1))? {
-        let most = match count {
-            None => 1,
-            Some(0) => usize::MAX,
-            Some(count) => count,
-        };
-        let skipped = usize::try_from(rank - 1).unwrap_or(usize::MAX);
-        let (mut place, mut matches) = (0, 0);
-        let each = |element: &[u8]| {
-            if element == wanted {
-                matches += 1;
-                if matches > skipped {
-                    found.push(if from == End::Head { place } else { list.len() - place - 1 });
+    let step = move |context: &mut Context<'_>, budget: usize| {
+        let wanted = context.words.at(2);
+        let to = end.min(place + budget.saturating_mul(ELEMENTS_AS_ONE).min(len));
+        if place < to
+            && let Some(list) = context.keys.look::<List>(context.words.at(1))?
+        {
+            let begin = place;
+            let each = |element: &[u8]| {
+                if element == wanted {
+                    matches += 1;
+                    if matches > skipped {
+                        found.push(if from == End::Head { place } else { len - place - 1 });
+                    }
                 }
+                place += 1;
+                place < to && found.len() < most
+            };
+            match from {
+                End::Head => list.each_from(begin, each),
+                End::Tail => list.each_back(begin, each),
             }
-            place += 1;
-            place < look_at_most && found.len() < most
-        };
-        match from {
-            End::Head => list.each_from(0, each),
-            End::Tail => list.each_back(each),
         }
-    }
-    match (count, found.first()) {
-        (Some(_), _) => {
-            context.reply.array(found.len());
-            found.into_iter().for_each(|place| context.reply.count(place));
+        if place < end && found.len() < most {
+            return Ok(Progress::More);
         }
-        (None, Some(place)) => context.reply.count(*place),
-        (None, None) => context.reply.null(),
-    }
-    Ok(())
+        match (count, found.first()) {
+            (Some(_), _) => {
+                context.reply.array(found.len());
+                found.iter().for_each(|place| context.reply.count(*place));
+            }
+            (None, Some(place)) => context.reply.count(*place),
+            (None, None) => context.reply.null(),
+        }
+        Ok(Progress::Done)
+    };
+    context.work_on(end / ELEMENTS_AS_ONE, reading_steps(step))
 }

@@ -4,6 +4,7 @@ use crate::{
     Context, Failure, Millis,
     changes::EventClass,
     number,
+    server::{Progress, Work},
     table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         Stream,
@@ -219,34 +220,85 @@ fn xautoclaim(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     let found = context.keys.look::<Stream>(key)?.and_then(|stream| stream.groups.get(group));
     let found = found.ok_or_else(|| no_group(key, group))?;
-    // One more than is looked at: where to go on.
     let attempts = count.saturating_mul(ATTEMPTS);
-    let ids: Vec<Id> = found.pending().range(from..).map(|(id, _)| *id).take(attempts.saturating_add(1)).collect();
-    let mut claim = Claim { key, group, consumer: words.at(3), number: None, terms, log: Claims::default() };
-    context.reply.array(3);
-    let mut next = Id::MIN;
-    let mut claimed = Vec::new();
-    let mut gone = Vec::new();
-    // The place to go on is told before the entries, so these are written aside.
-    let start = context.reply.position();
-    let header = context.reply.defer();
-    for (index, id) in ids.iter().enumerate() {
-        if index == attempts || claimed.len() + gone.len() == count {
-            next = *id;
-            break;
-        }
-        match claim.claim(context, *id)? {
-            Outcome::Claimed => claimed.push(*id),
-            Outcome::Gone => gone.push(*id),
-            Outcome::Left => {}
-        }
+    let elements = attempts.min(found.pending().len());
+    let work = AutoClaim {
+        terms,
+        count,
+        attempts,
+        from,
+        number: None,
+        log: Claims::default(),
+        claimed: 0,
+        entries: Vec::new(),
+        gone: Vec::new(),
+    };
+    context.work_on(elements, work)
+}
+
+/// XAUTOCLAIM, as far as it has come.
+#[derive(Debug)]
+struct AutoClaim {
+    terms: Terms,
+    /// So many are claimed, and so many are still looked at for that.
+    count: usize,
+    attempts: usize,
+    /// Where to go on.
+    from: Id,
+    number: Option<ConsumerNumber>,
+    log: Claims,
+    claimed: usize,
+    /// What was claimed, as a reply.
+    entries: Vec<u8>,
+    /// What is not in the stream any more.
+    gone: Vec<Id>,
+}
+
+impl Work for AutoClaim {
+    fn changes(&self) -> bool {
+        true
     }
-    context.reply.finish_array(header, claimed.len());
-    let entries = context.reply.take_from(start);
-    write_id(&mut context.reply, next);
-    context.reply.raw(&entries);
-    context.reply.array(gone.len());
-    gone.into_iter().for_each(|id| write_id(&mut context.reply, id));
-    claim.log.propagate(context.keys.changes);
-    Ok(())
+
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        let words = context.words;
+        let (key, group, consumer) = (words.at(1), words.at(2), words.at(3));
+        let found = context.keys.look::<Stream>(key)?.and_then(|stream| stream.groups.get(group));
+        let pending = found.into_iter().flat_map(|group| group.pending().range(self.from..));
+        // One more than is looked at: where to go on.
+        let ids: Vec<Id> = pending.map(|(id, _)| *id).take(budget.min(self.attempts).saturating_add(1)).collect();
+        let log = std::mem::take(&mut self.log);
+        let mut claim = Claim { key, group, consumer, number: self.number, terms: self.terms, log };
+        let (start, mut next, mut is_over) = (context.reply.position(), Id::MIN, true);
+        for (index, id) in ids.into_iter().enumerate() {
+            if self.attempts == 0 || self.claimed + self.gone.len() == self.count {
+                next = id;
+                break;
+            }
+            if index == budget {
+                (self.from, is_over) = (id, false);
+                break;
+            }
+            self.attempts -= 1;
+            match claim.claim(context, id)? {
+                Outcome::Claimed => self.claimed += 1,
+                Outcome::Gone => self.gone.push(id),
+                Outcome::Left => {}
+            }
+        }
+        (self.number, self.log) = (claim.number, claim.log);
+        // The place to go on is told before the entries, so these are kept aside.
+        self.entries.append(&mut context.reply.take_from(start));
+        if !is_over {
+            return Ok(Progress::More);
+        }
+        let reply = &mut context.reply;
+        reply.array(3);
+        write_id(reply, next);
+        reply.array(self.claimed);
+        reply.raw(&self.entries);
+        reply.array(self.gone.len());
+        self.gone.iter().for_each(|id| write_id(reply, *id));
+        self.log.propagate(context.keys.changes);
+        Ok(Progress::Done)
+    }
 }

@@ -1,7 +1,11 @@
 //! Entries that were given and not acknowledged.
 
+use resp::Reply;
+
 use crate::{
     Context, Failure, Millis,
+    context::Words,
+    server::{Progress, reading_steps},
     table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         Stream,
@@ -43,15 +47,17 @@ fn xack(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 /// Which pending entries are asked for.
-struct Query<'a> {
+#[derive(Debug)]
+struct Query {
     idle_at_least: Millis,
     from: Id,
     to: Id,
     count: usize,
-    consumer: Option<&'a [u8]>,
+    /// The place of a consumer's name among the words.
+    consumer: usize,
 }
 
-fn parse<'a>(words: crate::context::Words<'a>) -> Result<Option<Query<'a>>, Failure> {
+fn parse(words: Words<'_>) -> Result<Option<Query>, Failure> {
     if words.len() == 3 {
         return Ok(None);
     }
@@ -68,24 +74,40 @@ fn parse<'a>(words: crate::context::Words<'a>) -> Result<Option<Query<'a>>, Fail
     }
     let count = usize::try_from(words.integer(at + 2)?).unwrap_or(0);
     let (from, to) = (interval_start(words.at(at))?, interval_end(words.at(at + 1))?);
-    Ok(Some(Query { idle_at_least, from, to, count, consumer: words.get(at + 3) }))
+    Ok(Some(Query { idle_at_least, from, to, count, consumer: at + 3 }))
 }
 
 fn xpending(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words;
     let query = parse(words)?;
-    let now = context.now();
     let (key, name) = (words.at(1), words.at(2));
     let group = context.keys.get::<Stream>(key)?.and_then(|stream| stream.groups.get(name));
     let group = group.ok_or_else(|| no_group(key, name))?;
-    match query {
-        Some(query) => list(&mut context.reply, group, &query, now),
-        None => summarize(&mut context.reply, group),
-    }
-    Ok(())
+    let Some(mut query) = query else {
+        summarize(&mut context.reply, group);
+        return Ok(());
+    };
+    let there = group.pending().len();
+    let elements = if query.idle_at_least > 0 { there } else { query.count.min(there) };
+    let (mut header, mut given) = (None, 0);
+    let step = move |context: &mut Context<'_>, budget: usize| {
+        let header = *header.get_or_insert_with(|| context.reply.defer());
+        let (now, words) = (context.now(), context.words);
+        let stream = context.keys.look::<Stream>(words.at(1))?;
+        let group = stream.and_then(|stream| stream.groups.get(words.at(2)));
+        let is_over = group.is_none_or(|group| {
+            let consumer = words.get(query.consumer);
+            list(&mut context.reply, group, consumer, &mut query, now, &mut given, budget)
+        });
+        if is_over {
+            context.reply.finish_array(header, given);
+        }
+        Ok(Progress::over_if(is_over))
+    };
+    context.work_on(elements, reading_steps(step))
 }
 
-fn summarize(reply: &mut resp::Reply<'_>, group: &Group) {
+fn summarize(reply: &mut Reply<'_>, group: &Group) {
     reply.array(4);
     reply.count(group.pending().len());
     let (Some((first, _)), Some((last, _))) = (group.pending().first_key_value(), group.pending().last_key_value())
@@ -106,33 +128,46 @@ fn summarize(reply: &mut resp::Reply<'_>, group: &Group) {
     }
 }
 
-fn list(reply: &mut resp::Reply<'_>, group: &Group, query: &Query<'_>, now: Millis) {
-    let consumer = match query.consumer {
+/// Gives some more of what is asked for, of which the query has no longer to do. Returns whether that was all.
+fn list(
+    reply: &mut Reply<'_>,
+    group: &Group,
+    consumer: Option<&[u8]>,
+    query: &mut Query,
+    now: Millis,
+    given: &mut usize,
+    budget: usize,
+) -> bool {
+    if query.from > query.to || *given >= query.count {
+        return true;
+    }
+    let range = query.from..=query.to;
+    let ids: Box<dyn Iterator<Item = &Id>> = match consumer {
         Some(name) => match group.number_of(name).and_then(|number| group.consumer(number)) {
-            Some(consumer) => Some(consumer),
-            None => return reply.array(0),
+            Some(consumer) => Box::new(consumer.pending.range(range)),
+            None => return true,
         },
-        None => None,
+        None => Box::new(group.pending().range(range).map(|(id, _)| id)),
     };
-    let header = reply.defer();
-    let mut given = 0;
-    if query.from <= query.to {
-        let ids: Box<dyn Iterator<Item = &Id>> = match consumer {
-            Some(consumer) => Box::new(consumer.pending.range(query.from..=query.to)),
-            None => Box::new(group.pending().range(query.from..=query.to).map(|(id, _)| id)),
-        };
-        let entries = ids.filter_map(|id| group.pending().get_key_value(id));
-        let idle = entries.filter(|(_, pending)| {
-            query.idle_at_least == 0 || now.saturating_sub(pending.delivered) >= query.idle_at_least
-        });
-        for (id, pending) in idle.take(query.count) {
-            reply.array(4);
-            write_id(reply, *id);
-            reply.bulk(group.consumer(pending.consumer).map_or(&[], |consumer| &consumer.name));
-            reply.integer(now.saturating_sub(pending.delivered).max(0));
-            reply.count(usize::try_from(pending.count).unwrap_or(usize::MAX));
-            given += 1;
+    let mut looked_at = 0;
+    for (id, pending) in ids.filter_map(|id| group.pending().get_key_value(id)) {
+        if looked_at >= budget {
+            query.from = *id;
+            return false;
+        }
+        looked_at += 1;
+        if query.idle_at_least != 0 && now.saturating_sub(pending.delivered) < query.idle_at_least {
+            continue;
+        }
+        reply.array(4);
+        write_id(reply, *id);
+        reply.bulk(group.consumer(pending.consumer).map_or(&[], |consumer| &consumer.name));
+        reply.integer(now.saturating_sub(pending.delivered).max(0));
+        reply.count(usize::try_from(pending.count).unwrap_or(usize::MAX));
+        *given += 1;
+        if *given == query.count {
+            break;
         }
     }
-    reply.finish_array(header, given);
+    true
 }
