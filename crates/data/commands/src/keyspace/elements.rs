@@ -254,7 +254,9 @@ impl ElementsCopy {
     /// Copies some more. Returns whether that was all.
     pub(crate) fn go_on(&mut self, of: &Elements, budget: usize) -> bool {
         /// How many are read before they are written.
-        const STEP: usize = 1000;
+        const STEP: usize = 64;
+        /// A record may be a node of many elements.
+        const BYTES_AS_ONE: usize = 128;
         let mut left = budget;
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         while left > 0 {
@@ -266,8 +268,8 @@ impl ElementsCopy {
             if found.is_empty() || of.has_failed() {
                 return true;
             }
-            left = left.saturating_sub(found.len());
             for (name, value) in found.drain(..) {
+                left = left.saturating_sub(1 + value.len() / BYTES_AS_ONE);
                 // What nothing refers to yet is no change.
                 self.elements.source.records.put_element(self.elements.of, &name, &value);
                 self.last = Some(name);
@@ -279,6 +281,11 @@ impl ElementsCopy {
     /// Whose elements they are.
     pub(crate) fn collection(&self) -> Collection {
         self.elements.of
+    }
+
+    /// What there is of it.
+    pub(crate) fn into_elements(self) -> Elements {
+        self.elements
     }
 
     /// It is not wanted any more.

@@ -165,6 +165,8 @@ pub struct Keyspace {
     partly_taken: VecDeque<(u8, Bytes)>,
     /// Such collections that no key has any more.
     leaving: Vec<Value>,
+    /// Databases that were emptied while a checkpoint was being taken.
+    leaving_databases: Vec<Database>,
     /// What is not in memory; without it, memory is all there is.
     records: Option<Rc<Source>>,
     /// Collections that are to come into memory, and how many have been so far.
@@ -234,6 +236,7 @@ impl Keyspace {
             taken: Vec::new(),
             partly_taken: VecDeque::new(),
             leaving: Vec::new(),
+            leaving_databases: Vec::new(),
             gatherings: Vec::new(),
             gatherings_begun: 0,
             room: usize::MAX,
@@ -354,22 +357,6 @@ impl Keyspace {
             disk = (0..=u8::MAX).find(|disk| !used(disk)).ok_or(Failure::text(
                 "ERR databases that were emptied are still being removed from the disk, try again in a moment",
             ))?;
-            // The checkpoint that is being taken is about a time before this.
-            let to_take = std::mem::take(&mut self.to_take);
-            for (of, key) in to_take {
-                if of == former {
-                    self.take_one(of, &key);
-                } else {
-                    self.to_take.push_back((of, key));
-                }
-            }
-            for (of, key) in std::mem::take(&mut self.partly_taken) {
-                if of != former {
-                    self.partly_taken.push_back((of, key));
-                } else if let Some(value) = self.entry_mut(of, &key).and_then(|entry| entry.value.take()) {
-                    self.bury_or_keep(value);
-                }
-            }
             self.dirty.retain(|(of, _)| *of != former);
             self.dropped.push(former);
             self.reading.forget_all();
@@ -379,7 +366,12 @@ impl Keyspace {
         if let Some(database) = self.databases.get_mut(db) {
             let former = std::mem::replace(database, Database::new(seed, true, disk));
             database.make_room();
-            self.graveyard.bury_database(former);
+            if self.is_taken() {
+                self.graveyard.bury_database(former);
+            } else {
+                // The checkpoint that is being taken is about a time before this.
+                self.leaving_databases.push(former);
+            }
         }
         Ok(len)
     }
@@ -480,6 +472,9 @@ impl Keyspace {
             source.pending.set(0);
             self.owed.end_checkpoint();
         }
+        if is_all {
+            self.leaving_databases.drain(..).for_each(|database| self.graveyard.bury_database(database));
+        }
         is_all
     }
 
@@ -501,14 +496,13 @@ impl Keyspace {
 
     fn entry_mut(&mut self, disk: u8, key: &[u8]) -> Option<&mut Entry> {
         let slot = slot::slot(key);
-        let database = self.databases.iter_mut().find(|database| database.disk == disk);
-        database?.slot_mut(slot)?.index.get_mut(key)
+        of_disk(&mut self.databases, &mut self.leaving_databases, disk)?.slot_mut(slot)?.index.get_mut(key)
     }
 
     fn take_one(&mut self, disk: u8, key: &[u8]) {
         let slot = slot::slot(key);
         let (whole_max, whole_bytes_max, seed) = (self.whole_max, self.whole_bytes_max, self.seed);
-        let database = self.databases.iter_mut().find(|database| database.disk == disk);
+        let database = of_disk(&mut self.databases, &mut self.leaving_databases, disk);
         let Some(table) = database.and_then(|database| database.slot_mut(slot)) else { return };
         let hash = table.hash(key);
         let Some(entry) = table.index.get_mut_hashed(hash, key) else { return };
@@ -550,4 +544,9 @@ impl Keyspace {
             table.absent -= 1;
         }
     }
+}
+
+/// The database that the tables know by a number.
+fn of_disk<'a>(databases: &'a mut [Database], leaving: &'a mut [Database], disk: u8) -> Option<&'a mut Database> {
+    databases.iter_mut().chain(leaving).find(|database| database.disk == disk)
 }

@@ -81,7 +81,17 @@ impl Copying {
         if let Made::Records(copy) = &mut self.made {
             // Nobody changes it: if it is in memory by now, its records have all of it too.
             let elements = value.elements().or_else(|| value.ledger().map(Ledger::elements));
-            return elements.is_none_or(|elements| copy.go_on(elements, budget));
+            let is_over = elements.is_none_or(|elements| copy.go_on(elements, budget));
+            if let (true, Value::Stream(of)) = (is_over, value)
+                && let Made::Records(copy) = std::mem::replace(&mut self.made, Made::Nothing)
+            {
+                // Groups stand in the key's record, whatever stands in others.
+                let mut stream = Box::<Stream>::default();
+                stream.take_records(of, copy.into_elements());
+                (self.made, self.is_walked) = (Made::Stream(stream), true);
+                return false;
+            }
+            return is_over;
         }
         let (made, limits) = (&mut self.made, &self.limits);
         self.is_walked = self.walk.go_on(value, budget, &mut |part| match (&mut *made, part) {

@@ -196,6 +196,14 @@ impl Stream {
         self.nodes.push(first, node);
     }
 
+    /// Takes over nodes that are records, and a copy of the one that is not.
+    pub(in crate::value) fn take_records(&mut self, of: &Self, elements: Elements) {
+        if let Nodes::Spread(spread) = &of.nodes {
+            let copy = Spread::new(elements, spread.tail.clone(), spread.len, spread.from);
+            self.nodes = Nodes::Spread(Box::new(copy));
+        }
+    }
+
     /// Takes over all numbers of a stream whose nodes it has.
     pub(in crate::value) fn take_numbers(&mut self, of: &Self) {
         (self.len, self.entries_added) = (of.len, of.entries_added);
