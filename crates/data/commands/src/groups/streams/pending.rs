@@ -149,13 +149,11 @@ fn list(
         },
         None => Box::new(group.pending().range(range).map(|(id, _)| id)),
     };
-    let mut looked_at = 0;
-    for (id, pending) in ids.filter_map(|id| group.pending().get_key_value(id)) {
+    for (looked_at, (id, pending)) in ids.filter_map(|id| group.pending().get_key_value(id)).enumerate() {
         if looked_at >= budget {
             query.from = *id;
             return false;
         }
-        looked_at += 1;
         if query.idle_at_least != 0 && now.saturating_sub(pending.delivered) < query.idle_at_least {
             continue;
         }
