@@ -18,7 +18,7 @@ mod container {
     pub const PACKED: u64 = 2;
 }
 
-const TWICE: RdbError = RdbError::Format("an element twice");
+pub(super) const TWICE: RdbError = RdbError::Format("an element twice");
 
 /// A node of a list.
 pub(super) fn encode_node(node: &Packed, writer: &mut Writer<'_>) {
@@ -30,34 +30,38 @@ pub(super) fn encode_node(node: &Packed, writer: &mut Writer<'_>) {
 
 pub(super) fn decode_list(form: u8, reader: &mut Reader<'_>, building: &Building) -> Result<Value, RdbError> {
     let mut list = List::new();
-    let mut push = |element: &[u8]| list.push(End::Tail, element, building.list);
-    match form {
-        form::LIST => {
-            for _ in 0..reader.count()? {
-                push(&reader.string()?);
-            }
-        }
-        form::LIST_ZIPLIST => push_ziplist(&reader.string()?, &mut push)?,
-        form::LIST_QUICKLIST => {
-            for _ in 0..reader.count()? {
-                push_ziplist(&reader.string()?, &mut push)?;
-            }
-        }
-        _ => {
-            for _ in 0..reader.count()? {
-                match reader.number()? {
-                    container::PLAIN => push(&reader.string()?),
-                    container::PACKED => {
-                        for element in listpack::elements(&reader.string()?)? {
-                            push(&element?.text());
-                        }
-                    }
-                    _ => return Err(RdbError::Format("node of a list")),
-                }
-            }
+    if form == form::LIST_ZIPLIST {
+        push_ziplist(&reader.string()?, &mut |element| list.push(End::Tail, element, building.list))?;
+    } else {
+        for _ in 0..reader.count()? {
+            decode_elements(form, reader, building, &mut list)?;
         }
     }
     if list.is_empty() { Err(RdbError::Empty) } else { Ok(Value::List(Box::new(list))) }
+}
+
+/// One element of a list, or those of a node.
+pub(super) fn decode_elements(
+    form: u8,
+    reader: &mut Reader<'_>,
+    building: &Building,
+    list: &mut List,
+) -> Result<(), RdbError> {
+    let mut push = |element: &[u8]| list.push(End::Tail, element, building.list);
+    match form {
+        form::LIST => push(&reader.string()?),
+        form::LIST_QUICKLIST => push_ziplist(&reader.string()?, &mut push)?,
+        _ => match reader.number()? {
+            container::PLAIN => push(&reader.string()?),
+            container::PACKED => {
+                for element in listpack::elements(&reader.string()?)? {
+                    push(&element?.text());
+                }
+            }
+            _ => return Err(RdbError::Format("node of a list")),
+        },
+    }
+    Ok(())
 }
 
 fn push_ziplist(bytes: &[u8], push: &mut impl FnMut(&[u8])) -> Result<(), RdbError> {
@@ -73,7 +77,7 @@ pub(super) fn decode_set(form: u8, reader: &mut Reader<'_>, building: &Building)
     match form {
         form::SET => {
             for _ in 0..reader.count()? {
-                add(Member::Text(&reader.string()?))?;
+                decode_member(reader, building, &mut set)?;
             }
         }
         form::SET_INTEGERS => {
@@ -90,6 +94,17 @@ pub(super) fn decode_set(form: u8, reader: &mut Reader<'_>, building: &Building)
     if set.is_empty() { Err(RdbError::Empty) } else { Ok(Value::Set(Box::new(set))) }
 }
 
+/// A member of a set.
+pub(super) fn decode_member(reader: &mut Reader<'_>, building: &Building, set: &mut Set) -> Result<(), RdbError> {
+    if set.add_member(Member::Text(&reader.string()?), building.integers_max) { Ok(()) } else { Err(TWICE) }
+}
+
+/// A field of a hash with its value.
+pub(super) fn decode_field(reader: &mut Reader<'_>, building: &Building, hash: &mut Hash) -> Result<(), RdbError> {
+    let name = reader.string()?;
+    if hash.set(&name, &reader.string()?, building.hash) { Ok(()) } else { Err(TWICE) }
+}
+
 pub(super) fn decode_hash(form: u8, reader: &mut Reader<'_>, building: &Building) -> Result<Value, RdbError> {
     let mut hash = Hash::new(building.seed);
     let mut set = |name: &[u8], value: &[u8]| {
@@ -98,8 +113,7 @@ pub(super) fn decode_hash(form: u8, reader: &mut Reader<'_>, building: &Building
     match form {
         form::HASH => {
             for _ in 0..reader.count()? {
-                let name = reader.string()?;
-                set(&name, &reader.string()?)?;
+                decode_field(reader, building, &mut hash)?;
             }
         }
         form::HASH_ZIPMAP => {

@@ -13,6 +13,7 @@ pub mod listpack;
 pub mod lzf;
 mod payload;
 mod reader;
+mod restoring;
 mod sorted_set;
 mod stream;
 mod writer;
@@ -22,6 +23,7 @@ pub use encode::Dumping;
 pub use libraries::{LibrariesError, decode_libraries, encode_libraries};
 pub use payload::{decode_payload, encode_payload};
 pub use reader::Reader;
+pub use restoring::{Restoring, weight};
 pub(crate) use stream::{decode_stream_rest, encode_stream_rest};
 pub use writer::Writer;
 

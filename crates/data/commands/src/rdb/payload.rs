@@ -31,12 +31,19 @@ pub fn decode_payload(payload: &[u8], building: &Building) -> Result<Value, RdbE
     decode_value(verified(payload)?, building)
 }
 
+/// The bytes of version and checksum.
+pub(super) const FOOTER_LEN: usize = 10;
+
 /// What is in front of version and checksum, if these are right.
 pub(super) fn verified(payload: &[u8]) -> Result<&[u8], RdbError> {
-    let (covered, checksum) = payload.split_last_chunk::<8>().ok_or(RdbError::Footer)?;
-    let (body, version) = covered.split_last_chunk::<2>().ok_or(RdbError::Footer)?;
-    if u16::from_le_bytes(*version) > VERSION_MAX || u64::from_le_bytes(*checksum) != crc64(covered) {
-        return Err(RdbError::Footer);
-    }
-    Ok(body)
+    let covered = payload.get(..payload.len().saturating_sub(8)).unwrap_or_default();
+    let body = payload.get(..payload.len().saturating_sub(FOOTER_LEN)).unwrap_or_default();
+    if is_footer(payload, crc64(covered)) { Ok(body) } else { Err(RdbError::Footer) }
+}
+
+/// Whether a payload ends with a version that is known, and with this checksum.
+pub(super) fn is_footer(payload: &[u8], sum: u64) -> bool {
+    let Some((covered, checksum)) = payload.split_last_chunk::<8>() else { return false };
+    let version = covered.last_chunk::<2>().map(|version| u16::from_le_bytes(*version));
+    version.is_some_and(|version| version <= VERSION_MAX) && u64::from_le_bytes(*checksum) == sum
 }

@@ -8,13 +8,18 @@ use crate::{
     value::{SortedSet, sorted_set::Member},
 };
 
+/// A member with its score.
+pub(super) fn decode_member(form: u8, reader: &mut Reader<'_>) -> Result<Member, RdbError> {
+    let name = Bytes::from_slice(&reader.string()?);
+    let score = if form == form::SORTED_SET { reader.double_text()? } else { reader.double()? };
+    Ok(Member { score, name })
+}
+
 pub(super) fn decode(form: u8, reader: &mut Reader<'_>, building: &Building) -> Result<Value, RdbError> {
     let mut members = Vec::new();
     if matches!(form, form::SORTED_SET | form::SORTED_SET_2) {
         for _ in 0..reader.count()? {
-            let name = Bytes::from_slice(&reader.string()?);
-            let score = if form == form::SORTED_SET { reader.double_text()? } else { reader.double()? };
-            members.push(Member { score, name });
+            members.push(decode_member(form, reader)?);
         }
     } else {
         let packed = reader.string()?;

@@ -120,7 +120,8 @@ impl<'a> Parts<'a> {
 }
 
 /// Reads a stream's nodes.
-struct NodeReader {
+#[derive(Debug)]
+pub(super) struct NodeReader {
     stream: Stream,
     /// The id that the next entry has to be above, once there is one.
     last: Option<Id>,
@@ -129,6 +130,25 @@ struct NodeReader {
 }
 
 impl NodeReader {
+    /// For a stream of so many bytes.
+    pub(super) fn new(len: usize) -> Self {
+        let expansion = len.saturating_mul(EXPANSION_MAX).saturating_add(EXPANSION_FREE);
+        Self { stream: Stream::default(), last: None, expansion }
+    }
+
+    /// Reads a node.
+    pub(super) fn next(&mut self, reader: &mut Reader<'_>) -> Result<(), RdbError> {
+        let first = reader.string()?;
+        let first = Id::from_bytes(first.as_ref().try_into().map_err(|_| BROKEN)?);
+        self.node(first, &reader.string()?)
+    }
+
+    /// Reads what stands behind the nodes.
+    pub(super) fn finish(mut self, form: u8, reader: &mut Reader<'_>) -> Result<Value, RdbError> {
+        decode_rest_of(form, reader, &mut self.stream, self.last)?;
+        Ok(Value::Stream(Box::new(self.stream)))
+    }
+
     fn node(&mut self, first: Id, listpack: &[u8]) -> Result<(), RdbError> {
         let mut parts = Parts(listpack::elements(listpack)?);
         let (live, removed) = (parts.count()?, parts.count()?);
@@ -179,16 +199,11 @@ impl NodeReader {
 }
 
 pub(super) fn decode(form: u8, reader: &mut Reader<'_>, _: &Building) -> Result<Value, RdbError> {
-    let expansion = reader.len().saturating_mul(EXPANSION_MAX).saturating_add(EXPANSION_FREE);
-    let mut nodes = NodeReader { stream: Stream::default(), last: None, expansion };
+    let mut nodes = NodeReader::new(reader.len());
     for _ in 0..reader.count()? {
-        let first = reader.string()?;
-        let first = Id::from_bytes(first.as_ref().try_into().map_err(|_| BROKEN)?);
-        nodes.node(first, &reader.string()?)?;
+        nodes.next(reader)?;
     }
-    let NodeReader { mut stream, last, .. } = nodes;
-    decode_rest_of(form, reader, &mut stream, last)?;
-    Ok(Value::Stream(Box::new(stream)))
+    nodes.finish(form, reader)
 }
 
 /// What a stream has besides its entries, for a record that has them elsewhere.

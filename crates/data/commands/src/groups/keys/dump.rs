@@ -1,11 +1,11 @@
 //! DUMP and RESTORE.
 
 use crate::{
-    Bytes, Context, Failure,
+    Bytes, Context, Failure, Value,
     changes::EventClass,
     keyspace::{Expiry, NEVER},
     number,
-    rdb::{self, Building, Dumping, RdbError},
+    rdb::{self, Building, Dumping, RdbError, Restoring},
     server::{Progress, reading_steps},
     value::walk,
 };
@@ -76,10 +76,32 @@ pub(super) fn restore(context: &mut Context<'_>) -> Result<(), Failure> {
         return Err(Failure::text("ERR Invalid TTL value, must be >= 0"));
     }
     let building = Building::new(context.keys.space().seed, &context.shared.settings);
-    let value = rdb::decode_payload(context.words.at(3), &building).map_err(|error| match error {
+    let payload = context.words.at(3);
+    let weight = rdb::weight(payload);
+    if context.session.takes_steps(weight, context.shared) {
+        let mut restoring = Restoring::new(building);
+        let step = move |context: &mut Context<'_>, budget: usize| {
+            let value = restoring.go_on(context.words.at(3), budget).map_err(failure_of)?;
+            let is_over = value.is_some();
+            value.map_or(Ok(()), |value| put(context, value, ttl, &options))?;
+            Ok(Progress::over_if(is_over))
+        };
+        return context.work_on(weight, reading_steps(step));
+    }
+    let value = rdb::decode_payload(payload, &building).map_err(failure_of)?;
+    put(context, value, ttl, &options)
+}
+
+fn failure_of(error: RdbError) -> Failure {
+    match error {
         RdbError::Footer => Failure::text("ERR DUMP payload version or checksum are wrong"),
         _ => Failure::text("ERR Bad data format"),
-    })?;
+    }
+}
+
+/// Gives the key what was read.
+fn put(context: &mut Context<'_>, value: Value, ttl: i64, options: &Options) -> Result<(), Failure> {
+    let key = context.words.at(1);
     let expire_at = match ttl {
         0 => NEVER,
         ttl if options.absolute => ttl.min(NEVER - 1),
