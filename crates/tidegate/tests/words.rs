@@ -27,6 +27,23 @@ macro_rules! long {
 
 const CASES: &[Case] = &[
     Case {
+        name: "rules see neither close nor keep-alive, and no default port",
+        lines: " http-request return status 200 content-type text/plain lf-string \"%[req.fhdr(connection)] %[req.hdr_names] %[url] %[hdr(host)]\"\n server s1 SERVER",
+        play: |front| {
+            for (fields, expected) in [
+                ("Connection: close\r\n", " host http://a/b a"),
+                ("Connection: Keep-Alive\r\n", " host http://a/b a"),
+                ("Connection: keep-alive, Upgrade\r\n", "Upgrade host,connection http://a/b a"),
+            ] {
+                let request = format!("GET http://a:80/b HTTP/1.1\r\nHost: a:80\r\n{fields}\r\n");
+                assert_eq!(Wire::connect(front).ask(request).text(), expected, "{fields}");
+            }
+        },
+        expected: r#"CLIENT [DATE] site site/<NOSRV> N/-1/-1/-1/N 200 N - - LR-- 1/1/0/0/0 0/0 "GET http://a/b HTTP/1.1"
+CLIENT [DATE] site site/<NOSRV> N/-1/-1/-1/N 200 N - - LR-- 1/1/0/0/0 0/0 "GET http://a/b HTTP/1.1"
+CLIENT [DATE] site site/<NOSRV> N/-1/-1/-1/N 200 N - - LR-- 1/1/0/0/0 0/0 "GET http://a/b HTTP/1.1""#,
+    },
+    Case {
         name: "wait-for-body: chunks that are none",
         lines: " http-request wait-for-body time 20s\n server s1 SERVER",
         play: |front| {

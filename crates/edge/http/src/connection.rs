@@ -1,5 +1,6 @@
 //! What a message says about its connection: RFC 9110 section 7.6 to 7.8, RFC 9112 section 9.
 
+use crate::bytes::trim;
 use crate::framing::request_body_length;
 use crate::header_id::HeaderId;
 use crate::headers::{Headers, bit};
@@ -90,6 +91,40 @@ pub fn expect_continue(head: &RequestHead) -> bool {
             .all_known(HeaderId::Expect)
             .flat_map(elements)
             .any(|expectation| expectation.eq_ignore_ascii_case(b"100-continue"))
+}
+
+/// Whether an option is about how long the connection to the next hop lasts.
+fn is_persistence(option: &[u8]) -> bool {
+    option.eq_ignore_ascii_case(b"close") || option.eq_ignore_ascii_case(b"keep-alive")
+}
+
+/// A value of Connection without `close` and `keep-alive`, spelled as HAProxy does; `None` when it has none of these.
+#[must_use]
+pub fn without_persistence(value: &[u8]) -> Option<Vec<u8>> {
+    if !value.is_empty() && !elements(value).any(is_persistence) {
+        return None;
+    }
+    let kept = |piece: &&[u8]| !is_persistence(trim(piece));
+    let first = value.split(|byte| *byte == b',').take_while(kept).collect::<Vec<_>>();
+    let rest = value.split(|byte| *byte == b',').skip(first.len()).filter(kept).map(trim);
+    let pieces: Vec<&[u8]> = first.iter().copied().chain(rest.filter(|piece| !piece.is_empty())).collect();
+    Some(pieces.join(&b","[..]))
+}
+
+/// Removes what the Connection fields say about how long the connection lasts, which is for this hop alone: rules and logs
+/// never see it.
+pub fn remove_persistence(headers: &mut Headers) {
+    if !headers.may_have(bit(HeaderId::Connection)) {
+        return;
+    }
+    // One option alone, as nearly always, needs no taking apart.
+    headers.retain_known(|id, _, value| id != HeaderId::Connection || !(value.is_empty() || is_persistence(value)));
+    if headers.contains_known(HeaderId::Connection) {
+        headers.rewrite_known(HeaderId::Connection, without_persistence);
+        headers.retain_known(|id, _, value| id != HeaderId::Connection || !value.is_empty());
+    } else {
+        headers.forget(bit(HeaderId::Connection));
+    }
 }
 
 /// Removes these options from the Connection fields, and the fields that become empty. The fields are untouched when

@@ -134,6 +134,12 @@ impl Headers {
         self.edited & bits != 0
     }
 
+    /// Notes that no field of these ids is left.
+    #[inline]
+    pub(crate) fn forget(&mut self, bits: u64) {
+        self.seen &= !bits;
+    }
+
     /// Bytes of memory that the block holds on to.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {

@@ -1,9 +1,10 @@
 //! The head of a request.
 
 use crate::framing::Framing;
+use crate::header_id::HeaderId;
 use crate::headers::{Headers, Part, Span};
 use crate::method::Method;
-use crate::target::Target;
+use crate::target::{Target, TargetForm};
 use crate::version::Version;
 
 /// Request line and header fields. All bytes are in the arena of the headers, so a head is recycled as one.
@@ -132,6 +133,39 @@ impl RequestHead {
     /// written percent-encoded, so that no rule can be made to write a second request line.
     pub fn set_target(&mut self, target: &[u8]) {
         self.target = self.intern_encoded(&[Part::New(target)]);
+    }
+
+    /// Leaves the port out of an absolute target, or of the Host of a CONNECT, where it is the scheme's own, as HAProxy
+    /// does: what rules compare has one spelling then.
+    pub fn drop_default_port(&mut self) {
+        if self.target().first() != Some(&b'/') {
+            self.normalize_authority();
+        }
+    }
+
+    #[cold]
+    fn normalize_authority(&mut self) {
+        let parts = self.target_parts();
+        let authority = parts.host_and_port();
+        let ports: &[&[u8]] = match parts.form {
+            TargetForm::Authority => &[b":80", b":443"],
+            TargetForm::Absolute if parts.scheme.eq_ignore_ascii_case(b"http") => &[b":80", b":"],
+            TargetForm::Absolute if parts.scheme.eq_ignore_ascii_case(b"https") => &[b":443", b":"],
+            _ => &[],
+        };
+        let Some(host) = ports.iter().find_map(|port| authority.strip_suffix(*port)).map(<[u8]>::to_vec) else {
+            return;
+        };
+        if parts.form == TargetForm::Absolute {
+            let before = parts.scheme.len() + b"://".len() + parts.authority.len();
+            let port = authority.len() - host.len();
+            let target = self.target();
+            let (start, rest) = target.split_at_checked(before).unwrap_or((target, &[]));
+            let start = start.get(..start.len() - port).unwrap_or(start);
+            let target = [start, rest].concat();
+            self.set_target(&target);
+        }
+        self.headers.rewrite_known(HeaderId::Host, |_| Some(host.clone()));
     }
 
     /// Gives the target another path, keeping what stands before and after it. A target without path (`*`, CONNECT) is

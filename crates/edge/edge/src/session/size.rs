@@ -48,10 +48,8 @@ fn of_connection(value: &[u8]) -> usize {
     if value == b"keep-alive" || value == b"close" {
         return 0;
     }
-    let rest = http::elements(value)
-        .filter(|option| !option.eq_ignore_ascii_case(b"close") && !option.eq_ignore_ascii_case(b"keep-alive"));
-    let (count, bytes) = rest.fold((0, 0), |(count, bytes), option| (count + 1, bytes + option.len()));
-    if count == 0 { 0 } else { HeaderId::Connection.name().len() + bytes + (count - 1) * ", ".len() }
+    let length = http::without_persistence(value).map_or(value.len(), |rest| rest.len());
+    if length == 0 { 0 } else { HeaderId::Connection.name().len() + length }
 }
 
 #[cfg(test)]
@@ -71,7 +69,8 @@ mod tests {
             ("keep-alive", 38),
             ("Upgrade", 38 + 17),
             ("keep-alive, Upgrade", 38 + 17),
-            ("x, Close, y", 38 + 10 + 4),
+            ("x, Close, y", 38 + 10 + 3),
+            ("x,  y", 38 + 10 + 5),
         ] {
             if !connection.is_empty() {
                 head.headers.set(b"connection", connection.as_bytes());

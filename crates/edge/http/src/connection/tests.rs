@@ -1,6 +1,6 @@
 use super::{
-    ConnectionOptions, expect_continue, keep_alive, remove_connection_options, remove_hop_by_hop, upgrade_protocols,
-    wants_upgrade,
+    ConnectionOptions, expect_continue, keep_alive, remove_connection_options, remove_hop_by_hop, remove_persistence,
+    upgrade_protocols, wants_upgrade,
 };
 use crate::headers::Headers;
 use crate::limits::Limits;
@@ -121,6 +121,26 @@ fn removes_options() {
         let mut headers = headers(fields);
         remove_connection_options(&mut headers, &[b"close", b"keep-alive"]);
         assert_eq!(lines(&headers), expected, "{fields}");
+    }
+}
+
+#[test]
+fn removes_what_is_said_of_the_connections_life() {
+    for (fields, expected) in [
+        ("A: b", "A: b"),
+        ("Connection: close|A: b", "A: b"),
+        ("Connection: Keep-Alive|A: b", "A: b"),
+        ("Connection: keep-alive, Upgrade|Upgrade: x", "Connection: Upgrade|Upgrade: x"),
+        ("Connection: a ,close,b", "Connection: a ,b"),
+        ("Connection: a,  b , c", "Connection: a,  b , c"),
+        ("Connection: close, keep-alive", ""),
+        ("Connection: |A: b", "A: b"),
+        ("Connection: close|Connection: x", "Connection: x"),
+    ] {
+        let mut headers = headers(fields);
+        remove_persistence(&mut headers);
+        assert_eq!(lines(&headers), expected, "{fields}");
+        assert!(!ConnectionOptions::of(&headers).close, "{fields}");
     }
 }
 

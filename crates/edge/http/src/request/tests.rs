@@ -30,6 +30,31 @@ fn writes() {
 }
 
 #[test]
+fn drops_default_ports() {
+    for (method, target, host, expected) in [
+        ("GET", "http://a:80/x?y", "a:80", "GET http://a/x?y HTTP/1.1|Host: a||"),
+        ("GET", "http://a:80/x", "a", "GET http://a/x HTTP/1.1|Host: a||"),
+        ("GET", "HTTP://A:80/x", "a:80", "GET HTTP://A/x HTTP/1.1|Host: A||"),
+        ("GET", "https://a:443/x", "a:443", "GET https://a/x HTTP/1.1|Host: a||"),
+        ("GET", "http://a:/x", "a:", "GET http://a/x HTTP/1.1|Host: a||"),
+        ("GET", "http://a:80", "a:80", "GET http://a HTTP/1.1|Host: a||"),
+        ("GET", "http://[::1]:80/", "[::1]:80", "GET http://[::1]/ HTTP/1.1|Host: [::1]||"),
+        ("GET", "http://u@a:80/", "a:80", "GET http://u@a/ HTTP/1.1|Host: a||"),
+        ("GET", "https://a:80/x", "a:80", "GET https://a:80/x HTTP/1.1|Host: a:80||"),
+        ("GET", "http://a:8080/x", "a:8080", "GET http://a:8080/x HTTP/1.1|Host: a:8080||"),
+        ("GET", "ws://a:80/x", "a:80", "GET ws://a:80/x HTTP/1.1|Host: a:80||"),
+        ("GET", "/x", "a:80", "GET /x HTTP/1.1|Host: a:80||"),
+        ("CONNECT", "a:443", "a:443", "CONNECT a:443 HTTP/1.1|Host: a||"),
+        ("CONNECT", "a:8443", "a:8443", "CONNECT a:8443 HTTP/1.1|Host: a:8443||"),
+    ] {
+        let mut head = head(method, target);
+        head.headers.add(b"Host", host.as_bytes());
+        head.drop_default_port();
+        check(&head, expected);
+    }
+}
+
+#[test]
 fn tells_parts() {
     for (method, target, path, query, path_and_query, authority) in [
         ("GET", "/a?b", "/a", Some("b"), "/a?b", ""),

@@ -32,6 +32,10 @@ impl Session {
             tracked.map_err(|_| Failure::Malformed(400))?;
         }
         self.client.received.consume(consumed);
+        let request = &mut transaction.request;
+        transaction.wants_keep_alive = http::keep_alive(request.version(), &request.headers);
+        http::remove_persistence(&mut request.headers);
+        request.drop_default_port();
         transaction.bytes_in += size::of_request(&transaction.request);
         self.note_request(transaction);
         Ok(length)
@@ -82,7 +86,6 @@ impl Session {
         request_line.extend_from_slice(request.method());
         transaction.method_len = request_line.len();
         transaction.client_version = request.version();
-        transaction.wants_keep_alive = http::keep_alive(request.version(), &request.headers);
         request_line.push(b' ');
         request_line.extend_from_slice(request.target());
         request_line.push(b' ');

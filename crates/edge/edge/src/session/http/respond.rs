@@ -65,6 +65,7 @@ impl Session {
         }
         let length = response_body_length(&transaction.response, method);
         let server_keeps = http::keep_alive(transaction.response.version(), &transaction.response.headers);
+        http::remove_persistence(&mut transaction.response.headers);
         let side = Rc::clone(&self.side);
         let frontend = &side.frontend;
         capture_response(transaction, frontend.settings());
