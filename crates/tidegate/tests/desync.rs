@@ -179,3 +179,58 @@ fn bytes_behind_an_answer_are_not_the_next_answer() {
     }
     assert_eq!(origin.connections(), 2);
 }
+
+/// Whatever rules make of methods, statuses and lengths: who reads an answer by its head finds the next one behind it.
+#[test]
+fn rules_part_no_answer_from_its_length() {
+    let plain = |head: bool| -> Vec<u8> {
+        let body = if head { "" } else { "hello" };
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{body}").into()
+    };
+    let chunked = |head: bool| -> Vec<u8> {
+        let body = if head { "" } else { "5\r\nhello\r\n0\r\n\r\n" };
+        format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}").into()
+    };
+    let origin = Origin::answering(move |request| {
+        let is_head = request.start_line().starts_with("HEAD ");
+        if request.start_line().contains("chunked") { chunked(is_head) } else { plain(is_head) }
+    });
+    let odd = " if { capture.req.uri -m sub odd }\n";
+    for rule in [
+        "http-request set-method GET",
+        "http-request set-method HEAD",
+        "http-request set-method OPTIONS",
+        "http-response set-status 204",
+        "http-response set-status 304",
+        "http-response set-header Content-Length 3",
+        "http-response del-header Content-Length",
+        "http-response set-header Transfer-Encoding chunked",
+        "http-response del-header Transfer-Encoding",
+        "http-after-response set-status 204",
+        "http-after-response set-status 304",
+        "http-after-response set-header Content-Length 3",
+        "http-after-response del-header Content-Length",
+        "http-after-response set-header Transfer-Encoding chunked",
+        "http-after-response del-header Transfer-Encoding",
+    ] {
+        let front = free_address();
+        let _edge = Edge::start_single(&format!(
+            "{CONFIG}listen site\n bind {front}\n http-request deny if {{ path_beg /own }}\n {rule}{odd} server s1 {}\n",
+            origin.address
+        ));
+        for (method, path) in [
+            ("GET", "/odd"),
+            ("HEAD", "/odd"),
+            ("GET", "/odd-chunked"),
+            ("HEAD", "/odd-chunked"),
+            ("GET", "/own-odd"),
+            ("HEAD", "/own-odd"),
+        ] {
+            let mut client = Wire::connect(front);
+            let first = client.ask(format!("{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            assert_ne!(first.status(), 502, "{rule} {method} {path}");
+            let second = client.get("/plain");
+            assert_eq!((second.status(), second.text().as_str()), (200, "hello"), "{rule} {method} {path}");
+        }
+    }
+}

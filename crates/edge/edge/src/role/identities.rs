@@ -8,6 +8,9 @@ use runtime::process::{group_id, user_id};
 
 type Find = fn(&str) -> std::io::Result<Option<u32>>;
 
+/// Who is named, if anybody is, and where.
+type Named = Option<(Identity, Location)>;
+
 /// The number of who is named, if there is anybody of that name.
 pub fn number_of(identity: Option<&Identity>, find: Find) -> Option<u32> {
     match identity? {
@@ -29,10 +32,8 @@ pub fn group(identity: Option<&Identity>) -> Option<u32> {
 /// Who is named and is not there on this machine.
 pub fn missing(config: &Config) -> Vec<Diagnostic> {
     let global = &config.global;
-    let placed = |named: &'_ Option<(Identity, Location)>| named.clone();
-    let mut named: Vec<(Option<(Identity, Location)>, Option<(Identity, Location)>)> =
-        vec![(placed(&global.user), placed(&global.group))];
-    named.extend(config.programs.iter().map(|program| (placed(&program.user), placed(&program.group))));
+    let mut named: Vec<(Named, Named)> = vec![(global.user.clone(), global.group.clone())];
+    named.extend(config.programs.iter().map(|program| (program.user.clone(), program.group.clone())));
     let of_bind = |bind: &Bind| {
         let placed = |identity: &Option<Identity>| Some((identity.clone()?, bind.location.clone()));
         (placed(&bind.unix.user), placed(&bind.unix.group))

@@ -520,11 +520,7 @@ pub fn location(transaction: &Transaction, redirect: &Redirect) -> Option<Vec<u8
         let path = request.path();
         let path = if path.is_empty() { &b"/"[..] } else { path };
         if redirect.drop_query {
-            let mut out = path.to_vec();
-            if redirect.append_slash && !out.ends_with(b"/") {
-                out.push(b'/');
-            }
-            out
+            path.to_vec()
         } else {
             match request.path_and_query() {
                 b"" => b"/".to_vec(),
@@ -532,7 +528,7 @@ pub fn location(transaction: &Transaction, redirect: &Redirect) -> Option<Vec<u8
             }
         }
     };
-    let out = match &redirect.kind {
+    let mut out = match &redirect.kind {
         RedirectKind::Location(text) => format(text),
         RedirectKind::Prefix(text) => {
             let prefix = format(text);
@@ -544,6 +540,10 @@ pub fn location(transaction: &Transaction, redirect: &Redirect) -> Option<Vec<u8
             [&format(text), &b"://"[..], host, &path()].concat()
         }
     };
+    let ends_with_path = !matches!(redirect.kind, RedirectKind::Location(_));
+    if redirect.append_slash && ends_with_path && !out.ends_with(b"/") {
+        out.push(b'/');
+    }
     if out.is_empty() && redirect.ignore_empty { None } else { Some(out) }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haproxycfg::model::{ConnectionMode, Redirect, Reply, ReplyBody};
-use http::Headers;
+use http::{BodyLength, Headers};
 
 use super::{Next, Session, decide::Peeked, exchange::connection_mode};
 use crate::session::{body::BodyPump, reply, size, transaction::Transaction, upstream::Unreachable};
@@ -33,8 +33,8 @@ impl Session {
         let has_length = transaction.response.status() != 204;
         let headers = &mut transaction.response.headers;
         // An error file that does not say how long it is ends with the connection.
-        let closing = http::ConnectionOptions::of(headers).close
-            || has_length && !headers.contains_known(http::HeaderId::ContentLength);
+        let is_open_ended = has_length && !headers.contains_known(http::HeaderId::ContentLength);
+        let closing = http::ConnectionOptions::of(headers).close || is_open_ended;
         let keeps = transaction.has_request
             && !transaction.bad_request
             && transaction.wants_keep_alive
@@ -51,10 +51,22 @@ impl Session {
             page = reply::error_page(transaction, 500);
             body = &page;
         }
+        let status = transaction.response.status();
+        // As in HAProxy a body counts although nobody gets it.
+        let counted = body.len() as u64;
+        if matches!(status, 100..=199 | 204 | 304) {
+            body = &[];
+        } else if !(backend.settings().http_after_response.is_empty()
+            && frontend.settings().http_after_response.is_empty())
+        {
+            let length = if is_open_ended { BodyLength::UntilClose } else { BodyLength::Exact(body.len() as u64) };
+            http::enforce_framing(&mut transaction.response.headers, length);
+        }
+        let (keeps, has_length) = (keeps && !matches!(status, 100..=199), !matches!(status, 100..=199 | 204));
         // What answers something that is no request counts nothing.
         if !transaction.bad_request {
             transaction.bytes_out += size::of_reply(&transaction.response);
-            transaction.bytes_out += if transaction.is_head() { 0 } else { body.len() as u64 };
+            transaction.bytes_out += if transaction.is_head() { 0 } else { counted };
         }
         if !has_length {
             // RFC 9110 section 8.6: it has none.

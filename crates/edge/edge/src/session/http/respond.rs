@@ -98,15 +98,22 @@ impl Session {
             && up.is_received()
             && !self.is_leaving();
         http::remove_hop_by_hop(&mut transaction.response.headers, false);
-        if decode {
-            http::enforce_framing(&mut transaction.response.headers, BodyLength::UntilClose);
-        } else {
-            http::enforce_response_framing(&mut transaction.response, method);
-        }
+        let mut shown = frame(transaction, length, decode);
         if !self.after_response(transaction, backend.settings()) {
             self.settle_body(transaction, &mut up);
             return Box::pin(self.internal_error(transaction, b'H')).await;
         }
+        if !(frontend.settings().http_after_response.is_empty() && backend.settings().http_after_response.is_empty()) {
+            shown = frame(transaction, length, decode);
+        }
+        // A body that the client is not to get stays on the server's connection, which ends with it.
+        let hides = shown == BodyLength::None && !length.is_empty();
+        let client_keeps = client_keeps && !matches!(transaction.response.status(), 100..=199);
+        if hides && let BodyLength::Exact(hidden) = length {
+            // As in HAProxy it counts all the same.
+            transaction.bytes_out += hidden;
+        }
+        let length = if hides { BodyLength::None } else { length };
         let stages = if filtered { self.filter_response(transaction, backend, length) } else { None };
         self.write_head(transaction, client_keeps);
         self.log_early(transaction, upstream.connection.wire.received.bytes().len());
@@ -130,6 +137,7 @@ impl Session {
                 let whole_request = up.is_received() && up.approved() == 0;
                 let server_keeps = server_keeps
                     && whole_request
+                    && !hides
                     && mode == ConnectionMode::KeepAlive
                     && length != BodyLength::UntilClose
                     && upstream.connection.wire.received.is_empty();
@@ -611,6 +619,25 @@ impl Session {
         })
         .await
     }
+}
+
+/// Makes the response's fields say how long its body is for the client, whatever rules made of them and of the status;
+/// tells what of a body of `length` the client gets.
+fn frame(transaction: &mut Transaction, length: BodyLength, decode: bool) -> BodyLength {
+    let status = transaction.response.status();
+    let expects_none = transaction.is_head() || matches!(status, 100..=199 | 204 | 304);
+    let shown = match length {
+        _ if expects_none => BodyLength::None,
+        // The server was asked with HEAD, or its status had no body.
+        BodyLength::None => BodyLength::Exact(0),
+        BodyLength::Chunked if decode => BodyLength::UntilClose,
+        length => length,
+    };
+    // What they say of a body that is not sent (HEAD, 304) is how long it would be.
+    if !expects_none || matches!(status, 100..=199 | 204) {
+        http::enforce_framing(&mut transaction.response.headers, shown);
+    }
+    shown
 }
 
 /// Gives names the case that `h1-case-adjust` wants, for peers that do not know that it means nothing.
