@@ -98,13 +98,13 @@ impl Session {
             && up.is_received()
             && !self.is_leaving();
         http::remove_hop_by_hop(&mut transaction.response.headers, false);
-        let mut shown = frame(transaction, length, decode);
+        let mut shown = frame(transaction, method, length, decode);
         if !self.after_response(transaction, backend.settings()) {
             self.settle_body(transaction, &mut up);
             return Box::pin(self.internal_error(transaction, b'H')).await;
         }
         if !(frontend.settings().http_after_response.is_empty() && backend.settings().http_after_response.is_empty()) {
-            shown = frame(transaction, length, decode);
+            shown = frame(transaction, method, length, decode);
         }
         // A body that the client is not to get stays on the server's connection, which ends with it.
         let hides = shown == BodyLength::None && !length.is_empty();
@@ -623,7 +623,7 @@ impl Session {
 
 /// Makes the response's fields say how long its body is for the client, whatever rules made of them and of the status;
 /// tells what of a body of `length` the client gets.
-fn frame(transaction: &mut Transaction, length: BodyLength, decode: bool) -> BodyLength {
+fn frame(transaction: &mut Transaction, method: Method, length: BodyLength, decode: bool) -> BodyLength {
     let status = transaction.response.status();
     let expects_none = transaction.is_head() || matches!(status, 100..=199 | 204 | 304);
     let shown = match length {
@@ -633,10 +633,12 @@ fn frame(transaction: &mut Transaction, length: BodyLength, decode: bool) -> Bod
         BodyLength::Chunked if decode => BodyLength::UntilClose,
         length => length,
     };
-    // What they say of a body that is not sent (HEAD, 304) is how long it would be.
-    if !expects_none || matches!(status, 100..=199 | 204) {
+    if !expects_none && shown == length {
+        http::enforce_response_framing(&mut transaction.response, method);
+    } else if !expects_none || matches!(status, 100..=199 | 204) {
         http::enforce_framing(&mut transaction.response.headers, shown);
     }
+    // NOTE: what the fields say of a body that is not sent (HEAD, 304) is how long it would be.
     shown
 }
 
