@@ -2,7 +2,7 @@
 
 use commands::{
     config::Settings,
-    rdb::{Building, decode_payload, decode_value, encode_payload, encode_value},
+    rdb::{Building, Restoring, decode_payload, decode_value, encode_payload, encode_value},
 };
 
 /// What is a value is written and read again, in the form of records and in that of payloads.
@@ -19,7 +19,22 @@ pub fn value(data: &[u8]) {
     let mut payload = Vec::new();
     encode_payload(&value, &mut payload);
     let again = decode_payload(&payload, &building).expect("what was dumped is restored");
+    in_steps(&payload, &building);
     second.clear();
     encode_value(&again, &mut second);
     assert_eq!(second.len(), record.len());
+}
+
+/// What is read in steps is what is read in one go.
+fn in_steps(payload: &[u8], building: &Building) {
+    let mut restoring = Restoring::new(*building);
+    let value = loop {
+        if let Some(value) = restoring.go_on(payload, 3).expect("what was dumped is restored in steps") {
+            break value;
+        }
+    };
+    let (mut one, mut other) = (Vec::new(), Vec::new());
+    encode_value(&value, &mut one);
+    encode_value(&decode_payload(payload, building).expect("it was before"), &mut other);
+    assert_eq!(one.len(), other.len());
 }

@@ -108,7 +108,7 @@ impl Claim<'_> {
             }
         });
         if let Some(consumer) = group.consumer_mut(number) {
-            consumer.seen = now;
+            consumer.seen = now.max(self.terms.delivered.unwrap_or(now));
         }
         // What was forced in has been delivered once by that.
         let deliveries = former.map_or(1, |former| former.count);
@@ -165,8 +165,9 @@ fn xclaim(context: &mut Context<'_>) -> Result<(), Failure> {
         }
         at += 1;
     }
-    // A time that cannot be is taken as now: a client's clock may be ahead.
-    terms.delivered = Some(delivered).filter(|delivered| (0..=now).contains(delivered));
+    // A time that cannot be is taken as now: a client's clock may be ahead. While the log runs again, there is no now.
+    let latest = if now < 0 { Millis::MAX } else { now };
+    terms.delivered = Some(delivered).filter(|delivered| (0..=latest).contains(delivered));
     if new_last > last
         && let Some(group) = context.keys.get_mut::<Stream>(key)?.and_then(|stream| stream.groups.get_mut(group))
     {
