@@ -316,6 +316,25 @@ fn what_was_asked_is_done_although_the_client_has_left() {
     }
 }
 
+/// Probes that only connect are no sessions to `option dontlognull`.
+#[test]
+fn sessions_in_which_the_client_says_nothing_are_not_logged() {
+    let origin = leaving();
+    let told = beside_haproxy(tcp(origin.address, " option dontlognull\n"), |scene| {
+        for said in ["", "x"] {
+            let mut client = Wire::connect(scene.front);
+            client.expect("bye");
+            client.send(said);
+            client.shut_write();
+            client.expect_end();
+        }
+        let line = scene.log.line();
+        thread::sleep(Duration::from_millis(50));
+        vec![server_and_end(&line), scene.log.lines_so_far().len().to_string()]
+    });
+    assert_eq!(told, ["site/s1 --", "0"]);
+}
+
 /// What came of a body is counted whatever becomes of it, and who has sent it whole may ask again.
 #[test]
 fn a_body_that_is_not_answered_is_counted() {

@@ -19,9 +19,17 @@ pub fn log(worker: &Worker, transaction: &mut Transaction) {
     if transaction.timeline.request.is_some() || transaction.log_level.get() != Some(None) {
         worker.record(transaction);
     }
-    if !transaction.logged {
+    if !transaction.logged && !is_null(transaction) {
         write(worker, transaction);
     }
+}
+
+/// Whether it is a session of TCP in which the client has said nothing, which `option dontlognull` keeps out of the log.
+fn is_null(transaction: &Transaction) -> bool {
+    transaction.bytes_in == 0
+        && !transaction.has_request
+        && !transaction.bad_request
+        && transaction.frontend_settings().options.dontlognull
 }
 
 /// Logs a connection that ended before there was a session; a rule that closed it is no error, which HAProxy calls a

@@ -178,6 +178,7 @@ fn begin(
                 expected.netscaler = Some(bind.and_then(|bind| bind.netscaler_magic).unwrap_or(0));
             }
             TcpVerdict::Drop => {
+                shared.count(worker.index, |traffic| &traffic.denied_requests);
                 silent_drop(&shared.stream);
                 return None;
             }
@@ -245,7 +246,10 @@ fn may_go_on(session: &http::Session) -> bool {
         TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::ExpectNetscaler | TcpVerdict::Resolve(_) => {
             return true;
         }
-        TcpVerdict::Drop => silent_drop(&session.side.stream),
+        TcpVerdict::Drop => {
+            session.side.count(session.worker.index, |traffic| &traffic.denied_requests);
+            silent_drop(&session.side.stream);
+        }
         TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SwitchToHttp => {
             session.side.count(session.worker.index, |traffic| &traffic.denied_sessions);
         }

@@ -9,7 +9,7 @@ use haproxycfg::model::{
     AddressPart, HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Redirect, RedirectKind,
     Reply, Resolve, Rule, TimeoutKind, TimeoutValue,
 };
-use http::Headers;
+use http::{HeaderId, Headers};
 use sample::{Address, Condition, Context, Direction, Expression, LogFormat, Options, Type, Value, expand};
 
 use super::{normalize, transaction::Transaction};
@@ -428,7 +428,14 @@ fn change_request_line(transaction: &mut Transaction, action: &HttpAction) -> Re
         HttpAction::SetPath(_) | HttpAction::ReplacePath(..) => request.set_path(&text),
         HttpAction::SetPathq(_) | HttpAction::ReplacePathq(..) => request.set_path_and_query(&text),
         HttpAction::SetQuery(_) => request.set_query(text.strip_prefix(b"?").unwrap_or(&text)),
-        _ => request.set_target(&text),
+        _ => {
+            request.set_target(&text);
+            // As in HAProxy, an absolute target has the last word on the host.
+            let authority = request.authority().to_vec();
+            if !authority.is_empty() {
+                request.headers.rewrite_known(HeaderId::Host, |_| Some(authority.clone()));
+            }
+        }
     }
     Ok(())
 }

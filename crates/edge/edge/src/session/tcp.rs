@@ -186,7 +186,10 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
     match content_phase(session, transaction, &settings.tcp_request_content, settings.tcp_request_inspect_delay).await {
         TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::ExpectNetscaler | TcpVerdict::Resolve(_) => {}
         TcpVerdict::SwitchToHttp => return true,
-        TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop => {
+        verdict @ (TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop) => {
+            if verdict == TcpVerdict::Drop {
+                super::silent_drop(&session.client.stream);
+            }
             session.side.count(session.worker.index, |traffic| &traffic.denied_requests);
             transaction.bytes_in += session.client.received.len() as u64;
             transaction.terminate(b'P', b'R');
@@ -226,7 +229,10 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
             | TcpVerdict::ExpectNetscaler
             | TcpVerdict::Resolve(_)
             | TcpVerdict::SwitchToHttp => {}
-            TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop => {
+            verdict @ (TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop) => {
+                if verdict == TcpVerdict::Drop {
+                    super::silent_drop(&session.client.stream);
+                }
                 backend.backend.traffic.of(session.worker.index).denied_requests.increment();
                 transaction.terminate(b'P', b'R');
                 return false;

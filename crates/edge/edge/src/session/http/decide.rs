@@ -127,7 +127,10 @@ impl Session {
             | TcpVerdict::ExpectNetscaler
             | TcpVerdict::Resolve(_)
             | TcpVerdict::SwitchToHttp => return true,
-            TcpVerdict::Drop => crate::session::silent_drop(&self.client.stream),
+            TcpVerdict::Drop => {
+                self.count_denied_request(transaction);
+                crate::session::silent_drop(&self.client.stream);
+            }
             TcpVerdict::Reject | TcpVerdict::Close => self.count_denied_request(transaction),
         }
         transaction.terminate(b'P', b'R');
@@ -236,6 +239,7 @@ impl Session {
             Verdict::SilentDrop => {
                 transaction.terminate(b'P', b'R');
                 forget_request_time(transaction, proxy);
+                self.count_denied_request(transaction);
                 crate::session::silent_drop(&self.client.stream);
                 Next::Close
             }
@@ -272,7 +276,7 @@ impl Session {
         Some(self.answer_location(transaction, redirect, &location).await)
     }
 
-    fn count_denied_request(&self, transaction: &Transaction) {
+    pub(super) fn count_denied_request(&self, transaction: &Transaction) {
         let worker = self.worker.index;
         self.side.count(worker, |traffic| &traffic.denied_requests);
         if let Some(backend) = &transaction.backend {

@@ -282,6 +282,7 @@ impl Session {
                     }
                 }
                 Verdict::SilentDrop => {
+                    self.count_denied_request(transaction);
                     crate::session::silent_drop(&self.client.stream);
                     transaction.terminate(b'P', b'R');
                     transaction.status = transaction.response.status();
