@@ -33,6 +33,8 @@ use crate::{
 const EVENTS_MAX: usize = 1024;
 /// Memory is short when less than this part of `maxmemory` is left.
 const SHORT_SHARE: u64 = 8;
+/// So much more memory, taken within a turn, has room made before its end.
+const ROOM_STEP: u64 = 1 << 20;
 /// Keys that leave memory in one turn at most.
 const EVICT_MAX: usize = 10_000;
 /// Keys that go in one turn at most because the disk is full: each is looked for in the tables.
@@ -70,6 +72,8 @@ pub struct Shard {
     has_no_room: bool,
     /// From how much allocated memory on it is short, as far as is known in this turn.
     short_from: u64,
+    /// From how much on room is made before the turn ends; nothing if there is no bound.
+    make_room_from: Option<u64>,
     /// The client whose long query is read on while memory is short, and when it was read last.
     favoured: Option<(SessionId, Millis)>,
     /// Sessions that sent something that is to be read in the next millisecond.
@@ -149,6 +153,7 @@ impl Shard {
             pace: Pace::new(now),
             has_no_room: false,
             short_from: u64::MAX,
+            make_room_from: None,
             favoured: None,
             deferred: Vec::new(),
             resume: Vec::new(),
@@ -223,7 +228,7 @@ impl Shard {
             self.migrate(now)?;
             self.load(now);
             self.server.go_on(now);
-            self.make_room(now);
+            self.make_room(now, true);
             if is_tick || self.is_moving {
                 self.move_keys(now);
             }
@@ -381,7 +386,7 @@ impl Shard {
 
     /// Makes room while memory is short: removes keys as the policy says; without a policy they leave memory and stay in the
     /// tables. If that is not enough, because too much is not in the tables yet, clients go at their pace.
-    fn make_room(&mut self, now: Millis) {
+    fn make_room(&mut self, now: Millis, may_close_clients: bool) {
         let (short, bound) = self.memory_bounds();
         let mut used = (self.memory_used)() as u64;
         let peak = &mut self.server.shared.statistics.peak_memory;
@@ -417,7 +422,7 @@ impl Shard {
                     // What neither leaves nor will be written is what clients have not read.
                     let is_behind = self.persistence.as_ref().is_some_and(|persistence| persistence.is_behind(server));
                     let at_least = if is_behind { bound / 4 } else { 0 };
-                    if used <= bound || !server.relieve(at_least) {
+                    if used <= bound || !may_close_clients || !server.relieve(at_least) {
                         break;
                     }
                 }
@@ -435,6 +440,13 @@ impl Shard {
         };
         self.server.keyspace.set_room(room);
         self.set_pace(now, used, owed);
+    }
+
+    /// The same in the middle of a turn, if clients' commands have taken much: what goes then does not become a reply any more.
+    fn make_room_early(&mut self, now: Millis) {
+        if self.make_room_from.is_some_and(|from| (self.memory_used)() as u64 > from) {
+            self.make_room(now, false);
+        }
     }
 
     /// What memory will take besides for what has changed already. A policy removes what memory has no room for, and that is a
@@ -502,6 +514,7 @@ impl Shard {
         let (short, bound) = self.memory_bounds();
         let is_short = bound > 0 && used + owed > short;
         self.short_from = if bound > 0 { short.saturating_sub(owed) } else { u64::MAX };
+        self.make_room_from = (bound > 0).then_some(self.short_from.max(used + ROOM_STEP));
         // A policy makes room at once, and tables that cannot be written make none.
         let persistence = self.persistence.as_ref().filter(|persistence| !persistence.has_failed());
         let is_behind =
@@ -609,6 +622,7 @@ impl Shard {
         sockets.is_settled = is_settled(&self.server, &self.persistence, &self.held);
         drop(guard);
         self.server.run(session, now);
+        self.make_room_early(now);
     }
 
     /// Gives lanes what they have to send.
@@ -712,6 +726,7 @@ impl Shard {
             sockets.is_settled = is_settled(&self.server, &self.persistence, &self.held);
             drop(guard);
             self.server.run(session, now);
+            self.make_room_early(now);
             if outcome == ReadOutcome::Drained && !has_ended {
                 return;
             }

@@ -55,6 +55,38 @@ fn check(client: &mut Client, least: usize) {
 }
 
 #[test]
+fn who_asks_for_much_at_once_takes_turns_with_others_and_gets_all_in_order() {
+    const FIELDS: usize = 5_000;
+    let folder = Folder::new();
+    let store = start(&folder.data(), SPREAD);
+    let mut client = store.client();
+    let (mut fill, mut asks) = (Vec::new(), Vec::new());
+    for number in 0..FIELDS {
+        resp::encode_command(&mut fill, &["HSET", "hash", &format!("f{number}"), &number.to_string()]);
+    }
+    assert!(client.send(&fill));
+    (0..FIELDS).for_each(|_| drop(client.reply().expect("a reply")));
+    client.text(&["DEBUG", "RELOAD"]);
+    let asked: Vec<usize> = (0..FIELDS).map(|number| number * 37 % FIELDS).collect();
+    for numbers in asked.chunks(50) {
+        let fields = numbers.iter().map(|number| format!("f{number}"));
+        resp::encode_command(
+            &mut asks,
+            &["HMGET".to_owned(), "hash".to_owned()].into_iter().chain(fields).collect::<Vec<_>>(),
+        );
+    }
+    resp::encode_command(&mut asks, &["PING"]);
+    assert!(client.send(&asks));
+    for numbers in asked.chunks(50) {
+        let reply = client.reply().expect("a reply");
+        let texts: Vec<&[u8]> = reply.as_slice().unwrap().iter().map(|value| value.as_bytes().unwrap()).collect();
+        let wanted: Vec<String> = numbers.iter().map(usize::to_string).collect();
+        assert_eq!(texts, wanted.iter().map(String::as_bytes).collect::<Vec<_>>());
+    }
+    assert_eq!(client.reply().expect("a reply").as_bytes(), Some(b"PONG".as_slice()));
+}
+
+#[test]
 fn a_store_that_is_killed_while_collections_grow_has_what_it_acknowledged() {
     const AT_ONCE: usize = 50;
     let folder = Folder::new();

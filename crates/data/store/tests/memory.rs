@@ -147,7 +147,7 @@ fn collections_that_grow_stay_within_maxmemory() {
         }
         words
     };
-    grow(&["--maxmemory", "48mb"], 48 * MB, 0, 24 << 20, command);
+    grow(&["--maxmemory", "32mb"], 32 * MB, 0, 12 << 20, command);
 }
 
 #[test]
@@ -181,6 +181,26 @@ fn long_values_that_come_at_once_stay_within_maxmemory() {
         words
     };
     grow(&["--maxmemory", "64mb"], 64 * MB, SLACK, 100 << 20, command);
+}
+
+#[test]
+fn keys_go_before_replies_that_nobody_reads_fill_memory() {
+    const BOUND: u64 = 24 * MB;
+    let folder = Folder::new();
+    let store = start(&folder.data(), &["--maxmemory", "24mb", "--maxmemory-policy", "allkeys-lru"]);
+    let mut client = store.client();
+    assert_eq!(fill(&mut client, 0..50, |_| 200_000), 0);
+    let asks = b"*2\r\n$4\r\nMGET\r\n$5\r\nkey:1\r\n".repeat(40);
+    let mut silent: Vec<Client> = (0..20).map(|_| store.client()).collect();
+    for client in &mut silent {
+        assert!(client.send(&asks));
+    }
+    wait_until("all have run", || client.text(&["INFO", "commandstats"]).contains("cmdstat_mget:calls=800,"));
+    assert!(number(&mut client, "evicted_keys") > 0);
+    assert_eq!(number(&mut client, "evicted_clients"), 0);
+    let peak = number(&mut client, "used_memory_peak");
+    // The replies to one client come on top.
+    assert!(peak < BOUND + 16 * MB, "{} MB", peak / MB);
 }
 
 #[test]

@@ -60,6 +60,8 @@ pub struct Source {
     pub(super) noted: Cell<usize>,
     /// And how many of those before it may still have to be taken.
     pub(super) pending: Cell<usize>,
+    /// How often records were looked at or changed by commands.
+    pub(super) accesses: Cell<u32>,
     has_failed: Cell<bool>,
     failure: RefCell<Option<Trouble>>,
     /// Elements that the command has changed.
@@ -82,6 +84,7 @@ impl Source {
             records,
             noted: Cell::new(0),
             pending: Cell::new(0),
+            accesses: Cell::new(0),
             has_failed: Cell::new(false),
             failure: RefCell::new(None),
             changed: Cell::new(0),
@@ -99,6 +102,10 @@ impl Source {
     /// A key is about to be changed.
     pub(super) fn soil(&self) {
         self.soiled.set(self.soiled.get() + 1);
+    }
+
+    pub(super) fn count_access(&self) {
+        self.accesses.set(self.accesses.get().wrapping_add(1));
     }
 
     /// Whether the command in run met an element that cannot be read.
@@ -199,6 +206,7 @@ impl Elements {
             return false;
         }
         self.source.changed.set(self.source.changed.get() + 1);
+        self.source.count_access();
         true
     }
 

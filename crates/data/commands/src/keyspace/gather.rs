@@ -94,6 +94,7 @@ impl Keyspace {
 impl Elements {
     pub(super) fn count_asked(&self) {
         self.asked.set(self.asked.get().saturating_add(1));
+        self.source.count_access();
     }
 
     /// An operation changes a record.

@@ -409,6 +409,11 @@ impl Keyspace {
         }
     }
 
+    /// How often records of elements were looked at or changed by commands, for differences.
+    pub(crate) fn accesses(&self) -> u32 {
+        self.records.as_ref().map_or(0, |source| source.accesses.get())
+    }
+
     /// How many keys wait for a checkpoint.
     pub fn dirty_len(&self) -> usize {
         let noted = self.records.as_ref().map_or(0, |source| source.noted.get());

@@ -39,6 +39,8 @@ pub(super) struct Ended {
 const QUERY_ROOM_FROM: usize = 32 * 1024;
 /// For how many at most, unless as many have come already: a length is easily said.
 const QUERY_ROOM_MAX: usize = 4 << 20;
+/// So many looks at records of elements take about as long as a turn may: what else a client has sent waits for the next one.
+const ACCESSES_MAX: u32 = 200;
 /// A query that took more keeps no room once it has run.
 const QUERY_ROOM_KEPT: usize = 1 << 20;
 
@@ -73,6 +75,7 @@ impl Server {
         session.query_running = query.len();
         let mut at = 0;
         let mut missing = 0;
+        let accesses = self.keyspace.accesses();
         // The command that the query begins with had its keys read: it runs now, whatever has left memory again since.
         let asked_at = session.asked.then_some(0);
         while at < query.len() && session.blocked.is_none() && session.loading == 0 && session.close == Close::No {
@@ -100,6 +103,11 @@ impl Server {
                         break;
                     }
                     at += consumed;
+                    let has_done_much = self.keyspace.accesses().wrapping_sub(accesses) > ACCESSES_MAX;
+                    if has_done_much && at < query.len() && flow == Flow::Done {
+                        self.shared.to_go_on.push(id);
+                        break;
+                    }
                     if flow == Flow::Told {
                         // What is told of this command's changes follows its reply, as any other session's output.
                         session.output = std::mem::take(&mut output);

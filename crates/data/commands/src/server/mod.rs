@@ -178,6 +178,8 @@ pub struct Shared {
     /// There is more to be done around a command than to run it.
     onlookers: bool,
     pause: Option<pause::Pause>,
+    /// Sessions that have done much in this turn, and go on in the next one.
+    to_go_on: Vec<SessionId>,
     /// Commands that write wait until there is room for more.
     has_no_room: bool,
     /// Sessions whose commands wait until the pause is over.
@@ -338,6 +340,7 @@ impl Server {
                 tracking: None,
                 onlookers: false,
                 pause: None,
+                to_go_on: Vec::new(),
                 has_no_room: false,
                 postponed: Vec::new(),
                 limits: limits::Limits::default(),
@@ -402,6 +405,7 @@ impl Server {
     pub fn owes_replies(&self, id: SessionId) -> bool {
         let session = self.shared.sessions.get(&id).and_then(Option::as_deref);
         session.is_some_and(|session| !session.output.is_empty() || session.loading > 0)
+            || self.shared.to_go_on.contains(&id)
     }
 
     /// The sessions that have output, or are to be closed, since this was asked last.

@@ -84,7 +84,7 @@ impl Shared {
 impl Server {
     /// Whether [`go_on`](Self::go_on) has something to do at once.
     pub fn can_go_on(&self) -> bool {
-        if self.has_steps() || !self.shared.runnable.is_empty() {
+        if self.has_steps() || !self.shared.runnable.is_empty() || !self.shared.to_go_on.is_empty() {
             return true;
         }
         let sessions = self.shared.portioned.iter().filter_map(|id| self.shared.sessions.get(id)?.as_deref());
@@ -94,7 +94,8 @@ impl Server {
     /// Goes on with what takes several turns: replies that are given in portions, and commands in steps, for about a millisecond
     /// each.
     pub fn go_on(&mut self, now: Millis) {
-        let shared = &self.shared;
+        let shared = &mut self.shared;
+        shared.runnable.extend(shared.to_go_on.drain(..));
         if shared.portioned.is_empty() && shared.tasks.is_empty() && shared.runnable.is_empty() {
             return;
         }
