@@ -36,18 +36,17 @@ struct Segment<T> {
 }
 
 impl<T: Hashed> Segment<T> {
-    fn new(depth: u32, elements: Vec<T>, seed: u64) -> Self {
-        let mut segment = Self { depth, table: HashTable::new(), elements };
-        segment.index_anew(seed);
-        segment
+    /// One whose table is not made.
+    fn new(depth: u32, elements: Vec<T>) -> Self {
+        Self { depth, table: HashTable::new(), elements }
     }
 
-    /// Makes the table for elements that have moved.
-    fn index_anew(&mut self, seed: u64) {
+    /// Makes the table for elements with these hashes, with room for those that will come.
+    fn index_anew(&mut self, hashes: &[u64], seed: u64) {
         let elements = &self.elements;
-        let mut table = HashTable::with_capacity(elements.len());
-        for (index, element) in elements.iter().enumerate() {
-            table.insert_unique(hash(element.name(), seed), index as u32, |index| hash_at(elements, *index, seed));
+        let mut table = HashTable::with_capacity(elements.len().max(SEGMENT_LEN_MAX));
+        for (hash, index) in hashes.iter().zip(0..) {
+            table.insert_unique(*hash, index, |index| hash_at(elements, *index, seed));
         }
         self.table = table;
     }
@@ -211,7 +210,7 @@ impl<T: Hashed> HashIndex<T> {
     pub fn insert_new(&mut self, hash: u64, element: T) {
         if self.segments.is_empty() {
             self.segments.reserve_exact(1);
-            self.segments.push(Segment::new(0, Vec::new(), self.seed));
+            self.segments.push(Segment::new(0, Vec::new()));
         }
         let mut index = self.segment_index(hash);
         while self
@@ -237,16 +236,21 @@ impl<T: Hashed> HashIndex<T> {
         let Some(segment) = self.segments.get_mut(index) else { return };
         let (former_depth, depth) = (segment.depth, segment.depth + 1);
         segment.depth = depth;
-        let upper = |element: &mut T| self::hash(element.name(), seed) >> (64 - depth) & 1 == 1;
-        let mut moved: Vec<T> = segment.elements.extract_if(.., upper).collect();
-        for elements in [&mut segment.elements, &mut moved] {
-            elements.shrink_to(elements.len() * 9 / 8);
-        }
-        segment.index_anew(seed);
+        // Hashed once: that takes longer than all else.
+        let is_upper = |hash: u64| hash >> (64 - depth) & 1 == 1;
+        let all: Vec<u64> = segment.elements.iter().map(|element| self::hash(element.name(), seed)).collect();
+        let (upper, lower): (Vec<u64>, Vec<u64>) = all.iter().partition(|hash| is_upper(**hash));
+        let mut hashes = all.into_iter();
+        let mut moved = Vec::with_capacity(upper.len() + upper.len() / 8);
+        moved.extend(segment.elements.extract_if(.., |_| hashes.next().is_some_and(is_upper)));
+        segment.elements.shrink_to(lower.len() + lower.len() / 8);
+        segment.index_anew(&lower, seed);
         if self.segments.len() == self.segments.capacity() {
             self.segments.reserve_exact((self.segments.len() / 4).max(1));
         }
-        self.segments.push(Segment::new(depth, moved, seed));
+        let mut added_segment = Segment::new(depth, moved);
+        added_segment.index_anew(&upper, seed);
+        self.segments.push(added_segment);
         if depth > self.depth {
             self.directory = match self.directory.as_slice() {
                 [] => vec![0, 0],

@@ -205,6 +205,24 @@ impl Ledger {
         }
     }
 
+    /// About how much memory it takes: names that were noted, and the parts.
+    pub(crate) fn bytes(&self) -> usize {
+        /// Where a name lies that is longer than its place.
+        const NAME: usize = 24;
+        /// What an entry of a table or a tree takes beside itself.
+        const BESIDE: usize = 12;
+        let noted = |len: usize| len * (size_of::<Noted>() + NAME + BESIDE);
+        let of_parts = |parts: &Directory| parts.len() * (size_of::<Box<[u8]>>() + NAME + BESIDE);
+        let taking = self.taking.as_ref().map_or(0, |taking| {
+            let pending = match &taking.pending {
+                Pending::AllBut(met) => met.len(),
+                Pending::Some(pending) => pending.len(),
+            };
+            size_of::<Taking>() + noted(pending) + of_parts(&taking.parts)
+        });
+        size_of::<Self>() + noted(self.changed_len().unwrap_or(0)) + of_parts(&self.parts) + taking
+    }
+
     /// How often elements were taken for no checkpoint since the last one.
     pub(super) fn rounds(&self) -> u8 {
         self.rounds

@@ -170,6 +170,7 @@ impl Persistence {
         };
         make(&folder)?;
         let lock = lock(&root)?;
+        warn_of_little(settings);
         let engine = engines::open(&folder, settings, tables_memory(settings))?;
         let applied = engine.applied()?.map(|offset| Offset(offset.0));
         let log_folder = folder.join("log");
@@ -277,6 +278,7 @@ impl Persistence {
     /// Follows settings that have changed.
     pub fn follow(&self, settings: &Settings) {
         self.tables.follow(settings);
+        warn_of_little(settings);
     }
 
     /// Brings a new server to the end of the log. Returns how many commands ran again.
@@ -457,9 +459,24 @@ fn set_retention(log: &mut Log<RealDisk>, settings: &Settings) {
     log.set_retention(bound(settings.log_retention_size.0), bound(seconds.saturating_mul(1000)));
 }
 
+/// What the tables' buffers and cache take at least.
+const TABLES_MEMORY_MIN: u64 = 16 << 20;
+
+/// Says that keys cannot have what the tables need.
+fn warn_of_little(settings: &Settings) {
+    if (1..TABLES_MEMORY_MIN).contains(&settings.maxmemory.0) {
+        messages::warn(&format!(
+            "maxmemory is {} bytes, less than the {} MB that the tables' buffers and cache may take: commands that need memory \
+             are refused when they are full",
+            settings.maxmemory.0,
+            TABLES_MEMORY_MIN >> 20
+        ));
+    }
+}
+
 /// The part of memory that the tables' buffers and cache may take.
 fn tables_memory(settings: &Settings) -> u64 {
-    const LEAST: u64 = 16 << 20;
+    const LEAST: u64 = TABLES_MEMORY_MIN;
     const WITHOUT_BOUND: u64 = 128 << 20;
     match settings.maxmemory.0 {
         0 => WITHOUT_BOUND,

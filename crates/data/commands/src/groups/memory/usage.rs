@@ -2,7 +2,12 @@
 
 use std::mem::size_of;
 
-use crate::{Bytes, Value, bytes::heap_bytes, keyspace::Entry, value::stream};
+use crate::{
+    Bytes, Value,
+    bytes::heap_bytes,
+    keyspace::Entry,
+    value::{Ledger, stream},
+};
 
 /// What an element of a hashed collection takes beside itself: its place and the bits that find it, at the usual load.
 const PLACE: usize = 12;
@@ -50,46 +55,51 @@ pub(crate) fn of_value(value: &Value, samples: usize) -> usize {
     // Elements that are records of their own are not in memory.
     let samples = if value.elements().is_some() { 0 } else { samples };
     let mut sample = Sample::default();
-    match value {
-        Value::String(string) => heap_bytes(string),
-        Value::List(list) => size_of_val(&**list) + list.heap_bytes(),
-        Value::Set(set) => {
-            let is_integers = set.encoding() == "intset";
-            let element = |len| if is_integers { size_of::<i64>() } else { of_bytes(len) + PLACE };
-            if samples > 0 {
-                set.each_while(|member| sample.add(element(member.text().len()), samples));
+    let ledger = value.ledger().map_or(0, Ledger::bytes);
+    ledger
+        + match value {
+            Value::String(string) => heap_bytes(string),
+            Value::List(list) => size_of_val(&**list) + list.heap_bytes(),
+            Value::Set(set) => {
+                let is_integers = set.encoding() == "intset";
+                let element = |len| if is_integers { size_of::<i64>() } else { of_bytes(len) + PLACE };
+                if samples > 0 {
+                    set.each_while(|member| sample.add(element(member.text().len()), samples));
+                }
+                size_of_val(&**set) + sample.scaled(set.len())
             }
-            size_of_val(&**set) + sample.scaled(set.len())
-        }
-        Value::SortedSet(set) => {
-            // Large ones are in order and by name.
-            let small = set.encoding() == "listpack";
-            let element = |len| {
-                let member = of_bytes(len) + size_of::<f64>();
-                if small { member } else { 2 * (member + size_of::<f64>()) + PLACE }
-            };
-            set.each_while(0..samples.min(set.len()), |member| sample.add(element(member.name.len()), samples));
-            size_of_val(&**set) + sample.scaled(set.len())
-        }
-        Value::Hash(hash) => {
-            let small = hash.encoding() == "listpack";
-            let element = |len| if small { len + PACKED } else { of_bytes(len) + PLACE / 2 };
-            if samples > 0 {
-                hash.scan(0, samples.min(hash.len()), |name, value| {
-                    sample.add(element(name.len()) + element(value.len()), samples);
-                });
+            Value::SortedSet(set) => {
+                // Large ones are in order and by name.
+                let small = set.encoding() == "listpack";
+                let element = |len| {
+                    let member = of_bytes(len) + size_of::<f64>();
+                    if small { member } else { 2 * (member + size_of::<f64>()) + PLACE }
+                };
+                set.each_while(0..samples.min(set.len()), |member| sample.add(element(member.name.len()), samples));
+                size_of_val(&**set) + sample.scaled(set.len())
             }
-            size_of_val(&**hash) + sample.scaled(hash.len())
-        }
-        Value::Stream(stream) => {
-            let node_size = |node: &stream::Node| node.listpack_len() + size_of::<stream::Id>() + size_of_val(node);
-            if samples > 0 {
-                stream.each_node(|_, node| sample.add(node_size(node), samples));
+            Value::Hash(hash) => {
+                let small = hash.encoding() == "listpack";
+                let element = |len| if small { len + PACKED } else { of_bytes(len) + PLACE / 2 };
+                if samples > 0 {
+                    hash.scan(0, samples.min(hash.len()), |name, value| {
+                        sample.add(element(name.len()) + element(value.len()), samples);
+                    });
+                }
+                size_of_val(&**hash) + sample.scaled(hash.len())
             }
-            let pending = |group: &stream::Group| group.pending().len() * 5 * size_of::<stream::Id>();
-            let group_size =
-                |(name, group): (&Bytes, &stream::Group)| of_bytes(name.len()) + size_of_val(group) + pending(group);
-            size_of_val(&**stream) + sample.scaled(stream.nodes_len()) + stream.groups().map(group_size).sum::<usize>()
+            Value::Stream(stream) => {
+                let node_size = |node: &stream::Node| node.listpack_len() + size_of::<stream::Id>() + size_of_val(node);
+                if samples > 0 {
+                    stream.each_node(|_, node| sample.add(node_size(node), samples));
+                }
+                let pending = |group: &stream::Group| group.pending().len() * 5 * size_of::<stream::Id>();
+                let group_size = |(name, group): (&Bytes, &stream::Group)| {
+                    of_bytes(name.len()) + size_of_val(group) + pending(group)
+                };
+                size_of_val(&**stream)
+                    + sample.scaled(stream.nodes_len())
+                    + stream.groups().map(group_size).sum::<usize>()
+            }
         }
-    }
 }
