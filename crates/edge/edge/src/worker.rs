@@ -131,6 +131,12 @@ impl Worker {
         self.clock.milliseconds.set(self.shared.process.milliseconds(now));
     }
 
+    /// Whether this is the instance that new requests run under.
+    #[must_use]
+    pub fn runs(&self, instance: &Instance) -> bool {
+        self.instance.borrow().generation == instance.generation
+    }
+
     /// The instance that new requests run under.
     #[must_use]
     pub fn instance(&self) -> Arc<Instance> {

@@ -78,6 +78,12 @@ impl Stream {
         each!(self, stream => stream.poll_read_ready(context))
     }
 
+    /// Whether a read may get somewhere, as far as the runtime knows. Nobody is woken for having asked.
+    #[must_use]
+    pub fn may_read(&self) -> bool {
+        self.try_io(Interest::READABLE, || Ok(())).is_ok()
+    }
+
     /// Ready when a write may get somewhere.
     pub fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         each!(self, stream => stream.poll_write_ready(context))

@@ -22,6 +22,9 @@ pub struct Wire {
     /// To be sent, from `sent` on.
     pub output: Vec<u8>,
     sent: usize,
+    /// The task that the runtime wakes when something comes, by the address that its waker stands for; 0 for none. The
+    /// runtime keeps the waker until then, so no other task gets that address.
+    waits: usize,
     pool: BufferPool,
 }
 
@@ -29,7 +32,33 @@ impl Wire {
     /// A wire on a connected socket.
     #[must_use]
     pub fn new(stream: Rc<Stream>, pool: BufferPool) -> Self {
-        Self { stream, received: Buffer::default(), readable: false, ended: false, output: Vec::new(), sent: 0, pool }
+        Self {
+            stream,
+            received: Buffer::default(),
+            readable: false,
+            ended: false,
+            output: Vec::new(),
+            sent: 0,
+            waits: 0,
+            pool,
+        }
+    }
+
+    /// Ready when something may be there to be received; otherwise the task is woken then.
+    ///
+    /// # Errors
+    /// Those of the runtime's shutdown.
+    pub fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let asks = context.waker().data().addr();
+        // NOTE: who waits already, and for whom nothing has come, need not take the runtime's lock to say so again.
+        if self.waits == asks && !self.stream.may_read() {
+            return Poll::Pending;
+        }
+        // A task that has had its share is sent away without being put down as waiting.
+        let is_put_down = tokio::task::coop::has_budget_remaining();
+        let polled = self.stream.poll_readable(context);
+        self.waits = if polled.is_pending() && is_put_down { asks } else { 0 };
+        polled
     }
 
     /// Receives what there is, once something is. `Ok(0)` is the end of the stream.
@@ -42,7 +71,7 @@ impl Wire {
                 return Poll::Pending;
             }
             if !std::mem::take(&mut self.readable) {
-                ready!(self.stream.poll_readable(context))?;
+                ready!(self.poll_readable(context))?;
             }
             self.pool.lend(&mut self.received);
             match self.stream.try_fill(&mut self.received) {
@@ -108,6 +137,12 @@ impl Wire {
         }
     }
 
+    /// Takes leave of the task that used it: others may look at the socket now.
+    pub fn leave(&mut self) {
+        self.waits = 0;
+        self.rest();
+    }
+
     /// Gives the receive block back if it is empty.
     pub fn rest(&mut self) {
         self.pool.reclaim(&mut self.received);
@@ -117,5 +152,57 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         self.pool.discard(&mut self.received);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, pin::pin};
+
+    use tokio::{io::AsyncWriteExt as _, net::UnixStream, task::coop};
+
+    use super::*;
+
+    /// Asks twice, both times in vain.
+    async fn asks(wire: &mut Wire) {
+        for _ in 0..2 {
+            assert!(poll_fn(|context| Poll::Ready(wire.poll_receive(context).is_pending())).await);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waits_is_woken() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let mut wire = Wire::new(Rc::new(Stream::Unix(near)), BufferPool::new(1024, 4));
+        for is_spent in [false, true, false] {
+            asks(&mut wire).await;
+            if is_spent {
+                // Something came and was taken; then the task is sent away for having had its share.
+                far.write_all(b"a").await.unwrap();
+                assert_eq!(poll_fn(|context| wire.poll_receive(context)).await.unwrap(), 1);
+                let is_sent_away = poll_fn(|context| {
+                    while Future::poll(pin!(coop::consume_budget()), context).is_ready() {}
+                    Poll::Ready(wire.poll_receive(context).is_pending())
+                });
+                assert!(is_sent_away.await);
+            }
+            far.write_all(b"bc").await.unwrap();
+            assert_eq!(poll_fn(|context| wire.poll_receive(context)).await.unwrap(), 2);
+        }
+    }
+
+    #[tokio::test]
+    async fn another_task_is_woken_too() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let mut wire = Wire::new(Rc::new(Stream::Unix(near)), BufferPool::new(1024, 4));
+        asks(&mut wire).await;
+        wire.leave();
+        let local = tokio::task::LocalSet::new();
+        let other = local.spawn_local(async move {
+            asks(&mut wire).await;
+            poll_fn(|context| wire.poll_receive(context)).await
+        });
+        local.run_until(async { far.write_all(b"abc").await }).await.unwrap();
+        assert_eq!(local.run_until(other).await.unwrap().unwrap(), 3);
     }
 }

@@ -177,10 +177,10 @@ impl Session {
 
     /// Goes on under the configuration that runs now, if it still has this frontend and listener.
     fn adopt_instance(&mut self) {
-        let current = self.worker.instance();
-        if current.generation == self.instance.generation {
+        if self.worker.runs(&self.instance) {
             return;
         }
+        let current = self.worker.instance();
         let name = &self.side.frontend.settings().name;
         let successor = current.proxies.iter().find(|proxy| {
             let settings = proxy.settings();
@@ -278,7 +278,7 @@ impl Session {
             if handle.order() == Order::Abort {
                 return Poll::Ready(Wait::Over);
             }
-            if client.stream.poll_readable(context).is_ready() {
+            if client.poll_readable(context).is_ready() {
                 client.readable = true;
                 return Poll::Ready(Wait::Request);
             }

@@ -549,7 +549,7 @@ impl Session {
     fn keep(&mut self, upstream: Upstream<'_>, backend: &LiveProxy) {
         let Upstream { mut connection, slot, .. } = upstream;
         drop(slot);
-        connection.wire.rest();
+        connection.wire.leave();
         self.worker.heads.reclaim_output(&mut connection.wire.output);
         let max_reuse = connection.server.config.max_reuse;
         if u32::try_from(max_reuse).is_ok_and(|most| connection.requests > most) {
