@@ -128,10 +128,9 @@ pub fn proxy(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 fn old_addresses(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     let message = "please use the 'bind' keyword for listening addresses.";
     if !scope.has_frontend() {
-        args::ignore_more(scope, line, 1, 0);
-        return Ok(());
+        return args::no_more(line, 1);
     }
-    args::ignore_more(scope, line, 2, 0);
+    args::no_more(line, 2)?;
     let parsed = bind::parse(scope, line, 2).map_err(|problem| Problem::new(message).at(problem.word.unwrap_or(2)))?;
     let warning = "an address on this line is deprecated: ".to_owned() + message;
     scope.warn(line, Problem::new(warning).at(2));
