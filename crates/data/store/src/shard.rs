@@ -35,6 +35,8 @@ const EVENTS_MAX: usize = 1024;
 const SHORT_SHARE: u64 = 8;
 /// So much more memory, taken within a turn, has room made before its end.
 const ROOM_STEP: u64 = 1 << 20;
+/// For how long memory is a little over its bound before clients are closed for what they do not read.
+const OVER_MS: Millis = 500;
 /// Keys that leave memory in one turn at most.
 const EVICT_MAX: usize = 10_000;
 /// Keys that go in one turn at most because the disk is full: each is looked for in the tables.
@@ -74,6 +76,8 @@ pub struct Shard {
     short_from: u64,
     /// From how much on room is made before the turn ends; nothing if there is no bound.
     make_room_from: Option<u64>,
+    /// Since when memory is over its bound.
+    over_since: Option<Millis>,
     /// The client whose long query is read on while memory is short, and when it was read last.
     favoured: Option<(SessionId, Millis)>,
     /// Sessions that sent something that is to be read in the next millisecond.
@@ -154,6 +158,7 @@ impl Shard {
             has_no_room: false,
             short_from: u64::MAX,
             make_room_from: None,
+            over_since: None,
             favoured: None,
             deferred: Vec::new(),
             resume: Vec::new(),
@@ -369,6 +374,7 @@ impl Shard {
     /// What is done each now and then is not put off until the clock is again where it was.
     fn clock_was_set_back(&mut self, now: Millis) {
         self.next_tick = now;
+        self.over_since = None;
         if let Some(persistence) = &mut self.persistence {
             persistence.clock_was_set_back(now);
         }
@@ -422,7 +428,9 @@ impl Shard {
                     // What neither leaves nor will be written is what clients have not read.
                     let is_behind = self.persistence.as_ref().is_some_and(|persistence| persistence.is_behind(server));
                     let at_least = if is_behind { bound / 4 } else { 0 };
-                    if used <= bound || !may_close_clients || !server.relieve(at_least) {
+                    let has_waited =
+                        self.over_since.is_some_and(|since| now - since > OVER_MS) || used > bound + bound / 2;
+                    if used <= bound || !may_close_clients || !has_waited || !server.relieve(at_least) {
                         break;
                     }
                 }
@@ -433,6 +441,7 @@ impl Shard {
             }
             self.server.tell_evicted();
         }
+        self.over_since = if bound > 0 && used > bound { self.over_since.or(Some(now)) } else { None };
         let room = if bound > 0 {
             usize::try_from(short.saturating_sub(used + owed)).unwrap_or(usize::MAX)
         } else {
