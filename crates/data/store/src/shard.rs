@@ -6,16 +6,18 @@
 //!
 //! All clients that are ready share one turn, and with it one write to the log and one fsync: group commit.
 
+mod room;
+
 use std::{cell::RefCell, collections::VecDeque, io, rc::Rc, sync::Arc, time::Duration};
 
-use commands::{Millis, Server, SessionId, config::MaxmemoryPolicy, keyspace::Database, random::Secrets};
+use commands::{Millis, Server, SessionId, random::Secrets};
 use mio::{Events, Interest, Poll, Token, Waker, event::Event};
 use oplog::Offset;
 
 use crate::{
     Start, StoreError, clock,
     connection::ReadOutcome,
-    disk_bound::{self, DiskBound, Step},
+    disk_bound::DiskBound,
     host::{Listening, OomScore, Process},
     lanes::{Event as LaneEvent, Lanes},
     listener::{self, Listener},
@@ -31,18 +33,6 @@ use crate::{
 
 /// Events of one turn.
 const EVENTS_MAX: usize = 1024;
-/// Memory is short when less than this part of `maxmemory` is left.
-const SHORT_SHARE: u64 = 8;
-/// So much more memory, taken within a turn, has room made before its end.
-const ROOM_STEP: u64 = 1 << 20;
-/// For how long memory is a little over its bound before clients are closed for what they do not read.
-const OVER_MS: Millis = 500;
-/// Keys that leave memory in one turn at most.
-const EVICT_MAX: usize = 10_000;
-/// Keys that go in one turn at most because the disk is full: each is looked for in the tables.
-const EVICT_FROM_DISK_MAX: usize = 64;
-/// Keys that are brought into memory in one turn, if all are to be there.
-const BRING_MAX: usize = 32;
 /// While memory is short, one client at a time sends a query that is longer than this.
 const LONG_QUERY: usize = 256 << 10;
 /// How often its bytes are in memory besides when it runs: as a value, as an effect, in the log, in a record.
@@ -388,165 +378,6 @@ impl Shard {
                 self.server.run_loaded();
             }
         }
-    }
-
-    /// Makes room while memory is short: removes keys as the policy says; without a policy they leave memory and stay in the
-    /// tables. If that is not enough, because too much is not in the tables yet, clients go at their pace.
-    fn make_room(&mut self, now: Millis, may_close_clients: bool) {
-        let (short, bound) = self.memory_bounds();
-        let mut used = (self.memory_used)() as u64;
-        let peak = &mut self.server.shared.statistics.peak_memory;
-        *peak = used.max(*peak);
-        let lets_go = self.lets_go();
-        if bound > 0 && used > short {
-            self.server.evict_clients();
-            used = (self.memory_used)() as u64;
-        }
-        let owed = self.owed();
-        if bound > 0 && used + owed > short {
-            let samples = self.server.shared.settings.maxmemory_samples.0.unsigned_abs() as usize;
-            // What is to be told of keys that went is gone when this turn is over.
-            let mut to_tell = 0;
-            for _ in 0..EVICT_MAX {
-                let server = &mut self.server;
-                let random = &mut server.shared.random;
-                let has_gone = match lets_go {
-                    false => server.keyspace.evict_clean(random, samples),
-                    true => {
-                        let took = match server.keyspace.evict_absent(random, samples) {
-                            true => Some(0),
-                            false => server.evict(self.memory_used),
-                        };
-                        to_tell += took.unwrap_or(0) as u64;
-                        took.is_some()
-                    }
-                };
-                if !has_gone {
-                    if let Some(persistence) = &mut self.persistence {
-                        persistence.press();
-                    }
-                    // What neither leaves nor will be written is what clients have not read.
-                    let is_behind = self.persistence.as_ref().is_some_and(|persistence| persistence.is_behind(server));
-                    let at_least = if is_behind { bound / 4 } else { 0 };
-                    let has_waited =
-                        self.over_since.is_some_and(|since| now - since > OVER_MS) || used > bound + bound / 2;
-                    if used <= bound || !may_close_clients || !has_waited || !server.relieve(at_least) {
-                        break;
-                    }
-                }
-                used = ((self.memory_used)() as u64).saturating_sub(to_tell);
-                if used + owed <= short {
-                    break;
-                }
-            }
-            self.server.tell_evicted();
-        }
-        self.over_since = if bound > 0 && used > bound { self.over_since.or(Some(now)) } else { None };
-        let room = if bound > 0 {
-            usize::try_from(short.saturating_sub(used + owed)).unwrap_or(usize::MAX)
-        } else {
-            usize::MAX
-        };
-        self.server.keyspace.set_room(room);
-        self.set_pace(now, used, owed);
-    }
-
-    /// The same in the middle of a turn, if clients' commands have taken much: what goes then does not become a reply any more.
-    fn make_room_early(&mut self, now: Millis) {
-        if self.make_room_from.is_some_and(|from| (self.memory_used)() as u64 > from) {
-            self.make_room(now, false);
-        }
-    }
-
-    /// What memory will take besides for what has changed already. A policy removes what memory has no room for, and that is a
-    /// change too: more would go for it.
-    fn owed(&self) -> u64 {
-        match &self.persistence {
-            Some(persistence) if !self.lets_go() => persistence.owed(&self.server),
-            _ => 0,
-        }
-    }
-
-    /// Whether keys that leave memory are gone, as `maxmemory-policy` says. Without tables they are in any case.
-    fn lets_go(&self) -> bool {
-        let settings = &self.server.shared.settings;
-        let by_policy = settings.maxmemory_policy != MaxmemoryPolicy::NoEviction && settings.tables_size_max.0 == 0;
-        self.persistence.is_none() || by_policy
-    }
-
-    /// What a store with a policy does besides: while memory is what is bounded, it has all keys there, or some could never be
-    /// chosen; while the disk is, keys go from there.
-    fn move_keys(&mut self, now: Millis) {
-        self.is_moving = false;
-        let Some(persistence) = &mut self.persistence else { return };
-        let server = &mut self.server;
-        if server.shared.settings.maxmemory_policy == MaxmemoryPolicy::NoEviction {
-            return;
-        }
-        if server.shared.settings.tables_size_max.0 == 0 {
-            if server.keyspace.is_partial() {
-                let (short, bound) = self.memory_bounds();
-                let is_short = bound > 0 && (self.memory_used)() as u64 > short;
-                self.is_moving = !is_short && self.server.bring_keys(BRING_MAX);
-            }
-            return;
-        }
-        let bound = server.shared.settings.tables_size_max.0;
-        let keys = (0..server.keyspace.len()).filter_map(|db| server.keyspace.database(db)).map(Database::len).sum();
-        let figures = persistence.figures();
-        let tables =
-            disk_bound::Tables { keys, end: figures.log.1, applied: figures.applied, merges: persistence.merges() };
-        match self.disk_bound.tick(now, bound, tables, || persistence.disk_bytes()) {
-            Step::Nothing => {}
-            Step::Remove(count) => {
-                self.is_moving = (0..count.min(EVICT_FROM_DISK_MAX)).all(|_| server.evict_from_disk());
-                server.tell_evicted();
-            }
-            Step::Write => persistence.press(),
-            Step::Merge => persistence.merge(),
-        }
-    }
-
-    /// From where on memory is short, and its bound. With tables the room between them is for what they do not have yet.
-    fn memory_bounds(&self) -> (u64, u64) {
-        let settings = &self.server.shared.settings;
-        let bound = settings.maxmemory.0;
-        let can_give = self.persistence.is_some() || settings.maxmemory_policy != MaxmemoryPolicy::NoEviction;
-        // Refusing commands would make nothing smaller but what is allocated.
-        let bound = if can_give { self.overhead.of_bound(bound) } else { bound };
-        (if self.persistence.is_some() { bound - bound / SHORT_SHARE } else { bound }, bound)
-    }
-
-    /// Slows clients down while the tables are behind. What else may fill memory, time does not mend: then commands that need
-    /// more are refused.
-    fn set_pace(&mut self, now: Millis, used: u64, owed: u64) {
-        let (short, bound) = self.memory_bounds();
-        let is_short = bound > 0 && used + owed > short;
-        self.short_from = if bound > 0 { short.saturating_sub(owed) } else { u64::MAX };
-        self.make_room_from = (bound > 0).then_some(self.short_from.max(used + ROOM_STEP));
-        // A policy makes room at once, and tables that cannot be written make none.
-        let persistence = self.persistence.as_ref().filter(|persistence| !persistence.has_failed());
-        let is_behind =
-            is_short && !self.lets_go() && persistence.is_some_and(|persistence| persistence.is_behind(&self.server));
-        let in_memory = if is_behind { Pace::left(used + owed, short, bound) } else { None };
-        let behind_max = self.server.shared.settings.tables_behind_max.0;
-        let in_log = persistence.and_then(|persistence| Pace::left(persistence.behind(), behind_max / 2, behind_max));
-        let left = match (in_memory, in_log) {
-            (Some(memory), Some(log)) => Some(memory.min(log)),
-            (memory, log) => memory.or(log),
-        };
-        self.has_no_room = left.is_some_and(|left| left <= 0.0);
-        // Who only reads goes on.
-        self.server.set_no_room(self.has_no_room);
-        self.pace.refill(now, left.filter(|_| !self.has_no_room));
-        self.server.shared.memory_full = bound > 0 && used > bound && !is_behind || self.is_too_far_behind();
-    }
-
-    /// Whether the tables cannot be written, and have so much to take already that nothing more may come.
-    fn is_too_far_behind(&self) -> bool {
-        let behind_max = self.server.shared.settings.tables_behind_max.0;
-        let has_failed = |persistence: &&Persistence| persistence.has_failed() && persistence.behind() > behind_max;
-        behind_max > 0 && self.persistence.as_ref().filter(has_failed).is_some()
     }
 
     fn handle(&mut self, event: &Event, now: Millis) {
