@@ -1,6 +1,6 @@
 //! Numbers in text, as Redis reads and writes them.
 
-use crate::{Bytes, Failure};
+use crate::{Bytes, Failure, long_double::LongDouble};
 
 pub use resp::parse_integer;
 
@@ -16,15 +16,16 @@ pub fn parse_float(text: &[u8]) -> Option<f64> {
         return None;
     }
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let value = if let Some(digits) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
-        let value = u64::from_str_radix(digits, 16).ok()? as f64;
-        if text.starts_with('-') { -value } else { value }
+    let value: f64 = if unsigned.starts_with("0x") || unsigned.starts_with("0X") {
+        LongDouble::parse(text.as_bytes())?.to_f64()
     } else {
         text.parse().ok()?
     };
-    // What is too large for a number is none; infinity has to be said in letters.
+    // What is too large or too small for a number is none; infinity has to be said in letters.
     let letters = unsigned.starts_with(['i', 'I']);
-    (!value.is_nan() && (value.is_finite() || letters)).then_some(value)
+    let vanished =
+        value == 0.0 && unsigned.split(['e', 'E', 'p', 'P']).next()?.contains(|digit| ('1'..='9').contains(&digit));
+    (!value.is_nan() && (value.is_finite() || letters) && !vanished).then_some(value)
 }
 
 /// The same as an argument of a command.
@@ -76,6 +77,14 @@ mod tests {
             ("", None),
             ("1e3", Some(1000.0)),
             ("0x10", Some(16.0)),
+            ("0x1p3", Some(8.0)),
+            ("-0X1.8P-1", Some(-0.75)),
+            ("0xfffffffffffffffff", Some(295147905179352825855.0)),
+            ("0x", None),
+            ("0x1p", None),
+            ("1e-320", Some(1e-320)),
+            ("1e-400", None),
+            ("-0.0e-400", Some(-0.0)),
             (".5", Some(0.5)),
         ] {
             assert_eq!(parse_float(text.as_bytes()), expected, "{text}");

@@ -140,6 +140,8 @@ pub struct Session {
     pub close: Close,
     /// It is not a client: a script, or the log being replayed.
     pub internal: bool,
+    /// It is the log being replayed: what was within the bounds of its time is done, whatever they are now.
+    pub replaying: bool,
     /// When it came.
     pub created: Millis,
     /// When its last command came.
@@ -198,6 +200,7 @@ impl Session {
             monitoring: false,
             close: Close::No,
             internal: false,
+            replaying: false,
             created: now,
             last_interaction: now,
             last_command: None,

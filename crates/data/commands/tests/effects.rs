@@ -124,6 +124,7 @@ fn a_replay_removes_nothing_by_itself() {
     let mut server = Server::new(Settings::default(), 7, 7, NOW, None, std::rc::Rc::new(|| 0));
     let mut session = commands::Session::new(commands::SessionId(0), NOW);
     session.internal = true;
+    session.replaying = true;
     for command in [&[b"SET".as_slice(), b"k", b"v"][..], &[b"PEXPIREAT", b"k", b"5"]] {
         server.replay(&mut session, command).unwrap();
     }

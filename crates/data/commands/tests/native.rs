@@ -249,6 +249,7 @@ impl World {
         self.coming.clear();
         let mut session = Session::new(SessionId(0), 0);
         session.internal = true;
+        session.replaying = true;
         let mut parser = RequestParser::new();
         let log = self.log.clone();
         let mut rest = log.as_slice();

@@ -78,7 +78,7 @@ fn commands_of(mut log: &[u8]) -> Vec<Vec<Vec<u8>>> {
 
 fn replay(server: &mut Server, log: &[u8]) {
     let mut session = Session::new(SessionId(0), NOW);
-    (session.internal, session.deny_blocking) = (true, true);
+    (session.internal, session.replaying, session.deny_blocking) = (true, true, true);
     for words in commands_of(log) {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         server.replay(&mut session, &words).unwrap();

@@ -103,6 +103,7 @@ impl Shard {
     fn replay(&mut self, log: &Log<MemoryDisk>) {
         let mut session = Session::new(SessionId(0), 0);
         session.internal = true;
+        session.replaying = true;
         let mut reader = log.read(Offset(0)).unwrap();
         let mut parser = RequestParser::new();
         while let Some(entry) = reader.next().unwrap() {

@@ -2,6 +2,7 @@
 
 use crate::{
     Bytes, Context, Failure, glob,
+    groups::help,
     pubsub::Medium,
     table::{Access, Categories, Command, Flags, KeySpec},
 };
@@ -157,13 +158,20 @@ fn reply_names(context: &mut Context<'_>, mut names: Vec<Bytes>) {
     }
 }
 
+/// Names are asked for by one pattern at most.
+fn one_pattern(context: &Context<'_>) -> Result<(), Failure> {
+    if context.words.len() > 3 { Err(help::unknown("PUBSUB", context.words)) } else { Ok(()) }
+}
+
 fn channels(context: &mut Context<'_>) -> Result<(), Failure> {
+    one_pattern(context)?;
     let names = context.shared.pubsub.channels.keys().cloned().collect();
     reply_names(context, names);
     Ok(())
 }
 
 fn shard_channels(context: &mut Context<'_>) -> Result<(), Failure> {
+    one_pattern(context)?;
     let names = context.shared.pubsub.shards.keys().cloned().collect();
     reply_names(context, names);
     Ok(())

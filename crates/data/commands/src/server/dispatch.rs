@@ -210,7 +210,9 @@ impl Server {
                 // A transaction that cannot run has come to its end.
                 if found.is_some_and(|found| found.command.name == "EXEC") && session.transaction.take().is_some() {
                     self.unwatch(session);
-                    let text = format!("EXECABORT Transaction discarded because of: {failure}");
+                    let failure = failure.to_string();
+                    let reason = failure.strip_prefix("ERR ").unwrap_or(&failure);
+                    let text = format!("EXECABORT Transaction discarded because of: {reason}");
                     self.shared.statistics.count_error(&text);
                     Reply::new(output, session.protocol).error(text);
                     return Flow::Done;

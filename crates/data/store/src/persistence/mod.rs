@@ -304,6 +304,7 @@ impl Persistence {
         }
         let mut session = Session::new(SessionId(0), 0);
         session.internal = true;
+        session.replaying = true;
         let mut reader = self.log.read(self.applied)?;
         let mut effects = Effects::default();
         let mut count = 0;

@@ -68,7 +68,7 @@ fn offset(context: &Context<'_>, index: usize, width: Option<u8>) -> Result<u64,
     let number = number::parse_integer(text).and_then(|number| u64::try_from(number).ok());
     let offset = number.and_then(|number| number.checked_mul(unit)).filter(|offset| i64::try_from(*offset).is_ok());
     let bytes_max = context.shared.settings.proto_max_bulk_len.0;
-    let within = |offset: &u64| offset >> 3 < bytes_max || context.session.internal;
+    let within = |offset: &u64| offset >> 3 < bytes_max || context.session.replaying;
     offset.filter(within).ok_or(INVALID)
 }
 

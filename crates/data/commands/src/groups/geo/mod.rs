@@ -174,10 +174,10 @@ fn geoadd(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn geodist(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words;
-    let unit = words.get(4).map_or(Ok(1.0), meters_of)?;
     if words.len() > 5 {
         return Err(Failure::Syntax);
     }
+    let unit = words.get(4).map_or(Ok(1.0), meters_of)?;
     let set = context.keys.get::<SortedSet>(words.at(1))?;
     let both = set.and_then(|set| Some((set.score(words.at(2))?, set.score(words.at(3))?)));
     match both {

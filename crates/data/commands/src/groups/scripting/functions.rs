@@ -115,7 +115,7 @@ fn load(context: &mut Context<'_>) -> Result<(), Failure> {
         replace = true;
     }
     // What the log has was loaded once: a slower machine must not lose it.
-    let bounded = !context.session.internal;
+    let bounded = !context.session.replaying;
     let code = code.first().copied().unwrap_or_default();
     let shared = &mut *context.shared;
     let name = shared.functions.load(code, replace, bounded, &shared.stopwatch)?;

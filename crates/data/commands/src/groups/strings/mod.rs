@@ -142,12 +142,13 @@ pub(crate) fn expiry_of(context: &Context<'_>, unit: &str, text: &[u8], command:
     }
     let millis = if unit.starts_with("EX") { number.checked_mul(1000).ok_or_else(invalid)? } else { number };
     let at = if unit.ends_with("AT") { Some(millis) } else { millis.checked_add(context.now()) };
-    at.filter(|at| *at != NEVER).ok_or_else(invalid)
+    // The largest number of all stands for keys that do not expire.
+    at.map(|at| at.min(NEVER - 1)).ok_or_else(invalid)
 }
 
 /// Whether a string may become that long.
 pub(crate) fn check_length(context: &Context<'_>, len: u64) -> Result<(), Failure> {
-    if len > context.shared.settings.proto_max_bulk_len.0 && !context.session.internal {
+    if len > context.shared.settings.proto_max_bulk_len.0 && !context.session.replaying {
         Err(Failure::TooLong)
     } else {
         Ok(())

@@ -104,7 +104,7 @@ pub(super) fn get_and_expire(context: &mut Context<'_>) -> Result<(), Failure> {
             context.keys.set_expire_at(key, NEVER)?;
             ("persist", vec![Bytes::from_slice(b"PERSIST"), Bytes::from_slice(key)])
         }
-        Change::At { at, absolute: true } if at <= context.now() && !context.session.internal => {
+        Change::At { at, absolute: true } if at <= context.now() && !context.session.replaying => {
             context.keys.remove(key)?;
             ("del", vec![Bytes::from_slice(b"DEL"), Bytes::from_slice(key)])
         }
