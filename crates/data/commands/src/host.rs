@@ -117,7 +117,7 @@ pub trait Host {
     /// # Errors
     ///
     /// It cannot be read.
-    fn read_config(&self) -> Result<Option<String>, String> {
+    fn read_config(&self) -> Result<Option<Vec<u8>>, String> {
         Ok(None)
     }
 
@@ -126,7 +126,7 @@ pub trait Host {
     /// # Errors
     ///
     /// It cannot be written.
-    fn write_config(&self, text: &str) -> Result<(), String> {
+    fn write_config(&self, text: &[u8]) -> Result<(), String> {
         let _ = text;
         Ok(())
     }

@@ -131,6 +131,26 @@ fn a_replay_removes_nothing_by_itself() {
     assert_eq!(server.keyspace.database(0).unwrap().len(), 1);
 }
 
+/// A consumer that the log makes has been seen when the server started, at the latest.
+#[test]
+fn a_replay_knows_no_time_but_the_start() {
+    let mut server = Server::new(Settings::default(), 7, 7, NOW, None, std::rc::Rc::new(|| 0));
+    let mut session = commands::Session::new(commands::SessionId(0), NOW);
+    session.internal = true;
+    session.replaying = true;
+    for command in [
+        &[b"XGROUP".as_slice(), b"CREATE", b"x", b"g", b"$", b"MKSTREAM"][..],
+        &[b"XGROUP", b"CREATECONSUMER", b"x", b"g", b"c"],
+    ] {
+        server.replay(&mut session, command).unwrap();
+    }
+    let client = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), NOW);
+    server.input(client).unwrap().extend_from_slice(b"XINFO CONSUMERS x g\r\n");
+    server.run(client, NOW + 5);
+    let consumers = server.output(client).unwrap().0;
+    assert!(consumers.ends_with(b"$4\r\nidle\r\n:5\r\n"), "{}", consumers.escape_ascii());
+}
+
 /// Of commands on lists, sets and hashes: what was random, rounded or waited for is said as what came of it.
 #[test]
 fn collections_leave_what_reproduces_them() {

@@ -116,20 +116,20 @@ impl Host for Process {
         }
     }
 
-    fn read_config(&self) -> Result<Option<String>, String> {
+    fn read_config(&self) -> Result<Option<Vec<u8>>, String> {
         match &self.config_file {
             // One that has gone is written anew.
-            Some(path) => match fs::read_to_string(path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(String::new())),
+            Some(path) => match fs::read(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(Vec::new())),
                 other => other.map(Some).map_err(|error| error.to_string()),
             },
             None => Ok(None),
         }
     }
 
-    fn write_config(&self, text: &str) -> Result<(), String> {
+    fn write_config(&self, text: &[u8]) -> Result<(), String> {
         let Some(path) = &self.config_file else { return Ok(()) };
-        replace(path, text.as_bytes()).map_err(|error| error.to_string())
+        replace(path, text).map_err(|error| error.to_string())
     }
 }
 
@@ -282,11 +282,11 @@ mod tests {
         let path = std::env::temp_dir().join(format!("tidegate-rewrite-{}.conf", std::process::id()));
         fs::write(&path, "port 1\n").unwrap();
         let process = Process::new(Some(path.clone()), || 0, Rc::default()).unwrap();
-        assert_eq!(process.read_config(), Ok(Some("port 1\n".to_owned())));
-        process.write_config("port 2\n").unwrap();
+        assert_eq!(process.read_config(), Ok(Some(b"port 1\n".to_vec())));
+        process.write_config(b"port 2\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "port 2\n");
         fs::remove_file(&path).unwrap();
         let nowhere = Process::new(Some("/nowhere/at/all.conf".into()), || 0, Rc::default()).unwrap();
-        assert!(nowhere.write_config("").is_err());
+        assert!(nowhere.write_config(b"").is_err());
     }
 }

@@ -137,7 +137,7 @@ fn parts(text: &str) -> Result<Vec<Vec<u8>>, &'static str> {
 
 fn read_file(path: &Path, start: &mut Start, depth: usize, problems: &mut Vec<String>) {
     let text = match fs::read(path) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Ok(text) => text,
         Err(error) => return problems.push(format!("cannot read {}: {error}", path.display())),
     };
     let mut inner = Vec::new();

@@ -123,7 +123,7 @@ impl Acl {
     /// The default user alone, with the password of the settings.
     pub fn new(settings: &Settings, table: &Table) -> Self {
         let mut default = default_user(table);
-        set_password(&mut default, settings.requirepass.0.as_bytes(), table);
+        set_password(&mut default, &settings.requirepass.0, table);
         let default = Rc::new(default);
         let users = [(default.name.clone(), Rc::clone(&default))].into();
         Self { users, default, log: Log::default(), file: None }

@@ -59,7 +59,7 @@ impl Kind for OutputLimits {
             };
             let read = || {
                 let soft_seconds = parse_integer(seconds).filter(|seconds| *seconds >= 0)?;
-                let memory = |word: &[u8]| Memory::parse(&[word]).ok().map(|memory| memory.0);
+                let memory = |word: &[u8]| <Memory>::parse(&[word]).ok().map(|memory| memory.0);
                 Some(OutputLimit { hard: memory(hard)?, soft: memory(soft)?, soft_seconds })
             };
             *of_class = read().ok_or("Error in hard, soft or soft_seconds setting in buffer limit configuration.")?;
@@ -98,7 +98,7 @@ impl Kind for ClientsMemory {
     fn parse(words: &[&[u8]]) -> Result<Self, String> {
         let [word] = words else { return Err("wrong number of arguments".into()) };
         let Some(percent) = word.strip_suffix(b"%") else {
-            return Memory::parse(words).map(|memory| Self::Bytes(memory.0));
+            return <Memory>::parse(words).map(|memory| Self::Bytes(memory.0));
         };
         let percent = parse_integer(percent).and_then(|percent| u64::try_from(percent).ok());
         match percent {

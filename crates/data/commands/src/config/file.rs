@@ -23,14 +23,15 @@ pub struct Problem {
 ///
 /// All problems are collected; with any, the settings are of no use.
 pub fn read(
-    text: &str,
+    text: impl AsRef<[u8]>,
     settings: &mut Settings,
     include: &mut dyn FnMut(&str, &mut Settings) -> Result<(), String>,
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
+    // Passwords, and comments, may be in any encoding.
+    for (index, line) in text.as_ref().split(|byte| *byte == b'\n').enumerate() {
+        let line = line.trim_ascii();
+        if line.is_empty() || line.starts_with(b"#") {
             continue;
         }
         let (reason, is_note) = match read_line(line, settings, include) {
@@ -38,19 +39,19 @@ pub fn read(
             Ok(Some(note)) => (note, true),
             Err(reason) => (reason, false),
         };
-        problems.push(Problem { line: index + 1, text: line.to_owned(), reason, is_note });
+        problems.push(Problem { line: index + 1, text: String::from_utf8_lossy(line).into_owned(), reason, is_note });
     }
     problems
 }
 
 fn read_line(
-    line: &str,
+    line: &[u8],
     settings: &mut Settings,
     include: &mut dyn FnMut(&str, &mut Settings) -> Result<(), String>,
 ) -> Result<Option<String>, String> {
     let mut scratch = Vec::new();
     let mut ranges: Vec<Range<usize>> = Vec::new();
-    resp::split_arguments(line.as_bytes(), &mut scratch, &mut ranges).map_err(|_| "unbalanced quotes".to_owned())?;
+    resp::split_arguments(line, &mut scratch, &mut ranges).map_err(|_| "unbalanced quotes".to_owned())?;
     let words: Vec<&[u8]> = ranges.into_iter().map(|range| scratch.get(range).unwrap_or_default()).collect();
     let Some((name, values)) = words.split_first() else { return Ok(None) };
     if name.eq_ignore_ascii_case(b"include") {
@@ -169,7 +170,11 @@ mod tests {
                 (10, "'replicaof' is not there yet: replication comes with the cluster"),
             ]
         );
-        assert_eq!((settings.port.0, settings.requirepass.0.as_str()), (7000, "two words"));
+        assert_eq!((settings.port.0, settings.requirepass.0.as_slice()), (7000, b"two words".as_slice()));
+        assert_eq!(read(b"# f\xfcr mich\nrequirepass \xe4\n", &mut settings, &mut |_, _| Ok(())), []);
+        assert_eq!(settings.requirepass.0.as_slice(), b"\xe4", "it need not be UTF-8");
+        let wrong = read(b"unixsocket /tmp/\xe4\n", &mut settings, &mut |_, _| Ok(()));
+        assert_eq!(wrong.first().map(|problem| problem.reason.as_str()), Some("'unixsocket': argument must be UTF-8"));
         assert_eq!(settings.save.points, [(900, 1), (60, 5)]);
         assert_eq!(settings.replicaof.0, None);
         assert_eq!(included, ["other.conf"]);

@@ -2,7 +2,7 @@
 
 use resp::parse_integer;
 
-use crate::changes::EventClass;
+use crate::{Bytes, changes::EventClass};
 
 /// A kind of setting.
 pub trait Kind: Sized {
@@ -23,6 +23,10 @@ pub trait Kind: Sized {
     }
     /// Writes it.
     fn text(&self) -> String;
+    /// The same where it may be no text.
+    fn to_bytes(&self) -> Vec<u8> {
+        self.text().into_bytes()
+    }
 }
 
 fn one<'a>(words: &[&'a [u8]]) -> Result<&'a [u8], String> {
@@ -46,7 +50,7 @@ impl<const LEAST: i64, const MOST: i64> Kind for Integer<LEAST, MOST> {
     }
 }
 
-fn within(value: i64, least: i64, most: i64) -> Result<i64, String> {
+fn within<T: PartialOrd + Copy + std::fmt::Display>(value: T, least: T, most: T) -> Result<T, String> {
     if (least..=most).contains(&value) {
         Ok(value)
     } else {
@@ -54,11 +58,11 @@ fn within(value: i64, least: i64, most: i64) -> Result<i64, String> {
     }
 }
 
-/// A number of bytes, with units: `1k` is 1000, `1kb` is 1024, and so on.
+/// A number of bytes within bounds, with units: `1k` is 1000, `1kb` is 1024, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memory(pub u64);
+pub struct Memory<const LEAST: u64 = 0, const MOST: u64 = { i64::MAX as u64 }>(pub u64);
 
-impl Kind for Memory {
+impl<const LEAST: u64, const MOST: u64> Kind for Memory<LEAST, MOST> {
     fn parse(words: &[&[u8]]) -> Result<Self, String> {
         let invalid = || "argument must be a memory value".to_owned();
         let word = one(words)?;
@@ -75,7 +79,21 @@ impl Kind for Memory {
             b"gb" => 1024 * 1024 * 1024,
             _ => return Err(invalid()),
         };
-        number.checked_mul(factor).map(Self).ok_or_else(invalid)
+        let bytes = number.checked_mul(factor).ok_or_else(invalid)?;
+        within(bytes, LEAST, MOST).map(Self)
+    }
+    fn text(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// `hz`: of what is beyond its bounds, the nearest bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hertz(pub i64);
+
+impl Kind for Hertz {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        Integer::<0, { i32::MAX as i64 }>::parse(words).map(|integer| Self(integer.0.clamp(1, 500)))
     }
     fn text(&self) -> String {
         self.0.to_string()
@@ -105,11 +123,28 @@ pub struct Text(pub String);
 
 impl Kind for Text {
     fn parse(words: &[&[u8]]) -> Result<Self, String> {
-        let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
-        Ok(Self(words.join(" ")))
+        let text = String::from_utf8(words.join(&b' '));
+        // Another name or path than the one that was said would be worse than none.
+        text.map(Self).map_err(|_| "argument must be UTF-8".into())
     }
     fn text(&self) -> String {
         self.0.clone()
+    }
+}
+
+/// A password: any bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Password(pub Bytes);
+
+impl Kind for Password {
+    fn parse(words: &[&[u8]]) -> Result<Self, String> {
+        Ok(Self(Bytes::from_slice(&words.join(&b' '))))
+    }
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0).into_owned()
+    }
+    fn to_bytes(&self) -> Vec<u8> {
+        self.0.to_vec()
     }
 }
 

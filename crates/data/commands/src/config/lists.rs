@@ -170,7 +170,7 @@ impl Kind for FileName {
     fn parse(words: &[&[u8]]) -> Result<Self, String> {
         match words {
             [word] if word.contains(&b'/') => Err("a name can't be a path, just a filename".into()),
-            [word] => Ok(Self(String::from_utf8_lossy(word).into_owned())),
+            [word] => String::from_utf8(word.to_vec()).map(Self).map_err(|_| "argument must be UTF-8".into()),
             _ => Err("wrong number of arguments".into()),
         }
     }

@@ -13,7 +13,7 @@ pub use choices::{
     SanitizeDump, Supervised, SyslogFacility, TablesEngine, TlsClients,
 };
 pub use clients::{ClientsMemory, OutputLimit, OutputLimits};
-pub use kinds::{Choice, Events, Flag, Integer, Kind, Memory, Text};
+pub use kinds::{Choice, Events, Flag, Hertz, Integer, Kind, Memory, Password, Text};
 pub use lists::{FileName, Master, NoDefragmentation, Octal, OomScores, Percentiles, SavePoints, ShutdownOnSignal};
 pub use rewrite::rewrite;
 pub use settings::{SETTINGS, Settings};
@@ -55,6 +55,8 @@ pub struct Setting {
     pub doc: &'static str,
     /// Its value as text.
     pub text: fn(&Settings) -> String,
+    /// The same where it may be no text.
+    pub bytes: fn(&Settings) -> Vec<u8>,
     /// Reads it. The error says what would be right.
     pub set: fn(&mut Settings, &[&[u8]]) -> Result<(), String>,
 }
@@ -106,6 +108,18 @@ mod tests {
             ("databases", "0", "argument must be between 1 and 128 inclusive"),
             ("databases", "x", "argument couldn't be parsed into an integer"),
             ("maxmemory", "1xb", "argument must be a memory value"),
+            (
+                "client-query-buffer-limit",
+                "1023kb",
+                "argument must be between 1048576 and 9223372036854775807 inclusive",
+            ),
+            ("proto-max-bulk-len", "0", "argument must be between 1048576 and 9223372036854775807 inclusive"),
+            (
+                "hll-sparse-max-bytes",
+                "9223372036854775808",
+                "argument must be between 0 and 9223372036854775807 inclusive",
+            ),
+            ("hz", "-1", "argument must be between 0 and 2147483647 inclusive"),
             ("appendonly", "maybe", "argument must be 'yes' or 'no'"),
             ("appendfsync", "often", "argument(s) must be one of the following: everysec, always, no"),
             ("save", "60", "Invalid save parameters"),
@@ -131,6 +145,9 @@ mod tests {
         let setting = find(b"MAXMEMORY").expect("names are taken in any case");
         assert_eq!((setting.set)(&mut settings, &[b"2kb"]), Ok(()));
         assert_eq!(settings.maxmemory.0, 2048);
+        let setting = find(b"hz").expect("it is there");
+        assert_eq!((setting.set)(&mut settings, &[b"1000"]), Ok(()), "the nearest bound is taken");
+        assert_eq!(settings.hz.0, 500);
         let setting = find(b"slaveof").expect("the name that it had before");
         assert_eq!((setting.set)(&mut settings, &[b"host", b"70000"]), Err("Invalid master port".to_owned()));
         let setting = find(b"shutdown-on-sigterm").expect("it is there");

@@ -9,11 +9,13 @@ use super::{
         ReplicaLoad, SanitizeDump, Supervised, SyslogFacility, TablesEngine, TlsClients,
     },
     clients::{ClientsMemory, OutputLimits},
-    kinds::{Events, Flag, Integer, Kind as _, Memory, Text},
+    kinds::{Events, Flag, Hertz, Integer, Kind as _, Memory, Password, Text},
     lists::{FileName, Master, NoDefragmentation, Octal, OomScores, Percentiles, SavePoints, ShutdownOnSignal},
 };
 
 type Count = Integer<0, { i64::MAX }>;
+/// The least of what commands need.
+const ONE_MB: u64 = 1024 * 1024;
 type Signed = Integer<{ i32::MIN as i64 }, { i32::MAX as i64 }>;
 
 macro_rules! settings {
@@ -40,6 +42,7 @@ macro_rules! settings {
             state: $state,
             doc: $doc,
             text: |settings| settings.$field.text(),
+            bytes: |settings| settings.$field.to_bytes(),
             set: |settings, words| {
                 settings.$field.update(words)
             },
@@ -74,19 +77,19 @@ settings! {
     "port", port: Integer<0, 65535> = Integer(6379), mutable, Supported, "The TCP port; 0 for none.";
     "databases", databases: Integer<1, 128> = Integer(16), fixed, Supported, "How many numbered databases there are.";
     "dir", dir: Text = Text(String::new()), protected, Supported, "The folder of the data.";
-    "requirepass", requirepass: Text = Text(String::new()), mutable, Supported, "The password of the user `default`.";
+    "requirepass", requirepass: Password = Password(Bytes::new()), mutable, Supported, "The password of the user `default`.";
     "aclfile", aclfile: Text = Text(String::new()), fixed, Supported, "The file of users, instead of `user` lines.";
     "acl-pubsub-default", acl_pubsub_default: AclPubsub = AclPubsub::ResetChannels, mutable, Supported, "The channels that new users may use.";
     "acllog-max-len", acllog_max_len: Count = Integer(128), mutable, Supported, "How many entries ACL LOG keeps.";
     "client-output-buffer-limit", client_output_buffer_limit: OutputLimits = OutputLimits::DEFAULT, mutable, Supported, "How much output a client may leave unread before it is closed, by its class.";
-    "client-query-buffer-limit", client_query_buffer_limit: Memory = Memory(1024 * 1024 * 1024), mutable, Supported, "The longest command, with all that follows it.";
+    "client-query-buffer-limit", client_query_buffer_limit: Memory<ONE_MB> = Memory(1024 * 1024 * 1024), mutable, Supported, "The longest command, with all that follows it.";
     "maxmemory-clients", maxmemory_clients: ClientsMemory = ClientsMemory::Bytes(0), mutable, Supported, "What all clients may take of memory, in bytes or in percent of `maxmemory`; 0: no bound.";
     "tracking-table-max-keys", tracking_table_max_keys: Count = Integer(1_000_000), mutable, Supported, "How many keys are remembered for caches of clients; 0: no bound.";
     "maxclients", maxclients: Integer<1, 4_294_967_295> = Integer(10_000), mutable, Supported, "How many clients may be connected.";
     "timeout", timeout: Integer<0, 2_147_483_647> = Integer(0), mutable, Supported, "Seconds after which a silent client is disconnected; 0: never.";
     "tcp-keepalive", tcp_keepalive: Integer<0, 2_147_483_647> = Integer(300), mutable, Supported, "Seconds between probes of silent connections; 0: none.";
-    "proto-max-bulk-len", proto_max_bulk_len: Memory = Memory(512 * 1024 * 1024), mutable, Supported, "The longest argument, and the longest string.";
-    "maxmemory", maxmemory: Memory = Memory(0), mutable, Supported, "What the store may take of memory; 0: no bound.";
+    "proto-max-bulk-len", proto_max_bulk_len: Memory<ONE_MB> = Memory(512 * 1024 * 1024), mutable, Supported, "The longest argument, and the longest string.";
+    "maxmemory", maxmemory: Memory<0, { u64::MAX }> = Memory(0), mutable, Supported, "What the store may take of memory; 0: no bound.";
     "maxmemory-policy", maxmemory_policy: MaxmemoryPolicy = MaxmemoryPolicy::NoEviction, mutable, Supported, "What goes when memory is full.";
     "maxmemory-samples", maxmemory_samples: Integer<1, 2_147_483_647> = Integer(5), mutable, Supported, "Among how many keys the one to go is chosen.";
     "appendonly", appendonly: Flag = Flag(true), mutable, WithoutEffect("there is always a log when there is a folder for it"), "Whether there is a log.";
@@ -101,7 +104,7 @@ settings! {
     "rdbcompression", rdbcompression: Flag = Flag(true), mutable, NO_FORK, "Whether snapshots are compressed.";
     "rdbchecksum", rdbchecksum: Flag = Flag(true), fixed, NO_FORK, "Whether snapshots have a checksum.";
     "stop-writes-on-bgsave-error", stop_writes_on_bgsave_error: Flag = Flag(true), mutable, NO_FORK, "Whether a failed snapshot stops writes.";
-    "auto-aof-rewrite-percentage", auto_aof_rewrite_percentage: Count = Integer(100), mutable, NO_FORK, "By how much the log may grow before it is rewritten.";
+    "auto-aof-rewrite-percentage", auto_aof_rewrite_percentage: Integer<0, 2_147_483_647> = Integer(100), mutable, NO_FORK, "By how much the log may grow before it is rewritten.";
     "auto-aof-rewrite-min-size", auto_aof_rewrite_min_size: Memory = Memory(64 * 1024 * 1024), mutable, NO_FORK, "From which size on the log is rewritten.";
     "no-appendfsync-on-rewrite", no_appendfsync_on_rewrite: Flag = Flag(false), mutable, NO_FORK, "Whether there is no fsync while the log is rewritten.";
     "aof-use-rdb-preamble", aof_use_rdb_preamble: Flag = Flag(true), mutable, NO_FORK, "Whether the rewritten log begins with a snapshot.";
@@ -111,7 +114,7 @@ settings! {
     "zset-max-listpack-entries" | "zset-max-ziplist-entries", zset_max_listpack_entries: Count = Integer(128), mutable, Supported, "The most members of a small sorted set.";
     "zset-max-listpack-value" | "zset-max-ziplist-value", zset_max_listpack_value: Memory = Memory(64), mutable, Supported, "The longest member of such a sorted set.";
     "list-max-listpack-size" | "list-max-ziplist-size", list_max_listpack_size: Signed = Integer(-2), mutable, Supported, "How much goes into one node of a list.";
-    "list-compress-depth", list_compress_depth: Count = Integer(0), mutable, NO_LISTPACK, "How many nodes at a list's ends are not compressed.";
+    "list-compress-depth", list_compress_depth: Integer<0, 2_147_483_647> = Integer(0), mutable, NO_LISTPACK, "How many nodes at a list's ends are not compressed.";
     "stream-node-max-bytes", stream_node_max_bytes: Memory = Memory(4096), mutable, Supported, "How many bytes go into one node of a stream.";
     "stream-node-max-entries", stream_node_max_entries: Count = Integer(100), mutable, Supported, "How many entries go into one node of a stream: what `MAXLEN ~` rounds to.";
     "collection-max-whole-entries", collection_max_whole_entries: Count = Integer(8192), mutable, Supported, "The most elements of a collection that is one record on the disk; with more, each element is a record of its own: what changed is what is written, and the collection may be larger than memory.";
@@ -122,7 +125,7 @@ settings! {
     "slowlog-max-len", slowlog_max_len: Count = Integer(128), mutable, Supported, "How many slow commands are kept.";
     "latency-monitor-threshold", latency_monitor_threshold: Count = Integer(0), mutable, Supported, "Milliseconds from which on an event is kept; 0: none.";
     "busy-reply-threshold" | "lua-time-limit", lua_time_limit: Count = Integer(5000), mutable, Supported, "Milliseconds after which other clients are told that a script is busy, and may end it; 0: they wait.";
-    "hz", hz: Integer<1, 500> = Integer(10), mutable, WithoutEffect("what is due is done when it is due"), "How often background work is done each second.";
+    "hz", hz: Hertz = Hertz(10), mutable, WithoutEffect("what is due is done when it is due"), "How often background work is done each second.";
     "dynamic-hz", dynamic_hz: Flag = Flag(true), mutable, WithoutEffect("what is due is done when it is due"), "Whether that follows the number of clients.";
     "activerehashing", activerehashing: Flag = Flag(true), mutable, WithoutEffect("tables grow piece by piece as they are used"), "Whether tables are rehashed in the background.";
     "lazyfree-lazy-user-del", lazyfree_lazy_user_del: Flag = Flag(false), mutable, LAZY, "Whether DEL is UNLINK.";
@@ -181,7 +184,7 @@ settings! {
     "watchdog-period", watchdog_period: Integer<0, 2_147_483_647> = Integer(0), mutable, WithoutEffect("LATENCY tells what took long"), "How long the loop may take, for tests.";
     "jemalloc-bg-thread", jemalloc_bg_thread: Flag = Flag(true), mutable, NO_JEMALLOC, "Whether jemalloc has a thread.";
     "activedefrag", activedefrag: NoDefragmentation = NoDefragmentation, mutable, NO_DEFRAG, "Whether memory is defragmented.";
-    "active-defrag-ignore-bytes", active_defrag_ignore_bytes: Memory = Memory(104857600), mutable, NO_DEFRAG, "From which waste on.";
+    "active-defrag-ignore-bytes", active_defrag_ignore_bytes: Memory<1> = Memory(104857600), mutable, NO_DEFRAG, "From which waste on.";
     "active-defrag-cycle-min", active_defrag_cycle_min: Integer<1, 99> = Integer(1), mutable, NO_DEFRAG, "The least share of time.";
     "active-defrag-cycle-max", active_defrag_cycle_max: Integer<1, 99> = Integer(25), mutable, NO_DEFRAG, "The most.";
     "active-defrag-threshold-lower", active_defrag_threshold_lower: Integer<0, 1000> = Integer(10), mutable, NO_DEFRAG, "From which fragmentation on.";
@@ -201,7 +204,7 @@ settings! {
     "repl-diskless-load", repl_diskless_load: ReplicaLoad = ReplicaLoad::Disabled, mutable, NO_REPLICAS, "Whether a replica takes snapshots without a file.";
     "repl-timeout", repl_timeout: Integer<1, 2_147_483_647> = Integer(60), mutable, NO_REPLICAS, "Seconds after which a silent peer is given up.";
     "repl-ping-replica-period" | "repl-ping-slave-period", repl_ping_replica_period: Integer<1, 2_147_483_647> = Integer(10), mutable, NO_REPLICAS, "Seconds between pings to replicas.";
-    "repl-backlog-size", repl_backlog_size: Memory = Memory(1048576), mutable, WithoutEffect("the log itself is what replicas will be given"), "How much of the past is kept for replicas.";
+    "repl-backlog-size", repl_backlog_size: Memory<1> = Memory(1048576), mutable, WithoutEffect("the log itself is what replicas will be given"), "How much of the past is kept for replicas.";
     "repl-backlog-ttl", repl_backlog_ttl: Integer<0, { i64::MAX }> = Integer(3600), mutable, NO_REPLICAS, "Seconds for which it is kept without any.";
     "replica-lazy-flush" | "slave-lazy-flush", replica_lazy_flush: Flag = Flag(false), mutable, NO_REPLICAS, "Whether a replica frees its data in the background.";
     "replica-serve-stale-data" | "slave-serve-stale-data", replica_serve_stale_data: Flag = Flag(true), mutable, NO_REPLICAS, "Whether a replica without its master answers.";
@@ -229,7 +232,7 @@ settings! {
     "cluster-replica-no-failover" | "cluster-slave-no-failover", cluster_replica_no_failover: Flag = Flag(false), mutable, NO_CLUSTER, "Whether a replica stays one.";
     "cluster-allow-reads-when-down", cluster_allow_reads_when_down: Flag = Flag(false), mutable, NO_CLUSTER, "Whether a broken cluster is read.";
     "cluster-allow-pubsubshard-when-down", cluster_allow_pubsubshard_when_down: Flag = Flag(true), mutable, NO_CLUSTER, "Whether it carries sharded channels.";
-    "cluster-link-sendbuf-limit", cluster_link_sendbuf_limit: Memory = Memory(0), mutable, NO_CLUSTER, "What may wait to be sent to a node.";
+    "cluster-link-sendbuf-limit", cluster_link_sendbuf_limit: Memory<0, { u64::MAX }> = Memory(0), mutable, NO_CLUSTER, "What may wait to be sent to a node.";
     "cluster-announce-ip", cluster_announce_ip: Text = Text(String::new()), mutable, NO_CLUSTER, "The address that the node gives.";
     "cluster-announce-port", cluster_announce_port: Integer<0, 65535> = Integer(0), mutable, NO_CLUSTER, "The port.";
     "cluster-announce-tls-port", cluster_announce_tls_port: Integer<0, 65535> = Integer(0), mutable, NO_CLUSTER, "The port with TLS.";

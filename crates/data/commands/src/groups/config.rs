@@ -63,15 +63,15 @@ fn get(context: &mut Context<'_>) -> Result<(), Failure> {
                 if glob::matches_ignoring_case(pattern, name.as_bytes())
                     && !found.iter().any(|(known, _)| *known == name)
                 {
-                    found.push((name, (setting.text)(settings)));
+                    found.push((name, (setting.bytes)(settings)));
                 }
             }
         }
     }
     context.reply.map(found.len());
-    for (name, text) in found {
+    for (name, value) in found {
         context.reply.bulk(name.as_bytes());
-        context.reply.bulk(text.as_bytes());
+        context.reply.bulk(&value);
     }
     Ok(())
 }

@@ -137,7 +137,7 @@ impl Shared {
     /// `requirepass` was set: the password of the default user.
     pub(crate) fn set_default_password(&mut self, own: &mut Session) {
         let mut user = User::clone(self.acl.default_user());
-        acl::set_password(&mut user, self.settings.requirepass.0.as_bytes(), &self.table);
+        acl::set_password(&mut user, &self.settings.requirepass.0, &self.table);
         self.replace_user(own, user);
     }
 

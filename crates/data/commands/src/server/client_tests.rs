@@ -281,6 +281,23 @@ fn a_soft_limit_gives_some_time() {
 }
 
 #[test]
+fn requests_of_http_are_not_read_as_commands() {
+    for request in
+        ["POST / HTTP/1.1\r\nSET a 1", "GET / HTTP/1.1\r\nhOST: x\r\nSET a 1", "*1\r\n$5\r\nHost:\r\nSET a 1"]
+    {
+        let mut shard = limited(OutputLimit::default(), OutputLimit::default());
+        let (browser, other) = (shard.client(), shard.client());
+        for _ in 0..2 {
+            shard.ask(browser, request);
+            assert_eq!(shard.0.output(browser).unwrap().1, Close::Now, "{request}");
+        }
+        assert_eq!(shard.ask(other, "EXISTS a"), ":0\r\n", "{request}");
+        let told: Vec<_> = shard.0.shared.script_log.iter().map(|line| line.text.as_str()).collect();
+        assert!(matches!(told.as_slice(), [line] if line.contains("SECURITY ATTACK")), "{told:?}");
+    }
+}
+
+#[test]
 fn a_pipeline_stops_where_its_replies_are_too_many() {
     let limit = OutputLimit { hard: 100_000, ..OutputLimit::default() };
     let mut shard = limited(limit, OutputLimit::default());

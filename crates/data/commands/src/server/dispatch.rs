@@ -11,7 +11,7 @@ use crate::{
     table::{Flags, Found},
 };
 
-use super::{Server, monitor, wide::WideWork};
+use super::{Server, cross_protocol, monitor, wide::WideWork};
 
 /// What became of a command that a client sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,6 +203,10 @@ impl Server {
     fn process_unmuted(&mut self, session: &mut Session, output: &mut Vec<u8>, words: &[&[u8]]) -> Flow {
         let found = match self.check(session, words) {
             Ok(found) => found,
+            Err((None, _)) if cross_protocol::is_http(words) => {
+                self.refuse_http(session);
+                return Flow::Done;
+            }
             Err((found, failure)) => {
                 if let Some(statistics) = found.and_then(|found| self.shared.statistics.of(found)) {
                     statistics.rejected += 1;

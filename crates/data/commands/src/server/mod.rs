@@ -14,6 +14,7 @@ mod blocking;
 mod blocking_tests;
 #[cfg(test)]
 mod client_tests;
+mod cross_protocol;
 mod dispatch;
 mod eviction;
 mod histogram;
@@ -117,6 +118,8 @@ pub struct Shared {
     pub while_busy: Option<WhileBusy>,
     /// What scripts have written with `redis.log`, until somebody takes it.
     pub script_log: Vec<LogLine>,
+    /// When the log was last told of a request of HTTP.
+    pub(crate) http_told_at: Option<Millis>,
     /// What is counted.
     pub statistics: Statistics,
     /// Commands that took long.
@@ -238,7 +241,7 @@ impl Shared {
         self.sessions.get_mut(&id)?.as_deref_mut()
     }
 
-    /// Takes over what scripts of a machine have written with `redis.log`.
+    /// Takes over lines for the log: mostly what scripts of a machine have written with `redis.log`.
     pub(crate) fn take_script_log(&mut self, lines: Vec<LogLine>) {
         const LINES_MAX: usize = 10_000;
         let room = LINES_MAX.saturating_sub(self.script_log.len());
@@ -321,6 +324,7 @@ impl Server {
                 is_busy: false,
                 while_busy: None,
                 script_log: Vec::new(),
+                http_told_at: None,
                 settings,
                 sessions: FxHashMap::default(),
                 random: Random::new(seed),

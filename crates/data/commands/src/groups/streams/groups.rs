@@ -172,10 +172,11 @@ fn destroy(context: &mut Context<'_>) -> Result<(), Failure> {
 fn create_consumer(context: &mut Context<'_>) -> Result<(), Failure> {
     let (key, name) = (context.words.at(2), context.words.at(4));
     check_group(context)?;
-    let now = context.now();
+    // The log does not say when: it was before this start.
+    let seen = if context.session.replaying { context.shared.started } else { context.now() };
     let created = match group_mut(context)? {
         Some(group) if group.number_of(name).is_none() => {
-            group.add_consumer(name, now);
+            group.add_consumer(name, seen);
             true
         }
         _ => false,
