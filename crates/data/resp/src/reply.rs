@@ -91,11 +91,12 @@ impl<'a> Reply<'a> {
 
     /// A line. It has no line breaks in it.
     #[inline]
-    pub fn simple(&mut self, text: &str) {
-        debug_assert!(!text.contains(['\r', '\n']), "a simple string is one line");
+    pub fn simple(&mut self, text: impl AsRef<[u8]>) {
+        let text = text.as_ref();
+        debug_assert!(!text.iter().any(|byte| matches!(byte, b'\r' | b'\n')), "a simple string is one line");
         self.out.reserve(text.len() + 3);
         self.out.push(b'+');
-        self.raw(text.as_bytes());
+        self.raw(text);
         self.raw(b"\r\n");
     }
 

@@ -83,7 +83,11 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
         Failure::owned(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"))
     };
     if !words.len().is_multiple_of(2) {
-        return Err(Failure::text("ERR wrong number of arguments for 'config|set' command"));
+        return Err(if words.len() < 2 {
+            Failure::text("ERR wrong number of arguments for 'config|set' command")
+        } else {
+            Failure::Syntax
+        });
     }
     let mut settings = context.shared.settings.clone();
     let mut names = Vec::new();

@@ -69,9 +69,10 @@ fn echo(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn select(context: &mut Context<'_>) -> Result<(), Failure> {
-    let Some(number) = crate::number::parse_integer(context.words.at(1)) else {
-        return Err(Failure::text("ERR invalid DB index"));
-    };
+    let number = context.words.integer(1)?;
+    if i32::try_from(number).is_err() {
+        return Err(Failure::text("ERR value is out of range, value must between -2147483648 and 2147483647"));
+    }
     let number = usize::try_from(number).ok().filter(|number| *number < context.keys.space().len());
     context.session.db = number.ok_or(Failure::DatabaseRange)?;
     context.reply.ok();

@@ -152,7 +152,7 @@ fn sleep(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn whole_digest(context: &mut Context<'_>) -> Result<(), Failure> {
     let digest = digest::of_all(&mut context.keys)?;
-    context.reply.simple(&digest.hex());
+    context.reply.simple(digest.hex());
     Ok(())
 }
 
@@ -160,7 +160,7 @@ fn digests(context: &mut Context<'_>) -> Result<(), Failure> {
     let digests = context.words.from(2).iter().map(|key| digest::of_key(&mut context.keys, key));
     let digests = digests.collect::<Result<Vec<_>, _>>()?;
     context.reply.array(digests.len());
-    digests.iter().for_each(|digest| context.reply.simple(&digest.hex()));
+    digests.iter().for_each(|digest| context.reply.simple(digest.hex()));
     Ok(())
 }
 

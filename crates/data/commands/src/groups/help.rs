@@ -5,10 +5,10 @@ use crate::{Context, Failure, context::Words};
 /// Answers with the subcommands and what each does, in the form that Redis gives to it.
 pub(crate) fn reply(context: &mut Context<'_>, container: &str, lines: &[(&str, &str)]) {
     context.reply.array(1 + 2 * (lines.len() + 1));
-    context.reply.simple(&format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+    context.reply.simple(format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
     for (usage, what) in lines.iter().chain([&("HELP", "Prints this help.")]) {
         context.reply.simple(usage);
-        context.reply.simple(&format!("    {what}"));
+        context.reply.simple(format!("    {what}"));
     }
 }
 

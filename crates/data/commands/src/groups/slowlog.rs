@@ -56,10 +56,8 @@ fn get(context: &mut Context<'_>) -> Result<(), Failure> {
     let count = match context.words.len() {
         2 => COUNT_DEFAULT,
         3 => {
-            let count = context.words.integer(2)?;
-            if count < -1 {
-                return Err(Failure::text("ERR count should be greater than or equal to -1"));
-            }
+            let count = context.words.integer(2).ok().filter(|count| *count >= -1);
+            let count = count.ok_or(Failure::text("ERR count should be greater than or equal to -1"))?;
             usize::try_from(count).unwrap_or(usize::MAX)
         }
         _ => return Err(help::unknown("SLOWLOG", context.words)),

@@ -119,6 +119,10 @@ impl Server {
     fn rights_of(&self, job: &Job<'_>) -> Result<Rights, Failure> {
         let Some(flags) = job.flags else { return Ok(Rights { read_only: job.read_only, allow_oom: false }) };
         let no_writes = flags.contains(ScriptFlags::NO_WRITES);
+        let allow_oom = flags.contains(ScriptFlags::ALLOW_OOM);
+        if self.shared.memory_full && !no_writes && !allow_oom {
+            return Err(Failure::text("OOM command not allowed when used memory > 'maxmemory'."));
+        }
         if !no_writes {
             if let Some(reason) = &self.shared.refuse_writes {
                 return Err(Failure::owned(reason.clone()));
@@ -126,12 +130,6 @@ impl Server {
             if job.read_only {
                 return Err(Failure::text("ERR Can not execute a script with write flag using *_ro command."));
             }
-        }
-        let allow_oom = flags.contains(ScriptFlags::ALLOW_OOM);
-        if self.shared.memory_full && !no_writes && !allow_oom {
-            return Err(Failure::text(
-                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-            ));
         }
         Ok(Rights { read_only: job.read_only || no_writes, allow_oom })
     }
@@ -266,7 +264,11 @@ impl Server {
         rights: Rights,
     ) -> Result<(), String> {
         let error = |text: &str| Err(text.to_owned());
-        let Some(found) = found else { return error("ERR Unknown Redis command called from script") };
+        // A container's name with a subcommand that it has not is no command.
+        let is_known = |found: &Found| found.command.subcommands.is_empty() || words.len() < 2;
+        let Some(found) = found.filter(is_known) else {
+            return error("ERR Unknown Redis command called from script");
+        };
         if !found.command.takes(words.len()) {
             return error("ERR Wrong number of args calling Redis command from script");
         }

@@ -104,6 +104,11 @@ pub fn write_value(reply: &mut Reply<'_>, value: &Value, chosen: Protocol, depth
     }
 }
 
+/// With blanks for line breaks.
+fn in_one_line(text: &[u8]) -> Vec<u8> {
+    text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
+}
+
 fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: usize, errors: &mut Vec<Made>) {
     if depth > DEPTH_MAX {
         return reply.error("ERR reached lua stack limit");
@@ -118,7 +123,7 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: us
         return reply.error(error);
     }
     if let Some(ok) = text("ok") {
-        return reply.simple(&String::from_utf8_lossy(&ok).replace(['\r', '\n'], " "));
+        return reply.simple(in_one_line(&ok));
     }
     match table.raw_get::<Value>("double") {
         Ok(Value::Number(number)) => return reply.double(number),
@@ -126,9 +131,7 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: us
         _ => {}
     }
     if let Some(digits) = text("big_number") {
-        let digits: Vec<u8> =
-            digits.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect();
-        return reply.big_number(&digits);
+        return reply.big_number(&in_one_line(&digits));
     }
     if let Ok(Value::Table(verbatim)) = table.raw_get::<Value>("verbatim_string")
         && let Ok(Value::String(format)) = verbatim.raw_get::<Value>("format")

@@ -298,6 +298,21 @@ fn requests_of_http_are_not_read_as_commands() {
 }
 
 #[test]
+fn scripts_say_what_they_need_while_memory_is_full() {
+    let mut shard = limited(OutputLimit::default(), OutputLimit::default());
+    let client = shard.client();
+    let mut script = |flags: &str, command: &str| {
+        shard.0.shared.memory_full = true;
+        shard.ask(client, &format!("{command} \"#!lua{flags}\\nreturn 1\" 0")).trim().to_owned()
+    };
+    const REFUSED: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
+    assert_eq!(script("", "EVAL"), REFUSED);
+    assert_eq!(script("", "EVAL_RO"), REFUSED);
+    assert_eq!(script(" flags=allow-oom", "EVAL"), ":1");
+    assert_eq!(script(" flags=no-writes", "EVAL_RO"), ":1");
+}
+
+#[test]
 fn a_pipeline_stops_where_its_replies_are_too_many() {
     let limit = OutputLimit { hard: 100_000, ..OutputLimit::default() };
     let mut shard = limited(limit, OutputLimit::default());

@@ -211,9 +211,11 @@ impl Server {
                 if let Some(statistics) = found.and_then(|found| self.shared.statistics.of(found)) {
                     statistics.rejected += 1;
                 }
-                // A transaction that cannot run has come to its end.
-                if found.is_some_and(|found| found.command.name == "EXEC") && session.transaction.take().is_some() {
-                    self.unwatch(session);
+                // A transaction that cannot run has come to its end, if there is one.
+                if found.is_some_and(|found| found.command.name == "EXEC") {
+                    if session.transaction.take().is_some() {
+                        self.unwatch(session);
+                    }
                     let failure = failure.to_string();
                     let reason = failure.strip_prefix("ERR ").unwrap_or(&failure);
                     let text = format!("EXECABORT Transaction discarded because of: {reason}");
