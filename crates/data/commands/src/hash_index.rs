@@ -108,7 +108,7 @@ pub struct HashIndex<T> {
 }
 
 /// The place of an element.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Location {
     segment: usize,
     index: usize,

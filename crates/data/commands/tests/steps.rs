@@ -169,7 +169,8 @@ fn command(random: &mut Random) -> String {
             format!("XPENDING {} g IDLE 0 {NOW}-{two} + 30 c{}", stream(one), one % 2),
             format!("XAUTOCLAIM {} g c{} 0 {NOW}-{} COUNT {}", stream(one), two % 2, two / 2, one + 1),
             format!("XAUTOCLAIM {} g c{} 0 - JUSTID", stream(one), two % 2),
-        ][one as usize % 5]
+            format!("XGROUP DELCONSUMER {} g c{}", stream(one), two % 2),
+        ][one as usize % 6]
             .clone(),
         48 => format!(
             "XREADGROUP GROUP g c{} COUNT {} STREAMS x0 x1 {} >",

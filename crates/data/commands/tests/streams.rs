@@ -52,7 +52,7 @@ fn command(random: &mut Random, step: usize) -> String {
     let key = ["s", "s", "s", "t"][random.below(4) as usize];
     let (group, consumer) = (["g", "h"][random.below(2) as usize], ["a", "b"][random.below(2) as usize]);
     let (one, two, count) = (id(random, step), id(random, step), random.below(8));
-    match random.below(48) {
+    match random.below(60) {
         0..12 => format!("XADD {key} {step}-0 f {count} g {step}"),
         12..14 => format!("XADD {key} {step}-1 other {count}"),
         14 => format!("XADD {key} MAXLEN ~ {} {step}-0 f x", 20 + count),
@@ -84,17 +84,28 @@ fn command(random: &mut Random, step: usize) -> String {
             [count as usize % 6]
             .into(),
         46 => format!("XSETID {key} {}-5", step + 1),
+        47..50 => format!("XACK {key} {group} {one} {two}"),
+        50 => format!("XREADGROUP GROUP {group} {consumer} STREAMS {key} 0"),
+        51 => format!("XPENDING {key} {group}"),
+        52 => format!("XPENDING {key} {group} IDLE {count} {one} + 7 {consumer}"),
+        53 => format!("XPENDING {key} {group} {one} {two} {count} {consumer}"),
+        54 => format!("XCLAIM {key} {group} {consumer} 0 {one} {two} FORCE JUSTID"),
+        55 => format!("XINFO GROUPS {key}"),
+        56 => format!("XINFO CONSUMERS {key} {group}"),
+        57 if count < 3 => format!("XGROUP DELCONSUMER {key} {group} {consumer}"),
+        57 if count == 3 => format!("XGROUP DESTROY {key} {group}"),
+        58 => format!("XINFO STREAM {key} FULL"),
         _ => "DEBUG DIGEST".into(),
     }
 }
 
 #[test]
 fn they_do_what_streams_in_memory_do() {
-    for (seed, forgets) in [(1, 0), (2, 20), (3, 1)] {
+    for (seed, forgets) in [(1, 0), (2, 20), (3, 1), (4, 50), (5, 7)] {
         let mut random = Random::new(seed);
         let tables = support::Shared::default();
         let (mut ours, mut model) = (Side::new(Some(tables.clone())), Side::new(None));
-        let mut spread = 0;
+        let (mut spread, mut spilled) = (0, 0);
         for step in 1..900 {
             let command = command(&mut random, step * 2);
             let now = NOW + step as i64;
@@ -103,9 +114,11 @@ fn they_do_what_streams_in_memory_do() {
                 support::checkpoint(&mut ours.server, &tables);
             }
             spread = spread.max(tables.0.collections().len());
+            spilled = spilled.max(tables.0.count(b'p'));
         }
         assert_eq!(ours.server.shared.broken, None);
         assert!(spread >= 2);
+        assert!(spilled >= 10, "{spilled} entries spilled at most");
         for key in ["s", "t", "c"] {
             ours.ask(&format!("DEL {key}"), NOW);
         }
@@ -135,6 +148,13 @@ fn a_command_that_cannot_read_changes_nothing() {
         "XINFO STREAM s",
         "DUMP s",
         "COPY s t",
+        "XPENDING s g",
+        "XPENDING s g - + 10",
+        "XPENDING s g - + 10 a",
+        "XREADGROUP GROUP g a COUNT 3 STREAMS s 0",
+        "XACK s g 2-0",
+        "XGROUP DELCONSUMER s g a",
+        "XINFO STREAM s FULL",
     ] {
         // What is known of the first node is forgotten.
         support::checkpoint(&mut store.server, &tables);
@@ -145,4 +165,33 @@ fn a_command_that_cannot_read_changes_nothing() {
         assert_eq!(store.server.shared.broken, None, "{command}");
         assert_eq!((store.ask("DEBUG DIGEST", NOW), store.ask("XINFO STREAM s FULL", NOW)), before, "{command}");
     }
+}
+
+#[test]
+fn what_has_been_pending_for_long_is_not_written_again() {
+    const ENTRIES: usize = 3_000;
+    let mut store =
+        support::Client::new(Settings { collection_max_whole_entries: Integer(800), ..Settings::default() }, NOW);
+    for number in 1..=ENTRIES {
+        store.ask(&format!("XADD s {number}-0 f v"), NOW);
+    }
+    store.ask("XGROUP CREATE s g 0", NOW);
+    store.ask("XGROUP CREATE s h 0", NOW);
+    for number in 0..ENTRIES / 10 {
+        let reply = store.ask(&format!("XREADGROUP GROUP g c{} COUNT 10 STREAMS s >", number % 3), NOW);
+        assert!(reply.starts_with("*1"), "{reply}");
+    }
+    support::checkpoint(&mut store.server, &store.tables);
+    // An eighth of what is kept whole, some 40 bytes each.
+    assert!(store.tables.0.key_len(b"s") < 10_000, "{}", store.tables.0.key_len(b"s"));
+    assert_eq!(store.tables.0.count(b'p'), ENTRIES - 100);
+    assert_eq!(store.ask("XPENDING s g - + 1", NOW), "*1\r\n*4\r\n$3\r\n1-0\r\n$2\r\nc0\r\n:0\r\n:1\r\n");
+    assert!(store.ask("XPENDING s g", NOW).starts_with("*4\r\n:3000\r\n$3\r\n1-0\r\n$6\r\n3000-0\r\n"));
+    assert_eq!(store.ask("XACK s g 1-0 2-0 1-0 2999-0 9999-0", NOW), ":3\r\n");
+    assert_eq!(store.ask("XGROUP DELCONSUMER s g c1", NOW), ":1000\r\n");
+    support::checkpoint(&mut store.server, &store.tables);
+    assert!(store.ask("XPENDING s g", NOW).starts_with("*4\r\n:1997\r\n$3\r\n3-0\r\n$6\r\n3000-0\r\n"));
+    let collections = store.tables.0.collections().len();
+    assert_eq!(store.ask("XGROUP DESTROY s g", NOW), ":1\r\n");
+    assert_eq!(store.tables.0.collections().len(), collections - 1);
 }

@@ -20,7 +20,7 @@ use std::{
 
 use crate::{Bytes, Failure, value::Gathering};
 
-use super::{Frozen, Records, frozen::Readers};
+use super::{Frozen, Records, frozen::Readers, keys::Place};
 
 /// The elements of which collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,6 +68,8 @@ pub struct Source {
     changed: Cell<u64>,
     /// Keys that it is changing.
     soiled: Cell<u64>,
+    /// The one of them that it came to last.
+    soiled_last: Cell<Option<(usize, Place)>>,
     /// Who reads collections as they were.
     pub(super) readers: Readers,
 }
@@ -89,6 +91,7 @@ impl Source {
             failure: RefCell::new(None),
             changed: Cell::new(0),
             soiled: Cell::new(0),
+            soiled_last: Cell::new(None),
             readers: Readers::default(),
         }
     }
@@ -97,11 +100,15 @@ impl Source {
     pub(super) fn begin(&self) {
         self.changed.set(0);
         self.soiled.set(0);
+        self.soiled_last.set(None);
     }
 
-    /// A key is about to be changed.
-    pub(super) fn soil(&self) {
-        self.soiled.set(self.soiled.get() + 1);
+    /// The key at a place of a database is about to be changed. To come back to the same one is no other change.
+    pub(super) fn soil(&self, db: usize, place: Place) {
+        let key = Some((db, place));
+        if self.soiled_last.replace(key) != key {
+            self.soiled.set(self.soiled.get() + 1);
+        }
     }
 
     pub(super) fn count_access(&self) {
@@ -158,6 +165,11 @@ impl Elements {
         Self::new(Rc::clone(source), Collection { disk, slot, version })
     }
 
+    /// Those of another collection that is there.
+    pub(crate) fn beside(&self, slot: u16, version: u64) -> Self {
+        Self::new(Rc::clone(&self.source), Collection { disk: self.of.disk, slot, version })
+    }
+
     /// Which collection's they are.
     pub fn collection(&self) -> Collection {
         self.of
@@ -193,6 +205,13 @@ impl Elements {
             self.source.records.put_element(self.of, name, value);
             self.change_gathered(name, Some(value));
         }
+    }
+
+    /// Gives a new element what stood in the key's own record so far, which goes with the key: a command that fails after that has
+    /// changed nothing by it.
+    pub(crate) fn take_over(&self, name: &[u8], value: &[u8]) {
+        self.source.records.put_element(self.of, name, value);
+        self.source.count_access();
     }
 
     /// Makes an element ready for a change. Returns whether it may be changed.

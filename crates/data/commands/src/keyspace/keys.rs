@@ -34,8 +34,8 @@ pub enum Expiry {
 }
 
 /// Where a key is.
-#[derive(Debug, Clone, Copy)]
-struct Place {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
     slot: usize,
     location: Location,
 }
@@ -269,17 +269,20 @@ impl<'a> Keys<'a> {
     fn keep(&mut self, place: Place) {
         let Some(source) = self.space.records.clone() else { return };
         let Some(disk) = self.space.databases.get(self.db).map(|database| database.disk) else { return };
-        let seed = self.space.seed;
+        let (seed, whole_max) = (self.space.seed, self.space.whole_max);
         let Some(entry) = self.entry_at_mut(place) else { return };
         entry.is_bulky = false;
-        if let Some(value) = &mut entry.value
-            && value.descriptor().is_none()
-        {
-            let former = value.keep(|| Elements::of_new(&source, disk, place.slot as u16), seed);
+        let Some(value) = &mut entry.value else { return };
+        let mut former = None;
+        if !value.has_records() {
+            former = value.keep(|| Elements::of_new(&source, disk, place.slot as u16), seed);
             value.count_untaken(false);
-            if let Some(former) = former {
-                self.space.graveyard.bury(former);
-            }
+        }
+        if let Value::Stream(stream) = value {
+            stream.spill(whole_max);
+        }
+        if let Some(former) = former {
+            self.space.graveyard.bury(former);
         }
     }
 
@@ -300,7 +303,7 @@ impl<'a> Keys<'a> {
         let used = self.space.usage.used(used);
         let disk = self.space.databases.get(self.db).map_or(0, |database| database.disk);
         if let Some(source) = &self.space.records {
-            source.soil();
+            source.soil(self.db, place);
         }
         let durable = self.space.records.is_some();
         let Some(entry) = self.entry_at_mut(place) else { return };

@@ -14,7 +14,7 @@ use crate::{
     Bytes, Millis, Value,
     value::{
         Stream,
-        stream::{Entry, Group, Id, Node, NodeLimits, Pending},
+        stream::{ConsumerNumber, Entry, Group, Id, Node, NodeLimits, Pending, Spilled},
     },
 };
 
@@ -36,6 +36,11 @@ fn write_id(id: Id, writer: &mut Writer<'_>) {
 
 /// What stands behind the nodes.
 pub(super) fn encode_rest(stream: &Stream, writer: &mut Writer<'_>) {
+    encode_rest_with(stream, writer, true);
+}
+
+/// The same, with what is pending in records of its own or without it.
+fn encode_rest_with(stream: &Stream, writer: &mut Writer<'_>, with_spilled: bool) {
     writer.number(stream.len());
     write_id(stream.last_id, writer);
     write_id(stream.first_id, writer);
@@ -46,18 +51,29 @@ pub(super) fn encode_rest(stream: &Stream, writer: &mut Writer<'_>) {
         writer.string(name);
         write_id(group.last, writer);
         writer.number(group.entries_read.unwrap_or(UNKNOWN));
-        writer.count(group.pending().len());
-        for (id, pending) in group.pending() {
+        let each = |of: Option<ConsumerNumber>, each: &mut dyn FnMut(Id, Pending)| {
+            let each = |id: Id, pending: Pending| {
+                each(id, pending);
+                true
+            };
+            if with_spilled {
+                group.each_pending(Id::MIN..=Id::MAX, of, each);
+            } else {
+                group.each_kept(of, each);
+            }
+        };
+        writer.count(if with_spilled { group.pending_len() } else { group.kept_len() });
+        each(None, &mut |id, pending| {
             writer.raw(&id.to_bytes());
             writer.fixed(pending.delivered as u64);
             writer.number(pending.count);
-        }
+        });
         writer.count(group.consumers_len());
-        for consumer in group.consumers() {
+        for (number, consumer) in group.numbers().zip(group.consumers()) {
             writer.string(&consumer.name);
             writer.fixed(consumer.seen as u64);
-            writer.count(consumer.pending.len());
-            consumer.pending.iter().for_each(|id| writer.raw(&id.to_bytes()));
+            writer.count(if with_spilled { consumer.pending_len() } else { consumer.kept_len() });
+            each(Some(number), &mut |id, _| writer.raw(&id.to_bytes()));
         }
     }
 }
@@ -208,7 +224,26 @@ pub(super) fn decode(form: u8, reader: &mut Reader<'_>, _: &Building) -> Result<
 
 /// What a stream has besides its entries, for a record that has them elsewhere.
 pub fn encode_stream_rest(stream: &Stream, out: &mut Vec<u8>) {
-    encode_rest(stream, &mut Writer::new(out, false));
+    let mut writer = Writer::new(out, false);
+    encode_rest_with(stream, &mut writer, false);
+    let spilled = || stream.groups.iter().filter_map(|(name, group)| Some((name, group, group.spilled()?)));
+    // Nothing at all, as it was before there was such a thing.
+    if spilled().next().is_some() {
+        writer.count(spilled().count());
+    }
+    for (name, group, spilled) in spilled() {
+        let of = spilled.elements().collection();
+        writer.string(name);
+        writer.number(u64::from(of.slot));
+        writer.number(of.version);
+        writer.count(spilled.len);
+        write_id(spilled.last, &mut writer);
+        writer.count(spilled.kept_max);
+        for (number, count) in group.spilled_of_consumers() {
+            writer.number(u64::from(number));
+            writer.count(count);
+        }
+    }
 }
 
 /// Reads what [`encode_stream_rest`] wrote of a stream of so many entries.
@@ -216,9 +251,33 @@ pub fn encode_stream_rest(stream: &Stream, out: &mut Vec<u8>) {
 /// # Errors
 ///
 /// It was written by something else.
-pub fn decode_stream_rest(stream: &mut Stream, bytes: &[u8]) -> Result<(), RdbError> {
+pub fn decode_stream_rest(
+    stream: &mut Stream,
+    bytes: &[u8],
+    elements: &crate::keyspace::Elements,
+) -> Result<(), RdbError> {
     let mut reader = Reader::new(bytes);
     decode_rest_of(form::STREAM_2, &mut reader, stream, None)?;
+    if reader.is_empty() {
+        return Ok(());
+    }
+    let length = |reader: &mut Reader<'_>| usize::try_from(reader.number()?).map_err(|_| BROKEN);
+    for _ in 0..reader.number()? {
+        let name = reader.string()?;
+        let group = stream.groups.get_mut(&*name).ok_or(BROKEN)?;
+        let slot = u16::try_from(reader.number()?).map_err(|_| BROKEN)?;
+        let elements = elements.beside(slot, reader.number()?);
+        let len = length(&mut reader)?;
+        let spilled = Spilled::of_records(elements, len, read_id(&mut reader)?, length(&mut reader)?);
+        let mut of_consumers = Vec::new();
+        for _ in 0..group.consumers_len() {
+            let number = u32::try_from(reader.number()?).map_err(|_| BROKEN)?;
+            of_consumers.push((number, length(&mut reader)?));
+        }
+        if !group.set_spilled(spilled, &of_consumers) {
+            return Err(BROKEN);
+        }
+    }
     if reader.is_empty() { Ok(()) } else { Err(RdbError::Surplus) }
 }
 

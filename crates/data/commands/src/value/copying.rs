@@ -15,6 +15,7 @@ use super::{
     ledger::Ledger,
     list::End,
     sorted_set::{Building, SmallLimits},
+    stream::Spilled,
     walk::{Part, Walk},
 };
 
@@ -28,6 +29,8 @@ pub(crate) struct Copying {
     is_walked: bool,
     /// The group to go on behind.
     behind: Option<Bytes>,
+    /// What is pending in the next one, if it has records of its own.
+    pending: Option<ElementsCopy>,
 }
 
 #[derive(Debug)]
@@ -66,7 +69,7 @@ impl Copying {
             (None, Value::SortedSet(_)) => Made::Ordered(Building::new(seed)),
             (None, Value::Stream(_)) => Made::Stream(Box::default()),
         };
-        Some(Self { made, walk: Walk::default(), limits, is_walked: false, behind: None })
+        Some(Self { made, walk: Walk::default(), limits, is_walked: false, behind: None, pending: None })
     }
 
     /// Goes on. Returns whether that was all.
@@ -74,7 +77,7 @@ impl Copying {
         if self.is_walked {
             return match &mut self.made {
                 Made::Ordered(building) => building.sort(budget),
-                Made::Stream(stream) => copy_group(&mut self.behind, value, stream),
+                Made::Stream(stream) => copy_group(&mut self.behind, &mut self.pending, value, stream, budget),
                 _ => true,
             };
         }
@@ -132,6 +135,9 @@ impl Copying {
 
     /// What there is of it, when nobody wants it any more.
     pub(crate) fn remains(&mut self) -> Option<Value> {
+        if let Some(pending) = self.pending.take() {
+            pending.discard();
+        }
         Some(match std::mem::replace(&mut self.made, Made::Nothing) {
             Made::List(list) => list.into_value(),
             Made::Set(set) => set.into_value(),
@@ -147,12 +153,29 @@ impl Copying {
     }
 }
 
-/// Copies the group behind the one that was copied last. Returns whether there is none.
-fn copy_group(behind: &mut Option<Bytes>, value: &Value, to: &mut Stream) -> bool {
+/// Copies the group behind the one that was copied last, or some of it. Returns whether there is none.
+fn copy_group(
+    behind: &mut Option<Bytes>,
+    pending: &mut Option<ElementsCopy>,
+    value: &Value,
+    to: &mut Stream,
+    budget: usize,
+) -> bool {
     let Value::Stream(stream) = value else { return true };
     let next = stream.groups.iter().find(|(name, _)| behind.as_ref().is_none_or(|behind| *name > behind));
     let Some((name, group)) = next else { return true };
-    to.groups.insert(name.clone(), group.clone());
+    let spilled = group.spilled().map(Spilled::elements);
+    if let (Some(elements), Some(there)) = (spilled, to.elements()) {
+        let copy = pending.get_or_insert_with(|| elements.begin_copy(there.collection().disk));
+        if !copy.go_on(elements, budget) {
+            return false;
+        }
+    }
+    let mut copied = group.without_spilled();
+    if let Some(copy) = pending.take() {
+        copied.take_spilled(group, copy.into_elements());
+    }
+    to.groups.insert(name.clone(), copied);
     *behind = Some(name.clone());
     false
 }

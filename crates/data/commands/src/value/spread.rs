@@ -46,6 +46,11 @@ impl Descriptor {
 }
 
 impl Value {
+    /// Whether its elements are records of their own, in memory or not.
+    pub(crate) fn has_records(&self) -> bool {
+        self.elements().is_some() || self.ledger().is_some()
+    }
+
     /// What its key's record says, if its elements are records of their own.
     pub fn descriptor(&self) -> Option<Descriptor> {
         let of = self.elements().map(Elements::collection).or_else(|| self.ledger().map(Ledger::collection))?;
@@ -94,7 +99,7 @@ impl Value {
     /// Whether it is far larger than so many bytes, as far as some elements tell, and can have records by element.
     pub(crate) fn is_sizeable(&self, bytes: usize) -> bool {
         const SAMPLES: usize = 5;
-        if matches!(self, Self::String(_) | Self::Stream(_)) || self.descriptor().is_some() {
+        if matches!(self, Self::String(_) | Self::Stream(_)) || self.has_records() {
             return false;
         }
         // In memory elements take more than in records.
@@ -267,6 +272,9 @@ impl Value {
         if let Some(elements) = self.elements().or_else(|| self.ledger().map(Ledger::elements)) {
             elements.discard();
         }
+        if let Self::Stream(stream) = self {
+            stream.other_elements().for_each(Elements::discard);
+        }
     }
 
     /// Whether only the records of its elements are there.
@@ -338,11 +346,18 @@ impl Value {
         if let Some(ledger) = self.ledger_mut() {
             return ledger.bring_to(disk);
         }
-        let Some(elements) = self.elements_mut() else { return };
-        if elements.collection().disk != disk {
-            let there = elements.copy(disk);
-            elements.discard();
-            *elements = there;
+        let bring = |elements: &mut Elements| {
+            if elements.collection().disk != disk {
+                let there = elements.copy(disk);
+                elements.discard();
+                *elements = there;
+            }
+        };
+        if let Self::Stream(stream) = self {
+            stream.other_elements_mut().for_each(bring);
+        }
+        if let Some(elements) = self.elements_mut() {
+            bring(elements);
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn weight(value: &Value) -> usize {
         Value::SortedSet(set) => set.len(),
         Value::Hash(hash) => hash.len(),
         Value::Stream(stream) => {
-            let pending: usize = stream.groups.values().map(|group| group.pending().len()).sum();
+            let pending: usize = stream.groups.values().map(|group| group.pending_len()).sum();
             pending + usize::try_from(stream.len() / ENTRIES_AS_ONE).unwrap_or(usize::MAX)
         }
     }

@@ -175,6 +175,21 @@ impl Tables {
         };
     }
 
+    /// How many bytes of its own the record of a key with elements has.
+    pub fn key_len(&self, key: &[u8]) -> usize {
+        let keys = self.keys[1].borrow();
+        let record = keys.iter().find(|((.., name), _)| name.as_slice() == key).map(|(_, record)| &record.0);
+        match record {
+            Some(Stored::Spread(descriptor)) => descriptor.rest.len(),
+            other => panic!("no record of elements: {other:?}"),
+        }
+    }
+
+    /// How many records of elements begin with a letter.
+    pub fn count(&self, letter: u8) -> usize {
+        self.elements.borrow().keys().filter(|(.., name)| name.first() == Some(&letter)).count()
+    }
+
     /// The collections that have elements.
     pub fn collections(&self) -> Vec<Collection> {
         let elements = self.elements.borrow();

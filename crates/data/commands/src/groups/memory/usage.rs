@@ -93,7 +93,7 @@ pub(crate) fn of_value(value: &Value, samples: usize) -> usize {
                 if samples > 0 {
                     stream.each_node(|_, node| sample.add(node_size(node), samples));
                 }
-                let pending = |group: &stream::Group| group.pending().len() * 5 * size_of::<stream::Id>();
+                let pending = |group: &stream::Group| group.kept_len() * 5 * size_of::<stream::Id>();
                 let group_size = |(name, group): (&Bytes, &stream::Group)| {
                     of_bytes(name.len()) + size_of_val(group) + pending(group)
                 };

@@ -351,17 +351,24 @@ fn xdel(context: &mut Context<'_>) -> Result<(), Failure> {
         context.reply.integer(0);
         return Ok(());
     }
-    let ids = strict_ids(context.words.from(2))?;
-    let mut removed = 0;
-    if let Some(stream) = context.keys.get_mut::<Stream>(key)? {
-        removed = ids.into_iter().filter(|id| stream.remove(*id)).count();
-    }
-    if removed > 0 {
-        context.keys.modified_by(key, removed);
-        context.keys.notify(EventClass::STREAM, "xdel", key);
-    }
-    context.reply.count(removed);
-    Ok(())
+    let mut ids = strict_ids(context.words.from(2))?.into_iter();
+    let (elements, mut removed) = (ids.len(), 0);
+    let step = move |context: &mut Context<'_>, budget: usize| {
+        let key = context.words.at(1);
+        if let Some(stream) = context.keys.get_mut::<Stream>(key)? {
+            removed += ids.by_ref().take(budget).filter(|id| stream.remove(*id)).count();
+            if ids.len() > 0 {
+                return Ok(Progress::More);
+            }
+        }
+        if removed > 0 {
+            context.keys.modified_by(key, removed);
+            context.keys.notify(EventClass::STREAM, "xdel", key);
+        }
+        context.reply.count(removed);
+        Ok(Progress::Done)
+    };
+    context.work_on(elements, changing_steps(step))
 }
 
 fn xlen(context: &mut Context<'_>) -> Result<(), Failure> {

@@ -78,7 +78,7 @@ impl Claim<'_> {
         }
         if found.is_none() {
             let Some(group) = stream.groups.get_mut(self.group) else { return Ok(Outcome::Left) };
-            let Some(pending) = group.pending().get(&id).copied() else { return Ok(Outcome::Left) };
+            let Some(pending) = group.pending(id) else { return Ok(Outcome::Left) };
             self.log.claim(self.key, self.group, group, id, &pending);
             group.acknowledge(id);
             stream.changes();
@@ -89,7 +89,10 @@ impl Claim<'_> {
             context.reply.truncate(start);
             return Ok(Outcome::Left);
         };
-        let former = group.pending().get(&id).copied();
+        let former = group.pending(id);
+        if stream.has_failed() {
+            return Ok(Outcome::Left);
+        }
         if former.is_none() && !self.terms.force
             || former.is_some_and(|former| {
                 self.terms.idle_at_least > 0 && now.saturating_sub(former.delivered) < self.terms.idle_at_least
@@ -222,7 +225,7 @@ fn xautoclaim(context: &mut Context<'_>) -> Result<(), Failure> {
     let found = context.keys.look::<Stream>(key)?.and_then(|stream| stream.groups.get(group));
     let found = found.ok_or_else(|| no_group(key, group))?;
     let attempts = count.saturating_mul(ATTEMPTS);
-    let elements = attempts.min(found.pending().len());
+    let elements = attempts.min(found.pending_len());
     let work = AutoClaim {
         terms,
         count,
@@ -264,9 +267,15 @@ impl Work for AutoClaim {
         let words = context.words;
         let (key, group, consumer) = (words.at(1), words.at(2), words.at(3));
         let found = context.keys.look::<Stream>(key)?.and_then(|stream| stream.groups.get(group));
-        let pending = found.into_iter().flat_map(|group| group.pending().range(self.from..));
         // One more than is looked at: where to go on.
-        let ids: Vec<Id> = pending.map(|(id, _)| *id).take(budget.min(self.attempts).saturating_add(1)).collect();
+        let ids_max = budget.min(self.attempts).saturating_add(1);
+        let mut ids = Vec::new();
+        if let Some(group) = found {
+            group.each_pending(self.from..=Id::MAX, None, |id, _| {
+                ids.push(id);
+                ids.len() < ids_max
+            });
+        }
         let log = std::mem::take(&mut self.log);
         let mut claim = Claim { key, group, consumer, number: self.number, terms: self.terms, log };
         let (start, mut next, mut is_over) = (context.reply.position(), Id::MIN, true);

@@ -109,11 +109,15 @@ impl GroupReading {
         let count = budget.min(self.at_most - self.given);
         let Some(stream) = context.keys.get_mut::<Stream>(key)? else { return Ok(true) };
         let found = stream.groups.get(self.group.as_slice());
-        let Some(consumer) = found.and_then(|group| group.consumer(group.number_of(&self.consumer)?)) else {
+        let Some((group, number)) = found.and_then(|group| Some((group, group.number_of(&self.consumer)?))) else {
             return Ok(true);
         };
         let from = behind.next().unwrap_or(Id::MAX);
-        let ids: Vec<Id> = consumer.pending.range(from..).take(count).copied().collect();
+        let mut ids = Vec::new();
+        group.each_pending(from..=Id::MAX, Some(number), |id, _| {
+            ids.push(id);
+            ids.len() < count
+        });
         self.given += ids.len();
         if let (Some(last), Some(served)) = (ids.last(), self.served.get_mut(self.at)) {
             served.1 = Some(*last);
@@ -134,8 +138,8 @@ impl GroupReading {
             if let Some(group) = stream.groups.get_mut(self.group.as_slice()).filter(|_| present) {
                 group.give_again(id, now);
                 // How often it was given is known after a replay too; Redis does not propagate that.
-                if let Some(pending) = group.pending().get(&id) {
-                    self.log.claim(key, &self.group, group, id, pending);
+                if let Some(pending) = group.pending(id) {
+                    self.log.claim(key, &self.group, group, id, &pending);
                 }
             }
         }

@@ -3,10 +3,11 @@
 use crate::{
     Bytes, Context, Failure,
     changes::EventClass,
+    server::{Progress, changing_steps},
     table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         Stream,
-        stream::{Group, Id},
+        stream::{Consumer, Group, Id},
     },
 };
 
@@ -159,7 +160,7 @@ fn set_id(context: &mut Context<'_>) -> Result<(), Failure> {
 fn destroy(context: &mut Context<'_>) -> Result<(), Failure> {
     let (key, name) = (context.words.at(2), context.words.at(3));
     stream(context)?;
-    let removed = context.keys.get_mut::<Stream>(key)?.and_then(|stream| stream.groups.remove(name)).is_some();
+    let removed = context.keys.get_mut::<Stream>(key)?.is_some_and(|stream| stream.remove_group(name));
     if removed {
         // Those who wait in the group are to learn of it.
         context.keys.modified(key);
@@ -190,15 +191,31 @@ fn create_consumer(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn delete_consumer(context: &mut Context<'_>) -> Result<(), Failure> {
-    let (key, name) = (context.words.at(2), context.words.at(4));
+    let (group, name) = (context.words.at(3), context.words.at(4));
     check_group(context)?;
-    let removed = group_mut(context)?.and_then(|group| group.remove_consumer(name));
-    if removed.is_some() {
-        context.keys.changes.dirty += 1;
-        context.keys.notify(EventClass::STREAM, "xgroup-delconsumer", key);
-    }
-    context.reply.count(removed.unwrap_or(0));
-    Ok(())
+    let found = stream(context)?.groups.get(group).and_then(|group| group.consumer(group.number_of(name)?));
+    let elements = found.map_or(0, Consumer::pending_len);
+    let mut removed = 0;
+    let step = move |context: &mut Context<'_>, budget: usize| {
+        let (key, name) = (context.words.at(2), context.words.at(4));
+        let Some(group) = group_mut(context)? else { return Ok(Progress::Done) };
+        if let Some(number) = group.number_of(name) {
+            let some = group.empty_consumer(number, budget);
+            if group.has_failed() {
+                return Ok(Progress::Done);
+            }
+            removed += some;
+            if some == budget {
+                return Ok(Progress::More);
+            }
+            group.remove_consumer(name);
+            context.keys.changes.dirty += 1;
+            context.keys.notify(EventClass::STREAM, "xgroup-delconsumer", key);
+        }
+        context.reply.count(removed);
+        Ok(Progress::Done)
+    };
+    context.work_on(elements, changing_steps(step))
 }
 
 fn help(context: &mut Context<'_>) -> Result<(), Failure> {

@@ -3,11 +3,11 @@
 use resp::Reply;
 
 use crate::{
-    Context, Failure, Millis,
+    Context, Failure,
     table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         Stream,
-        stream::{Consumer, Group, Id},
+        stream::{Consumer, ConsumerNumber, Group, Id},
     },
 };
 
@@ -76,7 +76,7 @@ fn consumers(context: &mut Context<'_>) -> Result<(), Failure> {
         reply.bulk(b"name");
         reply.bulk(&consumer.name);
         reply.bulk(b"pending");
-        reply.count(consumer.pending.len());
+        reply.count(consumer.pending_len());
         reply.bulk(b"idle");
         reply.integer(now.saturating_sub(consumer.seen).max(0));
     }
@@ -94,7 +94,7 @@ fn groups(context: &mut Context<'_>) -> Result<(), Failure> {
         reply.bulk(b"consumers");
         reply.count(group.consumers_len());
         reply.bulk(b"pending");
-        reply.count(group.pending().len());
+        reply.count(group.pending_len());
         reply.bulk(b"last-delivered-id");
         write_id(reply, group.last);
         reply.bulk(b"entries-read");
@@ -183,44 +183,48 @@ fn everything(reply: &mut Reply<'_>, stream: &Stream, at_most: usize) {
         reply.bulk(b"lag");
         lag(reply, stream.lag(group));
         reply.bulk(b"pel-count");
-        reply.count(group.pending().len());
+        reply.count(group.pending_len());
         reply.bulk(b"pending");
-        reply.array(group.pending().len().min(at_most));
-        for (id, pending) in group.pending().iter().take(at_most) {
-            reply.array(4);
-            write_id(reply, *id);
-            reply.bulk(group.consumer(pending.consumer).map_or(&[], |consumer| &consumer.name));
-            write_delivery(reply, pending.delivered, pending.count);
-        }
+        write_pending(reply, group, None, at_most);
         reply.bulk(b"consumers");
         reply.array(group.consumers_len());
-        for consumer in group.consumers() {
-            write_consumer(reply, group, consumer, at_most);
+        for (number, consumer) in group.numbers().zip(group.consumers()) {
+            write_consumer(reply, group, number, consumer, at_most);
         }
     }
 }
 
-fn write_delivery(reply: &mut Reply<'_>, delivered: Millis, deliveries: u64) {
-    reply.integer(delivered);
-    count(reply, deliveries);
+/// What is pending in a group, with whom it is, or what is with one consumer.
+fn write_pending(reply: &mut Reply<'_>, group: &Group, of: Option<ConsumerNumber>, at_most: usize) {
+    let header = reply.defer();
+    let mut given = 0;
+    group.each_pending(Id::MIN..=Id::MAX, of, |id, pending| {
+        if given == at_most {
+            return false;
+        }
+        given += 1;
+        reply.array(if of.is_none() { 4 } else { 3 });
+        write_id(reply, id);
+        if of.is_none() {
+            reply.bulk(group.consumer(pending.consumer).map_or(&[], |consumer| &consumer.name));
+        }
+        reply.integer(pending.delivered);
+        count(reply, pending.count);
+        true
+    });
+    reply.finish_array(header, given);
 }
 
-fn write_consumer(reply: &mut Reply<'_>, group: &Group, consumer: &Consumer, at_most: usize) {
+fn write_consumer(reply: &mut Reply<'_>, group: &Group, number: ConsumerNumber, consumer: &Consumer, at_most: usize) {
     reply.map(4);
     reply.bulk(b"name");
     reply.bulk(&consumer.name);
     reply.bulk(b"seen-time");
     reply.integer(consumer.seen);
     reply.bulk(b"pel-count");
-    reply.count(consumer.pending.len());
+    reply.count(consumer.pending_len());
     reply.bulk(b"pending");
-    reply.array(consumer.pending.len().min(at_most));
-    for id in consumer.pending.iter().take(at_most) {
-        reply.array(3);
-        write_id(reply, *id);
-        let (delivered, deliveries) = group.pending().get(id).map_or((0, 0), |one| (one.delivered, one.count));
-        write_delivery(reply, delivered, deliveries);
-    }
+    write_pending(reply, group, Some(number), at_most);
 }
 
 fn help(context: &mut Context<'_>) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use resp::Reply;
 use crate::{
     Context, Failure, Millis,
     context::Words,
-    server::{Progress, reading_steps},
+    server::{Progress, changing_steps, reading_steps},
     table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         Stream,
@@ -36,14 +36,21 @@ fn xack(context: &mut Context<'_>) -> Result<(), Failure> {
         context.reply.integer(0);
         return Ok(());
     }
-    let ids = strict_ids(context.words.from(3))?;
-    let mut acknowledged = 0;
-    if let Some(group) = context.keys.get_mut::<Stream>(key)?.and_then(|stream| stream.groups.get_mut(group_name)) {
-        acknowledged = ids.into_iter().filter(|id| group.acknowledge(*id)).count();
-    }
-    context.keys.changes.dirty += acknowledged as u64;
-    context.reply.count(acknowledged);
-    Ok(())
+    let mut ids = strict_ids(context.words.from(3))?.into_iter();
+    let (elements, mut acknowledged) = (ids.len(), 0);
+    let step = move |context: &mut Context<'_>, budget: usize| {
+        let (key, name) = (context.words.at(1), context.words.at(2));
+        if let Some(group) = context.keys.get_mut::<Stream>(key)?.and_then(|stream| stream.groups.get_mut(name)) {
+            acknowledged += ids.by_ref().take(budget).filter(|id| group.acknowledge(*id)).count();
+            if ids.len() > 0 {
+                return Ok(Progress::More);
+            }
+        }
+        context.keys.changes.dirty += acknowledged as u64;
+        context.reply.count(acknowledged);
+        Ok(Progress::Done)
+    };
+    context.work_on(elements, changing_steps(step))
 }
 
 /// Which pending entries are asked for.
@@ -87,7 +94,7 @@ fn xpending(context: &mut Context<'_>) -> Result<(), Failure> {
         summarize(&mut context.reply, group);
         return Ok(());
     };
-    let there = group.pending().len();
+    let there = group.pending_len();
     let elements = if query.idle_at_least > 0 { there } else { query.count.min(there) };
     let (mut header, mut given) = (None, 0);
     let step = move |context: &mut Context<'_>, budget: usize| {
@@ -109,22 +116,21 @@ fn xpending(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn summarize(reply: &mut Reply<'_>, group: &Group) {
     reply.array(4);
-    reply.count(group.pending().len());
-    let (Some((first, _)), Some((last, _))) = (group.pending().first_key_value(), group.pending().last_key_value())
-    else {
+    reply.count(group.pending_len());
+    let Some((first, last)) = group.pending_ends() else {
         reply.null();
         reply.null();
         reply.null_array();
         return;
     };
-    write_id(reply, *first);
-    write_id(reply, *last);
-    let busy = || group.consumers().filter(|consumer| !consumer.pending.is_empty());
+    write_id(reply, first);
+    write_id(reply, last);
+    let busy = || group.consumers().filter(|consumer| consumer.pending_len() > 0);
     reply.array(busy().count());
     for consumer in busy() {
         reply.array(2);
         reply.bulk(&consumer.name);
-        reply.bulk_integer(i64::try_from(consumer.pending.len()).unwrap_or(i64::MAX));
+        reply.bulk_integer(i64::try_from(consumer.pending_len()).unwrap_or(i64::MAX));
     }
 }
 
@@ -141,31 +147,30 @@ fn list(
     if query.from > query.to || *given >= query.count {
         return true;
     }
-    let range = query.from..=query.to;
-    let ids: Box<dyn Iterator<Item = &Id>> = match consumer {
-        Some(name) => match group.number_of(name).and_then(|number| group.consumer(number)) {
-            Some(consumer) => Box::new(consumer.pending.range(range)),
-            None => return true,
-        },
-        None => Box::new(group.pending().range(range).map(|(id, _)| id)),
+    let of = match consumer.map(|name| group.number_of(name)) {
+        Some(None) => return true,
+        of => of.flatten(),
     };
-    for (looked_at, (id, pending)) in ids.filter_map(|id| group.pending().get_key_value(id)).enumerate() {
+    let (mut looked_at, mut rest) = (0, None);
+    group.each_pending(query.from..=query.to, of, |id, pending| {
         if looked_at >= budget {
-            query.from = *id;
+            rest = Some(id);
             return false;
         }
+        looked_at += 1;
         if query.idle_at_least != 0 && now.saturating_sub(pending.delivered) < query.idle_at_least {
-            continue;
+            return true;
         }
         reply.array(4);
-        write_id(reply, *id);
+        write_id(reply, id);
         reply.bulk(group.consumer(pending.consumer).map_or(&[], |consumer| &consumer.name));
         reply.integer(now.saturating_sub(pending.delivered).max(0));
         reply.count(usize::try_from(pending.count).unwrap_or(usize::MAX));
         *given += 1;
-        if *given == query.count {
-            break;
-        }
+        *given < query.count
+    });
+    if let Some(id) = rest {
+        query.from = id;
     }
-    true
+    rest.is_none()
 }

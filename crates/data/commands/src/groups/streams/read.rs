@@ -298,7 +298,7 @@ fn xreadgroup(context: &mut Context<'_>) -> Result<(), Failure> {
         served.push((query.keys_at + number, *id));
         let there = match id {
             Some(_) => {
-                found.number_of(consumer).and_then(|number| found.consumer(number)).map_or(0, |it| it.pending.len())
+                found.number_of(consumer).and_then(|number| found.consumer(number)).map_or(0, |it| it.pending_len())
             }
             None => {
                 let lag = stream.lag(found).and_then(|lag| u64::try_from(lag).ok()).unwrap_or(u64::MAX);

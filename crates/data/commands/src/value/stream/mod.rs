@@ -2,12 +2,13 @@
 //!
 //! Entries are packed into nodes of a size that is set, as Redis has them; a tree finds the node of an id. So a stream takes
 //! little more memory than what it holds, whatever is appended costs the same, and `MAXLEN ~` removes whole nodes. With very many
-//! entries, nodes are records; groups with what is pending in them stay in memory and stand in the key's record.
+//! entries, nodes are records; groups stand in the key's record, but for what has been pending in them for long (`spilled`).
 
 mod group;
 mod id;
 mod node;
 mod nodes;
+mod spilled;
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub(crate) use id::unsigned;
 pub use node::{Entry, Node};
 pub(super) use nodes::node_in;
 use nodes::{Nodes, Spread};
+pub(crate) use spilled::Spilled;
 
 /// How large nodes become: `stream-node-max-*`; 0 is no limit.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +51,13 @@ impl NodeLimits {
 
 /// The most bytes of an entry, and of a node, whatever is set.
 pub const NODE_BYTES_MAX: usize = 1 << 30;
+
+/// How many entries a group keeps in memory that are pending, where so many elements are kept whole: a checkpoint writes them with
+/// the key each time.
+fn pending_max(whole_max: usize) -> usize {
+    const SHARE: usize = 8;
+    (whole_max / SHARE).max(1)
+}
 
 /// What a stream is trimmed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,14 +96,42 @@ impl Stream {
         self.len == 0
     }
 
-    /// Whether it has more elements than are kept whole.
+    /// Whether it has more elements than are kept whole, or more of them are pending than are kept with the key.
     pub(super) fn is_beyond(&self, whole_max: usize) -> bool {
         matches!(self.nodes, Nodes::Whole(_)) && self.len > whole_max as u64
+            || self.groups.values().any(|group| group.is_beyond(pending_max(whole_max)))
     }
 
     /// Makes its nodes records. Returns what they were, as a stream.
     pub(super) fn spread(&mut self, elements: Elements) -> Self {
         Self { nodes: self.nodes.spread(elements), ..Self::default() }
+    }
+
+    /// Has what is pending become records where it is too much, if the nodes are.
+    pub(crate) fn spill(&mut self, whole_max: usize) {
+        let (Nodes::Spread(spread), kept_max) = (&self.nodes, pending_max(whole_max)) else { return };
+        for group in self.groups.values_mut().filter(|group| group.is_beyond(kept_max)) {
+            group.spill(spread.elements(), kept_max);
+        }
+    }
+
+    /// Everything else that has records of its own.
+    pub(super) fn other_elements(&self) -> impl Iterator<Item = &Elements> {
+        self.groups.values().filter_map(|group| group.spilled().map(Spilled::elements))
+    }
+
+    /// The same to be changed as a whole.
+    pub(super) fn other_elements_mut(&mut self) -> impl Iterator<Item = &mut Elements> {
+        self.groups.values_mut().filter_map(|group| group.spilled_mut().map(Spilled::elements_mut))
+    }
+
+    /// Removes a group.
+    pub(crate) fn remove_group(&mut self, name: &[u8]) -> bool {
+        let group = self.groups.remove(name);
+        if let Some(group) = &group {
+            group.discard();
+        }
+        group.is_some()
     }
 
     /// The records of its nodes, if they are records.
@@ -139,7 +176,7 @@ impl Stream {
         };
         let len = usize::try_from(u64::from_be_bytes(*len)).ok()?;
         let mut stream = Self { len: descriptor.count, ..Self::default() };
-        rdb::decode_stream_rest(&mut stream, bytes).ok()?;
+        rdb::decode_stream_rest(&mut stream, bytes, &elements).ok()?;
         stream.nodes = Nodes::Spread(Box::new(Spread::new(elements, tail, len, Id::from_bytes(*from))));
         Some(stream)
     }
@@ -159,7 +196,7 @@ impl Stream {
         const NODES: usize = 64;
         const PENDING: usize = 16_384;
         matches!(&self.nodes, Nodes::Whole(nodes) if nodes.len() > NODES)
-            || self.groups.values().any(|group| group.pending().len() > PENDING)
+            || self.groups.values().any(|group| group.kept_len() > PENDING)
     }
 
     /// Frees a node, or some pending entries, of what nobody needs any more. Returns whether there are more.
