@@ -11,6 +11,8 @@
 //!                                 thread tables-flush ^        threads tables-merge ^
 //! ```
 //!
+//! Readers wait for none of this (`views`).
+//!
 //! A buffer is sealed between two batches, never within one, and all that is sealed becomes table files at once, by the
 //! exchange of a file that lists them. So a crash leaves the state after some batch, with that batch's offset.
 //!
@@ -41,6 +43,10 @@ mod frozen;
 mod maintenance;
 mod manifest;
 mod snapshots;
+mod views;
+
+#[cfg(test)]
+mod tests;
 
 pub use self::frozen::open_frozen;
 
@@ -57,6 +63,7 @@ use lsm_tree::{SequenceNumberCounter, Tree, ValueType};
 
 use self::maintenance::Maintenance;
 use self::snapshots::{Instant, Snapshots};
+use self::views::Views;
 use crate::{
     Batch, Bounds, Direction, Engine, Error, Key, Offset, Place, RESERVED_PREFIX, Records, Result, Scan, Value,
 };
@@ -124,6 +131,7 @@ struct Shared {
     cache: Arc<Cache>,
     seqno: SequenceNumberCounter,
     snapshots: Snapshots,
+    views: Views,
     /// Held while a batch goes into the buffer, and while a buffer is sealed.
     writing: Mutex<()>,
     /// The offset of the last batch that had one.
@@ -160,6 +168,7 @@ impl FjallEngine {
         let applied = decode_applied(tree.get(APPLIED_KEY, SeqNo::MAX)?)?;
         let shared = Arc::new(Shared {
             snapshots: Snapshots::new(seqno.get()),
+            views: Views::new(&tree),
             maintenance: Maintenance::default(),
             buffer_bytes: options.buffer_bytes(),
             table_bytes: options.table_bytes(),
@@ -212,7 +221,7 @@ impl Shared {
 
     /// Seals the buffer if it holds anything. The caller holds `writing`.
     fn seal(&self) {
-        if self.tree.rotate_memtable().is_some() {
+        if self.views.seal(&self.tree) {
             self.maintenance.sealed(self.applied());
         }
     }
@@ -220,11 +229,11 @@ impl Shared {
 
 impl Records for FjallEngine {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.shared.tree.get(key, SeqNo::MAX).map_err(|error| Error::from(error).at(|| Place::At(key.to_vec())))
+        self.shared.views.current().get(key).map_err(|error| Error::from(error).at(|| Place::At(key.to_vec())))
     }
 
     fn scan(&self, bounds: &Bounds, direction: Direction) -> Scan {
-        scan(self.shared.snapshots.open(&self.shared.tree), bounds, direction)
+        scan(self.shared.snapshots.open(&self.shared.views), bounds, direction)
     }
 
     fn applied(&self) -> Result<Option<Offset>> {
@@ -261,7 +270,7 @@ impl Engine for FjallEngine {
     }
 
     fn snapshot(&self) -> Arc<dyn Records> {
-        Arc::new(Snapshot(self.shared.snapshots.open(&self.shared.tree)))
+        Arc::new(Snapshot(self.shared.snapshots.open(&self.shared.views)))
     }
 
     fn sync(&self) -> Result<()> {

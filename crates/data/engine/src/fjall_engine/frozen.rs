@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lsm_tree::{AbstractTree as _, Config, SequenceNumberCounter};
 
-use super::{Snapshot, Snapshots, manifest, open_tree};
+use super::{Instant, Snapshot, manifest, open_tree};
 use crate::{Error, Records, Result};
 
 /// Opens a copy of an engine's folder for reading. Files in it that are no part of the records are removed; none is written.
@@ -23,5 +23,5 @@ pub fn open_frozen(folder: &Path) -> Result<Arc<dyn Records>> {
     let config = Config::new(tree, seqno.clone(), SequenceNumberCounter::default());
     let tree = open_tree(config)?;
     let seqno = tree.get_highest_seqno().map_or(1, |highest| highest + 1);
-    Ok(Arc::new(Snapshot(Snapshots::new(seqno).open(&tree))))
+    Ok(Arc::new(Snapshot(Instant::of(&tree, seqno))))
 }

@@ -142,8 +142,9 @@ pub(super) fn flush(shared: &Shared) -> Result<()> {
         let _files = shared.files.read().unwrap_or_else(PoisonError::into_inner);
         // Counted under the lock of flushes: what another one has just written is not counted again.
         let lock = shared.tree.get_flush_lock();
-        let sealed = shared.maintenance.state().sealed.len();
+        let (sealed, buffers) = (shared.maintenance.state().sealed.len(), shared.views.sealed_len());
         shared.tree.flush(&lock, shared.snapshots.watermark())?;
+        shared.views.renew(&shared.tree, buffers);
         let mut state = shared.maintenance.state();
         // A buffer that was sealed since is counted by the next flush, even if this one took it along.
         for applied in state.sealed.drain(..sealed).collect::<Vec<_>>() {
@@ -196,7 +197,9 @@ fn merge(shared: &Shared) -> Result<bool> {
         let _files = shared.files.read().unwrap_or_else(PoisonError::into_inner);
         let before = shared.tree.current_version().id();
         let strategy = Leveled::default().with_table_target_size(shared.table_bytes);
-        shared.tree.compact(Arc::new(strategy), shared.snapshots.watermark())?;
+        let merged = shared.tree.compact(Arc::new(strategy), shared.snapshots.watermark());
+        shared.views.renew(&shared.tree, 0);
+        merged?;
         forget_old_versions(shared)?;
         Ok(shared.tree.current_version().id() != before)
     })
@@ -207,7 +210,9 @@ pub(super) fn merge_all(shared: &Shared) -> Result<()> {
     guarded(|| {
         let _files = shared.files.read().unwrap_or_else(PoisonError::into_inner);
         forget_old_versions(shared)?;
-        shared.tree.major_compact(shared.table_bytes, shared.snapshots.watermark())?;
+        let merged = shared.tree.major_compact(shared.table_bytes, shared.snapshots.watermark());
+        shared.views.renew(&shared.tree, 0);
+        merged?;
         forget_old_versions(shared)
     })
 }
@@ -223,7 +228,9 @@ pub(super) fn drop_files(shared: &Shared, bounds: &Bounds) -> Result<()> {
             return Ok(());
         }
         drop(version);
-        shared.tree.drop_range::<&[u8], _>(bounds.as_range())?;
+        let dropped = shared.tree.drop_range::<&[u8], _>(bounds.as_range());
+        shared.views.renew(&shared.tree, 0);
+        dropped?;
         forget_old_versions(shared)
     })
 }

@@ -4,11 +4,13 @@
 //! need not mind it: buffers are flushed and let go, merges drop what is overwritten. What a snapshot costs is these files on
 //! the disk, and at most the buffers of that moment in memory, however long it lives.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lsm_tree::{AbstractTree as _, InternalValue, SeqNo, Tree};
+use lsm_tree::{InternalValue, SeqNo, Tree};
 
-use crate::{Bounds, Key};
+use super::views::{View, Views};
+use crate::Bounds;
 
 /// Records of the tree as it keeps them.
 pub(super) type Range = Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<InternalValue>> + Send>;
@@ -24,7 +26,8 @@ pub(super) struct Snapshots {
 /// A state of the tree.
 #[derive(Clone)]
 pub(super) struct Instant {
-    range: Arc<dyn Fn(&Bounds) -> Range + Send + Sync>,
+    view: Arc<View>,
+    seqno: SeqNo,
     _live: Arc<()>,
 }
 
@@ -54,24 +57,25 @@ impl Snapshots {
     }
 
     /// The state of now.
-    pub(super) fn open(&self, tree: &Tree) -> Instant {
+    pub(super) fn open(&self, views: &Views) -> Instant {
         // IMPORTANT: number and files are taken under one lock. A merge that drops what this number sees begins after a higher
         // one is published, so it is not in these files yet.
         let published = self.published();
         let seqno = *published;
-        let version = tree.get_version_history_lock().latest_version();
+        let view = views.current();
         drop(published);
-        let range = move |bounds: &Bounds| -> Range {
-            let keys = (bounds.from.clone(), bounds.to.clone());
-            Box::new(Tree::create_internal_range::<Key, _>(version.clone(), &keys, seqno, None))
-        };
-        Instant { range: Arc::new(range), _live: Arc::clone(&self.live) }
+        Instant { view, seqno, _live: Arc::clone(&self.live) }
     }
 }
 
 impl Instant {
-    /// The records within bounds, which are not empty.
+    /// All of a tree that nobody writes to, whose numbers are below one.
+    pub(super) fn of(tree: &Tree, seqno: SeqNo) -> Self {
+        Self { view: Arc::new(View::of(tree, &VecDeque::new())), seqno, _live: Arc::default() }
+    }
+
+    /// The records within bounds.
     pub(super) fn range(&self, bounds: &Bounds) -> Range {
-        (self.range)(bounds)
+        self.view.range(bounds, self.seqno)
     }
 }

@@ -1,0 +1,122 @@
+//! The tree as readers see it, without waiting for it.
+//!
+//! The tree has the list of its files and buffers under one lock, and keeps that while it writes a new list and syncs it. On a disk
+//! that is busy this takes hundreds of milliseconds, in which nobody could look anything up, not even what is in a buffer. So what
+//! readers need of the list lies here as well, and is exchanged for a newer one by whoever has changed the tree.
+//!
+//! One that is not the newest shows the same records: buffers that have become files since, and files that have been merged.
+//! Only a new buffer must be seen by all before anything comes into it; see [`Views::seal`].
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use lsm_tree::table::filter::standard_bloom::Builder;
+use lsm_tree::{AbstractTree as _, InternalValue, Memtable, SeqNo, Tree};
+
+use super::snapshots::Range;
+use crate::{Bounds, Key, Value};
+
+type Find = dyn Fn(&[u8]) -> lsm_tree::Result<Option<Value>> + Send + Sync;
+type Walk = dyn Fn(&Bounds, SeqNo) -> Range + Send + Sync;
+
+/// The buffers and files of a moment.
+pub(super) struct View {
+    // NOTE: the tree has no names for the types of what these hold.
+    find: Box<Find>,
+    walk: Box<Walk>,
+}
+
+/// The newest view.
+pub(super) struct Views {
+    current: RwLock<Arc<View>>,
+    /// Buffers that are sealed and perhaps in no file yet, the oldest first. Whoever has this lock is the one who makes views.
+    sealed: Mutex<VecDeque<Arc<Memtable>>>,
+}
+
+impl View {
+    /// What a tree has now. `sealed` are those of its buffers that are sealed, the oldest first.
+    pub(super) fn of(tree: &Tree, sealed: &VecDeque<Arc<Memtable>>) -> Self {
+        // In this order: what leaves the buffers in between is in the files then.
+        let state = tree.get_version_history_lock().latest_version();
+        let files = tree.current_version();
+        let mut buffers = vec![Arc::clone(&state.active_memtable)];
+        buffers.extend(sealed.iter().rev().cloned());
+        let find = move |key: &[u8]| {
+            if let Some(record) = buffers.iter().find_map(|buffer| buffer.get(key, SeqNo::MAX)) {
+                return Ok(value_of(record));
+            }
+            let hash = Builder::get_hash(key);
+            for file in files.iter_levels().flat_map(|level| level.iter()).filter_map(|run| run.get_for_key(key)) {
+                if let Some(record) = file.get(key, SeqNo::MAX, hash)? {
+                    return Ok(value_of(record));
+                }
+            }
+            Ok(None)
+        };
+        let walk = move |bounds: &Bounds, seqno: SeqNo| -> Range {
+            let keys = (bounds.from.clone(), bounds.to.clone());
+            Box::new(Tree::create_internal_range::<Key, _>(state.clone(), &keys, seqno, None))
+        };
+        Self { find: Box::new(find), walk: Box::new(walk) }
+    }
+
+    /// The last value of a key.
+    pub(super) fn get(&self, key: &[u8]) -> lsm_tree::Result<Option<Value>> {
+        (self.find)(key)
+    }
+
+    /// The records within bounds as they were before a number was given.
+    pub(super) fn range(&self, bounds: &Bounds, seqno: SeqNo) -> Range {
+        (self.walk)(bounds, seqno)
+    }
+}
+
+fn value_of(record: InternalValue) -> Option<Value> {
+    (!record.is_tombstone()).then_some(record.value)
+}
+
+impl Views {
+    pub(super) fn new(tree: &Tree) -> Self {
+        let sealed = VecDeque::new();
+        Self { current: RwLock::new(Arc::new(View::of(tree, &sealed))), sealed: Mutex::new(sealed) }
+    }
+
+    fn sealed(&self) -> MutexGuard<'_, VecDeque<Arc<Memtable>>> {
+        self.sealed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest one.
+    pub(super) fn current(&self) -> Arc<View> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn exchange(&self, tree: &Tree, sealed: &VecDeque<Arc<Memtable>>) {
+        let next = Arc::new(View::of(tree, sealed));
+        let former = std::mem::replace(&mut *self.current.write().unwrap_or_else(PoisonError::into_inner), next);
+        // Freed without the lock: it may be the last one to have files that are to be deleted.
+        drop(former);
+    }
+
+    /// Seals the buffer, if it holds anything. Returns whether it did. The caller sees to it that nobody writes meanwhile: what comes
+    /// into the new one is seen by everybody who looks from now on.
+    pub(super) fn seal(&self, tree: &Tree) -> bool {
+        let mut sealed = self.sealed();
+        let Some(buffer) = tree.rotate_memtable() else { return false };
+        sealed.push_back(buffer);
+        self.exchange(tree, &sealed);
+        true
+    }
+
+    /// How many buffers are sealed.
+    pub(super) fn sealed_len(&self) -> usize {
+        self.sealed().len()
+    }
+
+    /// The tree has changed its files, and so many of the sealed buffers, the oldest ones, have become some.
+    pub(super) fn renew(&self, tree: &Tree, flushed: usize) {
+        let mut sealed = self.sealed();
+        let flushed = flushed.min(sealed.len());
+        sealed.drain(..flushed);
+        self.exchange(tree, &sealed);
+    }
+}
