@@ -101,7 +101,7 @@ fn command(random: &mut Random, step: usize) -> String {
 
 #[test]
 fn they_do_what_streams_in_memory_do() {
-    for (seed, forgets) in [(1, 0), (2, 20), (3, 1), (4, 50), (5, 7)] {
+    for (seed, forgets, is_cold) in [(1, 0, false), (2, 20, false), (3, 1, false), (4, 50, true), (5, 7, true)] {
         let mut random = Random::new(seed);
         let tables = support::Shared::default();
         let (mut ours, mut model) = (Side::new(Some(tables.clone())), Side::new(None));
@@ -109,6 +109,7 @@ fn they_do_what_streams_in_memory_do() {
         for step in 1..900 {
             let command = command(&mut random, step * 2);
             let now = NOW + step as i64;
+            ours.server.keyspace.set_cold(is_cold);
             assert_eq!(ours.ask(&command, now), model.ask(&command, now), "{command} at {step} of {seed}");
             if forgets > 0 && random.below(forgets) == 0 {
                 support::checkpoint(&mut ours.server, &tables);
@@ -118,6 +119,7 @@ fn they_do_what_streams_in_memory_do() {
         }
         assert_eq!(ours.server.shared.broken, None);
         assert!(spread >= 2);
+        assert_eq!(tables.0.warmed.1.get() > 100, is_cold);
         assert!(spilled >= 10, "{spilled} entries spilled at most");
         for key in ["s", "t", "c"] {
             ours.ask(&format!("DEL {key}"), NOW);
@@ -189,8 +191,12 @@ fn what_has_been_pending_for_long_is_not_written_again() {
     assert!(store.ask("XPENDING s g", NOW).starts_with("*4\r\n:3000\r\n$3\r\n1-0\r\n$6\r\n3000-0\r\n"));
     assert_eq!(store.ask("XACK s g 1-0 2-0 1-0 2999-0 9999-0", NOW), ":3\r\n");
     assert_eq!(store.ask("XGROUP DELCONSUMER s g c1", NOW), ":1000\r\n");
+    store.server.keyspace.set_cold(true);
+    assert_eq!(store.ask("XACK s g 3-0 1-0 3000-0 4-0", NOW), ":3\r\n");
+    assert_eq!(store.tables.0.warmed.0.get(), 2, "those that have records");
+    assert_eq!(store.ask("XADD s 9999-0 f v", NOW), "$6\r\n9999-0\r\n");
     support::checkpoint(&mut store.server, &store.tables);
-    assert!(store.ask("XPENDING s g", NOW).starts_with("*4\r\n:1997\r\n$3\r\n3-0\r\n$6\r\n3000-0\r\n"));
+    assert!(store.ask("XPENDING s g", NOW).starts_with("*4\r\n:1994\r\n$3\r\n5-0\r\n$6\r\n2998-0\r\n"));
     let collections = store.tables.0.collections().len();
     assert_eq!(store.ask("XGROUP DESTROY s g", NOW), ":1\r\n");
     assert_eq!(store.tables.0.collections().len(), collections - 1);

@@ -273,6 +273,17 @@ impl ShardTables {
         self.was_slow.take()
     }
 
+    /// A look at elements from a name on, or back from one.
+    pub fn capture_elements(&self, of: Collection, name: &[u8], is_back: bool, count: usize) -> engine::Capture {
+        let (name, direction) = if is_back {
+            ((Bound::Unbounded, Bound::Included(name)), Direction::Backward)
+        } else {
+            ((Bound::Included(name), Bound::Unbounded), Direction::Forward)
+        };
+        let bounds = bounds(of, Span { from: name.0, to: name.1, backwards: is_back });
+        self.look(|tables| tables.capture(&bounds, direction, count))
+    }
+
     /// The records of elements that only the engine knows.
     pub fn cold_records(&self, of: Collection, names: &[Vec<u8>]) -> Vec<engine::Key> {
         let records = names.iter().map(|name| record::element(of.slot, of.disk, of.version, name));
@@ -402,7 +413,13 @@ impl Records for ShardTables {
         let bounds = bounds(of, span);
         let direction = if span.backwards { Direction::Backward } else { Direction::Forward };
         self.look(|tables| {
-            for found in tables.scan(&bounds, direction) {
+            let start = Instant::now();
+            let mut scan = tables.scan(&bounds, direction).peekable();
+            scan.peek();
+            if start.elapsed() > SLOW {
+                self.was_slow.set(true);
+            }
+            for found in scan {
                 let (name, value) = found.map_err(|error| unreadable(&error))?;
                 let RecordKey::Element { element, .. } = record::decode(&name).map_err(damaged_element)? else {
                     continue;

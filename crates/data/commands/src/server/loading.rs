@@ -2,14 +2,10 @@
 //!
 //! They are read off the loop before the command runs. Meanwhile its client waits and all others go on. What a command needs
 //! beyond the keys that its words name (a script's undeclared keys, `SORT ... GET`) is read in place.
-//!
-//! Elements that are records are read in place as well, as long as that is quick: the tables have a cache. When whoever reads them
-//! finds that the disk is slow ([`Keyspace::set_cold`](crate::keyspace::Keyspace::set_cold)), the elements that a command names
-//! are read off the loop first, which brings them into that cache, and then the command runs.
 
 use crate::{
-    Bytes, Session, SessionId, hash_index,
-    keyspace::{Collection, Keys, Loaded},
+    Bytes, Session, hash_index,
+    keyspace::{Keys, Loaded},
     slot,
 };
 
@@ -29,45 +25,6 @@ pub struct Load {
     /// The key.
     pub key: Bytes,
 }
-
-/// Elements to be read off the loop, for a client that waits.
-#[derive(Debug)]
-pub struct Warmup {
-    /// Who waits.
-    pub session: SessionId,
-    /// The elements of which collection.
-    pub of: Collection,
-    /// Their names.
-    pub names: Vec<Vec<u8>>,
-}
-
-/// Commands whose words name elements: from which word on, and each how many words. More than elements does no harm.
-const NAMES_ELEMENTS: &[(&str, usize, usize)] = &[
-    ("HDEL", 2, 1),
-    ("HEXISTS", 2, usize::MAX),
-    ("HGET", 2, usize::MAX),
-    ("HINCRBY", 2, usize::MAX),
-    ("HINCRBYFLOAT", 2, usize::MAX),
-    ("HMGET", 2, 1),
-    ("HMSET", 2, 2),
-    ("HSET", 2, 2),
-    ("HSETNX", 2, usize::MAX),
-    ("HSTRLEN", 2, usize::MAX),
-    ("SADD", 2, 1),
-    ("SISMEMBER", 2, usize::MAX),
-    ("SMISMEMBER", 2, 1),
-    ("SMOVE", 3, usize::MAX),
-    ("SREM", 2, 1),
-    ("ZADD", 3, 1),
-    ("ZINCRBY", 3, usize::MAX),
-    ("ZMSCORE", 2, 1),
-    ("ZRANK", 2, usize::MAX),
-    ("ZREM", 2, 1),
-    ("ZREVRANK", 2, usize::MAX),
-    ("ZSCORE", 2, usize::MAX),
-];
-/// How many elements of a command are read together; it reads others itself.
-const WARMUP_MAX: usize = 1_000;
 
 impl Server {
     /// Asks for the keys of a command that are not in memory. Returns whether there are any.
@@ -102,7 +59,7 @@ impl Server {
             let resident = Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes).is_resident(key);
             if resident {
                 if self.keyspace.is_cold {
-                    self.ask_for_elements(session, found.command.name, key, words);
+                    self.ask_for_elements(session, found.command.name, place, words);
                 }
                 continue;
             }
@@ -117,35 +74,6 @@ impl Server {
                     key: Bytes::from_slice(key),
                 });
             }
-        }
-    }
-
-    /// Asks for the elements of a collection that a command names, if they are records.
-    fn ask_for_elements(&mut self, session: &mut Session, command: &str, key: &[u8], words: &[&[u8]]) {
-        let Some((_, first, step)) = NAMES_ELEMENTS.iter().find(|(name, ..)| *name == command) else { return };
-        let keys = Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes);
-        let Some(named) = keys.held(key).and_then(|value| value.named()) else { return };
-        let names = words.iter().skip(*first).step_by(*step).take(WARMUP_MAX);
-        let warmup = Warmup {
-            session: session.id,
-            of: named.elements().collection(),
-            names: names.map(|name| named.record(name)).collect(),
-        };
-        session.loading += 1;
-        self.warmups.push(warmup);
-    }
-
-    /// The elements to be read since this was asked last. Each answer is told by [`warmed`](Self::warmed).
-    pub fn take_warmups(&mut self, warmups: &mut Vec<Warmup>) {
-        warmups.append(&mut self.warmups);
-    }
-
-    /// Elements were read that a client waits for, or cannot be: its command finds out.
-    pub fn warmed(&mut self, id: SessionId) {
-        let Some(session) = self.shared.session_mut(id) else { return };
-        session.loading = session.loading.saturating_sub(1);
-        if session.loading == 0 {
-            self.shared.runnable.push_back(id);
         }
     }
 

@@ -30,12 +30,13 @@ mod statistics;
 mod steps;
 mod tasks;
 mod tracking;
+mod warming;
 mod watch;
 mod wide;
 
 pub use histogram::Histogram;
 pub use latency::{Event as LatencyEvent, LatencyMonitor};
-pub use loading::{Load, Warmup};
+pub use loading::Load;
 pub use migration::{Credentials, Migrated, Migration, Parcel};
 pub use portions::{PORTION_MIN, Rest, Unfinished};
 pub use slowlog::{SlowCommand, SlowLog};
@@ -43,6 +44,7 @@ pub use statistics::{CommandStatistics, Rates, Statistics};
 pub use steps::{Steps, changing_steps, reading_steps};
 pub use tasks::{Pace, Progress, Work};
 pub use tracking::{ClientTracking, TrackingCounts};
+pub use warming::{Wanted, Warmup};
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},

@@ -15,6 +15,7 @@ use commands::{
     hash_index,
     keyspace::{Collection, GATHERED, Keyspace, Layout, Loaded, Records, Span, Stored, Taken, Walked},
     rdb::{self, Building},
+    server::{Wanted, Warmup},
     value::Descriptor,
 };
 
@@ -47,6 +48,8 @@ pub struct Tables {
     pub orphans: RefCell<Vec<Collection>>,
     /// Collections that somebody reads as they were, how many each.
     pub pinned: RefCell<BTreeMap<u64, usize>>,
+    /// How many elements were read before a command that names them, and that begins with them.
+    pub warmed: (Cell<usize>, Cell<usize>),
     /// Reads of elements fail from that many on.
     pub fails_after: Cell<Option<usize>>,
 }
@@ -173,6 +176,22 @@ impl Tables {
             Some(value) => self.elements.borrow_mut().insert(name, value),
             None => self.elements.borrow_mut().remove(&name),
         };
+    }
+
+    /// Reads what a command begins with, and counts what there is of that.
+    fn warm(&self, warmup: &Warmup) {
+        let of = warmup.of;
+        let elements = self.elements.borrow();
+        let name = |element: &[u8]| (of.disk, of.slot, of.version, element.to_vec());
+        let found = match &warmup.what {
+            Wanted::Named(names) => names.iter().filter(|element| elements.contains_key(&name(element))).count(),
+            Wanted::Some { from, backwards: true, count } => {
+                elements.range(name(&[])..=name(from)).rev().take(*count).count()
+            }
+            Wanted::Some { from, count, .. } => elements.range(name(from)..).take(*count).count(),
+        };
+        let counter = if matches!(warmup.what, Wanted::Named(_)) { &self.warmed.0 } else { &self.warmed.1 };
+        counter.set(counter.get() + found);
     }
 
     /// How many bytes of its own the record of a key with elements has.
@@ -374,10 +393,15 @@ pub fn answer_loads(server: &mut Server, tables: &Shared) {
 /// Reads what commands wait for, until none does.
 pub fn read_keys(server: &mut Server, tables: &Shared) {
     loop {
-        let mut loads = Vec::new();
+        let (mut loads, mut warmups) = (Vec::new(), Vec::new());
         server.take_loads(&mut loads);
-        if loads.is_empty() {
+        server.take_warmups(&mut warmups);
+        if loads.is_empty() && warmups.is_empty() {
             return;
+        }
+        for warmup in warmups {
+            tables.0.warm(&warmup);
+            server.warmed(warmup.session);
         }
         for load in loads {
             let loaded = tables.load(load.disk, load.slot, &load.key);

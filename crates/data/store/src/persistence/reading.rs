@@ -5,7 +5,10 @@ use std::{
     time::Instant,
 };
 
-use commands::{Millis, Server};
+use commands::{
+    Millis, Server,
+    server::{Wanted, Warmup},
+};
 use engine::{Answer, Bounds, Page, Request};
 
 use crate::{
@@ -17,6 +20,8 @@ use super::{Asked, Persistence};
 
 /// How long elements are read off the loop after one has taken long.
 const COLD_MS: Millis = 1_000;
+/// Bytes of elements that are read together for a command.
+const WARMED_BYTES_MAX: usize = 1 << 20;
 /// How often the tables are asked for keys whose time has come.
 const DUE_MS: Millis = 500;
 /// Bytes of the deadlines that are looked at together.
@@ -43,9 +48,12 @@ impl Persistence {
         }
         server.take_warmups(&mut self.warmups);
         for warmup in std::mem::take(&mut self.warmups) {
-            let records = self.tables.cold_records(warmup.of, &warmup.names);
             let asked = Asked::Elements(warmup.session, Instant::now());
-            if records.is_empty() || !self.ask(Request::GetAll(records), asked) {
+            let is_asked = match self.request_of(&warmup) {
+                Some(request) => self.ask(request, asked),
+                None => false,
+            };
+            if !is_asked {
                 server.warmed(warmup.session);
                 any = true;
             }
@@ -80,6 +88,20 @@ impl Persistence {
         }
         server.keyspace.set_cold(now < self.cold_until);
         any
+    }
+
+    /// What brings elements into the cache that a command needs; nothing if they are in memory.
+    fn request_of(&self, warmup: &Warmup) -> Option<Request> {
+        match &warmup.what {
+            Wanted::Named(names) => {
+                let records = self.tables.cold_records(warmup.of, names);
+                (!records.is_empty()).then_some(Request::GetAll(records))
+            }
+            Wanted::Some { from, backwards, count } => {
+                let capture = Box::new(self.tables.capture_elements(warmup.of, from, *backwards, *count));
+                Some(Request::Scan { capture, records_max: *count, bytes_max: WARMED_BYTES_MAX })
+            }
+        }
     }
 
     /// Has a reader's thread answer. Returns false if too many wait already.

@@ -7,7 +7,10 @@ use std::{
 
 use slab::Slab;
 
-use crate::{Bytes, Millis, keyspace::Elements};
+use crate::{
+    Bytes, Millis,
+    keyspace::{Collection, Elements},
+};
 
 use super::{Id, Spilled};
 
@@ -333,6 +336,13 @@ impl Group {
             Some(spilled) => self.kept.len() > spilled.kept_max + SPILLED_AT_ONCE,
             None => self.kept.len() > kept_max / 2,
         }
+    }
+
+    /// The records of entries, if there are any.
+    pub(crate) fn records_of(&self, ids: &[Id]) -> Option<(Collection, Vec<Vec<u8>>)> {
+        let spilled = self.spilled.as_ref()?;
+        let names: Vec<_> = ids.iter().filter_map(|id| spilled.record_of(*id)).collect();
+        (!names.is_empty()).then(|| (spilled.elements().collection(), names))
     }
 
     /// Has entries spill from now on when there are too many. `beside` are the elements of the same stream.

@@ -18,7 +18,12 @@ use std::{
     ops::RangeInclusive,
 };
 
-use crate::{Bytes, config::Settings, keyspace::Elements, rdb};
+use crate::{
+    Bytes,
+    config::Settings,
+    keyspace::{Collection, Elements},
+    rdb,
+};
 
 use super::{Descriptor, Portions};
 
@@ -123,6 +128,12 @@ impl Stream {
     /// The same to be changed as a whole.
     pub(super) fn other_elements_mut(&mut self) -> impl Iterator<Item = &mut Elements> {
         self.groups.values_mut().filter_map(|group| group.spilled_mut().map(Spilled::elements_mut))
+    }
+
+    /// The record of the node that an id would be in, if it is not the one in memory: its name is this or one before it.
+    pub(crate) fn record_of(&self, id: Id) -> Option<(Collection, Vec<u8>)> {
+        let Nodes::Spread(spread) = &self.nodes else { return None };
+        Some((spread.elements().collection(), spread.record_of(id)?))
     }
 
     /// Removes a group.

@@ -113,6 +113,12 @@ impl Spread {
         }
     }
 
+    /// The name that the record of an id's node would have at most; nothing if that node is the one in memory.
+    pub(super) fn record_of(&self, id: Id) -> Option<Vec<u8>> {
+        let is_in_tail = self.len == 0 || self.tail.as_ref().is_some_and(|(first, _)| *first <= id);
+        (!is_in_tail).then(|| record(id.max(self.from)))
+    }
+
     /// The last record that begins with an id or before it.
     fn at(&self, id: Id) -> Option<(Id, Node)> {
         let mut found = None;

@@ -95,6 +95,11 @@ impl Spilled {
         self.elements.fail("ERR the record of a pending entry is damaged");
     }
 
+    /// The name of an entry's record, if it may be one of them.
+    pub(super) fn record_of(&self, id: Id) -> Option<Vec<u8>> {
+        (self.len > 0 && id <= self.last).then(|| record(None, id))
+    }
+
     /// An entry, if it is one of them.
     pub(super) fn get(&self, id: Id) -> Option<Pending> {
         if self.len == 0 || id > self.last {
