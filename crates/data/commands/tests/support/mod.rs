@@ -198,10 +198,8 @@ impl Tables {
     pub fn key_len(&self, key: &[u8]) -> usize {
         let keys = self.keys[1].borrow();
         let record = keys.iter().find(|((.., name), _)| name.as_slice() == key).map(|(_, record)| &record.0);
-        match record {
-            Some(Stored::Spread(descriptor)) => descriptor.rest.len(),
-            other => panic!("no record of elements: {other:?}"),
-        }
+        let Some(Stored::Spread(descriptor)) = record else { unreachable!("no record of elements: {record:?}") };
+        descriptor.rest.len()
     }
 
     /// How many records of elements begin with a letter.
