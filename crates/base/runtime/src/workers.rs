@@ -258,6 +258,12 @@ impl<C: Send + 'static> Workers<C> {
     /// [`Self::resize`] took away included. May be cancelled and called again.
     pub async fn join(&mut self) -> Vec<WorkerEnd> {
         self.finish();
+        self.ends().await
+    }
+
+    /// Waits until the last worker has ended, as those do that were told so by a command; they still take others until then.
+    /// May be cancelled and called again.
+    pub async fn ends(&mut self) -> Vec<WorkerEnd> {
         let mut ends = Vec::new();
         while self.running > 0 {
             let Some(end) = self.ended.1.recv().await else { break };

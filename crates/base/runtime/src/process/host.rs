@@ -12,6 +12,9 @@ use std::time::Duration;
 /// How long former acceptors may take to stop before a load is called done without that.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
+/// How long connections may take to end once `hard-stop-after` is over: time for answers and log lines.
+const HARD_STOP_MAX: Duration = Duration::from_secs(1);
+
 /// A service with the sockets of its process.
 pub(crate) struct Host<S> {
     service: S,
@@ -134,7 +137,10 @@ impl<S: Service> Host<S> {
         tokio::select! {
             () = self.service.drain(reason) => {}
             () = watch => {}
-            () = end => log::warning!("hard-stop-after: ending with connections still open"),
+            () = end => {
+                // What it takes longer for ends with the process.
+                let _ = tokio::time::timeout(HARD_STOP_MAX, self.service.hard_stop()).await;
+            }
         }
         0
     }

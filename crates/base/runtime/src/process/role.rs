@@ -65,7 +65,13 @@ pub trait Service: 'static {
         Box::new(drop)
     }
 
-    /// SIGHUP in a process without a master (SIGUSR2 reloads there): HAProxy writes the state of its servers to its logs then.
+    /// `hard-stop-after` is over while this drains: whatever is left is to end now. The process exits when this returns, or
+    /// soon after if it does not.
+    fn hard_stop(&mut self) -> impl Future<Output = ()> {
+        async {}
+    }
+
+    /// SIGHUP in a process that serves (its master reloads then): HAProxy writes the state of its servers to its logs.
     fn hang_up(&mut self) {}
 
     /// SIGTTOU (`true`) and SIGTTIN (`false`): stop and go on accepting.

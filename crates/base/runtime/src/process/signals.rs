@@ -23,6 +23,8 @@ pub(crate) enum Caught {
     Child,
     /// SIGQUIT: HAProxy shows its memory then, and goes on.
     Quit,
+    /// SIGALRM: nothing, but it must not end a process, as it ends none of HAProxy's.
+    Alarm,
     /// SIGTTOU: stop accepting.
     Pause,
     /// SIGTTIN: go on.
@@ -38,12 +40,14 @@ pub(crate) const MASTER: &[Caught] = &[
     Caught::End(libc::SIGINT),
     Caught::Child,
     Caught::Quit,
+    Caught::Alarm,
     Caught::Pause,
     Caught::Resume,
 ];
 
 /// What a process that serves listens to.
-pub(crate) const SERVING: &[Caught] = &[Caught::HangUp, Caught::User1, Caught::User2, Caught::Pause, Caught::Resume];
+pub(crate) const SERVING: &[Caught] =
+    &[Caught::HangUp, Caught::User1, Caught::User2, Caught::Quit, Caught::Alarm, Caught::Pause, Caught::Resume];
 
 /// The signals that would end a process without handlers, and news of children: held back while programs change.
 const HELD_BACK: &[i32] = &[
@@ -54,6 +58,7 @@ const HELD_BACK: &[i32] = &[
     libc::SIGINT,
     libc::SIGCHLD,
     libc::SIGQUIT,
+    libc::SIGALRM,
     libc::SIGTTOU,
     libc::SIGTTIN,
 ];
@@ -66,6 +71,7 @@ fn number(caught: Caught) -> i32 {
         Caught::End(number) => number,
         Caught::Child => libc::SIGCHLD,
         Caught::Quit => libc::SIGQUIT,
+        Caught::Alarm => libc::SIGALRM,
         Caught::Pause => libc::SIGTTOU,
         Caught::Resume => libc::SIGTTIN,
     }

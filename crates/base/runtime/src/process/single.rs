@@ -71,7 +71,7 @@ pub(crate) async fn serve<R: Role>(mut role: R, mut options: Options, mut starte
             Caught::Resume => host.service().pause(false),
             Caught::Quit => signals::log_memory(),
             Caught::End(number) => return Ok(128 + number),
-            Caught::Child => {}
+            Caught::Child | Caught::Alarm => {}
         }
     }
     log::warning!("Ending when all connections have");

@@ -55,8 +55,9 @@ pub(crate) async fn serve<R: Role>(role: R, socket: OwnedFd) -> io::Result<i32> 
                 Some(Caught::Resume) => host.service().pause(false),
                 Some(Caught::Quit) => signals::log_memory(),
                 Some(Caught::End(number)) => return Ok(128 + number),
-                // Reloads are the master's business, and a terminal that closes hangs up on all of us.
-                Some(Caught::HangUp | Caught::User2 | Caught::Child) | None => {}
+                Some(Caught::HangUp) => host.service().hang_up(),
+                // Reloads are the master's business.
+                Some(Caught::User2 | Caught::Child | Caught::Alarm) | None => {}
             },
         }
     };

@@ -62,6 +62,10 @@ pub enum Command {
     AskSessions(AskSessions),
     /// Give an idle connection to another worker.
     LendIdle(Plea),
+    /// Accept nothing any more, and end when the last connection has.
+    Drain,
+    /// End all connections now.
+    Abort,
 }
 
 /// What every worker is started with.
@@ -88,7 +92,7 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
     let keeper = spawn_local(parking::keep(Rc::clone(&worker)));
     let mut handles: Vec<(Owner, AcceptorHandle)> = Vec::new();
     let mut checks = None;
-    while let Some(command) = context.commands.recv().await {
+    while let Some(command) = next_command(&worker, &mut context).await {
         match command {
             Command::Load { instance, seeds, workers, done } => {
                 let result = listen(&worker, &instance, seeds).map(|new| {
@@ -117,13 +121,18 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
             }
             // That configuration is gone, and its listeners with it.
             Command::Steer { .. } => {}
+            Command::Drain => {
+                checks = None;
+                drain(&worker, &mut handles);
+            }
+            Command::Abort => {
+                worker.tell(Order::Abort, |_| true);
+            }
         }
     }
     drop(checks);
-    for (_, handle) in handles {
-        handle.stop();
-    }
-    drain(&worker).await;
+    drain(&worker, &mut handles);
+    all_ended(&worker).await;
     sweeper.abort();
     keeper.abort();
     worker.log.flush();
@@ -190,10 +199,29 @@ fn session_view(handle: &crate::registry::Handle) -> SessionView {
     }
 }
 
-async fn drain(worker: &Worker) {
-    worker.draining.set(true);
-    worker.servers.borrow_mut().clear();
-    worker.tell(Order::Finish, |_| true);
+/// The next command; none when there will be none, or when a worker that drains has nothing left.
+async fn next_command(worker: &Worker, context: &mut WorkerContext<Command>) -> Option<Command> {
+    if !worker.draining.get() {
+        return context.commands.recv().await;
+    }
+    tokio::select! {
+        command = context.commands.recv() => command,
+        () = all_ended(worker) => None,
+    }
+}
+
+/// Accepts nothing any more, and has every connection end when what it is about has been done.
+fn drain(worker: &Worker, handles: &mut Vec<(Owner, AcceptorHandle)>) {
+    for (_, handle) in handles.drain(..) {
+        handle.stop();
+    }
+    if !worker.draining.replace(true) {
+        worker.servers.borrow_mut().clear();
+        worker.tell(Order::Finish, |_| true);
+    }
+}
+
+async fn all_ended(worker: &Worker) {
     while worker.running.get() > 0 {
         worker.ended.notified().await;
     }

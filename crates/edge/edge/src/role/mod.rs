@@ -7,6 +7,7 @@
 mod accept;
 mod files;
 mod identities;
+mod life;
 pub(crate) mod limits;
 mod listeners;
 mod payload;

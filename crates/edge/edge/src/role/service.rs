@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     EdgeOptions,
     accept::{self, Command, Start},
+    life,
     payload::Payload,
 };
 use crate::{
@@ -182,11 +183,7 @@ fn steer_listeners(ways: &Ways, log: &AdminLog, proxy: &LiveProxy, generation: u
     match order {
         ListenerOrder::Suspend => log.proxy_paused(targets, settings.kind, &settings.name),
         ListenerOrder::Resume => log.proxy_resumed(targets, settings.kind, &settings.name),
-        ListenerOrder::Stop => {
-            let connections = proxy.frontend.traffic.sum(|part| part.connections.value());
-            let sessions = proxy.backend.traffic.sum(|part| part.sessions.value());
-            log.proxy_stopped(targets, &settings.name, connections, sessions);
-        }
+        ListenerOrder::Stop => life::proxy_stopped(log, proxy),
     }
 }
 
@@ -322,6 +319,9 @@ impl Service for EdgeService {
 
     async fn drain(&mut self, _reason: DrainReason) {
         self.process.stopping.store(true, Relaxed);
+        if let Some(shared) = &self.shared {
+            life::stopped(&self.admin, &shared.instance());
+        }
         self.resolver = None;
         for task in self.background.drain(..) {
             task.abort();
@@ -332,7 +332,8 @@ impl Service for EdgeService {
         match &mut self.workers {
             // A successor is taught while connections end.
             Some(workers) => {
-                tokio::join!(workers.join(), peers.stop());
+                workers.broadcast(|_| Command::Drain);
+                tokio::join!(workers.ends(), peers.stop());
             }
             None => peers.stop().await,
         }
@@ -377,7 +378,26 @@ impl Service for EdgeService {
         })
     }
 
+    async fn hard_stop(&mut self) {
+        if let Some(shared) = &self.shared {
+            life::hard_stopped(&self.admin, &shared.instance());
+        }
+        if let Some(workers) = &mut self.workers {
+            workers.broadcast(|_| Command::Abort);
+            workers.ends().await;
+        }
+    }
+
+    fn hang_up(&mut self) {
+        if let Some(shared) = &self.shared {
+            life::states(&self.admin, &shared.instance());
+        }
+    }
+
     fn pause(&mut self, paused: bool) {
+        if let Some(shared) = &self.shared {
+            life::paused(&self.admin, &shared.instance(), paused);
+        }
         if let Some(workers) = &self.workers {
             workers.broadcast(|_| Command::Pause(paused));
         }

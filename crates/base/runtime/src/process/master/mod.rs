@@ -569,6 +569,7 @@ impl<R: Role> Master<R> {
             Caught::End(signal) => self.tell(Event::Stop { signal }),
             Caught::Child => self.reap(),
             Caught::Quit => signals::log_memory(),
+            Caught::Alarm => {}
             Caught::Pause => self.kill_all(Signal::TTOU),
             Caught::Resume => self.kill_all(Signal::TTIN),
         }
