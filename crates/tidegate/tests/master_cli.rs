@@ -125,6 +125,26 @@ fn commands_reach_workers_as_in_haproxy() {
     assert_eq!(ours[4], "VERSION\n");
 }
 
+/// As long as the client says nothing of an end, more may come: also without a prompt.
+#[test]
+fn commands_may_follow_each_other_as_in_haproxy() {
+    let play = |master: &Master| {
+        let mut stream = UnixStream::connect(&master.socket).unwrap();
+        stream.set_read_timeout(Some(support::PATIENCE)).unwrap();
+        let mut answer = [0; 64];
+        ["show cli level", "@1 show cli level", "@1;show cli level", "user;show cli level"].map(|command| {
+            stream.write_all(format!("{command}\n").as_bytes()).unwrap();
+            let count = stream.read(&mut answer).unwrap();
+            String::from_utf8_lossy(&answer[..count]).trim_end().to_owned()
+        })
+    };
+    let ours = play(&Master::ours(CONFIG));
+    assert_eq!(ours, ["admin", "admin", "admin", "user"]);
+    if std::path::Path::new("/usr/sbin/haproxy").exists() {
+        assert_eq!(ours, play(&Master::start("/usr/sbin/haproxy", "", CONFIG)));
+    }
+}
+
 #[test]
 fn a_reload_is_told_of_and_former_workers_still_answer() {
     let (front, origin) = (

@@ -12,6 +12,7 @@ use crate::log;
 use crate::system::register;
 use std::cell::Cell;
 use std::io::{self, Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -52,6 +53,8 @@ pub fn request(target: &Target, line: &str) -> io::Result<Reply> {
         Target::Path(path) => UnixStream::connect(path)?,
     };
     stream.write_all(format!("{line}\n").as_bytes())?;
+    // Nothing more is coming: an answer that ends no conversation would otherwise not be the last.
+    stream.shutdown(Shutdown::Write)?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     if text.is_empty() {

@@ -64,8 +64,6 @@ pub struct MasterConversation {
     prompt: bool,
     expert: bool,
     experimental: bool,
-    /// Whether something has been answered, so that without a prompt the end has come when nothing is left.
-    has_answered: bool,
 }
 
 impl MasterConversation {
@@ -79,7 +77,6 @@ impl MasterConversation {
             prompt: false,
             expert: false,
             experimental: false,
-            has_answered: false,
         }
     }
 
@@ -94,7 +91,6 @@ impl MasterConversation {
     }
 
     fn answer(&mut self, status: &MasterStatus, text: &str, payload: Option<&str>) -> Step {
-        self.has_answered = true;
         let line = Line::new(text);
         let first = line.word(0);
         let (target, command) = match first.strip_prefix('@') {
@@ -188,10 +184,8 @@ impl Conversation for MasterConversation {
             RawInput::Payload if self.prompt => Step::Say("+ ".to_owned()),
             RawInput::Payload => Step::Say(String::new()),
             RawInput::TooLong => Step::End(String::new()),
-            RawInput::Incomplete => {
-                let is_waited_for = self.prompt || self.splitter.in_payload() || self.splitter.has_rest();
-                if self.has_answered && !is_waited_for { Step::End(String::new()) } else { Step::Wait }
-            }
+            // Other than on a stats socket, more may come without a prompt too: the end is the client's.
+            RawInput::Incomplete => Step::Wait,
         }
     }
 }
@@ -275,25 +269,25 @@ mod tests {
     #[test]
     fn commands_go_where_they_are_meant_to() {
         for (input, expected) in [
-            ("@1 show info\n", "[20:show info\n]"),
-            ("@!10  show stat\n", "[10:show stat\n]"),
-            ("@1; show info; @master; show cli level\n", "[20:show info\n]admin\n\n"),
-            ("@1 add map x <<\na b\nc d\n\n", "[20:add map x <<\na b\nc d\n\n]"),
+            ("@1 show info\n", "[20:show info\n]Wait"),
+            ("@!10  show stat\n", "[10:show stat\n]Wait"),
+            ("@1; show info; @master; show cli level\n", "[20:show info\n]admin\n\nWait"),
+            ("@1 add map x <<\na b\nc d\n\n", "[20:add map x <<\na b\nc d\n\n]Wait"),
             ("@x show\n", "Can't find the target PID matching the prefix '@x'\n"),
             ("@2 show\n", "Can't find the target PID matching the prefix '@2'\n"),
             ("@!99 show\n", "Can't find the target PID matching the prefix '@!99'\n"),
-            ("user; @1 show info\n", "[20:user -;show info\n]"),
-            ("expert-mode on; @1 x\n", "[20:expert-mode on -;x\n]"),
-            ("expert-mode\n", "expert-mode is OFF\n\n"),
+            ("user; @1 show info\n", "[20:user -;show info\n]Wait"),
+            ("expert-mode on; @1 x\n", "[20:expert-mode on -;x\n]Wait"),
+            ("expert-mode\n", "expert-mode is OFF\n\nWait"),
             ("reload\n", "Order(Reload)"),
-            ("operator; reload\n", "Permission denied\n\n"),
-            ("show cli sockets\n", "\n"),
+            ("operator; reload\n", "Permission denied\n\nWait"),
+            ("show cli sockets\n", "\nWait"),
             ("quit\n", ""),
         ] {
             assert_eq!(said(&steps(&mut MasterConversation::new(CliLevel::Admin), input)), expected, "{input}");
         }
         let operator = said(&steps(&mut MasterConversation::new(CliLevel::Operator), "@1 show info\n"));
-        assert_eq!(operator, "[20:operator -;show info\n]");
+        assert_eq!(operator, "[20:operator -;show info\n]Wait");
     }
 
     #[test]
