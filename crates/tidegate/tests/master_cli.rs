@@ -107,6 +107,10 @@ fn commands_reach_workers_as_in_haproxy() {
         "user; @1 show cli level",
         "user; @1 show env",
         "user; reload",
+        "@1; user; show cli level",
+        "@1; operator; show cli level; @1 show cli level; @master; show cli level",
+        "@1 user; @1 show cli level",
+        "user; operator; show cli level",
         "@1 operator; @1 show cli level",
         "expert-mode on; @1 expert-mode",
         "@1 expert-mode on; @1 expert-mode",
@@ -131,11 +135,16 @@ fn commands_may_follow_each_other_as_in_haproxy() {
     let play = |master: &Master| {
         let mut stream = UnixStream::connect(&master.socket).unwrap();
         stream.set_read_timeout(Some(support::PATIENCE)).unwrap();
-        let mut answer = [0; 64];
         ["show cli level", "@1 show cli level", "@1;show cli level", "user;show cli level"].map(|command| {
             stream.write_all(format!("{command}\n").as_bytes()).unwrap();
-            let count = stream.read(&mut answer).unwrap();
-            String::from_utf8_lossy(&answer[..count]).trim_end().to_owned()
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"\n\n") {
+                let mut part = [0; 64];
+                let count = stream.read(&mut part).unwrap();
+                assert_ne!(count, 0, "{command}: closed after {answer:?}");
+                answer.extend_from_slice(&part[..count]);
+            }
+            String::from_utf8_lossy(&answer).trim_end().to_owned()
         })
     };
     let ours = play(&Master::ours(CONFIG));

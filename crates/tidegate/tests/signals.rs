@@ -139,6 +139,7 @@ fn a_worker_that_drains_can_be_asked_about_its_sessions() {
         let mut stream = std::os::unix::net::UnixStream::connect(&control).unwrap();
         stream.set_read_timeout(Some(support::PATIENCE)).unwrap();
         stream.write_all(format!("@!{worker} {command}\n").as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer

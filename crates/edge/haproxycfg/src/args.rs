@@ -40,6 +40,50 @@ pub fn ignore_more(scope: &mut Scope<'_>, line: &Line, most: usize, index: usize
     }
 }
 
+/// The arguments of a line that has no effect, by what the table says of them: HAProxy refuses it if they are wrong.
+///
+/// # Errors
+/// HAProxy's message about what is missing, wrong or in excess.
+pub fn as_declared(scope: &mut Scope<'_>, line: &Line, declared: &str) -> Result<(), Problem> {
+    let words: Vec<&str> = declared.split_whitespace().collect();
+    let choice = declared.trim_matches(['{', '}', '[', ']', '<', '>', ' ']);
+    if choice.contains('|') {
+        no_more(line, 1)?;
+        return one_of(line, &choice.split('|').map(str::trim).collect::<Vec<_>>());
+    }
+    match words[..] {
+        [] => no_more(line, 0),
+        ["<time>"] => {
+            no_more(line, 1)?;
+            time(scope, line, 1, Unit::Millisecond).map(drop)
+        }
+        ["<number>" | "<bytes>" | "<bits>"] => {
+            no_more(line, 1)?;
+            required(line, 1, "an integer argument.").map(drop)
+        }
+        // How many there may be is not known.
+        [_, ..] if words.len() > 1 || declared.ends_with("...") => required(line, 1, "an argument.").map(drop),
+        _ => {
+            no_more(line, 1)?;
+            required(line, 1, "an argument.").map(drop)
+        }
+    }
+}
+
+fn one_of(line: &Line, choices: &[&str]) -> Result<(), Problem> {
+    let word = line.word(1);
+    if choices.contains(&word) {
+        return Ok(());
+    }
+    let quoted: Vec<String> = choices.iter().map(|choice| format!("'{choice}'")).collect();
+    let listed = match &quoted[..] {
+        [first, last] => format!("{first} or {last}"),
+        [first @ .., last] => format!("{}, or {last}", first.join(", ")),
+        [] => String::new(),
+    };
+    Err(Problem::new(format!("'{}' expects either {listed} but got '{word}'.", line.word(0))).at(1))
+}
+
 /// The argument at `index`.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! From a word to its keyword in the table: refuses what is unknown, misplaced or not supported, and runs the parser.
 
 use crate::{
+    args,
     diagnostics::Problem,
     line::{Line, Modifier},
     scope::Scope,
@@ -28,6 +29,9 @@ impl Scope<'_> {
         }
         match keyword.parse {
             Parse::Line(parser) => parser(self, line),
+            _ if group == Group::Global && matches!(keyword.support, Support::Harmless(_)) => {
+                args::as_declared(self, line, keyword.arguments)
+            }
             _ => Ok(()),
         }
     }

@@ -48,6 +48,11 @@ fn without_effect(flag: &str) -> Option<&'static str> {
     WITHOUT_EFFECT.iter().find(|(name, _)| *name == flag).map(|(_, reason)| *reason)
 }
 
+/// The flag that HAProxy takes a word for that goes on behind it: flags cannot be joined, and what `-d` does not know is `-d`.
+fn shortened(word: &str) -> Option<&'static str> {
+    ["-db", "-c", "-D", "-q", "-v", "-V", "-W", "-d"].into_iter().find(|flag| word.starts_with(flag) && word != *flag)
+}
+
 /// Reads the words behind the program's name.
 pub fn parse(words: &[String]) -> Result<CommandLine, String> {
     let mut line = CommandLine::default();
@@ -107,6 +112,20 @@ pub fn parse(words: &[String]) -> Result<CommandLine, String> {
             word if without_effect(word).is_some() => {
                 let reason = without_effect(word).unwrap_or_default();
                 line.warnings.push(format!("'{word}' has no effect: {reason}."));
+            }
+            word if shortened(word).is_some() => {
+                let flag = shortened(word).unwrap_or_default();
+                line.warnings.push(format!("'{word}' is taken as '{flag}', as HAProxy does; the rest has no effect."));
+                match flag {
+                    "-c" => line.check = true,
+                    "-D" => line.daemon = true,
+                    "-q" => line.edge.quiet = true,
+                    "-v" => line.version = 1,
+                    "-V" => (line.edge.quiet, line.edge.verbose) = (false, true),
+                    "-W" => line.master_worker = true,
+                    "-db" => line.foreground = true,
+                    _ => line.debug = true,
+                }
             }
             word => return Err(format!("unknown option '{word}'; run with no option to see them all")),
         }
@@ -178,6 +197,21 @@ mod tests {
         let language = &parsed.edge.language;
         assert!(language.tolerates_unresolved && language.diagnoses && language.zero_warning && language.noreuseport);
         assert_eq!(language.memory_max_mb, 64);
+    }
+
+    #[test]
+    fn what_stands_behind_a_flag_has_no_effect() {
+        for (text, flag) in [("-cV", "-c"), ("-Dx", "-D"), ("-Wx", "-W"), ("-dbx", "-db"), ("-dX", "-d"), ("-qc", "-q")]
+        {
+            let parsed = line(text).unwrap();
+            assert_eq!(
+                parsed.warnings,
+                [format!("'{text}' is taken as '{flag}', as HAProxy does; the rest has no effect.")]
+            );
+        }
+        let parsed = line("-cV").unwrap();
+        assert!(parsed.check && !parsed.edge.verbose);
+        assert!(line("-dX").unwrap().debug);
     }
 
     #[test]

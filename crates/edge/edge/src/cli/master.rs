@@ -115,6 +115,11 @@ impl MasterConversation {
                 Step::Say(self.prompt_text(status))
             }
             (_, "quit") if first == "quit" => Step::End(self.prompt_text(status)),
+            (_, "expert-mode" | "experimental-mode" | "mcli-debug-mode" | "operator" | "user")
+                if first == line.word(0) =>
+            {
+                self.own(status, &line)
+            }
             (Target::Worker(pid), _) => {
                 let payload = payload.map(|payload| format!("{payload}\n\n")).unwrap_or_default();
                 let text = format!("{}{command}\n{payload}", self.preamble());
@@ -143,7 +148,10 @@ impl MasterConversation {
             // These change who asks, and are answered by nothing, not even an empty line.
             ("operator" | "user", ..) => {
                 let level = if line.word(0) == "user" { CliLevel::User } else { CliLevel::Operator };
-                self.level = level.min(self.level);
+                if level > self.level {
+                    return Step::End("Permission denied!\n".to_owned());
+                }
+                self.level = level;
                 return Step::Say(self.prompt_text(status));
             }
             ("expert-mode" | "experimental-mode", wanted, _) if self.level == CliLevel::Admin => {
@@ -277,6 +285,9 @@ mod tests {
             ("@2 show\n", "Can't find the target PID matching the prefix '@2'\n"),
             ("@!99 show\n", "Can't find the target PID matching the prefix '@!99'\n"),
             ("user; @1 show info\n", "[20:user -;show info\n]Wait"),
+            ("@1; user; show info\n", "[20:user -;show info\n]Wait"),
+            ("@1 user; @1 show info\n", "[20:user\n][20:show info\n]Wait"),
+            ("user; operator; show cli level\n", "Permission denied!\n"),
             ("expert-mode on; @1 x\n", "[20:expert-mode on -;x\n]Wait"),
             ("expert-mode\n", "expert-mode is OFF\n\nWait"),
             ("reload\n", "Order(Reload)"),

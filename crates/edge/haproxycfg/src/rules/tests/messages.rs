@@ -347,3 +347,27 @@ fn examples_are_right() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// HAProxy refuses wrong arguments also of what has no effect here.
+#[test]
+fn arguments_of_what_has_no_effect() {
+    for (line, expected) in [
+        ("nopoll x", "'nopoll' cannot handle unexpected argument 'x'."),
+        ("busy-polling on", "'busy-polling' cannot handle unexpected argument 'on'."),
+        ("no busy-polling", ""),
+        ("maxpipes 10 20", "'maxpipes' cannot handle unexpected argument '20'."),
+        ("maxpipes", "'maxpipes' expects an integer argument."),
+        ("maxpipes 10", ""),
+        ("profiling.tasks x", "'profiling.tasks' expects either 'auto', 'on', or 'off' but got 'x'."),
+        ("profiling.tasks auto", ""),
+        ("tune.sched.low-latency", "'tune.sched.low-latency' expects either 'on' or 'off' but got ''."),
+        ("close-spread-time x", "unexpected character 'x' in argument to <close-spread-time>."),
+        ("ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets", ""),
+        ("ssl-default-bind-options", "'ssl-default-bind-options' expects an argument."),
+        ("ssl-server-verify never", "'ssl-server-verify' expects either 'none' or 'required' but got 'never'."),
+    ] {
+        let alerts = alerts(&format!("global\n{line}\nlisten l\nbind 127.0.0.1:1\ntimeout client 1s\n"));
+        let first = alerts.first().map_or("", |alert| alert.rsplit(" : ").next().unwrap_or_default());
+        assert!(first.contains(expected) && first.is_empty() == expected.is_empty(), "{line}: {alerts:?}");
+    }
+}
