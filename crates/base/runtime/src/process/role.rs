@@ -68,7 +68,8 @@ pub trait Service: 'static {
     /// `hard-stop-after` is over while this drains: whatever is left is to end now. The process exits when this returns, or
     /// soon after if it does not.
     fn hard_stop(&mut self) -> impl Future<Output = ()> {
-        async {}
+        crate::log::warning!("hard-stop-after: ending with connections still open");
+        std::future::ready(())
     }
 
     /// SIGHUP in a process that serves (its master reloads then): HAProxy writes the state of its servers to its logs.
