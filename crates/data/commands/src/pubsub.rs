@@ -141,8 +141,15 @@ impl Shared {
         receivers.len()
     }
 
-    /// Puts something into the output of a session that is not the one whose command runs, in its protocol.
+    /// Puts something into the output of a session that is not the one whose command runs, in its protocol. That of a script
+    /// gets it before what the script answers.
     pub fn send_with(&mut self, id: SessionId, write: impl FnOnce(&mut Reply<'_>)) {
+        if let Some(running) = self.running.as_mut().filter(|running| running.session == id) {
+            if running.messages.len() <= running.messages_max {
+                write(&mut Reply::new(&mut running.messages, running.protocol));
+            }
+            return;
+        }
         let Some(session) = self.session_mut(id).filter(|session| session.close != Close::Now) else { return };
         let protocol = session.protocol;
         write(&mut Reply::new(session.output_for_others(), protocol));

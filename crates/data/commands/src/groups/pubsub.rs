@@ -102,8 +102,10 @@ fn count(context: &Context<'_>, medium: Medium) -> usize {
 }
 
 fn subscribe(context: &mut Context<'_>, medium: Medium, kind: &[u8]) -> Result<(), Failure> {
-    if context.session.deny_blocking && context.session.protocol == resp::Protocol::Resp2 {
-        return Err(Failure::text("ERR Can't execute 'subscribe': only allowed outside of transactions with RESP2"));
+    // Transactions may, although several replies come of one command, for the sake of old clients.
+    if context.session.deny_blocking && (context.session.internal || medium == Medium::Shard) {
+        let name = String::from_utf8_lossy(kind).to_ascii_uppercase();
+        return Err(Failure::owned(format!("ERR {name} isn't allowed for a DENY BLOCKING client")));
     }
     for name in context.words.from(1) {
         context.shared.subscribe(context.session, medium, name);
@@ -143,7 +145,9 @@ fn unsubscribe(context: &mut Context<'_>, medium: Medium, kind: &[u8]) -> Result
 fn publish(context: &mut Context<'_>, medium: Medium) -> Result<(), Failure> {
     let (channel, text) = (context.words.at(1), context.words.at(2));
     let id = context.session.id;
-    let receivers = context.shared.publish(medium, channel, text, &mut Some((id, &mut context.reply)));
+    // What a script calls answers the script, and not its client.
+    let mut own = if context.session.internal { None } else { Some((id, &mut context.reply)) };
+    let receivers = context.shared.publish(medium, channel, text, &mut own);
     context.reply.count(receivers);
     Ok(())
 }

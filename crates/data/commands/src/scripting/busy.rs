@@ -8,6 +8,8 @@
 
 use std::rc::Rc;
 
+use resp::Protocol;
+
 use crate::{Bytes, Failure, Server, SessionId};
 
 /// What the owner of a server does while a script is busy: lets other clients send and be answered, then comes back soon.
@@ -24,6 +26,14 @@ pub struct Running {
     pub command: Vec<Bytes>,
     /// Whose command that is.
     pub session: SessionId,
+    /// The protocol of that session.
+    pub protocol: Protocol,
+    /// What that session has been sent meanwhile.
+    pub messages: Vec<u8>,
+    /// With more of that, the session is closed.
+    pub messages_max: usize,
+    /// The keys that the session wants to be told of once a command that reads is called.
+    pub cached: Vec<Bytes>,
     /// Since when, in microseconds of the stopwatch.
     pub begun_us: u64,
     /// It has called a command that writes.

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     Bytes, Failure, Server, Session, SessionId, number,
+    session::Close,
     table::{Flags, Found},
 };
 
@@ -146,8 +147,12 @@ impl Server {
         self.shared.running = Some(Box::new(Running {
             name: job.name.clone(),
             is_script: job.is_script,
-            command: words.iter().map(|word| Bytes::from_slice(word)).collect(),
+            command: owned(words),
             session: session.id,
+            protocol: session.protocol,
+            messages: Vec::new(),
+            messages_max: self.shared.reply_max(session),
+            cached: if session.caches() { owned(job.keys) } else { Vec::new() },
             begun_us: (self.shared.stopwatch)(),
             wrote: false,
             killed: false,
@@ -185,7 +190,12 @@ impl Server {
         server.end_effects(group);
         // What it called has been propagated, and not what called it.
         server.changes.propagate_instead(Vec::new());
-        server.shared.running = None;
+        if let Some(running) = server.shared.running.take() {
+            if running.messages.len() > running.messages_max {
+                session.close = Close::Now;
+            }
+            output.extend_from_slice(&running.messages);
+        }
         server.shared.is_busy = false;
         server.shared.take_script_log(machine.take_log());
         match outcome {
@@ -298,6 +308,10 @@ fn split<'a>(words: Words<'a>, count: i64) -> Result<(Words<'a>, Words<'a>), Fai
     let count = usize::try_from(count).map_err(|_| Failure::text("ERR Number of keys can't be negative"))?;
     let rest = words.get(3..).unwrap_or_default();
     rest.split_at_checked(count).ok_or(Failure::text("ERR Number of keys can't be greater than number of args"))
+}
+
+fn owned(words: &[&[u8]]) -> Vec<Bytes> {
+    words.iter().map(|word| Bytes::from_slice(word)).collect()
 }
 
 /// The words of a command that a script calls.

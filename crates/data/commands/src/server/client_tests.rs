@@ -151,6 +151,58 @@ fn a_script_reads_the_keys_that_it_declares_if_it_reads_any() {
 }
 
 #[test]
+fn that_all_is_gone_is_told_once() {
+    let mut shard = Shard::new();
+    let (reader, watcher) = (tracked(&mut shard, "BCAST"), shard.client());
+    shard.ask(watcher, "SET a 1");
+    turn(&mut shard);
+    shard.output(reader);
+    shard.ask(watcher, "WATCH a\r\nFLUSHALL");
+    turn(&mut shard);
+    assert_eq!(shard.output(reader), ">2 $10 invalidate _ ");
+}
+
+#[test]
+fn what_a_script_changes_after_it_has_read_is_told() {
+    let mut shard = Shard::new();
+    let (reader, writer) = (tracked(&mut shard, ""), shard.client());
+    let script = "EVAL \"redis.call('get', 'a') return redis.call('incr', 'a')\" 1 a";
+    assert_eq!(shard.ask(reader, script), ":1 >2 $10 invalidate *1 $1 a ");
+    shard.ask(writer, "INCR a");
+    assert_eq!(shard.output(reader), "");
+    shard.ask(reader, "EVAL \"redis.call('incr', 'a') return redis.call('get', 'a')\" 1 a");
+    shard.ask(writer, "INCR a");
+    assert_eq!(shard.output(reader), ">2 $10 invalidate *1 $1 a ");
+}
+
+#[test]
+fn what_a_script_sends_to_its_own_client_comes_before_the_reply() {
+    let mut shard = Shard::new();
+    let client = shard.client();
+    shard.ask(client, "HELLO 3");
+    shard.ask(client, "PSUBSCRIBE n*");
+    const MESSAGE: &str = ">4 $8 pmessage $2 n* $4 news $2 hi ";
+    let script = "EVAL \"return redis.call('publish', 'news', 'hi')\" 0";
+    assert_eq!(shard.ask(client, script), format!("{MESSAGE}:1 "));
+    let script = "EVAL \"redis.call('publish', 'news', 'hi') return redis.error_reply('ERR no')\" 0";
+    assert_eq!(shard.ask(client, script), format!("{MESSAGE}-ERR no "));
+    let script = "EVAL \"for i = 1, 99999 do redis.call('publish', 'news', ('x'):rep(10000)) end\" 0";
+    shard.ask(client, script);
+    assert_eq!(shard.0.output(client).unwrap().1, Close::Now);
+}
+
+#[test]
+fn transactions_may_begin_to_listen() {
+    let mut shard = Shard::new();
+    let client = shard.client();
+    shard.ask(client, "MULTI\r\nSUBSCRIBE news\r\nSSUBSCRIBE shard\r\nPING\r\n");
+    assert_eq!(
+        shard.ask(client, "EXEC"),
+        "*3 *3 $9 subscribe $4 news :1 -ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client *2 $4 pong $0  "
+    );
+}
+
+#[test]
 fn what_is_remembered_is_bounded() {
     let mut shard = Shard::new();
     let reader = tracked(&mut shard, "NOLOOP");

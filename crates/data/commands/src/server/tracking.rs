@@ -114,8 +114,6 @@ pub struct Tracking {
     pending: Vec<(SessionId, Stale)>,
     /// How often too many keys were left although some were forgotten.
     overruns: usize,
-    /// A script has read something.
-    pub(super) script_read: bool,
 }
 
 /// How much is remembered.
@@ -143,7 +141,6 @@ impl Tracking {
             seen: 0,
             pending: Vec::new(),
             overruns: 0,
-            script_read: false,
         }
     }
 
@@ -376,9 +373,8 @@ impl Shared {
 
     /// Remembers what a client has read by a command.
     fn remember_keys(&mut self, session: &Session, found: Found, words: &[&[u8]]) {
-        let (Some(client), Some(tracking)) = (&session.tracking, &mut self.tracking) else { return };
-        let is_left_out = client.opt_in && !client.caching || client.opt_out && client.caching;
-        if client.broadcast || is_left_out || found.command.flags.contains(Flags::PUBSUB) {
+        let Some(tracking) = self.tracking.as_mut().filter(|_| session.caches()) else { return };
+        if found.command.flags.contains(Flags::PUBSUB) {
             return;
         }
         for place in found.command.key_places_of(words) {
@@ -386,6 +382,16 @@ impl Shared {
                 tracking.remember(key, session.id);
             }
         }
+    }
+}
+
+impl Session {
+    /// Whether the keys that its command reads are remembered.
+    pub(crate) fn caches(&self) -> bool {
+        self.tracking.as_ref().is_some_and(|client| {
+            let is_left_out = client.opt_in && !client.caching || client.opt_out && client.caching;
+            !client.broadcast && !is_left_out
+        })
     }
 }
 
@@ -403,18 +409,18 @@ impl Server {
     pub(super) fn track_command(&mut self, session: &mut Session, found: Found, words: &[&[u8]]) {
         self.invalidate_modified();
         let reads = found.command.flags.contains(Flags::READONLY);
-        let Some(tracking) = &mut self.shared.tracking else { return };
-        // A script reads the keys that it declares, once it calls a command that reads.
+        let Shared { tracking: Some(tracking), running, .. } = &mut self.shared else { return };
         let is_script =
             found.command.group == "scripting" && found.command.name != "SCRIPT" && found.container.is_none();
-        if session.internal {
-            tracking.script_read |= reads && !is_script;
-        } else if is_script {
-            if std::mem::take(&mut tracking.script_read) {
-                self.shared.remember_keys(session, found, words);
+        if !reads || is_script {
+            return;
+        }
+        match running {
+            // A script reads the keys that it declares, whenever it calls a command that reads: what it changes then is told.
+            Some(running) if session.internal => {
+                running.cached.iter().for_each(|key| tracking.remember(key, running.session));
             }
-        } else if reads {
-            self.shared.remember_keys(session, found, words);
+            _ => self.shared.remember_keys(session, found, words),
         }
     }
 
@@ -422,6 +428,8 @@ impl Server {
     pub(super) fn invalidate_modified(&mut self) {
         let Some(tracking) = &mut self.shared.tracking else { return };
         if std::mem::take(&mut self.changes.flushed) {
+            // That the keys are gone which somebody watches is said with it.
+            tracking.seen = self.changes.modified.len();
             self.shared.invalidate_all();
             return;
         }

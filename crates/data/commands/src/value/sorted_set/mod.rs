@@ -181,8 +181,8 @@ impl SortedSet {
     /// Puts a member that is not there.
     pub fn insert_new(&mut self, seed: u64, limits: SmallLimits, mut member: Member) {
         if let Self::Small(members) = self {
-            member.score = without_sign_of_zero(member.score);
             if members.len() < limits.members && member.name.len() <= limits.member_len {
+                member.score = without_sign_of_zero(member.score);
                 let at = members.partition_point(|other| compare(other, member.score, &member.name).is_lt());
                 members.insert(at, member);
                 return;
