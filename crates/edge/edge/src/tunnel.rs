@@ -15,6 +15,7 @@
 use std::{
     future::poll_fn,
     io,
+    pin::pin,
     task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
@@ -208,6 +209,7 @@ pub async fn run(
     let mut activity = Activity::new(Instant::now());
     let mut deadline = Deadline::default();
     let shut_mark = setup.server.shut_mark();
+    let (mut client_failed, mut server_failed) = (pin!(client.failed()), pin!(server.failed()));
     let end = poll_fn(|context| {
         setup.handle.listen(context);
         if setup.handle.order() == Order::Abort {
@@ -234,6 +236,19 @@ pub async fn run(
         }
         if client_first.is_none() && (up.ended || down.ended) {
             client_first = Some(up.ended);
+        }
+        // Nobody reads from a side that has ended: what breaks it would only show when something is sent there.
+        if up.done
+            && !down.done
+            && let Poll::Ready(error) = client_failed.as_mut().poll(context)
+        {
+            return Poll::Ready(TunnelEnd::ClientError(error));
+        }
+        if down.done
+            && !up.done
+            && let Poll::Ready(error) = server_failed.as_mut().poll(context)
+        {
+            return Poll::Ready(TunnelEnd::ServerError(error));
         }
         if up.done && down.done {
             return Poll::Ready(TunnelEnd::Closed { client_first: client_first.unwrap_or(true) });
@@ -285,6 +300,10 @@ pub async fn run(
         (Some(late), _) => late,
         (None, end) => end,
     };
+    if matches!(end, TunnelEnd::ClientError(_)) {
+        // NOTE: an end of stream would tell the server that it has got everything there was.
+        server.reset_on_close();
+    }
     setup.pool.discard(&mut up.buffer);
     setup.pool.discard(&mut down.buffer);
     TunnelReport { end, bytes_up: up.moved, bytes_down: down.moved, bytes_spliced: up.spliced + down.spliced }

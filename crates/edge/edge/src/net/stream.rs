@@ -97,6 +97,20 @@ impl Stream {
         each!(self, stream => stream.readable().await)
     }
 
+    /// Waits until the connection has failed, as by a reset, though nobody reads from it or writes to it any more.
+    pub async fn failed(&self) -> io::Error {
+        loop {
+            match each!(self, stream => stream.ready(Interest::ERROR).await) {
+                Ok(ready) if ready.is_error() => {
+                    let pending = socket2::SockRef::from(self).take_error().ok().flatten();
+                    return pending.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into());
+                }
+                Ok(_) => {}
+                Err(error) => return error,
+            }
+        }
+    }
+
     /// Reads into what room `buffer` has. `Ok(0)` is the end of the stream; a full buffer is `WouldBlock`.
     ///
     /// # Errors

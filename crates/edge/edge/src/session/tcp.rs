@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    io,
     rc::Rc,
     sync::Arc,
     task::{Context as TaskContext, Poll},
@@ -23,8 +24,9 @@ use super::{
 };
 use crate::{
     live::{Instance, LiveProxy},
+    net::splice::Side,
     stick::{self, Level},
-    tunnel::{self, TunnelSetup, TunnelTimeouts},
+    tunnel::{self, TunnelEnd, TunnelSetup, TunnelTimeouts},
     variables,
     worker::Worker,
 };
@@ -184,15 +186,19 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
     let frontend = Arc::clone(&session.side.frontend);
     let settings = frontend.settings();
     match content_phase(session, transaction, &settings.tcp_request_content, settings.tcp_request_inspect_delay).await {
-        TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::ExpectNetscaler | TcpVerdict::Resolve(_) => {}
-        TcpVerdict::SwitchToHttp => return true,
-        verdict @ (TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop) => {
+        Ok(TcpVerdict::Accept | TcpVerdict::ExpectProxy | TcpVerdict::ExpectNetscaler | TcpVerdict::Resolve(_)) => {}
+        Ok(TcpVerdict::SwitchToHttp) => return true,
+        Ok(verdict @ (TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop)) => {
             if verdict == TcpVerdict::Drop {
                 super::silent_drop(&session.client.stream);
             }
             session.side.count(session.worker.index, |traffic| &traffic.denied_requests);
             transaction.bytes_in += session.client.received.len() as u64;
             transaction.terminate(b'P', b'R');
+            return false;
+        }
+        Err(_) => {
+            lost_client(session, transaction);
             return false;
         }
     }
@@ -224,12 +230,18 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
     if !Arc::ptr_eq(&backend, &frontend) {
         let rules = &backend.settings().tcp_request_content;
         match content_phase(session, transaction, rules, backend.settings().tcp_request_inspect_delay).await {
-            TcpVerdict::Accept
-            | TcpVerdict::ExpectProxy
-            | TcpVerdict::ExpectNetscaler
-            | TcpVerdict::Resolve(_)
-            | TcpVerdict::SwitchToHttp => {}
-            verdict @ (TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop) => {
+            Ok(
+                TcpVerdict::Accept
+                | TcpVerdict::ExpectProxy
+                | TcpVerdict::ExpectNetscaler
+                | TcpVerdict::Resolve(_)
+                | TcpVerdict::SwitchToHttp,
+            ) => {}
+            Err(_) => {
+                lost_client(session, transaction);
+                return false;
+            }
+            Ok(verdict @ (TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop)) => {
                 if verdict == TcpVerdict::Drop {
                     super::silent_drop(&session.client.stream);
                 }
@@ -241,6 +253,12 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
     }
     connect_and_tunnel(session, transaction, &backend).await;
     false
+}
+
+/// Ends a session whose client failed before the rules about its bytes were through.
+fn lost_client(session: &Session, transaction: &mut Transaction) {
+    session.side.count(session.worker.index, |traffic| &traffic.request_errors);
+    transaction.terminate(b'C', b'R');
 }
 
 async fn connect_and_tunnel(
@@ -289,17 +307,23 @@ async fn connect_and_tunnel(
         let delay = backend.settings().tcp_response_inspect_delay;
         let verdict = Box::pin(response_phase(session, transaction, &mut connection.wire, rules, delay)).await;
         match verdict {
-            TcpVerdict::Accept
-            | TcpVerdict::ExpectProxy
-            | TcpVerdict::ExpectNetscaler
-            | TcpVerdict::Resolve(_)
-            | TcpVerdict::SwitchToHttp => {}
-            TcpVerdict::Close => connection.wire.stream.shut_both(),
-            TcpVerdict::Drop => {
+            Ok(
+                TcpVerdict::Accept
+                | TcpVerdict::ExpectProxy
+                | TcpVerdict::ExpectNetscaler
+                | TcpVerdict::Resolve(_)
+                | TcpVerdict::SwitchToHttp,
+            ) => {}
+            Err(error) => {
+                connection.wire.stream.reset_on_close();
+                return transaction.end_tunnel(&TunnelEnd::ClientError(error));
+            }
+            Ok(TcpVerdict::Close) => connection.wire.stream.shut_both(),
+            Ok(TcpVerdict::Drop) => {
                 super::silent_drop(&session.client.stream);
                 return transaction.terminate(b'P', b'R');
             }
-            TcpVerdict::Reject => {
+            Ok(TcpVerdict::Reject) => {
                 session.count_denied_response(transaction, backend);
                 transaction.bytes_out += connection.wire.received.bytes().len() as u64;
                 return transaction.terminate(b'P', b'D');
@@ -363,21 +387,22 @@ fn look_at(transaction: &mut Transaction, bytes: &[u8]) {
     };
 }
 
-/// Runs `tcp-request content` rules, waiting up to `inspect-delay` for bytes and addresses that they ask about.
+/// Runs `tcp-request content` rules, waiting up to `inspect-delay` for bytes and addresses that they ask about. Fails with
+/// the client's connection.
 async fn content_phase(
     session: &mut Session,
     transaction: &mut Transaction,
     rules: &[Rule<TcpAction>],
     inspect_delay: Option<std::time::Duration>,
-) -> TcpVerdict {
+) -> io::Result<TcpVerdict> {
     if rules.is_empty() {
-        return TcpVerdict::Accept;
+        return Ok(TcpVerdict::Accept);
     }
     let until = inspect_delay.map(|delay| session.worker.now() + delay);
     let mut start = 0;
     loop {
         match inspect(session, transaction, rules, start, until).await {
-            TcpVerdict::Resolve(index) => {
+            Ok(TcpVerdict::Resolve(index)) => {
                 Box::pin(resolve_rule(transaction, rules, index, until)).await;
                 start = index + 1;
             }
@@ -393,7 +418,7 @@ async fn inspect(
     rules: &[Rule<TcpAction>],
     start: usize,
     until: Option<std::time::Instant>,
-) -> TcpVerdict {
+) -> io::Result<TcpVerdict> {
     session.deadline.set(until);
     let (client, deadline) = (&mut session.client, &mut session.deadline);
     let mut looked = false;
@@ -402,8 +427,8 @@ async fn inspect(
             if !looked {
                 // What the client sent with its connection is seen the first time already.
                 looked = true;
-                if matches!(client.poll_receive(context), Poll::Ready(Err(_))) {
-                    return Poll::Ready(TcpVerdict::Reject);
+                if let Poll::Ready(Err(error)) = client.poll_receive(context) {
+                    return Poll::Ready(Err(error));
                 }
             }
             let late = until.is_none() || deadline.poll(context).is_ready();
@@ -414,11 +439,11 @@ async fn inspect(
             if let Some(verdict) = run(transaction, rules, start, Level::Content, options) {
                 transaction.raw_request = Vec::new();
                 transaction.raw_head = RawHead::Unknown;
-                return Poll::Ready(verdict);
+                return Poll::Ready(Ok(verdict));
             }
             match client.poll_receive(context) {
                 Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(_)) => return Poll::Ready(TcpVerdict::Reject),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -427,20 +452,23 @@ async fn inspect(
 }
 
 /// Runs `tcp-response content` rules, waiting up to `inspect-delay` for bytes of the server that they ask about. What the
-/// client sends goes to the server meanwhile.
+/// client sends goes to the server meanwhile. Fails with the client's connection.
 async fn response_phase(
     session: &mut Session,
     transaction: &mut Transaction,
     server: &mut Wire,
     rules: &[Rule<TcpAction>],
     inspect_delay: Option<std::time::Duration>,
-) -> TcpVerdict {
+) -> io::Result<TcpVerdict> {
     let until = inspect_delay.map(|delay| session.worker.now() + delay);
     session.deadline.set(until);
     let (client, deadline) = (&mut session.client, &mut session.deadline);
     poll_fn(|context| {
         loop {
-            let uploaded = upload(client, server, &mut transaction.bytes_in, context);
+            let uploaded = match upload(client, server, &mut transaction.bytes_in, context) {
+                Err(Side::From(error)) => return Poll::Ready(Err(error)),
+                uploaded => uploaded,
+            };
             let late = until.is_none() || deadline.poll(context).is_ready();
             let closed = server.ended || uploaded.is_err() || server.received.is_full() && server.received.has_block();
             transaction.raw_response = server.received.bytes().to_vec();
@@ -448,11 +476,11 @@ async fn response_phase(
             let options = if late || closed { Options::RESPONSE } else { Options::RESPONSE_PARTIAL };
             if let Some(verdict) = run(transaction, rules, 0, Level::Content, options) {
                 transaction.raw_response = Vec::new();
-                return Poll::Ready(verdict);
+                return Poll::Ready(Ok(verdict));
             }
             match server.poll_receive(context) {
                 Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(_)) => return Poll::Ready(TcpVerdict::Accept),
+                Poll::Ready(Err(_)) => return Poll::Ready(Ok(TcpVerdict::Accept)),
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -461,18 +489,18 @@ async fn response_phase(
 }
 
 /// Moves what the client sends to the server, its end included, as far as it goes now.
-fn upload(client: &mut Wire, server: &mut Wire, count: &mut u64, context: &mut TaskContext<'_>) -> std::io::Result<()> {
+fn upload(client: &mut Wire, server: &mut Wire, count: &mut u64, context: &mut TaskContext<'_>) -> Result<(), Side> {
     loop {
         if !client.received.is_empty() {
             let Poll::Ready(sent) = server.poll_send(client.received.bytes(), context) else { return Ok(()) };
-            let sent = sent?;
+            let sent = sent.map_err(Side::To)?;
             client.received.consume(sent);
             *count += sent as u64;
         } else if client.ended {
             return Ok(());
         } else {
             let Poll::Ready(received) = client.poll_receive(context) else { return Ok(()) };
-            if received? == 0 {
+            if received.map_err(Side::From)? == 0 {
                 server.stream.shut_write();
             }
         }

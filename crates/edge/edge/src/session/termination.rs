@@ -17,6 +17,8 @@ impl Transaction {
             Unreachable::ConnectTimeout => (b's', b'C'),
             // Who waits in a queue has no server yet.
             Unreachable::ClientGone => (b'C', if self.server.is_some() { b'C' } else { b'Q' }),
+            // HAProxy ends that as it ends a transfer.
+            Unreachable::ClientFailed => return self.end_broken(b'C'),
             Unreachable::Killed => (b'K', b'C'),
             Unreachable::NoSource => (b'I', b'C'),
             Unreachable::Elsewhere => (b'L', b'C'),
@@ -26,25 +28,37 @@ impl Transaction {
 
     /// Ends with its tunnel, and counts who broke it.
     pub fn end_tunnel(&mut self, end: &TunnelEnd) {
-        let cause = match end {
-            TunnelEnd::Closed { .. } => return,
-            TunnelEnd::ClientError(_) => b'C',
-            TunnelEnd::ServerError(_) => b'S',
-            TunnelEnd::ClientTimeout => b'c',
-            TunnelEnd::ServerTimeout => b's',
-            TunnelEnd::Killed(cause) => return self.terminate(*cause, b'-'),
-        };
+        match end {
+            TunnelEnd::Closed { .. } => {}
+            TunnelEnd::ClientError(_) => self.end_broken(b'C'),
+            TunnelEnd::ServerError(_) => {
+                self.count_upstream(|traffic| &traffic.response_errors);
+                self.end_broken(b'S');
+            }
+            TunnelEnd::ClientTimeout => self.end_broken(b'c'),
+            TunnelEnd::ServerTimeout => self.end_broken(b's'),
+            TunnelEnd::Killed(cause) => self.terminate(*cause, b'-'),
+        }
+    }
+
+    /// Ends while bytes were going both ways, for this cause, and counts who broke it.
+    fn end_broken(&mut self, cause: u8) {
         self.terminate(cause, b'D');
         let broken_by: fn(&Traffic) -> &Counter = match cause {
             b'C' | b'c' => |traffic| &traffic.client_aborts,
             _ => |traffic| &traffic.server_aborts,
         };
         broken_by(self.client.frontend.frontend.traffic.of(self.worker)).increment();
+        self.count_upstream(broken_by);
+    }
+
+    /// Counts for the backend and the server.
+    fn count_upstream(&self, counter: fn(&Traffic) -> &Counter) {
         if let Some(backend) = &self.backend {
-            broken_by(backend.backend.traffic.of(self.worker)).increment();
+            counter(backend.backend.traffic.of(self.worker)).increment();
         }
         if let Some(server) = &self.server {
-            broken_by(server.side.traffic.of(self.worker)).increment();
+            counter(server.side.traffic.of(self.worker)).increment();
         }
     }
 

@@ -62,6 +62,8 @@ pub enum Unreachable {
     QueueTimeout,
     /// The client left meanwhile.
     ClientGone,
+    /// The client's connection failed meanwhile, in TCP mode.
+    ClientFailed,
     /// It was told to end.
     Killed,
     /// The last attempt failed.
@@ -129,7 +131,7 @@ impl Watch<'_> {
         while !self.client.ended {
             match self.client.poll_receive(context) {
                 Poll::Ready(Ok(_)) => {}
-                Poll::Ready(Err(_)) if self.is_tcp => return Poll::Ready(Unreachable::ClientGone),
+                Poll::Ready(Err(_)) if self.is_tcp => return Poll::Ready(Unreachable::ClientFailed),
                 Poll::Ready(Err(_)) => self.client.ended = true,
                 Poll::Pending => return Poll::Pending,
             }

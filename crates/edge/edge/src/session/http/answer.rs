@@ -190,7 +190,7 @@ impl Session {
                 self.count_client_abort(transaction);
                 Next::Close
             }
-            Unreachable::Killed => Next::Close,
+            Unreachable::Killed | Unreachable::ClientFailed => Next::Close,
             Unreachable::Elsewhere => {
                 let server = transaction.server.as_ref();
                 let prefix = server.and_then(|server| server.config.redir.as_deref()).unwrap_or_default();

@@ -474,8 +474,11 @@ impl Session {
                     Err(failure) => Transfer::Server(failure),
                 });
             }
-            if uploading && up.poll(client, wire, context).is_ready() {
-                // Whatever became of it, the response decides from here on.
+            if uploading && let Poll::Ready(sent) = up.poll(client, wire, context) {
+                if matches!(sent, Err(PumpFailure::CutOff | PumpFailure::Receive(_))) {
+                    return Poll::Ready(Transfer::Client);
+                }
+                // A server that takes no more may still answer: the response decides from here on.
                 uploading = false;
             }
             if abort_on_close && !uploading && !client.ended {
