@@ -141,14 +141,17 @@ impl Shared {
         receivers.len()
     }
 
-    /// Puts something into the output of a session that is not the one whose command runs, in its protocol. That of a script
-    /// gets it before what the script answers.
+    /// Puts something into the output of a session, in its protocol. The one whose command runs gets it after the reply; if
+    /// that is a script, before it.
     pub fn send_with(&mut self, id: SessionId, write: impl FnOnce(&mut Reply<'_>)) {
         if let Some(running) = self.running.as_mut().filter(|running| running.session == id) {
             if running.messages.len() <= running.messages_max {
                 write(&mut Reply::new(&mut running.messages, running.protocol));
             }
             return;
+        }
+        if id == self.current && matches!(self.sessions.get(&id), Some(None)) {
+            return write(&mut Reply::new(&mut self.aside, self.current_protocol));
         }
         let Some(session) = self.session_mut(id).filter(|session| session.close != Close::Now) else { return };
         let protocol = session.protocol;

@@ -192,6 +192,23 @@ fn what_a_script_sends_to_its_own_client_comes_before_the_reply() {
 }
 
 #[test]
+fn events_of_what_a_client_does_itself_follow_the_reply() {
+    let mut shard = Shard::new();
+    let (client, waiter) = (shard.client(), shard.client());
+    shard.ask(client, "CONFIG SET notify-keyspace-events KEA\r\nHELLO 3");
+    shard.ask(client, "SUBSCRIBE __keyspace@0__:list");
+    let event = |name: &str| format!(">3 $7 message $19 __keyspace@0__:list ${} {name} ", name.len());
+    assert_eq!(shard.ask(client, "LPUSH list a\r\nPING"), format!(":1 {}+PONG ", event("lpush")));
+    assert_eq!(
+        shard.ask(client, "MULTI\r\nLPOP list\r\nEXEC"),
+        format!("+OK +QUEUED *1 $1 a {}{}", event("lpop"), event("del"))
+    );
+    shard.ask(waiter, "BLPOP list 0");
+    let all = ["lpush", "lpop", "del"].map(event).concat();
+    assert_eq!(shard.ask(client, "LPUSH list a"), format!(":1 {all}"));
+}
+
+#[test]
 fn transactions_may_begin_to_listen() {
     let mut shard = Shard::new();
     let client = shard.client();

@@ -68,7 +68,8 @@ impl Server {
             self.shared.sessions.insert(id, Some(session));
             return;
         }
-        self.shared.current = id;
+        // Not the first while a script is busy.
+        let current = std::mem::replace(&mut self.shared.current, id);
         let mut query = std::mem::take(&mut session.query);
         let mut output = std::mem::take(&mut session.output);
         let mut parser = std::mem::take(&mut session.parser);
@@ -147,7 +148,7 @@ impl Server {
         session.query = query;
         session.parser = parser;
         session.output = output;
-        self.shared.current = SessionId(0);
+        self.shared.current = current;
         if session.query.len() > self.shared.settings.client_query_buffer_limit.0 as usize {
             session.close = Close::Now;
         }
@@ -187,7 +188,9 @@ impl Server {
                 session.reply_mode = ReplyMode::On;
             }
         }
+        self.shared.current_protocol = session.protocol;
         self.after_command();
+        session.portions.as_mut().map_or(output, |portions| &mut portions.later).append(&mut self.shared.aside);
         if self.shared.watch_failed_self.take() == Some(session.id) {
             session.watch_failed = true;
         }
@@ -526,11 +529,14 @@ impl Server {
         if self.shared.is_busy {
             return;
         }
-        if !self.changes.events.is_empty() {
-            let events = std::mem::take(&mut self.changes.events);
-            self.publish_events(&events);
-        }
-        while !self.changes.modified.is_empty() {
+        loop {
+            if !self.changes.events.is_empty() {
+                let events = std::mem::take(&mut self.changes.events);
+                self.publish_events(&events);
+            }
+            if self.changes.modified.is_empty() {
+                return;
+            }
             if self.shared.onlookers {
                 self.invalidate_modified();
                 self.restart_tracking();

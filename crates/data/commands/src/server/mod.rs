@@ -69,6 +69,7 @@ use crate::{
     session::Close,
     table::Table,
 };
+use resp::Protocol;
 
 /// A clock of microseconds that only measures durations.
 pub type Stopwatch = Rc<dyn Fn() -> u64>;
@@ -191,7 +192,10 @@ pub struct Shared {
     postponed: Vec<SessionId>,
     limits: limits::Limits,
     /// The session whose commands run.
-    current: SessionId,
+    pub(crate) current: SessionId,
+    pub(crate) current_protocol: Protocol,
+    /// What that session was sent while it was not in its place; it follows the reply.
+    pub(crate) aside: Vec<u8>,
     /// The time of what runs now.
     now: Millis,
     pub(crate) stopwatch: Stopwatch,
@@ -351,6 +355,8 @@ impl Server {
                 postponed: Vec::new(),
                 limits: limits::Limits::default(),
                 current: SessionId(0),
+                current_protocol: Protocol::default(),
+                aside: Vec::new(),
                 now,
                 stopwatch,
                 refuse_writes: None,
