@@ -381,19 +381,24 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Puts a key that is not there.
+    /// Puts a key that is not there, or has expired while no key may: one that writes all the same has it go.
     fn put(&mut self, key: &[u8], value: Value, expire_at: Millis) {
         let slot = slot::slot(key);
         let hash = hash_index::hash(key, self.space.seed);
         let touched = self.space.usage.fresh();
         let durable = self.space.records.is_some();
+        // That it was removed may have to be taken first, and then there is no entry any more.
+        if let Some(location) = self.table(slot).and_then(|table| table.index.locate(hash, key)) {
+            let place = Place { slot, location };
+            if self.entry_at(place).is_some_and(|entry| entry.value.is_some()) {
+                self.expire(key);
+            } else {
+                self.soil(place);
+            }
+        }
         if !self.space.walks.is_empty() {
             let disk = self.space.databases.get(self.db).map_or(0, |database| database.disk);
             self.space.tell_walks_of_new(disk, slot, hash, key);
-        }
-        // That it was removed may have to be taken first, and then there is no entry any more.
-        if let Some(location) = self.table(slot).and_then(|table| table.index.locate(hash, key)) {
-            self.soil(Place { slot, location });
         }
         let Some(database) = self.space.databases.get_mut(self.db) else { return };
         database.len += 1;

@@ -24,6 +24,8 @@ mod loading;
 mod migration;
 pub(crate) mod monitor;
 mod pause;
+#[cfg(test)]
+mod pause_tests;
 mod portions;
 mod slowlog;
 mod statistics;

@@ -116,7 +116,8 @@ impl Server {
         if std::mem::replace(&mut self.shared.has_no_room, has_no_room) == has_no_room {
             return;
         }
-        if !has_no_room && self.shared.pause.is_none() {
+        self.keyspace.expiry_paused = has_no_room || self.shared.pause.is_some();
+        if !self.keyspace.expiry_paused {
             self.shared.let_postponed_go();
         }
         self.shared.refresh_onlookers();
