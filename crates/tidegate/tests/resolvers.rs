@@ -160,6 +160,28 @@ fn servers_follow_their_names() {
     beside(follow);
 }
 
+/// A server that has had an address only gets a name while it runs, as those do that stand by for what starts later.
+fn name_an_address(start: fn(&str) -> Option<Edge>) -> Option<Vec<String>> {
+    let names = NameServer::start(&RECORDS)?;
+    let edge = start(&format!(
+        "global\n nbthread 1\n stats socket %FOLDER%/stats level admin\nresolvers d\n nameserver ns1 {}\n timeout resolve 50\n \
+         timeout retry 50\ndefaults\n timeout client 5s\n timeout server 5s\n timeout connect 1s\nlisten app\n bind {}\n \
+         server spare 127.0.9.9:82 resolvers d resolve-prefer ipv4\n",
+        names.address,
+        free_address()
+    ))?;
+    let said = edge.command("set server app/spare fqdn n1.test");
+    wait_until("it has moved", || states(&edge) == ["spare 127.0.1.1 0 1 2 0 n1.test 82 -"]);
+    let again = edge.command("set server app/spare fqdn n2.test");
+    wait_until("it has moved again", || states(&edge) == ["spare 127.0.1.2 0 1 2 0 n2.test 82 -"]);
+    Some(vec![said, again])
+}
+
+#[test]
+fn a_server_with_an_address_can_be_given_a_name() {
+    beside(name_an_address);
+}
+
 /// How a name server answers a question.
 type Answers = fn(&[u8]) -> Vec<Vec<u8>>;
 

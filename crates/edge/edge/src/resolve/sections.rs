@@ -91,13 +91,21 @@ impl LiveResolvers {
         Some(Asking { section: Arc::clone(self), waiter })
     }
 
-    /// Gives a server another name (`set server fqdn`); false when this section does not resolve it.
+    /// Gives a server of this section another name (`set server fqdn`); false when it has its name from a service.
     #[must_use]
     pub fn rename(&self, server: &LiveServer, name: &Name) -> bool {
         let mut state = self.lock();
-        let place = (server.proxy, server.index);
-        let Some(key) = state.servers.iter().position(|known| *known == place) else { return false };
-        let renamed = state.section.set_host(key, name.clone(), self.now_ms());
+        let (place, now_ms) = ((server.proxy, server.index), self.now_ms());
+        let renamed = match state.servers.iter().position(|known| *known == place) {
+            Some(key) => state.section.set_host(key, name.clone(), now_ms),
+            // It has had an address only so far.
+            None => {
+                let key = state.servers.len();
+                state.servers.push(place);
+                state.section.add_server(key, group(server), options(server), name.clone(), now_ms);
+                true
+            }
+        };
         self.wake.notify_one();
         renamed
     }
@@ -164,7 +172,7 @@ pub fn assemble(
         for proxy in proxies {
             for server in proxy.servers.iter() {
                 if server.config.resolvers == Some(ResolversIndex(place))
-                    && add_server(&mut section, servers.len(), proxy, &server, now_ms)
+                    && add_server(&mut section, servers.len(), &server, now_ms)
                 {
                     servers.push((proxy.index, server.index));
                 }
@@ -200,10 +208,14 @@ fn settings(config: &Resolvers) -> Settings {
     }
 }
 
-/// Has a server resolved; false when its address is no name.
-fn add_server(section: &mut Section, key: ServerKey, proxy: &LiveProxy, server: &LiveServer, now_ms: u64) -> bool {
+/// The servers of which no two are to get the same address.
+fn group(server: &LiveServer) -> usize {
+    server.proxy.0 as usize
+}
+
+fn options(server: &LiveServer) -> dns::Options {
     let config = &server.config;
-    let options = dns::Options {
+    dns::Options {
         prefer_ipv4: config.prefer_ipv4,
         networks: config
             .resolve
@@ -213,10 +225,14 @@ fn add_server(section: &mut Section, key: ServerKey, proxy: &LiveProxy, server: 
             .collect(),
         allow_duplicates: config.resolve.allow_duplicates,
         ignore_weight: config.resolve.ignore_weight,
-    };
-    let group = proxy.index.0 as usize;
+    }
+}
+
+/// Has a server resolved; false when its address is no name.
+fn add_server(section: &mut Section, key: ServerKey, server: &LiveServer, now_ms: u64) -> bool {
+    let (group, options) = (group(server), options(server));
     let host = server.host().and_then(|host| Name::parse(host.as_bytes()));
-    if let Some(service) = &config.service {
+    if let Some(service) = &server.config.service {
         let Some(service) = Name::parse(service.as_bytes()) else { return false };
         let known = host.zip(Some(server.port()));
         section.add_service_server(key, group, options, &service, known, now_ms);

@@ -334,7 +334,7 @@ fn change_name(
     if live.config.service.is_some() {
         return Err(failed("SRV resolution is configured"));
     }
-    let old = live.host().unwrap_or_default();
+    let old = live.host().unwrap_or_else(|| "(null)".into());
     if *old == *name {
         return Ok("no need to change the FDQN".to_owned());
     }
