@@ -75,10 +75,26 @@ impl Received {
     pub(super) fn take(&mut self, bytes: &[u8]) {
         self.taken += bytes.len();
         if let Rest::Head = self.rest {
-            self.raw.extend_from_slice(bytes);
+            self.add_to_head(bytes);
             self.take_head();
         } else {
             self.take_body(bytes);
+        }
+    }
+
+    /// Adds to what there is of a head, and behind it. Nobody else reads these bytes, so what is refused in traffic does no
+    /// harm here: pages of health are often made by scripts that end lines with LF alone.
+    fn add_to_head(&mut self, bytes: &[u8]) {
+        for (place, byte) in bytes.iter().enumerate() {
+            match byte {
+                b'\r' | b'\n' if self.raw.is_empty() => continue,
+                b'\n' if self.raw.last() != Some(&b'\r') => self.raw.extend_from_slice(b"\r\n"),
+                byte => self.raw.push(*byte),
+            }
+            if self.raw.ends_with(b"\r\n\r\n") {
+                self.raw.extend_from_slice(bytes.get(place + 1..).unwrap_or_default());
+                return;
+            }
         }
     }
 
@@ -156,6 +172,9 @@ mod tests {
         check(b"HTTP/1.0 200 OK\r\n\r\nhello", Some(b"hello"), false);
         let chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n";
         check(chunks, Some(b"hello world"), true);
+        check(b"HTTP/1.0 200 OK\nContent-Type: text/plain\n\nall\nis\n\nwell\n", Some(b"all\nis\n\nwell\n"), false);
+        check(b"HTTP/1.1 200 OK\r\nContent-Length: 5\n\r\nhello", Some(b"hello"), true);
+        check(b"\r\n\nHTTP/1.1 200 OK\nContent-Length: 5\n\nhello", Some(b"hello"), true);
         check(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", None, true);
         check(b"220 mail.example.org ESMTP\r\n", None, true);
         check(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", None, true);
