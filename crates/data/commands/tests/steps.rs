@@ -105,7 +105,7 @@ fn command(random: &mut Random) -> String {
     let set = |number: u64| format!("s{}", number % 4);
     let sorted = |number: u64| format!("z{}", number % 3);
     let stream = |number: u64| format!("x{}", number % 2);
-    match number(59) {
+    match number(60) {
         0..4 => format!("SADD {} m{one} m{two} m{} m{}", set(three), one + 1, two + 2),
         4 => format!("SADD {} {one} {two} {}", set(one), one + two),
         5..8 => format!("ZADD {} {one} m{two} {two} m{one} {three} m{}", sorted(three), one + 7),
@@ -191,7 +191,9 @@ fn command(random: &mut Random) -> String {
             format!("LPOS n {two} MAXLEN {}", one + 1),
             format!("LPOP l{} {}", one % 2, two / 4),
             format!("ZPOPMAX {} {}", sorted(one), two / 4),
-        ][one as usize % 12]
+            format!("LMPOP 2 l{} l1 RIGHT COUNT {}", two % 2, two / 4 + 1),
+            format!("ZMPOP 2 {} {} MIN COUNT {}", sorted(one), sorted(two), two / 4 + 1),
+        ][one as usize % 14]
             .clone(),
         51 => format!("SORT n BY w* GET # GET w* LIMIT {} {}", one / 8, two / 2),
         52 => [
@@ -223,6 +225,15 @@ fn command(random: &mut Random) -> String {
             format!("COPY g {}", sorted(two)),
             "COPY h h DB 1 REPLACE".to_owned(),
         ][two as usize % 7]
+            .clone(),
+        58 => [
+            format!("MOVE {} 1", set(two)),
+            format!("MOVE {} 1", sorted(two)),
+            format!("MOVE {} 1", stream(two)),
+            format!("MOVE l{} 1", two % 2),
+            format!("MOVE {} 1", ["h", "g", "n"][two as usize % 3]),
+            "SWAPDB 0 1".to_owned(),
+        ][one as usize % 6]
             .clone(),
         _ => [
             format!("DEL {}", set(one)),
@@ -400,6 +411,7 @@ fn commands_in_steps_are_as_those_in_one_go() {
                 pair.ours.effects().clear();
                 let expected = digest(&mut pair.model, &tables);
                 assert_eq!(digest(&mut pair.ours, &tables), expected, "{round}, {step}");
+                assert_eq!(*tables.0.begun.borrow(), [], "copies that are not whole, {round}, {step}");
                 let mut again = plain();
                 replay(&mut again, &log);
                 assert_eq!(digest(&mut again, &tables), expected, "the log, {step}");
@@ -594,6 +606,45 @@ fn what_cannot_wait_ends_the_command() {
         assert_eq!(effects(&mut server)[0], "ZREMRANGEBYRANK z 0 14", "{command}");
         server.go_on(NOW);
         assert_eq!(taken(&mut server, one), ":15\r\n+PONG\r\n", "{command}");
+    }
+}
+
+/// What a command makes takes memory: without room it waits, if it has not changed anything; if nothing can make room, it fails.
+#[test]
+fn what_takes_memory_waits_for_room() {
+    for (command, may_fail) in [
+        ("SUNIONSTORE to s z0", true),
+        ("ZUNIONSTORE to 1 z", true),
+        ("ZRANGESTORE to z 0 -1", true),
+        ("COPY z to", true),
+        ("ZPOPMIN z 15", false),
+        ("SUNION s s", false),
+    ] {
+        for is_full in [false, true] {
+            let (mut server, one, other) = filled();
+            let waits = !command.starts_with("SUNION ");
+            send(&mut server, one, command);
+            server.set_no_room(true);
+            assert_eq!(finish(&mut server) == 0, waits, "{command}");
+            assert_eq!(taken(&mut server, one).is_empty(), waits, "{command}");
+            assert_eq!(ask(&mut server, other, "PING"), "+PONG\r\n");
+            server.set_no_room(false);
+            effects(&mut server);
+            server.go_on(NOW);
+            server.shared.memory_full = is_full;
+            finish(&mut server);
+            if is_full && may_fail {
+                let refused = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+                assert_eq!(taken(&mut server, one), refused, "{command}");
+                assert_eq!(effects(&mut server), [""; 0], "{command}");
+                assert_eq!(ask(&mut server, other, "EXISTS to"), ":0\r\n");
+                server.shared.memory_full = false;
+                assert_eq!(at_once(&mut server, other, "SADD s new"), ":1\r\n", "the keys are free");
+            } else if waits {
+                assert!(!taken(&mut server, one).starts_with('-'), "{command}");
+                assert_eq!(effects(&mut server), [command]);
+            }
+        }
     }
 }
 

@@ -464,6 +464,14 @@ impl Records for ShardTables {
         self.orphans.borrow_mut().push(of);
     }
 
+    fn begin(&self, of: Collection) {
+        self.with(|tables| tables.put(Self::orphan_record(of), of.slot.to_be_bytes()));
+    }
+
+    fn adopt(&self, of: Collection) {
+        self.with(|tables| tables.delete(Self::orphan_record(of)));
+    }
+
     fn pin(&self, of: Collection) {
         *self.pinned.borrow_mut().entry(of).or_default() += 1;
     }

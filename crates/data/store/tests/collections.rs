@@ -215,6 +215,55 @@ fn a_slow_reader_gets_a_collection_that_is_gone() {
     assert_eq!(store.stop(), Some(0));
 }
 
+/// What is copied from the disk to the disk does not go through memory as a whole, and a copy that was not whole when the store was
+/// killed leaves nothing.
+#[test]
+fn copies_on_the_disk_are_whole_or_nothing() {
+    const COUNT: usize = 40_000;
+    const BOUND: usize = 24 << 20;
+    let folder = Folder::new();
+    let words = [SPREAD, &["--maxmemory", "24mb"]].concat();
+    let mut store = start(&folder.data(), &words);
+    let mut client = store.client();
+    let value = "v".repeat(400);
+    send_all(&mut client, 0..COUNT, |number| vec!["HSET".into(), "hash".into(), number.to_string(), value.clone()]);
+    assert_eq!(store.stop(), Some(0));
+    let mut store = start(&folder.data(), &words);
+    let mut client = store.client();
+    let figure = |client: &mut Client, section: &str, name: &str| {
+        let text = client.text(&["INFO", section]);
+        let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        found.unwrap().trim().parse::<usize>().unwrap()
+    };
+    // Nothing else is written meanwhile.
+    assert_eq!(client.text(&["COPY", "hash", "moved"]), "1");
+    assert_eq!(client.text(&["MOVE", "moved", "1"]), "1");
+    let peak = figure(&mut client, "memory", "used_memory_peak");
+    assert!(peak <= BOUND, "{peak}");
+    let before = figure(&mut client, "persistence", "rdb_saves");
+    let mut bytes = Vec::new();
+    resp::encode_command(&mut bytes, &["COPY", "hash", "half"]);
+    client.send(&bytes);
+    let mut other = store.client();
+    wait_until("some of it is in the tables", || figure(&mut other, "persistence", "rdb_saves") > before + 1);
+    store.kill();
+    assert_eq!(client.reply(), None, "it was too fast for this test");
+    let mut starts = 0;
+    wait_until("its elements are gone", || {
+        let mut store = start(&folder.data(), &words);
+        starts += 1;
+        thread::sleep(Duration::from_millis(300 * starts));
+        let mut client = store.client();
+        assert_eq!(client.text(&["EXISTS", "half", "moved"]), "0");
+        assert_eq!(client.text(&["HLEN", "hash"]), COUNT.to_string());
+        client.text(&["SELECT", "1"]);
+        assert_eq!(client.text(&["HLEN", "moved"]), COUNT.to_string());
+        assert_eq!(client.text(&["HGET", "moved", "777"]), value);
+        assert_eq!(store.stop(), Some(0));
+        left(&folder.data()) == (2 * COUNT, 0)
+    });
+}
+
 /// Sends commands, one for each number, and drops their replies.
 fn send_all(client: &mut Client, numbers: std::ops::Range<usize>, command: impl Fn(usize) -> Vec<String>) {
     const AT_ONCE: usize = 1_000;

@@ -253,14 +253,22 @@ impl Elements {
     /// A copy of all of them, in a database.
     #[must_use]
     pub(crate) fn copy(&self, disk: u8) -> Self {
-        let mut copy = self.begin_copy(disk);
+        let mut copy = ElementsCopy { elements: Self::of_new(&self.source, disk, self.of.slot), last: None };
         while !copy.go_on(self, usize::MAX) {}
         copy.elements
     }
 
-    /// A copy that is made in steps.
+    /// A copy that is made in steps: checkpoints may have some of it before a key has it. It is then to be
+    /// [adopted](Self::adopt).
     pub(crate) fn begin_copy(&self, disk: u8) -> ElementsCopy {
-        ElementsCopy { elements: Self::of_new(&self.source, disk, self.of.slot), last: None }
+        let elements = Self::of_new(&self.source, disk, self.of.slot);
+        elements.source.records.begin(elements.of);
+        ElementsCopy { elements, last: None }
+    }
+
+    /// A key has them now.
+    pub(crate) fn adopt(&self) {
+        self.source.records.adopt(self.of);
     }
 
     /// Says that nobody needs them any more: they are removed when the tables get to it.

@@ -96,6 +96,13 @@ pub trait Records {
     /// Says that a collection is no more, in the same way. Its elements are removed in time.
     fn orphan(&self, of: Collection);
 
+    /// Says that a collection is being made that no key has yet: if the process ends before it is
+    /// [adopted](Self::adopt), its elements are removed as those of an orphan.
+    fn begin(&self, of: Collection);
+
+    /// Says that a key has a collection that was begun, in the same way.
+    fn adopt(&self, of: Collection);
+
     /// Says that a collection is being read as it was: its elements stay, even if it is no more, until that many times
     /// [`unpin`](Self::unpin) was called.
     fn pin(&self, of: Collection);

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     Bytes, Failure, Server, Session, SessionId, number,
+    server::OUT_OF_MEMORY,
     session::Close,
     table::{Flags, Found},
 };
@@ -122,7 +123,7 @@ impl Server {
         let no_writes = flags.contains(ScriptFlags::NO_WRITES);
         let allow_oom = flags.contains(ScriptFlags::ALLOW_OOM);
         if self.shared.memory_full && !no_writes && !allow_oom {
-            return Err(Failure::text("OOM command not allowed when used memory > 'maxmemory'."));
+            return Err(OUT_OF_MEMORY);
         }
         if !no_writes {
             if let Some(reason) = &self.shared.refuse_writes {

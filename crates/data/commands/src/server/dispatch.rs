@@ -13,6 +13,9 @@ use crate::{
 
 use super::{Server, cross_protocol, monitor, wide::WideWork};
 
+/// A command needs memory while it is full of what does not leave it.
+pub(crate) const OUT_OF_MEMORY: Failure = Failure::text("OOM command not allowed when used memory > 'maxmemory'.");
+
 /// What became of a command that a client sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
@@ -295,7 +298,7 @@ impl Server {
             return Err((Some(found), Failure::owned(reason.clone())));
         }
         if self.shared.memory_full && command.flags.contains(Flags::DENYOOM) {
-            return Err((Some(found), Failure::text("OOM command not allowed when used memory > 'maxmemory'.")));
+            return Err((Some(found), OUT_OF_MEMORY));
         }
         Ok(found)
     }

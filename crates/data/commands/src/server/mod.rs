@@ -36,6 +36,7 @@ mod warming;
 mod watch;
 mod wide;
 
+pub(crate) use dispatch::OUT_OF_MEMORY;
 pub use histogram::Histogram;
 pub use latency::{Event as LatencyEvent, LatencyMonitor};
 pub use loading::Load;

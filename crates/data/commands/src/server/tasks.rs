@@ -15,6 +15,9 @@
 //! by a checkpoint's moment, for the log would run it again on what is left: no checkpoint begins while one is under way
 //! ([`Server::is_changing`]), and when one is due, no other starts ([`Server::hold_tasks`]).
 //!
+//! What a task makes takes memory. While there is no room, one that has not changed anything yet waits as commands that write do;
+//! when memory is full of what does not leave it, such as what the task has made, it fails.
+//!
 //! In a transaction, a script and the log everything is done in one go.
 
 use std::{collections::VecDeque, ops::Range};
@@ -29,7 +32,10 @@ use crate::{
     table::{Access, Command, Flags, Found},
 };
 
-use super::{Server, Shared, dispatch::Ended};
+use super::{
+    Server, Shared,
+    dispatch::{Ended, OUT_OF_MEMORY},
+};
 
 /// How long all tasks of a turn may take together, in microseconds.
 const TURN_US: u64 = 1_000;
@@ -142,6 +148,11 @@ impl Task {
     fn has_changed(&self) -> bool {
         self.has_begun && self.work.has_changed()
     }
+
+    /// Whether it is of those, and can still be left.
+    fn may_be_left(&self, those: Flags) -> bool {
+        self.found.command.flags.contains(those) && !self.has_changed()
+    }
 }
 
 /// All of them.
@@ -168,8 +179,9 @@ impl Tasks {
         self.queue.is_empty() && self.replies.is_empty() && self.held.is_empty()
     }
 
-    fn may_go_on(&self, task: &Task) -> bool {
-        task.has_begun || !self.hold || !task.work.changes()
+    fn may_go_on(&self, task: &Task, has_no_room: bool) -> bool {
+        let is_held = self.hold && !task.has_begun && task.work.changes();
+        !(is_held || has_no_room && task.may_be_left(Flags::WRITE))
     }
 }
 
@@ -250,8 +262,9 @@ impl Server {
 
     /// Whether a task may go on at once.
     pub(super) fn has_steps(&self) -> bool {
-        let tasks = &self.shared.tasks;
-        !tasks.replies.is_empty() || !tasks.held.is_empty() || tasks.queue.iter().any(|task| tasks.may_go_on(task))
+        let (tasks, has_no_room) = (&self.shared.tasks, self.shared.has_no_room);
+        let has_next = tasks.queue.iter().any(|task| tasks.may_go_on(task, has_no_room));
+        !tasks.replies.is_empty() || !tasks.held.is_empty() || has_next
     }
 
     /// Has the command that has just been checked go on in steps.
@@ -346,7 +359,9 @@ impl Server {
         let mut since = begin;
         for _ in 0..self.shared.pace.steps {
             let tasks = &self.shared.tasks;
-            let Some(next) = tasks.queue.iter().position(|task| tasks.may_go_on(task)) else { break };
+            let has_no_room = self.shared.has_no_room;
+            let next = tasks.queue.iter().position(|task| tasks.may_go_on(task, has_no_room));
+            let Some(next) = next else { break };
             let Some(mut task) = self.shared.tasks.queue.remove(next) else { break };
             let budget = task.budget.min(self.shared.pace.step_max);
             let is_over = self.step(&mut task, budget);
@@ -406,10 +421,11 @@ impl Server {
         self.keyspace.begin_command();
         let begin = (self.shared.stopwatch)();
         let had_changed = task.has_changed();
+        let is_full = self.shared.memory_full && task.may_be_left(Flags::DENYOOM);
         let reply = Reply::new(&mut task.output, task.protocol);
         let keys = Keys::new(&mut self.keyspace, task.db, task.now, &mut self.changes);
         let mut context = Context { words: Words(&words), reply, keys, session, shared: &mut self.shared };
-        let progress = task.work.step(&mut context, budget);
+        let progress = if is_full { Err(OUT_OF_MEMORY) } else { task.work.step(&mut context, budget) };
         let progress = match self.keyspace.take_trouble() {
             Some(Trouble::Refused(failure)) if had_changed => {
                 self.fail(&mut task.output, 0, Trouble::Halved(failure.to_string())).map(|()| Progress::Done)

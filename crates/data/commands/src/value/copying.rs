@@ -112,8 +112,14 @@ impl Copying {
         self.is_walked && !matches!(self.made, Made::Ordered(_) | Made::Stream(_))
     }
 
-    /// The copy, once it is whole.
+    /// The copy, once it is whole: a key is to have it.
     pub(crate) fn finish(&mut self, value: &Value, source: Option<&Rc<Source>>, seed: u64) -> Option<Value> {
+        let copy = self.whole(value, source, seed)?;
+        copy.adopt_elements();
+        Some(copy)
+    }
+
+    fn whole(&mut self, value: &Value, source: Option<&Rc<Source>>, seed: u64) -> Option<Value> {
         Some(match std::mem::replace(&mut self.made, Made::Nothing) {
             Made::Ordered(building) => building.finish(self.limits.sorted_set).into_value(),
             Made::Stream(mut stream) => {
@@ -143,7 +149,11 @@ impl Copying {
             Made::Set(set) => set.into_value(),
             Made::Hash(hash) => hash.into_value(),
             Made::Ordered(building) => building.into_unordered().into_value(),
-            Made::Stream(stream) => Value::Stream(stream),
+            Made::Stream(stream) => {
+                let value = Value::Stream(stream);
+                value.discard_elements();
+                value
+            }
             Made::Records(copy) => {
                 copy.discard();
                 return None;

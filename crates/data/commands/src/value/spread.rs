@@ -277,6 +277,14 @@ impl Value {
         }
     }
 
+    /// Says that a key has what was copied into records of their own.
+    pub(crate) fn adopt_elements(&self) {
+        self.elements().into_iter().for_each(Elements::adopt);
+        if let Self::Stream(stream) = self {
+            stream.other_elements().for_each(Elements::adopt);
+        }
+    }
+
     /// Whether only the records of its elements are there.
     pub(crate) fn is_by_element(&self) -> bool {
         match self {

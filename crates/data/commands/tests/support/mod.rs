@@ -46,6 +46,8 @@ pub struct Tables {
     layouts: RefCell<(Layout, Layout)>,
     /// Collections that are no more.
     pub orphans: RefCell<Vec<Collection>>,
+    /// Copies that are being made.
+    pub begun: RefCell<Vec<Collection>>,
     /// Collections that somebody reads as they were, how many each.
     pub pinned: RefCell<BTreeMap<u64, usize>>,
     /// How many elements were read before a command that names them, and that begins with them.
@@ -322,7 +324,16 @@ impl Records for Shared {
         self.0.change(of, name, None, false);
     }
 
+    fn begin(&self, of: Collection) {
+        self.0.begun.borrow_mut().push(of);
+    }
+
+    fn adopt(&self, of: Collection) {
+        self.0.begun.borrow_mut().retain(|begun| *begun != of);
+    }
+
     fn orphan(&self, of: Collection) {
+        self.adopt(of);
         self.0.orphans.borrow_mut().push(of);
         self.0.remove_orphans();
     }

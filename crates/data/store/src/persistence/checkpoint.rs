@@ -208,12 +208,11 @@ impl Persistence {
     pub(super) fn is_due(&self, server: &Server, now: Millis) -> bool {
         let behind = self.log.end().0 - self.last_checkpoint_offset.0;
         let settings = &server.shared.settings;
-        let batch_bytes = if settings.maxmemory.0 > 0 {
-            self.record_bytes.of(server.keyspace.untaken()).max(self.tables.with(|tables| tables.dirty_bytes() as u64))
-        } else {
-            0
-        };
-        behind > 0
+        // A copy that is being made changes the tables before it is in the log.
+        let dirty_bytes = self.tables.with(|tables| tables.dirty_bytes() as u64);
+        let batch_bytes =
+            if settings.maxmemory.0 > 0 { self.record_bytes.of(server.keyspace.untaken()).max(dirty_bytes) } else { 0 };
+        (behind > 0 || dirty_bytes > 0)
             && (self.pressed
                 || behind.max(batch_bytes) >= checkpoint_bytes(settings)
                 || server.keyspace.dirty_len() >= DIRTY_KEYS_MAX
@@ -252,7 +251,8 @@ impl Persistence {
         match report {
             Report::Written { .. } => {
                 if let Some(offset) = self.tables.with(Tables::written) {
-                    self.drained = Some((offset.0.saturating_sub(self.applied.0), now - self.submitted));
+                    let drained = offset.0.saturating_sub(self.applied.0);
+                    self.drained = (drained > 0).then_some((drained, now - self.submitted)).or(self.drained);
                     self.applied = Offset(offset.0);
                     let gone = std::mem::take(&mut self.frozen_gone);
                     self.written_gone.databases.extend(gone.databases);

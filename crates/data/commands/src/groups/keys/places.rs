@@ -77,16 +77,74 @@ pub(super) fn move_to(context: &mut Context<'_>) -> Result<(), Failure> {
         context.reply.integer(0);
         return Ok(());
     }
+    // What is in memory goes as it is; records of elements stand under their database.
+    let value = context.keys.peek(key)?.and_then(|entry| entry.value.as_ref());
+    let weight = value.filter(|value| value.elements().is_some()).map_or(0, walk::weight);
+    if context.session.takes_steps(weight, context.shared)
+        && let Some(copying) = begin_copy(context, key, to)?
+    {
+        return context.work_on(weight, MoveInSteps { copying, to });
+    }
     if let Some((value, expire_at)) = context.keys.take(key)? {
-        let mut there = context.keys.on(to);
-        put(&mut there, key, value, expire_at)?;
-        there.touched(key);
-        context.keys.modified(key);
-        context.keys.notify(EventClass::GENERIC, "move_from", key);
-        context.keys.on(to).notify(EventClass::GENERIC, "move_to", key);
+        put_moved(context, value, expire_at, to)?;
     }
     context.reply.integer(1);
     Ok(())
+}
+
+/// Gives what was taken from a key to the same key of another database.
+fn put_moved(context: &mut Context<'_>, value: Value, expire_at: Millis, to: usize) -> Result<(), Failure> {
+    let key = context.words.at(1);
+    let mut there = context.keys.on(to);
+    put(&mut there, key, value, expire_at)?;
+    there.touched(key);
+    context.keys.modified(key);
+    context.keys.notify(EventClass::GENERIC, "move_from", key);
+    context.keys.on(to).notify(EventClass::GENERIC, "move_to", key);
+    Ok(())
+}
+
+/// MOVE of a large value: it is copied, and the last step removes it where it was.
+#[derive(Debug)]
+struct MoveInSteps {
+    copying: Copying,
+    to: usize,
+}
+
+impl Work for MoveInSteps {
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        let key = context.words.at(1);
+        let Some(copy) = copy_some(context, &mut self.copying, budget)? else { return Ok(Progress::More) };
+        let expire_at = context.keys.expire_at(key)?.unwrap_or(NEVER);
+        context.keys.remove(key)?;
+        put_moved(context, copy, expire_at, self.to)?;
+        context.reply.integer(1);
+        Ok(Progress::Done)
+    }
+
+    fn remains(&mut self) -> Vec<Value> {
+        self.copying.remains().into_iter().collect()
+    }
+}
+
+/// A copy of what a key holds, for a database, if it can be made in steps.
+fn begin_copy(context: &mut Context<'_>, key: &[u8], db: usize) -> Result<Option<Copying>, Failure> {
+    let disk = context.keys.space().database(db).map_or(0, Database::disk);
+    let (seed, settings) = (context.keys.seed(), &context.shared.settings);
+    let value = context.keys.peek(key)?.and_then(|entry| entry.value.as_ref());
+    Ok(value.and_then(|value| Copying::of(value, seed, disk, settings)))
+}
+
+/// Goes on with the copy of the first key's value. Returns it when it is whole.
+fn copy_some(context: &mut Context<'_>, copying: &mut Copying, budget: usize) -> Result<Option<Value>, Failure> {
+    const UNREADABLE: Failure = Failure::text("ERR the value cannot be read");
+    let (seed, source) = (context.keys.seed(), context.keys.space().source().cloned());
+    let entry = context.keys.peek(context.words.at(1))?;
+    let value = entry.and_then(|entry| entry.value.as_ref()).ok_or(UNREADABLE)?;
+    if !copying.go_on(value, budget) {
+        return Ok(None);
+    }
+    copying.finish(value, source.as_ref(), seed).ok_or(UNREADABLE).map(Some)
 }
 
 pub(super) fn copy(context: &mut Context<'_>) -> Result<(), Failure> {
@@ -118,13 +176,10 @@ pub(super) fn copy(context: &mut Context<'_>) -> Result<(), Failure> {
         context.reply.integer(0);
         return Ok(());
     }
-    if context.session.takes_steps(weight, context.shared) {
-        let disk = context.keys.space().database(db).map_or(0, Database::disk);
-        let (seed, settings) = (context.keys.seed(), &context.shared.settings);
-        let value = context.keys.peek(from)?.and_then(|entry| entry.value.as_ref());
-        if let Some(copying) = value.and_then(|value| Copying::of(value, seed, disk, settings)) {
-            return context.work_on(weight, CopyInSteps { copying, db });
-        }
+    if context.session.takes_steps(weight, context.shared)
+        && let Some(copying) = begin_copy(context, from, db)?
+    {
+        return context.work_on(weight, CopyInSteps { copying, db });
     }
     let value = context.keys.peek(from)?.and_then(|entry| entry.value.clone());
     let Some(value) = value else { return Ok(()) };
@@ -152,14 +207,7 @@ struct CopyInSteps {
 
 impl Work for CopyInSteps {
     fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
-        const UNREADABLE: Failure = Failure::text("ERR the value cannot be read");
-        let (seed, source) = (context.keys.seed(), context.keys.space().source().cloned());
-        let entry = context.keys.peek(context.words.at(1))?;
-        let value = entry.and_then(|entry| entry.value.as_ref()).ok_or(UNREADABLE)?;
-        if !self.copying.go_on(value, budget) {
-            return Ok(Progress::More);
-        }
-        let copy = self.copying.finish(value, source.as_ref(), seed).ok_or(UNREADABLE)?;
+        let Some(copy) = copy_some(context, &mut self.copying, budget)? else { return Ok(Progress::More) };
         put_copy(context, copy, self.db)?;
         Ok(Progress::Done)
     }

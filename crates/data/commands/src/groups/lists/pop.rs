@@ -83,7 +83,7 @@ pub(super) fn pop(context: &mut Context<'_>, end: End) -> Result<(), Failure> {
         let len = context.keys.look::<List>(key)?.map_or(0, List::len);
         let taken = count.unwrap_or(1).min(len);
         if context.session.takes_steps(taken, context.shared) {
-            return pop_in_steps(context, end, taken);
+            return pop_in_steps(context, key, end, taken, false);
         }
     }
     let Some(list) = context.keys.get_mut::<List>(key)? else {
@@ -103,11 +103,23 @@ pub(super) fn pop(context: &mut Context<'_>, end: End) -> Result<(), Failure> {
     popped(&mut context.keys, key, end, taken, empty)
 }
 
-fn pop_in_steps(context: &mut Context<'_>, end: End, taken: usize) -> Result<(), Failure> {
+/// Takes so many elements as there are, answers with them, and with the key if that is not clear.
+fn pop_in_steps(
+    context: &mut Context<'_>,
+    key: &[u8],
+    end: End,
+    taken: usize,
+    is_of_several: bool,
+) -> Result<(), Failure> {
     let mut left = taken;
+    let key = Bytes::from_slice(key);
     let step = move |context: &mut Context<'_>, budget: usize| {
-        let key = context.words.at(1);
+        let key = key.as_slice();
         if left == taken {
+            if is_of_several {
+                context.reply.array(2);
+                context.reply.bulk(key);
+            }
             context.reply.array(taken);
         }
         let some = left.min(budget);
@@ -120,6 +132,9 @@ fn pop_in_steps(context: &mut Context<'_>, end: End, taken: usize) -> Result<(),
         }
         if left == 0 {
             popped(&mut context.keys, key, end, taken, empty)?;
+            if is_of_several {
+                propagate_pop(context, key, end, Some(taken));
+            }
         }
         Ok(Progress::over_if(left == 0))
     };
@@ -145,6 +160,11 @@ pub(super) fn pop_one(context: &mut Context<'_>, keys: &[&[u8]], end: End) -> Re
 /// The same with several elements of it.
 pub(super) fn pop_some(context: &mut Context<'_>, keys: &[&[u8]], end: End, count: usize) -> Result<bool, Failure> {
     for key in keys {
+        let len = context.keys.look::<List>(key)?.map_or(0, List::len);
+        if context.session.takes_steps(count.min(len), context.shared) {
+            pop_in_steps(context, key, end, count.min(len), true)?;
+            return Ok(true);
+        }
         let Some(list) = context.keys.get_mut::<List>(key)? else { continue };
         let taken = count.min(list.len());
         context.reply.array(2);

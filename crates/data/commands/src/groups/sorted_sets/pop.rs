@@ -97,6 +97,29 @@ enum Form {
     KeyAndPairs,
 }
 
+impl Form {
+    /// What stands in front of so many members.
+    fn begin(self, reply: &mut Reply<'_>, key: &[u8], count: usize) {
+        match self {
+            Self::Flat => reply.array(count * 2),
+            Self::Pairs => reply.array(count),
+            Self::KeyAndFlat => {
+                reply.array(count * 2 + 1);
+                reply.bulk(key);
+            }
+            Self::KeyAndPairs => {
+                reply.array(2);
+                reply.bulk(key);
+                reply.array(count);
+            }
+        }
+    }
+
+    const fn has_pairs(self) -> bool {
+        matches!(self, Self::Pairs | Self::KeyAndPairs)
+    }
+}
+
 fn zpop(context: &mut Context<'_>, side: Side) -> Result<(), Failure> {
     let words = context.words;
     if words.len() > 3 {
@@ -110,21 +133,23 @@ fn zpop(context: &mut Context<'_>, side: Side) -> Result<(), Failure> {
         return Ok(());
     }
     let pairs = count.is_some() && context.reply.protocol() == Protocol::Resp3;
+    let form = if pairs { Form::Pairs } else { Form::Flat };
     if let Some(count) = count.filter(|count| context.session.takes_steps(*count, context.shared)) {
         let count = count.min(context.keys.look::<SortedSet>(key)?.map_or(0, SortedSet::len));
-        return take_in_steps(context, side, count, pairs);
+        return take_in_steps(context, key, side, count, form);
     }
-    take(context, key, side, count.unwrap_or(1), if pairs { Form::Pairs } else { Form::Flat })?;
+    take(context, key, side, count.unwrap_or(1), form)?;
     Ok(())
 }
 
-/// The same in steps.
-fn take_in_steps(context: &mut Context<'_>, side: Side, count: usize, pairs: bool) -> Result<(), Failure> {
+/// The same in steps. So many are there.
+fn take_in_steps(context: &mut Context<'_>, key: &[u8], side: Side, count: usize, form: Form) -> Result<(), Failure> {
     let mut left = count;
+    let key = Bytes::from_slice(key);
     let step = move |context: &mut Context<'_>, budget: usize| {
-        let key = context.words.at(1);
+        let key = key.as_slice();
         if left == count {
-            context.reply.array(if pairs { count } else { count * 2 });
+            form.begin(&mut context.reply, key, count);
         }
         let some = left.min(budget);
         left -= some;
@@ -136,9 +161,12 @@ fn take_in_steps(context: &mut Context<'_>, side: Side, count: usize, pairs: boo
         if side == Side::Max {
             members.reverse();
         }
-        members.iter().for_each(|member| give(&mut context.reply, member, pairs));
+        members.iter().for_each(|member| give(&mut context.reply, member, form.has_pairs()));
         if left == 0 {
             taken(context, key, side, count)?;
+            if form == Form::KeyAndPairs {
+                propagate_several(context, key, side, count);
+            }
         }
         Ok(Progress::over_if(left == 0))
     };
@@ -172,22 +200,8 @@ fn take(context: &mut Context<'_>, key: &[u8], side: Side, count: usize, form: F
     if side == Side::Max {
         members.reverse();
     }
-    let reply = &mut context.reply;
-    match form {
-        Form::Flat => reply.array(count * 2),
-        Form::Pairs => reply.array(count),
-        Form::KeyAndFlat => {
-            reply.array(count * 2 + 1);
-            reply.bulk(key);
-        }
-        Form::KeyAndPairs => {
-            reply.array(2);
-            reply.bulk(key);
-            reply.array(count);
-        }
-    }
-    let as_pairs = matches!(form, Form::Pairs | Form::KeyAndPairs);
-    members.iter().for_each(|member| give(reply, member, as_pairs));
+    form.begin(&mut context.reply, key, count);
+    members.iter().for_each(|member| give(&mut context.reply, member, form.has_pairs()));
     taken(context, key, side, count)?;
     Ok(count)
 }
@@ -254,10 +268,21 @@ fn several<'a>(words: crate::context::Words<'a>, number_at: usize) -> Result<Sev
 }
 
 fn take_several(context: &mut Context<'_>, key: &[u8], several: &Several<'_>) -> Result<(), Failure> {
+    if context.session.takes_steps(several.count, context.shared) {
+        let count = several.count.min(context.keys.look::<SortedSet>(key)?.map_or(0, SortedSet::len));
+        if context.session.takes_steps(count, context.shared) {
+            return take_in_steps(context, key, several.side, count, Form::KeyAndPairs);
+        }
+    }
     let taken = take(context, key, several.side, several.count, Form::KeyAndPairs)?;
-    let count = number::integer_bytes(taken as i64);
-    context.keys.changes.propagate_instead(vec![super::words(&[several.side.command(), key, &count])]);
+    propagate_several(context, key, several.side, taken);
     Ok(())
+}
+
+/// What is propagated does not wait and names the one key.
+fn propagate_several(context: &mut Context<'_>, key: &[u8], side: Side, count: usize) {
+    let count = number::integer_bytes(count as i64);
+    context.keys.changes.propagate_instead(vec![super::words(&[side.command(), key, &count])]);
 }
 
 fn zmpop(context: &mut Context<'_>) -> Result<(), Failure> {
