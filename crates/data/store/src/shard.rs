@@ -6,20 +6,21 @@
 //!
 //! All clients that are ready share one turn, and with it one write to the log and one fsync: group commit.
 
+mod clients;
+mod requests;
 mod room;
 
 use std::{cell::RefCell, collections::VecDeque, io, rc::Rc, sync::Arc, time::Duration};
 
 use commands::{Millis, Server, SessionId, random::Secrets};
-use mio::{Events, Interest, Poll, Token, Waker, event::Event};
+use mio::{Events, Interest, Poll, Waker};
 use oplog::Offset;
 
 use crate::{
     Start, StoreError, clock,
-    connection::ReadOutcome,
     disk_bound::DiskBound,
     host::{Listening, OomScore, Process},
-    lanes::{Event as LaneEvent, Lanes},
+    lanes::Lanes,
     listener::{self, Listener},
     messages,
     migrate::Migrations,
@@ -27,18 +28,12 @@ use crate::{
     pace::Pace,
     persistence::Persistence,
     signals::Signals,
-    sockets::{FIRST_LISTENER, SIGNALS, Sockets, WAKER},
+    sockets::{SIGNALS, Sockets, WAKER},
     users::Users,
 };
 
 /// Events of one turn.
 const EVENTS_MAX: usize = 1024;
-/// While memory is short, one client at a time sends a query that is longer than this.
-const LONG_QUERY: usize = 256 << 10;
-/// How often its bytes are in memory besides when it runs: as a value, as an effect, in the log, in a record.
-const LONG_QUERY_COPIES: u64 = 4;
-/// And for as long without sending anything, before it is another one's turn.
-const FAVOURED_MS: Millis = 100;
 /// How often what is due is looked for at least.
 const TICK_MS: Millis = 100;
 
@@ -264,103 +259,6 @@ impl Shard {
         }
     }
 
-    /// What is looked at now and then: figures for those who ask, and settings that the process follows.
-    fn look_around(&mut self, now: Millis) {
-        let shared = &mut self.server.shared;
-        let used = (self.memory_used)() as u64;
-        shared.statistics.peak_memory = shared.statistics.peak_memory.max(used);
-        self.overhead.tick(now, used, shared.settings.maxmemory.0);
-        messages::set_level(shared.settings.loglevel);
-        for line in shared.script_log.drain(..) {
-            messages::say(line.level, &line.text);
-        }
-        self.oom_score.apply(&shared.settings);
-        self.tell_figures();
-    }
-
-    fn tell_figures(&mut self) {
-        let Some(persistence) = &self.persistence else { return };
-        let figures = persistence.figures();
-        let changes = self.server.changes();
-        let shared = &mut self.server.shared;
-        if figures.checkpoints != shared.persistence.checkpoints {
-            shared.changes_at_checkpoint = changes;
-        }
-        shared.persistence = figures;
-    }
-
-    /// Does what commands asked for.
-    fn fulfil_requests(&mut self, now: Millis) -> Result<(), StoreError> {
-        let requests = self.server.shared.requests;
-        if requests.listen {
-            self.server.shared.requests.listen = false;
-            let mut listening = self.listening.borrow_mut();
-            if let Some((opened, wanted)) = listening.next.take() {
-                self.sockets.borrow_mut().listen_elsewhere(opened, &wanted)?;
-                listening.open = wanted;
-            }
-        }
-        if std::mem::take(&mut self.server.shared.requests.settings) {
-            self.oom_score.apply(&self.server.shared.settings);
-            if let Some(persistence) = &self.persistence {
-                persistence.follow(&self.server.shared.settings);
-            }
-        }
-        if std::mem::take(&mut self.server.shared.requests.shutdown_aborted) {
-            messages::notice("Shutdown manually aborted");
-        }
-        if !requests.save && !requests.checkpoint && !requests.reload {
-            return Ok(());
-        }
-        let requests = &mut self.server.shared.requests;
-        let (save, reload) = (std::mem::take(&mut requests.save), std::mem::take(&mut requests.reload));
-        requests.checkpoint = false;
-        if let Some(persistence) = &mut self.persistence {
-            if save {
-                persistence.checkpoint_now(&mut self.server, now)?;
-            } else if !reload {
-                persistence.press();
-            }
-        }
-        if reload {
-            self.reload(now)?;
-        }
-        self.tell_figures();
-        Ok(())
-    }
-
-    /// Has keys sent to other servers, and removes those that arrived.
-    fn migrate(&mut self, now: Millis) -> Result<(), StoreError> {
-        if !self.server.shared.migrations.is_empty() && self.migrations.is_none() {
-            self.migrations = Some(Migrations::start(Arc::clone(&self.waker))?);
-        }
-        let Some(migrations) = &self.migrations else { return Ok(()) };
-        for migration in self.server.shared.migrations.drain(..) {
-            migrations.send(migration);
-        }
-        while let Some(migrated) = migrations.outcome() {
-            self.server.finish_migration(&migrated, now);
-        }
-        self.server.shared.migration_sockets = migrations.sockets();
-        Ok(())
-    }
-
-    /// Closes log and tables and opens them again, while clients wait.
-    fn reload(&mut self, now: Millis) -> Result<(), StoreError> {
-        let Some(mut persistence) = self.persistence.take() else { return Ok(()) };
-        self.server.finish_replies();
-        persistence.drain(&mut self.server, now);
-        persistence.close(&mut self.server, now)?;
-        self.server.forget_data();
-        let mut persistence = Persistence::open(&self.server.shared.settings, None, Arc::clone(&self.waker))?;
-        let tables = persistence.tables();
-        self.server.take_records(tables.key_seed(), Box::new(tables));
-        persistence.recover(&mut self.server)?;
-        self.server.set_now(now);
-        self.persistence = Some(persistence);
-        Ok(())
-    }
-
     /// What is done each now and then is not put off until the clock is again where it was.
     fn clock_was_set_back(&mut self, now: Millis) {
         self.next_tick = now;
@@ -379,242 +277,6 @@ impl Shard {
             }
         }
     }
-
-    fn handle(&mut self, event: &Event, now: Millis) {
-        match event.token() {
-            WAKER => {}
-            SIGNALS => {
-                if self.sockets.borrow_mut().signals.received() {
-                    let shared = &mut self.server.shared;
-                    let waits = if shared.periodic_paused { &mut shared.shutdown_waits } else { &mut shared.shutdown };
-                    *waits = true;
-                }
-            }
-            Token(token) if token >= FIRST_LISTENER => {
-                self.sockets.borrow_mut().accept(token - FIRST_LISTENER, &mut self.server, now);
-            }
-            Token(token) => {
-                let mut sockets = self.sockets.borrow_mut();
-                let Some(connection) = sockets.connections.get_mut(token) else { return };
-                if event.is_writable() && std::mem::take(&mut connection.write_blocked) && !connection.held {
-                    self.ready.push(connection.session);
-                }
-                if event.is_readable() || event.is_read_closed() {
-                    connection.sends_no_more |= event.is_read_closed();
-                    if connection.held {
-                        connection.read_pending = true;
-                    } else {
-                        drop(sockets);
-                        self.read(token, now);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Whether lanes have left nothing, and will wake the loop if they do.
-    fn may_sleep(&self) -> bool {
-        self.sockets.borrow().lanes.as_ref().is_none_or(|lanes| lanes.may_sleep())
-    }
-
-    /// Runs what clients of lanes have sent.
-    fn serve_lanes(&mut self, now: Millis) -> Result<(), StoreError> {
-        if let Some(lanes) = &mut self.sockets.borrow_mut().lanes {
-            lanes.collect()?;
-        }
-        loop {
-            let mut sockets = self.sockets.borrow_mut();
-            let next = sockets.lanes.as_mut().and_then(|lanes| lanes.next(&mut self.server));
-            drop(sockets);
-            match next {
-                Some((session, LaneEvent::Input)) => self.run_remote(session, now),
-                // One that is held is sent what it gets when the log is safe.
-                Some((session, LaneEvent::Writable)) => {
-                    if !self.is_held(session) {
-                        self.ready.push(session);
-                    }
-                }
-                None => return Ok(()),
-            }
-        }
-    }
-
-    fn is_held(&self, session: SessionId) -> bool {
-        let mut sockets = self.sockets.borrow_mut();
-        sockets.lanes.as_mut().and_then(|lanes| lanes.remote(session)).is_some_and(|remote| remote.held)
-    }
-
-    /// Runs what a client of a lane has sent, or has its lane wait if that cannot be now.
-    fn run_remote(&mut self, session: SessionId, now: Millis) {
-        let mut guard = self.sockets.borrow_mut();
-        let sockets = &mut *guard;
-        let Some(lanes) = &mut sockets.lanes else { return };
-        let Some(remote) = lanes.remote(session) else { return };
-        if remote.held {
-            remote.pending = true;
-            return lanes.stop(session);
-        }
-        if is_to_wait(&self.pace, self.has_no_room, &mut self.server, session) {
-            self.deferred.push(session);
-            return lanes.stop(session);
-        }
-        lanes.go(session);
-        sockets.is_settled = is_settled(&self.server, &self.persistence, &self.held);
-        drop(guard);
-        self.server.run(session, now);
-        self.make_room_early(now);
-    }
-
-    /// Gives lanes what they have to send.
-    fn hand_over(&mut self) -> Result<(), StoreError> {
-        if let Some(lanes) = &mut self.sockets.borrow_mut().lanes {
-            lanes.hand_over(&mut self.server)?;
-        }
-        Ok(())
-    }
-
-    /// Has what is ready wait until the log is safe up to an offset.
-    fn hold(&mut self, offset: Offset) {
-        if self.ready.is_empty() {
-            return;
-        }
-        let mut sockets = self.sockets.borrow_mut();
-        for session in &self.ready {
-            sockets.set_held(*session, true);
-        }
-        drop(sockets);
-        self.held.push_back((offset, std::mem::take(&mut self.ready)));
-    }
-
-    /// Sends what the log is safe for by now, and goes on with what these clients sent meanwhile.
-    fn release(&mut self, now: Millis) {
-        let Some(safe) = self.persistence.as_ref().map(Persistence::safe) else { return };
-        while self.held.front().is_some_and(|(offset, _)| *offset <= safe) {
-            let Some((_, mut sessions)) = self.held.pop_front() else { return };
-            self.ready.append(&mut sessions);
-        }
-        if self.ready.is_empty() {
-            return;
-        }
-        let sessions = self.ready.clone();
-        let mut sockets = self.sockets.borrow_mut();
-        for session in &sessions {
-            sockets.set_held(*session, false);
-        }
-        drop(sockets);
-        self.send();
-        for session in sessions {
-            let mut sockets = self.sockets.borrow_mut();
-            let Some(token) = sockets.tokens.get(&session).copied() else {
-                drop(sockets);
-                self.release_remote(session, now);
-                continue;
-            };
-            let connection = sockets.connections.get_mut(token);
-            let is_pending = connection.is_some_and(|connection| std::mem::take(&mut connection.read_pending));
-            drop(sockets);
-            if is_pending {
-                self.read(token, now);
-            }
-        }
-    }
-
-    /// The same for a client of a lane.
-    fn release_remote(&mut self, session: SessionId, now: Millis) {
-        let mut sockets = self.sockets.borrow_mut();
-        let Some(lanes) = &mut sockets.lanes else { return };
-        let is_pending = lanes.remote(session).is_some_and(|remote| std::mem::take(&mut remote.pending));
-        drop(sockets);
-        if is_pending {
-            self.run_remote(session, now);
-        }
-    }
-
-    fn read(&mut self, token: usize, now: Millis) {
-        loop {
-            let mut guard = self.sockets.borrow_mut();
-            let sockets = &mut *guard;
-            let Some(connection) = sockets.connections.get_mut(token) else { return };
-            let session = connection.session;
-            if is_to_wait(&self.pace, self.has_no_room, &mut self.server, session) {
-                self.deferred.push(session);
-                return;
-            }
-            let Some(mut input) = self.server.input(session) else { return };
-            if input.len() > LONG_QUERY {
-                // What it has sent is there once more as a value, and on its way to the log, when it runs.
-                let to_come = input.len() as u64 * LONG_QUERY_COPIES;
-                let is_short = (self.memory_used)() as u64 + to_come > self.short_from;
-                if is_short && has_to_wait_for_another(&mut self.server, &mut self.favoured, session, now) {
-                    self.deferred.push(session);
-                    return;
-                }
-                let Some(again) = self.server.input(session) else { return };
-                input = again;
-            }
-            let before = input.len();
-            let outcome = connection.read(&mut sockets.scratch, input);
-            let came = input.len() - before;
-            let statistics = &mut self.server.shared.statistics;
-            statistics.reads += 1;
-            statistics.input_bytes += came as u64;
-            let has_ended = connection.sends_no_more;
-            if outcome == ReadOutcome::Closed {
-                sockets.end(token, &mut self.server);
-                return;
-            }
-            sockets.is_settled = is_settled(&self.server, &self.persistence, &self.held);
-            drop(guard);
-            self.server.run(session, now);
-            self.make_room_early(now);
-            if outcome == ReadOutcome::Drained && !has_ended {
-                return;
-            }
-        }
-    }
-
-    /// Sends what there is to send.
-    fn send(&mut self) {
-        let mut sockets = self.sockets.borrow_mut();
-        for session in self.ready.drain(..) {
-            sockets.send(session, &mut self.server);
-        }
-    }
-}
-
-/// Whether nothing is read from a client for now.
-fn is_to_wait(pace: &Pace, has_no_room: bool, server: &mut Server, session: SessionId) -> bool {
-    pace.is_spent(server.effects().bytes().len() as u64) || has_no_room && server.is_postponed(session)
-}
-
-/// Whether a client's long query is not to be read on while memory is short: because it could not run, or because somebody else's
-/// is read. Parts of many could fill memory, and none of them would ever come to run.
-#[cold]
-fn has_to_wait_for_another(
-    server: &mut Server,
-    favoured: &mut Option<(SessionId, Millis)>,
-    session: SessionId,
-    now: Millis,
-) -> bool {
-    if server.is_waiting(session) {
-        return true;
-    }
-    let sends = |(id, at): &(SessionId, Millis)| {
-        let is_long = server.input(*id).is_some_and(|query| query.len() > LONG_QUERY);
-        is_long && (now - at < FAVOURED_MS || server.is_waiting(*id))
-    };
-    match favoured.filter(sends) {
-        Some((other, _)) if other != session => true,
-        _ => {
-            *favoured = Some((session, now));
-            false
-        }
-    }
-}
-
-/// Whether all that commands have done so far is in the log, as safe as it has to be.
-fn is_settled(server: &Server, persistence: &Option<Persistence>, held: &VecDeque<(Offset, Vec<SessionId>)>) -> bool {
-    persistence.is_none() || held.is_empty() && server.has_no_effects()
 }
 
 fn random_seed() -> io::Result<u64> {

@@ -1,0 +1,263 @@
+//! How a shard deals with its clients' sockets: what is read and run, what waits, and what is sent when.
+
+use std::collections::VecDeque;
+
+use commands::{Millis, Server, SessionId};
+use mio::{Token, event::Event};
+use oplog::Offset;
+
+use crate::{
+    StoreError,
+    connection::ReadOutcome,
+    lanes::Event as LaneEvent,
+    pace::Pace,
+    persistence::Persistence,
+    sockets::{FIRST_LISTENER, SIGNALS, WAKER},
+};
+
+use super::Shard;
+
+/// While memory is short, one client at a time sends a query that is longer than this.
+const LONG_QUERY: usize = 256 << 10;
+/// How often its bytes are in memory besides when it runs: as a value, as an effect, in the log, in a record.
+const LONG_QUERY_COPIES: u64 = 4;
+/// And for as long without sending anything, before it is another one's turn.
+const FAVOURED_MS: Millis = 100;
+
+impl Shard {
+    pub(super) fn handle(&mut self, event: &Event, now: Millis) {
+        match event.token() {
+            WAKER => {}
+            SIGNALS => {
+                if self.sockets.borrow_mut().signals.received() {
+                    let shared = &mut self.server.shared;
+                    let waits = if shared.periodic_paused { &mut shared.shutdown_waits } else { &mut shared.shutdown };
+                    *waits = true;
+                }
+            }
+            Token(token) if token >= FIRST_LISTENER => {
+                self.sockets.borrow_mut().accept(token - FIRST_LISTENER, &mut self.server, now);
+            }
+            Token(token) => {
+                let mut sockets = self.sockets.borrow_mut();
+                let Some(connection) = sockets.connections.get_mut(token) else { return };
+                if event.is_writable() && std::mem::take(&mut connection.write_blocked) && !connection.held {
+                    self.ready.push(connection.session);
+                }
+                if event.is_readable() || event.is_read_closed() {
+                    connection.sends_no_more |= event.is_read_closed();
+                    if connection.held {
+                        connection.read_pending = true;
+                    } else {
+                        drop(sockets);
+                        self.read(token, now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether lanes have left nothing, and will wake the loop if they do.
+    pub(super) fn may_sleep(&self) -> bool {
+        self.sockets.borrow().lanes.as_ref().is_none_or(|lanes| lanes.may_sleep())
+    }
+
+    /// Runs what clients of lanes have sent.
+    pub(super) fn serve_lanes(&mut self, now: Millis) -> Result<(), StoreError> {
+        if let Some(lanes) = &mut self.sockets.borrow_mut().lanes {
+            lanes.collect()?;
+        }
+        loop {
+            let mut sockets = self.sockets.borrow_mut();
+            let next = sockets.lanes.as_mut().and_then(|lanes| lanes.next(&mut self.server));
+            drop(sockets);
+            match next {
+                Some((session, LaneEvent::Input)) => self.run_remote(session, now),
+                // One that is held is sent what it gets when the log is safe.
+                Some((session, LaneEvent::Writable)) => {
+                    if !self.is_held(session) {
+                        self.ready.push(session);
+                    }
+                }
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn is_held(&self, session: SessionId) -> bool {
+        let mut sockets = self.sockets.borrow_mut();
+        sockets.lanes.as_mut().and_then(|lanes| lanes.remote(session)).is_some_and(|remote| remote.held)
+    }
+
+    /// Runs what a client of a lane has sent, or has its lane wait if that cannot be now.
+    pub(super) fn run_remote(&mut self, session: SessionId, now: Millis) {
+        let mut guard = self.sockets.borrow_mut();
+        let sockets = &mut *guard;
+        let Some(lanes) = &mut sockets.lanes else { return };
+        let Some(remote) = lanes.remote(session) else { return };
+        if remote.held {
+            remote.pending = true;
+            return lanes.stop(session);
+        }
+        if is_to_wait(&self.pace, self.has_no_room, &mut self.server, session) {
+            self.deferred.push(session);
+            return lanes.stop(session);
+        }
+        lanes.go(session);
+        sockets.is_settled = is_settled(&self.server, &self.persistence, &self.held);
+        drop(guard);
+        self.server.run(session, now);
+        self.make_room_early(now);
+    }
+
+    /// Gives lanes what they have to send.
+    pub(super) fn hand_over(&mut self) -> Result<(), StoreError> {
+        if let Some(lanes) = &mut self.sockets.borrow_mut().lanes {
+            lanes.hand_over(&mut self.server)?;
+        }
+        Ok(())
+    }
+
+    /// Has what is ready wait until the log is safe up to an offset.
+    pub(super) fn hold(&mut self, offset: Offset) {
+        if self.ready.is_empty() {
+            return;
+        }
+        let mut sockets = self.sockets.borrow_mut();
+        for session in &self.ready {
+            sockets.set_held(*session, true);
+        }
+        drop(sockets);
+        self.held.push_back((offset, std::mem::take(&mut self.ready)));
+    }
+
+    /// Sends what the log is safe for by now, and goes on with what these clients sent meanwhile.
+    pub(super) fn release(&mut self, now: Millis) {
+        let Some(safe) = self.persistence.as_ref().map(Persistence::safe) else { return };
+        while self.held.front().is_some_and(|(offset, _)| *offset <= safe) {
+            let Some((_, mut sessions)) = self.held.pop_front() else { return };
+            self.ready.append(&mut sessions);
+        }
+        if self.ready.is_empty() {
+            return;
+        }
+        let sessions = self.ready.clone();
+        let mut sockets = self.sockets.borrow_mut();
+        for session in &sessions {
+            sockets.set_held(*session, false);
+        }
+        drop(sockets);
+        self.send();
+        for session in sessions {
+            let mut sockets = self.sockets.borrow_mut();
+            let Some(token) = sockets.tokens.get(&session).copied() else {
+                drop(sockets);
+                self.release_remote(session, now);
+                continue;
+            };
+            let connection = sockets.connections.get_mut(token);
+            let is_pending = connection.is_some_and(|connection| std::mem::take(&mut connection.read_pending));
+            drop(sockets);
+            if is_pending {
+                self.read(token, now);
+            }
+        }
+    }
+
+    /// The same for a client of a lane.
+    fn release_remote(&mut self, session: SessionId, now: Millis) {
+        let mut sockets = self.sockets.borrow_mut();
+        let Some(lanes) = &mut sockets.lanes else { return };
+        let is_pending = lanes.remote(session).is_some_and(|remote| std::mem::take(&mut remote.pending));
+        drop(sockets);
+        if is_pending {
+            self.run_remote(session, now);
+        }
+    }
+
+    pub(super) fn read(&mut self, token: usize, now: Millis) {
+        loop {
+            let mut guard = self.sockets.borrow_mut();
+            let sockets = &mut *guard;
+            let Some(connection) = sockets.connections.get_mut(token) else { return };
+            let session = connection.session;
+            if is_to_wait(&self.pace, self.has_no_room, &mut self.server, session) {
+                self.deferred.push(session);
+                return;
+            }
+            let Some(mut input) = self.server.input(session) else { return };
+            if input.len() > LONG_QUERY {
+                // What it has sent is there once more as a value, and on its way to the log, when it runs.
+                let to_come = input.len() as u64 * LONG_QUERY_COPIES;
+                let is_short = (self.memory_used)() as u64 + to_come > self.short_from;
+                if is_short && has_to_wait_for_another(&mut self.server, &mut self.favoured, session, now) {
+                    self.deferred.push(session);
+                    return;
+                }
+                let Some(again) = self.server.input(session) else { return };
+                input = again;
+            }
+            let before = input.len();
+            let outcome = connection.read(&mut sockets.scratch, input);
+            let came = input.len() - before;
+            let statistics = &mut self.server.shared.statistics;
+            statistics.reads += 1;
+            statistics.input_bytes += came as u64;
+            let has_ended = connection.sends_no_more;
+            if outcome == ReadOutcome::Closed {
+                sockets.end(token, &mut self.server);
+                return;
+            }
+            sockets.is_settled = is_settled(&self.server, &self.persistence, &self.held);
+            drop(guard);
+            self.server.run(session, now);
+            self.make_room_early(now);
+            if outcome == ReadOutcome::Drained && !has_ended {
+                return;
+            }
+        }
+    }
+
+    /// Sends what there is to send.
+    pub(super) fn send(&mut self) {
+        let mut sockets = self.sockets.borrow_mut();
+        for session in self.ready.drain(..) {
+            sockets.send(session, &mut self.server);
+        }
+    }
+}
+
+/// Whether nothing is read from a client for now.
+fn is_to_wait(pace: &Pace, has_no_room: bool, server: &mut Server, session: SessionId) -> bool {
+    pace.is_spent(server.effects().bytes().len() as u64) || has_no_room && server.is_postponed(session)
+}
+
+/// Whether a client's long query is not to be read on while memory is short: because it could not run, or because somebody else's
+/// is read. Parts of many could fill memory, and none of them would ever come to run.
+#[cold]
+fn has_to_wait_for_another(
+    server: &mut Server,
+    favoured: &mut Option<(SessionId, Millis)>,
+    session: SessionId,
+    now: Millis,
+) -> bool {
+    if server.is_waiting(session) {
+        return true;
+    }
+    let sends = |(id, at): &(SessionId, Millis)| {
+        let is_long = server.input(*id).is_some_and(|query| query.len() > LONG_QUERY);
+        is_long && (now - at < FAVOURED_MS || server.is_waiting(*id))
+    };
+    match favoured.filter(sends) {
+        Some((other, _)) if other != session => true,
+        _ => {
+            *favoured = Some((session, now));
+            false
+        }
+    }
+}
+
+/// Whether all that commands have done so far is in the log, as safe as it has to be.
+fn is_settled(server: &Server, persistence: &Option<Persistence>, held: &VecDeque<(Offset, Vec<SessionId>)>) -> bool {
+    persistence.is_none() || held.is_empty() && server.has_no_effects()
+}
