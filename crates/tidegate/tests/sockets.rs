@@ -1,4 +1,4 @@
-//! Options of sockets: which workers serve a listener, buffers, TCP Fast Open.
+//! Sockets: which workers serve a listener, buffers, TCP Fast Open, abstract names.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -7,7 +7,9 @@ mod support;
 use std::{
     collections::BTreeSet,
     net::{IpAddr, SocketAddr},
+    os::{linux::net::SocketAddrExt as _, unix::net::UnixDatagram},
     process::Command,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
 use support::{Edge, Folder, Network, Origin, Wire, beside_haproxy, free_address, ok};
@@ -192,4 +194,37 @@ fn a_server_that_refuses_a_fast_opened_connection_is_down_for_its_client() {
     edge.wait_output(warning);
     let front = config.split("bind ").nth(1).unwrap().lines().next().unwrap().parse().unwrap();
     assert_eq!(Wire::connect(front).get("/").status(), 503);
+}
+
+/// Names of abstract sockets are filled up to the longest possible one wherever they are: those who listen, connect, check
+/// and log mean the same by one name, and the same as HAProxy.
+#[test]
+fn abstract_sockets_find_each_other() {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let origin = Origin::named("behind");
+    let name = || format!("tidegate-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
+    let logged = name();
+    let section = |front| {
+        let tier = name();
+        format!(
+            " log abns@{logged} local0\n mode http\nlisten front\n bind {front}\n server tier abns@{tier} send-proxy-v2 check inter \
+             50ms\nlisten back\n bind abns@{tier} accept-proxy\n http-response set-header local %[src_is_local],%[fc_src_is_local]\n \
+             server s1 {}\n",
+            origin.address
+        )
+    };
+    let padded = [logged.as_bytes(), &vec![0; 107 - logged.len()]].concat();
+    let log = UnixDatagram::bind_addr(&std::os::unix::net::SocketAddr::from_abstract_name(padded).unwrap()).unwrap();
+    log.set_read_timeout(Some(support::PATIENCE)).unwrap();
+    let told = beside_haproxy(section, |scene| {
+        let answer = Wire::connect(scene.front).ask("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let mut logged = [0, 1].map(|_| {
+            let mut line = [0; 1024];
+            let count = log.recv(&mut line).unwrap();
+            String::from_utf8_lossy(&line[..count]).split('(').next_back().unwrap().trim_end().to_owned()
+        });
+        logged.sort();
+        vec![answer.text(), answer.field("local").unwrap().to_owned(), logged.concat()]
+    });
+    assert_eq!(told, ["behind", "1,1", "back/HTTP)front/HTTP)"]);
 }

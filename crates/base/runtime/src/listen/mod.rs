@@ -13,7 +13,7 @@ pub use bind::BindError;
 pub(crate) use bind::{begin, plain};
 pub use guard::{ConnectionCounts, ConnectionGuard};
 pub(crate) use guard::{Count, InUse, LastUse};
-pub use spec::{AcceptMode, Address, ListenSpec, UnixPermissions, abstract_address};
+pub use spec::{AcceptMode, Address, ListenSpec, UnixPermissions, abstract_address, abstract_name};
 pub use table::Listener;
 pub(crate) use table::{Prepared, SocketKey, SocketTable};
 pub(crate) use threads::AcceptorThreads;

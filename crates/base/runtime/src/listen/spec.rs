@@ -156,7 +156,8 @@ pub fn abstract_address(name: &str) -> io::Result<net::SocketAddr> {
     net::SocketAddr::from_abstract_name(abstract_name(name)?)
 }
 
-pub(crate) fn abstract_name(name: &str) -> io::Result<[u8; ABSTRACT_NAME]> {
+/// The bytes of such a name, behind the zero byte that makes it abstract.
+pub fn abstract_name(name: &str) -> io::Result<[u8; ABSTRACT_NAME]> {
     let mut bytes = [0; ABSTRACT_NAME];
     match bytes.get_mut(..name.len()) {
         Some(start) => start.copy_from_slice(name.as_bytes()),

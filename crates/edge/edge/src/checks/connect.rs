@@ -16,7 +16,7 @@ use super::{
 use crate::{
     live::Target,
     net::{
-        Stream,
+        Stream, abstract_address,
         connect::{ConnectOptions, apply, bind_source, tcp_socket},
         socks4,
     },
@@ -141,8 +141,8 @@ pub(super) async fn connect(subject: &Subject<'_>, wanted: &Wanted) -> Result<Co
                 stream
             }
         },
-        Target::Unix(path) => connect_unix(path).await.map_err(refuse)?,
-        Target::Abstract(name) => connect_unix(&format!("\0{name}")).await.map_err(refuse)?,
+        Target::Unix(path) => connect_unix(SockAddr::unix(path)).await.map_err(refuse)?,
+        Target::Abstract(name) => connect_unix(abstract_address(name)).await.map_err(refuse)?,
     };
     let connection = Connection { stream, linger: wanted.linger };
     if let Some(version) = wanted.proxy_header {
@@ -228,8 +228,8 @@ async fn connect_tcp(subject: &Subject<'_>, wanted: &Wanted, address: SocketAddr
     }
 }
 
-async fn connect_unix(name: &str) -> Result<Stream, String> {
-    let address = SockAddr::unix(name).map_err(|error| at_once(&error))?;
+async fn connect_unix(address: io::Result<SockAddr>) -> Result<Stream, String> {
+    let address = address.map_err(|error| at_once(&error))?;
     let socket =
         Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None).map_err(|error| at_once(&error))?;
     socket.connect(&address).map_err(|error| at_once(&error))?;

@@ -189,7 +189,10 @@ impl Outputs {
                 None => Output::Nowhere,
             },
             LogDestination::Unix(path) => Output::Unix(UnixSyslog::open(path.clone().into_bytes())),
-            LogDestination::Abstract(name) => Output::Unix(UnixSyslog::open(format!("\0{name}").into_bytes())),
+            LogDestination::Abstract(name) => match runtime::abstract_name(name) {
+                Ok(name) => Output::Unix(UnixSyslog::open([&[0], &name[..]].concat())),
+                Err(_) => Output::Nowhere,
+            },
             LogDestination::Descriptor(number) => Output::Descriptor(Descriptor::copy(*number)),
             LogDestination::Ring(_) => Output::Nowhere,
         });

@@ -6,7 +6,7 @@ use haproxycfg::model::{SourceAddress, TcpKeepalive};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::{namespace::Namespaces, socks4, stream::Stream};
+use super::{abstract_address, namespace::Namespaces, socks4, stream::Stream};
 use crate::live::Target;
 
 /// What a connection to a server is opened with.
@@ -56,7 +56,7 @@ pub async fn connect(target: &Target, options: ConnectOptions<'_>) -> io::Result
             }
         },
         Target::Unix(path) => connect_unix(&SockAddr::unix(path)?).await,
-        Target::Abstract(name) => connect_unix(&SockAddr::unix(format!("\0{name}"))?).await,
+        Target::Abstract(name) => connect_unix(&abstract_address(name)?).await,
     }
 }
 

@@ -8,11 +8,24 @@ pub mod splice;
 pub mod stream;
 pub mod timer;
 
+use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt as _};
+
+use socket2::SockAddr;
+
 pub use buffer::{Buffer, BufferPool};
 pub use namespace::Namespaces;
 pub use splice::Splice;
 pub use stream::{Socket, Stream};
 pub use timer::Deadline;
+
+/// The address of `abns@NAME`, as listeners have it: short and long ones are different names.
+///
+/// # Errors
+/// When it is too long.
+pub fn abstract_address(name: &str) -> io::Result<SockAddr> {
+    let name = runtime::abstract_name(name)?;
+    SockAddr::unix(OsStr::from_bytes(&[&[0], &name[..]].concat()))
+}
 
 /// Whether `address` belongs to this machine: the kernel lets a socket be bound to nothing else.
 #[must_use]

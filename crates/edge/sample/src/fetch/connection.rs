@@ -17,7 +17,7 @@ pub(super) const FETCHES: &[Fetch] = &[
     Fetch::new("src_port", Type::Sint, CLIENT, |call, _| port(client(call).and_then(|client| client.source)))
         .doc("The port of the client.", "http-request set-header X-Port %[src_port]"),
     Fetch::new("src_is_local", Type::Bool, CLIENT, |call, _| {
-        local(call, client(call).and_then(|client| client.source))
+        comes_from_here(call, client(call).and_then(|client| client.source))
     })
     .doc("Whether the client is on this machine.", "http-request allow if { src_is_local }"),
     Fetch::new("dst", Type::Ipv4, CLIENT, |call, _| ip(client(call).and_then(|client| client.destination)))
@@ -35,7 +35,7 @@ pub(super) const FETCHES: &[Fetch] = &[
     })
     .doc("The port of the client's connection, before any rule changed it.", "log-format %[fc_src_port]"),
     Fetch::new("fc_src_is_local", Type::Bool, CLIENT, |call, _| {
-        local(call, client(call).and_then(|client| client.original_source))
+        comes_from_here(call, client(call).and_then(|client| client.original_source))
     })
     .doc("Whether the client's connection comes from this machine.", "acl here fc_src_is_local"),
     Fetch::new("fc_dst", Type::Ipv4, CLIENT, |call, _| ip(client(call).and_then(|client| client.original_destination)))
@@ -138,6 +138,14 @@ fn port<'a>(address: Option<Address>) -> Fetched<'a> {
 fn local<'a>(call: &Call<'a>, address: Option<Address>) -> Fetched<'a> {
     let address = address.and_then(Address::ip);
     address.map(|address| Value::Bool(call.context.is_local_address(address))).into()
+}
+
+/// The same of a client, whose unix socket has no other machine to come from.
+fn comes_from_here<'a>(call: &Call<'a>, address: Option<Address>) -> Fetched<'a> {
+    match address {
+        Some(Address::Unix) => Some(Value::Bool(true)).into(),
+        address => local(call, address),
+    }
 }
 
 fn error_code<'a>(connection: Option<Connection<'a>>) -> Fetched<'a> {
