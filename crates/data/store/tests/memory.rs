@@ -334,3 +334,29 @@ fn who_only_reads_goes_on_while_there_is_no_room_for_more() {
     assert_eq!(writing.join().unwrap(), 0, "nothing is refused");
     assert_eq!(reader.text(&["DBSIZE"]), "3001");
 }
+
+#[test]
+fn who_writes_does_not_wait_for_tables_that_have_everything() {
+    let folder = Folder::new();
+    let store = start(&folder.data(), &["--maxmemory", "24mb"]);
+    let mut client = store.client();
+    for words in [&["SADD", "set", "a"][..], &["ZADD", "sorted", "1", "a"], &["HSET", "hash", "a", "1"], &["BGSAVE"]] {
+        client.text(words);
+    }
+    wait_until("the tables have everything", || {
+        number(&mut client, "tables_applied_offset") == number(&mut client, "master_repl_offset")
+    });
+    // These look at what they would change, and the log gets nothing.
+    for words in [["SREM", "set", "b"], ["ZREM", "sorted", "b"], ["HDEL", "hash", "b"]] {
+        client.text(&words);
+    }
+    // Memory is full of what no key takes, and none of these clients takes much.
+    let mut slow: Vec<Client> = (0..12).map(|_| store.client()).collect();
+    for client in &mut slow {
+        assert!(client.send(b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$2500000\r\n"));
+        assert!(client.send(&vec![b'x'; 2_400_000]));
+    }
+    wait_until("memory is full", || number(&mut client, "used_memory_peak") > 24 * MB);
+    let reply = client.command(&["SET", "small", "value"]);
+    assert!(reply.as_error().is_none_or(|error| error.starts_with(b"OOM")), "{reply:?}");
+}

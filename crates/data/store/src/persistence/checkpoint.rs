@@ -212,7 +212,9 @@ impl Persistence {
         let dirty_bytes = self.tables.with(|tables| tables.dirty_bytes() as u64);
         let batch_bytes =
             if settings.maxmemory.0 > 0 { self.record_bytes.of(server.keyspace.untaken()).max(dirty_bytes) } else { 0 };
-        (behind > 0 || dirty_bytes > 0)
+        // Commands that changed nothing in the end leave what only a checkpoint makes clean, and nothing in the log.
+        let is_to_clean = self.pressed && server.keyspace.dirty_len() > 0;
+        (behind > 0 || dirty_bytes > 0 || is_to_clean)
             && (self.pressed
                 || behind.max(batch_bytes) >= checkpoint_bytes(settings)
                 || server.keyspace.dirty_len() >= DIRTY_KEYS_MAX
