@@ -27,6 +27,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const WORDS: &str = "TIDEGATE_TEST_STORE";
 /// Has every store of a run have so many threads of sockets, unless its test says how many.
 const IO_THREADS: &str = "TIDEGATE_TEST_IO_THREADS";
+/// Has them have their tables in this engine (`rocksdb` needs that feature).
+const TABLES_ENGINE: &str = "TIDEGATE_TEST_TABLES_ENGINE";
 
 /// No test, but what [`Store`] starts.
 #[test]
@@ -143,7 +145,9 @@ pub fn store_command(address: SocketAddr, data: &Path, words: &[&str]) -> Comman
     let debug = ["--enable-debug-command", "yes"];
     let count = std::env::var(IO_THREADS).unwrap_or_else(|_| "1".into());
     let threads = ["--io-threads", count.as_str()];
-    let all = [all.as_slice(), &debug, &threads, words].concat().join("\n");
+    let engine = std::env::var(TABLES_ENGINE).unwrap_or_else(|_| "fjall".into());
+    let tables = ["--tables-engine", engine.as_str()];
+    let all = [all.as_slice(), &debug, &threads, &tables, words].concat().join("\n");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "support::this_program_as_a_store", "--nocapture", "--test-threads=1"]).env(WORDS, all);
     command
