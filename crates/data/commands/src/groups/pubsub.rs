@@ -145,8 +145,9 @@ fn unsubscribe(context: &mut Context<'_>, medium: Medium, kind: &[u8]) -> Result
 fn publish(context: &mut Context<'_>, medium: Medium) -> Result<(), Failure> {
     let (channel, text) = (context.words.at(1), context.words.at(2));
     let id = context.session.id;
-    // What a script calls answers the script, and not its client.
-    let mut own = if context.session.internal { None } else { Some((id, &mut context.reply)) };
+    // What a script calls answers the script, and not its client; what is not answered is no place for a message either.
+    let has_place = !context.session.internal && context.session.replies_wanted();
+    let mut own = has_place.then_some((id, &mut context.reply));
     let receivers = context.shared.publish(medium, channel, text, &mut own);
     context.reply.count(receivers);
     Ok(())

@@ -192,6 +192,17 @@ fn what_a_script_sends_to_its_own_client_comes_before_the_reply() {
 }
 
 #[test]
+fn messages_reach_a_client_that_wants_no_replies() {
+    let mut shard = Shard::new();
+    let client = shard.client();
+    shard.ask(client, "HELLO 3\r\nSUBSCRIBE news");
+    assert_eq!(shard.ask(client, "CLIENT REPLY SKIP\r\nPUBLISH news a\r\nPING"), ">3 $7 message $4 news $1 a +PONG ");
+    assert_eq!(shard.ask(client, "CLIENT REPLY OFF\r\nMULTI\r\nSUBSCRIBE more\r\nDISCARD"), "");
+    let muted = "MULTI\r\nPUBLISH news b\r\nEXEC";
+    assert_eq!(shard.ask(client, muted), ">3 $7 message $4 news $1 b ");
+}
+
+#[test]
 fn events_of_what_a_client_does_itself_follow_the_reply() {
     let mut shard = Shard::new();
     let (client, waiter) = (shard.client(), shard.client());

@@ -181,11 +181,11 @@ impl Server {
         match session.reply_mode {
             ReplyMode::On => {}
             // What is said of subscriptions is pushed, and no reply.
-            ReplyMode::Off if subscribes(words) => {}
+            ReplyMode::Off if subscribes(words) && session.transaction.is_none() => {}
             ReplyMode::Off => output.truncate(start),
             ReplyMode::SkipNext => session.reply_mode = ReplyMode::Skip,
             ReplyMode::Skip => {
-                if !subscribes(words) {
+                if !subscribes(words) || session.transaction.is_some() {
                     output.truncate(start);
                 }
                 session.reply_mode = ReplyMode::On;
