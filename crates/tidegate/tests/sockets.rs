@@ -228,3 +228,32 @@ fn abstract_sockets_find_each_other() {
     });
     assert_eq!(told, ["behind", "1,1", "back/HTTP)front/HTTP)"]);
 }
+
+/// A port whose connection stands, or has just ended, leads nowhere else at the moment: the next one of the range does.
+#[test]
+fn a_range_of_source_ports_serves_one_connection_after_the_other() {
+    let origin = Origin::start(|mut wire, _| {
+        let from = wire.stream.peer_addr().unwrap();
+        while wire.request().is_some() {
+            wire.send(ok(&from.to_string()));
+        }
+    });
+    let low = free_address().port();
+    let (front, source) = (free_address(), IpAddr::from([127, 77, 1, u8::try_from(low % 250).unwrap() + 1]));
+    let section = format!(
+        "{DEFAULTS} retries 0\nlisten site\n bind {front}\n http-reuse never\n \
+         server s1 {} source {source}:{low}-{} check inter 50ms\n",
+        origin.address,
+        low + 7
+    );
+    let _edge = Edge::start_single(&section);
+    let ask = |wire: &mut Wire| wire.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n").text();
+    // Some stand, and some have ended, the server's end first or last.
+    let mut kept: Vec<Wire> = (0..3).map(|_| Wire::connect(front)).collect();
+    let mut from: BTreeSet<String> = kept.iter_mut().map(ask).collect();
+    for _ in 0..3 {
+        from.insert(ask(&mut Wire::connect(front)));
+    }
+    assert!(from.len() >= 3, "{from:?}");
+    assert!(from.iter().all(|from| from.starts_with(&format!("{source}:"))), "{from:?}");
+}

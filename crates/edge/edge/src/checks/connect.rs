@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, time::Duration};
 
 use balance::CheckStatus;
-use haproxycfg::model::{CheckConnect, CheckPort, CheckProtocol, Namespace, SendProxy, ServerAddress};
+use haproxycfg::model::{CheckConnect, CheckPort, CheckProtocol, Namespace, SendProxy, ServerAddress, SourceAddress};
 use http::proxy_protocol::tlv_type;
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
@@ -17,8 +17,8 @@ use crate::{
     live::Target,
     net::{
         Stream, abstract_address,
-        connect::{ConnectOptions, apply, bind_source, tcp_socket},
-        socks4,
+        connect::{ConnectOptions, apply, tcp_socket},
+        socks4, source,
     },
 };
 
@@ -188,13 +188,39 @@ fn at_once(error: &io::Error) -> String {
 async fn connect_tcp(subject: &Subject<'_>, wanted: &Wanted, address: SocketAddr) -> Result<Stream, String> {
     let (proxy, server) = (subject.proxy, subject.server);
     let settings = proxy.settings();
-    let source = server.and_then(|server| server.config.source.as_ref()).or(settings.source.as_ref());
+    let from = server.and_then(|server| server.config.source.as_ref()).or(settings.source.as_ref());
+    let mut ports = source::ports(from, None).peekable();
+    let socket = loop {
+        match start_tcp(subject, wanted, address, from, ports.next().unwrap_or_default()).await {
+            Err((error, _)) if ports.peek().is_some() && source::is_port_taken(&error) => {}
+            started => break started.map_err(|(_, words)| words)?,
+        }
+    };
+    let stream = TcpStream::from_std(socket.into()).map_err(|error| at_once(&error))?;
+    stream.writable().await.map_err(|error| words(&error))?;
+    match SockRef::from(&stream).take_error() {
+        Ok(None) => Ok(Stream::Tcp(stream)),
+        Ok(Some(error)) | Err(error) => Err(words(&error)),
+    }
+}
+
+/// A socket that connects, from this port if the source is a range of them; with an error, HAProxy's words for it.
+async fn start_tcp(
+    subject: &Subject<'_>,
+    wanted: &Wanted,
+    address: SocketAddr,
+    from: Option<&SourceAddress>,
+    port: u16,
+) -> Result<Socket, (io::Error, String)> {
+    let (proxy, server) = (subject.proxy, subject.server);
+    let settings = proxy.settings();
     let tune = &proxy.config.global.tune;
     let namespace = match server.and_then(|server| server.config.namespace.as_ref()) {
         Some(Namespace::Named(name)) => Some((&**name, &proxy.process.namespaces)),
         Some(Namespace::FromProxyHeader) | None => None,
     };
-    let socket = tcp_socket(address, namespace).await.map_err(|error| at_once(&error))?;
+    let with = |words: String, error: io::Error| (error, words);
+    let socket = tcp_socket(address, namespace).await.map_err(|error| with(at_once(&error), error))?;
     let options = ConnectOptions {
         keepalive: settings.options.srvtcpka.then_some(settings.server_keepalive),
         user_timeout: server.and_then(|server| server.config.tcp_user_timeout),
@@ -205,10 +231,13 @@ async fn connect_tcp(subject: &Subject<'_>, wanted: &Wanted, address: SocketAddr
     // An option that is refused costs no check.
     let _ = socket.set_tcp_nodelay(true);
     let _ = apply(&socket, options);
-    if let Some(source) = source {
-        bind_source(&socket, source, None).map_err(|error| match (source.ports, error.kind()) {
-            (Some(_), io::ErrorKind::AddrInUse) => with_reason("Source port range exhausted", &error),
-            _ => with_reason("Can't bind to source address", &error),
+    if let Some(from) = from {
+        source::bind(&socket, from, None, port).map_err(|error| {
+            let text = match (from.ports, error.kind()) {
+                (Some(_), io::ErrorKind::AddrInUse) => "Source port range exhausted",
+                _ => "Can't bind to source address",
+            };
+            with(with_reason(text, &error), error)
         })?;
     }
     // The first bytes, or the reset, then carry the acknowledgement that ends the handshake: a server is not bothered
@@ -217,14 +246,10 @@ async fn connect_tcp(subject: &Subject<'_>, wanted: &Wanted, address: SocketAddr
         let _ = socket.set_tcp_quickack(false);
     }
     match socket.connect(&address.into()) {
-        Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => return Err(at_once(&error)),
-        _ => {}
-    }
-    let stream = TcpStream::from_std(socket.into()).map_err(|error| at_once(&error))?;
-    stream.writable().await.map_err(|error| words(&error))?;
-    match SockRef::from(&stream).take_error() {
-        Ok(None) => Ok(Stream::Tcp(stream)),
-        Ok(Some(error)) | Err(error) => Err(words(&error)),
+        Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => {
+            Err(with(at_once(&error), error))
+        }
+        _ => Ok(socket),
     }
 }
 

@@ -6,7 +6,7 @@ use haproxycfg::model::{SourceAddress, TcpKeepalive};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::{abstract_address, namespace::Namespaces, socks4, stream::Stream};
+use super::{abstract_address, namespace::Namespaces, socks4, source, stream::Stream};
 use crate::live::Target;
 
 /// What a connection to a server is opened with.
@@ -61,18 +61,31 @@ pub async fn connect(target: &Target, options: ConnectOptions<'_>) -> io::Result
 }
 
 async fn connect_tcp(address: SocketAddr, options: ConnectOptions<'_>) -> io::Result<Stream> {
-    let socket = tcp_socket(address, options.namespace).await?;
-    socket.set_tcp_nodelay(true)?;
-    apply(&socket, options)?;
-    if let Some(source) = options.source {
-        bind_source(&socket, source, options.client)?;
-    }
-    begin(&socket, &address.into())?;
+    let mut ports = source::ports(options.source, options.client).peekable();
+    let socket = loop {
+        let started = start_tcp(address, options, ports.next().unwrap_or_default()).await;
+        match started {
+            Err(error) if ports.peek().is_some() && source::is_port_taken(&error) => {}
+            started => break started?,
+        }
+    };
     let stream = TcpStream::from_std(socket.into())?;
     if let Some(error) = settle(&stream, || stream.peer_addr().is_ok(), stream.writable()).await? {
         return Err(error);
     }
     Ok(Stream::Tcp(stream))
+}
+
+/// A socket that connects, from this port if the source is a range of them.
+async fn start_tcp(address: SocketAddr, options: ConnectOptions<'_>, port: u16) -> io::Result<Socket> {
+    let socket = tcp_socket(address, options.namespace).await?;
+    socket.set_tcp_nodelay(true)?;
+    apply(&socket, options)?;
+    if let Some(from) = options.source {
+        source::bind(&socket, from, options.client, port)?;
+    }
+    begin(&socket, &address.into())?;
+    Ok(socket)
 }
 
 /// A TCP socket, in another network namespace if one is named.
@@ -155,48 +168,6 @@ pub(crate) fn set_keepalive(socket: &Socket, keepalive: TcpKeepalive) -> io::Res
         probes = probes.with_interval(interval);
     }
     socket.set_tcp_keepalive(&probes)
-}
-
-pub(crate) fn bind_source(socket: &Socket, source: &SourceAddress, client: Option<SocketAddr>) -> io::Result<()> {
-    use haproxycfg::model::UseSource;
-    if let Some(interface) = &source.interface {
-        socket.bind_device(Some(interface.as_bytes()))?;
-    }
-    let foreign = match (&source.usesrc, client) {
-        (Some(UseSource::Client), Some(client)) => Some(client),
-        (Some(UseSource::ClientIp), Some(client)) => Some(SocketAddr::new(client.ip(), 0)),
-        // Whoever opens a connection for a request has found the address in its header.
-        (Some(UseSource::Header { .. }), Some(client)) => Some(SocketAddr::new(client.ip(), 0)),
-        (Some(UseSource::Address(address)), _) => Some(*address),
-        _ => None,
-    };
-    if let Some(address) = foreign {
-        match address {
-            SocketAddr::V4(_) => socket.set_ip_transparent_v4(true)?,
-            SocketAddr::V6(_) => socket.set_ip_transparent_v6(true)?,
-        }
-        socket.set_reuse_address(true)?;
-        return socket.bind(&address.into());
-    }
-    let Some((low, high)) = source.ports else {
-        if source.address.port() != 0 {
-            socket.set_reuse_address(true)?;
-        }
-        if source.address.ip().is_unspecified() && source.address.port() == 0 {
-            return Ok(());
-        }
-        return socket.bind(&source.address.into());
-    };
-    // A port of the range that is free; the kernel says which are not.
-    socket.set_reuse_address(true)?;
-    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
-    for port in low..=high {
-        match socket.bind(&SocketAddr::new(source.address.ip(), port).into()) {
-            Ok(()) => return Ok(()),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ pub mod buffer;
 pub mod connect;
 mod namespace;
 pub(crate) mod socks4;
+pub(crate) mod source;
 pub mod splice;
 pub mod stream;
 pub mod timer;
