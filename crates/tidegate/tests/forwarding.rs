@@ -15,7 +15,9 @@ use std::{
     time::Duration,
 };
 
-use support::{Answer, Edge, Origin, Wire, free_address, nginx, noise, ok, resident_kilobytes, wait_until};
+use support::{
+    Answer, Edge, Origin, Wire, beside_haproxy, free_address, nginx, noise, ok, resident_kilobytes, wait_until,
+};
 
 const TIMEOUTS: &str = "timeout client 8s\n timeout server 8s\n timeout connect 2s\n timeout http-request 5s";
 
@@ -42,6 +44,25 @@ fn connections_stay_open_on_both_sides() {
     assert_eq!(origin.connections(), 1);
     assert_eq!(origin.heads().len(), 20);
     assert_eq!(origin.last_head().to_ascii_lowercase(), "get /x http/1.1\r\nhost: site\r\n\r\n");
+}
+
+/// Servers that keep what fields come first, or last, find them where HAProxy puts them.
+#[test]
+fn fields_are_added_in_haproxys_order() {
+    let origin = Origin::named("one");
+    let section = |front| {
+        format!(
+            "listen site\n mode http\n bind {front}\n option forwardfor\n option originalto\n unique-id-format %pid\n \
+             unique-id-header X-Id\n server s1 {}\n",
+            origin.address
+        )
+    };
+    let told = beside_haproxy(section, |scene| {
+        Wire::connect(scene.front).get("/");
+        let head = origin.last_head();
+        vec![head.lines().skip(1).filter_map(|line| line.split(':').next()).collect::<Vec<_>>().join(" ")]
+    });
+    assert_eq!(told, ["host x-id x-forwarded-for x-original-to "]);
 }
 
 #[test]

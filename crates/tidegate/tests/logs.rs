@@ -109,7 +109,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "client too slow",
-        lines: "timeout http-request 200ms\n server s1 SERVER",
+        lines: "cookie C insert\n timeout http-request 200ms\n server s1 SERVER",
         play: |front| {
             let mut client = Wire::connect(front);
             client.send("GET / HTTP/1.1\r\nHo");

@@ -436,7 +436,9 @@ impl Context for Transaction {
         let idle_from = times.idle_since.unwrap_or(self.client.accepted);
         let cookie = self.backend.as_ref().unwrap_or(&self.client.frontend).settings().cookie.as_ref();
         // What becomes of a cookie that is only read is not told.
-        let has_cookie = cookie.is_some_and(|cookie| cookie.mode != CookieMode::Passive || cookie.indirect);
+        // What was no request has had no chance to bring one.
+        let has_cookie =
+            !self.bad_request && cookie.is_some_and(|cookie| cookie.mode != CookieMode::Passive || cookie.indirect);
         LogFields {
             accept_date: self.client.accepted_at
                 + if self.first_request {

@@ -260,6 +260,11 @@ impl Session {
     /// Everything that is added to or taken from a request whatever server it goes to.
     fn prepare(&self, transaction: &mut Transaction, backend: &LiveProxy) {
         let (front, back) = (self.side.frontend.settings(), backend.settings());
+        if let Some(name) = &front.unique_id_header
+            && let Some(id) = sample::Context::unique_id(transaction).map(|id| id.to_vec())
+        {
+            transaction.request.headers.add(name.as_bytes(), &id);
+        }
         let forwardfor = back.options.forwardfor.as_ref().or(front.options.forwardfor.as_ref());
         if let Some(option) = forwardfor
             && !(option.if_none && transaction.request.headers.contains(option.header.as_bytes()))
@@ -277,11 +282,6 @@ impl Session {
                 crate::session::rules::forwarded_address(Some(sample::Address::Inet(destination)), option.except)
         {
             transaction.request.headers.add(option.header.as_bytes(), text.as_bytes());
-        }
-        if let Some(name) = &front.unique_id_header
-            && let Some(id) = sample::Context::unique_id(transaction).map(|id| id.to_vec())
-        {
-            transaction.request.headers.add(name.as_bytes(), &id);
         }
         let upgrade = http::wants_upgrade(&transaction.request);
         transaction.wants_upgrade = upgrade;
