@@ -58,8 +58,8 @@ pub struct ShardTables {
     /// How values are made of records: with the seed of the hashes of keys and elements, a secret.
     building: Rc<Cell<Building>>,
     next_version: Rc<Cell<u64>>,
-    /// An element took long to be read in place.
-    was_slow: Rc<Cell<bool>>,
+    /// How long the slowest element took that was read in place.
+    slowest: Rc<Cell<Duration>>,
     /// Collections that are no more since the last mark.
     orphans: Rc<RefCell<Vec<Collection>>>,
     /// Collections that somebody reads as they were, how many each.
@@ -85,7 +85,7 @@ impl ShardTables {
             tables: Rc::new(RefCell::new(tables)),
             building: Rc::new(Cell::new(Building::new(key_seed, settings))),
             next_version: Rc::new(Cell::new(1)),
-            was_slow: Rc::default(),
+            slowest: Rc::default(),
             orphans: Rc::default(),
             pinned: Rc::default(),
         })
@@ -268,9 +268,9 @@ impl ShardTables {
         Ok(())
     }
 
-    /// Whether an element took long to be read in place since this was asked last.
-    pub fn take_slow(&self) -> bool {
-        self.was_slow.take()
+    /// How long the slowest element took that was read in place since this was asked last, if that was long.
+    pub fn take_slowest(&self) -> Option<Duration> {
+        Some(self.slowest.take()).filter(|slowest| *slowest > SLOW)
     }
 
     /// A look at elements from a name on, or back from one.
@@ -390,9 +390,7 @@ impl Records for ShardTables {
             None => {
                 let start = Instant::now();
                 let value = tables.engine().get(&record);
-                if start.elapsed() > SLOW {
-                    self.was_slow.set(true);
-                }
+                self.slowest.set(start.elapsed().max(self.slowest.get()));
                 value
             }
         });
@@ -416,9 +414,7 @@ impl Records for ShardTables {
             let start = Instant::now();
             let mut scan = tables.scan(&bounds, direction).peekable();
             scan.peek();
-            if start.elapsed() > SLOW {
-                self.was_slow.set(true);
-            }
+            self.slowest.set(start.elapsed().max(self.slowest.get()));
             for found in scan {
                 let (name, value) = found.map_err(|error| unreadable(&error))?;
                 let RecordKey::Element { element, .. } = record::decode(&name).map_err(damaged_element)? else {

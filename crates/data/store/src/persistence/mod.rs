@@ -374,6 +374,7 @@ impl Persistence {
         self.last_checkpoint = self.last_checkpoint.min(now);
         self.next_due.0 = self.next_due.0.min(now);
         self.synced.1 = self.synced.1.min(now);
+        self.cold_until = 0;
     }
 
     /// Gives up what of the log is not to be kept any more.

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use commands::{
@@ -18,8 +18,11 @@ use crate::{
 
 use super::{Asked, Persistence};
 
-/// How long elements are read off the loop after one has taken long.
-const COLD_MS: Millis = 1_000;
+/// How long elements are read off the loop after one has taken long: so many times as long as it took, within bounds. A disk that
+/// somebody else keeps busy is slow for much longer than one that was asked for what no cache has.
+const COLD_TIMES: u32 = 500;
+/// The bounds, in milliseconds.
+const COLD_MS: (Millis, Millis) = (1_000, 10_000);
 /// Bytes of elements that are read together for a command.
 const WARMED_BYTES_MAX: usize = 1 << 20;
 /// How often the tables are asked for keys whose time has come.
@@ -59,8 +62,8 @@ impl Persistence {
             }
         }
         self.begin_gathering(server);
-        if self.tables.take_slow() {
-            self.cold_until = now + COLD_MS;
+        if let Some(slowest) = self.tables.take_slowest() {
+            self.cold_until = self.cold_until.max(now + cold_for(slowest));
         }
         // Before the answers are taken: for one that comes later the loop is woken again.
         self.is_told.store(false, Ordering::Release);
@@ -76,8 +79,9 @@ impl Persistence {
                 (Asked::Key(load), _) => server.loaded(&load, None),
                 (Asked::Elements(session, asked), _) => {
                     // Threads had to be woken as well.
-                    if asked.elapsed() > SLOW * 5 {
-                        self.cold_until = now + COLD_MS;
+                    let elapsed = asked.elapsed() / 5;
+                    if elapsed > SLOW {
+                        self.cold_until = self.cold_until.max(now + cold_for(elapsed));
                     }
                     server.warmed(session);
                 }
@@ -149,5 +153,22 @@ impl Persistence {
     pub(super) fn ask_for_due_within(&mut self, db: usize, bounds: &Bounds) {
         let capture = Box::new(self.tables.capture(bounds, DUE_MAX));
         self.ask(Request::Scan { capture, records_max: DUE_MAX, bytes_max: DUE_BYTES_MAX }, Asked::Due(db));
+    }
+}
+
+/// How long the disk counts as slow after a read that took so long.
+fn cold_for(elapsed: Duration) -> Millis {
+    Millis::try_from((elapsed * COLD_TIMES).as_millis()).unwrap_or(Millis::MAX).clamp(COLD_MS.0, COLD_MS.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slower_a_read_the_longer_others_are_done_off_the_loop() {
+        for (took, cold) in [(200, 1_000), (1_999, 1_000), (4_000, 2_000), (20_000, 10_000), (2_000_000, 10_000)] {
+            assert_eq!(cold_for(Duration::from_micros(took)), cold, "{took}");
+        }
     }
 }
