@@ -14,10 +14,13 @@ mod capture;
 mod decide;
 mod exchange;
 mod finish;
+mod head;
 mod parked;
 mod receive;
 mod respond;
+mod response_rules;
 mod service;
+mod transfer;
 
 pub use self::{decide::hash_key, exchange::InBackend, parked::Parked};
 
