@@ -185,6 +185,28 @@ fn a_full_disk_refuses_writes_and_keeps_what_was_written() {
 }
 
 #[test]
+fn a_full_disk_keeps_no_store_from_ending() {
+    let folder = Folder::new();
+    let disk = SmallDisk::new(&folder.0, 24);
+    let ballast = disk.outside().join("ballast");
+    fs::write(&ballast, vec![1; 8 << 20]).unwrap();
+    let mut store = disk.start(&["--log-retention-size", "1"]);
+    let writer = write_on(&store, 50_000);
+    refused(&store);
+    let reply = store.client().text(&["SAVE"]);
+    assert!(reply.starts_with("MISCONF Errors writing to the log"), "{reply}");
+    assert_eq!(store.stop(), Some(0));
+    assert!(store.output().contains("the store ends without what it has not acknowledged"), "{}", store.output());
+    let written = writer.join().unwrap();
+    fs::remove_file(&ballast).unwrap();
+    let store = disk.start(&[]);
+    let mut client = store.client();
+    for number in 0..written {
+        assert_eq!(client.text(&["STRLEN", &format!("key:{number}")]), "50000");
+    }
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_is_told() {
     let folder = Folder::new();
     let disk = SmallDisk::new(&folder.0, 8);

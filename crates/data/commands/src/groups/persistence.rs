@@ -42,6 +42,10 @@ fn save(context: &mut Context<'_>) -> Result<(), Failure> {
     if context.shared.persistence.in_progress {
         return Err(Failure::text("ERR Background save already in progress"));
     }
+    // What changed and is not in the log must not become part of the tables.
+    if let Some(reason) = &context.shared.refuse_writes {
+        return Err(Failure::owned(reason.clone()));
+    }
     context.shared.requests.save = true;
     context.reply.ok();
     Ok(())

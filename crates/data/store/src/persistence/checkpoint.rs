@@ -325,6 +325,9 @@ impl Persistence {
         server.hold_tasks(false);
         self.commit(server, now)?;
         let _ = self.log.syncer().sync()?;
+        if self.trouble.is_some() {
+            return Ok(());
+        }
         // One may be under way; the one that has everything follows it.
         self.settle(server, now)?;
         let done = self.checkpoints;
@@ -341,15 +344,21 @@ impl Persistence {
         Ok(())
     }
 
-    /// Carries the checkpoint that is under way to its end.
+    /// Carries the checkpoint that is under way to its end, unless the tables cannot be written: nobody knows for how long.
+    /// While the log cannot be written there would be no end to it.
     pub(super) fn settle(&mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
+        debug_assert!(self.trouble.is_none(), "a checkpoint while the log cannot be written");
         while !matches!(self.checkpoint, Checkpoint::None) || self.tables.with(|tables| tables.frozen().is_some()) {
             if matches!(self.checkpoint, Checkpoint::None)
                 || (matches!(self.checkpoint, Checkpoint::Collected)
                     && self.tables.with(|tables| tables.frozen().is_some()))
             {
                 let Ok(report) = self.reports.recv() else { return Ok(()) };
+                let is_refused = matches!(report, Report::WriteFailed { .. });
                 self.handle(report, now)?;
+                if is_refused {
+                    return Ok(());
+                }
             }
             if !matches!(self.checkpoint, Checkpoint::None) {
                 self.advance(server, now)?;

@@ -429,16 +429,32 @@ impl Persistence {
         Ok(())
     }
 
-    /// Brings everything to the disk, so that the next start has nothing to run again.
+    /// Brings everything to the disk, so that the next start has nothing to run again. What the disk does not take keeps
+    /// nobody from ending: all that was acknowledged is in the log.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be made durable, or the tables are broken.
     pub fn close(mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
         server.finish_tasks();
         self.commit(server, now)?;
         let _ = self.log.syncer().sync()?;
+        if let Some(reason) = &self.trouble {
+            let reason = reason.trim_start_matches("MISCONF ");
+            messages::warn(&format!(
+                "{reason}: the store ends without what it has not acknowledged; the next start runs more of the log again"
+            ));
+            self.end();
+            return Ok(());
+        }
         // One checkpoint may be under way; the last one follows it.
         self.settle(server, now)?;
         if self.log.end() > self.last_checkpoint_offset {
             self.begin_checkpoint(server, now);
             self.settle(server, now)?;
+        }
+        if self.tables.with(|tables| tables.frozen().is_some()) {
+            messages::warn("the tables cannot be written: the next start runs more of the log again");
         }
         let _ = self.writer.submit(Job::Sync);
         self.end();
