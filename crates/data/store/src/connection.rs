@@ -18,13 +18,36 @@ pub struct Connection {
     /// The socket took no more: it will be reported writable.
     pub write_blocked: bool,
     /// Its replies wait until the log is safe; what it sends meanwhile is not read.
-    pub held: bool,
+    pub holds: Holds,
     /// The socket was readable while it was held.
     pub read_pending: bool,
     /// The client sends no more than what is there. The kernel tells that once, maybe together with the last bytes.
     pub sends_no_more: bool,
     /// All it sent was read: the connection is closed when the replies have been sent.
     pub is_read: bool,
+}
+
+/// For how many offsets of the log a client's replies wait: until the last of them is safe. Who goes on over turns has replies that
+/// wait for a later one while earlier ones wait still.
+#[derive(Debug, Default)]
+pub struct Holds(u32);
+
+impl Holds {
+    /// Its replies wait for another offset.
+    pub fn add(&mut self) {
+        self.0 += 1;
+    }
+
+    /// One of these offsets is safe. Returns whether all are.
+    pub fn release(&mut self) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        self.0 == 0
+    }
+
+    /// Whether its replies wait.
+    pub fn any(&self) -> bool {
+        self.0 > 0
+    }
 }
 
 /// What reading came to.
@@ -45,7 +68,7 @@ impl Connection {
             stream,
             session,
             write_blocked: false,
-            held: false,
+            holds: Holds::default(),
             read_pending: false,
             sends_no_more: false,
             is_read: false,
@@ -98,5 +121,20 @@ impl Connection {
             output.drain(..sent);
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_wait_for_the_last_offset() {
+        let mut holds = Holds::default();
+        assert!(!holds.any());
+        holds.add();
+        holds.add();
+        assert!(!holds.release() && holds.any());
+        assert!(holds.release() && !holds.any());
     }
 }

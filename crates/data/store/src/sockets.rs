@@ -9,7 +9,7 @@ use slab::Slab;
 
 use crate::{
     clock,
-    connection::{Connection, ReadOutcome},
+    connection::{Connection, Holds, ReadOutcome},
     lanes::{Event as LaneEvent, Lanes},
     listener::{Listener, Stream},
     messages,
@@ -24,6 +24,8 @@ pub const WAKER: Token = Token(usize::MAX - 1);
 pub const SIGNALS: Token = Token(usize::MAX - 2);
 /// Bytes of one read.
 const READ_LEN: usize = 64 * 1024;
+/// How often one client is read from while a script is busy, before others are and the script goes on.
+const READS_WHILE_BUSY: usize = 4;
 /// Events of one look while a script is busy.
 const BUSY_EVENTS_MAX: usize = 128;
 
@@ -83,17 +85,11 @@ impl Sockets {
         })
     }
 
-    /// The connection of a session.
-    fn connection(&mut self, session: SessionId) -> Option<&mut Connection> {
-        self.connections.get_mut(*self.tokens.get(&session)?)
-    }
-
-    /// Says whether a session's replies wait until the log is safe.
-    pub fn set_held(&mut self, session: SessionId, held: bool) {
-        if let Some(connection) = self.connection(session) {
-            connection.held = held;
-        } else if let Some(remote) = self.lanes.as_mut().and_then(|lanes| lanes.remote(session)) {
-            remote.held = held;
+    /// What a session's replies wait for.
+    pub fn holds(&mut self, session: SessionId) -> Option<&mut Holds> {
+        match self.tokens.get(&session) {
+            Some(token) => self.connections.get_mut(*token).map(|connection| &mut connection.holds),
+            None => self.lanes.as_mut().and_then(|lanes| lanes.remote(session)).map(|remote| &mut remote.holds),
         }
     }
 
@@ -266,7 +262,7 @@ impl Sockets {
 
     /// Sends a client the replies of the turn that the script runs in.
     fn send_before_busy(&mut self, token: usize, server: &mut Server) {
-        let Some(connection) = self.connections.get(token).filter(|connection| !connection.held) else { return };
+        let Some(connection) = self.connections.get(token).filter(|connection| !connection.holds.any()) else { return };
         let session = connection.session;
         if server.output(session).is_some_and(|(output, _)| !output.is_empty()) {
             self.answered.insert(token);
@@ -275,14 +271,14 @@ impl Sockets {
     }
 
     fn serve_one_while_busy(&mut self, token: usize, server: &mut Server, now: Millis) {
-        loop {
+        for _ in 0..READS_WHILE_BUSY {
             let Some(connection) = self.connections.get_mut(token) else { return };
             let session = connection.session;
             let has_more_to_come = match server.output(session) {
                 Some((output, _)) => !output.is_empty(),
                 None => true,
             };
-            if connection.held || has_more_to_come && !self.answered.contains(&token) {
+            if connection.holds.any() || has_more_to_come && !self.answered.contains(&token) {
                 self.later.push(token);
                 return;
             }
@@ -300,6 +296,7 @@ impl Sockets {
                 return;
             }
         }
+        self.later.push(token);
     }
 
     /// Has clients of lanes get the replies of the turn that the script runs in. What the script's own client sends waits.
@@ -310,7 +307,9 @@ impl Sockets {
             self.later_remote.push(running.session);
         }
         for session in lanes.sessions() {
-            let Some(remote) = lanes.remote(session).filter(|remote| self.is_settled && !remote.held) else { continue };
+            let Some(remote) = lanes.remote(session).filter(|remote| self.is_settled && !remote.holds.any()) else {
+                continue;
+            };
             if server.output(session).is_some_and(|(output, _)| !output.is_empty()) {
                 remote.answered = true;
                 lanes.send(session, server);
@@ -325,7 +324,7 @@ impl Sockets {
             while let Some((session, event)) = lanes.next(server) {
                 let has_more_to_come = server.output(session).is_none_or(|(output, _)| !output.is_empty());
                 let Some(remote) = lanes.remote(session) else { continue };
-                let may_be_answered = !remote.held && (remote.answered || !has_more_to_come);
+                let may_be_answered = !remote.holds.any() && (remote.answered || !has_more_to_come);
                 match event {
                     LaneEvent::Input if may_be_answered => {
                         remote.answered = true;
@@ -363,7 +362,7 @@ impl Sockets {
         }
         for token in self.later.drain(..) {
             match self.connections.get_mut(token) {
-                Some(connection) if connection.held => connection.read_pending = true,
+                Some(connection) if connection.holds.any() => connection.read_pending = true,
                 Some(connection) => sessions.push(connection.session),
                 None => {}
             }

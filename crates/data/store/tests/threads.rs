@@ -11,6 +11,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
+        mpsc,
     },
     thread,
     time::Duration,
@@ -164,6 +165,44 @@ fn one_that_reads_slowly_gets_all_in_order_and_stops_nobody() {
         assert_eq!(slow.reply().unwrap().as_bytes(), Some("e".repeat(900).as_bytes()), "reply {at}");
     }
     assert_eq!(slow.text(&["PING"]), "PONG");
+}
+
+/// One that sends without a pause, and reads what it is given: others wait as little as if it paused, and its replies do not pile up.
+#[test]
+fn who_sends_without_a_pause_has_nobody_wait() {
+    const ASKED: usize = 30;
+    const AHEAD_MAX: u64 = 32 << 20;
+    for fsync in ["everysec", "always"] {
+        let folder = Folder::new();
+        for (number, store) in both(&folder, &["--appendfsync", fsync]).into_iter().enumerate() {
+            let mut other = store.client();
+            assert_eq!(other.text(&["SET", "key", "value"]), "OK");
+            let begin = figure(&mut other, "used_memory");
+            let mut sends = TcpStream::connect(store.address).unwrap();
+            let mut reads = sends.try_clone().unwrap();
+            let reading = thread::spawn(move || std::io::copy(&mut reads, &mut std::io::sink()).unwrap_or_default());
+            let (stop, stopped) = mpsc::channel::<()>();
+            let sending = thread::spawn(move || {
+                let block = encoded(&[&["GET", "key"]]).repeat(8_000);
+                while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) && sends.write_all(&block).is_ok() {}
+                sends.shutdown(Shutdown::Both).unwrap();
+            });
+            let run = |client: &mut Client| figure(client, "total_commands_processed");
+            let mut between = Vec::new();
+            for _ in 0..ASKED {
+                let before = run(&mut other);
+                between.push(run(&mut other) - before);
+                let taken = figure(&mut other, "used_memory").saturating_sub(begin);
+                assert!(taken < AHEAD_MAX, "{fsync} {number}: {taken}");
+            }
+            between.sort_unstable();
+            assert!(between[ASKED / 2] < 3_000, "{fsync} {number}: {between:?}");
+            wait_until("its commands run meanwhile", || run(&mut other) > 10_000);
+            drop(stop);
+            sending.join().unwrap();
+            assert!(reading.join().unwrap() > 0, "{fsync} {number}");
+        }
+    }
 }
 
 #[test]

@@ -44,6 +44,8 @@ const QUERY_ROOM_FROM: usize = 32 * 1024;
 const QUERY_ROOM_MAX: usize = 4 << 20;
 /// So many looks at records of elements take about as long as a turn may: what else a client has sent waits for the next one.
 const ACCESSES_MAX: u32 = 200;
+/// So do so many commands that find all they need in memory.
+const COMMANDS_MAX: usize = 500;
 /// A query that took more keeps no room once it has run.
 const QUERY_ROOM_KEPT: usize = 1 << 20;
 
@@ -68,6 +70,7 @@ impl Server {
     fn run_one(&mut self, id: SessionId) {
         let Some(mut session) = self.shared.sessions.get_mut(&id).and_then(Option::take) else { return };
         if session.postponed {
+            self.bound_query(&mut session);
             self.shared.sessions.insert(id, Some(session));
             return;
         }
@@ -80,6 +83,7 @@ impl Server {
         let mut at = 0;
         let mut missing = 0;
         let accesses = self.keyspace.accesses();
+        let mut commands = 0;
         // The command that the query begins with had its keys read: it runs now, whatever has left memory again since.
         let asked_at = session.asked.then_some(0);
         while at < query.len() && session.blocked.is_none() && session.loading == 0 && session.close == Close::No {
@@ -107,7 +111,9 @@ impl Server {
                         break;
                     }
                     at += consumed;
-                    let has_done_much = self.keyspace.accesses().wrapping_sub(accesses) > ACCESSES_MAX;
+                    commands += 1;
+                    let has_done_much =
+                        commands >= COMMANDS_MAX || self.keyspace.accesses().wrapping_sub(accesses) > ACCESSES_MAX;
                     if has_done_much && at < query.len() && flow == Flow::Done {
                         self.shared.to_go_on.push(id);
                         break;
@@ -136,7 +142,10 @@ impl Server {
                 }
             }
         }
-        if at < query.len() {
+        if session.close != Close::No {
+            // What else it sends is not read any more.
+            query = Vec::new();
+        } else if at < query.len() {
             query.drain(..at);
         } else if query.capacity() > QUERY_ROOM_KEPT {
             query = Vec::new();
@@ -152,12 +161,19 @@ impl Server {
         session.parser = parser;
         session.output = output;
         self.shared.current = current;
-        if session.query.len() > self.shared.settings.client_query_buffer_limit.0 as usize {
-            session.close = Close::Now;
-        }
+        self.bound_query(&mut session);
         self.shared.account(&mut session);
         self.list_output(&mut session);
         self.shared.sessions.insert(id, Some(session));
+    }
+
+    /// Has a client closed that has sent more than it may and that cannot run.
+    fn bound_query(&mut self, session: &mut Session) {
+        if session.query.len() > self.shared.settings.client_query_buffer_limit.0 as usize {
+            session.close = Close::Now;
+            session.query = Vec::new();
+            self.list_output(session);
+        }
     }
 
     pub(super) fn list_output(&mut self, session: &mut Session) {

@@ -416,11 +416,15 @@ impl Server {
         self.shared.session_mut(id).map(|session| (&mut session.output, session.close))
     }
 
+    /// Whether a client has sent more than was run in this turn.
+    pub fn has_more_to_run(&self, id: SessionId) -> bool {
+        self.shared.to_go_on.contains(&id)
+    }
+
     /// Whether a client has replies to come for what it has sent, without anybody else doing something.
     pub fn owes_replies(&self, id: SessionId) -> bool {
         let session = self.shared.sessions.get(&id).and_then(Option::as_deref);
-        session.is_some_and(|session| !session.output.is_empty() || session.loading > 0)
-            || self.shared.to_go_on.contains(&id)
+        session.is_some_and(|session| !session.output.is_empty() || session.loading > 0) || self.has_more_to_run(id)
     }
 
     /// The sessions that have output, or are to be closed, since this was asked last.

@@ -29,7 +29,7 @@ use commands::{Server, SessionId, session::Close};
 use mio::{Poll, Waker};
 use rustc_hash::FxHashMap;
 
-use crate::{StoreError, listener::Stream};
+use crate::{StoreError, connection::Holds, listener::Stream};
 
 use self::{
     lane::Lane,
@@ -131,7 +131,7 @@ pub struct Remote {
     /// Its lane was told to close it.
     closing: bool,
     /// Its replies wait until the log is safe; what it sends meanwhile is not run.
-    pub held: bool,
+    pub holds: Holds,
     /// It has sent something while it was held.
     pub pending: bool,
     /// It sends no more: it is closed when the replies have been sent.

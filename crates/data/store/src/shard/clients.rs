@@ -8,7 +8,7 @@ use oplog::Offset;
 
 use crate::{
     StoreError,
-    connection::ReadOutcome,
+    connection::{Holds, ReadOutcome},
     lanes::Event as LaneEvent,
     pace::Pace,
     persistence::Persistence,
@@ -41,12 +41,12 @@ impl Shard {
             Token(token) => {
                 let mut sockets = self.sockets.borrow_mut();
                 let Some(connection) = sockets.connections.get_mut(token) else { return };
-                if event.is_writable() && std::mem::take(&mut connection.write_blocked) && !connection.held {
+                if event.is_writable() && std::mem::take(&mut connection.write_blocked) && !connection.holds.any() {
                     self.ready.push(connection.session);
                 }
                 if event.is_readable() || event.is_read_closed() {
                     connection.sends_no_more |= event.is_read_closed();
-                    if connection.held {
+                    if connection.holds.any() {
                         connection.read_pending = true;
                     } else {
                         drop(sockets);
@@ -86,7 +86,7 @@ impl Shard {
 
     fn is_held(&self, session: SessionId) -> bool {
         let mut sockets = self.sockets.borrow_mut();
-        sockets.lanes.as_mut().and_then(|lanes| lanes.remote(session)).is_some_and(|remote| remote.held)
+        sockets.lanes.as_mut().and_then(|lanes| lanes.remote(session)).is_some_and(|remote| remote.holds.any())
     }
 
     /// Runs what a client of a lane has sent, or has its lane wait if that cannot be now.
@@ -95,8 +95,12 @@ impl Shard {
         let sockets = &mut *guard;
         let Some(lanes) = &mut sockets.lanes else { return };
         let Some(remote) = lanes.remote(session) else { return };
-        if remote.held {
+        if remote.holds.any() {
             remote.pending = true;
+            return lanes.stop(session);
+        }
+        if self.server.has_more_to_run(session) {
+            self.resume.push(session);
             return lanes.stop(session);
         }
         if is_to_wait(&self.pace, self.has_no_room, &mut self.server, session) {
@@ -125,7 +129,9 @@ impl Shard {
         }
         let mut sockets = self.sockets.borrow_mut();
         for session in &self.ready {
-            sockets.set_held(*session, true);
+            if let Some(holds) = sockets.holds(*session) {
+                holds.add();
+            }
         }
         drop(sockets);
         self.held.push_back((offset, std::mem::take(&mut self.ready)));
@@ -134,19 +140,18 @@ impl Shard {
     /// Sends what the log is safe for by now, and goes on with what these clients sent meanwhile.
     pub(super) fn release(&mut self, now: Millis) {
         let Some(safe) = self.persistence.as_ref().map(Persistence::safe) else { return };
+        let mut sessions = Vec::new();
         while self.held.front().is_some_and(|(offset, _)| *offset <= safe) {
-            let Some((_, mut sessions)) = self.held.pop_front() else { return };
-            self.ready.append(&mut sessions);
+            let Some((_, mut some)) = self.held.pop_front() else { break };
+            sessions.append(&mut some);
         }
-        if self.ready.is_empty() {
+        if sessions.is_empty() {
             return;
         }
-        let sessions = self.ready.clone();
         let mut sockets = self.sockets.borrow_mut();
-        for session in &sessions {
-            sockets.set_held(*session, false);
-        }
+        sessions.retain(|session| sockets.holds(*session).is_some_and(Holds::release));
         drop(sockets);
+        self.ready.extend_from_slice(&sessions);
         self.send();
         for session in sessions {
             let mut sockets = self.sockets.borrow_mut();
@@ -175,46 +180,55 @@ impl Shard {
         }
     }
 
+    /// Reads from a client and runs what has come: one buffer's worth in a turn. Whoever sends without a pause would have
+    /// everybody wait otherwise, and fill memory with replies that nobody sends.
     pub(super) fn read(&mut self, token: usize, now: Millis) {
-        loop {
-            let mut guard = self.sockets.borrow_mut();
-            let sockets = &mut *guard;
-            let Some(connection) = sockets.connections.get_mut(token) else { return };
-            let session = connection.session;
-            if is_to_wait(&self.pace, self.has_no_room, &mut self.server, session) {
+        let mut guard = self.sockets.borrow_mut();
+        let sockets = &mut *guard;
+        let Some(connection) = sockets.connections.get_mut(token) else { return };
+        if connection.holds.any() {
+            connection.read_pending = true;
+            return;
+        }
+        let session = connection.session;
+        if self.server.has_more_to_run(session) {
+            self.resume.push(session);
+            return;
+        }
+        if is_to_wait(&self.pace, self.has_no_room, &mut self.server, session) {
+            self.deferred.push(session);
+            return;
+        }
+        let Some(mut input) = self.server.input(session) else { return };
+        if input.len() > LONG_QUERY {
+            // What it has sent is there once more as a value, and on its way to the log, when it runs.
+            let to_come = input.len() as u64 * LONG_QUERY_COPIES;
+            let is_short = (self.memory_used)() as u64 + to_come > self.short_from;
+            if is_short && has_to_wait_for_another(&mut self.server, &mut self.favoured, session, now) {
                 self.deferred.push(session);
                 return;
             }
-            let Some(mut input) = self.server.input(session) else { return };
-            if input.len() > LONG_QUERY {
-                // What it has sent is there once more as a value, and on its way to the log, when it runs.
-                let to_come = input.len() as u64 * LONG_QUERY_COPIES;
-                let is_short = (self.memory_used)() as u64 + to_come > self.short_from;
-                if is_short && has_to_wait_for_another(&mut self.server, &mut self.favoured, session, now) {
-                    self.deferred.push(session);
-                    return;
-                }
-                let Some(again) = self.server.input(session) else { return };
-                input = again;
-            }
-            let before = input.len();
-            let outcome = connection.read(&mut sockets.scratch, input);
-            let came = input.len() - before;
-            let statistics = &mut self.server.shared.statistics;
-            statistics.reads += 1;
-            statistics.input_bytes += came as u64;
-            let has_ended = connection.sends_no_more;
-            if outcome == ReadOutcome::Closed {
-                sockets.end(token, &mut self.server);
-                return;
-            }
-            sockets.is_settled = is_settled(&self.server, &self.persistence, &self.held);
-            drop(guard);
-            self.server.run(session, now);
-            self.make_room_early(now);
-            if outcome == ReadOutcome::Drained && !has_ended {
-                return;
-            }
+            let Some(again) = self.server.input(session) else { return };
+            input = again;
+        }
+        let before = input.len();
+        let outcome = connection.read(&mut sockets.scratch, input);
+        let came = input.len() - before;
+        let statistics = &mut self.server.shared.statistics;
+        statistics.reads += 1;
+        statistics.input_bytes += came as u64;
+        // The end of what it sends is still to be met.
+        let has_ended = connection.sends_no_more;
+        if outcome == ReadOutcome::Closed {
+            sockets.end(token, &mut self.server);
+            return;
+        }
+        sockets.is_settled = is_settled(&self.server, &self.persistence, &self.held);
+        drop(guard);
+        self.server.run(session, now);
+        self.make_room_early(now);
+        if outcome == ReadOutcome::More || has_ended {
+            self.resume.push(session);
         }
     }
 
