@@ -415,7 +415,10 @@ impl Lanes {
                     break;
                 }
                 for session in std::mem::take(&mut lane.waiting) {
-                    self.send(session, server);
+                    // Others of its replies may have come to wait for the log since: it is sent all of them then.
+                    if self.remotes.get(&session).is_some_and(|remote| !remote.holds.any()) {
+                        self.send(session, server);
+                    }
                 }
             }
         }
