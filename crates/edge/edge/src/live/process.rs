@@ -72,7 +72,7 @@ pub struct Process {
     pub next_stream_id: AtomicU64,
     /// Counts servers that came and went at run time.
     pub server_changes: AtomicU64,
-    /// Source of [`LiveServer::key`].
+    /// Source of [`LiveServer::key`](super::LiveServer::key).
     pub next_server_key: AtomicU64,
     /// Whom to tell of servers that come and go; set once at start.
     pub check_board: OnceLock<Arc<CheckBoard>>,
