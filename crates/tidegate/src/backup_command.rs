@@ -72,7 +72,11 @@ pub fn run_restore(arguments: &RestoreArguments) -> ExitCode {
 fn make(arguments: &BackupArguments) -> Result<(), Box<dyn Error>> {
     let archive = archive(&arguments.to)?;
     if arguments.list {
-        for name in backup::names(&*archive)? {
+        let names = backup::names(&*archive)?;
+        if names.is_empty() {
+            eprintln!("there are no backups in {}", arguments.to);
+        }
+        for name in names {
             println!("{}", name.trim_start_matches("backups/"));
         }
         return Ok(());
@@ -119,12 +123,17 @@ fn make_store(arguments: &RestoreArguments) -> Result<(), Box<dyn Error>> {
 
 fn ended(command: &str, result: Result<(), Box<dyn Error>>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
+    eprintln!("tidegate {command}: {}", with_causes(&*error));
+    ExitCode::FAILURE
+}
+
+/// What went wrong, and all that it came from.
+pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         text += &format!(": {cause}");
         source = cause.source();
     }
-    eprintln!("tidegate {command}: {text}");
-    ExitCode::FAILURE
+    text
 }

@@ -16,7 +16,7 @@ use store::{
 };
 use telemetry::ring::{Block, Filter, Group, Grouper, Record, RingEvent, RingReader, Tag, TagSet, discover};
 
-use crate::control_command::Which;
+use crate::{backup_command::with_causes, control_command::Which};
 
 /// How long to wait when there is nothing new.
 const IDLE_TIME: Duration = Duration::from_millis(50);
@@ -137,8 +137,7 @@ fn dump(arguments: &DumpArguments) -> ExitCode {
     match log_dump::dump(&what, &mut io::BufWriter::new(io::stdout().lock())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-            eprintln!("tidegate log dump: {error}{cause}");
+            eprintln!("tidegate log dump: {}", with_causes(&error));
             ExitCode::FAILURE
         }
     }
@@ -185,7 +184,14 @@ fn readers(pid: u32, from_start: bool) -> io::Result<Vec<RingReader>> {
 
 fn follow(arguments: &LogArguments, output: impl Write) -> io::Result<()> {
     let pid = arguments.which.pid().map_err(io::Error::other)?;
-    let mut rings = readers(pid, arguments.from_start)?;
+    let mut rings = readers(pid, arguments.from_start).map_err(|error| {
+        let reason = match error.kind() {
+            io::ErrorKind::NotFound => "it is not there (any more)".to_owned(),
+            io::ErrorKind::PermissionDenied => format!("{error}; its user and root may read them"),
+            _ => error.to_string(),
+        };
+        io::Error::other(format!("the records of process {pid} cannot be read: {reason}"))
+    })?;
     if rings.is_empty() {
         return Err(io::Error::other(format!("process {pid} and its workers keep no records of transactions")));
     }

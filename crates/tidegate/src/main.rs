@@ -20,7 +20,7 @@ static ALLOCATOR: store::allocator::Counting = store::allocator::Counting;
 
 /// The scaling stack of a web application as one program.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, disable_version_flag = true)]
+#[command(name = "tidegate", version)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -52,7 +52,8 @@ enum Command {
     /// Say what a keyword of haproxy.cfg, or a command or setting of the store, means and whether it is supported.
     Explain {
         /// The word: `timeout client`, `HSET`, `maxmemory`.
-        keyword: String,
+        #[arg(required = true)]
+        keyword: Vec<String>,
     },
     /// Start two sample web sites and a load balancer in front of them, to try things on.
     Demo(demo::DemoArguments),
@@ -80,13 +81,14 @@ enum Command {
     },
 }
 
-/// What a word means, in haproxy.cfg and to the store.
-fn explain(word: &str) -> String {
+/// What a word means, in haproxy.cfg and to the store; an error says that nobody knows it.
+fn explain(word: &str) -> Result<String, String> {
     let of_edge = haproxycfg::explain(word);
-    match store::reference::explain(word) {
-        None => of_edge,
-        Some(of_store) if of_edge.contains("is not a word of the language") => of_store,
-        Some(of_store) => format!("{of_edge}\n{of_store}"),
+    match (haproxycfg::is_explained(&of_edge), store::reference::explain(word)) {
+        (true, None) => Ok(of_edge),
+        (true, Some(of_store)) => Ok(format!("{of_edge}\n{of_store}")),
+        (false, Some(of_store)) => Ok(of_store),
+        (false, None) => Err(of_edge),
     }
 }
 
@@ -109,9 +111,13 @@ fn main() -> ExitCode {
         Command::Edge { arguments } => edge_command::run("tidegate", &arguments, edge_command::Personality::Tidegate),
         Command::Haproxy { arguments } => edge_command::run("haproxy", &arguments, edge_command::Personality::Haproxy),
         Command::Explain { keyword } => {
+            let (text, code) = match explain(&keyword.join(" ")) {
+                Ok(text) => (text, ExitCode::SUCCESS),
+                Err(text) => (text, ExitCode::FAILURE),
+            };
             // Whoever reads it may have seen enough.
-            let _ = writeln!(std::io::stdout(), "{}", explain(&keyword).trim_end());
-            ExitCode::SUCCESS
+            let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
+            code
         }
         Command::Store(arguments) => store_command::run(&arguments),
         Command::Backup(arguments) => backup_command::run(&arguments),

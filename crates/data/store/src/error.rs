@@ -11,7 +11,7 @@ pub enum StoreError {
     #[error("the settings cannot be used:\n  {}", .0.join("\n  "))]
     Settings(Vec<String>),
     /// An address cannot be listened on.
-    #[error("cannot listen on {address}: is another server running there? (port and bind choose the address)")]
+    #[error("cannot listen on {address}{} (port and bind choose the address)", hint(source))]
     Listen {
         /// The address.
         address: String,
@@ -36,6 +36,12 @@ pub enum StoreError {
         /// Why.
         #[source]
         source: io::Error,
+    },
+    /// A folder without a log.
+    #[error("{} has no log of a store: name the folder that is its `dir`, or one with files of its log", path.display())]
+    NoLog {
+        /// Which.
+        path: PathBuf,
     },
     /// A folder cannot be made or written.
     #[error("cannot write {} (the setting `dir` chooses the folder)", path.display())]
@@ -186,7 +192,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// There is no such backup.
-    #[error("no backup of {archive} is what was asked for: {text}")]
+    #[error("there is no such backup in {archive}: {text}")]
     NoBackup {
         /// Where it was looked for.
         archive: String,
@@ -234,6 +240,15 @@ pub enum StoreError {
     /// The loop's own means failed.
     #[error("the event loop failed")]
     Loop(#[from] io::Error),
+}
+
+/// What is most likely when an address cannot be listened on.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => ": is another server running there?",
+        io::ErrorKind::AddrNotAvailable => ": is it an address of this machine?",
+        _ => "",
+    }
 }
 
 /// An error with its causes.

@@ -29,7 +29,7 @@ mod sockets;
 mod until;
 mod users;
 
-use std::path::Path;
+use std::{io::Write as _, path::Path};
 
 pub use commands::reference;
 pub use error::StoreError;
@@ -46,6 +46,12 @@ pub fn run(start: Start, memory_used: fn() -> usize) -> Result<(), StoreError> {
     if !settings.logfile.0.is_empty() {
         let path = Path::new(&settings.logfile.0);
         messages::open(path).map_err(|(path, source)| StoreError::Messages { path, source })?;
+        // Whoever starts it by hand would see nothing at all.
+        let mut stderr = std::io::stderr();
+        let _ = writeln!(stderr, "tidegate store: messages go to {}", path.display());
+        for note in &start.notes {
+            let _ = writeln!(stderr, "tidegate store: {note}");
+        }
     }
     for note in &start.notes {
         messages::notice(note);
@@ -53,7 +59,12 @@ pub fn run(start: Start, memory_used: fn() -> usize) -> Result<(), StoreError> {
     let (version, port) = (env!("CARGO_PKG_VERSION"), settings.port.0);
     messages::notice(&format!("Tidegate's store {version} starts. Port: {port}, PID: {}", std::process::id()));
     let _process_file = host::ProcessFile::write(settings);
+    let has_folder = !settings.dir.0.is_empty();
     shard::Shard::new(start, memory_used)?.run()?;
-    messages::notice("The store has all that it had in its folder, and is now ready to exit, bye bye...");
+    messages::notice(if has_folder {
+        "The store has all that it had in its folder, and is now ready to exit, bye bye..."
+    } else {
+        "The store is now ready to exit, and what was in memory is gone, bye bye..."
+    });
     Ok(())
 }

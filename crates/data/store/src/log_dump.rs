@@ -1,6 +1,7 @@
 //! `tidegate log dump`: the log of a store as commands, also while it is served. It reads alone.
 
 use std::{
+    fs,
     io::{self, Write},
     path::{Path, PathBuf},
     thread,
@@ -103,6 +104,11 @@ impl<'a> Printer<'a> {
     }
 
     fn run(&mut self) -> Result<(), StoreError> {
+        let is_of_log = |entry: fs::DirEntry| entry.path().extension().is_some_and(|end| end == "oplog");
+        // A folder that cannot be listed is told with its reason by whoever reads it.
+        if fs::read_dir(&self.folder).is_ok_and(|entries| !entries.flatten().any(is_of_log)) {
+            return Err(StoreError::NoLog { path: self.what.folder.clone() });
+        }
         let mut reader = match self.what.from {
             None => Reader::open(RealDisk, &self.folder, None)?,
             Some(Point::Offset(offset)) => Reader::open(RealDisk, &self.folder, Some(offset))?,

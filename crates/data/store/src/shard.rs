@@ -248,7 +248,10 @@ impl Shard {
                 self.hand_over()?;
             }
         }
-        messages::notice("The store ends: what is not on the disk yet is brought there");
+        messages::notice(match self.persistence {
+            Some(_) => "The store ends: what is not on the disk yet is brought there",
+            None => "The store ends",
+        });
         let now = clock::now();
         match self.persistence {
             Some(persistence) if self.server.shared.requests.shutdown_without_checkpoint => {

@@ -207,6 +207,22 @@ fn a_full_disk_keeps_no_store_from_ending() {
 }
 
 #[test]
+fn a_new_store_says_so_and_what_is_not_read() {
+    let folder = Folder::new();
+    fs::create_dir(folder.data()).unwrap();
+    fs::write(folder.data().join("dump.rdb"), "REDIS0010").unwrap();
+    let mut store = start(&folder.data(), &[]);
+    wait_until("it begins anew", || store.output().contains("has no data yet: an empty store begins there"));
+    assert!(store.output().contains("Redis' files there (dump.rdb) are not read"), "{}", store.output());
+    assert_eq!(store.stop(), Some(0));
+    let messages = folder.data().join("messages");
+    let store = start(&folder.data(), &["--logfile", messages.to_str().unwrap(), "--daemonize", "yes"]);
+    wait_until("it says where", || store.output().contains(&format!("messages go to {}", messages.display())));
+    wait_until("and what has no effect", || store.output().contains("'daemonize' has no effect"));
+    assert!(!fs::read_to_string(&messages).unwrap().contains("has no data yet"));
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_is_told() {
     let folder = Folder::new();
     let disk = SmallDisk::new(&folder.0, 8);

@@ -6,6 +6,8 @@ use crate::table::{self, Keyword, Sections, Support};
 
 /// Most words that are suggested for an unknown one.
 const SUGGESTIONS_MAX: usize = 5;
+/// What is said when no word was given.
+const NOTHING_ASKED: &str = "explain what?\n";
 
 /// All that `word` means, wherever it may stand; the nearest words if it means nothing.
 ///
@@ -14,7 +16,7 @@ const SUGGESTIONS_MAX: usize = 5;
 pub fn explain(word: &str) -> String {
     let mut text = String::new();
     let words: Vec<&str> = word.split_ascii_whitespace().collect();
-    let Some(last) = words.last() else { return "explain what?\n".to_owned() };
+    let Some(last) = words.last() else { return NOTHING_ASKED.to_owned() };
     let matches = |keyword: &&Keyword| is_named(keyword.name, last) || keyword.path().as_str() == words.join(" ");
     let mut found: Vec<&Keyword> = table::all().filter(matches).collect();
     if words.len() > 1 {
@@ -35,6 +37,12 @@ pub fn explain(word: &str) -> String {
     text
 }
 
+/// Whether a text of [`explain`] says what a word means, and not that nobody knows it.
+#[must_use]
+pub fn is_explained(text: &str) -> bool {
+    !text.contains("is not a word of the language") && text != NOTHING_ASKED
+}
+
 /// Whether `word` is the keyword `name`, which may stand for all words that begin with it.
 fn is_named(name: &str, word: &str) -> bool {
     name == word
@@ -42,7 +50,7 @@ fn is_named(name: &str, word: &str) -> bool {
 }
 
 fn explain_keyword(text: &mut String, keyword: &Keyword) {
-    let _ = writeln!(text, "{} {}", keyword.path(), keyword.arguments);
+    let _ = writeln!(text, "{}", format!("{} {}", keyword.path(), keyword.arguments).trim_end());
     let _ = writeln!(text, "    {}", keyword.doc);
     let _ = writeln!(text, "    in: {}", keyword.places());
     if let Some(state) = keyword.state_text() {

@@ -43,7 +43,7 @@ use crate::{
     source::Files,
 };
 
-pub use explain::explain;
+pub use explain::{explain, is_explained};
 pub use reference::reference;
 
 /// What the command line and the machine add to the configuration.

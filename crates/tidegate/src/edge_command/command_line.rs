@@ -12,6 +12,7 @@ pub struct CommandLine {
     /// `-cc`: the condition to evaluate instead of serving.
     pub condition: Option<String>,
     pub version: u8,
+    pub help: bool,
     pub daemon: bool,
     pub foreground: bool,
     pub master_worker: bool,
@@ -127,7 +128,11 @@ pub fn parse(words: &[String]) -> Result<CommandLine, String> {
                     _ => line.debug = true,
                 }
             }
-            word => return Err(format!("unknown option '{word}'; run with no option to see them all")),
+            "-h" | "--help" => line.help = true,
+            word if !word.starts_with('-') => {
+                return Err(format!("'{word}' is not an option; a file or folder of configuration is named with -f"));
+            }
+            word => return Err(format!("unknown option '{word}'; run with -h to see them all")),
         }
     }
     Ok(line)
@@ -137,8 +142,9 @@ fn number(text: &str, option: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("option '{option}' expects a number, not '{text}'"))
 }
 
-pub fn print_usage(program: &str) {
-    eprintln!(
+/// What the command line may say.
+pub fn usage(program: &str) -> String {
+    format!(
         "Usage: {program} [-f <file|folder>]* [options]
   -f <file|folder>...   configuration; folders give their *.cfg in order
   -c                    check the configuration and say whether it is valid
@@ -163,8 +169,10 @@ pub fn print_usage(program: &str) {
   -dr                   servers whose names cannot be resolved begin without an address
   -dD                   say what is suspicious, too
   -dL                   list the files that the program was loaded from
-  -dK<class,...>        list keywords; -dKhelp tells the classes"
-    );
+  -dK<class,...>        list keywords; -dKhelp tells the classes
+  -h                    this
+"
+    )
 }
 
 #[cfg(test)]
@@ -220,7 +228,8 @@ mod tests {
             ("-f", "option '-f' expects a file or folder"),
             ("-m", "option '-m' expects megabytes"),
             ("-n many", "option '-n' expects a number, not 'many'"),
-            ("--fast", "unknown option '--fast'; run with no option to see them all"),
+            ("--fast", "unknown option '--fast'; run with -h to see them all"),
+            ("a.cfg", "'a.cfg' is not an option; a file or folder of configuration is named with -f"),
         ] {
             assert_eq!(line(text).unwrap_err(), expected);
         }

@@ -33,6 +33,13 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
             return ExitCode::FAILURE;
         }
     };
+    // What a user types to come here.
+    let called = if personality == Personality::Tidegate { "tidegate edge" } else { program };
+    if line.help {
+        // Whoever reads it may have seen enough.
+        let _ = std::io::stdout().write_all(command_line::usage(called).as_bytes());
+        return ExitCode::SUCCESS;
+    }
     program.clone_into(&mut line.edge.program);
     line.edge.has_master = line.master_worker || personality == Personality::Tidegate;
     line.edge.language.hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -61,7 +68,7 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
     }
     if line.edge.sources.is_empty() {
         eprintln!("[ALERT]    ({}) : No configuration file given: name one with -f", std::process::id());
-        command_line::print_usage(program);
+        eprint!("{}", command_line::usage(called));
         return ExitCode::FAILURE;
     }
     if line.check {

@@ -73,8 +73,9 @@ pub(crate) struct Inherited {
 impl Inherited {
     /// Takes the sockets of the process that listens at `path`. Without any, all are made anew.
     pub(crate) fn from_process(path: &std::path::Path) -> Result<Self, String> {
-        let sockets = super::transfer::receive(path)
-            .map_err(|error| format!("Failed to get the sockets from the old process: {error}"))?;
+        let sockets = super::transfer::receive(path).map_err(|error| {
+            format!("Failed to get the sockets from the old process at {}: {error}", path.display())
+        })?;
         let mut inherited = Self::default();
         for socket in sockets {
             match key_of(&socket.descriptor) {

@@ -66,7 +66,7 @@ fn choose(what: &Restore, archive: &dyn Archive) -> Result<Manifest, StoreError>
     let read = |name: &str| Manifest::read(archive, name).map_err(|reason| damaged(name, reason));
     let missing = |text: String| StoreError::NoBackup { archive: archive.name(), text };
     if names.is_empty() {
-        return Err(missing("there is none".into()));
+        return Err(missing("there is none at all".into()));
     }
     let all = || names.iter().map(|name| format!("\n  {}", name.trim_start_matches("backups/"))).collect::<String>();
     let chosen = match (&what.backup, what.until) {

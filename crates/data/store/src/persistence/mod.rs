@@ -5,6 +5,7 @@
 //! in over the following turns, and become one batch that a thread writes with the offset ([`Persistence::advance`]). So
 //! recovery is: read the offset in the tables, run the log again from there.
 
+mod beginning;
 mod checkpoint;
 pub mod engines;
 mod gathering;
@@ -168,8 +169,12 @@ impl Persistence {
         let make = |path: &Path| {
             fs::create_dir_all(path).map_err(|source| StoreError::Folder { path: path.to_owned(), source })
         };
+        let is_new = !folder.exists();
         make(&folder)?;
         let lock = lock(&root)?;
+        if is_new {
+            beginning::tell(&root);
+        }
         warn_of_little(settings);
         let engine = engines::open(&folder, settings, tables_memory(settings))?;
         let applied = engine.applied()?.map(|offset| Offset(offset.0));

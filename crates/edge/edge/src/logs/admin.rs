@@ -68,7 +68,7 @@ impl AdminLog {
     pub fn console(&self, severity: Severity, text: &str) {
         if let Some(Output::Descriptor(descriptor)) = self.console.as_deref() {
             let line = console_line(severity, text);
-            self.outputs.count(descriptor.write(line.as_bytes(), &[line.len()]));
+            self.outputs.count(descriptor.write(line.as_bytes(), &[line.len()]), self.console.as_deref());
         }
     }
 

@@ -64,6 +64,18 @@ pub(super) enum Output {
     Nowhere,
 }
 
+impl Output {
+    /// Where lines go, as a message has it behind other words.
+    fn place(&self) -> String {
+        match self {
+            Self::Udp(address) => format!(" ({address})"),
+            Self::Unix(socket) => format!(" ({})", socket.name()),
+            Self::Descriptor(_) => " (a descriptor)".to_owned(),
+            Self::Ring(_) | Self::Nowhere => String::new(),
+        }
+    }
+}
+
 /// What became of a batch of lines.
 #[derive(Debug, Default)]
 pub(super) struct Loss {
@@ -213,7 +225,7 @@ impl Outputs {
     }
 
     /// Counts what was lost, and reports the first failure.
-    pub(super) fn count(&self, loss: Loss) {
+    pub(super) fn count(&self, loss: Loss, output: Option<&Output>) {
         if loss.dropped > 0 {
             self.counters.dropped.fetch_add(loss.dropped, Relaxed);
         }
@@ -223,7 +235,11 @@ impl Outputs {
         if let Some(error) = loss.error
             && !self.failure_reported.swap(true, Relaxed)
         {
-            runtime::log::write(runtime::log::Level::Alert, format_args!("cannot send to a log target: {error}"));
+            let place = output.map(Output::place).unwrap_or_default();
+            runtime::log::write(
+                runtime::log::Level::Alert,
+                format_args!("cannot send to a log target{place}: {error}"),
+            );
         }
     }
 }

@@ -145,7 +145,7 @@ impl Batch {
                 loss
             }
         };
-        outputs.count(loss);
+        outputs.count(loss, output.as_deref());
         self.bytes.clear();
         self.ends.clear();
     }

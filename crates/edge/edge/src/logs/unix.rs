@@ -37,6 +37,14 @@ impl UnixSyslog {
         Self { name, state: Mutex::new(State { socket, retry_at: None }) }
     }
 
+    /// Where it is, as the configuration has it.
+    pub(super) fn name(&self) -> String {
+        match self.name.strip_prefix(&[0]) {
+            Some(name) => format!("abns@{}", String::from_utf8_lossy(name)),
+            None => String::from_utf8_lossy(&self.name).into_owned(),
+        }
+    }
+
     /// Sends lines, each a datagram.
     pub(super) fn send<'a>(&self, lines: impl ExactSizeIterator<Item = &'a [u8]>) -> Loss {
         let mut loss = Loss::default();

@@ -1,0 +1,63 @@
+//! What the commands say to somebody who uses them for the first time, or wrongly: what, where, and what to do.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::process::Command;
+
+use support::{Edge, Folder, Wire, free_address};
+
+/// The exit code, and what is said on both streams.
+fn said(words: &[&str]) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(words).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout) + &text(&output.stderr))
+}
+
+#[test]
+fn each_command_says_what_is_wrong_and_where() {
+    let folder = Folder::new();
+    let empty = folder.file("file", "").parent().unwrap().display().to_string();
+    let socket = format!("{empty}/none.sock");
+    let no_process = "4194999";
+    for (words, code, expected) in [
+        (&["--version"][..], 0, "tidegate 0."),
+        (&["edge", "-h"], 0, "Usage: tidegate edge [-f"),
+        (&["edge", "--help"], 0, "-x <socket>"),
+        (&["haproxy", "-h"], 0, "Usage: haproxy [-f"),
+        (&["edge", "a.cfg"], 1, "'a.cfg' is not an option; a file or folder of configuration is named with -f"),
+        (&["explain", "option", "httpchk"], 0, "option httpchk ["),
+        (&["explain", "hset"], 0, "HSET (a command of the store)"),
+        (&["explain", "balanc"], 1, "Nearest: balance"),
+        (&["explain", ""], 1, "explain what?"),
+        (&["status", "--pid", no_process], 1, "process 4194999 does not answer: it is not there"),
+        (&["reload", "--pid", "1"], 1, "process 1 does not answer: it is no master"),
+        (&["stop", "--socket", &socket], 1, "none.sock does not answer: No such file"),
+        (&["log", "--pid", no_process], 1, "the records of process 4194999 cannot be read: it is not there"),
+        (&["log", "--socket", &socket], 1, "none.sock does not answer: No such file"),
+        (&["log", "dump", "--dir", &empty], 1, "has no log of a store"),
+        (&["log", "dump", "--dir", &socket], 1, "No such file"),
+        (&["backup", "--list", "--to", &empty], 0, "there are no backups in"),
+        (&["restore", "--from", &empty, "--dir", &socket], 1, "there is no such backup in"),
+        (&["store", "--bind", "192.0.2.1", "--port", "9"], 1, "is it an address of this machine?"),
+    ] {
+        let (ended, text) = said(words);
+        assert!(ended == code && text.contains(expected), "{words:?}: {ended} {text}");
+    }
+}
+
+#[test]
+fn the_log_is_found_by_the_masters_socket() {
+    let front = free_address();
+    let folder = Folder::new();
+    let socket = folder.file("file", "").with_file_name("master");
+    let socket = socket.display().to_string();
+    let config = format!(
+        "defaults\n mode http\n timeout client 5s\nfrontend f\n bind {front}\n http-request return status 204\n"
+    );
+    let _edge = Edge::start_as(env!("CARGO_BIN_EXE_tidegate"), &["edge", "-S", &socket], &config);
+    assert_eq!(Wire::connect(front).get("/here").status(), 204);
+    let (code, text) = said(&["log", "--socket", &socket, "-d", "-n", "1"]);
+    assert!(code == 0 && text.contains("ReqURL         /here"), "{text}");
+}
