@@ -30,7 +30,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 SERVER_CPU, LOAD_CPU = "0", "1"
 CONNECTIONS_MAX = 30_000
 ORIGIN_PORT = 28080
-PORTS = {"tidegate": 28000, "haproxy": 28001, "nginx": 28002}
+PORTS = {"tidegate": 28000, "haproxy": 28001, "nginx": 28002, "floor": 28003}
 
 
 def tree(pid):
@@ -219,9 +219,12 @@ CASES = {
 STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
 
 
-def peers_of(case):
+def peers_of(case, options):
     """Whom a case compares, without those that cannot take part here."""
     peers = ["tidegate", *case.get("peers", ["haproxy", "nginx"])]
+    # It knows small messages alone.
+    if options.floor and "path" not in case and not case.get("close"):
+        peers.append("floor")
     if case.get("mode") == "tcp" and "nginx" in peers and not STREAM_MODULE.exists():
         print(f"  nginx is left out: TCP mode needs {STREAM_MODULE} (Debian: apt-get install libnginx-mod-stream)")
         peers.remove("nginx")
@@ -230,6 +233,9 @@ def peers_of(case):
 
 def command(peer, case, folder, options):
     port = PORTS[peer]
+    if peer == "floor":
+        origins = [str(ORIGIN_PORT), str(ORIGIN_PORT + 1)]
+        return [options.floor, *(["http", str(port)] if case.get("local") else ["relay", str(port), *origins])]
     if peer == "nginx":
         path = Path(folder) / "nginx-peer.conf"
         path.write_text(nginx_cfg(port, case, folder))
@@ -337,7 +343,7 @@ def print_compression(case, medians, results):
 def run_case(name, options, folder):
     case = CASES[name]
     print(f"\n{name}: {case['doc']}")
-    peers = peers_of(case)
+    peers = peers_of(case, options)
     results = {peer: [] for peer in peers}
     for number in range(options.turns):
         for peer in peers if number % 2 == 0 else reversed(peers):
@@ -502,6 +508,7 @@ def main():
     parser.add_argument("--clients", type=int, default=16, help="clients of the case lossless")
     parser.add_argument("--websockets", type=int, default=50, help="WebSockets that the case lossless begins with")
     parser.add_argument("--ours", default=str(HERE.parent / "target/release/tidegate"))
+    parser.add_argument("--floor", help="runtime's example of that name, to be measured beside them")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     if options.list:

@@ -62,11 +62,13 @@ THREADS += [("redis", 1, []), ("redis", 2, ["--io-threads", "2", "--io-threads-d
 THREAD_CASES = [("get", 1, 300_000), ("set", 1, 300_000), ("get", 16, 1_500_000), ("set", 16, 1_500_000)]
 
 
-def command(peer, program, port, fsync, folder):
+def command(peer, arguments, port, fsync, folder):
+    if peer == "floor":
+        return [arguments.floor, "resp", str(port)]
     common = ["--port", str(port), "--dir", folder, "--appendfsync", fsync]
     if peer == "redis":
         return ["redis-server", *common, "--save", "", "--appendonly", "yes"]
-    return [program, "store", *common]
+    return [arguments.ours, "store", *common]
 
 
 def cpu_ticks(process):
@@ -81,7 +83,8 @@ def wait_until_ready(server, port):
             raise SystemExit(f"{' '.join(map(str, server.args))}: ended with {server.returncode}")
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as client:
             client.sendall(b"PING\r\n")
-            if client.recv(5) == b"+PONG":
+            # The floor's answer to everything begins so, too.
+            if client.recv(5)[:1] in (b"+", b"$"):
                 return
         time.sleep(0.05)
     raise SystemExit(f"{' '.join(map(str, server.args))}: does not answer")
@@ -96,7 +99,7 @@ def run(peer, arguments, fsync, test, pipeline, count):
     """CPU microseconds a command, commands a second, peak memory in MB."""
     folder = tempfile.mkdtemp(prefix="tidegate-bench-")
     server = subprocess.Popen(
-        ["taskset", "-c", "0", *command(peer, arguments.ours, arguments.port, fsync, folder)],
+        ["taskset", "-c", "0", *command(peer, arguments, arguments.port, fsync, folder)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -154,7 +157,7 @@ def run_threads(peer, words, share, arguments, test, pipeline, count):
     with cores(share) if share else contextlib.nullcontext() as group:
         enter = (lambda: (group / "cgroup.procs").write_text(str(os.getpid()))) if group else None
         server = subprocess.Popen(
-            [*command(peer, arguments.ours, arguments.port, "everysec", folder), *words],
+            [*command(peer, arguments, arguments.port, "everysec", folder), *words],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             preexec_fn=enter,
@@ -203,6 +206,7 @@ def main():
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--port", type=int, default=17801)
     parser.add_argument("--share", type=float, default=0.4, help="with `threads`: what the server may have of each core")
+    parser.add_argument("--floor", help="runtime's example of that name, to be measured beside them where a reply ends a message")
     parser.add_argument("cases", nargs="*", help="tests, or `threads`; without them, all tests")
     arguments = parser.parse_args()
     if "threads" in arguments.cases:
@@ -212,17 +216,21 @@ def main():
     for fsync, test, pipeline, count in CASES:
         if arguments.cases and test not in arguments.cases:
             continue
-        turns = {"ours": [], "redis": []}
+        has_floor = arguments.floor and pipeline == 1 and test in ("get", "set", "incr")
+        turns = {peer: [] for peer in ("redis", "ours", *(["floor"] if has_floor else []))}
         for _ in range(arguments.turns):
-            for peer in ("redis", "ours"):
-                turns[peer].append(run(peer, arguments, fsync, test, pipeline, count))
-        ours, redis = ([statistics.median(turn[part] for turn in turns[peer]) for part in range(3)] for peer in ("ours", "redis"))
+            for peer, found in turns.items():
+                found.append(run(peer, arguments, fsync, test, pipeline, count))
+        medians = {peer: [statistics.median(turn[part] for turn in found) for part in range(3)] for peer, found in turns.items()}
+        ours, redis = medians["ours"], medians["redis"]
         name = f"{fsync} {test} -P {pipeline}"
         print(
             f"{name:20} {ours[0]:11.2f} {redis[0]:6.2f} {ours[0] / redis[0]:6.2f} {ours[1]:17.0f} {ours[1] / redis[1]:6.2f}"
             f" {ours[2]:14} {redis[2]:6}",
             flush=True,
         )
+        if floor := medians.get("floor"):
+            print(f"{'  a floor of':20} {floor[0]:11.2f} {'':6} {floor[0] / redis[0]:6.2f} {floor[1]:17.0f} {floor[1] / redis[1]:6.2f}", flush=True)
 
 
 if __name__ == "__main__":
