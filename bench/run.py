@@ -221,6 +221,8 @@ STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
 
 def peers_of(case, options):
     """Whom a case compares, without those that cannot take part here."""
+    if options.alone:
+        return ["tidegate"]
     peers = ["tidegate", *case.get("peers", ["haproxy", "nginx"])]
     # It knows small messages alone.
     if options.floor and "path" not in case and not case.get("close"):
@@ -508,6 +510,7 @@ def main():
     parser.add_argument("--clients", type=int, default=16, help="clients of the case lossless")
     parser.add_argument("--websockets", type=int, default=50, help="WebSockets that the case lossless begins with")
     parser.add_argument("--ours", default=str(HERE.parent / "target/release/tidegate"))
+    parser.add_argument("--alone", action="store_true", help="without peers")
     parser.add_argument("--floor", help="runtime's example of that name, to be measured beside them")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()

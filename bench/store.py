@@ -206,6 +206,7 @@ def main():
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--port", type=int, default=17801)
     parser.add_argument("--share", type=float, default=0.4, help="with `threads`: what the server may have of each core")
+    parser.add_argument("--alone", action="store_true", help="without redis-server: every ratio is 1")
     parser.add_argument("--floor", help="runtime's example of that name, to be measured beside them where a reply ends a message")
     parser.add_argument("cases", nargs="*", help="tests, or `threads`; without them, all tests")
     arguments = parser.parse_args()
@@ -217,12 +218,14 @@ def main():
         if arguments.cases and test not in arguments.cases:
             continue
         has_floor = arguments.floor and pipeline == 1 and test in ("get", "set", "incr")
-        turns = {peer: [] for peer in ("redis", "ours", *(["floor"] if has_floor else []))}
+        others = [] if arguments.alone else ["redis", *(["floor"] if has_floor else [])]
+        turns = {peer: [] for peer in (*others, "ours")}
         for _ in range(arguments.turns):
             for peer, found in turns.items():
                 found.append(run(peer, arguments, fsync, test, pipeline, count))
         medians = {peer: [statistics.median(turn[part] for turn in found) for part in range(3)] for peer, found in turns.items()}
-        ours, redis = medians["ours"], medians["redis"]
+        ours = medians["ours"]
+        redis = medians.get("redis", ours)
         name = f"{fsync} {test} -P {pipeline}"
         print(
             f"{name:20} {ours[0]:11.2f} {redis[0]:6.2f} {ours[0] / redis[0]:6.2f} {ours[1]:17.0f} {ours[1] / redis[1]:6.2f}"
