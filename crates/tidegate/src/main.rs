@@ -45,6 +45,9 @@ enum Command {
     /// Run a store that speaks Redis' protocol.
     #[command(disable_help_flag = true)]
     Store(store_command::StoreArguments),
+    /// Behave as `redis-server` does: data in the current folder unless a redis.conf says otherwise.
+    #[command(disable_help_flag = true)]
+    RedisServer(store_command::StoreArguments),
     /// Copy a store's data to a folder or to S3 while it serves.
     Backup(backup_command::BackupArguments),
     /// Make a store's folder of a backup.
@@ -105,6 +108,8 @@ fn main() -> ExitCode {
         (_, Some((command, words))) if command == "edge" => {
             return edge_command::run("tidegate", words, edge_command::Personality::Tidegate);
         }
+        (Some("redis-server"), _) => return store_command::run_as_redis(words),
+        (Some("redis-sentinel"), _) => return store_command::refuse_sentinel(),
         _ => {}
     }
     match Arguments::parse().command {
@@ -120,6 +125,7 @@ fn main() -> ExitCode {
             code
         }
         Command::Store(arguments) => store_command::run(&arguments),
+        Command::RedisServer(arguments) => store_command::run_as_redis(&arguments.words),
         Command::Backup(arguments) => backup_command::run(&arguments),
         Command::Restore(arguments) => backup_command::run_restore(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

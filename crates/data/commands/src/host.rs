@@ -70,6 +70,8 @@ pub struct ProcessFigures {
     pub run_id: String,
     /// The program.
     pub executable: String,
+    /// Who supervises it: `no`, `systemd`, `upstart`.
+    pub supervised: &'static str,
     /// The file of settings; empty if there is none.
     pub config_file: String,
     /// The operating system.

@@ -15,5 +15,5 @@ fn main() -> ExitCode {
         // In front: behind them, it would be the value of a name that has none.
         words.splice(..0, ["--enable-debug-command", "yes"].map(str::to_owned));
     }
-    store::command::run(&words)
+    store::command::run(&words, store::command::Manner::Tidegate)
 }

@@ -29,6 +29,8 @@ pub struct Process {
     memory_used: fn() -> usize,
     memory_at_start: u64,
     listening: Rc<RefCell<Listening>>,
+    /// Who supervises it.
+    supervised: &'static str,
 }
 
 /// What is listened on, and what is to be.
@@ -50,11 +52,12 @@ impl Process {
         config_file: Option<PathBuf>,
         memory_used: fn() -> usize,
         listening: Rc<RefCell<Listening>>,
+        supervised: &'static str,
     ) -> io::Result<Self> {
         let mut random = [0; 20];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let run_id = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { config_file, run_id, memory_used, memory_at_start: memory_used() as u64, listening })
+        Ok(Self { config_file, run_id, memory_used, memory_at_start: memory_used() as u64, listening, supervised })
     }
 }
 
@@ -65,6 +68,7 @@ impl Host for Process {
         ProcessFigures {
             id: std::process::id(),
             run_id: self.run_id.clone(),
+            supervised: self.supervised,
             executable: std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
             config_file: self.config_file.as_deref().map(|path| path.display().to_string()).unwrap_or_default(),
             os: format!("{} {} {}", part(name.sysname()), part(name.release()), part(name.machine())),
@@ -180,30 +184,6 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// A file with the number of the process, which is there as long as this.
-#[derive(Debug)]
-pub struct ProcessFile(PathBuf);
-
-impl ProcessFile {
-    /// Writes it, if the settings name one. Whoever cannot write it goes on without, as Redis does.
-    pub fn write(settings: &Settings) -> Option<Self> {
-        let path = PathBuf::from(Some(&settings.pidfile.0).filter(|path| !path.is_empty())?);
-        match fs::write(&path, format!("{}\n", std::process::id())) {
-            Ok(()) => Some(Self(path)),
-            Err(error) => {
-                messages::warn(&format!("pidfile {} cannot be written: {error}", path.display()));
-                None
-            }
-        }
-    }
-}
-
-impl Drop for ProcessFile {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 const OOM_SCORE: &str = "/proc/self/oom_score_adj";
 
 /// How willing the kernel's OOM killer is told to find the process (`oom-score-adj`).
@@ -261,7 +241,7 @@ mod tests {
 
     #[test]
     fn figures_are_there() {
-        let process = Process::new(None, || 1000, Rc::default()).unwrap();
+        let process = Process::new(None, || 1000, Rc::default(), "no").unwrap();
         let memory = process.memory();
         assert!(memory.resident > 100_000 && memory.total > memory.resident, "{memory:?}");
         assert_eq!((memory.used, memory.at_start), (1000, 1000));
@@ -281,12 +261,12 @@ mod tests {
     fn a_file_of_settings_is_replaced_as_a_whole() {
         let path = std::env::temp_dir().join(format!("tidegate-rewrite-{}.conf", std::process::id()));
         fs::write(&path, "port 1\n").unwrap();
-        let process = Process::new(Some(path.clone()), || 0, Rc::default()).unwrap();
+        let process = Process::new(Some(path.clone()), || 0, Rc::default(), "no").unwrap();
         assert_eq!(process.read_config(), Ok(Some(b"port 1\n".to_vec())));
         process.write_config(b"port 2\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "port 2\n");
         fs::remove_file(&path).unwrap();
-        let nowhere = Process::new(Some("/nowhere/at/all.conf".into()), || 0, Rc::default()).unwrap();
+        let nowhere = Process::new(Some("/nowhere/at/all.conf".into()), || 0, Rc::default(), "no").unwrap();
         assert!(nowhere.write_config(b"").is_err());
     }
 }

@@ -5,14 +5,17 @@
 pub mod allocator;
 pub mod archive;
 pub mod backup;
+mod check_system;
 mod clock;
 pub mod command;
 mod connection;
+mod daemon;
 mod disk_bound;
 mod effects;
 mod error;
 mod host;
 mod lanes;
+mod life;
 mod listener;
 pub mod log_dump;
 mod messages;
@@ -26,13 +29,18 @@ mod records;
 mod shard;
 mod signals;
 mod sockets;
+mod supervisor;
+mod syslog;
 mod until;
 mod users;
 
 use std::{io::Write as _, path::Path};
 
+use commands::config::Settings;
+
 pub use commands::reference;
 pub use error::StoreError;
+pub use life::Life;
 pub use options::Start;
 
 /// Runs a store until it is told to stop. `memory_used` says how much memory the process has allocated.
@@ -40,31 +48,61 @@ pub use options::Start;
 /// # Errors
 ///
 /// It could not start: an address is taken, a folder cannot be written.
-pub fn run(start: Start, memory_used: fn() -> usize) -> Result<(), StoreError> {
+pub fn run(mut start: Start, life: Life, memory_used: fn() -> usize) -> Result<(), StoreError> {
+    life.choose_process_file(&mut start.settings);
     let settings = &start.settings;
     messages::set_level(settings.loglevel);
-    if !settings.logfile.0.is_empty() {
-        let path = Path::new(&settings.logfile.0);
-        messages::open(path).map_err(|(path, source)| StoreError::Messages { path, source })?;
-        // Whoever starts it by hand would see nothing at all.
-        let mut stderr = std::io::stderr();
-        let _ = writeln!(stderr, "tidegate store: messages go to {}", path.display());
-        for note in &start.notes {
-            let _ = writeln!(stderr, "tidegate store: {note}");
-        }
-    }
+    enter_folder(settings)?;
+    open_messages(&start)?;
+    life.begin();
     for note in &start.notes {
         messages::notice(note);
     }
     let (version, port) = (env!("CARGO_PKG_VERSION"), settings.port.0);
     messages::notice(&format!("Tidegate's store {version} starts. Port: {port}, PID: {}", std::process::id()));
-    let _process_file = host::ProcessFile::write(settings);
     let has_folder = !settings.dir.0.is_empty();
-    shard::Shard::new(start, memory_used)?.run()?;
+    if settings.disable_thp.0 {
+        // A kernel without huge pages has none to switch off.
+        let _ = rustix::thread::disable_transparent_huge_pages(true);
+    }
+    if has_folder {
+        messages::notice(&format!("The data is in {}", settings.dir.0));
+    }
+    shard::Shard::new(start, memory_used, life)?.run()?;
     messages::notice(if has_folder {
         "The store has all that it had in its folder, and is now ready to exit, bye bye..."
     } else {
         "The store is now ready to exit, and what was in memory is gone, bye bye..."
     });
+    Ok(())
+}
+
+/// Makes the folder of the data the current one, as Redis does: what other settings name is there, unless they say where it is.
+fn enter_folder(settings: &Settings) -> Result<(), StoreError> {
+    if settings.dir.0.is_empty() {
+        return Ok(());
+    }
+    let path = Path::new(&settings.dir.0);
+    let entered = std::fs::create_dir_all(path).and_then(|()| std::env::set_current_dir(path));
+    entered.map_err(|source| StoreError::Folder { path: path.to_owned(), source })
+}
+
+/// Has messages go where the settings say.
+fn open_messages(start: &Start) -> Result<(), StoreError> {
+    let settings = &start.settings;
+    if !settings.logfile.0.is_empty() {
+        let path = Path::new(&settings.logfile.0);
+        messages::open(path).map_err(|(path, source)| StoreError::Messages { path, source })?;
+        // Whoever starts it by hand would see nothing at all.
+        let mut stderr = std::io::stderr();
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let _ = writeln!(stderr, "tidegate store: messages go to {}", path.display());
+        for note in &start.notes {
+            let _ = writeln!(stderr, "tidegate store: {note}");
+        }
+    }
+    if let Some(syslog) = syslog::Syslog::of(settings).map_err(StoreError::Loop)? {
+        messages::open_syslog(syslog);
+    }
     Ok(())
 }

@@ -14,6 +14,7 @@ use mio::{
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use socket2::SockRef;
 
 use commands::config::Settings;
 
@@ -191,7 +192,7 @@ pub fn open_addresses(
                 wanted.push(address);
                 continue;
             }
-            match listen(address, backlog) {
+            match listen(address, backlog, settings.socket_mark_id.0) {
                 Ok(listener) => {
                     opened += 1;
                     wanted.push(address);
@@ -213,7 +214,7 @@ fn name(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+fn listen(address: SocketAddr, backlog: i32, mark: i64) -> io::Result<TcpListener> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
@@ -221,6 +222,11 @@ fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     if address.is_ipv6() {
         // IPv4 has addresses of its own.
         sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    if mark != 0 {
+        // Connections that are accepted have it from here.
+        let marked = SockRef::from(&socket).set_mark(u32::try_from(mark).unwrap_or_default());
+        marked.map_err(|error| io::Error::new(error.kind(), format!("socket-mark-id {mark}: {error}")))?;
     }
     rustix::net::bind(&socket, &address)?;
     rustix::net::listen(&socket, backlog)?;

@@ -12,12 +12,41 @@ use std::{
 
 use commands::{Millis, config::LogLevel};
 
-use crate::clock;
+use crate::{clock, syslog::Syslog};
 
-/// Where messages go; without a file to stdout.
-static FILE: Mutex<Option<File>> = Mutex::new(None);
+/// Where messages go.
+#[derive(Debug)]
+struct Target {
+    /// Without one, to stdout.
+    file: Option<LogFile>,
+    /// And there too.
+    syslog: Option<Syslog>,
+}
+
+static TARGET: Mutex<Target> = Mutex::new(Target { file: None, syslog: None });
 /// The least that is said.
 static LEAST: AtomicU8 = AtomicU8::new(rank(LogLevel::Notice));
+
+/// A file that is opened anew for each message, as Redis does it: logrotate may move it away and tells nobody.
+#[derive(Debug)]
+struct LogFile {
+    path: PathBuf,
+    /// What was opened last: where its place cannot be written any more, messages are not lost.
+    last: File,
+}
+
+impl LogFile {
+    fn open(path: &Path) -> io::Result<File> {
+        OpenOptions::new().create(true).append(true).open(path)
+    }
+
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        if let Ok(file) = Self::open(&self.path) {
+            self.last = file;
+        }
+        self.last.write_all(line.as_bytes())
+    }
+}
 
 const fn rank(level: LogLevel) -> u8 {
     match level {
@@ -48,9 +77,32 @@ pub fn set_level(level: LogLevel) {
 ///
 /// It cannot be written.
 pub fn open(path: &Path) -> Result<(), (PathBuf, io::Error)> {
-    let file = OpenOptions::new().create(true).append(true).open(path).map_err(|error| (path.to_owned(), error))?;
-    *FILE.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+    let failed = |error| (path.to_owned(), error);
+    // Whoever changes the folder later moves no messages.
+    let path = std::path::absolute(path).map_err(failed)?;
+    let last = LogFile::open(&path).map_err(failed)?;
+    TARGET.lock().unwrap_or_else(PoisonError::into_inner).file = Some(LogFile { path, last });
     Ok(())
+}
+
+/// Has messages go to syslog too. One that is not there is told of, and gets them once it is.
+pub fn open_syslog(syslog: Syslog) {
+    let text = "messages go to syslog";
+    let outcome = syslog.send(LogLevel::Debug, &date(clock::now()), text);
+    let path = syslog.path().to_owned();
+    TARGET.lock().unwrap_or_else(PoisonError::into_inner).syslog = Some(syslog);
+    if let Err(error) = outcome {
+        warn(&format!(
+            "syslog-enabled: {} takes no messages: {error}; they are sent there all the same",
+            path.display()
+        ));
+    }
+}
+
+/// Whether messages go elsewhere than to stdout.
+pub fn are_elsewhere() -> bool {
+    let target = TARGET.lock().unwrap_or_else(PoisonError::into_inner);
+    target.file.is_some() || target.syslog.is_some()
 }
 
 /// Says something.
@@ -58,13 +110,17 @@ pub fn say(level: LogLevel, text: &str) {
     if rank(level) < LEAST.load(Ordering::Relaxed) {
         return;
     }
-    let line = format!("{}:M {} {} {text}\n", std::process::id(), date(clock::now()), mark(level));
-    let mut file = FILE.lock().unwrap_or_else(PoisonError::into_inner);
+    let date = date(clock::now());
+    let line = format!("{}:M {date} {} {text}\n", std::process::id(), mark(level));
+    let mut target = TARGET.lock().unwrap_or_else(PoisonError::into_inner);
     // Whoever should read it may be gone; there is nobody else to tell.
-    let _ = match file.as_mut() {
-        Some(file) => file.write_all(line.as_bytes()),
+    let _ = match &mut target.file {
+        Some(file) => file.write(&line),
         None => io::stdout().lock().write_all(line.as_bytes()),
     };
+    if let Some(syslog) = &target.syslog {
+        let _ = syslog.send(level, &date, text);
+    }
 }
 
 /// Says what one wants to know.
@@ -99,7 +155,30 @@ fn date(now: Millis) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    #[test]
+    fn a_file_that_is_moved_away_is_begun_anew() {
+        let folder = std::env::temp_dir().join(format!("tidegate-rotated-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (path, moved) = (folder.join("store.log"), folder.join("store.log.1"));
+        let mut file = LogFile { path: path.clone(), last: LogFile::open(&path).unwrap() };
+        file.write("one\n").unwrap();
+        fs::rename(&path, &moved).unwrap();
+        file.write("two\n").unwrap();
+        assert_eq!(
+            (fs::read_to_string(&moved).unwrap(), fs::read_to_string(&path).unwrap()),
+            ("one\n".into(), "two\n".into())
+        );
+        // Nothing can be made there any more: the last one has what is said.
+        fs::rename(&path, &moved).unwrap();
+        fs::create_dir(&path).unwrap();
+        file.write("three\n").unwrap();
+        assert_eq!(fs::read_to_string(&moved).unwrap(), "two\nthree\n");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

@@ -2,11 +2,12 @@
 
 use std::{
     fs,
+    io::{self, Read as _},
     path::{Component, Path, PathBuf},
 };
 
 use commands::{
-    config::{Settings, file},
+    config::{Flag, Settings, Text, file},
     glob,
 };
 
@@ -14,6 +15,17 @@ use crate::{StoreError, clock, point::Point};
 
 /// How deep files may include one another.
 const INCLUDE_DEPTH_MAX: usize = 16;
+/// What is read of settings from standard input at most.
+const INPUT_MAX: u64 = 16 << 20;
+
+/// Whose manner the store has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// `tidegate store`: what is not said to be kept in a folder is in memory alone.
+    Tidegate,
+    /// `redis-server`: data is kept in the current folder, and all addresses are listened on.
+    Redis,
+}
 
 /// What a store is started with.
 #[derive(Debug, Clone, Default)]
@@ -26,16 +38,22 @@ pub struct Start {
     pub notes: Vec<String>,
     /// The point in the past to go back to.
     pub until: Option<Point>,
+    /// The settings that came from standard input.
+    pub input: Vec<u8>,
 }
 
-/// Reads `[FILE] [--name value ...]`, as redis-server takes them. What the words say wins over the file. One name is no
-/// setting: `--until`.
+/// Reads `[FILE] [--name value ...] [-]`, as redis-server takes them; `-` is standard input, and comes first or last. What the
+/// words say wins over the input, and that over the file. One name is no setting: `--until`.
 ///
 /// # Errors
 ///
 /// All that is wrong, with file, line and remedy.
-pub fn read(words: &[String]) -> Result<Start, StoreError> {
+pub fn read(words: &[String], manner: Manner, input: &mut dyn io::Read) -> Result<Start, StoreError> {
     let mut start = Start::default();
+    if manner == Manner::Redis {
+        start.settings.bind = Text("* -::*".into());
+        start.settings.appendonly = Flag(false);
+    }
     let mut words = words;
     if let Some((path, rest)) = words.split_first().filter(|(first, _)| !first.starts_with('-')) {
         let mut problems = Vec::new();
@@ -46,6 +64,13 @@ pub fn read(words: &[String]) -> Result<Start, StoreError> {
             return Err(StoreError::Settings(problems));
         }
         words = rest;
+    }
+    let is_input = |word: Option<&String>| word.is_some_and(|word| word == "-");
+    let is_first = start.config_file.is_none() && is_input(words.first());
+    if is_first || is_input(words.last()) {
+        words = if is_first { words.get(1..) } else { words.split_last().map(|(_, rest)| rest) }.unwrap_or_default();
+        words = if is_input(words.last()) { words.split_last().map_or(words, |(_, rest)| rest) } else { words };
+        read_input(input, &mut start)?;
     }
     let mut problems = Vec::new();
     for line in lines(words, &mut problems) {
@@ -64,10 +89,54 @@ pub fn read(words: &[String]) -> Result<Start, StoreError> {
             Err(reason) => problems.push(line.problem(&reason)),
         }
     }
+    if problems.is_empty() {
+        place(manner, &mut start.settings).map_err(|problem| StoreError::Settings(vec![problem]))?;
+    }
     if start.until.is_some() && start.settings.dir.0.is_empty() {
         problems.push("--until: without a folder (--dir) there is no log to go back in".into());
     }
     if problems.is_empty() { Ok(start) } else { Err(StoreError::Settings(problems)) }
+}
+
+/// Takes settings from standard input.
+fn read_input(input: &mut dyn io::Read, start: &mut Start) -> Result<(), StoreError> {
+    let failed = |problem| StoreError::Settings(vec![problem]);
+    let mut text = Vec::new();
+    let len = input.take(INPUT_MAX + 1).read_to_end(&mut text);
+    match len {
+        Err(error) => return Err(failed(format!("cannot read settings from standard input: {error}"))),
+        Ok(len) if len as u64 > INPUT_MAX => {
+            return Err(failed(format!("standard input has more than {} MB: are these settings?", INPUT_MAX >> 20)));
+        }
+        Ok(_) => {}
+    }
+    let mut problems = Vec::new();
+    read_text(&text, "standard input", start, 0, &mut problems);
+    start.input = text;
+    if problems.is_empty() { Ok(()) } else { Err(StoreError::Settings(problems)) }
+}
+
+/// Decides where the data is. Whatever the place is called in the settings, it is one path from now on.
+///
+/// redis-server without `dir` keeps it in the current folder; without `save` and `appendonly` nowhere. What a folder has is
+/// never left aside for that: then it is served, and kept.
+fn place(manner: Manner, settings: &mut Settings) -> Result<(), String> {
+    let is_said = !settings.dir.0.is_empty();
+    if manner == Manner::Tidegate && !is_said {
+        return Ok(());
+    }
+    let folder = std::path::absolute(if is_said { &settings.dir.0 } else { "." })
+        .map_err(|error| format!("'dir': {error}: name the folder by its whole path"))?;
+    let keeps_nothing = settings.save.points.is_empty() && !settings.appendonly.0;
+    if manner == Manner::Redis && keeps_nothing && !folder.join("shard-0").exists() {
+        settings.dir = Text(String::new());
+        return Ok(());
+    }
+    match folder.to_str() {
+        Some(path) => settings.dir = Text(path.to_owned()),
+        None => return Err(format!("'dir': {} is not in UTF-8: name the folder otherwise", folder.display())),
+    }
+    Ok(())
 }
 
 /// A setting's name and values, as a line of a file would have them.
@@ -140,9 +209,14 @@ fn read_file(path: &Path, start: &mut Start, depth: usize, problems: &mut Vec<St
         Ok(text) => text,
         Err(error) => return problems.push(format!("cannot read {}: {error}", path.display())),
     };
+    read_text(&text, &path.display().to_string(), start, depth, problems);
+}
+
+/// Takes the lines of what is called `name`.
+fn read_text(text: &[u8], name: &str, start: &mut Start, depth: usize, problems: &mut Vec<String>) {
     let mut inner = Vec::new();
     let mut included = Start::default();
-    let found = file::read(&text, &mut start.settings, &mut |name, settings| {
+    let found = file::read(text, &mut start.settings, &mut |name, settings| {
         if depth >= INCLUDE_DEPTH_MAX {
             return Err(format!("files include one another more than {INCLUDE_DEPTH_MAX} deep"));
         }
@@ -155,7 +229,7 @@ fn read_file(path: &Path, start: &mut Start, depth: usize, problems: &mut Vec<St
     });
     start.notes.append(&mut included.notes);
     for problem in found {
-        let place = format!("{}:{}", path.display(), problem.line);
+        let place = format!("{name}:{}", problem.line);
         if problem.is_note {
             start.notes.push(format!("{place}: {}", problem.reason));
         } else {
@@ -199,6 +273,10 @@ mod tests {
     use commands::config::find;
 
     use super::*;
+
+    fn read(words: &[String]) -> Result<Start, StoreError> {
+        super::read(words, Manner::Tidegate, &mut io::empty())
+    }
 
     #[test]
     fn included_files_take_their_place_and_patterns_name_several() {

@@ -21,13 +21,14 @@ use crate::{
     disk_bound::DiskBound,
     host::{Listening, OomScore, Process},
     lanes::Lanes,
+    life::Life,
     listener::{self, Listener},
     messages,
     migrate::Migrations,
     overhead::Overhead,
     pace::Pace,
     persistence::Persistence,
-    signals::Signals,
+    signals::{Signals, Watch},
     sockets::{SIGNALS, Sockets, WAKER},
     users::Users,
 };
@@ -78,15 +79,19 @@ pub struct Shard {
     /// Sends keys to other servers; nothing until there are some.
     migrations: Option<Migrations>,
     waker: Arc<Waker>,
+    watch: Watch,
+    life: Life,
 }
 
 impl Shard {
     /// Opens everything, and reads what there is.
-    pub fn new(start: Start, memory_used: fn() -> usize) -> Result<Self, StoreError> {
+    pub fn new(start: Start, memory_used: fn() -> usize, mut life: Life) -> Result<Self, StoreError> {
         let Start { settings, config_file, until, .. } = start;
+        let _patience = life.starting();
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::new(life.supervisor().clone())?;
+        let watch = signals.watch.clone();
         poll.registry().register(signals.source(), SIGNALS, Interest::READABLE)?;
         let listeners = listener::open(&settings)?;
         let threads = usize::try_from(settings.io_threads.0).unwrap_or(1);
@@ -96,15 +101,17 @@ impl Shard {
         listening.borrow_mut().open = listeners.iter().filter_map(Listener::address).collect();
         let mut oom_score = OomScore::new();
         oom_score.apply(&settings);
-        let process = Process::new(config_file, memory_used, Rc::clone(&listening))?;
+        let process = Process::new(config_file, memory_used, Rc::clone(&listening), life.supervisor().name())?;
         let now = clock::now();
         let stopwatch = std::rc::Rc::new(clock::stopwatch());
         let users = Users::of(&settings);
         let (mut server, persistence) = if settings.dir.0.is_empty() {
             messages::notice("without a folder (--dir) all data is in memory alone, and gone when the store ends");
+            life.write_process_file(&settings, &watch);
             (Server::new(settings, random_seed()?, random_seed()?, now, None, stopwatch), None)
         } else {
             let mut persistence = Persistence::open(&settings, until, Arc::clone(&waker))?;
+            life.write_process_file(&settings, &watch);
             let tables = persistence.tables();
             let seed = tables.key_seed();
             let tables = Box::new(tables);
@@ -153,6 +160,8 @@ impl Shard {
             oom_score,
             migrations: None,
             waker,
+            watch,
+            life,
         })
     }
 
@@ -160,7 +169,9 @@ impl Shard {
     pub fn run(mut self) -> Result<(), StoreError> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut busy = false;
+        self.watch.serving();
         messages::notice("Ready to accept connections");
+        self.life.serving();
         while !self.server.shared.shutdown {
             let is_more = busy || !self.resume.is_empty() || self.server.can_go_on();
             let mut wait = match (is_more, self.deferred.is_empty() && !self.is_moving) {
@@ -248,9 +259,10 @@ impl Shard {
                 self.hand_over()?;
             }
         }
+        let _patience = self.life.ending();
         messages::notice(match self.persistence {
-            Some(_) => "The store ends: what is not on the disk yet is brought there",
-            None => "The store ends",
+            Some(_) => "User requested shutdown... What is not on the disk yet is brought there",
+            None => "User requested shutdown...",
         });
         let now = clock::now();
         match self.persistence {

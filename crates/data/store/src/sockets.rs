@@ -233,7 +233,7 @@ impl Sockets {
             match event.token() {
                 WAKER => {}
                 SIGNALS => {
-                    if self.signals.received() {
+                    if self.signals.received().is_some() {
                         messages::warn("a script is busy: the store ends without it, and without a checkpoint");
                         server.shared.requests.shutdown_without_checkpoint = true;
                         server.shared.shutdown = true;

@@ -216,9 +216,9 @@ fn a_new_store_says_so_and_what_is_not_read() {
     assert!(store.output().contains("Redis' files there (dump.rdb) are not read"), "{}", store.output());
     assert_eq!(store.stop(), Some(0));
     let messages = folder.data().join("messages");
-    let store = start(&folder.data(), &["--logfile", messages.to_str().unwrap(), "--daemonize", "yes"]);
+    let store = start(&folder.data(), &["--logfile", messages.to_str().unwrap(), "--set-proc-title", "no"]);
     wait_until("it says where", || store.output().contains(&format!("messages go to {}", messages.display())));
-    wait_until("and what has no effect", || store.output().contains("'daemonize' has no effect"));
+    wait_until("and what has no effect", || store.output().contains("'set-proc-title' has no effect"));
     assert!(!fs::read_to_string(&messages).unwrap().contains("has no data yet"));
 }
 

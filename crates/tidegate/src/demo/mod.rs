@@ -71,7 +71,7 @@ pub fn run_part(part: DemoPart) -> ExitCode {
         eprintln!("tidegate demo: cannot follow the process that started this one: {error}");
     }
     match part {
-        DemoPart::Store { words } => store::command::run(&words),
+        DemoPart::Store { words } => store::command::run(&words, store::command::Manner::Tidegate),
         DemoPart::Site { name, port, store } => match site::serve(&name, port, store) {
             Ok(never) => match never {},
             Err(error) => {

@@ -100,6 +100,13 @@ impl Kind for OomScores {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShutdownOnSignal(pub String);
 
+impl ShutdownOnSignal {
+    /// Whether a word is said.
+    pub fn has(&self, word: &str) -> bool {
+        self.0.split(' ').any(|said| said == word)
+    }
+}
+
 impl Kind for ShutdownOnSignal {
     fn parse(words: &[&[u8]]) -> Result<Self, String> {
         let is_empty = words.is_empty();

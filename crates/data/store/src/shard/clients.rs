@@ -29,10 +29,9 @@ impl Shard {
         match event.token() {
             WAKER => {}
             SIGNALS => {
-                if self.sockets.borrow_mut().signals.received() {
-                    let shared = &mut self.server.shared;
-                    let waits = if shared.periodic_paused { &mut shared.shutdown_waits } else { &mut shared.shutdown };
-                    *waits = true;
+                let ending = self.sockets.borrow_mut().signals.received();
+                if let Some(ending) = ending {
+                    self.end_by(ending);
                 }
             }
             Token(token) if token >= FIRST_LISTENER => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use commands::Millis;
 
-use crate::{StoreError, messages, migrate::Migrations, persistence::Persistence};
+use crate::{StoreError, messages, migrate::Migrations, persistence::Persistence, signals::Ending};
 
 use super::Shard;
 
@@ -34,6 +34,18 @@ impl Shard {
         shared.persistence = figures;
     }
 
+    /// Ends as the setting of the signal says; without a word of it with a checkpoint, which `nosave` leaves out.
+    pub(super) fn end_by(&mut self, signal: Ending) {
+        let shared = &mut self.server.shared;
+        let words = match signal {
+            Ending::Interrupt => &shared.settings.shutdown_on_sigint,
+            Ending::Terminate => &shared.settings.shutdown_on_sigterm,
+        };
+        shared.requests.shutdown_without_checkpoint = words.has("nosave");
+        let waits = if shared.periodic_paused { &mut shared.shutdown_waits } else { &mut shared.shutdown };
+        *waits = true;
+    }
+
     /// Does what commands asked for.
     pub(super) fn fulfil_requests(&mut self, now: Millis) -> Result<(), StoreError> {
         let requests = self.server.shared.requests;
@@ -52,6 +64,7 @@ impl Shard {
             }
         }
         if std::mem::take(&mut self.server.shared.requests.shutdown_aborted) {
+            self.watch.forget();
             messages::notice("Shutdown manually aborted");
         }
         if !requests.save && !requests.checkpoint && !requests.reload {

@@ -35,7 +35,7 @@ const TABLES_ENGINE: &str = "TIDEGATE_TEST_TABLES_ENGINE";
 fn this_program_as_a_store() {
     let Ok(words) = std::env::var(WORDS) else { return };
     let words: Vec<String> = words.lines().map(str::to_owned).collect();
-    std::process::exit(i32::from(store::command::run(&words) != ExitCode::SUCCESS));
+    std::process::exit(i32::from(store::command::run(&words, store::command::Manner::Tidegate) != ExitCode::SUCCESS));
 }
 
 /// Waits until something is true.

@@ -76,7 +76,7 @@ fn server(context: &mut Context<'_>, text: &mut String) {
         ],
     );
     field(text, "process_id", process.id);
-    field(text, "process_supervised", "no");
+    field(text, "process_supervised", process.supervised);
     field(text, "run_id", &process.run_id);
     field(text, "tcp_port", settings.port.0);
     field(text, "server_time_usec", now * 1000);
