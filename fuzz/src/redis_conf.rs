@@ -9,7 +9,7 @@ pub fn file(data: &[u8]) {
     if problems.iter().any(|problem| !problem.is_note) {
         return;
     }
-    let written = rewrite(data, &settings);
+    let written = rewrite(data, &settings, None);
     let mut again = Settings::default();
     let problems = file::read(&written, &mut again, &mut |_, _| Ok(()));
     assert!(problems.iter().all(|problem| problem.is_note), "{}: {problems:?}", written.escape_ascii());

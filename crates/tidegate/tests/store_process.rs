@@ -77,6 +77,13 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
+/// What a setting is.
+fn setting(client: &mut RedisClient, name: &str) -> String {
+    let reply = client.command(&["CONFIG", "GET", name]);
+    let value = reply.as_slice().unwrap()[1].as_bytes().unwrap().to_vec();
+    String::from_utf8(value).unwrap()
+}
+
 fn messages(folder: &Folder) -> String {
     fs::read_to_string(folder.0.join("messages")).unwrap()
 }
@@ -204,7 +211,7 @@ fn in_the_background_it_serves_when_the_caller_goes_on() {
     let background = Background(folder.0.join("data/store.pid"));
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let mut client = RedisClient::connect(address);
-    assert!(format!("{:?}", client.command(&["CONFIG", "GET", "databases"])).contains('7'));
+    assert_eq!(setting(&mut client, "databases"), "7");
     let number = background.number();
     assert!(client.text(&["INFO", "server"]).contains(&format!("process_id:{number}\r\n")));
     let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap();
@@ -333,4 +340,135 @@ fn a_syslog_that_is_not_there_is_told_of() {
     store.wait_until_it_serves();
     let messages = messages(&folder);
     assert!(messages.contains("syslog-enabled: ") && messages.contains("takes no messages"), "{messages}");
+}
+
+#[test]
+fn users_that_commands_made_are_in_the_file_that_is_rewritten() {
+    let folder = Folder::new();
+    let file = folder.file("redis.conf", "# mine\nuser ann on >a ~* +@all\nuser ben on >b ~* +@all\n");
+    let start = || {
+        let address = free_address();
+        let child = redis_server(&folder)
+            .arg(&file)
+            .args(["--bind", &address.ip().to_string(), "--port", &address.port().to_string(), "--save", ""])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Process { child, address }
+    };
+    let mut store = start();
+    let mut client = store.wait_until_it_serves();
+    let text = |folder: &Folder| fs::read_to_string(folder.0.join("redis.conf")).unwrap();
+    assert_eq!(client.text(&["CONFIG", "REWRITE"]), "OK");
+    assert!(
+        text(&folder).starts_with("# mine\nuser ann on >a ~* +@all\nuser ben on >b ~* +@all\n"),
+        "{}",
+        text(&folder)
+    );
+    for command in [
+        &["ACL", "DELUSER", "ann"][..],
+        &["ACL", "SETUSER", "cleo", "on", ">c", "~c:*", "+get"],
+        &["CONFIG", "REWRITE"],
+        &["ACL", "SETUSER", "ben", "off"],
+        &["CONFIG", "SET", "requirepass", "secret"],
+        &["AUTH", "secret"],
+        &["CONFIG", "REWRITE"],
+    ] {
+        let reply = client.text(command);
+        assert!(["OK", "1"].contains(&reply.as_str()), "{command:?}: {reply}");
+    }
+    let users = format!("{:?}", client.command(&["ACL", "LIST"]));
+    assert!(!text(&folder).contains("user ann") && !text(&folder).contains("user default"), "{}", text(&folder));
+    client.try_command(&["SHUTDOWN"]);
+    store.wait_end();
+    let again = start();
+    wait_until("the store listens", || listens(again.address));
+    let mut client = RedisClient::connect(again.address);
+    assert_eq!(client.text(&["AUTH", "secret"]), "OK");
+    assert_eq!(format!("{:?}", client.command(&["ACL", "LIST"])), users);
+}
+
+#[test]
+fn as_redis_server_it_keeps_data_where_redis_would() {
+    for (words, is_kept) in [
+        (&[][..], true),
+        (&["--save", ""], false),
+        (&["--save", "", "--appendonly", "yes"], true),
+        (&["--save", "", "--dir", "elsewhere"], false),
+        (&["--save", "", "--dir", "made"], true),
+    ] {
+        let folder = Folder::new();
+        // A store's data that is there is served, whatever is said of keeping some.
+        fs::create_dir_all(folder.0.join("made/shard-0")).unwrap();
+        let address = free_address();
+        let output = fs::File::create(folder.0.join("messages")).unwrap();
+        let child = redis_server(&folder)
+            .args(["--port", &address.port().to_string()])
+            .args(words)
+            .stdout(output.try_clone().unwrap())
+            .stderr(output)
+            .spawn()
+            .unwrap();
+        let process = Process { child, address };
+        wait_until("it says where the data is", || messages(&folder).contains("Ready to accept connections"));
+        let place = if words.contains(&"made") { folder.0.join("made") } else { folder.0.clone() };
+        let said = format!("The data is in {}\n", place.display());
+        assert_eq!(messages(&folder).contains(&said), is_kept, "{words:?}: {}", messages(&folder));
+        assert_eq!(messages(&folder).contains("is in memory alone"), !is_kept, "{words:?}: {}", messages(&folder));
+        assert_eq!(place.join("shard-0/log").exists(), is_kept, "{words:?}");
+        assert!(RedisClient::connect(process.address).text(&["PING"]).contains("PONG"), "it listens on all addresses");
+    }
+}
+
+#[test]
+fn words_of_redis_server_that_ask_for_no_server() {
+    let folder = Folder::new();
+    for (words, code, expected) in [
+        (&["-v"][..], 0, "Redis server v=7.0.15 sha="),
+        (&["--version"], 0, "Redis server v=7.0.15 sha="),
+        (&["-h"], 0, "Usage: redis-server [FILE]"),
+        (&["--check-system"], 0, "[overcommit]..."),
+        (&["--test-memory", "4"], 1, "memtester"),
+        (&["sentinel.conf", "--sentinel"], 1, "Sentinel is not there"),
+        (&["--prot", "7"], 1, "redis-server: the settings cannot be used"),
+    ] {
+        let output = run(&folder, words, "");
+        let text = String::from_utf8_lossy(if code == 0 { &output.stdout } else { &output.stderr }).into_owned();
+        assert!(text.contains(expected), "{words:?}: {text}");
+        // What the machine is like decides whether it is well.
+        assert!(output.status.code() == Some(code) || words == ["--check-system"], "{words:?}: {output:?}");
+    }
+    let by_word = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["redis-server", "-v"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&by_word.stdout).starts_with("Redis server v="), "{by_word:?}");
+    let sentinel = folder.0.join("redis-sentinel");
+    symlink(env!("CARGO_BIN_EXE_tidegate"), &sentinel).unwrap();
+    assert_eq!(Command::new(sentinel).output().unwrap().status.code(), Some(1));
+}
+
+#[test]
+fn as_many_clients_are_let_in_as_the_system_lets_files_be_open() {
+    for (limits, wanted, clients) in [("256:9000", "5000", "5000"), ("256:1000", "5000", "840"), ("165:165", "50", "5")]
+    {
+        let folder = Folder::new();
+        let address = free_address();
+        let output = fs::File::create(folder.0.join("messages")).unwrap();
+        // Who may do everything may raise limits too.
+        let child = Command::new("setpriv")
+            .args(["--bounding-set=-sys_resource", "--inh-caps=-sys_resource"])
+            .args(["prlimit", &format!("--nofile={limits}")])
+            .arg(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["store", "--bind", &address.ip().to_string(), "--port", &address.port().to_string()])
+            .args(["--dir", text(&folder.0.join("data")), "--maxclients", wanted])
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().unwrap())
+            .stderr(output)
+            .spawn()
+            .unwrap();
+        let store = Process { child, address };
+        let mut client = store.wait_until_it_serves();
+        assert_eq!(setting(&mut client, "maxclients"), clients, "{limits}: {}", messages(&folder));
+        assert_eq!(messages(&folder).contains("maxclients has been reduced"), wanted != clients, "{limits}");
+        let refusal = client.text(&["CONFIG", "SET", "maxclients", "2000000000"]);
+        assert!(refusal.contains("not able to handle the specified number of clients, try with"), "{refusal}");
+    }
 }

@@ -24,8 +24,7 @@ use rustix::{
 const BUFFER: usize = 16 * 1024;
 const EVENTS_MAX: usize = 256;
 const LISTENER: u64 = u64::MAX;
-const HTTP: &[u8] =
-    b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\ncontent-type: text/plain\r\n\r\nhello from the edge\n";
+const HTTP: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\ncontent-type: text/plain\r\n\r\nhello from the edge\n";
 const RESP: &[u8] = b"$3\r\nxxx\r\n";
 
 /// Where what a socket receives goes.
@@ -76,7 +75,9 @@ impl Server {
             Target::Answer(answer) if length > 0 => Some((stream, *answer)),
             Target::Answer(_) => None,
             Target::Socket(other) => match self.sockets.get(*other) {
-                Some(Some((other, _))) => buffer.get(..length).filter(|bytes| !bytes.is_empty()).map(|bytes| (other, bytes)),
+                Some(Some((other, _))) => {
+                    buffer.get(..length).filter(|bytes| !bytes.is_empty()).map(|bytes| (other, bytes))
+                }
                 _ => None,
             },
         };

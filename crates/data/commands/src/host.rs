@@ -114,6 +114,16 @@ pub trait Host {
         Ok(())
     }
 
+    /// Sees to it that so many clients can be served.
+    ///
+    /// # Errors
+    ///
+    /// The system does not let it be: so many can.
+    fn make_room_for_clients(&self, count: i64) -> Result<(), i64> {
+        let _ = count;
+        Ok(())
+    }
+
     /// Reads the file of settings. Nothing if there is none.
     ///
     /// # Errors

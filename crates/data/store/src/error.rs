@@ -237,6 +237,17 @@ pub enum StoreError {
     /// The libraries of functions in the tables do not load.
     #[error("the libraries of functions cannot be loaded ({0}): they were written by a later version, or are damaged")]
     Functions(String),
+    /// Too few files may be open.
+    #[error(
+        "your current 'ulimit -n' of {limit} is not enough for the store to start: make it {least} at least (LimitNOFILE= in a \
+         unit of systemd), or lower maxclients"
+    )]
+    Descriptors {
+        /// How many may.
+        limit: u64,
+        /// How many are needed.
+        least: u64,
+    },
     /// The loop's own means failed.
     #[error("the event loop failed")]
     Loop(#[from] io::Error),

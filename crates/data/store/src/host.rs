@@ -2,8 +2,7 @@
 
 use std::{
     cell::RefCell,
-    fs::{self, File},
-    io::{self, Write as _},
+    fs, io,
     net::SocketAddr,
     path::{Path, PathBuf},
     rc::Rc,
@@ -15,10 +14,11 @@ use commands::{
 };
 
 use crate::{
-    allocator, clock,
+    allocator, clock, descriptors,
     error::chain,
     listener::{self, Listener},
     messages,
+    replace::replace,
 };
 
 /// The process that a store runs in.
@@ -120,6 +120,10 @@ impl Host for Process {
         }
     }
 
+    fn make_room_for_clients(&self, count: i64) -> Result<(), i64> {
+        descriptors::make_more_room(count)
+    }
+
     fn read_config(&self) -> Result<Option<Vec<u8>>, String> {
         match &self.config_file {
             // One that has gone is written anew.
@@ -163,25 +167,6 @@ fn times(path: &Path) -> (u64, u64) {
     let mut fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace().skip(BEFORE_TIMES);
     let mut next = || fields.next().and_then(|field| field.parse::<u64>().ok()).unwrap_or(0) * 1_000_000 / ticks;
     (next(), next())
-}
-
-/// Writes a file as a whole or not at all.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".tmp-{}", std::process::id()));
-    let temporary = PathBuf::from(name);
-    let written = File::create(&temporary).and_then(|mut file| {
-        file.write_all(bytes)?;
-        if let Ok(former) = fs::metadata(path) {
-            file.set_permissions(former.permissions())?;
-        }
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written
 }
 
 const OOM_SCORE: &str = "/proc/self/oom_score_adj";

@@ -10,6 +10,7 @@ mod clock;
 pub mod command;
 mod connection;
 mod daemon;
+mod descriptors;
 mod disk_bound;
 mod effects;
 mod error;
@@ -26,6 +27,7 @@ mod pace;
 mod persistence;
 pub mod point;
 mod records;
+mod replace;
 mod shard;
 mod signals;
 mod sockets;
@@ -61,6 +63,8 @@ pub fn run(mut start: Start, life: Life, memory_used: fn() -> usize) -> Result<(
     let (version, port) = (env!("CARGO_PKG_VERSION"), settings.port.0);
     messages::notice(&format!("Tidegate's store {version} starts. Port: {port}, PID: {}", std::process::id()));
     let has_folder = !settings.dir.0.is_empty();
+    start.settings.maxclients.0 = descriptors::make_room(settings.maxclients.0)?;
+    let settings = &start.settings;
     if settings.disable_thp.0 {
         // A kernel without huge pages has none to switch off.
         let _ = rustix::thread::disable_transparent_huge_pages(true);

@@ -1,12 +1,10 @@
 //! The file of users (`aclfile`).
 
-use std::{
-    fs::{self, File},
-    io::{self, Write as _},
-    path::PathBuf,
-};
+use std::{fs, path::PathBuf};
 
 use commands::{acl::UserFile, config::Settings};
+
+use crate::replace::replace;
 
 /// The file that `aclfile` names: relative to the folder of the data, if there is one.
 #[derive(Debug)]
@@ -21,21 +19,6 @@ impl Users {
         let path = PathBuf::from(&settings.dir.0).join(name);
         (!name.is_empty()).then(|| Box::new(Self { path }) as Box<dyn UserFile>)
     }
-
-    fn replace(&self, text: &[u8]) -> io::Result<()> {
-        let mut name = self.path.clone().into_os_string();
-        name.push(format!(".tmp-{}", std::process::id()));
-        let temporary = PathBuf::from(name);
-        let written = File::create(&temporary).and_then(|mut file| {
-            file.write_all(text)?;
-            file.sync_all()?;
-            fs::rename(&temporary, &self.path)
-        });
-        if written.is_err() {
-            let _ = fs::remove_file(&temporary);
-        }
-        written
-    }
 }
 
 impl UserFile for Users {
@@ -48,6 +31,6 @@ impl UserFile for Users {
     }
 
     fn write(&self, text: &[u8]) -> Result<(), String> {
-        self.replace(text).map_err(|error| error.to_string())
+        replace(&self.path, text).map_err(|error| error.to_string())
     }
 }

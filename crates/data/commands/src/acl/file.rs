@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Bytes, table::Table};
+use crate::{
+    Bytes,
+    config::{Settings, UserLine, quoted},
+    table::Table,
+};
 
 use super::{Acl, DEFAULT, RuleError, User, default_user, has_spaces};
 
@@ -128,6 +132,46 @@ impl Acl {
             self.put(user);
         }
         Ok(())
+    }
+
+    /// All users as lines of redis.conf, and their words: those that are not as the settings' lines and `requirepass` make them
+    /// have changed. Nothing if none has, or if users are in a file of their own.
+    pub fn config_lines(
+        &self,
+        settings: &Settings,
+        table: &Table,
+        all_channels: bool,
+    ) -> Option<(Vec<UserLine>, Vec<Vec<Bytes>>)> {
+        if self.file.is_some() {
+            return None;
+        }
+        let mut before = Self::new(settings, table);
+        // What could be loaded once can be loaded again.
+        let _ = before.load_lines(&settings.users, table, all_channels);
+        if self.lines(table) == before.lines(table) {
+            return None;
+        }
+        let (mut lines, mut all) = (Vec::new(), Vec::new());
+        for user in self.users() {
+            let rules = user.describe(table);
+            let has_changed = before.user(&user.name).is_none_or(|before| before.describe(table) != rules);
+            let words: Vec<&[u8]> = rules.split(|byte| *byte == b' ').collect();
+            let mut text = b"user".to_vec();
+            for word in std::iter::once(user.name.as_slice()).chain(words.iter().copied()) {
+                text.push(b' ');
+                let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
+                match word.iter().all(is_plain) {
+                    true => text.extend_from_slice(word),
+                    false => text.extend_from_slice(quoted(word).as_bytes()),
+                }
+            }
+            lines.push(UserLine { name: user.name.clone(), text, has_changed });
+            let is_said = has_changed || settings.users.iter().any(|line| line.first() == Some(&user.name));
+            if is_said {
+                all.push(std::iter::once(user.name.clone()).chain(words.into_iter().map(Bytes::from_slice)).collect());
+            }
+        }
+        Some((lines, all))
     }
 
     /// All users as lines.

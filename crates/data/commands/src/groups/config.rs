@@ -121,6 +121,14 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
             return Err(failed(&format!("not there yet: {reason}")));
         }
     }
+    if settings.maxclients.0 > context.shared.settings.maxclients.0 {
+        context.shared.host.make_room_for_clients(settings.maxclients.0).map_err(|possible| {
+            Failure::owned(format!(
+                "ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating system is not able to \
+                 handle the specified number of clients, try with {possible}"
+            ))
+        })?;
+    }
     if let Some(name) = ["port", "bind"].into_iter().find(|name| names.contains(name)) {
         context.shared.host.listen(&settings).map_err(|_| {
             let reason = match name {
@@ -160,8 +168,13 @@ fn rewrite(context: &mut Context<'_>) -> Result<(), Failure> {
     let Some(old) = context.shared.host.read_config().map_err(failed)? else {
         return Err(Failure::text("ERR The server is running without a config file"));
     };
-    let new = config::rewrite(&old, &context.shared.settings);
-    context.shared.host.write_config(&new).map_err(failed)?;
+    let shared = &mut context.shared;
+    let users = shared.acl.config_lines(&shared.settings, &shared.table, shared.new_users_have_channels());
+    let new = config::rewrite(&old, &shared.settings, users.as_ref().map(|(lines, _)| lines.as_slice()));
+    shared.host.write_config(&new).map_err(failed)?;
+    if let Some((_, words)) = users {
+        shared.settings.users = words;
+    }
     context.reply.ok();
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use commands::config::{Kind as _, Settings, TablesEngine};
 use engine::{Engine, FjallEngine, FjallOptions};
 
-use crate::StoreError;
+use crate::{StoreError, descriptors};
 
 /// Folders of a shard, by engine: what one wrote no other can read.
 const FOLDERS: [(TablesEngine, &str); 2] = [(TablesEngine::Fjall, "tables"), (TablesEngine::Rocksdb, "rocksdb")];
@@ -25,12 +25,14 @@ pub fn open(shard: &Path, settings: &Settings, memory_bytes_max: u64) -> Result<
     }
     match wanted {
         TablesEngine::Fjall => {
-            let options = FjallOptions { memory_bytes_max, ..FjallOptions::default() };
+            let files_max = descriptors::of_tables(settings.maxclients.0);
+            let options = FjallOptions { memory_bytes_max, files_max, ..FjallOptions::default() };
             Ok(Arc::new(FjallEngine::open(&shard.join("tables"), &options)?))
         }
         #[cfg(feature = "rocksdb")]
         TablesEngine::Rocksdb => {
-            let options = engine::RocksOptions { memory_bytes_max, ..engine::RocksOptions::default() };
+            let files_max = u16::try_from(descriptors::of_tables(settings.maxclients.0)).unwrap_or(u16::MAX);
+            let options = engine::RocksOptions { memory_bytes_max, files_max, ..engine::RocksOptions::default() };
             Ok(Arc::new(engine::RocksEngine::open(&shard.join(ROCKSDB), &options)?))
         }
         #[cfg(not(feature = "rocksdb"))]
