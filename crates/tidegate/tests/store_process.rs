@@ -416,7 +416,13 @@ fn as_redis_server_it_keeps_data_where_redis_would() {
         assert_eq!(messages(&folder).contains(&said), is_kept, "{words:?}: {}", messages(&folder));
         assert_eq!(messages(&folder).contains("is in memory alone"), !is_kept, "{words:?}: {}", messages(&folder));
         assert_eq!(place.join("shard-0/log").exists(), is_kept, "{words:?}");
-        assert!(RedisClient::connect(process.address).text(&["PING"]).contains("PONG"), "it listens on all addresses");
+        let mut client = RedisClient::connect(process.address);
+        // Nobody is told that what is in memory alone will be kept.
+        for command in [["CONFIG", "SET", "appendonly", "yes"], ["CONFIG", "SET", "save", "60 1"]] {
+            let reply = client.text(&command);
+            assert_eq!(reply == "OK", is_kept, "{words:?}: {reply}");
+            assert!(is_kept || reply.contains("the store is in memory alone"), "{reply}");
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Millis, Session, session::Close};
+use crate::{Context, Millis, Session, session::Close};
 
 /// What a client's output holds before Redis, which these figures are read for, would begin to allocate for it.
 const STATIC_OUTPUT: usize = 16 * 1024;
@@ -85,6 +85,12 @@ fn flags(session: &Session) -> String {
     add('A', session.close == Close::Now);
     add('e', session.no_evict);
     if flags.is_empty() { "N".into() } else { flags }
+}
+
+/// What all clients take, the one whose command runs too.
+pub fn memory_of_all(context: &Context<'_>) -> u64 {
+    let others: usize = context.shared.sessions.values().flatten().map(|session| memory(session)).sum();
+    (others + memory(context.session)) as u64
 }
 
 /// A client in one line, without its end. `argv_bytes` are those of the words of the command that it runs.

@@ -179,7 +179,11 @@ pub fn open_addresses(
     let (mut opened, mut last) = (0, None);
     for host in settings.bind.0.split_ascii_whitespace().filter(|_| port != 0) {
         let (host, optional) = host.strip_prefix('-').map_or((host, false), |host| (host, true));
-        let host = if host == "*" { "0.0.0.0" } else { host };
+        let host = match host {
+            "*" => "0.0.0.0",
+            "::*" => "::",
+            host => host,
+        };
         let failed = |source| StoreError::Listen { address: name(host, port), source };
         let resolved: Vec<SocketAddr> = match (host, port).to_socket_addrs() {
             Ok(resolved) => resolved.collect(),
@@ -280,6 +284,13 @@ mod tests {
         // The second address is not this machine's.
         assert_eq!(open(&settings("127.0.0.1 -192.0.2.1 127.0.0.2", port)).unwrap().len(), 2);
         assert!(open(&settings("127.0.0.1 192.0.2.1", port)).is_err());
+        // All addresses of both kinds, as Redis writes it; a machine may have no IPv6.
+        let all = open(&settings("* -::*", port)).unwrap();
+        let addresses: Vec<String> =
+            all.iter().filter_map(Listener::address).map(|address| address.ip().to_string()).collect();
+        let has_ipv6 = std::net::TcpListener::bind("[::1]:0").is_ok();
+        assert_eq!(addresses, if has_ipv6 { &["0.0.0.0", "::"][..] } else { &["0.0.0.0"] });
+        drop(all);
         assert!(open(&settings("-192.0.2.1", port)).is_err(), "a store that nobody can reach does not start");
     }
 }

@@ -39,7 +39,7 @@ pub const COMMANDS: &[Command] = &[
             "O(1)",
             "The modules: none.",
         )]),
-    Command::new("PSYNC", -3, no_replication)
+    Command::new("PSYNC", -3, no_snapshot)
         .flags(ADMIN.union(Flags::NO_MULTI))
         .group("server", Categories::empty())
         .missing(REPLICATION)
@@ -78,7 +78,7 @@ pub const COMMANDS: &[Command] = &[
         .group("server", Categories::empty())
         .missing(REPLICATION)
         .docs("1.0.0", "O(1)", "The former name of REPLICAOF."),
-    Command::new("SYNC", 1, no_replication)
+    Command::new("SYNC", 1, no_snapshot)
         .flags(ADMIN.union(Flags::NO_MULTI))
         .group("server", Categories::empty())
         .missing(REPLICATION)
@@ -92,6 +92,13 @@ pub const COMMANDS: &[Command] = &[
 
 fn no_replication(_: &mut Context<'_>) -> Result<(), Failure> {
     Err(Failure::text("ERR replication is not there yet: it comes with the cluster"))
+}
+
+/// `redis-cli --rdb` asks for these.
+fn no_snapshot(_: &mut Context<'_>) -> Result<(), Failure> {
+    Err(Failure::text(
+        "ERR replication is not there yet: it comes with the cluster; `tidegate backup` copies the data while the store serves",
+    ))
 }
 
 fn no_cluster(_: &mut Context<'_>) -> Result<(), Failure> {

@@ -121,6 +121,18 @@ fn set(context: &mut Context<'_>) -> Result<(), Failure> {
             return Err(failed(&format!("not there yet: {reason}")));
         }
     }
+    // It would be taken and nothing would be kept.
+    let turned_on = |name: &str| match name {
+        "appendonly" => settings.appendonly.0 && !context.shared.settings.appendonly.0,
+        "save" => !settings.save.points.is_empty() && context.shared.settings.save.points.is_empty(),
+        _ => false,
+    };
+    if let Some(name) = names.iter().find(|name| turned_on(name) && !context.shared.persistence.enabled) {
+        return Err(Failure::owned(format!(
+            "ERR CONFIG SET failed (possibly related to argument '{name}') - the store is in memory alone, and no folder can be \
+             added while it runs: start it anew with this setting, or with a folder (dir)"
+        )));
+    }
     if settings.maxclients.0 > context.shared.settings.maxclients.0 {
         context.shared.host.make_room_for_clients(settings.maxclients.0).map_err(|possible| {
             Failure::owned(format!(

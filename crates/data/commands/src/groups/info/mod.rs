@@ -132,4 +132,22 @@ mod tests {
         );
         assert!(shard.ask(client, "INFO keyspace").contains("db0:keys=1,expires=0,avg_ttl=0 "));
     }
+
+    #[test]
+    fn what_clients_and_scripts_take_is_told() {
+        let mut shard = Shard::new();
+        let client = shard.client();
+        let number = |text: &str, name: &str| -> u64 {
+            text.split(' ').find_map(|word| word.strip_prefix(name)).and_then(|value| value.parse().ok()).expect(name)
+        };
+        let of_one = number(&shard.ask(client, "INFO memory"), "mem_clients_normal:");
+        let listed = number(&shard.ask(client, "CLIENT LIST"), "tot-mem=");
+        assert!(0 < of_one && of_one <= listed, "{of_one} {listed}");
+        shard.client();
+        assert_eq!(number(&shard.ask(client, "INFO memory"), "mem_clients_normal:"), 2 * of_one);
+        shard.ask(client, "EVAL 'return 1' 0");
+        let figures = shard.ask(client, "MEMORY STATS");
+        assert!(figures.contains(&format!(" clients.normal :{} ", 2 * of_one)), "{figures}");
+        assert!(figures.contains(" lua.caches :") && !figures.contains(" lua.caches :0 "), "{figures}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use crate::Context;
+use crate::{Context, client_info};
 
 use super::{Fragmentation, human};
 
@@ -112,11 +112,10 @@ fn memory(context: &mut Context<'_>, text: &mut String) {
     let shared = &context.shared;
     let figures = shared.host.memory();
     let settings = &shared.settings;
-    let buffers: usize =
-        shared.sessions.values().flatten().map(|one| one.query.capacity() + one.output.capacity()).sum();
+    let clients = client_info::memory_of_all(context);
     let (used, start, resident) = (figures.used, figures.at_start, figures.resident);
     let peak = shared.statistics.peak_memory.max(used);
-    let overhead = start + buffers as u64;
+    let overhead = start + clients;
     let dataset = used.saturating_sub(overhead);
     let percent = |part: u64, whole: u64| format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64);
     let parts = Fragmentation::of(&figures);
@@ -167,7 +166,7 @@ fn memory(context: &mut Context<'_>, text: &mut String) {
     field(text, "mem_replication_backlog", 0);
     field(text, "mem_total_replication_buffers", 0);
     field(text, "mem_clients_slaves", 0);
-    field(text, "mem_clients_normal", buffers);
+    field(text, "mem_clients_normal", clients);
     field(text, "mem_cluster_links", 0);
     field(text, "mem_aof_buffer", 0);
     field(text, "mem_allocator", &figures.allocator);

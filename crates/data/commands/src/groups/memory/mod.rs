@@ -5,7 +5,7 @@ mod usage;
 use std::fmt::Write as _;
 
 use crate::{
-    Context, Failure,
+    Context, Failure, client_info,
     table::{Access, Categories, Command, Flags, KeySpec},
 };
 
@@ -119,6 +119,8 @@ struct Figures {
     at_start: u64,
     allocator: Fragmentation,
     clients: u64,
+    scripts: u64,
+    functions: u64,
     keys: u64,
 }
 
@@ -126,13 +128,15 @@ fn figures(context: &mut Context<'_>) -> Figures {
     let memory = context.shared.host.memory();
     let space = context.keys.space();
     let keys = (0..space.len()).filter_map(|db| space.database(db)).map(|database| database.len() as u64).sum();
-    let buffers = |session: &crate::Session| (session.query.capacity() + session.output.capacity()) as u64;
+    let scripts = context.shared.scripts.as_ref().map_or(0, |scripts| scripts.text_len() as u64);
     Figures {
         used: memory.used,
         peak: context.shared.statistics.peak_memory.max(memory.used),
         at_start: memory.at_start,
         allocator: Fragmentation::of(&memory),
-        clients: context.shared.sessions.values().flatten().map(|session| buffers(session)).sum(),
+        clients: client_info::memory_of_all(context),
+        scripts,
+        functions: context.shared.functions.text_len() as u64,
         keys,
     }
 }
@@ -148,7 +152,8 @@ fn stats(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     use Figure::{Count, Ratio};
     let figures = figures(context);
-    let dataset = figures.used.saturating_sub(figures.at_start).saturating_sub(figures.clients);
+    let overhead = figures.at_start + figures.clients + figures.scripts + figures.functions;
+    let dataset = figures.used.saturating_sub(overhead);
     let grown = figures.used.saturating_sub(figures.at_start);
     let parts = &figures.allocator;
     let count = |bytes: i64| Count(bytes.max(0).unsigned_abs());
@@ -161,9 +166,9 @@ fn stats(context: &mut Context<'_>) -> Result<(), Failure> {
         ("clients.normal", Count(figures.clients)),
         ("cluster.links", Count(0)),
         ("aof.buffer", Count(0)),
-        ("lua.caches", Count(0)),
-        ("functions.caches", Count(0)),
-        ("overhead.total", Count(figures.at_start + figures.clients)),
+        ("lua.caches", Count(figures.scripts)),
+        ("functions.caches", Count(figures.functions)),
+        ("overhead.total", Count(overhead)),
         ("keys.count", Count(figures.keys)),
         ("keys.bytes-per-key", Count(grown.checked_div(figures.keys).unwrap_or(0))),
         ("dataset.bytes", Count(dataset)),
