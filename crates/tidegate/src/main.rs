@@ -4,6 +4,7 @@ mod backup_command;
 mod control_command;
 mod demo;
 mod edge_command;
+mod import_command;
 mod log_command;
 mod reference_command;
 mod store_command;
@@ -52,6 +53,8 @@ enum Command {
     Backup(backup_command::BackupArguments),
     /// Make a store's folder of a backup.
     Restore(backup_command::RestoreArguments),
+    /// Play Redis' files (dump.rdb, appendonlydir) into a store that runs.
+    Import(import_command::ImportArguments),
     /// Say what a keyword of haproxy.cfg, or a command or setting of the store, means and whether it is supported.
     Explain {
         /// The word: `timeout client`, `HSET`, `maxmemory`.
@@ -128,6 +131,7 @@ fn main() -> ExitCode {
         Command::RedisServer(arguments) => store_command::run_as_redis(&arguments.words),
         Command::Backup(arguments) => backup_command::run(&arguments),
         Command::Restore(arguments) => backup_command::run_restore(&arguments),
+        Command::Import(arguments) => import_command::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoPart { part } => demo::run_part(part),
         Command::Reload(which) => control_command::run(&which, "reload"),

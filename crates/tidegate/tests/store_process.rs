@@ -478,3 +478,12 @@ fn as_many_clients_are_let_in_as_the_system_lets_files_be_open() {
         assert!(refusal.contains("not able to handle the specified number of clients, try with"), "{refusal}");
     }
 }
+
+#[test]
+fn a_backlog_that_the_machine_does_not_let_be_is_told_of() {
+    let folder = Folder::new();
+    let bound: i64 = fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse().unwrap();
+    let store = Process::start(&folder, &["--tcp-backlog", &(bound + 1).to_string()], &[]);
+    store.wait_until_it_serves();
+    assert!(messages(&folder).contains(&format!("TCP backlog setting of {}", bound + 1)), "{}", messages(&folder));
+}

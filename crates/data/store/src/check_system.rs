@@ -2,6 +2,10 @@
 
 use std::{fmt::Write as _, fs};
 
+use commands::config::Settings;
+
+use crate::messages;
+
 /// What a check found: why the machine is bad, or nothing; an error if nobody can tell.
 type Finding = Result<Option<String>, ()>;
 
@@ -30,6 +34,21 @@ pub fn report() -> (String, bool) {
         };
     }
     (text, is_good)
+}
+
+/// Says what of the settings the machine does not let be.
+pub fn warn(settings: &Settings) {
+    let bound = read("/proc/sys/net/core/somaxconn").ok().and_then(|text| text.trim().parse().ok());
+    if let Some(bound) = bound.filter(|bound| *bound < settings.tcp_backlog.0) {
+        messages::warn(&backlog(settings.tcp_backlog.0, bound));
+    }
+}
+
+fn backlog(wanted: i64, bound: i64) -> String {
+    format!(
+        "WARNING: The TCP backlog setting of {wanted} cannot be enforced because /proc/sys/net/core/somaxconn is set to the lower \
+         value of {bound}. (sysctl net.core.somaxconn={wanted}, or lower tcp-backlog)"
+    )
 }
 
 fn read(path: &str) -> Result<String, ()> {

@@ -15,6 +15,7 @@ mod disk_bound;
 mod effects;
 mod error;
 mod host;
+pub mod import;
 mod lanes;
 mod life;
 mod listener;
@@ -72,6 +73,7 @@ pub fn run(mut start: Start, life: Life, memory_used: fn() -> usize) -> Result<(
     if has_folder {
         messages::notice(&format!("The data is in {}", settings.dir.0));
     }
+    check_system::warn(settings);
     shard::Shard::new(start, memory_used, life)?.run()?;
     messages::notice(if has_folder {
         "The store has all that it had in its folder, and is now ready to exit, bye bye..."

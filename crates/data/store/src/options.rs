@@ -11,7 +11,7 @@ use commands::{
     glob,
 };
 
-use crate::{StoreError, clock, point::Point};
+use crate::{StoreError, clock, persistence::files_of_redis, point::Point};
 
 /// How deep files may include one another.
 const INCLUDE_DEPTH_MAX: usize = 16;
@@ -127,8 +127,20 @@ fn place(manner: Manner, settings: &mut Settings) -> Result<(), String> {
     }
     let folder = std::path::absolute(if is_said { &settings.dir.0 } else { "." })
         .map_err(|error| format!("'dir': {error}: name the folder by its whole path"))?;
+    let has_store = folder.join("shard-0").exists();
+    let of_redis = if manner == Manner::Redis && !has_store { files_of_redis(&folder) } else { Vec::new() };
+    if !of_redis.is_empty() {
+        // Whoever put this program into Redis' place expects to see that data, and not an empty store.
+        return Err(format!(
+            "'dir': {} has Redis' data ({}), which is not read in place: start on another folder (--dir) and bring it there by \
+             `tidegate import {}`, or move these files away to begin with nothing",
+            folder.display(),
+            of_redis.join(", "),
+            folder.display()
+        ));
+    }
     let keeps_nothing = settings.save.points.is_empty() && !settings.appendonly.0;
-    if manner == Manner::Redis && keeps_nothing && !folder.join("shard-0").exists() {
+    if manner == Manner::Redis && keeps_nothing && !has_store {
         settings.dir = Text(String::new());
         return Ok(());
     }

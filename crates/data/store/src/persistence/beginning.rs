@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use crate::messages;
+use crate::{import::has_something, messages};
 
 /// The names that Redis' data has, as it was configured or as it usually is.
 fn is_of_redis(name: &str) -> bool {
@@ -11,11 +11,11 @@ fn is_of_redis(name: &str) -> bool {
     ends || name == "appendonlydir"
 }
 
-/// Files of Redis in a folder, in order.
-fn files_of_redis(root: &Path) -> Vec<String> {
+/// Files of Redis in a folder, in order, but for those of a server that had nothing.
+pub fn files_of_redis(root: &Path) -> Vec<String> {
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.retain(|name| is_of_redis(name));
+    names.retain(|name| is_of_redis(name) && (!name.ends_with(".rdb") || has_something(&root.join(name))));
     names.sort();
     names
 }
@@ -26,8 +26,9 @@ pub(super) fn tell(root: &Path) {
     let found = files_of_redis(root);
     if !found.is_empty() {
         messages::warn(&format!(
-            "Redis' files there ({}) are not read: docs/move-from-redis.md says how its data comes here",
-            found.join(", ")
+            "Redis' files there ({}) are not read: `tidegate import {}` brings them here",
+            found.join(", "),
+            root.display()
         ));
     }
 }

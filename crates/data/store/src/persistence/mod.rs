@@ -13,6 +13,8 @@ mod owed;
 mod reading;
 mod threads;
 
+pub use beginning::files_of_redis;
+
 use std::{
     collections::VecDeque,
     fs::{self, File},

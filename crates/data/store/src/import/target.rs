@@ -1,0 +1,150 @@
+//! The store that what is imported goes to: many commands at once, and a look at what became of each.
+
+use std::{
+    io::{self, Read as _, Write as _},
+    net::TcpStream,
+    os::unix::net::UnixStream,
+    path::Path,
+    time::Duration,
+};
+
+use resp::{ReplyLimits, ReplyParser, ReplyProgress, Value};
+
+/// A store that is slow may wait for its disk; one that says nothing for so long has gone.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// So much is sent before replies are read.
+const BATCH_BYTES: usize = 1 << 20;
+const BATCH_COMMANDS: usize = 1000;
+/// Refusals that are told word by word.
+const TOLD_MAX: usize = 10;
+/// As much of a name is told.
+const NAME_MAX: usize = 60;
+
+trait Connection: io::Read + io::Write {}
+impl<T: io::Read + io::Write> Connection for T {}
+
+/// A connection to a store.
+pub struct Target {
+    stream: Box<dyn Connection>,
+    batch: Vec<u8>,
+    /// The commands of the batch, as they are told of.
+    names: Vec<String>,
+    parser: ReplyParser,
+    received: Vec<u8>,
+    /// How many were refused, and what of the first ones.
+    pub refused: u64,
+    /// What of the first ones.
+    pub reasons: Vec<String>,
+}
+
+impl Target {
+    /// Connects to HOST:PORT, or to the path of a socket.
+    ///
+    /// # Errors
+    ///
+    /// Nobody listens there, or the password is wrong.
+    pub fn connect(address: &str, password: Option<&str>) -> io::Result<Self> {
+        let stream: Box<dyn Connection> = if address.contains('/') {
+            let stream = UnixStream::connect(Path::new(address))?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            Box::new(stream)
+        } else {
+            let stream = TcpStream::connect(address)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            Box::new(stream)
+        };
+        let mut target = Self {
+            stream,
+            batch: Vec::new(),
+            names: Vec::new(),
+            parser: ReplyParser::new(),
+            received: Vec::new(),
+            refused: 0,
+            reasons: Vec::new(),
+        };
+        if let Some(password) = password {
+            target.send(&[b"AUTH", password.as_bytes()])?;
+        }
+        target.send(&[b"PING"])?;
+        target.finish()?;
+        match target.reasons.first() {
+            Some(reason) => Err(io::Error::new(io::ErrorKind::PermissionDenied, reason.clone())),
+            None => Ok(target),
+        }
+    }
+
+    /// Sends a command, at the latest when [`Target::finish`] is called.
+    ///
+    /// # Errors
+    ///
+    /// The connection is lost.
+    pub fn send<A: AsRef<[u8]>>(&mut self, words: &[A]) -> io::Result<()> {
+        resp::encode_command(&mut self.batch, words);
+        let word = |index: usize| {
+            let word = words.get(index).map(AsRef::as_ref).unwrap_or_default();
+            String::from_utf8_lossy(word.get(..NAME_MAX).unwrap_or(word)).escape_debug().to_string()
+        };
+        // A password is not told.
+        let first = word(0);
+        self.names.push(if first == "AUTH" { first } else { format!("{first} {}", word(1)) });
+        if self.batch.len() >= BATCH_BYTES || self.names.len() >= BATCH_COMMANDS { self.finish() } else { Ok(()) }
+    }
+
+    /// Sends what is there, and waits until all of it is answered.
+    ///
+    /// # Errors
+    ///
+    /// The connection is lost.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.stream.write_all(&self.batch)?;
+        self.stream.flush()?;
+        self.batch.clear();
+        for name in std::mem::take(&mut self.names) {
+            if let Some(reason) = self.reply()?.as_error() {
+                self.refused += 1;
+                if self.reasons.len() < TOLD_MAX {
+                    self.reasons.push(format!("{name}: {}", String::from_utf8_lossy(reason)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the store has a key in any of its databases.
+    ///
+    /// # Errors
+    ///
+    /// The connection is lost, or the user may not know.
+    pub fn has_keys(&mut self) -> io::Result<bool> {
+        resp::encode_command(&mut self.batch, &["INFO", "keyspace"]);
+        self.finish()?;
+        match self.reply()? {
+            Value::Error(reason) => Err(io::Error::other(String::from_utf8_lossy(&reason).into_owned())),
+            other => Ok(other.as_bytes().is_some_and(|text| String::from_utf8_lossy(text).contains("keys="))),
+        }
+    }
+
+    fn reply(&mut self) -> io::Result<Value> {
+        let wrong = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
+        loop {
+            match self
+                .parser
+                .parse(&self.received, &ReplyLimits::default())
+                .map_err(|error| wrong(error.to_string()))?
+            {
+                ReplyProgress::Complete { consumed, value } => {
+                    self.received.drain(..consumed);
+                    return Ok(value);
+                }
+                ReplyProgress::Incomplete { consumed, .. } => drop(self.received.drain(..consumed)),
+            }
+            let mut piece = [0; 16 << 10];
+            match self.stream.read(&mut piece)? {
+                0 => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the store closed the connection")),
+                len => self.received.extend_from_slice(piece.get(..len).unwrap_or_default()),
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! `tidegate import`: Redis' data in a store.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use store::import::{self, Import};
+
+/// Options of `tidegate import`.
+#[derive(Args, Debug)]
+pub struct ImportArguments {
+    /// Redis' dump.rdb, its appendonlydir, or the folder (`dir`) where one of them is. Redis must have ended, or have just
+    /// saved and write no more.
+    path: PathBuf,
+    /// The store, as HOST:PORT or the path of its socket (a password comes from REDISCLI_AUTH).
+    #[arg(long, default_value = "127.0.0.1:6379")]
+    to: String,
+    /// The store may have keys already; those of the same names are replaced.
+    #[arg(long)]
+    replace: bool,
+}
+
+/// Imports, and tells what came of it.
+pub fn run(arguments: &ImportArguments) -> ExitCode {
+    let password = std::env::var("REDISCLI_AUTH").ok();
+    let import =
+        Import { path: &arguments.path, to: &arguments.to, password: password.as_deref(), replace: arguments.replace };
+    match import::import(&import) {
+        Ok(imported) => {
+            for note in &imported.notes {
+                eprintln!("tidegate import: {note}");
+            }
+            let names: Vec<String> = imported.files.iter().map(|path| path.display().to_string()).collect();
+            println!(
+                "{}: {} keys, {} libraries of functions, {} commands",
+                names.join(", "),
+                imported.keys,
+                imported.libraries,
+                imported.commands
+            );
+            if imported.refused == 0 {
+                return ExitCode::SUCCESS;
+            }
+            eprintln!("tidegate import: the store refused {} of them:", imported.refused);
+            for reason in &imported.reasons {
+                eprintln!("  {reason}");
+            }
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("tidegate import: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
