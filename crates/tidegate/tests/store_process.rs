@@ -271,6 +271,22 @@ fn signals_end_it_as_their_settings_say() {
 }
 
 #[test]
+fn a_signal_while_it_starts_ends_it_at_once() {
+    let folder = Folder::new();
+    // It waits for the users, who are in a pipe that nobody writes to.
+    let users = folder.0.join("users");
+    rustix::fs::mknodat(rustix::fs::CWD, &users, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+    let words = ["--aclfile", text(&users), "--pidfile", "store.pid"];
+    let mut store = Process::start(&folder, &words, &[]);
+    let file = folder.0.join("data/store.pid");
+    wait_until("it has its folder", || file.exists());
+    store.send(Signal::TERM);
+    assert_eq!(store.wait_end(), 0);
+    assert!(messages(&folder).contains("Received shutdown signal during loading"), "{}", messages(&folder));
+    assert!(!file.exists());
+}
+
+#[test]
 fn whoever_insists_by_a_second_interrupt_has_it_end_at_once() {
     let folder = Folder::new();
     let mut store = Process::start(&folder, &["--enable-debug-command", "yes", "--pidfile", "store.pid"], &[]);

@@ -83,6 +83,17 @@ pub fn read(words: &[String], manner: Manner, input: &mut dyn io::Read) -> Resul
             continue;
         }
         let values: Vec<&[u8]> = line.values.iter().map(Vec::as_slice).collect();
+        if line.name.eq_ignore_ascii_case(b"include") {
+            match values.as_slice() {
+                [name] => {
+                    for path in paths(Path::new(&*String::from_utf8_lossy(name))) {
+                        read_file(&path, &mut start, 1, &mut problems);
+                    }
+                }
+                _ => problems.push(line.problem("include takes the name of one file")),
+            }
+            continue;
+        }
         match file::set(&line.name, &values, &mut start.settings) {
             Ok(None) => {}
             Ok(Some(note)) => start.notes.push(note),
@@ -307,6 +318,13 @@ mod tests {
         assert_eq!(start.config_file, Some(folder.join("main.conf")));
         assert_eq!(start.notes.len(), 1, "{:?}", start.notes);
         assert!(start.notes.iter().all(|note| note.contains("20.conf:2: 'hz' has no effect")), "{:?}", start.notes);
+        // On the command line, what comes later wins.
+        let words = ["--maxclients", "9", "--include", &of("parts/10.conf"), "--databases", "8"].map(str::to_owned);
+        let start = read(&words).unwrap();
+        let settings = &start.settings;
+        assert_eq!((settings.timeout.0, settings.databases.0, settings.maxclients.0), (10, 8, 5));
+        assert!(read(&["--include".into(), of("missing.conf")]).is_err());
+        assert!(read(&["--include".into(), "a".into(), "b".into()]).is_err());
         write("main.conf", &format!("include {}\n", of("missing.conf")));
         assert!(read(&[of("main.conf")]).is_err(), "a file that is named must be there");
         write("main.conf", &format!("include {}\n", of("main.conf")));

@@ -76,6 +76,12 @@ pub fn set(name: &[u8], values: &[&[u8]], settings: &mut Settings) -> Result<Opt
         settings.users.push(values.iter().map(|word| Bytes::from_slice(word)).collect());
         return Ok(None);
     }
+    if name.eq_ignore_ascii_case(b"rename-command") {
+        return match values {
+            [from, to] => settings.renames.add(from, to).map(|()| None),
+            _ => Err("'rename-command' takes a command and its new name, or \"\"".into()),
+        };
+    }
     let Some(setting) = find(name) else {
         let refused = DIRECTIVES.iter().find(|(known, ..)| known.as_bytes().eq_ignore_ascii_case(name));
         if let Some((known, Some(reason), _)) = refused {

@@ -5,6 +5,7 @@ mod clients;
 pub mod file;
 mod kinds;
 mod lists;
+mod renames;
 mod rewrite;
 mod settings;
 
@@ -15,6 +16,7 @@ pub use choices::{
 pub use clients::{ClientsMemory, OutputLimit, OutputLimits};
 pub use kinds::{Choice, Events, Flag, Hertz, Integer, Kind, Memory, Password, Text};
 pub use lists::{FileName, Master, NoDefragmentation, Octal, OomScores, Percentiles, SavePoints, ShutdownOnSignal};
+pub use renames::{Renamed, Renames};
 pub(crate) use rewrite::quoted;
 pub use rewrite::{UserLine, rewrite};
 pub use settings::{SETTINGS, Settings};
@@ -73,8 +75,8 @@ pub const DIRECTIVES: &[(&str, Option<&str>, &str)] = &[
     ),
     (
         "rename-command",
-        Some("commands keep their names; rules of ACLs take them from users"),
-        "Gives a command another name, or none.",
+        None,
+        "Gives a command another name for clients and scripts, or none (`\"\"`). Rules of ACLs, statistics and the log have its own name.",
     ),
 ];
 

@@ -11,6 +11,7 @@ use super::{
     clients::{ClientsMemory, OutputLimits},
     kinds::{Events, Flag, Hertz, Integer, Kind as _, Memory, Password, Text},
     lists::{FileName, Master, NoDefragmentation, Octal, OomScores, Percentiles, SavePoints, ShutdownOnSignal},
+    renames::Renames,
 };
 
 type Count = Integer<0, { i64::MAX }>;
@@ -26,11 +27,13 @@ macro_rules! settings {
             $(#[doc = $doc] pub $field: $kind,)*
             /// The `user` lines of the file: a name and rules each.
             pub users: Vec<Vec<Bytes>>,
+            /// Commands that have other names.
+            pub renames: Renames,
         }
 
         impl Default for Settings {
             fn default() -> Self {
-                Self { $($field: $default,)* users: Vec::new() }
+                Self { $($field: $default,)* users: Vec::new(), renames: Renames::default() }
             }
         }
 

@@ -244,8 +244,9 @@ impl Server {
             Ok(texts) => texts,
             Err(reason) => return Ok(Answer::Refused(format!("ERR {reason}"))),
         };
-        let words: Vec<&[u8]> = texts.iter().map(|text| text.as_slice()).collect();
-        let found = self.shared.table.find(&words);
+        let mut words: Vec<&[u8]> = texts.iter().map(|text| text.as_slice()).collect();
+        let is_there = self.name_command(&mut words);
+        let found = self.shared.table.find(&words).filter(|_| is_there);
         if let Err(reason) = self.check_call(session, found, &words, rights) {
             let statistics = &mut self.shared.statistics;
             statistics.count_error(&reason);

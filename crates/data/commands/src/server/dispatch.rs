@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use crate::{
     Bytes, Context, Failure, Millis, Session, SessionId,
+    config::Renamed,
     context::Words,
     keyspace::{Keys, Trouble},
     session::{Close, ReplyMode},
@@ -100,7 +101,8 @@ impl Server {
                 }
                 Ok(Progress::Empty { consumed }) => at += consumed,
                 Ok(Progress::Complete { consumed }) => {
-                    let words: WordList<'_> = parser.arguments(rest).iter().collect();
+                    let mut words: WordList<'_> = parser.arguments(rest).iter().collect();
+                    self.shared.is_unknown = !self.name_command(&mut words);
                     if asked_at != Some(at) && self.ask_for_keys(&mut session, &words) {
                         session.asked = true;
                         break;
@@ -180,6 +182,20 @@ impl Server {
         if !session.output_listed && (!session.output.is_empty() || session.close != Close::No) {
             session.output_listed = true;
             self.shared.with_output.push(session.id);
+        }
+    }
+
+    /// Gives a command its own name if it has another one (`rename-command`). Returns whether there is such a command, as far as
+    /// that goes.
+    pub(crate) fn name_command(&self, words: &mut [&[u8]]) -> bool {
+        let Some(name) = words.first_mut() else { return true };
+        match self.shared.settings.renames.look_up(name) {
+            Renamed::Same => true,
+            Renamed::To(own) => {
+                *name = own.as_bytes();
+                true
+            }
+            Renamed::Gone => false,
         }
     }
 
@@ -272,7 +288,7 @@ impl Server {
 
     /// Whether a client may run a command, and which one it is.
     fn check(&mut self, session: &mut Session, words: &[&[u8]]) -> Result<Found, (Option<Found>, Failure)> {
-        let Some(found) = self.shared.table.find(words) else {
+        let Some(found) = self.shared.table.find(words).filter(|_| !self.shared.is_unknown) else {
             return Err((None, unknown_command(words)));
         };
         session.last_command = Some(found);

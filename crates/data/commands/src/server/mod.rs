@@ -27,6 +27,8 @@ mod pause;
 #[cfg(test)]
 mod pause_tests;
 mod portions;
+#[cfg(test)]
+mod rename_tests;
 mod slowlog;
 mod statistics;
 mod steps;
@@ -206,6 +208,8 @@ pub struct Shared {
     pub refuse_writes: Option<String>,
     /// The server is to stop: whether with a last checkpoint.
     pub shutdown: bool,
+    /// The client's command has a name that no command has any more.
+    pub(crate) is_unknown: bool,
     /// A command changed something and then could not read what it needed: nothing of it may become durable, so whoever runs
     /// this shard has to stop at once, for this reason.
     pub broken: Option<String>,
@@ -364,6 +368,7 @@ impl Server {
                 stopwatch,
                 refuse_writes: None,
                 shutdown: false,
+                is_unknown: false,
                 broken: None,
                 memory_full: false,
                 sleep_us: 0,

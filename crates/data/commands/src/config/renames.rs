@@ -1,0 +1,91 @@
+//! `rename-command`: names that clients and scripts have to use, and names that are gone. What is stored has Redis' own names.
+
+use rustc_hash::FxHashMap;
+
+use crate::groups;
+
+/// Commands that have other names, or none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Renames {
+    /// In capitals: the command's own name, or nothing if no command has that name any more.
+    names: FxHashMap<Vec<u8>, Option<&'static str>>,
+}
+
+/// What a word is as the name of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renamed {
+    /// What it says.
+    Same,
+    /// A command of another name.
+    To(&'static str),
+    /// No command's.
+    Gone,
+}
+
+impl Renames {
+    /// Gives a command another name; none if that is empty.
+    ///
+    /// # Errors
+    ///
+    /// There is no such command, or one that has the name already.
+    pub fn add(&mut self, from: &[u8], to: &[u8]) -> Result<(), String> {
+        let (from, to) = (from.to_ascii_uppercase(), to.to_ascii_uppercase());
+        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let own = self.own(&from).ok_or_else(|| format!("No such command in rename-command: '{}'", text(&from)))?;
+        if !to.is_empty() && self.own(&to).is_some() {
+            return Err(format!("Target command name already exists: '{}'", text(&to)));
+        }
+        self.names.insert(from, None);
+        if !to.is_empty() {
+            self.names.insert(to, Some(own));
+        }
+        Ok(())
+    }
+
+    /// The command's own name that has this one.
+    fn own(&self, name: &[u8]) -> Option<&'static str> {
+        match self.names.get(name) {
+            Some(own) => *own,
+            None => groups::all().find(|command| command.name.as_bytes() == name).map(|command| command.name),
+        }
+    }
+
+    /// What a word of a client is.
+    pub fn look_up(&self, name: &[u8]) -> Renamed {
+        if self.names.is_empty() {
+            return Renamed::Same;
+        }
+        match self.names.get(&name.to_ascii_uppercase()) {
+            None => Renamed::Same,
+            Some(Some(own)) => Renamed::To(own),
+            Some(None) => Renamed::Gone,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_move_in_the_order_in_which_they_are_said() {
+        let mut renames = Renames::default();
+        assert_eq!(renames.look_up(b"get"), Renamed::Same);
+        renames.add(b"flushall", b"").unwrap();
+        renames.add(b"Config", b"secret-cfg").unwrap();
+        renames.add(b"SECRET-CFG", b"other").unwrap();
+        renames.add(b"keys", b"config").unwrap();
+        for (name, expected) in [
+            (&b"FlushAll"[..], Renamed::Gone),
+            (b"secret-cfg", Renamed::Gone),
+            (b"OTHER", Renamed::To("CONFIG")),
+            (b"config", Renamed::To("KEYS")),
+            (b"keys", Renamed::Gone),
+            (b"get", Renamed::Same),
+        ] {
+            assert_eq!(renames.look_up(name), expected, "{name:?}");
+        }
+        assert!(renames.add(b"flushall", b"x").is_err_and(|reason| reason.contains("No such command")));
+        assert!(renames.add(b"get", b"set").is_err_and(|reason| reason.contains("already exists")));
+    }
+}
