@@ -72,7 +72,8 @@ def memory_kib(pid, field, below=True):
 class Server:
     """A server under test, or the origin."""
 
-    def __init__(self, command, cpu, port, folder):
+    def __init__(self, command, cpu, port, folder, end=signal.SIGTERM):
+        self.end = end
         self.log = open(Path(folder) / f"log-{port}", "ab")
         self.process = subprocess.Popen(
             ["taskset", "-c", cpu, *command], stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL
@@ -81,7 +82,7 @@ class Server:
         wait_for(port, self.process, self.log.name)
 
     def stop(self):
-        self.process.send_signal(signal.SIGTERM)
+        self.process.send_signal(self.end)
         try:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
@@ -274,7 +275,9 @@ def load(case, port, seconds, connections):
 
 
 def turn(peer, case, folder, options):
-    server = Server(command(peer, case, folder, options), SERVER_CPU, PORTS[peer], folder)
+    # A program that profiles itself writes what it has found when it ends by itself.
+    end = signal.SIGUSR1 if options.alone else signal.SIGTERM
+    server = Server(command(peer, case, folder, options), SERVER_CPU, PORTS[peer], folder, end)
     try:
         connections = min(case["connections"], CONNECTIONS_MAX - 50)
         sizes = compressed_sizes(PORTS[peer]) if "body" in case else None

@@ -62,8 +62,10 @@ pub(crate) fn name_parent() {
 /// Prints a message on standard error as HAProxy does: `[NOTICE]   (123) : text`.
 pub fn print(level: Level, text: &str) {
     let head = format!("[{}]", level.name());
+    // In one piece: other processes of the service write there too, and lines would end up within lines.
+    let line = format!("{head:<10} ({}) : {text}\n", process_number());
     // A message that standard error does not take is lost: there is nowhere left to report it.
-    let _ = writeln!(std::io::stderr(), "{head:<10} ({}) : {text}", process_number());
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 macro_rules! notice {

@@ -11,6 +11,7 @@ use std::{collections::BTreeMap, io::Write as _, path::PathBuf, process::ExitCod
 
 use edge::role::{EdgeRole, read, render};
 use haproxycfg::Verdict;
+use runtime::log::{self, Level};
 use runtime::process::{EndOldProcesses, Mode, OldProcesses, Options, is_first};
 
 use self::command_line::CommandLine;
@@ -63,11 +64,11 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
     }
     if is_first() {
         for warning in &line.warnings {
-            eprintln!("[WARNING]  ({}) : {warning}", std::process::id());
+            log::print(Level::Warning, warning);
         }
     }
     if line.edge.sources.is_empty() {
-        eprintln!("[ALERT]    ({}) : No configuration file given: name one with -f", std::process::id());
+        log::print(Level::Alert, "No configuration file given: name one with -f");
         eprint!("{}", command_line::usage(called));
         return ExitCode::FAILURE;
     }
@@ -87,8 +88,7 @@ fn check_condition(text: &str) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            let pid = std::process::id();
-            eprintln!("[ALERT]    ({pid}) : {} in '{text}' at position {}.", error.message, error.offset + 1);
+            log::print(Level::Alert, &format!("{} in '{text}' at position {}.", error.message, error.offset + 1));
             ExitCode::from(2)
         }
     }
@@ -135,7 +135,7 @@ fn warn_of_control(line: &CommandLine, master_worker: bool) -> bool {
     let idle = !line.control.is_empty() && !line.edge.has_master && !master_worker;
     if idle && !line.edge.quiet {
         let message = "config : a master CLI socket was defined, but master-worker mode (-W) is not enabled.";
-        eprintln!("[WARNING]  ({}) : {message}", std::process::id());
+        log::print(Level::Warning, message);
     }
     idle
 }
@@ -187,7 +187,7 @@ fn serve(mut line: CommandLine, personality: Personality) -> ExitCode {
     let control = match line.control.iter().map(|text| control::control_listener(text)).collect::<Result<Vec<_>, _>>() {
         Ok(control) => control,
         Err(message) => {
-            eprintln!("[ALERT]    ({}) : {message}", std::process::id());
+            log::print(Level::Alert, &message);
             return ExitCode::FAILURE;
         }
     };
