@@ -20,6 +20,9 @@ const OVER_MS: Millis = 500;
 const EVICT_MAX: usize = 10_000;
 /// Keys that go in one turn at most because the disk is full: each is looked for in the tables.
 const EVICT_FROM_DISK_MAX: usize = 64;
+/// Among how many keys the one that leaves memory is chosen at least. To be read again costs fifty times what it takes to look at
+/// five more, and with Zipf's law and a fifteenth of the keys in memory 22.8% are read again instead of 23.6%; twenty make 22.6% of it.
+const SAMPLES_MIN: usize = 10;
 /// Keys that are brought into memory in one turn, if all are to be there.
 const BRING_MAX: usize = 32;
 
@@ -45,7 +48,7 @@ impl Shard {
                 let server = &mut self.server;
                 let random = &mut server.shared.random;
                 let has_gone = match lets_go {
-                    false => server.keyspace.evict_clean(random, samples),
+                    false => server.keyspace.evict_clean(random, samples.max(SAMPLES_MIN)),
                     true => {
                         let took = match server.keyspace.evict_absent(random, samples) {
                             true => Some(0),
