@@ -102,9 +102,9 @@ fn open_messages(start: &Start) -> Result<(), StoreError> {
         // Whoever starts it by hand would see nothing at all.
         let mut stderr = std::io::stderr();
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let _ = writeln!(stderr, "tidegate store: messages go to {}", path.display());
+        let _ = writeln!(stderr, "messages go to {}", path.display());
         for note in &start.notes {
-            let _ = writeln!(stderr, "tidegate store: {note}");
+            let _ = writeln!(stderr, "{note}");
         }
     }
     if let Some(syslog) = syslog::Syslog::of(settings).map_err(StoreError::Loop)? {
