@@ -18,6 +18,7 @@ pub mod oplog;
 pub mod peers;
 pub mod rdb;
 pub mod redis_conf;
+pub mod redis_files;
 pub mod resp;
 pub mod sample_messages;
 pub mod script;

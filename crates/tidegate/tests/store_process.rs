@@ -409,6 +409,7 @@ fn as_redis_server_it_keeps_data_where_redis_would() {
     for (words, is_kept) in [
         (&[][..], true),
         (&["--save", ""], false),
+        (&["--save", "", "--appendonly", "no", "--pidfile", "", "--logfile", ""], false),
         (&["--save", "", "--appendonly", "yes"], true),
         (&["--save", "", "--dir", "elsewhere"], false),
         (&["--save", "", "--dir", "made"], true),
@@ -432,6 +433,7 @@ fn as_redis_server_it_keeps_data_where_redis_would() {
         assert_eq!(messages(&folder).contains(&said), is_kept, "{words:?}: {}", messages(&folder));
         assert_eq!(messages(&folder).contains("is in memory alone"), !is_kept, "{words:?}: {}", messages(&folder));
         assert_eq!(place.join("shard-0/log").exists(), is_kept, "{words:?}");
+        assert!(!messages(&folder).contains("has no effect"), "{words:?}: {}", messages(&folder));
         let mut client = RedisClient::connect(process.address);
         // Nobody is told that what is in memory alone will be kept.
         for command in [["CONFIG", "SET", "appendonly", "yes"], ["CONFIG", "SET", "save", "60 1"]] {

@@ -102,6 +102,10 @@ pub fn read(words: &[String], manner: Manner, input: &mut dyn io::Read) -> Resul
     }
     if problems.is_empty() {
         place(manner, &mut start.settings).map_err(|problem| StoreError::Settings(vec![problem]))?;
+        if manner == Manner::Redis && start.settings.dir.0.is_empty() {
+            // Here it had its effect.
+            start.notes.retain(|note| !note.contains("'appendonly' has no effect"));
+        }
     }
     if start.until.is_some() && start.settings.dir.0.is_empty() {
         problems.push("--until: without a folder (--dir) there is no log to go back in".into());

@@ -148,6 +148,17 @@ pub fn import(import: &Import<'_>) -> Result<Imported, ImportError> {
     Ok(imported)
 }
 
+/// Looks whether bytes are a sound file, an RDB file or an AOF. Returns how many keys the first kind has.
+///
+/// # Errors
+///
+/// What is wrong with them.
+pub fn check(bytes: &[u8]) -> Result<u64, Problem> {
+    let mut checking = Checking { is_last: true, ..Checking::default() };
+    read(&mut Source::new(bytes), u64::MAX, &mut checking)?;
+    Ok(checking.keys)
+}
+
 /// Whether an RDB file has a key or a library, as far as can be told: a server that never had any leaves a file too.
 pub(crate) fn has_something(path: &Path) -> bool {
     let first = open(path).and_then(|mut source| {
