@@ -105,6 +105,10 @@ pub fn read(words: &[String], manner: Manner, input: &mut dyn io::Read) -> Resul
         if manner == Manner::Redis && start.settings.dir.0.is_empty() {
             // Here it had its effect.
             start.notes.retain(|note| !note.contains("'appendonly' has no effect"));
+            start.notes.push(
+                "`save \"\"` without `appendonly yes` keeps nothing, as in Redis: with `appendonly yes` the data is kept in `dir`"
+                    .into(),
+            );
         }
     }
     if start.until.is_some() && start.settings.dir.0.is_empty() {

@@ -106,7 +106,7 @@ impl Shard {
         let stopwatch = std::rc::Rc::new(clock::stopwatch());
         let users = Users::of(&settings);
         let (mut server, persistence) = if settings.dir.0.is_empty() {
-            messages::notice("without a folder (--dir) all data is in memory alone, and gone when the store ends");
+            messages::notice("all data is in memory alone, without a folder, and gone when the store ends");
             life.write_process_file(&settings, &watch);
             (Server::new(settings, random_seed()?, random_seed()?, now, None, stopwatch), None)
         } else {
