@@ -4,13 +4,14 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: help demo build test test-model tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc test-redis redis-quick clean
+.PHONY: help demo build package test test-model tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc test-redis redis-quick clean
 
 help:
 	@echo 'make demo       build the release binary and try it: two web sites, a load balancer, a store'
 	@echo 'make test       everything that CI runs; installs what it needs (Debian, root)'
 	@echo 'make test-model random commands on the store and on redis-server, for long (SEED=1 MINUTES=10)'
 	@echo 'make build      the release binary, target/release/tidegate'
+	@echo 'make package    the same with a profile of itself under load, for those who package it: target/packaged/tidegate'
 	@echo 'make check      format, lints and tests, with what is installed'
 	@echo 'make reference  write docs/reference out of the tables of keywords'
 	@echo 'make bench      compare with haproxy and nginx (CASES="..." for some cases)'
@@ -24,6 +25,9 @@ demo: build
 
 build:
 	$(CARGO) build --release --locked -p tidegate
+
+package:
+	dist/build
 
 # One profile for everything, so that each crate is built once for clippy and once for the tests.
 test: tools format lint unit docs reference-check deny page redis-quick
