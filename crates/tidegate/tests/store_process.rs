@@ -8,7 +8,7 @@ use std::{
     fs,
     io::Write as _,
     net::SocketAddr,
-    os::unix::{fs::symlink, net::UnixDatagram, process::ExitStatusExt as _},
+    os::unix::{fs::symlink, net::UnixDatagram},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
@@ -63,13 +63,7 @@ impl Process {
 
     /// How it ended: its code, or the number of a signal plus 128.
     fn wait_end(&mut self) -> i32 {
-        let mut status = None;
-        wait_until("the store ends", || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
-        let status = status.unwrap();
-        status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+        support::wait_end(&mut self.child)
     }
 }
 

@@ -59,6 +59,8 @@ pub struct PersistenceFigures {
     pub applied: u64,
     /// The log cannot be written.
     pub log_failed: bool,
+    /// Keys that are not in memory are read by io_uring.
+    pub reads_by_ring: bool,
 }
 
 /// What does not change while the process runs.

@@ -46,7 +46,7 @@ pub use bounds::{Bounds, Direction};
 pub use capture::{Capture, Page};
 pub use error::{Error, Place, Result};
 pub use failing::{FailingEngine, Failure};
-pub use fjall_engine::{Compression, FjallEngine, FjallOptions, open_frozen};
+pub use fjall_engine::{Compression, FjallEngine, FjallOptions, PageCache, open_frozen};
 pub use memory::MemoryEngine;
 pub use readers::{Answer, QueueFull, Readers, ReadersOptions, Request};
 pub use remove::{Removed, remove_range};
@@ -54,7 +54,7 @@ pub use remove::{Removed, remove_range};
 pub use rocksdb_engine::{RocksEngine, RocksOptions};
 pub use summary::{Summary, summary};
 pub use tables::{Tables, TablesScan};
-pub use traits::{Engine, Offset, Records, Scan};
+pub use traits::{Engine, Lookup, Offset, Piece, Records, Scan, Step};
 pub use writer::{Job, Report, Writer, WriterOptions};
 
 /// Longest key of a record.

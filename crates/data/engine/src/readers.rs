@@ -5,10 +5,13 @@
 //! ([`Tables::capture`](crate::Tables::capture)). A value may have been changed before its answer is handled; whoever asks
 //! keeps clients from the key meanwhile, or drops the answer.
 
+mod ring;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use self::ring::Ring;
 use crate::writer::guarded;
 use crate::{Capture, Engine, Key, Page, Result, Value};
 
@@ -19,11 +22,13 @@ pub struct ReadersOptions {
     pub threads: usize,
     /// How many requests may wait.
     pub requests_max: usize,
+    /// Whether single records are read by io_uring, if the kernel has it and the engine shows its files.
+    pub is_ring_wanted: bool,
 }
 
 impl Default for ReadersOptions {
     fn default() -> Self {
-        Self { threads: 4, requests_max: 4_096 }
+        Self { threads: 4, requests_max: 4_096, is_ring_wanted: true }
     }
 }
 
@@ -62,6 +67,7 @@ type Done = Box<dyn FnOnce(Answer) + Send>;
 
 /// Threads that read from an engine. Dropping it answers what still waits, then ends them.
 pub struct Readers {
+    ring: Option<Ring>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -83,6 +89,17 @@ struct Queue {
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a request, however many wait.
+    fn push(&self, request: Request, done: Done) {
+        let mut queue = self.queue();
+        queue.requests.push_back((request, done));
+        let is_any_idle = queue.idle > 0;
+        drop(queue);
+        if is_any_idle {
+            self.changed.notify_one();
+        }
     }
 
     fn take(&self) -> Option<(Request, Done)> {
@@ -109,7 +126,9 @@ impl Readers {
             changed: Condvar::new(),
             requests_max: options.requests_max.max(1),
         });
-        let mut readers = Self { shared, threads: Vec::new() };
+        let is_ring_wanted = options.is_ring_wanted && engine.lookup(&Key::from(b"\0")).is_some();
+        let ring = is_ring_wanted.then(|| Ring::start(engine, &shared)).and_then(std::io::Result::ok);
+        let mut readers = Self { ring, shared, threads: Vec::new() };
         for number in 0..options.threads.max(1) {
             let shared = Arc::clone(&readers.shared);
             let engine = Arc::clone(engine);
@@ -123,33 +142,48 @@ impl Readers {
         Ok(readers)
     }
 
-    /// Queues a request. `done` is called on a reader's thread; it should hand over and wake, nothing more.
+    /// Queues a request. `done` is called on a reader's thread; it should hand over and wake, nothing more. Some begin only when
+    /// [`flush`](Self::flush) is called: whoever has many wakes their thread once.
     pub fn submit(
         &self,
         request: Request,
         done: impl FnOnce(Answer) + Send + 'static,
     ) -> std::result::Result<(), QueueFull> {
-        let mut queue = self.shared.queue();
-        if queue.requests.len() >= self.shared.requests_max {
-            return Err(QueueFull(request));
+        let requests_max = self.shared.requests_max;
+        match (&self.ring, request) {
+            (Some(ring), Request::Get(key)) => {
+                ring.submit(key, Box::new(done), requests_max).map_err(|(key, _)| QueueFull(Request::Get(key)))
+            }
+            (_, request) if self.shared.queue().requests.len() >= requests_max => Err(QueueFull(request)),
+            (_, request) => {
+                self.shared.push(request, Box::new(done));
+                Ok(())
+            }
         }
-        queue.requests.push_back((request, Box::new(done)));
-        let is_any_idle = queue.idle > 0;
-        drop(queue);
-        if is_any_idle {
-            self.shared.changed.notify_one();
-        }
-        Ok(())
     }
 
-    /// How many requests wait for a thread.
+    /// Has everything begun that was submitted.
+    pub fn flush(&self) {
+        if let Some(ring) = &self.ring {
+            ring.flush();
+        }
+    }
+
+    /// Whether single records are read by io_uring.
+    pub fn has_ring(&self) -> bool {
+        self.ring.is_some()
+    }
+
+    /// How many requests wait to begin.
     pub fn waiting(&self) -> usize {
-        self.shared.queue().requests.len()
+        self.shared.queue().requests.len() + self.ring.as_ref().map_or(0, Ring::waiting)
     }
 }
 
 impl Drop for Readers {
     fn drop(&mut self) {
+        // First: it hands over to the others what it cannot do.
+        self.ring = None;
         self.shared.queue().is_stopping = true;
         self.shared.changed.notify_all();
         for thread in self.threads.drain(..) {

@@ -1,5 +1,7 @@
 //! What an engine is.
 
+use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::{Batch, Bounds, Direction, Key, Result, Value};
@@ -23,6 +25,46 @@ pub trait Records: Send + Sync {
     fn applied(&self) -> Result<Option<Offset>>;
 }
 
+/// A part of a file that a [`Lookup`] wants to have read.
+pub struct Piece {
+    /// The file.
+    pub file: Arc<File>,
+    /// Where the part begins.
+    pub offset: u64,
+    /// How long it is, in bytes.
+    pub len: usize,
+    /// What the beginning and the length of the read have to be multiples of, and the page that they are read to, in bytes; 1 if it
+    /// does not matter.
+    pub align: u32,
+}
+
+impl Piece {
+    /// Where the read has to begin, how long it has to be, and where in it the piece is.
+    pub fn span(&self) -> (u64, usize, Range<usize>) {
+        let align = u64::from(self.align.max(1));
+        let from = self.offset - self.offset % align;
+        let skip = (self.offset - from) as usize;
+        let len = (skip + self.len).next_multiple_of(align as usize);
+        (from, len, skip..skip + self.len)
+    }
+}
+
+/// What a [`Lookup`] has come to.
+pub enum Step {
+    /// The record's value, or that there is none.
+    Found(Option<Value>),
+    /// It goes on with the bytes of this piece.
+    Read(Piece),
+    /// It cannot be done in steps: [`Records::get`] has the answer, and may wait for a disk.
+    Waits,
+}
+
+/// A record being looked up by somebody who waits for nothing: what has to be read, the caller reads.
+pub trait Lookup: Send {
+    /// Goes on, with the bytes of the piece that the last step asked for; the first step has none.
+    fn step(&mut self, read: Option<&[u8]>) -> Result<Step>;
+}
+
 /// Where records lie. Every call may be made from any thread and may wait for a disk.
 pub trait Engine: Records + 'static {
     /// Makes all changes of a batch and its offset, or none of them. Scans and snapshots see them at once; a single
@@ -33,6 +75,12 @@ pub trait Engine: Records + 'static {
     /// They outlive the process after [`sync`](Self::sync) has returned. Before that, what a crash leaves is the state after
     /// some batch between the last sync and the last write, with that batch's offset.
     fn write(&self, batch: &Batch) -> Result<()>;
+
+    /// Looks a record up in steps that wait for no disk. `None` in an engine that has no files or does not show them.
+    fn lookup(&self, key: &Key) -> Option<Box<dyn Lookup>> {
+        let _ = key;
+        None
+    }
 
     /// The records as they are now, whatever is written later. Old versions are kept on disk for as long as it lives.
     fn snapshot(&self) -> Arc<dyn Records>;

@@ -360,3 +360,44 @@ fn who_writes_does_not_wait_for_tables_that_have_everything() {
     let reply = client.command(&["SET", "small", "value"]);
     assert!(reply.as_error().is_none_or(|error| error.starts_with(b"OOM")), "{reply:?}");
 }
+
+/// Each way reads the same; who allows no io_uring gets threads.
+#[test]
+fn keys_that_left_memory_are_read_in_every_way() {
+    const KEYS: usize = 6_000;
+    let folder = Folder::new();
+    let value = |key: usize| format!("{key}-").repeat(400);
+    for (round, way) in ["auto", "cached", "direct", "threads"].into_iter().enumerate() {
+        let store = start(&folder.data(), &["--maxmemory", "16mb", "--tables-read", way]);
+        let mut client = store.client();
+        if round == 0 {
+            for chunk in (0..KEYS).collect::<Vec<_>>().chunks(50) {
+                let mut bytes = Vec::new();
+                for key in chunk {
+                    resp::encode_command(
+                        &mut bytes,
+                        &[b"SET", format!("key:{key}").as_bytes(), value(*key).as_bytes()],
+                    );
+                }
+                assert!(client.send(&bytes));
+                chunk.iter().for_each(|_| assert_eq!(client.reply().unwrap().as_error(), None));
+            }
+        }
+        let by = figure(&mut client, "tables_read_by");
+        assert!(by == "threads" || way != "threads", "{way}: {by}");
+        let mut readers: Vec<Client> = (0..8).map(|_| store.client()).collect();
+        for (at, chunk) in (0..KEYS).collect::<Vec<_>>().chunks(40).enumerate() {
+            // In no order, several at once, from several clients; some are not there.
+            let keys: Vec<usize> = chunk.iter().map(|key| key * 7_919 % (KEYS + 500)).collect();
+            let client = &mut readers[at % 8];
+            let mut bytes = Vec::new();
+            keys.iter().for_each(|key| resp::encode_command(&mut bytes, &[b"GET", format!("key:{key}").as_bytes()]));
+            assert!(client.send(&bytes));
+            for key in keys {
+                let expected = (key < KEYS).then(|| value(key).into_bytes());
+                assert_eq!(client.reply().unwrap().as_bytes().map(<[u8]>::to_vec), expected, "{way}: {key}");
+            }
+        }
+        assert!(number(&mut client, "keys_read_from_tables") > 1_000, "{way}");
+    }
+}

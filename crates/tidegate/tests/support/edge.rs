@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::SocketAddr,
-    os::unix::{net::UnixStream, process::ExitStatusExt},
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
@@ -145,13 +145,7 @@ impl Edge {
     /// Waits for the end of the first process: its exit code, or 128 and the signal.
     #[track_caller]
     pub fn wait_end(&mut self) -> i32 {
-        let mut status = None;
-        wait_until("the program ends", || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
-        let status = status.unwrap();
-        status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+        super::wait_end(&mut self.child)
     }
 }
 

@@ -18,7 +18,9 @@ mod wire;
 
 use std::{
     net::SocketAddr,
+    os::unix::process::ExitStatusExt as _,
     path::PathBuf,
+    process::Child,
     sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -100,6 +102,18 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Waits for the end of a process: its exit code, or 128 and the signal.
+#[track_caller]
+pub fn wait_end(child: &mut Child) -> i32 {
+    let mut status = None;
+    wait_until("the program ends", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    let status = status.unwrap();
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
 /// Bytes that repeat late, different for each seed.

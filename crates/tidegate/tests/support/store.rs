@@ -3,7 +3,6 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
-    os::unix::process::ExitStatusExt,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
     thread,
@@ -105,13 +104,7 @@ impl Store {
 
     #[track_caller]
     pub fn wait_end(&mut self) -> i32 {
-        let mut status = None;
-        wait_until("the store ends", || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
-        let status = status.unwrap();
-        status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+        super::wait_end(&mut self.child)
     }
 }
 

@@ -33,6 +33,17 @@ choices! {
         /// In C++, and part of builds with the cargo feature `rocksdb`.
         Rocksdb = "rocksdb",
     }
+    /// `tables-read`: how keys are read that are not in memory.
+    TablesRead {
+        /// Many at once by one thread, past the machine's page cache where that is small beside the tables.
+        Auto = "auto",
+        /// Likewise, through the page cache.
+        Cached = "cached",
+        /// Likewise, past it.
+        Direct = "direct",
+        /// Each by a thread that waits for it, through the page cache.
+        Threads = "threads",
+    }
     /// `maxmemory-policy`: what goes when memory is full.
     MaxmemoryPolicy {
         /// Of keys that expire, those not used for longest.

@@ -11,7 +11,7 @@ mod settings;
 
 pub use choices::{
     AclPubsub, Allowed, EndpointType, Fsync, LogLevel, MaxmemoryPolicy, OomScoreAdjust, PropagationError, ReplicaLoad,
-    SanitizeDump, Supervised, SyslogFacility, TablesEngine, TlsClients,
+    SanitizeDump, Supervised, SyslogFacility, TablesEngine, TablesRead, TlsClients,
 };
 pub use clients::{ClientsMemory, OutputLimit, OutputLimits};
 pub use kinds::{Choice, Events, Flag, Hertz, Integer, Kind, Memory, Password, Text};

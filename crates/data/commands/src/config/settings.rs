@@ -6,7 +6,7 @@ use super::{
     Change, Setting, State,
     choices::{
         AclPubsub, Allowed, EndpointType, Fsync, LogLevel, MaxmemoryPolicy, OomScoreAdjust, PropagationError,
-        ReplicaLoad, SanitizeDump, Supervised, SyslogFacility, TablesEngine, TlsClients,
+        ReplicaLoad, SanitizeDump, Supervised, SyslogFacility, TablesEngine, TablesRead, TlsClients,
     },
     clients::{ClientsMemory, OutputLimits},
     kinds::{Events, Flag, Hertz, Integer, Kind as _, Memory, Password, Text},
@@ -102,6 +102,7 @@ settings! {
     "tables-size-max", tables_size_max: Memory = Memory(0), mutable, Supported, "What the tables may take of the disk when `maxmemory-policy` lets keys go; 0: no bound. With a bound, keys that leave memory stay in the tables, and the policy says which go when these are too large.";
     "tables-behind-max", tables_behind_max: Memory = Memory(1024 * 1024 * 1024), mutable, Supported, "How many bytes of changes the tables may be behind, in the log or in memory. From half of it on clients are slowed down to what the disk takes; 0: no bound.";
     "tables-engine", tables_engine: TablesEngine = TablesEngine::Fjall, fixed, Supported, "What keeps the tables on the disk. `rocksdb` is there in builds with the cargo feature of that name.";
+    "tables-read", tables_read: TablesRead = TablesRead::Auto, fixed, Supported, "How keys are read that are not in memory: many at once by one thread with io_uring, through the machine's page cache (`cached`) or past it (`direct`; `auto`: where the page cache has no room for half of the tables), or by `threads` that wait for each. Where the kernel has or allows no io_uring it is `threads`.";
     "save", save: SavePoints = SavePoints::default(), mutable, NO_FORK, "When snapshots are taken.";
     "rdbcompression", rdbcompression: Flag = Flag(true), mutable, NO_FORK, "Whether snapshots are compressed.";
     "rdbchecksum", rdbchecksum: Flag = Flag(true), fixed, NO_FORK, "Whether snapshots have a checksum.";

@@ -71,7 +71,7 @@ impl Snapshots {
 impl Instant {
     /// All of a tree that nobody writes to, whose numbers are below one.
     pub(super) fn of(tree: &Tree, seqno: SeqNo) -> Self {
-        Self { view: Arc::new(View::of(tree, &VecDeque::new())), seqno, _live: Arc::default() }
+        Self { view: Arc::new(View::of(tree, &VecDeque::new(), None)), seqno, _live: Arc::default() }
     }
 
     /// The records within bounds.

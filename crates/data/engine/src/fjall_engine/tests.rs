@@ -1,3 +1,4 @@
+use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -5,9 +6,10 @@ use std::time::Duration;
 use lsm_tree::AbstractTree as _;
 
 use super::*;
+use crate::Step;
 
 fn small(folder: &Path) -> FjallEngine {
-    let options = FjallOptions { memory_bytes_max: 8 << 20, ..FjallOptions::default() };
+    let options = FjallOptions { memory_bytes_max: 8 << 20, page_cache: PageCache::Through, ..FjallOptions::default() };
     FjallEngine::open(folder, &options).unwrap()
 }
 
@@ -79,4 +81,87 @@ fn what_is_written_is_seen_at_once() {
     }
     is_over.store(true, Ordering::Release);
     readers.into_iter().for_each(|reader| reader.join().unwrap());
+}
+
+/// A record as somebody finds it who reads what the lookup asks for; how many pieces that were, and whether it could be done so.
+fn found_in_steps(engine: &dyn Engine, key: &[u8]) -> (Option<Value>, usize, bool) {
+    let mut lookup = engine.lookup(&Key::from(key)).unwrap();
+    let (mut pieces, mut read) = (0, None::<Vec<u8>>);
+    loop {
+        match lookup.step(read.as_deref()).unwrap() {
+            Step::Found(value) => return (value, pieces, true),
+            Step::Waits => return (engine.get(key).unwrap(), pieces, false),
+            Step::Read(piece) => {
+                let mut bytes = vec![0; piece.len];
+                piece.file.read_exact_at(&mut bytes, piece.offset).unwrap();
+                assert_eq!(piece.align, 1);
+                read = Some(bytes);
+                pieces += 1;
+            }
+        }
+    }
+}
+
+/// Records in every place where one can be: buffers, files of every level, deleted and changed in a newer one.
+fn records_everywhere(engine: &FjallEngine) {
+    for round in 0..6_u32 {
+        let step = 1 + usize::try_from(round).unwrap() * 3;
+        let mut batch = Batch::new();
+        for number in (0..30_000_u32).step_by(step) {
+            let key = number.to_be_bytes();
+            match (number + round) % 7 {
+                0 => batch.delete(&key[..]),
+                _ => batch.put(&key[..], [&key[..], &round.to_be_bytes(), &[b'x'; 300]].concat()),
+            }
+        }
+        engine.write(&batch).unwrap();
+        match round {
+            0 | 1 => engine.compact().unwrap(),
+            2..5 => engine.sync().unwrap(),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn what_is_looked_up_in_steps_is_what_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = small(folder.path());
+    records_everywhere(&engine);
+    let check = |engine: &FjallEngine| {
+        let (mut pieces, mut waited) = (0, 0);
+        for number in 0..30_050_u32 {
+            let key = [&number.to_be_bytes()[..], b"x"].concat();
+            for key in [&key[..4], &key[..]] {
+                let (value, read, is_in_steps) = found_in_steps(engine, key);
+                assert_eq!(value, engine.get(key).unwrap(), "{number}");
+                pieces += read;
+                waited += usize::from(!is_in_steps);
+            }
+        }
+        (pieces, waited)
+    };
+    let (pieces, waited) = check(&engine);
+    assert!(pieces > 100, "{pieces}");
+    // Files of level 0 have an index that cannot be seen.
+    assert!(waited < 60_000 / 2, "{waited}");
+    engine.compact().unwrap();
+    drop(engine);
+    let engine = small(folder.path());
+    let (pieces, waited) = check(&engine);
+    assert!(pieces > 1_000 && waited == 0, "{pieces} {waited}");
+}
+
+#[test]
+fn a_damaged_block_is_left_to_whoever_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = small(folder.path());
+    put(&engine, (0..20_000_u32).map(|number| (number.to_be_bytes().to_vec(), number.to_be_bytes().repeat(50))));
+    engine.compact().unwrap();
+    let mut lookup = engine.lookup(&Key::from(7_000_u32.to_be_bytes())).unwrap();
+    let Step::Read(first) = lookup.step(None).unwrap() else { panic!("all is in memory") };
+    let mut bytes = vec![0; first.len];
+    first.file.read_exact_at(&mut bytes, first.offset).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    assert!(matches!(lookup.step(Some(&bytes)).unwrap(), Step::Waits));
 }

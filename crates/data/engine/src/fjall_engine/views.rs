@@ -13,17 +13,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use lsm_tree::table::filter::standard_bloom::Builder;
 use lsm_tree::{AbstractTree as _, InternalValue, Memtable, SeqNo, Tree};
 
+use super::disk::Disk;
 use super::snapshots::Range;
+use super::sources::Sources;
 use crate::{Bounds, Key, Value};
 
+type Buffered = dyn Fn(&[u8]) -> Option<Option<Value>> + Send + Sync;
 type Find = dyn Fn(&[u8]) -> lsm_tree::Result<Option<Value>> + Send + Sync;
 type Walk = dyn Fn(&Bounds, SeqNo) -> Range + Send + Sync;
 
 /// The buffers and files of a moment.
 pub(super) struct View {
     // NOTE: the tree has no names for the types of what these hold.
+    buffered: Arc<Buffered>,
     find: Box<Find>,
     walk: Box<Walk>,
+    sources: Sources,
 }
 
 /// The newest view.
@@ -31,19 +36,24 @@ pub(super) struct Views {
     current: RwLock<Arc<View>>,
     /// Buffers that are sealed and perhaps in no file yet, the oldest first. Whoever has this lock is the one who makes views.
     sealed: Mutex<VecDeque<Arc<Memtable>>>,
+    disk: Arc<Disk>,
 }
 
 impl View {
-    /// What a tree has now. `sealed` are those of its buffers that are sealed, the oldest first.
-    pub(super) fn of(tree: &Tree, sealed: &VecDeque<Arc<Memtable>>) -> Self {
+    /// What a tree has now. `sealed` are those of its buffers that are sealed, the oldest first. Its files are looked into without
+    /// waiting if there is a disk to do it with; what the former view knows of them is not read again.
+    pub(super) fn of(tree: &Tree, sealed: &VecDeque<Arc<Memtable>>, disk: Option<(&Disk, Option<&Self>)>) -> Self {
         // In this order: what leaves the buffers in between is in the files then.
         let state = tree.get_version_history_lock().latest_version();
         let files = tree.current_version();
         let mut buffers = vec![Arc::clone(&state.active_memtable)];
         buffers.extend(sealed.iter().rev().cloned());
+        let buffered: Arc<Buffered> =
+            Arc::new(move |key| buffers.iter().find_map(|buffer| buffer.get(key, SeqNo::MAX)).map(value_of));
+        let memory = Arc::clone(&buffered);
         let find = move |key: &[u8]| {
-            if let Some(record) = buffers.iter().find_map(|buffer| buffer.get(key, SeqNo::MAX)) {
-                return Ok(value_of(record));
+            if let Some(value) = memory(key) {
+                return Ok(value);
             }
             let hash = Builder::get_hash(key);
             for file in files.iter_levels().flat_map(|level| level.iter()).filter_map(|run| run.get_for_key(key)) {
@@ -57,7 +67,20 @@ impl View {
             let keys = (bounds.from.clone(), bounds.to.clone());
             Box::new(Tree::create_internal_range::<Key, _>(state.clone(), &keys, seqno, None))
         };
-        Self { find: Box::new(find), walk: Box::new(walk) }
+        let none = Sources::default();
+        let sources =
+            disk.map(|(disk, former)| Sources::of(tree, disk, former.map_or(&none, |former| &former.sources)));
+        Self { buffered, find: Box::new(find), walk: Box::new(walk), sources: sources.unwrap_or_default() }
+    }
+
+    /// The last value of a key if a buffer knows it: that may be none.
+    pub(super) fn buffered(&self, key: &[u8]) -> Option<Option<Value>> {
+        (self.buffered)(key)
+    }
+
+    /// The files.
+    pub(super) fn sources(&self) -> &Sources {
+        &self.sources
     }
 
     /// The last value of a key.
@@ -71,14 +94,20 @@ impl View {
     }
 }
 
-fn value_of(record: InternalValue) -> Option<Value> {
+pub(super) fn value_of(record: InternalValue) -> Option<Value> {
     (!record.is_tombstone()).then_some(record.value)
 }
 
 impl Views {
-    pub(super) fn new(tree: &Tree) -> Self {
+    pub(super) fn new(tree: &Tree, disk: Arc<Disk>) -> Self {
         let sealed = VecDeque::new();
-        Self { current: RwLock::new(Arc::new(View::of(tree, &sealed))), sealed: Mutex::new(sealed) }
+        let view = View::of(tree, &sealed, Some((&disk, None)));
+        Self { current: RwLock::new(Arc::new(view)), sealed: Mutex::new(sealed), disk }
+    }
+
+    /// What the files are read with.
+    pub(super) fn disk(&self) -> &Arc<Disk> {
+        &self.disk
     }
 
     fn sealed(&self) -> MutexGuard<'_, VecDeque<Arc<Memtable>>> {
@@ -91,7 +120,9 @@ impl Views {
     }
 
     fn exchange(&self, tree: &Tree, sealed: &VecDeque<Arc<Memtable>>) {
-        let next = Arc::new(View::of(tree, sealed));
+        let former = self.current();
+        let next = Arc::new(View::of(tree, sealed, Some((&self.disk, Some(&former)))));
+        drop(former);
         let former = std::mem::replace(&mut *self.current.write().unwrap_or_else(PoisonError::into_inner), next);
         // Freed without the lock: it may be the last one to have files that are to be deleted.
         drop(former);

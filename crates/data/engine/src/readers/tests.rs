@@ -1,7 +1,7 @@
 use std::sync::mpsc;
 
 use super::*;
-use crate::{Batch, Bounds, Direction, Error, FailingEngine, Failure, MemoryEngine, Tables};
+use crate::{Batch, Bounds, Direction, Error, FailingEngine, Failure, MemoryEngine, PageCache, Tables};
 
 #[test]
 fn answers_are_those_of_the_tables() {
@@ -15,7 +15,8 @@ fn answers_are_those_of_the_tables() {
     let mut tables = Tables::new(Arc::clone(&engine));
     tables.delete([b'k', 1]);
     tables.put([b'k', 2], "new");
-    let readers = Readers::start(&engine, &ReadersOptions { threads: 2, requests_max: 10 }).unwrap();
+    let readers =
+        Readers::start(&engine, &ReadersOptions { threads: 2, requests_max: 10, ..ReadersOptions::default() }).unwrap();
     let ask = |request| {
         let (sender, answers) = mpsc::channel();
         let submitted = readers.submit(request, move |answer| sender.send(answer).unwrap());
@@ -44,7 +45,8 @@ fn answers_are_those_of_the_tables() {
 #[test]
 fn the_queue_is_bounded_and_answered_at_the_end() {
     let engine = Arc::new(MemoryEngine::new()) as Arc<dyn Engine>;
-    let readers = Readers::start(&engine, &ReadersOptions { threads: 1, requests_max: 2 }).unwrap();
+    let readers =
+        Readers::start(&engine, &ReadersOptions { threads: 1, requests_max: 2, ..ReadersOptions::default() }).unwrap();
     let (hold, held) = mpsc::channel::<()>();
     let (begun, beginning) = mpsc::channel();
     let first = readers.submit(Request::Get(Key::from("a")), move |_| {
@@ -63,4 +65,65 @@ fn the_queue_is_bounded_and_answered_at_the_end() {
     assert_eq!((taken, readers.waiting()), (2, 2));
     drop((hold, readers, sender));
     assert_eq!(answers.iter().count(), 2);
+}
+
+fn files(folder: &std::path::Path, records: u32, len: usize, page_cache: PageCache) -> Arc<dyn Engine> {
+    let options = crate::FjallOptions { memory_bytes_max: 8 << 20, page_cache, ..crate::FjallOptions::default() };
+    let engine = crate::FjallEngine::open(folder, &options).unwrap();
+    let mut batch = Batch::new();
+    for number in 0..records {
+        batch.put(number.to_be_bytes(), number.to_be_bytes().repeat(len / 4));
+    }
+    engine.write(&batch).unwrap();
+    engine.compact().unwrap();
+    Arc::new(engine)
+}
+
+#[test]
+fn many_records_are_read_at_once() {
+    const RECORDS: u32 = 30_000;
+    for (is_ring_wanted, page_cache) in [(true, PageCache::Through), (true, PageCache::Past), (false, PageCache::Auto)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = files(folder.path(), RECORDS, 400, page_cache);
+        let options = ReadersOptions { is_ring_wanted, requests_max: 1_000_000, ..ReadersOptions::default() };
+        let readers = Readers::start(&engine, &options).unwrap();
+        assert!(is_ring_wanted || !readers.has_ring());
+        let (sender, answers) = mpsc::channel();
+        for round in 0..3 {
+            for number in (round..RECORDS + 100).step_by(3) {
+                let sender = sender.clone();
+                let key = Key::from(number.to_be_bytes());
+                let submitted = readers.submit(Request::Get(key), move |answer| sender.send((number, answer)).unwrap());
+                assert!(submitted.is_ok());
+            }
+            readers.flush();
+            if round == 1 {
+                // The files that are being read are others' then.
+                engine.compact().unwrap();
+            }
+        }
+        drop((readers, sender));
+        let mut seen = 0;
+        for (number, answer) in answers {
+            let Answer::Get(Ok(value)) = answer else { panic!("{number}: {answer:?}") };
+            let expected = (number < RECORDS).then(|| Value::from(number.to_be_bytes().repeat(100)));
+            assert_eq!(value, expected, "{number}");
+            seen += 1;
+        }
+        assert_eq!(seen, RECORDS + 100);
+    }
+}
+
+#[test]
+fn a_large_record_is_read_by_a_thread_that_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = files(folder.path(), 20, 300_000, PageCache::Auto);
+    let readers = Readers::start(&engine, &ReadersOptions::default()).unwrap();
+    let (sender, answers) = mpsc::channel();
+    let key = Key::from(7_u32.to_be_bytes());
+    assert!(readers.submit(Request::Get(key), move |answer| sender.send(answer).unwrap()).is_ok());
+    readers.flush();
+    let answer = answers.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+    assert!(matches!(answer, Answer::Get(Ok(Some(value))) if value.len() == 300_000));
 }

@@ -2,8 +2,8 @@
 
 use std::{path::Path, sync::Arc};
 
-use commands::config::{Kind as _, Settings, TablesEngine};
-use engine::{Engine, FjallEngine, FjallOptions};
+use commands::config::{Kind as _, Settings, TablesEngine, TablesRead};
+use engine::{Engine, FjallEngine, FjallOptions, PageCache};
 
 use crate::{StoreError, descriptors};
 
@@ -26,7 +26,12 @@ pub fn open(shard: &Path, settings: &Settings, memory_bytes_max: u64) -> Result<
     match wanted {
         TablesEngine::Fjall => {
             let files_max = descriptors::of_tables(settings.maxclients.0);
-            let options = FjallOptions { memory_bytes_max, files_max, ..FjallOptions::default() };
+            let page_cache = match settings.tables_read {
+                TablesRead::Auto => PageCache::Auto,
+                TablesRead::Direct => PageCache::Past,
+                TablesRead::Cached | TablesRead::Threads => PageCache::Through,
+            };
+            let options = FjallOptions { memory_bytes_max, files_max, page_cache, ..FjallOptions::default() };
             Ok(Arc::new(FjallEngine::open(&shard.join("tables"), &options)?))
         }
         #[cfg(feature = "rocksdb")]

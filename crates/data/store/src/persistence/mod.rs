@@ -26,7 +26,7 @@ use std::{
 
 use commands::{
     Millis, Server, Session, SessionId,
-    config::{Fsync, Settings},
+    config::{Fsync, Settings, TablesRead},
     host::PersistenceFigures,
     keyspace::{Collection, Gather, Taken},
     server::{Load, Warmup},
@@ -223,7 +223,8 @@ impl Persistence {
             let _ = report_waker.wake();
         })?;
         let (answer, answers) = mpsc::channel();
-        let readers = Readers::start(&engine, &ReadersOptions::default())?;
+        let is_ring_wanted = settings.tables_read != TablesRead::Threads;
+        let readers = Readers::start(&engine, &ReadersOptions { is_ring_wanted, ..ReadersOptions::default() })?;
         let (sync_requests, sync_failures, syncer) = start_syncer(&log, Arc::clone(&waker))?;
         let (maintain_requests, maintainer) = start_maintainer(&log)?;
         Ok(Self {
@@ -406,6 +407,7 @@ impl Persistence {
             durable: self.log.durable().0,
             applied: self.applied.0,
             log_failed: self.trouble.is_some(),
+            reads_by_ring: self.readers.has_ring(),
         }
     }
 

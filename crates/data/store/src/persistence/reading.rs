@@ -62,6 +62,7 @@ impl Persistence {
             }
         }
         self.begin_gathering(server);
+        self.readers.flush();
         if let Some(slowest) = self.tables.take_slowest() {
             self.cold_until = self.cold_until.max(now + cold_for(slowest));
         }

@@ -209,6 +209,7 @@ fn persistence(context: &mut Context<'_>, text: &mut String) {
         field(text, "aof_pending_bio_fsync", u8::from(figures.durable < end));
         field(text, "aof_delayed_fsync", 0);
         field(text, "tables_applied_offset", figures.applied);
+        field(text, "tables_read_by", if figures.reads_by_ring { "io_uring" } else { "threads" });
     }
 }
 

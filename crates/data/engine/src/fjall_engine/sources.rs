@@ -1,0 +1,83 @@
+//! The tree's files, with what of each has to be in memory to look a record up without waiting.
+//!
+//! The tree keeps the same to itself. So the top blocks of indexes and filters are in memory twice: a ten-thousandth of the data
+//! with values of 1,000 bytes.
+
+use lsm_tree::table::block::BlockType;
+use lsm_tree::table::block::decoder::ParsedItem as _;
+use lsm_tree::table::{Block, BlockHandle, IndexBlock};
+use lsm_tree::{AbstractTree as _, SeqNo, Table, TableId, Tree};
+
+use super::disk::Disk;
+
+/// A file of records.
+#[derive(Clone)]
+pub(super) struct Source {
+    pub(super) table: Table,
+    /// The top of its index, if that has two levels: another one cannot be seen from here.
+    pub(super) index: Option<IndexBlock>,
+    /// The top of its filter, if that has two levels.
+    pub(super) filters: Option<IndexBlock>,
+}
+
+/// All files, in the order in which they are looked into; those of a run have no key in common and are ordered by it.
+#[derive(Default)]
+pub(super) struct Sources(Vec<Vec<Source>>);
+
+impl Source {
+    fn read(disk: &Disk, table: &Table) -> Self {
+        let index = table.regions.index.and_then(|_| top(disk, table, table.regions.tli));
+        let filters = table.regions.filter_tli.and_then(|handle| top(disk, table, handle));
+        Self { table: table.clone(), index, filters }
+    }
+}
+
+/// A top block. One that cannot be read is met again by whoever reads the tree, and reported there.
+fn top(disk: &Disk, table: &Table, handle: BlockHandle) -> Option<IndexBlock> {
+    let file = disk.file(table).ok()?;
+    let block = Block::from_file(&file, handle, table.metadata.index_block_compression).ok()?;
+    (block.header.block_type == BlockType::Index).then(|| IndexBlock::new(block))
+}
+
+impl Sources {
+    /// Those of a tree as it is now. What `former` has already is not read again.
+    pub(super) fn of(tree: &Tree, disk: &Disk, former: &Self) -> Self {
+        let mut known: Vec<(TableId, &Source)> =
+            former.0.iter().flatten().map(|source| (source.table.id(), source)).collect();
+        known.sort_unstable_by_key(|(id, _)| *id);
+        let source = |table: &Table| match known.binary_search_by_key(&table.id(), |(id, _)| *id) {
+            Ok(at) => known.get(at).map_or_else(|| Source::read(disk, table), |(_, source)| (*source).clone()),
+            Err(_) => Source::read(disk, table),
+        };
+        let files = tree.current_version();
+        let runs = files.iter_levels().flat_map(|level| level.iter());
+        Self(runs.map(|run| run.iter().map(source).collect()).collect())
+    }
+
+    /// The first file from a run on that may have a key, and the run behind it.
+    pub(super) fn next(&self, run: usize, key: &[u8]) -> Option<(usize, &Source)> {
+        self.0.iter().enumerate().skip(run).find_map(|(number, sources)| {
+            let at = sources.partition_point(|source| &**source.table.metadata.key_range.max() < key);
+            let source = sources.get(at)?;
+            (&**source.table.metadata.key_range.min() <= key).then_some((number + 1, source))
+        })
+    }
+
+    /// How large the files are together, in bytes.
+    pub(super) fn files_bytes(&self) -> u64 {
+        self.0.iter().flatten().map(|source| source.table.metadata.file_size).sum()
+    }
+
+    /// What the top blocks take of memory, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        let tops = self.0.iter().flatten().flat_map(|source| [&source.index, &source.filters]);
+        tops.flatten().map(|top| top.as_slice().len() as u64).sum()
+    }
+}
+
+/// The block that an index has for a key: the first whose last key is not below it.
+pub(super) fn handle_of(index: &IndexBlock, key: &[u8]) -> Option<BlockHandle> {
+    let mut entries = index.iter();
+    entries.seek(key, SeqNo::MAX);
+    Some(entries.next()?.materialize(index.as_slice()).into_inner())
+}
