@@ -13,7 +13,10 @@ use std::thread::JoinHandle;
 
 use self::ring::Ring;
 use crate::writer::guarded;
-use crate::{Capture, Engine, Key, Page, Result, Value};
+use crate::{Capture, Engine, Error, Key, Page, Result, Value};
+
+/// How many records of one request are looked up at once: each takes a place in the queue.
+const TOGETHER_MAX: usize = 256;
 
 /// How many threads read, and how much may wait for them.
 #[derive(Debug, Clone)]
@@ -154,6 +157,13 @@ impl Readers {
             (Some(ring), Request::Get(key)) => {
                 ring.submit(key, Box::new(done), requests_max).map_err(|(key, _)| QueueFull(Request::Get(key)))
             }
+            (Some(ring), Request::GetAll(keys)) if keys.len() <= TOGETHER_MAX && ring.waiting() < requests_max => {
+                let each = gather(keys.len(), Box::new(done));
+                for (at, key) in keys.into_iter().enumerate() {
+                    ring.push(key, each(at));
+                }
+                Ok(())
+            }
             (_, request) if self.shared.queue().requests.len() >= requests_max => Err(QueueFull(request)),
             (_, request) => {
                 self.shared.push(request, Box::new(done));
@@ -190,6 +200,47 @@ impl Drop for Readers {
             // Panics of the engine are caught; one of a callback has been printed.
             let _ = thread.join();
         }
+    }
+}
+
+/// Has several answers become one, in the order of their numbers, when the last of them has come.
+fn gather(count: usize, done: Done) -> impl Fn(usize) -> Done {
+    struct Gathered {
+        values: Vec<Option<Value>>,
+        failure: Option<Error>,
+        left: usize,
+        done: Option<Done>,
+    }
+    impl Gathered {
+        fn finish(&mut self) -> Option<(Done, Answer)> {
+            let values = std::mem::take(&mut self.values);
+            let all = self.failure.take().map_or(Ok(values), Err);
+            Some((self.done.take()?, Answer::GetAll(all)))
+        }
+    }
+    let mut gathered = Gathered { values: vec![None; count], failure: None, left: count, done: Some(done) };
+    if count == 0
+        && let Some((done, answer)) = gathered.finish()
+    {
+        done(answer);
+    }
+    let gathered = Arc::new(Mutex::new(gathered));
+    move |at| {
+        let gathered = Arc::clone(&gathered);
+        Box::new(move |answer| {
+            let mut all = gathered.lock().unwrap_or_else(PoisonError::into_inner);
+            match (answer, all.values.get_mut(at)) {
+                (Answer::Get(Ok(value)), Some(place)) => *place = value,
+                (Answer::Get(Err(error)), _) => all.failure = Some(error),
+                _ => {}
+            }
+            all.left -= 1;
+            let finished = if all.left == 0 { all.finish() } else { None };
+            drop(all);
+            if let Some((done, answer)) = finished {
+                done(answer);
+            }
+        })
     }
 }
 

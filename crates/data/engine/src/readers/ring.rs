@@ -90,6 +90,11 @@ impl Ring {
         Ok(())
     }
 
+    /// Queues a lookup, however many wait.
+    pub(super) fn push(&self, key: Key, done: Done) {
+        self.waiting.requests().push_back((key, done));
+    }
+
     /// Wakes the thread, if it sleeps and there is something to do.
     pub(super) fn flush(&self) {
         if !self.waiting.requests().is_empty() {

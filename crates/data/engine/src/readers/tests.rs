@@ -116,6 +116,27 @@ fn many_records_are_read_at_once() {
 }
 
 #[test]
+fn several_records_are_one_answer_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = files(folder.path(), 10_000, 400, PageCache::Auto);
+    let readers = Readers::start(&engine, &ReadersOptions::default()).unwrap();
+    let (sender, answers) = mpsc::channel();
+    for count in [0, 1, 7, 500] {
+        let numbers: Vec<u32> = (0..count).map(|number| number * 7_919 % 11_000).collect();
+        let keys = numbers.iter().map(|number| Key::from(number.to_be_bytes())).collect();
+        let sender = sender.clone();
+        assert!(readers.submit(Request::GetAll(keys), move |answer| sender.send(answer).unwrap()).is_ok());
+        readers.flush();
+        let Answer::GetAll(Ok(values)) = answers.recv_timeout(std::time::Duration::from_secs(20)).unwrap() else {
+            panic!()
+        };
+        let expected =
+            numbers.iter().map(|number| (*number < 10_000).then(|| Value::from(number.to_be_bytes().repeat(100))));
+        assert!(values.into_iter().eq(expected), "{count}");
+    }
+}
+
+#[test]
 fn a_large_record_is_read_by_a_thread_that_waits() {
     let folder = tempfile::tempdir().unwrap();
     let engine = files(folder.path(), 20, 300_000, PageCache::Auto);
