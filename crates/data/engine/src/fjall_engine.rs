@@ -296,9 +296,9 @@ impl Engine for FjallEngine {
         Ok(())
     }
 
-    fn lookup(&self, key: &Key) -> Option<Box<dyn Lookup>> {
+    fn lookup(&self, key: &Key, keeps: bool) -> Option<Box<dyn Lookup>> {
         let views = &self.shared.views;
-        Some(Box::new(Finding::new(Arc::clone(views.disk()), views.current(), key.clone())))
+        Some(Box::new(Finding::new(Arc::clone(views.disk()), views.current(), key.clone(), keeps)))
     }
 
     fn snapshot(&self) -> Arc<dyn Records> {

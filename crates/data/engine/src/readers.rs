@@ -37,9 +37,9 @@ impl Default for ReadersOptions {
 
 /// What a reader is asked for.
 pub enum Request {
-    /// The value of one record of the engine.
+    /// The value of one record of the engine, whose neighbours nobody wants.
     Get(Key),
-    /// The values of several, in their order.
+    /// The values of several, in their order; their neighbours are likely to be wanted too.
     GetAll(Vec<Key>),
     /// A scan, until it has that much.
     Scan {
@@ -129,7 +129,7 @@ impl Readers {
             changed: Condvar::new(),
             requests_max: options.requests_max.max(1),
         });
-        let is_ring_wanted = options.is_ring_wanted && engine.lookup(&Key::from(b"\0")).is_some();
+        let is_ring_wanted = options.is_ring_wanted && engine.lookup(&Key::from(b"\0"), false).is_some();
         let ring = is_ring_wanted.then(|| Ring::start(engine, &shared)).and_then(std::io::Result::ok);
         let mut readers = Self { ring, shared, threads: Vec::new() };
         for number in 0..options.threads.max(1) {

@@ -76,9 +76,10 @@ pub trait Engine: Records + 'static {
     /// some batch between the last sync and the last write, with that batch's offset.
     fn write(&self, batch: &Batch) -> Result<()>;
 
-    /// Looks a record up in steps that wait for no disk. `None` in an engine that has no files or does not show them.
-    fn lookup(&self, key: &Key) -> Option<Box<dyn Lookup>> {
-        let _ = key;
+    /// Looks a record up in steps that wait for no disk. `None` in an engine that has no files or does not show them. What stands
+    /// beside the record is kept in the engine's cache if `keeps` says that it is likely to be wanted too.
+    fn lookup(&self, key: &Key, keeps: bool) -> Option<Box<dyn Lookup>> {
+        let _ = (key, keeps);
         None
     }
 

@@ -19,7 +19,7 @@ use lsm_tree::table::{Block, BlockHandle, DataBlock, IndexBlock};
 use lsm_tree::{CompressionType, SeqNo};
 
 use super::disk::Disk;
-use super::sources::{Source, handle_of};
+use super::sources::{Place, Source, handle_of};
 use super::views::{View, value_of};
 use crate::{Key, Lookup, Piece, Result, Step};
 
@@ -29,14 +29,16 @@ pub(super) struct Finding {
     view: Arc<View>,
     key: Key,
     hash: u64,
-    /// The run that is looked into when this file does not have it.
+    /// Whether the block that has the record goes into the cache.
+    keeps: bool,
+    /// The run that is looked into next.
     next: usize,
     wanted: Option<Wanted>,
 }
 
 /// A block of a file that has to be read.
 struct Wanted {
-    source: Source,
+    place: Place,
     part: Part,
     handle: BlockHandle,
 }
@@ -58,15 +60,15 @@ enum Said {
 }
 
 impl Finding {
-    pub(super) fn new(disk: Arc<Disk>, view: Arc<View>, key: Key) -> Self {
+    pub(super) fn new(disk: Arc<Disk>, view: Arc<View>, key: Key, keeps: bool) -> Self {
         let hash = Builder::get_hash(&key);
-        Self { disk, view, key, hash, next: 0, wanted: None }
+        Self { disk, view, key, hash, keeps, next: 0, wanted: None }
     }
 
     /// Looks into files, until something has to be read.
     fn files(&mut self) -> Result<Step> {
-        while let Some((next, source)) = self.view.sources().next(self.next, &self.key) {
-            self.next = next;
+        while let Some((place, source)) = self.view.sources().next(self.next, &self.key) {
+            self.next = place.run + 1;
             let first = match (&source.table.pinned_filter_block, &source.filters, &source.index) {
                 (Some(filter), ..) if !filter.maybe_contains_hash(self.hash)? => continue,
                 (Some(_), _, Some(index)) => handle_of(index, &self.key).map(|handle| (Part::Index, handle)),
@@ -74,27 +76,28 @@ impl Finding {
                 _ => return Ok(Step::Waits),
             };
             let Some((part, handle)) = first else { continue };
-            let source = source.clone();
-            if let Some(step) = self.blocks(source, part, handle)? {
+            if let Some(step) = self.blocks(Wanted { place, part, handle }, None)? {
                 return Ok(step);
             }
         }
         Ok(Step::Found(None))
     }
 
-    /// Goes through blocks of a file that the cache has. Returns `None` if the file does not have the record.
-    fn blocks(&mut self, source: Source, mut part: Part, mut handle: BlockHandle) -> Result<Option<Step>> {
+    /// Goes through blocks of a file, the first of which may have been read already, as long as the cache has them. Returns `None`
+    /// if the file does not have the record.
+    fn blocks(&mut self, mut wanted: Wanted, mut read: Option<Block>) -> Result<Option<Step>> {
+        let Some(source) = self.view.sources().at(wanted.place) else { return Ok(Some(Step::Waits)) };
+        let id = (self.disk.tree, source.table.id()).into();
         loop {
-            let id = (self.disk.tree, source.table.id()).into();
-            let Some(block) = self.disk.cache.get_block(id, handle.offset()) else {
+            let Some(block) = read.take().or_else(|| self.disk.cache.get_block(id, wanted.handle.offset())) else {
                 let files_bytes = || self.view.sources().files_bytes();
                 let (file, align) = self.disk.file_for_block(&source.table, files_bytes)?;
-                let piece = Piece { file, offset: *handle.offset(), len: handle.size() as usize, align };
-                self.wanted = Some(Wanted { source, part, handle });
-                return Ok(Some(Step::Read(piece)));
+                let (offset, len) = (*wanted.handle.offset(), wanted.handle.size() as usize);
+                self.wanted = Some(wanted);
+                return Ok(Some(Step::Read(Piece { file, offset, len, align })));
             };
-            match self.ask(&source, part, block)? {
-                Said::GoOn(next, there) => (part, handle) = (next, there),
+            match self.ask(source, wanted.part, block)? {
+                Said::GoOn(part, handle) => wanted = Wanted { part, handle, ..wanted },
                 Said::NotHere => return Ok(None),
                 Said::Found(value) => return Ok(Some(Step::Found(value))),
             }
@@ -123,18 +126,21 @@ impl Finding {
 
     /// Takes a block that was read. Returns `None` if it is not one.
     fn block(&self, wanted: &Wanted, bytes: &[u8]) -> Option<Block> {
-        let metadata = &wanted.source.table.metadata;
+        let table = &self.view.sources().at(wanted.place)?.table;
         let (kind, compression) = match wanted.part {
             Part::Filter => (BlockType::Filter, CompressionType::None),
-            Part::Index => (BlockType::Index, metadata.index_block_compression),
-            Part::Records => (BlockType::Data, metadata.data_block_compression),
+            Part::Index => (BlockType::Index, table.metadata.index_block_compression),
+            Part::Records => (BlockType::Data, table.metadata.data_block_compression),
         };
         let block = Block::from_reader(&mut &*bytes, compression).ok()?;
         if block.header.block_type != kind {
             return None;
         }
-        let id = (self.disk.tree, wanted.source.table.id()).into();
-        self.disk.cache.insert_block(id, wanted.handle.offset(), block.clone());
+        // What nobody wants would drive out what every lookup needs.
+        if self.keeps || wanted.part != Part::Records {
+            let id = (self.disk.tree, table.id()).into();
+            self.disk.cache.insert_block(id, wanted.handle.offset(), block.clone());
+        }
         Some(block)
     }
 }
@@ -149,11 +155,9 @@ impl Lookup for Finding {
         };
         // Whoever reads it in one go finds the damage again, and says where it is.
         let Some(block) = self.block(&wanted, bytes) else { return Ok(Step::Waits) };
-        let step = match self.ask(&wanted.source, wanted.part, block)? {
-            Said::GoOn(part, handle) => self.blocks(wanted.source, part, handle)?,
-            Said::NotHere => None,
-            Said::Found(value) => return Ok(Step::Found(value)),
-        };
-        step.map_or_else(|| self.files(), Ok)
+        match self.blocks(wanted, Some(block))? {
+            Some(step) => Ok(step),
+            None => self.files(),
+        }
     }
 }

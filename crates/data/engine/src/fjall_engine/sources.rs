@@ -24,6 +24,13 @@ pub(super) struct Source {
 #[derive(Default)]
 pub(super) struct Sources(Vec<Vec<Source>>);
 
+/// Which of them.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) run: usize,
+    file: usize,
+}
+
 impl Source {
     fn read(disk: &Disk, table: &Table) -> Self {
         let index = table.regions.index.and_then(|_| top(disk, table, table.regions.tli));
@@ -54,13 +61,17 @@ impl Sources {
         Self(runs.map(|run| run.iter().map(source).collect()).collect())
     }
 
-    /// The first file from a run on that may have a key, and the run behind it.
-    pub(super) fn next(&self, run: usize, key: &[u8]) -> Option<(usize, &Source)> {
-        self.0.iter().enumerate().skip(run).find_map(|(number, sources)| {
-            let at = sources.partition_point(|source| &**source.table.metadata.key_range.max() < key);
-            let source = sources.get(at)?;
-            (&**source.table.metadata.key_range.min() <= key).then_some((number + 1, source))
+    /// The first file from a run on that may have a key.
+    pub(super) fn next(&self, run: usize, key: &[u8]) -> Option<(Place, &Source)> {
+        self.0.iter().enumerate().skip(run).find_map(|(run, sources)| {
+            let file = sources.partition_point(|source| &**source.table.metadata.key_range.max() < key);
+            let source = sources.get(file)?;
+            (&**source.table.metadata.key_range.min() <= key).then_some((Place { run, file }, source))
         })
+    }
+
+    pub(super) fn at(&self, place: Place) -> Option<&Source> {
+        self.0.get(place.run)?.get(place.file)
     }
 
     /// How large the files are together, in bytes.

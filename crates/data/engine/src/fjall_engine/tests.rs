@@ -85,7 +85,7 @@ fn what_is_written_is_seen_at_once() {
 
 /// A record as somebody finds it who reads what the lookup asks for; how many pieces that were, and whether it could be done so.
 fn found_in_steps(engine: &dyn Engine, key: &[u8]) -> (Option<Value>, usize, bool) {
-    let mut lookup = engine.lookup(&Key::from(key)).unwrap();
+    let mut lookup = engine.lookup(&Key::from(key), false).unwrap();
     let (mut pieces, mut read) = (0, None::<Vec<u8>>);
     loop {
         match lookup.step(read.as_deref()).unwrap() {
@@ -158,7 +158,7 @@ fn a_damaged_block_is_left_to_whoever_waits() {
     let engine = small(folder.path());
     put(&engine, (0..20_000_u32).map(|number| (number.to_be_bytes().to_vec(), number.to_be_bytes().repeat(50))));
     engine.compact().unwrap();
-    let mut lookup = engine.lookup(&Key::from(7_000_u32.to_be_bytes())).unwrap();
+    let mut lookup = engine.lookup(&Key::from(7_000_u32.to_be_bytes()), true).unwrap();
     let Step::Read(first) = lookup.step(None).unwrap() else { panic!("all is in memory") };
     let mut bytes = vec![0; first.len];
     first.file.read_exact_at(&mut bytes, first.offset).unwrap();

@@ -38,8 +38,16 @@ pub(super) struct Ring {
     thread: Option<JoinHandle<()>>,
 }
 
+/// A lookup that waits to begin.
+struct Waiter {
+    key: Key,
+    /// Whether its neighbours are likely to be wanted too.
+    keeps: bool,
+    done: Done,
+}
+
 struct Waiting {
-    requests: Mutex<VecDeque<(Key, Done)>>,
+    requests: Mutex<VecDeque<Waiter>>,
     /// The thread is about to wait for the kernel: who has something for it rings.
     is_asleep: AtomicBool,
     is_stopping: AtomicBool,
@@ -47,7 +55,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn requests(&self) -> MutexGuard<'_, VecDeque<(Key, Done)>> {
+    fn requests(&self) -> MutexGuard<'_, VecDeque<Waiter>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -86,13 +94,13 @@ impl Ring {
         if requests.len() >= requests_max {
             return Err((key, done));
         }
-        requests.push_back((key, done));
+        requests.push_back(Waiter { key, keeps: false, done });
         Ok(())
     }
 
-    /// Queues a lookup, however many wait.
+    /// Queues a lookup of a record whose neighbours are likely to be wanted too, however many wait.
     pub(super) fn push(&self, key: Key, done: Done) {
-        self.waiting.requests().push_back((key, done));
+        self.waiting.requests().push_back(Waiter { key, keeps: true, done });
     }
 
     /// Wakes the thread, if it sleeps and there is something to do.
@@ -221,8 +229,8 @@ impl Reading {
     /// Begins as many lookups as there are slots.
     fn begin(&mut self) {
         while !self.free.is_empty() {
-            let Some((key, done)) = self.waiting.requests().pop_front() else { return };
-            match self.engine.lookup(&key) {
+            let Some(Waiter { key, keeps, done }) = self.waiting.requests().pop_front() else { return };
+            match self.engine.lookup(&key, keeps) {
                 Some(lookup) => self.step(lookup, key, done, None),
                 None => self.hand_over(key, done),
             }
@@ -305,7 +313,7 @@ impl Reading {
 /// The ring could not be made after all: what waits for it, and whatever comes, is the other threads'.
 fn hand_over_all(waiting: &Waiting, shared: &Shared) {
     loop {
-        while let Some((key, done)) = { waiting.requests().pop_front() } {
+        while let Some(Waiter { key, done, .. }) = { waiting.requests().pop_front() } {
             shared.push(Request::Get(key), done);
         }
         if waiting.is_stopping.load(Ordering::SeqCst) {
