@@ -71,8 +71,8 @@ impl Finding {
             self.next = place.run + 1;
             let first = match (&source.table.pinned_filter_block, &source.filters, &source.index) {
                 (Some(filter), ..) if !filter.maybe_contains_hash(self.hash)? => continue,
-                (Some(_), _, Some(index)) => handle_of(index, &self.key).map(|handle| (Part::Index, handle)),
-                (None, Some(filters), Some(_)) => handle_of(filters, &self.key).map(|handle| (Part::Filter, handle)),
+                (Some(_), _, Some(index)) => index.block_of(&self.key).map(|handle| (Part::Index, handle)),
+                (None, Some(filters), Some(_)) => filters.block_of(&self.key).map(|handle| (Part::Filter, handle)),
                 _ => return Ok(Step::Waits),
             };
             let Some((part, handle)) = first else { continue };
@@ -108,7 +108,7 @@ impl Finding {
         Ok(match part {
             Part::Filter => {
                 let may_have = FilterBlock::new(block).maybe_contains_hash(self.hash)?;
-                match source.index.as_ref().filter(|_| may_have).and_then(|index| handle_of(index, &self.key)) {
+                match source.index.as_ref().filter(|_| may_have).and_then(|index| index.block_of(&self.key)) {
                     Some(handle) => Said::GoOn(Part::Index, handle),
                     None => Said::NotHere,
                 }
