@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use pin_project_lite::pin_project;
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use crate::{
     counters::ProcessTraffic,
-    live::{Instance, Shared},
+    live::{Instance, Process, Shared},
     logs::WorkerLog,
     net::BufferPool,
     parking::Parking,
@@ -126,9 +126,7 @@ impl Worker {
 
     /// Moves [`Worker::now`] on.
     pub fn look_at_clock(&self) {
-        let now = Instant::now();
-        self.clock.now.set(now);
-        self.clock.milliseconds.set(self.shared.process.milliseconds(now));
+        self.clock.set(Instant::now(), &self.shared.process);
     }
 
     /// Whether this is the instance that new requests run under.
@@ -213,11 +211,25 @@ impl<F: Future> Future for Clocked<F> {
 pub struct Clock {
     now: Cell<Instant>,
     milliseconds: Cell<u64>,
+    /// When [`Clock::milliseconds`] will be one more.
+    next_millisecond: Cell<Instant>,
 }
 
 impl Clock {
     fn new() -> Self {
-        Self { now: Cell::new(Instant::now()), milliseconds: Cell::new(0) }
+        let now = Instant::now();
+        Self { now: Cell::new(now), milliseconds: Cell::new(0), next_millisecond: Cell::new(now) }
+    }
+
+    #[inline]
+    fn set(&self, now: Instant, process: &Process) {
+        self.now.set(now);
+        // NOTE: mostly it is the same millisecond still, and that is cheaper to see than to reckon.
+        if now >= self.next_millisecond.get() {
+            let milliseconds = process.milliseconds(now);
+            self.milliseconds.set(milliseconds);
+            self.next_millisecond.set(process.started + Duration::from_millis(milliseconds + 1));
+        }
     }
 
     /// Milliseconds since the start of the process.
@@ -236,6 +248,24 @@ impl Drop for Running {
         worker.running.set(worker.running.get().saturating_sub(1));
         if worker.draining.get() {
             worker.ended.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn milliseconds_follow_the_clock() {
+        let clock = Clock::new();
+        let process = Process::new(1, clock.now.get(), SystemTime::UNIX_EPOCH);
+        for microseconds in [0, 400, 999, 1_000, 1_001, 1_999, 2_000, 9_300, 9_999, 10_000] {
+            let now = process.started + Duration::from_micros(microseconds);
+            clock.set(now, &process);
+            assert_eq!((clock.now.get(), clock.milliseconds()), (now, microseconds / 1_000));
         }
     }
 }

@@ -7,6 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::{
     io::Interest,
     net::{TcpStream, UnixStream},
@@ -121,7 +122,7 @@ impl Stream {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let most = room.len();
-        let count = each!(self, stream => stream.try_read(room))?;
+        let count = self.try_read(room)?;
         buffer.fill(count);
         if 0 < count && count < most {
             // NOTE: a read that leaves room has emptied the socket, so the next one would only be told to wait. Saying so to
@@ -137,7 +138,9 @@ impl Stream {
     /// # Errors
     /// The socket's.
     pub fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
-        each!(self, stream => stream.try_read(room))
+        // NOTE: here and below by rustix: the C library's functions take two more calls each where there are threads, because a
+        // thread could be cancelled in them.
+        self.try_io(Interest::READABLE, || Ok(rustix::net::recv(self, room, RecvFlags::empty())?.0))
     }
 
     /// Writes what the socket takes of `bytes`.
@@ -145,7 +148,7 @@ impl Stream {
     /// # Errors
     /// The socket's.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        each!(self, stream => stream.try_write(bytes))
+        self.try_io(Interest::WRITABLE, || Ok(rustix::net::send(self, bytes, SendFlags::NOSIGNAL)?))
     }
 
     /// Writes what the socket takes of both pieces.
@@ -158,7 +161,10 @@ impl Stream {
             (true, false) => self.try_write(second),
             (false, false) => {
                 let slices = [IoSlice::new(first), IoSlice::new(second)];
-                each!(self, stream => stream.try_write_vectored(&slices))
+                self.try_io(Interest::WRITABLE, || {
+                    let nothing = &mut SendAncillaryBuffer::default();
+                    Ok(rustix::net::sendmsg(self, &slices, nothing, SendFlags::NOSIGNAL)?)
+                })
             }
         }
     }
