@@ -25,7 +25,11 @@ pub(super) struct Source {
 
 /// The blocks of an index or a filter, by the last key of each. The tree's own form of it is smaller, and takes twice the time to
 /// find something in.
-pub(super) struct Top(Vec<(Key, BlockHandle)>);
+pub(super) struct Top {
+    blocks: Vec<(Key, BlockHandle)>,
+    /// What they take of memory.
+    bytes: u64,
+}
 
 /// All files, in the order in which they are looked into; those of a run have no key in common and are ordered by it.
 #[derive(Default)]
@@ -52,20 +56,19 @@ fn top(disk: &Disk, table: &Table, handle: BlockHandle) -> Option<Arc<Top>> {
     let block = Block::from_file(&file, handle, table.metadata.index_block_compression).ok()?;
     let block = (block.header.block_type == BlockType::Index).then(|| IndexBlock::new(block))?;
     let entry = |entry: KeyedBlockHandle| (Key::from(&**entry.end_key()), entry.into_inner());
-    Some(Arc::new(Top(block.iter().map(|one| entry(one.materialize(block.as_slice()))).collect())))
+    let mut blocks: Vec<_> = block.iter().map(|one| entry(one.materialize(block.as_slice()))).collect();
+    blocks.shrink_to_fit();
+    // Longer keys than these lie elsewhere.
+    let apart: usize = blocks.iter().map(|(key, _)| if key.len() > 20 { key.len() } else { 0 }).sum();
+    let bytes = (apart + blocks.capacity() * size_of::<(Key, BlockHandle)>()) as u64;
+    Some(Arc::new(Top { blocks, bytes }))
 }
 
 impl Top {
     /// The block that has a key: the first whose last key is not below it.
     pub(super) fn block_of(&self, key: &[u8]) -> Option<BlockHandle> {
-        let at = self.0.partition_point(|(last, _)| **last < *key);
-        self.0.get(at).map(|(_, handle)| *handle)
-    }
-
-    fn bytes(&self) -> u64 {
-        // Longer ones than these lie elsewhere.
-        let apart = self.0.iter().map(|(key, _)| if key.len() > 20 { key.len() } else { 0 }).sum::<usize>();
-        (apart + self.0.capacity() * size_of::<(Key, BlockHandle)>()) as u64
+        let at = self.blocks.partition_point(|(last, _)| **last < *key);
+        self.blocks.get(at).map(|(_, handle)| *handle)
     }
 }
 
@@ -105,7 +108,7 @@ impl Sources {
     /// What the top blocks take of memory, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let tops = self.0.iter().flatten().flat_map(|source| [&source.index, &source.filters]);
-        tops.flatten().map(|top| top.bytes()).sum()
+        tops.flatten().map(|top| top.bytes).sum()
     }
 }
 

@@ -145,7 +145,7 @@ impl Buffer {
     /// Room for so many bytes.
     fn reserve(&mut self, len: usize) -> &mut [u8] {
         if self.bytes.len() < self.start + len {
-            self.bytes = vec![0; len.next_power_of_two() + PAGE];
+            self.bytes = vec![0; len.next_multiple_of(PAGE) + PAGE];
             let address = self.bytes.as_ptr().addr();
             self.start = address.next_multiple_of(PAGE) - address;
         }
