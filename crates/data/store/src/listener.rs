@@ -4,7 +4,10 @@ use std::{
     fs,
     io::{self, Read, Write},
     net::{SocketAddr, ToSocketAddrs},
-    os::{fd::AsRawFd as _, unix::fs::PermissionsExt as _},
+    os::{
+        fd::{AsFd, AsRawFd as _, BorrowedFd},
+        unix::fs::PermissionsExt as _,
+    },
     path::PathBuf,
 };
 
@@ -13,7 +16,7 @@ use mio::{
     event::Source,
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
 };
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 use socket2::SockRef;
 
 use commands::config::Settings;
@@ -61,23 +64,27 @@ impl Stream {
     }
 }
 
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+// NOTE: by rustix, as the C library's functions take two more calls each where there are threads: one could be cancelled in them.
 impl Read for Stream {
     #[inline]
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.read(into),
-            Self::Unix(stream) => stream.read(into),
-        }
+        Ok(rustix::net::recv(&*self, into, RecvFlags::empty())?.0)
     }
 }
 
 impl Write for Stream {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.write(bytes),
-            Self::Unix(stream) => stream.write(bytes),
-        }
+        Ok(rustix::net::send(&*self, bytes, SendFlags::NOSIGNAL)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {
