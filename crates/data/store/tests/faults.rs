@@ -186,6 +186,12 @@ fn a_full_disk_refuses_writes_and_keeps_what_was_written() {
 
 #[test]
 fn a_full_disk_keeps_no_store_from_ending() {
+    // A merge that ends just then makes room, and nothing is left to be given up: then once more.
+    assert!((0..3).any(|_| gives_up_on_a_full_disk()), "the disk was never full at the end");
+}
+
+/// Stops a store whose disk is full. Returns whether it said that it ends without something; nothing acknowledged is lost either way.
+fn gives_up_on_a_full_disk() -> bool {
     let folder = Folder::new();
     let disk = SmallDisk::new(&folder.0, 24);
     let ballast = disk.outside().join("ballast");
@@ -196,7 +202,7 @@ fn a_full_disk_keeps_no_store_from_ending() {
     let reply = store.client().text(&["SAVE"]);
     assert!(reply.starts_with("MISCONF Errors writing to the log"), "{reply}");
     assert_eq!(store.stop(), Some(0));
-    assert!(store.output().contains("the store ends without what it has not acknowledged"), "{}", store.output());
+    let gave_up = store.output().contains("the store ends without what it has not acknowledged");
     let written = writer.join().unwrap();
     fs::remove_file(&ballast).unwrap();
     let store = disk.start(&[]);
@@ -204,6 +210,7 @@ fn a_full_disk_keeps_no_store_from_ending() {
     for number in 0..written {
         assert_eq!(client.text(&["STRLEN", &format!("key:{number}")]), "50000");
     }
+    gave_up
 }
 
 #[test]
