@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use lsm_tree::{Cache, DescriptorTable, Table, TreeId};
+use lsm_tree::{Cache, DescriptorTable, Table, TableId, TreeId};
 use rustix::fs::{AtFlags, OFlags, StatxFlags, statx};
 
 use super::page_cache::PageCache;
@@ -79,6 +79,11 @@ impl Disk {
             return Ok((file, align));
         }
         Ok((self.file(table)?, 1))
+    }
+
+    /// Closes the file of a table that is read past the page cache. The tree sees to the others.
+    pub(super) fn close(&self, table: TableId) {
+        self.past.remove_for_table(&(self.tree, table).into());
     }
 
     fn is_past(&self, files_bytes: impl FnOnce() -> u64) -> bool {

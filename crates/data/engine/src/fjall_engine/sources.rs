@@ -21,6 +21,19 @@ pub(super) struct Source {
     pub(super) index: Option<Arc<Top>>,
     /// The top of its filter, if that has two levels.
     pub(super) filters: Option<Arc<Top>>,
+    _closing: Arc<Closing>,
+}
+
+/// Has a file closed when no view has it any more: a deleted one takes its place on the disk until then.
+struct Closing {
+    disk: Arc<Disk>,
+    table: TableId,
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.disk.close(self.table);
+    }
 }
 
 /// The blocks of an index or a filter, by the last key of each. The tree's own form of it is smaller, and takes twice the time to
@@ -43,10 +56,11 @@ pub(super) struct Place {
 }
 
 impl Source {
-    fn read(disk: &Disk, table: &Table) -> Self {
+    fn read(disk: &Arc<Disk>, table: &Table) -> Self {
         let index = table.regions.index.and_then(|_| top(disk, table, table.regions.tli));
         let filters = table.regions.filter_tli.and_then(|handle| top(disk, table, handle));
-        Self { table: table.clone(), index, filters }
+        let closing = Arc::new(Closing { disk: Arc::clone(disk), table: table.id() });
+        Self { table: table.clone(), index, filters, _closing: closing }
     }
 }
 
@@ -74,7 +88,7 @@ impl Top {
 
 impl Sources {
     /// Those of a tree as it is now. What `former` has already is not read again.
-    pub(super) fn of(tree: &Tree, disk: &Disk, former: &Self) -> Self {
+    pub(super) fn of(tree: &Tree, disk: &Arc<Disk>, former: &Self) -> Self {
         let mut known: Vec<(TableId, &Source)> =
             former.0.iter().flatten().map(|source| (source.table.id(), source)).collect();
         known.sort_unstable_by_key(|(id, _)| *id);

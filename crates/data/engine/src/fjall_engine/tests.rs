@@ -165,3 +165,21 @@ fn a_damaged_block_is_left_to_whoever_waits() {
     *bytes.last_mut().unwrap() ^= 1;
     assert!(matches!(lookup.step(Some(&bytes)).unwrap(), Step::Waits));
 }
+
+/// A file that is open takes its place on the disk, deleted or not.
+#[test]
+fn no_file_that_was_merged_away_stays_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = FjallOptions { memory_bytes_max: 8 << 20, page_cache: PageCache::Past, ..FjallOptions::default() };
+    let engine = FjallEngine::open(folder.path(), &options).unwrap();
+    let mut opened = Vec::new();
+    for round in 0..3_u8 {
+        put(&engine, (0..5_000_u32).map(|number| (number.to_be_bytes().to_vec(), vec![round; 400])));
+        engine.compact().unwrap();
+        let mut lookup = engine.lookup(&Key::from(7_u32.to_be_bytes()), false).unwrap();
+        let Step::Read(piece) = lookup.step(None).unwrap() else { panic!("nothing has been read yet") };
+        opened.push(Arc::downgrade(&piece.file));
+    }
+    let is_open: Vec<bool> = opened.iter().map(|file| file.upgrade().is_some()).collect();
+    assert_eq!(is_open, [false, false, true]);
+}

@@ -42,7 +42,7 @@ pub(super) struct Views {
 impl View {
     /// What a tree has now. `sealed` are those of its buffers that are sealed, the oldest first. Its files are looked into without
     /// waiting if there is a disk to do it with; what the former view knows of them is not read again.
-    pub(super) fn of(tree: &Tree, sealed: &VecDeque<Arc<Memtable>>, disk: Option<(&Disk, Option<&Self>)>) -> Self {
+    pub(super) fn of(tree: &Tree, sealed: &VecDeque<Arc<Memtable>>, disk: Option<(&Arc<Disk>, Option<&Self>)>) -> Self {
         // In this order: what leaves the buffers in between is in the files then.
         let state = tree.get_version_history_lock().latest_version();
         let files = tree.current_version();
