@@ -69,7 +69,8 @@ page:
 	scenarios/page/run $(TARGET)/debug/tidegate $(PAGE_PORT)
 
 bench: build
-	bench/run.py $(CASES)
+	$(CARGO) build --release --locked -p runtime --examples
+	bench/run.py --lean $(TARGET)/release/examples/load --floor $(TARGET)/release/examples/floor $(CASES)
 
 configurations:
 	$(CARGO) build --locked -p tidegate

@@ -30,6 +30,8 @@ TICK = os.sysconf("SC_CLK_TCK")
 SERVER_CPU, LOAD_CPU = "0", "1"
 CONNECTIONS_MAX = 30_000
 ORIGIN_PORT = 28080
+# Of origins that are there while they are asked.
+LEAN_ORIGIN_PORT = 28090
 PORTS = {"tidegate": 28000, "haproxy": 28001, "nginx": 28002, "floor": 28003}
 
 
@@ -106,6 +108,11 @@ def wait_for(port, process, log):
     sys.exit(f"nothing listens on port {port}: {Path(log).read_text()[-2000:]}")
 
 
+def origins(case):
+    first = LEAN_ORIGIN_PORT if case.get("lean") else ORIGIN_PORT
+    return [first, first + 1]
+
+
 def haproxy_cfg(port, case):
     text = ["global", "    nbthread " + str(case.get("threads", 1)), f"    maxconn {CONNECTIONS_MAX}"]
     if case.get("log"):
@@ -127,16 +134,15 @@ def haproxy_cfg(port, case):
         text.append(f"    http-request deny if a{number}")
     text += ["    " + line for line in case.get("lines", [])]
     if not case.get("local"):
-        text += [f"    server s1 127.0.0.1:{ORIGIN_PORT}", f"    server s2 127.0.0.1:{ORIGIN_PORT + 1}"]
+        text += [f"    server s{number} 127.0.0.1:{origin}" for number, origin in enumerate(origins(case), 1)]
     text += case.get("sections", [])
     return "\n".join(text) + "\n"
 
 
 def nginx_cfg(port, case, folder):
     stream = case.get("mode") == "tcp"
-    upstream = f"upstream web {{ server 127.0.0.1:{ORIGIN_PORT}; server 127.0.0.1:{ORIGIN_PORT + 1};" + (
-        " }" if stream else " keepalive 512; }"
-    )
+    servers = " ".join(f"server 127.0.0.1:{origin};" for origin in origins(case))
+    upstream = f"upstream web {{ {servers}" + (" }" if stream else " keepalive 512; }")
     if case.get("local"):
         where = 'return 200 "hello from the edge\\n";'
     else:
@@ -225,8 +231,7 @@ def peers_of(case, options):
     if options.alone:
         return ["tidegate"]
     peers = ["tidegate", *case.get("peers", ["haproxy", "nginx"])]
-    # It knows small messages alone.
-    if options.floor and "path" not in case and not case.get("close"):
+    if options.floor and is_small(case):
         peers.append("floor")
     if case.get("mode") == "tcp" and "nginx" in peers and not STREAM_MODULE.exists():
         print(f"  nginx is left out: TCP mode needs {STREAM_MODULE} (Debian: apt-get install libnginx-mod-stream)")
@@ -237,8 +242,7 @@ def peers_of(case, options):
 def command(peer, case, folder, options):
     port = PORTS[peer]
     if peer == "floor":
-        origins = [str(ORIGIN_PORT), str(ORIGIN_PORT + 1)]
-        return [options.floor, *(["http", str(port)] if case.get("local") else ["relay", str(port), *origins])]
+        return [options.floor, *(["http", str(port)] if case.get("local") else ["relay", str(port), *map(str, origins(case))])]
     if peer == "nginx":
         path = Path(folder) / "nginx-peer.conf"
         path.write_text(nginx_cfg(port, case, folder))
@@ -250,7 +254,27 @@ def command(peer, case, folder, options):
     return [options.ours, "haproxy", "-db", "-f", str(path)]
 
 
+def is_small(case):
+    """The load that is an origin too, and the floor, know one small message alone."""
+    return not any(case.get(part) for part in ("path", "close", "headers"))
+
+
+def lean_load(case, port, seconds, connections):
+    """Clients and origins in one thread."""
+    words = ["taskset", "-c", LOAD_CPU, case["lean"], str(port), str(connections), str(seconds), *map(str, origins(case))]
+    found = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    return {
+        "requests": found["requests"],
+        "throughput": found["throughput"],
+        "p50": found["p50_us"] * 1e-6,
+        "p99": found["p99_us"] * 1e-6,
+        "errors": f"{found['failed']} connections failed" if found["failed"] else None,
+    }
+
+
 def load(case, port, seconds, connections):
+    if case.get("lean"):
+        return lean_load(case, port, seconds, connections)
     words = ["taskset", "-c", LOAD_CPU, "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "--timeout", "20s"]
     if case.get("close"):
         words += ["-H", "Connection: close"]
@@ -274,23 +298,16 @@ def load(case, port, seconds, connections):
     }
 
 
-def turn(peer, case, folder, options):
-    # A program that profiles itself writes what it has found when it ends by itself.
-    end = signal.SIGUSR1 if options.alone else signal.SIGTERM
-    server = Server(command(peer, case, folder, options), SERVER_CPU, PORTS[peer], folder, end)
-    try:
-        connections = min(case["connections"], CONNECTIONS_MAX - 50)
-        sizes = compressed_sizes(PORTS[peer]) if "body" in case else None
-        load(case, PORTS[peer], 1, connections)
-        before = cpu_seconds(server.pid)
-        result = load(case, PORTS[peer], options.seconds, connections)
-        result["cpu_us"] = (cpu_seconds(server.pid) - before) * 1e6 / max(1, result["requests"])
-        result["rss_kib"] = memory_kib(server.pid, "VmHWM")
-        if sizes:
-            result["sizes"] = sizes
-        return result
-    finally:
-        server.stop()
+def turn(server, peer, case, options):
+    """What one server does while it is loaded once."""
+    before = cpu_seconds(server.pid)
+    result = load(case, PORTS[peer], options.seconds, connections_of(case))
+    result["cpu_us"] = (cpu_seconds(server.pid) - before) * 1e6 / max(1, result["requests"])
+    return result
+
+
+def connections_of(case):
+    return min(case["connections"], CONNECTIONS_MAX - 50)
 
 
 # What is compressed: names of files at the origin.
@@ -338,26 +355,41 @@ def write_bodies(files):
         (files / name).write_bytes(b"".join(parts)[:100_000])
 
 
-def print_compression(case, medians, results):
+def print_compression(case, medians, sizes):
     """CPU for a byte that is taken in, and how much is left of each body."""
-    for peer, rows in results.items():
-        left = "  ".join(f"{name} {size / case['body']:.3f}" for name, size in rows[0]["sizes"].items())
+    for peer, those in sizes.items():
+        left = "  ".join(f"{name} {size / case['body']:.3f}" for name, size in those.items())
         print(f"  {peer:10}{medians[peer]['cpu_us'] * 1e3 / case['body']:8.3f} ns of CPU a byte; left of a body: {left}")
 
 
 def run_case(name, options, folder):
-    case = CASES[name]
+    case = {**CASES[name], "lean": options.lean} if options.lean and is_small(CASES[name]) else CASES[name]
     print(f"\n{name}: {case['doc']}")
     peers = peers_of(case, options)
     results = {peer: [] for peer in peers}
-    for number in range(options.turns):
-        for peer in peers if number % 2 == 0 else reversed(peers):
-            results[peer].append(turn(peer, case, folder, options))
+    # A program that profiles itself writes what it has found when it ends by itself.
+    end = signal.SIGUSR1 if options.alone else signal.SIGTERM
+    servers, sizes = {}, {}
+    try:
+        # All of them stand there, idle but for the one whose turn it is: what the machine is like changes within seconds.
+        for peer in peers:
+            servers[peer] = Server(command(peer, case, folder, options), SERVER_CPU, PORTS[peer], folder, end)
+            sizes[peer] = compressed_sizes(PORTS[peer]) if "body" in case else None
+            load(case, PORTS[peer], 1, connections_of(case))
+        for number in range(options.turns):
+            for peer in peers if number % 2 == 0 else reversed(peers):
+                results[peer].append(turn(servers[peer], peer, case, options))
+        for peer, server in servers.items():
+            for row in results[peer]:
+                row["rss_kib"] = memory_kib(server.pid, "VmHWM")
+    finally:
+        for server in servers.values():
+            server.stop()
     print(f"  {'':10}{'req/s':>10}{'p50 ms':>9}{'p99 ms':>9}{'CPU us/req':>12}{'spread':>8}{'RSS MB':>8}")
     medians = {}
     for peer in peers:
         rows = results[peer]
-        medians[peer] = {key: statistics.median(row[key] for row in rows) for key in rows[0] if key not in ("errors", "sizes")}
+        medians[peer] = {key: statistics.median(row[key] for row in rows) for key in rows[0] if key != "errors"}
         m = medians[peer]
         cpu = [row["cpu_us"] for row in rows]
         spread = (max(cpu) - min(cpu)) / m["cpu_us"] if m["cpu_us"] else 0
@@ -369,14 +401,17 @@ def run_case(name, options, folder):
             if row["errors"]:
                 print(f"    {peer}: {row['errors']}")
     if "body" in case:
-        print_compression(case, medians, results)
+        print_compression(case, medians, sizes)
     for peer in peers[1:]:
-        ours, theirs = medians["tidegate"], medians[peer]
-        ratio = {key: ours[key] / theirs[key] if theirs[key] else 0 for key in ("cpu_us", "throughput", "p99", "rss_kib")}
-        print(
-            f"  ours / {peer}: CPU {ratio['cpu_us']:.2f}, throughput {ratio['throughput']:.2f}, "
-            f"p99 {ratio['p99']:.2f}, RSS {ratio['rss_kib']:.2f}"
-        )
+        parts = []
+        for name, key in (("CPU", "cpu_us"), ("throughput", "throughput"), ("p99", "p99"), ("RSS", "rss_kib")):
+            # Of two that were loaded one after the other; the medians above are of all turns.
+            pairs = zip(results["tidegate"], results[peer])
+            ratios = sorted(ours[key] / theirs[key] for ours, theirs in pairs if theirs[key]) or [0.0]
+            quarter = len(ratios) // 4
+            around = f" ({ratios[quarter]:.2f} to {ratios[-1 - quarter]:.2f})" if key != "rss_kib" else ""
+            parts.append(f"{name} {statistics.median(ratios):.2f}{around}")
+        print(f"  ours / {peer}: {', '.join(parts)}")
     return results
 
 
@@ -504,8 +539,8 @@ def wait_for_turn():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help="cases to run; all without any")
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--seconds", type=int, default=2, help="of load, for each server in each turn")
     parser.add_argument("--idle", type=int, default=10_000)
     parser.add_argument("--reloads", type=int, default=1_000)
     parser.add_argument("--lossless-reloads", type=int, default=100)
@@ -515,6 +550,7 @@ def main():
     parser.add_argument("--ours", default=str(HERE.parent / "target/release/tidegate"))
     parser.add_argument("--alone", action="store_true", help="without peers")
     parser.add_argument("--floor", help="runtime's example of that name, to be measured beside them")
+    parser.add_argument("--lean", metavar="LOAD", help="runtime's example `load`: instead of wrk and nginx where messages are small")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     if options.list:
