@@ -323,8 +323,7 @@ impl Persistence {
     pub fn checkpoint_now(&mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
         server.finish_tasks();
         server.hold_tasks(false);
-        self.commit(server, now)?;
-        let _ = self.log.syncer().sync()?;
+        self.commit_at_once(server, now)?;
         if self.trouble.is_some() {
             return Ok(());
         }

@@ -7,6 +7,7 @@
 
 mod beginning;
 mod checkpoint;
+mod commit;
 pub mod engines;
 mod gathering;
 mod owed;
@@ -38,7 +39,6 @@ use oplog::{Log, Offset, ReplicationId, disk::RealDisk};
 use crate::{
     StoreError, clock,
     effects::{Effect, Effects},
-    error::chain,
     messages,
     point::Point,
     records::ShardTables,
@@ -100,6 +100,10 @@ pub struct Persistence {
     log_time: u64,
     fsync: Fsync,
     sync_requests: mpsc::SyncSender<()>,
+    /// Up to where a sync that was asked for will make the log durable.
+    asked: Offset,
+    /// Since when what was appended waits for more; nothing if nothing does.
+    group_began: Option<Instant>,
     sync_failures: mpsc::Receiver<String>,
     maintain_requests: mpsc::SyncSender<()>,
     readers: Readers,
@@ -235,6 +239,8 @@ impl Persistence {
             log,
             log_time: recovered.last_time_ms.unwrap_or(0),
             sync_requests,
+            asked: Offset(0),
+            group_began: None,
             sync_failures,
             maintain_requests,
             readers,
@@ -327,56 +333,6 @@ impl Persistence {
         Ok(count)
     }
 
-    /// Appends and writes what took effect in this turn. Returns the offset that replies of the turn have to wait for; nothing
-    /// if they need not.
-    pub fn commit(&mut self, server: &mut Server, now: Millis) -> Result<Option<Offset>, StoreError> {
-        self.fsync = server.shared.settings.appendfsync;
-        let had_trouble = self.trouble.is_some();
-        let effects = server.effects();
-        if !effects.is_empty() {
-            // Times of the log stay in order, whatever the clock does.
-            self.log_time = self.log_time.max(now.unsigned_abs());
-            self.log.append(effects.bytes(), self.log_time)?;
-            effects.clear();
-        }
-        if self.log.unwritten_len() > 0 {
-            match self.log.write() {
-                Ok(written) => {
-                    if self.trouble.take().is_some() {
-                        server.shared.refuse_writes = None;
-                    }
-                    if written.rotations > 0 {
-                        let _ = self.maintain_requests.try_send(());
-                    }
-                    if self.fsync == Fsync::Always {
-                        let _ = self.sync_requests.try_send(());
-                    }
-                }
-                Err(oplog::LogError::SyncFailed) => return Err(oplog::LogError::SyncFailed.into()),
-                Err(error) => {
-                    let reason = format!("MISCONF Errors writing to the log: {}", chain(&error));
-                    server.shared.refuse_writes = Some(reason.clone());
-                    self.trouble = Some(reason);
-                }
-            }
-        }
-        if let Ok(reason) = self.sync_failures.try_recv() {
-            return Err(StoreError::Sync(reason));
-        }
-        if had_trouble && self.trouble.is_some() {
-            // Clients' writes were refused in this turn, and their reads are answered. Whoever wrote when the trouble began
-            // still waits.
-            return Ok(None);
-        }
-        let end = self.log.end();
-        Ok((self.safe() < end).then_some(end))
-    }
-
-    /// Up to where replies may be sent.
-    pub fn safe(&self) -> Offset {
-        if self.fsync == Fsync::Always { self.log.durable() } else { self.log.written() }
-    }
-
     /// Begins to measure time anew.
     pub fn clock_was_set_back(&mut self, now: Millis) {
         self.last_checkpoint = self.last_checkpoint.min(now);
@@ -432,8 +388,7 @@ impl Persistence {
     /// It cannot be written.
     pub fn close_without_checkpoint(mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
         server.finish_tasks();
-        self.commit(server, now)?;
-        let _ = self.log.syncer().sync()?;
+        self.commit_at_once(server, now)?;
         self.end();
         Ok(())
     }
@@ -446,8 +401,7 @@ impl Persistence {
     /// The log cannot be made durable, or the tables are broken.
     pub fn close(mut self, server: &mut Server, now: Millis) -> Result<(), StoreError> {
         server.finish_tasks();
-        self.commit(server, now)?;
-        let _ = self.log.syncer().sync()?;
+        self.commit_at_once(server, now)?;
         if let Some(reason) = &self.trouble {
             let reason = reason.trim_start_matches("MISCONF ");
             messages::warn(&format!(
