@@ -9,6 +9,11 @@ use crate::listener::Stream;
 /// How much room for output a client keeps when all of it was sent.
 const ROOM_KEPT: usize = 32 * 1024;
 
+/// Who has sent so many commands at once...
+const PIPELINE_MIN: u64 = 4;
+/// ... so often in a row sends pipelines.
+const PIPELINES_MIN: u8 = 8;
+
 /// A socket with what is known of its readiness.
 #[derive(Debug)]
 pub struct Connection {
@@ -25,6 +30,8 @@ pub struct Connection {
     pub sends_no_more: bool,
     /// All it sent was read: the connection is closed when the replies have been sent.
     pub is_read: bool,
+    /// How many of its last reads brought several commands.
+    pipelines: u8,
 }
 
 /// For how many offsets of the log a client's replies wait: until the last of them is safe. Who goes on over turns has replies that
@@ -72,7 +79,28 @@ impl Connection {
             read_pending: false,
             sends_no_more: false,
             is_read: false,
+            pipelines: 0,
         }
+    }
+
+    /// A read brought so many commands.
+    pub fn note_commands(&mut self, count: u64) {
+        self.pipelines = if count >= PIPELINE_MIN { self.pipelines.saturating_add(1) } else { 0 };
+    }
+
+    /// Whether it sends many commands at once.
+    pub fn is_pipeline(&self) -> bool {
+        self.pipelines >= PIPELINES_MIN
+    }
+
+    /// Whether nothing is known of the socket that whoever has it next would not be told again.
+    pub fn is_movable(&self) -> bool {
+        !self.holds.any() && !self.write_blocked && !self.sends_no_more && !self.is_read
+    }
+
+    /// The socket, for another thread.
+    pub fn into_stream(self) -> Stream {
+        self.stream
     }
 
     /// The socket.

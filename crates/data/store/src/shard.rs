@@ -73,7 +73,7 @@ pub struct Shard {
     /// Sessions whose replies wait until the log is safe up to an offset, in order.
     held: VecDeque<(Offset, Vec<SessionId>)>,
     next_tick: Millis,
-    /// Threads read and write the sockets of clients.
+    /// Other threads read and write the sockets of clients.
     has_lanes: bool,
     oom_score: OomScore,
     /// Sends keys to other servers; nothing until there are some.
@@ -95,7 +95,7 @@ impl Shard {
         poll.registry().register(signals.source(), SIGNALS, Interest::READABLE)?;
         let listeners = listener::open(&settings)?;
         let threads = usize::try_from(settings.io_threads.0).unwrap_or(1);
-        let lanes = if threads > 1 { Some(Box::new(Lanes::start(threads, &waker)?)) } else { None };
+        let lanes = if threads > 1 { Some(Box::new(Lanes::start(threads - 1, &waker)?)) } else { None };
         let has_lanes = lanes.is_some();
         let listening: Rc<RefCell<Listening>> = Rc::default();
         listening.borrow_mut().open = listeners.iter().filter_map(Listener::address).collect();

@@ -37,7 +37,7 @@ pub struct Sockets {
     pub signals: Signals,
     /// Connections that the loop itself reads and writes.
     pub connections: Slab<Connection>,
-    /// Threads that have all connections, if there are any.
+    /// Threads that have other connections, if there are any.
     pub lanes: Option<Box<Lanes>>,
     /// The connections of sessions.
     pub tokens: FxHashMap<SessionId, usize>,
@@ -129,7 +129,8 @@ impl Sockets {
                     if let Stream::Tcp(stream) = &stream {
                         keep_alive(server, stream);
                     }
-                    if let Some(lanes) = &mut self.lanes {
+                    let own = self.connections.len();
+                    if let Some(lanes) = self.lanes.as_mut().filter(|lanes| lanes.takes_next(own)) {
                         let session = server.connect(accepted.address, accepted.local_address, now);
                         server.set_descriptor(session, stream.descriptor());
                         lanes.open(session, stream);
@@ -150,6 +151,21 @@ impl Sockets {
                 Err(_) => return,
             }
         }
+    }
+
+    /// Gives a client of the loop to a lane, if there are some and nothing is on its way to it. Whether it is one of a lane now.
+    pub fn give_to_lane(&mut self, token: usize, server: &mut Server) -> bool {
+        let (Some(lanes), Some(connection)) = (&mut self.lanes, self.connections.get(token)) else { return false };
+        let session = connection.session;
+        if !connection.is_movable() || server.output(session).is_none_or(|(output, _)| !output.is_empty()) {
+            return false;
+        }
+        let mut stream = self.connections.remove(token).into_stream();
+        // What it has sent is told to the lane when it begins to watch the socket.
+        let _ = self.poll.registry().deregister(&mut stream);
+        self.tokens.remove(&session);
+        lanes.open(session, stream);
+        true
     }
 
     /// Why a client is not let in.

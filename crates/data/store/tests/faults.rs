@@ -351,7 +351,7 @@ fn a_folder_is_of_one_store() {
 
 #[test]
 fn no_write_that_was_acknowledged_is_lost_by_kills() {
-    for (policy, threads) in [("always", "1"), ("everysec", "1"), ("always", "3")] {
+    for (policy, threads) in [("always", "1"), ("everysec", "1"), ("always", "2"), ("always", "3")] {
         let folder = Folder::new();
         let mut acknowledged = [0u64; 3];
         for round in 0..4 {

@@ -24,10 +24,11 @@ fn threaded(folder: &Folder, words: &[&str]) -> Running {
     start(&folder.data(), &[&["--io-threads", "3"], words].concat())
 }
 
-/// Both kinds of stores.
-fn both(folder: &Folder, words: &[&str]) -> [Running; 2] {
+/// All kinds of stores: one thread, one whose loop has half of the clients, and one whose loop has none.
+fn all_kinds(folder: &Folder, words: &[&str]) -> [Running; 3] {
     let one = start(&folder.0.join("one"), words);
-    [one, threaded(folder, words)]
+    let two = start(&folder.0.join("two"), &[&["--io-threads", "2"], words].concat());
+    [one, two, threaded(folder, words)]
 }
 
 /// A number that INFO has.
@@ -78,7 +79,7 @@ fn a_client_that_goes_at_once_is_answered_and_forgotten() {
     let folder = Folder::new();
     for (policy, store) in ["everysec", "always"].into_iter().flat_map(|policy| {
         let place = Folder(folder.0.join(policy));
-        let stores = both(&place, &["--appendfsync", policy]);
+        let stores = all_kinds(&place, &["--appendfsync", policy]);
         std::mem::forget(place);
         stores.map(|store| (policy, store))
     }) {
@@ -174,7 +175,7 @@ fn who_sends_without_a_pause_has_nobody_wait() {
     const AHEAD_MAX: u64 = 32 << 20;
     for fsync in ["everysec", "always"] {
         let folder = Folder::new();
-        for (number, store) in both(&folder, &["--appendfsync", fsync]).into_iter().enumerate() {
+        for (number, store) in all_kinds(&folder, &["--appendfsync", fsync]).into_iter().enumerate() {
             let mut other = store.client();
             assert_eq!(other.text(&["SET", "key", "value"]), "OK");
             let begin = figure(&mut other, "used_memory");
@@ -209,7 +210,7 @@ fn who_sends_without_a_pause_has_nobody_wait() {
 fn clients_are_bounded_as_without_threads() {
     let folder = Folder::new();
     let words = ["--client-output-buffer-limit", "normal", "2mb", "0", "0", "--client-query-buffer-limit", "1mb"];
-    for store in both(&folder, &[&words[..], &["--maxclients", "4"]].concat()) {
+    for store in all_kinds(&folder, &[&words[..], &["--maxclients", "4"]].concat()) {
         let mut other = store.client();
         assert_eq!(other.text(&["SET", "big", &"x".repeat(500_000)]), "OK");
         // Output that is not read.
@@ -453,4 +454,36 @@ fn clients_go_at_the_pace_of_the_tables() {
         .collect();
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     assert_eq!(store.client().text(&["DBSIZE"]), "8000");
+}
+
+/// Half of the clients are the loop's own, until they send pipelines: what is sent meanwhile is answered in order.
+#[test]
+fn who_sends_pipelines_is_given_to_the_other_thread() {
+    let folder = Folder::new();
+    let store = start(&folder.data(), &["--io-threads", "2", "--appendfsync", "always"]);
+    let mut clients: Vec<Client> = (0..6).map(|_| store.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.text(&["PING"]), "PONG");
+    }
+    assert_eq!(figure(&mut clients[0], "io_threaded_reads_processed"), 3);
+    let mut expected = [0; 6];
+    for _ in 0..40 {
+        for client in &mut clients {
+            client.send(&encoded(&[&["INCR", "sum"][..]; 5]));
+        }
+        for (client, last) in clients.iter_mut().zip(&mut expected) {
+            for _ in 0..5 {
+                let sum = client.reply().unwrap().as_integer().unwrap();
+                assert!(sum > *last, "{sum} after {last}");
+                *last = sum;
+            }
+        }
+    }
+    assert_eq!(clients[0].text(&["GET", "sum"]), "1200");
+    let before = figure(&mut clients[0], "io_threaded_reads_processed");
+    for client in &mut clients {
+        assert_eq!(client.text(&["PING"]), "PONG");
+    }
+    // All of them are with the other thread: these six, and the question that was asked last.
+    assert_eq!(figure(&mut clients[0], "io_threaded_reads_processed"), before + 7);
 }

@@ -5,6 +5,10 @@
 //! lane 1: epoll, read, write --/             \-> accepts clients, and gives them to lanes in turn
 //! ```
 //!
+//! With two threads, one lane and the loop, the loop has half of the clients itself: to hand a command over and its reply back costs
+//! half as much as the socket calls that the other thread saves, and both would sleep and be woken for it. A client that sends
+//! pipelines is given to the lane: of what it costs, running its commands is most.
+//!
 //! Of what a GET costs, the socket calls are six parts of seven or more, and running it is the rest. So lanes share the sockets,
 //! and not the keys: all commands run on one thread as they do without lanes, and every transaction, script and order of
 //! replies is what it is there.
@@ -216,6 +220,11 @@ impl Lanes {
     /// All clients.
     pub fn sessions(&self) -> Vec<SessionId> {
         self.remotes.keys().copied().collect()
+    }
+
+    /// Whether the next new client is for a lane, if the loop has so many itself.
+    pub fn takes_next(&self, own: usize) -> bool {
+        self.lanes.len() > 1 || own > self.remotes.len()
     }
 
     /// Gives a new client to the lane whose turn it is. Turns spread clients that come together, also while those from before

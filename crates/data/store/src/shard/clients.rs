@@ -198,6 +198,10 @@ impl Shard {
             self.deferred.push(session);
             return;
         }
+        if connection.is_pipeline() && sockets.give_to_lane(token, &mut self.server) {
+            return;
+        }
+        let Some(connection) = sockets.connections.get_mut(token) else { return };
         let Some(mut input) = self.server.input(session) else { return };
         if input.len() > LONG_QUERY {
             // What it has sent is there once more as a value, and on its way to the log, when it runs.
@@ -224,7 +228,13 @@ impl Shard {
         }
         sockets.is_settled = is_settled(&self.server, &self.persistence, &self.held);
         drop(guard);
+        let before = self.server.shared.statistics.processed;
         self.server.run(session, now);
+        if self.has_lanes
+            && let Some(connection) = self.sockets.borrow_mut().connections.get_mut(token)
+        {
+            connection.note_commands(self.server.shared.statistics.processed - before);
+        }
         self.make_room_early(now);
         if outcome == ReadOutcome::More || has_ended {
             self.resume.push(session);

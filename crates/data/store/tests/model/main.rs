@@ -63,7 +63,7 @@ impl Round {
         let folder = Folder::new();
         let mut settings = vec!["--appendfsync", *random.pick(&["always", "everysec"])];
         settings.extend(random.pick(&[["--maxmemory", "0"], ["--maxmemory", "20mb"]]));
-        settings.extend(random.pick(&[["--io-threads", "1"], ["--io-threads", "3"]]));
+        settings.extend(random.pick(&[["--io-threads", "1"], ["--io-threads", "2"], ["--io-threads", "3"]]));
         // Half of the time nearly every collection goes by element.
         settings.extend(["--collection-max-whole-entries", *random.pick(&["8192", "3"])]);
         let limits: Vec<String> =

@@ -110,7 +110,7 @@ fn wait_until_busy(client: &mut Client) {
 /// its own thread.
 #[test]
 fn a_busy_script_is_ended_by_others() {
-    for threads in ["1", "3"] {
+    for threads in ["1", "2", "3"] {
         end_busy_scripts(threads);
     }
 }
@@ -182,7 +182,7 @@ fn a_busy_function_is_ended_by_others() {
 /// A script that has written can only be ended with the store, and nothing of it stays.
 #[test]
 fn of_a_script_that_ends_with_the_store_nothing_stays() {
-    for (by_signal, threads) in [(false, "1"), (true, "1"), (false, "3"), (true, "3")] {
+    for (by_signal, threads) in [(false, "1"), (true, "1"), (false, "2"), (false, "3"), (true, "3")] {
         let folder = Folder::new();
         let words = ["--busy-reply-threshold", "10", "--appendfsync", "always", "--io-threads", threads];
         let mut store = start(&folder.data(), &words);
