@@ -98,7 +98,7 @@ impl Assembly<'_> {
         })
     }
 
-    fn proxy(&self, config: &Arc<Config>, proxy: &Proxy, index: ProxyIndex, now_ms: u64) -> LiveProxy {
+    fn proxy(&self, config: &Arc<Config>, proxy: &Arc<Proxy>, index: ProxyIndex, now_ms: u64) -> LiveProxy {
         let before = self.before(proxy);
         let workers = self.workers;
         let farm_config = farm_config(config, proxy, index, self.seed.wrapping_add(u64::from(index.0)));
@@ -132,6 +132,7 @@ impl Assembly<'_> {
         LiveProxy {
             index,
             config: Arc::clone(config),
+            settings: Arc::clone(proxy),
             process: Arc::clone(self.process),
             hasher: farm.hasher(),
             farm: Mutex::new(farm),

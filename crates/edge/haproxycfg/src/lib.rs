@@ -34,7 +34,7 @@ pub mod units;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     diagnostics::{Diagnostic, Diagnostics, Severity},
@@ -215,7 +215,7 @@ fn end(state: State, paths: &[String], options: &Options) -> Config {
     global.node.get_or_insert_with(|| options.hostname.clone());
     Config {
         global,
-        proxies,
+        proxies: proxies.into_iter().map(Arc::new).collect(),
         resolvers: state.resolvers,
         userlists: state.userlists,
         rings: state.rings,

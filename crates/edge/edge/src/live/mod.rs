@@ -63,6 +63,8 @@ pub struct LiveProxy {
     pub index: ProxyIndex,
     /// The configuration that holds it.
     pub config: Arc<Config>,
+    /// What that says of it: each request asks for it some twenty times.
+    pub settings: Arc<model::Proxy>,
     /// The process it runs in.
     pub process: Arc<Process>,
     /// Its servers' loads, states, checks and queues.
@@ -145,9 +147,8 @@ pub struct LiveListener {
 impl LiveProxy {
     /// What the configuration says of it.
     #[must_use]
-    #[expect(clippy::indexing_slicing, reason = "a live proxy is made for an index of its own configuration")]
     pub fn settings(&self) -> &model::Proxy {
-        &self.config.proxies[self.index.0 as usize]
+        &self.settings
     }
 
     /// Its farm, whoever else holds it at the moment. To change it, use

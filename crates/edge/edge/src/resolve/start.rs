@@ -1,6 +1,9 @@
 //! The addresses that servers begin with (`init-addr`).
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use balance::ServerId;
 use haproxycfg::{
@@ -38,7 +41,8 @@ pub fn settle(
         settle_log(line, lookup, &mut diagnostics);
     }
     let mut failed = false;
-    for proxy in &mut config.proxies {
+    // Nobody else has them yet.
+    for proxy in config.proxies.iter_mut().map(Arc::make_mut) {
         for line in proxy.logs.iter_mut() {
             settle_log(line, lookup, &mut diagnostics);
         }

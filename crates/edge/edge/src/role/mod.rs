@@ -166,7 +166,7 @@ fn missing_namespaces(config: &Config) -> Vec<Diagnostic> {
 /// Listeners that none of the workers would serve.
 fn missing_threads(config: &Config) -> Vec<Diagnostic> {
     let workers = u32::try_from(worker_count(config)).unwrap_or(u32::MAX);
-    let lines = config.proxies.iter().flat_map(|proxy| proxy.binds.iter().map(move |bind| (proxy, bind)));
+    let lines = config.proxies.iter().flat_map(|proxy| proxy.binds.iter().map(move |bind| (&**proxy, bind)));
     let are_missing = |threads: &[u32]| !threads.is_empty() && threads.iter().all(|thread| *thread > workers);
     let say = |(proxy, bind): (&haproxycfg::model::Proxy, &haproxycfg::model::Bind)| {
         let (address, Location { file, line }) = (bind.address.written(), &bind.location);

@@ -94,7 +94,7 @@ pub struct Config {
     /// The `global` sections.
     pub global: Global,
     /// Every frontend, backend and listen section in order of appearance.
-    pub proxies: Vec<Proxy>,
+    pub proxies: Vec<Arc<Proxy>>,
     /// `resolvers` sections in order; `default` is always there.
     pub resolvers: Vec<Resolvers>,
     /// `userlist` sections by name.

@@ -80,7 +80,13 @@ pub(super) fn accept(text: &str) -> Config {
 
 /// The proxy of this name.
 pub(super) fn proxy(config: &Config, name: &str) -> Proxy {
-    config.proxies.iter().find(|proxy| &*proxy.name == name).unwrap_or_else(|| panic!("no proxy {name}")).clone()
+    config
+        .proxies
+        .iter()
+        .find(|proxy| &*proxy.name == name)
+        .unwrap_or_else(|| panic!("no proxy {name}"))
+        .as_ref()
+        .clone()
 }
 
 /// The alerts about `text`, as they are shown.
