@@ -205,7 +205,7 @@ def main():
     parser.add_argument("--ours", default="target/release/tidegate")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--port", type=int, default=17801)
-    parser.add_argument("--share", type=float, default=0.4, help="with `threads`: what the server may have of each core")
+    parser.add_argument("--share", type=float, default=0.3, help="with `threads`: what the server may have of each core")
     parser.add_argument("--alone", action="store_true", help="without redis-server: every ratio is 1")
     parser.add_argument("--floor", help="runtime's example of that name, to be measured beside them where a reply ends a message")
     parser.add_argument("cases", nargs="*", help="tests, or `threads`; without them, all tests")
