@@ -11,7 +11,7 @@ help:
 	@echo 'make test       everything that CI runs; installs what it needs (Debian, root)'
 	@echo 'make test-model random commands on the store and on redis-server, for long (SEED=1 MINUTES=10)'
 	@echo 'make build      the release binary, target/release/tidegate'
-	@echo 'make package    the same with a profile of itself under load, for those who package it: target/packaged/tidegate'
+	@echo 'make package    the same laid out by profiles of itself under load, for those who package it: target/packaged/tidegate'
 	@echo 'make check      format, lints and tests, with what is installed'
 	@echo 'make reference  write docs/reference out of the tables of keywords'
 	@echo 'make bench      compare with haproxy and nginx (CASES="..." for some cases)'

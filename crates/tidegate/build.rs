@@ -2,7 +2,8 @@
 //!
 //! A position-independent program relocates its tables when it starts. Packed (DT_RELR), what the loader has to read for
 //! that shrinks from 400 kB to some 10 kB, which every process of the edge would keep mapped. glibc reads it from 2.36 on,
-//! and refuses to start a program that needs it before.
+//! and refuses to start a program that needs it before. A program that BOLT is to lay out anew (`dist/build`) keeps all of them plain:
+//! BOLT 19 writes into the wrong places where they are packed, and the program does not start.
 
 use std::process::Command;
 
@@ -14,7 +15,8 @@ fn main() {
     let is_glibc = variable("CARGO_CFG_TARGET_OS") == "linux" && variable("CARGO_CFG_TARGET_ENV") == "gnu";
     // Built for another machine: nobody knows what that one has.
     let is_native = variable("HOST") == variable("TARGET");
-    if is_glibc && is_native && glibc().is_some_and(|version| version >= GLIBC_LEAST) {
+    let is_for_bolt = variable("CARGO_ENCODED_RUSTFLAGS").contains("--emit-relocs");
+    if is_glibc && is_native && !is_for_bolt && glibc().is_some_and(|version| version >= GLIBC_LEAST) {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
 }
