@@ -29,6 +29,9 @@ def play(site):
         wire = site.connect()
         wire.send(data)
         line = wire.through(b"\n")
+        # Whoever leaves before all of it is there, leaves with a reset or without one, as it happens.
+        if data:
+            wire.through(b"\n")
         wire.close()
         site.pause(0.01)
         return (line or b"").decode().strip()
