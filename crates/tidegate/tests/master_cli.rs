@@ -140,7 +140,7 @@ fn commands_may_follow_each_other_as_in_haproxy() {
             let mut answer = Vec::new();
             while !answer.ends_with(b"\n\n") {
                 let mut part = [0; 64];
-                let count = stream.read(&mut part).unwrap();
+                let count = support::read_once(&mut stream, &mut part).unwrap();
                 assert_ne!(count, 0, "{command}: closed after {answer:?}");
                 answer.extend_from_slice(&part[..count]);
             }

@@ -5,7 +5,7 @@
 mod support;
 
 use std::{
-    io::{Read, Write},
+    io::Write,
     net::{SocketAddr, TcpStream},
     sync::{
         Arc, Mutex,
@@ -16,7 +16,9 @@ use std::{
 };
 
 use rustix::process::Signal;
-use support::{Edge, Origin, PATIENCE, Wire, free_address, ok, resident_kilobytes, signal_process, wait_until};
+use support::{
+    Edge, Origin, PATIENCE, Wire, free_address, ok, read_once, resident_kilobytes, signal_process, wait_until,
+};
 
 const DEFAULTS: &str = "defaults\n mode http\n timeout client 8s\n timeout server 8s\n timeout connect 2s\n";
 
@@ -81,7 +83,7 @@ fn requests(front: SocketAddr, keeps: bool, stop: &AtomicBool, done: &AtomicUsiz
         let mut answer = Vec::new();
         let mut bytes = [0; 4096];
         while !answer.ends_with(b"\r\n\r\nok") {
-            match stream.read(&mut bytes) {
+            match read_once(&mut stream, &mut bytes) {
                 // A kept connection may be closed while nothing is asked: HTTP lets such a request be sent again.
                 Ok(0) if answer.is_empty() && number > 0 => return Ok(()),
                 Ok(0) => return Err(format!("ended after {answer:?} (send: {sent:?})")),

@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use support::{Folder, Store};
+use support::{Folder, Store, wait_until};
 
 /// Runs a subcommand to its end.
 fn run(words: &[&str]) -> Output {
@@ -152,7 +152,13 @@ fn a_store_listens_on_a_local_socket() {
     let place = Folder::new();
     let path = place.0.join("socket");
     let ask = |words: &[&str], answer: &str| {
-        let mut stream = UnixStream::connect(&path).unwrap();
+        // It listens on the address first, which is what a store that starts is waited for.
+        let mut stream = None;
+        wait_until("it listens on the path", || {
+            stream = UnixStream::connect(&path).ok();
+            stream.is_some()
+        });
+        let mut stream = stream.unwrap();
         stream.set_read_timeout(Some(support::PATIENCE)).unwrap();
         let mut bytes = Vec::new();
         resp::encode_command(&mut bytes, words);

@@ -17,6 +17,7 @@ mod store;
 mod wire;
 
 use std::{
+    io::{self, ErrorKind, Read},
     net::SocketAddr,
     os::unix::process::ExitStatusExt as _,
     path::PathBuf,
@@ -101,6 +102,17 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
         thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Reads once. A child's end wakes any thread of this process, and a read that has a timeout is interrupted by that, although
+/// nobody handles the signal.
+pub fn read_once(stream: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(into) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            other => return other,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 use resp::{ReplyLimits, ReplyParser, ReplyProgress, Value};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Folder, PATIENCE, free_address, listens, wait_until};
+use super::{Folder, PATIENCE, free_address, listens, read_once, wait_until};
 
 /// A running store.
 #[derive(Debug)]
@@ -110,8 +110,12 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
+        let ended = self.child.try_wait();
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("a store on {} (ended before: {ended:?}) said: {}", self.address, self.output());
+        }
     }
 }
 
@@ -164,7 +168,7 @@ impl RedisClient {
                 }
             }
             let mut piece = [0; 16 * 1024];
-            let len = self.stream.read(&mut piece).ok().filter(|len| *len > 0)?;
+            let len = read_once(&mut self.stream, &mut piece).ok().filter(|len| *len > 0)?;
             self.buffer.extend_from_slice(&piece[..len]);
         }
     }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::PATIENCE;
+use super::{PATIENCE, read_once};
 
 /// A connection and what was received on it but not looked at.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Wire {
     #[track_caller]
     pub fn fill(&mut self) -> usize {
         let mut bytes = [0; 65536];
-        match self.stream.read(&mut bytes) {
+        match read_once(&mut self.stream, &mut bytes) {
             Ok(count) => {
                 self.buffer.extend_from_slice(&bytes[..count]);
                 self.received += count;

@@ -6,7 +6,7 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, ErrorKind, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, Stdio},
@@ -45,6 +45,17 @@ pub fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
     while !is_true() {
         assert!(start.elapsed() < PATIENCE, "it did not happen that {what}");
         thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Reads once. A child's end wakes any thread of this process, and a read that has a timeout is interrupted by that, although
+/// nobody handles the signal.
+fn read_once(stream: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(into) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            other => return other,
+        }
     }
 }
 
@@ -261,7 +272,7 @@ impl Client {
                 }
             }
             let mut piece = [0; 64 * 1024];
-            let len = self.stream.read(&mut piece).ok().filter(|len| *len > 0)?;
+            let len = read_once(&mut self.stream, &mut piece).ok().filter(|len| *len > 0)?;
             self.buffer.extend_from_slice(&piece[..len]);
         }
     }
