@@ -114,6 +114,29 @@ local function insert(object, ...)
     return raw_insert(object, ...)
 end
 
+-- Lua's own reckons in 32 bits how many there are, and writes beyond its stack if they do not suffice. It has room for this many.
+local COUNT_MAX, PLACE_MAX = 8000, 2 ^ 29
+
+local function place_of(value, number)
+    local place = tonumber(value)
+    if place then return place end
+    error("bad argument #" .. number .. " to 'unpack' (number expected, got " .. type(value) .. ')', 3)
+end
+
+local function unpack_few(...)
+    local list, first, last = ...
+    if type(list) ~= 'table' then
+        local got = select('#', ...) == 0 and 'no value' or type(list)
+        error("bad argument #1 to 'unpack' (table expected, got " .. got .. ')', 2)
+    end
+    local from, to = 1, #list
+    if first ~= nil then from = place_of(first, 2) end
+    if last ~= nil then to = place_of(last, 3) end
+    if from > to then return end
+    if from > -PLACE_MAX and to < PLACE_MAX and to - from < COUNT_MAX then return unpack(list, from, to) end
+    error('too many results to unpack', 2)
+end
+
 local function copy(library, changes)
     local own = {}
     for name, value in raw_pairs(library) do own[name] = value end
@@ -165,7 +188,7 @@ local inside = {}
 local globals = {
     assert = assert, error = error, getmetatable = get_metatable, ipairs = ipairs, next = look_through, pairs = all_pairs,
     pcall = protected_call, rawequal = rawequal, rawget = raw_get, rawset = guarded(rawset), select = select,
-    setmetatable = guarded(setmetatable), tonumber = tonumber, tostring = tostring, type = type, unpack = unpack,
+    setmetatable = guarded(setmetatable), tonumber = tonumber, tostring = tostring, type = type, unpack = unpack_few,
     xpcall = protected_call_with, _VERSION = _VERSION, _G = inside,
     coroutine = locked(copy(coroutine, { resume = resume })),
     math = locked(copy(math, { random = host.random, randomseed = host.randomseed })),
