@@ -103,7 +103,10 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("return {unpack({1, 2, 3}, -1e300, 1e300)}", "*user_script:1: too many results to unpack"),
     ("return {unpack({1, 2, 3}, 4294967296, 6442450943)}", "*user_script:1: too many results to unpack"),
     ("return {unpack({1, 2, 3}, 0 / 0, 2)}", "*user_script:1: too many results to unpack"),
-    ("return #{unpack({1, 2, 3}, '2', '3')} + select('#', unpack({}, 1, 7000)) + select('#', unpack({}, 3, 1))", ":7002"),
+    (
+        "return #{unpack({1, 2, 3}, '2', '3')} + select('#', unpack({}, 1, 7000)) + select('#', unpack({}, 3, 1))",
+        ":7002",
+    ),
     ("local x = unpack(nil) return 1", "*user_script:1: bad argument #1 to 'unpack' (table expected, got nil)"),
     ("unpack({}, {})", "*user_script:1: bad argument #2 to 'unpack' (number expected, got table)"),
     // Depth and length.

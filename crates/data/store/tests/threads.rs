@@ -466,6 +466,7 @@ fn who_sends_pipelines_is_given_to_the_other_thread() {
         assert_eq!(client.text(&["PING"]), "PONG");
     }
     assert_eq!(figure(&mut clients[0], "io_threaded_reads_processed"), 3);
+    assert_eq!(clients[0].text(&["CONFIG", "RESETSTAT"]), "OK");
     let mut expected = [0; 6];
     for _ in 0..40 {
         for client in &mut clients {

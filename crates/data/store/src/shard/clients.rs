@@ -233,7 +233,8 @@ impl Shard {
         if self.has_lanes
             && let Some(connection) = self.sockets.borrow_mut().connections.get_mut(token)
         {
-            connection.note_commands(self.server.shared.statistics.processed - before);
+            // They may have reset what is counted.
+            connection.note_commands(self.server.shared.statistics.processed.saturating_sub(before));
         }
         self.make_room_early(now);
         if outcome == ReadOutcome::More || has_ended {
