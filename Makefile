@@ -70,7 +70,7 @@ page:
 
 bench: build
 	$(CARGO) build --release --locked -p runtime --examples
-	bench/run.py --lean $(TARGET)/release/examples/load --floor $(TARGET)/release/examples/floor $(CASES)
+	bench/run.py --lean $(TARGET)/release/examples/lean --floor $(TARGET)/release/examples/floor $(CASES)
 
 configurations:
 	$(CARGO) build --locked -p tidegate

@@ -550,7 +550,7 @@ def main():
     parser.add_argument("--ours", default=str(HERE.parent / "target/release/tidegate"))
     parser.add_argument("--alone", action="store_true", help="without peers")
     parser.add_argument("--floor", help="runtime's example of that name, to be measured beside them")
-    parser.add_argument("--lean", metavar="LOAD", help="runtime's example `load`: instead of wrk and nginx where messages are small")
+    parser.add_argument("--lean", metavar="PATH", help="runtime's example `lean`: instead of wrk and nginx where messages are small")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
     if options.list:

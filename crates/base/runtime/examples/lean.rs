@@ -1,6 +1,6 @@
 //! Load for a proxy: its clients and its origins, in one thread. `bench/run.py` uses it where messages are small.
 //!
-//! `load PORT CONNECTIONS SECONDS [ORIGIN...]` (ports of this machine) keeps one request under way on each of its connections to
+//! `lean PORT CONNECTIONS SECONDS [ORIGIN...]` (ports of this machine) keeps one request under way on each of its connections to
 //! PORT, and answers what the proxy asks of the ORIGINs. It prints a line of JSON: requests, requests a second, microseconds of
 //! p50 and p99, and how many connections ended or were answered with something else.
 //!
@@ -27,7 +27,7 @@ use rustix::{
     net::{RecvFlags, SendFlags, recv, send},
 };
 
-const USAGE: &str = "load PORT CONNECTIONS SECONDS [ORIGIN...]";
+const USAGE: &str = "lean PORT CONNECTIONS SECONDS [ORIGIN...]";
 const BUFFER: usize = 16 * 1024;
 const EVENTS_MAX: usize = 256;
 /// Listeners have numbers from here on in epoll, sockets from 0.
@@ -39,7 +39,7 @@ const LATENCY_MAX: Duration = Duration::from_secs(2);
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 /// With the fields that a web server sends.
-const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: load/1.0.0\r\nDate: Sun, 22 Nov 2026 12:00:00 GMT\r\n\
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: lean/1.0.0\r\nDate: Sun, 22 Nov 2026 12:00:00 GMT\r\n\
     Content-Type: text/plain\r\nContent-Length: 13\r\nConnection: keep-alive\r\n\r\nhello from 0\n";
 
 struct Socket {
