@@ -4,7 +4,8 @@
 //! wait for events -> read and run every ready client -> what is due -> log -> send replies
 //! ```
 //!
-//! All clients that are ready share one turn, and with it one write to the log and one fsync: group commit.
+//! All clients that are ready share one turn, and with it one write to the log and one fsync: group commit. With `appendfsync always`
+//! several turns do.
 
 mod clients;
 mod requests;

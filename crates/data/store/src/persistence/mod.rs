@@ -1,7 +1,7 @@
 //! What makes data outlive the process: the log, and the tables behind it.
 //!
-//! The log is the truth. Each turn of the loop appends its effects and writes them ([`Persistence::commit`]); the tables follow
-//! by checkpoints. A checkpoint begins at the end of a turn, at an offset of the log; the keys that were dirty then are handed
+//! The log is the truth. Each turn of the loop appends its effects, and writes them if it is time ([`Persistence::commit`]); the tables
+//! follow by checkpoints. A checkpoint begins at the end of a turn, at an offset of the log; the keys that were dirty then are handed
 //! in over the following turns, and become one batch that a thread writes with the offset ([`Persistence::advance`]). So
 //! recovery is: read the offset in the tables, run the log again from there.
 
