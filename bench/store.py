@@ -9,10 +9,14 @@ as the server: so that the server is what all wait for, a group of processes (cg
 core that it is to use, 0.4 unless --share says otherwise. Without root there is no such bound, and the rates say little; what two
 whole cores could do follows from the CPU time of a command on all threads and on the busiest. Redis' threads wait in a circle, and
 would use up such a bound by waiting: with two threads Redis has none, and its rate is left out.
+
+`always` compares SETs with `appendfsync always`, 1 to 64 clients, by the store's example `load` (--load PATH), which takes less than
+redis-benchmark: --flush-ms has all of them on a disk whose flush takes so long (root).
 """
 
 import argparse
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -21,6 +25,8 @@ import statistics
 import subprocess
 import tempfile
 import time
+
+from slow_disk import slow_disk
 
 TICKS_US = 10_000
 CONNECTIONS = 64
@@ -200,6 +206,46 @@ def compare_threads(arguments):
             )
 
 
+ALWAYS_CLIENTS = (1, 8, 64)
+
+
+def run_always(peer, arguments, clients):
+    """SETs a second, milliseconds of p50 and p99, and CPU microseconds a command."""
+    folder = tempfile.mkdtemp(prefix="tidegate-bench-")
+    server = subprocess.Popen(
+        ["taskset", "-c", "0", *command(peer, arguments, arguments.port, "always", folder)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until_ready(server, arguments.port)
+        load = ["taskset", "-c", "1", arguments.load, "--port", str(arguments.port), "--connections", str(clients)]
+        load += ["--keys", str(KEYS), "--size", "3", "--op", "set", "--order", "uniform", "--seconds"]
+        subprocess.run([*load, "1"], capture_output=True, check=True)
+        before = cpu_ticks(server)
+        found = json.loads(subprocess.run([*load, "3"], capture_output=True, check=True, text=True).stdout)
+        spent = cpu_ticks(server) - before
+        return found["rate"], found["p50_us"] / 1000, found["p99_us"] / 1000, spent * TICKS_US / found["count"]
+    finally:
+        server.terminate()
+        server.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def compare_always(arguments):
+    print("clients  server   SET/s  of Redis  p50 ms  p99 ms  CPU us")
+    for clients in ALWAYS_CLIENTS:
+        peers = ["redis", "ours", *(["floor"] if arguments.floor else [])]
+        turns = {peer: [] for peer in peers}
+        for number in range(arguments.turns):
+            for peer in peers if number % 2 == 0 else reversed(peers):
+                turns[peer].append(run_always(peer, arguments, clients))
+        for peer, found in turns.items():
+            rate, p50, p99, spent = (statistics.median(turn[part] for turn in found) for part in range(4))
+            ratio = statistics.median(turn[0] / redis[0] for turn, redis in zip(found, turns["redis"]))
+            print(f"{clients:7}  {peer:6} {rate:7.0f} {ratio:9.2f} {p50:7.2f} {p99:7.2f} {spent:7.2f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ours", default="target/release/tidegate")
@@ -208,10 +254,21 @@ def main():
     parser.add_argument("--share", type=float, default=0.3, help="with `threads`: what the server may have of each core")
     parser.add_argument("--alone", action="store_true", help="without redis-server: every ratio is 1")
     parser.add_argument("--floor", help="runtime's example of that name, to be measured beside them where a reply ends a message")
-    parser.add_argument("cases", nargs="*", help="tests, or `threads`; without them, all tests")
+    parser.add_argument("--load", default="target/release/examples/load", help="with `always`: the store's example of that name")
+    parser.add_argument("--flush-ms", type=float, help="data is on a disk whose flush takes so long (root)")
+    parser.add_argument("cases", nargs="*", help="tests, `threads` or `always`; without them, all tests")
     arguments = parser.parse_args()
+    with slow_disk(arguments.flush_ms) if arguments.flush_ms else contextlib.nullcontext() as folder:
+        tempfile.tempdir = folder
+        compare(arguments)
+
+
+def compare(arguments):
     if "threads" in arguments.cases:
         compare_threads(arguments)
+        return
+    if "always" in arguments.cases:
+        compare_always(arguments)
         return
     print("case                 CPU us ours  redis  ratio   commands/s ours  ratio   peak MB ours  redis")
     for fsync, test, pipeline, count in CASES:

@@ -11,7 +11,7 @@ use crate::{
     frame::{FrameHeader, HEADER_LEN, put},
     recover,
     segment::{self, Mark, Segment, SegmentHeader, UNREADY_PREFIX},
-    shared::{SegmentFile, Shared},
+    shared::{BRIDGE_LEN_MIN, SegmentFile, Shared},
 };
 
 /// The size of a page. A write that comes to a page first fills it, so that no page of a spare has to be read from the disk.
@@ -428,6 +428,9 @@ impl<D: Disk> Log<D> {
 
 /// Makes a segment of a spare, or of a new file if there is none, and puts it at the end of the list.
 ///
+/// A new file has nothing in it, so each sync would take a commit of the file system's journal as well, up to its end. So it is a short
+/// one, filled at once, to last until a spare has been prepared; each further one is twice as long.
+///
 /// NOTE: nothing is synced here unless `durably` is asked for, since nothing may make the shard's thread wait. The next sync
 /// takes this file and the folder with it; a crash before that leaves a file without a good header, which `recover` knows.
 pub(crate) fn begin_segment<D: Disk>(
@@ -438,27 +441,33 @@ pub(crate) fn begin_segment<D: Disk>(
 ) -> Result<Active<D::File>, LogError> {
     shared.check()?;
     let segment = Arc::new(Segment::new(&shared.folder, header));
-    let spare = (len_min <= shared.options.segment_len).then(|| shared.lists().spares.pop()).flatten();
-    let (path, file) = match spare {
+    let segment_len = shared.options.segment_len;
+    let (spare, bridge_len) = {
+        let mut lists = shared.lists();
+        let spare = if len_min <= segment_len { lists.spares.pop() } else { None };
+        let bridge_len = lists.bridge_len.min(segment_len);
+        lists.bridge_len = if spare.is_some() { BRIDGE_LEN_MIN } else { bridge_len.saturating_mul(2) };
+        (spare, bridge_len)
+    };
+    // A page at least is written, for the same reason as in `write_run`.
+    let (path, file, len, filled) = match spare {
         Some(path) => {
             let file = shared.disk.open(&path).map_err(LogError::io("open", &path))?;
-            (path, file)
+            (path, file, segment_len, PAGE_LEN)
         }
         None => {
             let path = shared.folder.join(format!("{UNREADY_PREFIX}{}", shared.new_number()));
             let file = shared.disk.create(&path).map_err(LogError::io("create", &path))?;
-            (path, file)
+            (path, file, bridge_len.max(len_min), if bridge_len <= BRIDGE_LEN_MIN { bridge_len } else { PAGE_LEN })
         }
     };
     let prepare = || {
-        let len = shared.options.segment_len.max(len_min);
         if file.len().map_err(LogError::io("open", &path))? < len {
             file.preallocate(len).map_err(LogError::io("make room for", &path))?;
         }
-        // A page at least, for the same reason as in `write_run`.
-        let mut page = header.encode().to_vec();
-        page.resize(usize::try_from(PAGE_LEN.min(len)).unwrap_or(page.len()), 0);
-        file.write_all_at(&page, 0).map_err(LogError::io("write", &path))?;
+        let mut beginning = header.encode().to_vec();
+        beginning.resize(usize::try_from(filled.min(len)).unwrap_or(beginning.len()), 0);
+        file.write_all_at(&beginning, 0).map_err(LogError::io("write", &path))?;
         if durably {
             file.sync().map_err(LogError::io("sync", &path))?;
         }

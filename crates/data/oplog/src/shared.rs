@@ -11,6 +11,10 @@ use std::{
 
 use crate::{LogError, Offset, Options, disk::Disk, disk::DiskFile, segment::Segment};
 
+/// How long the first segment is that stands in for a prepared one. It is filled at once, by the shard's thread: about half a
+/// millisecond.
+pub(crate) const BRIDGE_LEN_MIN: u64 = 1024 * 1024;
+
 /// Known to all threads of a log.
 #[derive(Debug)]
 pub(crate) struct Shared<D: Disk> {
@@ -37,6 +41,8 @@ pub(crate) struct Lists<F> {
     pub(crate) folder_changed: bool,
     /// Files that are ready to become segments.
     pub(crate) spares: Vec<PathBuf>,
+    /// How long a segment becomes that no file is ready for.
+    pub(crate) bridge_len: u64,
     /// Segments that are not part of the log any more, the oldest first.
     pub(crate) garbage: VecDeque<Arc<Segment>>,
     /// For names of new files.
@@ -64,6 +70,7 @@ impl<D: Disk> Shared<D> {
                 unsynced: Vec::new(),
                 folder_changed: false,
                 spares: Vec::new(),
+                bridge_len: BRIDGE_LEN_MIN,
                 garbage: VecDeque::new(),
                 next_number: 0,
             }),

@@ -241,7 +241,7 @@ impl Shard {
             match &mut self.persistence {
                 Some(persistence) => {
                     self.pace.spend(self.server.effects().bytes().len() as u64);
-                    let wait_for = persistence.commit(&mut self.server, now)?;
+                    let wait_for = persistence.commit(&mut self.server, now, self.ready.len())?;
                     busy = persistence.advance(&mut self.server, now)? || persistence.waits_for_more();
                     if let Some((bytes, elapsed)) = persistence.take_drained() {
                         self.pace.drained(bytes, elapsed);

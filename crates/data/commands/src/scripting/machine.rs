@@ -152,8 +152,7 @@ impl Machine {
     ///
     /// It is not Lua: why, with the line.
     pub fn compile(&self, source: &[u8]) -> Result<Function, String> {
-        let chunk = self.lua.load(source).set_name(self.kind.chunk()).set_mode(mlua::chunk::ChunkMode::Text);
-        chunk.into_function().map_err(|error| message_of(&error))
+        compile(&self.lua, source, self.kind.chunk()).map_err(|error| message_of(&error))
     }
 
     /// Runs the text of a library and gives what it registered. It may take as long as it wants if it is not `bounded`.
@@ -425,11 +424,19 @@ fn load_string(lua: &Lua, (source, name): (LuaString, Option<LuaString>)) -> mlu
     // Lua shows a text's beginning where it has no name.
     let name = name.unwrap_or_else(|| source.clone()).to_string_lossy();
     let name: String = name.split('\0').next().unwrap_or_default().chars().take(NAME_LEN_MAX).collect();
-    let chunk = lua.load(source.as_bytes().to_vec()).set_name(name).set_mode(mlua::chunk::ChunkMode::Text);
-    Ok(match chunk.into_function() {
+    Ok(match compile(lua, &source.as_bytes(), &name) {
         Ok(function) => (Value::Function(function), Value::Nil),
         Err(error) => (Value::Nil, message_of(&error).into_lua(lua)?),
     })
+}
+
+/// Compiles source, and nothing but source. Lua 5.1's compiler does not hold on to the name of what it compiles, so that collecting
+/// garbage meanwhile could take it away (CVE-2025-49844). Equal strings are one in Lua: as long as this one is held, that one stays.
+fn compile(lua: &Lua, source: &[u8], name: &str) -> mlua::Result<Function> {
+    let held = lua.create_string(name)?;
+    let function = lua.load(source).set_name(name).set_mode(mlua::chunk::ChunkMode::Text).into_function();
+    drop(held);
+    function
 }
 
 /// What an error says, as Lua itself would have it: one line, without the kind of error in front.

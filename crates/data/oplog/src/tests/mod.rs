@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    disk::{Disk, MemoryDisk, RealDisk},
+    disk::{Disk, DiskFile as _, MemoryDisk, RealDisk},
     *,
 };
 
@@ -147,6 +147,10 @@ fn pieces_too_long_for_a_frame_are_refused() {
 fn reading_begins_close_to_the_offset_in_a_large_segment() {
     let disk = MemoryDisk::new();
     let (mut log, _) = open(&disk, Options { segment_len: 4 * 1024 * 1024, ..small() });
+    log.maintainer().run().unwrap();
+    log.append(b"a", 1).unwrap();
+    log.rotate(1).unwrap();
+    let base = log.end().0;
     let mut all = Vec::new();
     for number in 0..30 {
         let piece = vec![number; 100_000];
@@ -155,11 +159,46 @@ fn reading_begins_close_to_the_offset_in_a_large_segment() {
         all.extend(piece);
     }
     for from in (0..all.len()).step_by(70_001).chain([all.len()]) {
-        let reader = log.read(Offset(from as u64)).unwrap();
-        let (_, position) = reader.place();
+        let offset = Offset(base + from as u64);
+        let (_, position) = log.read(offset).unwrap().place();
         assert!(from as u64 + 128 + 31 * 40 - position < 500_000, "{position} is far from {from}");
-        assert_eq!(read(&log, Offset(from as u64)).unwrap().0, all[from..]);
+        assert_eq!(read(&log, offset).unwrap().0, all[from..]);
     }
+}
+
+#[test]
+fn segments_that_nothing_is_prepared_for_are_short_until_something_is() {
+    const MEBIBYTE: usize = 1 << 20;
+    let disk = MemoryDisk::new();
+    let (mut log, _) = open(&disk, Options { segment_len: 8 << 20, spare_segments: 1, ..small() });
+    let len_of_last = |log: &Log<MemoryDisk>| {
+        let last = log.segments().pop().unwrap().first_offset.0;
+        disk.open(&folder().join(format!("{last:020}.oplog"))).unwrap().len().unwrap()
+    };
+    let mut append = |log: &mut Log<MemoryDisk>, bytes: usize| {
+        for _ in 0..bytes / 1_000 {
+            log.append(&[b'x'; 1_000], 1).unwrap();
+            log.write().unwrap();
+        }
+    };
+    assert_eq!(len_of_last(&log), 1 << 20);
+    append(&mut log, MEBIBYTE);
+    assert_eq!(len_of_last(&log), 2 << 20);
+    append(&mut log, 2 * MEBIBYTE);
+    assert_eq!(len_of_last(&log), 4 << 20);
+
+    let mut maintainer = log.maintainer();
+    maintainer.run().unwrap();
+    append(&mut log, 4 * MEBIBYTE);
+    assert_eq!(len_of_last(&log), 8 << 20, "the one that was prepared");
+    append(&mut log, 8 * MEBIBYTE);
+    assert_eq!(len_of_last(&log), 1 << 20, "from the beginning");
+    append(&mut log, 40 * MEBIBYTE);
+    assert_eq!(len_of_last(&log), 8 << 20, "never longer than others");
+    assert!(read(&log, Offset(0)).unwrap().0.iter().all(|byte| *byte == b'x'));
+    drop(log);
+    let (log, recovered) = open(&disk, Options { segment_len: 8 << 20, ..small() });
+    assert_eq!((recovered.cut, log.end().0 / 100_000), (None, 576));
 }
 
 #[test]

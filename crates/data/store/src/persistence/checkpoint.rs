@@ -8,7 +8,9 @@ use oplog::Offset;
 
 use crate::{StoreError, clock, error::chain, messages, records::ShardTables};
 
-use super::{Checkpoint, Gone, Persistence, RETAIN_MS, Removal, owed::RecordBytes, set_retention};
+use super::{
+    Checkpoint, Gone, Persistence, RETAIN_MS, Removal, owed::RecordBytes, set_retention, threads::SyncRequest,
+};
 
 /// Keys and elements that are handed in between two looks at the clock.
 const TAKE_MAX: usize = 64;
@@ -143,7 +145,7 @@ impl Persistence {
                 // What a power failure could still take from the log must not be in the tables: they would be ahead of it.
                 let mark = self.tables.with(|tables| tables.mark_offset());
                 if mark.is_some_and(|mark| self.log.durable().0 < mark.0) {
-                    let _ = self.sync_requests.try_send(());
+                    let _ = self.sync_requests.try_send(SyncRequest::Written);
                     return Ok(false);
                 }
                 if let Some(batch) = self.tables.with(Tables::freeze_marked) {

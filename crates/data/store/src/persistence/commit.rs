@@ -1,15 +1,15 @@
 //! What took effect becomes part of the log, and safe.
 //!
 //! With `appendfsync always` one sync is for as many clients as there are: what took effect is written when a turn changes nothing
-//! any more, or the first of them has waited for [`GROUP_TIME`] and no sync is under way. With a sync for each turn it was 10 commands
-//! of 64 clients; so it is 20, for a sixth less CPU time a command, and 8 clients are as fast as before (2026-11-22).
+//! any more, or all whom the last sync has let go on have written again, or the first of them has waited for [`GROUP_TIME`] and no
+//! sync is under way. With a sync for each turn it was 10 commands of 64 clients.
 
 use std::time::{Duration, Instant};
 
 use commands::{Millis, Server, config::Fsync};
 use oplog::Offset;
 
-use super::Persistence;
+use super::{Persistence, threads::SyncRequest};
 use crate::{StoreError, error::chain};
 
 /// How long the first one waits for others that are ready. A sync takes as long where the disk is fast.
@@ -18,13 +18,15 @@ const GROUP_TIME: Duration = Duration::from_micros(200);
 const GROUP_BYTES: usize = 1 << 20;
 
 impl Persistence {
-    /// Appends what took effect in this turn, and writes it if it is time. Returns the offset that replies of the turn have to
-    /// wait for; nothing if they need not.
-    pub fn commit(&mut self, server: &mut Server, now: Millis) -> Result<Option<Offset>, StoreError> {
+    /// Appends what took effect in this turn, and writes it if it is time. Returns the offset that replies of the turn, to so many
+    /// `clients`, have to wait for; nothing if they need not.
+    pub fn commit(&mut self, server: &mut Server, now: Millis, clients: usize) -> Result<Option<Offset>, StoreError> {
         self.fsync = server.shared.settings.appendfsync;
         let had_trouble = self.trouble.is_some();
         let has_changed = self.append(server, now)?;
-        if self.log.unwritten_len() > 0 && self.is_to_be_written(has_changed) {
+        let is_all = self.awaited > 0 && self.awaited <= clients;
+        self.awaited = self.awaited.saturating_sub(clients);
+        if self.log.unwritten_len() > 0 && (is_all || self.is_to_be_written(has_changed)) {
             self.write(server)?;
         }
         if let Ok(reason) = self.sync_failures.try_recv() {
@@ -56,6 +58,12 @@ impl Persistence {
     /// Up to where replies may be sent.
     pub fn safe(&self) -> Offset {
         if self.fsync == Fsync::Always { self.log.durable() } else { self.log.written() }
+    }
+
+    /// Replies that waited are sent, to so many clients. They may write again soon, and are waited for a little.
+    pub fn let_go(&mut self, clients: usize) {
+        self.awaited = clients;
+        self.let_go_at = self.log.durable();
     }
 
     /// Whether the next turn is to come at once, because what was appended is written when nobody is ready.
@@ -100,7 +108,10 @@ impl Persistence {
                 }
                 if self.fsync == Fsync::Always {
                     self.asked = written.end;
-                    let _ = self.sync_requests.try_send(());
+                    let _ = self.sync_requests.try_send(match self.awaited {
+                        0 => SyncRequest::AllWritten(self.let_go_at),
+                        _ => SyncRequest::Written,
+                    });
                 }
                 Ok(())
             }

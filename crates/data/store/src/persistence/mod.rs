@@ -45,7 +45,7 @@ use crate::{
     until,
 };
 
-use threads::{start_maintainer, start_syncer};
+use threads::{SyncRequest, start_maintainer, start_syncer};
 
 /// The smallest segment of the log.
 const SEGMENT_LEN_MIN: u64 = 64 << 10;
@@ -99,9 +99,13 @@ pub struct Persistence {
     /// When the log was appended to last.
     log_time: u64,
     fsync: Fsync,
-    sync_requests: mpsc::SyncSender<()>,
+    sync_requests: mpsc::SyncSender<SyncRequest>,
     /// Up to where a sync that was asked for will make the log durable.
     asked: Offset,
+    /// How many clients the last sync has let go on that have not written since.
+    awaited: usize,
+    /// Up to where the log was durable then.
+    let_go_at: Offset,
     /// Since when what was appended waits for more; nothing if nothing does.
     group_began: Option<Instant>,
     sync_failures: mpsc::Receiver<String>,
@@ -240,6 +244,8 @@ impl Persistence {
             log_time: recovered.last_time_ms.unwrap_or(0),
             sync_requests,
             asked: Offset(0),
+            awaited: 0,
+            let_go_at: Offset(0),
             group_began: None,
             sync_failures,
             maintain_requests,

@@ -150,6 +150,9 @@ impl Shard {
         let mut sockets = self.sockets.borrow_mut();
         sessions.retain(|session| sockets.holds(*session).is_some_and(Holds::release));
         drop(sockets);
+        if let Some(persistence) = &mut self.persistence {
+            persistence.let_go(sessions.len());
+        }
         self.ready.extend_from_slice(&sessions);
         self.send();
         for session in sessions {
