@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: help demo build package test test-model tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc test-redis redis-quick clean
+.PHONY: help demo build package test test-model compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc test-redis redis-quick clean
 
 help:
 	@echo 'make demo       build the release binary and try it: two web sites, a load balancer, a store'
@@ -23,7 +23,7 @@ help:
 demo: build
 	$(TARGET)/release/tidegate demo $(DEMO)
 
-build:
+build: compiler
 	$(CARGO) build --release --locked -p tidegate
 
 package:
@@ -36,6 +36,10 @@ test: tools format lint unit docs reference-check deny page redis-quick
 # A failure names the seed of its round.
 test-model:
 	SEED=$(or $(SEED),1) MINUTES=$(or $(MINUTES),10) $(CARGO) test --locked -p store --test model -- --nocapture random_commands
+
+# Rust comes without a linker; most machines have one.
+compiler:
+	@command -v cc >/dev/null || .ci/tools compiler
 
 tools:
 	.ci/tools
