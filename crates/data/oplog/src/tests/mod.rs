@@ -175,7 +175,7 @@ fn segments_that_nothing_is_prepared_for_are_short_until_something_is() {
         let last = log.segments().pop().unwrap().first_offset.0;
         disk.open(&folder().join(format!("{last:020}.oplog"))).unwrap().len().unwrap()
     };
-    let mut append = |log: &mut Log<MemoryDisk>, bytes: usize| {
+    let append = |log: &mut Log<MemoryDisk>, bytes: usize| {
         for _ in 0..bytes / 1_000 {
             log.append(&[b'x'; 1_000], 1).unwrap();
             log.write().unwrap();
