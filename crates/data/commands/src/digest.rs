@@ -108,15 +108,22 @@ pub fn of_all(keys: &mut Keys<'_>) -> Result<Digest, Failure> {
         loop {
             cursor = keys.walk(cursor, STEP, &mut found)?;
             for walked in found.drain(..) {
-                let Some(entry) = keys.peek(&walked.key)? else { continue };
-                let Some(value) = &entry.value else { continue };
-                let mut digest = Digest::default();
-                digest.follow(&walked.key);
-                digest.value(value, entry.expire_at != NEVER);
-                if !std::mem::replace(&mut begun, true) {
-                    all.follow(&(db as u32).to_be_bytes());
+                let was_there = keys.is_resident(&walked.key);
+                if let Some(entry) = keys.peek(&walked.key)?
+                    && let Some(value) = &entry.value
+                {
+                    let mut digest = Digest::default();
+                    digest.follow(&walked.key);
+                    digest.value(value, entry.expire_at != NEVER);
+                    if !std::mem::replace(&mut begun, true) {
+                        all.follow(&(db as u32).to_be_bytes());
+                    }
+                    all.join(&digest.0);
                 }
-                all.join(&digest.0);
+                if !was_there {
+                    // All of them together may be more than memory holds.
+                    keys.space.forget(db, &walked.key);
+                }
             }
             if cursor == 0 {
                 break;

@@ -152,6 +152,8 @@ pub struct Session {
     pub descriptor: i32,
     /// How much it had sent when what runs now began.
     pub query_running: usize,
+    /// How much of the query is known to be still to come.
+    pub query_missing: usize,
     /// `CLIENT NO-EVICT`.
     pub no_evict: bool,
     /// What it wants to be told of keys that it has in a cache.
@@ -206,6 +208,7 @@ impl Session {
             last_command: None,
             descriptor: -1,
             query_running: 0,
+            query_missing: 0,
             no_evict: false,
             tracking: None,
             postponed: false,

@@ -124,6 +124,14 @@ impl Engine for FailingEngine {
         self.inner.disk_bytes()
     }
 
+    fn is_making_files(&self) -> bool {
+        self.inner.is_making_files()
+    }
+
+    fn bytes_to_make_files(&self) -> u64 {
+        self.inner.bytes_to_make_files()
+    }
+
     fn memory_bytes(&self) -> u64 {
         self.inner.memory_bytes()
     }

@@ -31,6 +31,9 @@
 //! one buffer as a whole. The rest of the bound is the cache of blocks. Filters and indexes of the upper levels stay in memory
 //! beside it; [`Engine::memory_bytes`] counts them.
 //!
+//! A merge has a block of each run that it reads, and a record that is longer than a block is one. So where records are long,
+//! level 0 has fewer runs, and they are merged a few at a time; [`Engine::bytes_to_make_files`] says what that takes.
+//!
 //! # Costs
 //!
 //! `cargo run --profile quick -p engine --example measure` says. With records of 16 and 100 bytes in any order, on two cores
@@ -82,6 +85,10 @@ pub(crate) const APPLIED_KEY: [u8; 3] = [RESERVED_PREFIX[0], RESERVED_PREFIX[1],
 const SEALED_MAX: usize = 2;
 /// Runs of level 0, each of which a read has to look into, before writes wait for merges.
 const RUNS_MAX: usize = 24;
+/// The same where records are so long that a merge of more would take too much memory.
+const RUNS_MIN: usize = 3;
+/// From how many files of level 0 on they are merged, as the tree has it by itself.
+const MERGED_FROM: u8 = 4;
 /// By levels, whether indexes and filters are in blocks of 4 kB rather than in one for each file; the last is that of all further
 /// ones. What is in one block stays in memory at level 0. Anywhere else, blocks of 20 to 200 kB would be read once more for every
 /// tenth record that no cache has, and drive out what is in the cache; and [`lookup`] does not see into such an index.
@@ -246,6 +253,11 @@ impl Shared {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How much of blocks a merge is to have in memory at most: half of all.
+    fn merge_bytes_max(&self) -> u64 {
+        self.buffer_bytes * 4
+    }
+
     /// Seals the buffer if it holds anything. The caller holds `writing`.
     fn seal(&self) {
         if self.views.seal(&self.tree) {
@@ -273,7 +285,7 @@ impl Engine for FjallEngine {
         batch.check()?;
         let shared = &self.shared;
         // Before the lock: without it, flushes cannot let go of what they have written.
-        shared.maintenance.wait_for_room(&shared.tree)?;
+        shared.maintenance.wait_for_room(&shared.tree, shared.merge_bytes_max())?;
         let _writing = shared.lock_writing();
         let seqno = shared.seqno.next();
         // One buffer for all of it: nobody seals it meanwhile.
@@ -328,6 +340,14 @@ impl Engine for FjallEngine {
 
     fn disk_bytes(&self) -> u64 {
         bytes_below(&self.shared.folder)
+    }
+
+    fn is_making_files(&self) -> bool {
+        self.shared.maintenance.is_making_files()
+    }
+
+    fn bytes_to_make_files(&self) -> u64 {
+        self.shared.maintenance.bytes_of_a_merge()
     }
 
     fn memory_bytes(&self) -> u64 {

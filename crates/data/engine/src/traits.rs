@@ -110,6 +110,16 @@ pub trait Engine: Records + 'static {
     /// How much of the disk the engine takes, in bytes.
     fn disk_bytes(&self) -> u64;
 
+    /// Whether it is making files of records at this moment: meanwhile it takes memory for some of the largest ones.
+    fn is_making_files(&self) -> bool {
+        false
+    }
+
+    /// How much memory the next files may take to be made, if records are so long that this is much.
+    fn bytes_to_make_files(&self) -> u64 {
+        0
+    }
+
     /// How much memory the engine takes, in bytes: write buffers, cache, what it keeps of its files.
     fn memory_bytes(&self) -> u64;
 }

@@ -20,6 +20,7 @@ mod lanes;
 mod life;
 mod listener;
 pub mod log_dump;
+mod long_queries;
 mod messages;
 mod migrate;
 pub mod options;

@@ -23,6 +23,8 @@ use crate::{allocator, host};
 const BESIDE: u64 = 16 << 20;
 /// The part of `maxmemory` that is taken for the rest at most.
 const SHARE_MAX: u64 = 4;
+/// The part of `maxmemory` that is given back at once when it has become free.
+const FREED_SHARE: u64 = 16;
 /// How often it is measured.
 const EACH_MS: Millis = 1_000;
 
@@ -33,6 +35,8 @@ pub struct Overhead {
     measured: Arc<AtomicU64>,
     request: mpsc::SyncSender<()>,
     next: Millis,
+    /// The most that was allocated since the allocator was last asked to give back what is free.
+    highest: u64,
 }
 
 impl Overhead {
@@ -48,7 +52,7 @@ impl Overhead {
                 told.store(resident.saturating_sub(used() as u64 + BESIDE), Ordering::Relaxed);
             }
         })?;
-        Ok(Self { bytes: 0, measured, request, next: 0 })
+        Ok(Self { bytes: 0, measured, request, next: 0, highest: 0 })
     }
 
     /// Time goes on: it may be measured again.
@@ -63,6 +67,16 @@ impl Overhead {
         self.next = now + EACH_MS;
         self.bytes = follow(self.bytes, self.measured.load(Ordering::Relaxed), used, bound);
         let _ = self.request.try_send(());
+    }
+
+    /// So much is allocated now. If much has become free since the most was, the allocator does not keep it for a second: what comes
+    /// next may take other places, and the machine would hold both.
+    pub fn note(&mut self, used: u64, bound: u64) {
+        self.highest = self.highest.max(used);
+        if bound > 0 && self.highest > bound / 2 && self.highest - used > bound / FREED_SHARE {
+            self.highest = used;
+            let _ = self.request.try_send(());
+        }
     }
 
     /// What is left of a bound for what is allocated.
@@ -92,6 +106,25 @@ mod tests {
         assert_eq!(follow(20 * MB, 4 * MB, 100 * MB, 100 * MB), 16 * MB, "it shrinks bit by bit");
         let end = (0..100).fold(20 * MB, |former, _| follow(former, 0, 100 * MB, 100 * MB));
         assert_eq!(end, 0);
+    }
+
+    #[test]
+    fn what_has_become_free_is_given_back_at_once_if_it_is_much() {
+        let (request, requests) = mpsc::sync_channel(1);
+        let mut overhead = Overhead { bytes: 0, measured: Arc::default(), request, next: 0, highest: 0 };
+        for (used, bound, is_much) in [
+            (30, 100, false),
+            (10, 100, false),
+            (90, 100, false),
+            (84, 100, false),
+            (83, 100, true),
+            (80, 100, false),
+            (76, 100, true),
+            (0, 0, false),
+        ] {
+            overhead.note(used * MB, bound * MB);
+            assert_eq!(requests.try_recv().is_ok(), is_much, "{used}");
+        }
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub const DUE_MAX: usize = 64;
 pub const SLOW: Duration = Duration::from_micros(200);
 /// How long a header is mostly at most.
 const HEADER_LEN: usize = 16;
+/// A value that is longer is not copied behind its header.
+const LONG_VALUE: usize = 64 << 10;
 /// The name of the record that counts a database's keys.
 const KEY_COUNT: &[u8] = b"keys";
 /// The name of the record that says which version the next collection gets.
@@ -117,12 +119,12 @@ impl ShardTables {
     }
 
     /// Hands a key in as it was at the mark.
-    pub fn put_taken(&self, taken: &Taken) {
+    pub fn put_taken(&self, taken: Taken) {
         let (slot, db) = (taken.slot as u16, taken.disk);
         let name = record::key(self.key_seed(), slot, db, &taken.key);
-        self.with(|tables| match &taken.value {
+        self.with(|tables| match taken.value {
             Some((value, expire_at)) => {
-                let expire_at_ms = (*expire_at != NEVER).then_some(expire_at.unsigned_abs());
+                let expire_at_ms = (expire_at != NEVER).then_some(expire_at.unsigned_abs());
                 tables.put_marked(name, encode(&taken.key, value, expire_at_ms));
                 if let Some(at_ms) = expire_at_ms {
                     let whole = record::with_whole(&taken.key, b"");
@@ -490,20 +492,27 @@ impl Records for ShardTables {
 }
 
 /// The record of a key.
-fn encode(key: &[u8], value: &Stored<Vec<u8>>, expire_at_ms: Option<u64>) -> Vec<u8> {
+fn encode(key: &[u8], value: Stored<Vec<u8>>, expire_at_ms: Option<u64>) -> Vec<u8> {
     let mut bytes = Vec::new();
     match value {
-        Stored::Whole(value) => {
+        Stored::Whole(mut value) => {
+            let header = Header { kind: WHOLE_VALUE, expire_at_ms, ..Header::default() }.with_key(key);
+            if value.len() > LONG_VALUE {
+                // What is long is moved rather than copied: it is in memory often enough.
+                header.encode(&mut bytes);
+                value.splice(..0, bytes);
+                return value;
+            }
             bytes.reserve(value.len() + HEADER_LEN);
-            Header { kind: WHOLE_VALUE, expire_at_ms, ..Header::default() }.with_key(key).encode(&mut bytes);
-            bytes.extend_from_slice(value);
+            header.encode(&mut bytes);
+            bytes.extend_from_slice(&value);
         }
         Stored::Spread(Descriptor { of, count, kind, rest }) => {
-            let elements = Some(Elements { version: of.version, count: *count });
+            let elements = Some(Elements { version: of.version, count });
             Header { kind: SPREAD, expire_at_ms, elements, key: None }.with_key(key).encode(&mut bytes);
-            bytes.push(*kind);
+            bytes.push(kind);
             bytes.extend_from_slice(&of.slot.to_be_bytes());
-            bytes.extend_from_slice(rest);
+            bytes.extend_from_slice(&rest);
         }
     }
     bytes
@@ -563,7 +572,7 @@ mod tests {
         assert!(first.with(|tables| tables.mark(Offset(1))));
         first.put_key_seed();
         let taken = Taken { disk: 0, slot: 5, key: SmallBytes::from_slice(b"key"), value: Some((whole("x"), NEVER)) };
-        first.put_taken(&taken);
+        first.put_taken(taken);
         let batch = first.with(Tables::freeze_marked).unwrap();
         engine.write(&batch).unwrap();
         let again = open(9).unwrap();
@@ -574,7 +583,7 @@ mod tests {
         // As a store of before there were seeds has left them.
         let former = Arc::new(MemoryEngine::new());
         let mut batch = engine::Batch::new();
-        batch.put(record::key(0, 5, 0, b"key"), encode(b"key", &whole("x"), None));
+        batch.put(record::key(0, 5, 0, b"key"), encode(b"key", whole("x"), None));
         batch.set_applied(Offset(1));
         former.write(&batch).unwrap();
         let tables =

@@ -24,6 +24,7 @@ use crate::{
     lanes::Lanes,
     life::Life,
     listener::{self, Listener},
+    long_queries::LongQueries,
     messages,
     migrate::Migrations,
     overhead::Overhead,
@@ -65,8 +66,8 @@ pub struct Shard {
     make_room_from: Option<u64>,
     /// Since when memory is over its bound.
     over_since: Option<Millis>,
-    /// The client whose long query is read on while memory is short, and when it was read last.
-    favoured: Option<(SessionId, Millis)>,
+    /// Clients whose long queries are read while memory is short.
+    long_queries: LongQueries,
     /// Sessions that sent something that is to be read in the next millisecond.
     deferred: Vec<SessionId>,
     /// Those of them that are to be read now.
@@ -152,7 +153,7 @@ impl Shard {
             short_from: u64::MAX,
             make_room_from: None,
             over_since: None,
-            favoured: None,
+            long_queries: LongQueries::default(),
             deferred: Vec::new(),
             resume: Vec::new(),
             held: VecDeque::new(),

@@ -186,6 +186,48 @@ fn long_values_that_come_at_once_stay_within_maxmemory() {
     grow(&["--maxmemory", "64mb"], 64 * MB, SLACK, 100 << 20, command);
 }
 
+/// As large as they come in a small memory: what makes files of them takes some times as much as one.
+#[test]
+fn very_long_values_of_many_clients_stay_near_maxmemory() {
+    const CLIENTS: usize = 8;
+    const SETS: usize = 12;
+    const LEN: usize = 5 << 20;
+    const BOUND: u64 = 100 * MB;
+    const SLACK: u64 = 5 * LEN as u64;
+    let folder = Folder::new();
+    for threads in ["1", "3"] {
+        let data = folder.0.join(threads);
+        let store = start(&data, &["--maxmemory", "100mb", "--io-threads", threads]);
+        thread::scope(|scope| {
+            for number in 0..CLIENTS {
+                let mut client = store.client();
+                scope.spawn(move || {
+                    let value = Noise(number as u64 + 1).bytes(LEN);
+                    for step in 0..SETS {
+                        let key = format!("key:{}", (number * 7 + step * 11) % 40);
+                        let mut bytes = Vec::new();
+                        resp::encode_command(&mut bytes, &[b"SET".as_slice(), key.as_bytes(), &value]);
+                        assert!(client.send(&bytes), "nobody is closed for what he writes");
+                        let reply = client.reply().expect("nobody is closed for what he writes");
+                        assert!(reply.as_error().is_none(), "{reply:?}");
+                    }
+                });
+            }
+        });
+        let mut client = store.client();
+        let peak = number(&mut client, "used_memory_peak");
+        assert!(peak > BOUND / 2, "{} MB do not fill it", peak / MB);
+        assert!(peak <= BOUND + SLACK, "{} MB of {}", peak / MB, BOUND / MB);
+        // More than memory holds is looked at.
+        let read = number(&mut client, "keys_read_from_tables");
+        let digest = client.text(&["DEBUG", "DIGEST"]);
+        assert!(number(&mut client, "keys_read_from_tables") > read + 10, "most keys had left memory");
+        assert_eq!(client.text(&["DEBUG", "DIGEST"]), digest);
+        let peak = number(&mut client, "used_memory_peak");
+        assert!(peak <= BOUND + SLACK, "{} MB of {} after digests", peak / MB, BOUND / MB);
+    }
+}
+
 #[test]
 fn keys_go_before_replies_that_nobody_reads_fill_memory() {
     const BOUND: u64 = 24 * MB;

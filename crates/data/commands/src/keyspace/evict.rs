@@ -114,6 +114,16 @@ impl Keyspace {
         least.map(|(_, db, key)| (db, key)).or_else(any).or_else(any_volatile)
     }
 
+    /// Has a key leave memory that the tables have as it is: one that was not there before somebody looked at it.
+    pub(crate) fn forget(&mut self, db: usize, key: &[u8]) {
+        let slot = slot::slot(key);
+        let entry = self.databases.get(db).and_then(|database| database.slot(slot)?.index.get(key));
+        let may_go = |entry: &Entry| entry.dirty == 0 && !entry.value.as_ref().is_some_and(Value::is_unsettled);
+        if self.records.is_some() && entry.is_some_and(may_go) && !self.busy.has(key) {
+            self.drop_clean(db, slot, key);
+        }
+    }
+
     /// Has all keys leave memory that the tables have as they are.
     pub fn forget_clean(&mut self) {
         if self.records.is_none() {

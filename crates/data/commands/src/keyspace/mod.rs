@@ -47,6 +47,8 @@ use crate::{Bytes, Failure, Millis, Value, config::Settings, rdb, slot, value::D
 const LAST_MAX: usize = 500;
 /// The part of `maxmemory` that a collection of many elements may take.
 const MEMORY_SHARE: usize = 8;
+/// So many bytes of a record that is made at once are as much as one key more: what is taken is there twice until it is put.
+const BYTES_AS_ONE: usize = 16 << 10;
 
 /// What is not in memory.
 pub trait Records {
@@ -452,7 +454,9 @@ impl Keyspace {
             && let Some((disk, key)) = self.to_take.pop_front()
         {
             self.take_one(disk, &key);
-            left -= 1;
+            let taken = self.taken.last().and_then(|taken| taken.value.as_ref());
+            let bytes = if let Some((Stored::Whole(bytes), _)) = taken { bytes.len() } else { 0 };
+            left = left.saturating_sub(1 + bytes / BYTES_AS_ONE);
         }
         while left > 0
             && let Some((disk, key)) = self.partly_taken.pop_front()

@@ -41,8 +41,9 @@ pub(super) struct Ended {
 
 /// From how many missing bytes of a query on room is made for them at once.
 const QUERY_ROOM_FROM: usize = 32 * 1024;
-/// For how many at most, unless as many have come already: a length is easily said.
-const QUERY_ROOM_MAX: usize = 4 << 20;
+/// For how many at most, unless as many have come already: a length is easily said, and room that waits to be filled is memory that
+/// others do not get.
+const QUERY_ROOM_MAX: usize = 256 << 10;
 /// So many looks at records of elements take about as long as a turn may: what else a client has sent waits for the next one.
 const ACCESSES_MAX: u32 = 200;
 /// So do so many commands that find all they need in memory.
@@ -159,6 +160,7 @@ impl Server {
             query.reserve_exact(missing.min(query.len().max(QUERY_ROOM_MAX)));
         }
         session.query_running = 0;
+        session.query_missing = missing;
         session.query = query;
         session.parser = parser;
         session.output = output;

@@ -416,6 +416,11 @@ impl Server {
         self.shared.session_mut(id).map(|session| &mut session.query)
     }
 
+    /// How much of a client's query has come, and how much is known to be missing.
+    pub fn query_lens(&mut self, id: SessionId) -> Option<(usize, usize)> {
+        self.shared.session_mut(id).map(|session| (session.query.len(), session.query_missing))
+    }
+
     /// What is to be sent to a client, and whether its connection is to be closed then.
     pub fn output(&mut self, id: SessionId) -> Option<(&mut Vec<u8>, Close)> {
         self.shared.session_mut(id).map(|session| (&mut session.output, session.close))

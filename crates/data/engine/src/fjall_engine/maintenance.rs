@@ -2,13 +2,14 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use lsm_tree::compaction::Leveled;
 use lsm_tree::{AbstractTree as _, Tree};
 
-use super::{RETRY_DELAY, RUNS_MAX, SEALED_MAX, Shared};
+use super::{MERGED_FROM, RETRY_DELAY, RUNS_MAX, RUNS_MIN, SEALED_MAX, Shared};
 use crate::writer::guarded;
 use crate::{Bounds, Error, Offset, Result};
 
@@ -17,6 +18,10 @@ use crate::{Bounds, Error, Offset, Result};
 pub(super) struct Maintenance {
     state: Mutex<State>,
     changed: Condvar,
+    /// Flushes and merges that are under way.
+    working: AtomicUsize,
+    /// What a merge takes of memory where records are long.
+    bytes_of_a_merge: AtomicU64,
 }
 
 #[derive(Default)]
@@ -75,6 +80,22 @@ impl Maintenance {
         self.state().durable
     }
 
+    pub(super) fn is_making_files(&self) -> bool {
+        self.working.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn bytes_of_a_merge(&self) -> u64 {
+        self.bytes_of_a_merge.load(Ordering::Relaxed)
+    }
+
+    /// Does what makes files.
+    fn work<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.working.fetch_add(1, Ordering::Relaxed);
+        let result = guarded(work);
+        self.working.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+
     pub(super) fn set_durable(&self, applied: Option<Offset>) {
         self.state().durable = applied;
     }
@@ -90,21 +111,55 @@ impl Maintenance {
     }
 
     /// Waits until a batch may be written, or says why it may not.
-    pub(super) fn wait_for_room(&self, tree: &Tree) -> Result<()> {
+    pub(super) fn wait_for_room(&self, tree: &Tree, merge_bytes_max: u64) -> Result<()> {
         let mut state = self.state();
         loop {
             if let Some(failure) = &state.flush_failure {
                 return Err(failure.error());
             }
+            let Runs { max: runs_max, bytes, .. } = Runs::of(tree, merge_bytes_max);
+            self.bytes_of_a_merge.store(bytes, Ordering::Relaxed);
             let runs = tree.l0_run_count();
-            if let Some(failure) = state.merge_failure.as_ref().filter(|_| runs >= RUNS_MAX) {
+            if let Some(failure) = state.merge_failure.as_ref().filter(|_| runs >= runs_max) {
                 return Err(failure.error());
             }
-            if (state.sealed.len() < SEALED_MAX && runs < RUNS_MAX) || state.is_stopping {
+            if (state.sealed.len() < SEALED_MAX && runs < runs_max) || state.is_stopping {
                 return Ok(());
             }
             state = self.wait(state);
         }
+    }
+}
+
+/// So many blocks a merge and a flush have besides one of each run of level 0: one of the next level, and what becomes of them.
+const BLOCKS_BESIDE: u64 = 6;
+
+/// How many runs level 0 may have.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Runs {
+    /// From how many on they are merged.
+    merged_from: u8,
+    /// With how many writes wait for merges.
+    max: usize,
+    /// What a merge of so many takes of memory, where they are fewer than elsewhere.
+    bytes: u64,
+}
+
+impl Runs {
+    /// A merge has a block of each run in memory, and a record that is longer than a block is one by itself: where records are
+    /// very long, runs are merged a few at a time.
+    fn of(tree: &Tree, merge_bytes_max: u64) -> Self {
+        let version = tree.current_version();
+        let tables = version.l0().iter().flat_map(|run| run.iter());
+        let block_bytes = tables.map(|table| table.metadata.file_size / table.metadata.data_block_count.max(1));
+        Self::with(block_bytes.max().unwrap_or(0), merge_bytes_max)
+    }
+
+    fn with(block_bytes: u64, merge_bytes_max: u64) -> Self {
+        let fit = usize::try_from(merge_bytes_max / block_bytes.max(1)).unwrap_or(RUNS_MAX);
+        let max = fit.clamp(RUNS_MIN, RUNS_MAX);
+        let bytes = if max < RUNS_MAX { block_bytes * (max as u64 + BLOCKS_BESIDE) } else { 0 };
+        Self { merged_from: MERGED_FROM.min(max as u8 - 1), max, bytes }
     }
 }
 
@@ -138,7 +193,7 @@ fn run_flushes(shared: &Shared) {
 
 /// Makes files of all buffers that are sealed now.
 pub(super) fn flush(shared: &Shared) -> Result<()> {
-    let flushed = guarded(|| {
+    let flushed = shared.maintenance.work(|| {
         let _files = shared.files.read().unwrap_or_else(PoisonError::into_inner);
         // Counted under the lock of flushes: what another one has just written is not counted again.
         let lock = shared.tree.get_flush_lock();
@@ -193,10 +248,12 @@ fn run_merges(shared: &Shared) {
 
 /// Makes one merge, if one is due. Returns whether one was.
 fn merge(shared: &Shared) -> Result<bool> {
-    guarded(|| {
+    shared.maintenance.work(|| {
         let _files = shared.files.read().unwrap_or_else(PoisonError::into_inner);
         let before = shared.tree.current_version().id();
-        let strategy = Leveled::default().with_table_target_size(shared.table_bytes);
+        let runs = Runs::of(&shared.tree, shared.merge_bytes_max());
+        let strategy =
+            Leveled::default().with_table_target_size(shared.table_bytes).with_l0_threshold(runs.merged_from);
         let merged = shared.tree.compact(Arc::new(strategy), shared.snapshots.watermark());
         shared.views.renew(&shared.tree, 0);
         merged?;
@@ -207,7 +264,7 @@ fn merge(shared: &Shared) -> Result<bool> {
 
 /// Merges everything.
 pub(super) fn merge_all(shared: &Shared) -> Result<()> {
-    guarded(|| {
+    shared.maintenance.work(|| {
         let _files = shared.files.read().unwrap_or_else(PoisonError::into_inner);
         forget_old_versions(shared)?;
         let merged = shared.tree.major_compact(shared.table_bytes, shared.snapshots.watermark());
@@ -262,6 +319,26 @@ fn delete_half_written(shared: &Shared) {
         if !entry.file_name().to_str().is_some_and(|name| known.contains(name)) {
             // It is tried again after the next failure, and when the engine is opened.
             let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_runs_are_merged_at_once_where_records_are_long() {
+        const MB: u64 = 1 << 20;
+        for (block_bytes, merged_from, max, bytes) in [
+            (0, 4, 24, 0),
+            (4_096, 4, 24, 0),
+            (MB, 4, 24, 0),
+            (2 * MB, 4, 16, 44 * MB),
+            (10 * MB, 2, 3, 90 * MB),
+            (100 * MB, 2, 3, 900 * MB),
+        ] {
+            assert_eq!(Runs::with(block_bytes, 32 * MB), Runs { merged_from, max, bytes }, "{block_bytes}");
         }
     }
 }

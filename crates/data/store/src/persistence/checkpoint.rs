@@ -47,6 +47,7 @@ impl Persistence {
             || self.tables.with(|tables| tables.overlay_bytes() > 0)
             // The engine has it, and still in memory.
             || self.synced.0 < self.applied
+            || self.tables.with(|tables| tables.engine().is_making_files())
     }
 
     /// How much memory what has changed already will take besides, until it is in the tables.
@@ -54,6 +55,11 @@ impl Persistence {
         let (next, taking) = (server.keyspace.untaken(), server.keyspace.to_be_taken());
         let made = RecordBytes::of_made(self.tables.with(|tables| tables.overlay_len()));
         self.record_bytes.of(next).saturating_add(self.record_bytes.of(taking)).saturating_add(made)
+    }
+
+    /// What the engine will take of memory when it makes files next, where records are long.
+    pub fn bytes_to_make_files(&self) -> u64 {
+        self.tables.with(|tables| tables.engine().bytes_to_make_files())
     }
 
     /// How many bytes of changes the tables are behind: in the log, or in memory if they take more there.
@@ -129,7 +135,7 @@ impl Persistence {
                 while !done && begin.elapsed() < time {
                     done = server.keyspace.take(TAKE_MAX, &mut self.taken);
                     for taken in self.taken.drain(..) {
-                        self.tables.put_taken(&taken);
+                        self.tables.put_taken(taken);
                     }
                 }
                 self.taken_at = Instant::now();

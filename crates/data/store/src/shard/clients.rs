@@ -10,19 +10,13 @@ use crate::{
     StoreError,
     connection::{Holds, ReadOutcome},
     lanes::Event as LaneEvent,
+    long_queries,
     pace::Pace,
     persistence::Persistence,
     sockets::{FIRST_LISTENER, SIGNALS, WAKER},
 };
 
 use super::Shard;
-
-/// While memory is short, one client at a time sends a query that is longer than this.
-const LONG_QUERY: usize = 256 << 10;
-/// How often its bytes are in memory besides when it runs: as a value, as an effect, in the log, in a record.
-const LONG_QUERY_COPIES: u64 = 4;
-/// And for as long without sending anything, before it is another one's turn.
-const FAVOURED_MS: Millis = 100;
 
 impl Shard {
     pub(super) fn handle(&mut self, event: &Event, now: Millis) {
@@ -103,6 +97,12 @@ impl Shard {
             return lanes.stop(session);
         }
         if is_to_wait(&self.pace, self.has_no_room, &mut self.server, session) {
+            self.deferred.push(session);
+            return lanes.stop(session);
+        }
+        let is_long = self.server.query_lens(session).is_some_and(|(len, _)| len > long_queries::LONG);
+        let used = (self.memory_used)() as u64;
+        if is_long && !self.long_queries.admits(session, &mut self.server, now, used, self.short_from) {
             self.deferred.push(session);
             return lanes.stop(session);
         }
@@ -206,11 +206,9 @@ impl Shard {
         }
         let Some(connection) = sockets.connections.get_mut(token) else { return };
         let Some(mut input) = self.server.input(session) else { return };
-        if input.len() > LONG_QUERY {
-            // What it has sent is there once more as a value, and on its way to the log, when it runs.
-            let to_come = input.len() as u64 * LONG_QUERY_COPIES;
-            let is_short = (self.memory_used)() as u64 + to_come > self.short_from;
-            if is_short && has_to_wait_for_another(&mut self.server, &mut self.favoured, session, now) {
+        if input.len() > long_queries::LONG {
+            let used = (self.memory_used)() as u64;
+            if !self.long_queries.admits(session, &mut self.server, now, used, self.short_from) {
                 self.deferred.push(session);
                 return;
             }
@@ -257,31 +255,6 @@ impl Shard {
 /// Whether nothing is read from a client for now.
 fn is_to_wait(pace: &Pace, has_no_room: bool, server: &mut Server, session: SessionId) -> bool {
     pace.is_spent(server.effects().bytes().len() as u64) || has_no_room && server.is_postponed(session)
-}
-
-/// Whether a client's long query is not to be read on while memory is short: because it could not run, or because somebody else's
-/// is read. Parts of many could fill memory, and none of them would ever come to run.
-#[cold]
-fn has_to_wait_for_another(
-    server: &mut Server,
-    favoured: &mut Option<(SessionId, Millis)>,
-    session: SessionId,
-    now: Millis,
-) -> bool {
-    if server.is_waiting(session) {
-        return true;
-    }
-    let sends = |(id, at): &(SessionId, Millis)| {
-        let is_long = server.input(*id).is_some_and(|query| query.len() > LONG_QUERY);
-        is_long && (now - at < FAVOURED_MS || server.is_waiting(*id))
-    };
-    match favoured.filter(sends) {
-        Some((other, _)) if other != session => true,
-        _ => {
-            *favoured = Some((session, now));
-            false
-        }
-    }
 }
 
 /// Whether all that commands have done so far is in the log, as safe as it has to be.

@@ -16,6 +16,8 @@ const SHORT_SHARE: u64 = 8;
 const ROOM_STEP: u64 = 1 << 20;
 /// For how long memory is a little over its bound before clients are closed for what they do not read.
 const OVER_MS: Millis = 500;
+/// The part of `maxmemory` that is kept for files that are to be made, at most.
+const FILES_SHARE: u64 = 2;
 /// Keys that leave memory in one turn at most.
 const EVICT_MAX: usize = 10_000;
 /// Keys that go in one turn at most because the disk is full: each is looked for in the tables.
@@ -40,7 +42,10 @@ impl Shard {
             used = (self.memory_used)() as u64;
         }
         let owed = self.owed();
-        if bound > 0 && used + owed > short {
+        // Keys make way for long queries that are being read, but not all of them.
+        let enough =
+            if bound > 0 { short - self.long_queries.promised(&mut self.server, now).min(short / 2) } else { 0 };
+        if bound > 0 && used + owed > enough {
             let samples = self.server.shared.settings.maxmemory_samples.0.unsigned_abs() as usize;
             // What is to be told of keys that went is gone when this turn is over.
             let mut to_tell = 0;
@@ -72,12 +77,13 @@ impl Shard {
                     }
                 }
                 used = ((self.memory_used)() as u64).saturating_sub(to_tell);
-                if used + owed <= short {
+                if used + owed <= enough {
                     break;
                 }
             }
             self.server.tell_evicted();
         }
+        self.overhead.note(used, bound);
         self.over_since = if bound > 0 && used > bound { self.over_since.or(Some(now)) } else { None };
         let room = if bound > 0 {
             usize::try_from(short.saturating_sub(used + owed)).unwrap_or(usize::MAX)
@@ -99,7 +105,10 @@ impl Shard {
     /// change too: more would go for it.
     pub(super) fn owed(&self) -> u64 {
         match &self.persistence {
-            Some(persistence) if !self.lets_go() => persistence.owed(&self.server),
+            Some(persistence) if !self.lets_go() => {
+                let of_files = persistence.bytes_to_make_files().min(self.memory_bounds().1 / FILES_SHARE);
+                persistence.owed(&self.server) + of_files
+            }
             _ => 0,
         }
     }
