@@ -11,7 +11,7 @@ local raw_pcall, raw_xpcall, raw_pairs, raw_ipairs, raw_next = pcall, xpcall, pa
 local raw_rawset, raw_rawget, raw_rawequal = rawset, rawget, rawequal
 local raw_getmetatable, raw_setmetatable, raw_getfenv, raw_setfenv = getmetatable, setmetatable, getfenv, setfenv
 local raw_collectgarbage, host_loadstring, host_describe, host_line = collectgarbage, host.loadstring, host.describe, host.line
-local concat, outer = table.concat, raw_getfenv(0)
+local concat, floor, ceil, outer = table.concat, math.floor, math.ceil, raw_getfenv(0)
 
 local READONLY = 'Attempt to modify a readonly table'
 local NONEXISTENT = "Script attempted to access nonexistent global variable '"
@@ -81,10 +81,24 @@ local function resume(...) return settle_resumed(raw_resume(...)) end
 
 -- Tables -----------------------------------------------------------------------------------------------------------------
 
-local function guarded(f)
-    return function(object, ...)
+-- An error of arguments is the caller's, as if nothing stood between him and the machine.
+local function bad_argument(number, name, reason)
+    error('bad argument #' .. number .. " to '" .. name .. "' (" .. reason .. ')', 3)
+end
+
+-- What is given instead of a table.
+local function expected_table(...)
+    return 'table expected, got ' .. (select('#', ...) == 0 and 'no value' or type((...)))
+end
+
+local function guarded(name, f)
+    return function(...)
+        local object = ...
         if behind[object] then error(READONLY, 0) end
-        return f(object, ...)
+        local ok, value = raw_pcall(f, ...)
+        if ok then return value end
+        if type(value) ~= 'string' then error(value, 0) end
+        error((value:gsub("'%?'", "'" .. name .. "'")), 2)
     end
 end
 
@@ -93,47 +107,75 @@ local function get_metatable(object)
     return raw_getmetatable(object)
 end
 
-local function look_through(object, key) return raw_next(behind[object] or object, key) end
+local function look_through(...)
+    local object, key = ...
+    if type(object) ~= 'table' then bad_argument(1, 'next', expected_table(...)) end
+    return raw_next(behind[object] or object, key)
+end
 
-local function all_pairs(object)
+local function all_pairs(...)
+    local object = ...
+    if type(object) ~= 'table' then bad_argument(1, 'pairs', expected_table(...)) end
     if behind[object] then return look_through, object, nil end
     return raw_pairs(object)
 end
 
-local function raw_get(object, key) return raw_rawget(behind[object] or object, key) end
+local function raw_get(...)
+    local object, key = ...
+    if type(object) ~= 'table' then bad_argument(1, 'rawget', expected_table(...)) end
+    return raw_rawget(behind[object] or object, key)
+end
 
 local raw_insert = table.insert
 
 -- A place far below the first would move elements one by one up to there.
-local function insert(object, ...)
+local function insert(...)
+    local object, place = ...
     if behind[object] then error(READONLY, 0) end
-    if select('#', ...) == 2 then
-        local place = tonumber((...))
-        if place and place < 1 then error("bad argument #2 to 'insert' (position out of bounds)", 2) end
+    if type(object) ~= 'table' then bad_argument(1, 'insert', expected_table(...)) end
+    local count = select('#', ...)
+    if count == 3 then
+        local number = tonumber(place)
+        if not number then bad_argument(2, 'insert', 'number expected, got ' .. type(place)) end
+        if number < 1 then bad_argument(2, 'insert', 'position out of bounds') end
+    elseif count ~= 2 then
+        error("wrong number of arguments to 'insert'", 2)
     end
-    return raw_insert(object, ...)
+    return raw_insert(...)
 end
 
 -- Lua's own reckons in 32 bits how many there are, and writes beyond its stack if they do not suffice. It has room for this many.
 local COUNT_MAX, PLACE_MAX = 8000, 2 ^ 29
+-- Places are whole numbers of 32 bits; what is beyond that goes round, as far as a number tells all of its digits.
+local PLACES, EXACT_MAX = 2 ^ 32, 2 ^ 53
 
 local function place_of(value, number)
     local place = tonumber(value)
-    if place then return place end
-    error("bad argument #" .. number .. " to 'unpack' (number expected, got " .. type(value) .. ')', 3)
+    if not place then
+        error("bad argument #" .. number .. " to 'unpack' (number expected, got " .. type(value) .. ')', 3)
+    end
+    place = place < 0 and ceil(place) or floor(place)
+    if place > -EXACT_MAX and place < EXACT_MAX then
+        place = (place + PLACES / 2) % PLACES - PLACES / 2
+    end
+    return place
 end
 
 local function unpack_few(...)
     local list, first, last = ...
-    if type(list) ~= 'table' then
-        local got = select('#', ...) == 0 and 'no value' or type(list)
-        error("bad argument #1 to 'unpack' (table expected, got " .. got .. ')', 2)
-    end
+    if type(list) ~= 'table' then bad_argument(1, 'unpack', expected_table(...)) end
     local from, to = 1, #list
     if first ~= nil then from = place_of(first, 2) end
     if last ~= nil then to = place_of(last, 3) end
     if from > to then return end
-    if from > -PLACE_MAX and to < PLACE_MAX and to - from < COUNT_MAX then return unpack(list, from, to) end
+    if to - from < COUNT_MAX then
+        if from > -PLACE_MAX and to < PLACE_MAX then return unpack(list, from, to) end
+        if from >= -PLACES / 2 and to < PLACES / 2 then
+            local found = {}
+            for place = from, to do found[place - from + 1] = raw_rawget(list, place) end
+            return unpack(found, 1, to - from + 1)
+        end
+    end
     error('too many results to unpack', 2)
 end
 
@@ -187,16 +229,14 @@ local inside = {}
 
 local globals = {
     assert = assert, error = error, getmetatable = get_metatable, ipairs = ipairs, next = look_through, pairs = all_pairs,
-    pcall = protected_call, rawequal = rawequal, rawget = raw_get, rawset = guarded(rawset), select = select,
-    setmetatable = guarded(setmetatable), tonumber = tonumber, tostring = tostring, type = type, unpack = unpack_few,
+    pcall = protected_call, rawequal = rawequal, rawget = raw_get, rawset = guarded('rawset', rawset), select = select,
+    setmetatable = guarded('setmetatable', setmetatable), tonumber = tonumber, tostring = tostring, type = type, unpack = unpack_few,
     xpcall = protected_call_with, _VERSION = _VERSION, _G = inside,
     coroutine = locked(copy(coroutine, { resume = resume })),
     math = locked(copy(math, { random = host.random, randomseed = host.randomseed })),
     string = locked(copy(string, host.string)),
-    table = locked(copy(table, {
-        insert = insert, remove = guarded(table.remove), sort = guarded(table.sort),
-        setn = guarded(table.setn or function() end),
-    })),
+    -- Of stand-ins, which have no elements, the others of these move none.
+    table = locked(copy(table, { insert = insert })),
     redis = locked(redis), cjson = locked(host.cjson), cmsgpack = locked(host.cmsgpack),
     bit = locked(host.bit), struct = locked(host.struct),
 }
