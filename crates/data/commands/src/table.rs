@@ -285,7 +285,8 @@ pub struct Command {
     pub wide: Option<Wide>,
 }
 
-/// A command of one key that is the same as several of them, with the same first words and some of the others each.
+/// A command that is the same as several of them, with the same first words and some of the others each: one of one key, or one
+/// whose words are keys.
 #[derive(Debug, Clone, Copy)]
 pub struct Wide {
     /// The place of the first of the others.
@@ -296,6 +297,8 @@ pub struct Wide {
     pub replies: Replies,
     /// What may be wrong with words, to be known before anything is changed.
     pub check: Option<Check>,
+    /// The first of those that belong together is a key.
+    pub of_keys: bool,
 }
 
 /// Looks at some words of a command.
@@ -315,7 +318,12 @@ pub enum Replies {
 impl Wide {
     /// That of a command whose words behind the key are alike, so many belonging together.
     pub const fn new(group: usize, replies: Replies) -> Self {
-        Self { from: |_| 2, group, replies, check: None }
+        Self { from: |_| 2, group, replies, check: None, of_keys: false }
+    }
+
+    /// That of a command whose words are keys, with so many belonging together.
+    pub const fn of_keys(group: usize, replies: Replies) -> Self {
+        Self { from: |_| 1, group, replies, check: None, of_keys: true }
     }
 
     /// Whether a command of such words can be done so.

@@ -170,7 +170,19 @@ fn command(random: &mut Random) -> String {
             format!("XAUTOCLAIM {} g c{} 0 {NOW}-{} COUNT {}", stream(one), two % 2, two / 2, one + 1),
             format!("XAUTOCLAIM {} g c{} 0 - JUSTID", stream(one), two % 2),
             format!("XGROUP DELCONSUMER {} g c{}", stream(one), two % 2),
-        ][one as usize % 6]
+            format!(
+                "XCLAIM {} g c{} 0 {NOW}-{one} {NOW}-{two} {NOW}-{} {NOW}-{} {NOW}-{}{}",
+                stream(two),
+                two % 3,
+                one + 1,
+                two + 1,
+                one + two,
+                ["", " FORCE", " JUSTID", " FORCE JUSTID RETRYCOUNT 7", " IDLE 5 LASTID 1800000000000-1"]
+                    [two as usize % 5]
+            ),
+            format!("XINFO STREAM {} FULL COUNT {}", stream(two), two % 5),
+            format!("XINFO STREAM {} FULL", stream(two)),
+        ][one as usize % 9]
             .clone(),
         48 => format!(
             "XREADGROUP GROUP g c{} COUNT {} STREAMS x0 x1 {} >",
@@ -234,6 +246,32 @@ fn command(random: &mut Random) -> String {
             format!("MOVE {} 1", ["h", "g", "n"][two as usize % 3]),
             "SWAPDB 0 1".to_owned(),
         ][one as usize % 6]
+            .clone(),
+        _ if one % 5 == 0 => {
+            let how = ["AND", "OR", "XOR", "OR"][two as usize % 4];
+            format!("BITOP {how} b{} b{} b{} wm{one} b{}", one % 4, two % 4, three, one % 3)
+        }
+        _ if one % 5 == 2 => [
+            format!(
+                "MSET b{} {one} {} {two} wm{one} {one} {} x w{two} {two} b{} z",
+                one % 4,
+                set(two),
+                stream(one),
+                one % 4
+            ),
+            format!("MGET b{} {} wm{one} wm{two} b{} b{} {} w{two}", one % 4, set(two), two % 4, one % 4, sorted(two)),
+            format!("DEL b{} {} wm{one} wm{two} b{} {} w{two}", one % 4, set(two), two % 4, sorted(two)),
+            format!("UNLINK wm{one} l{} {} {} wm{two} wm{one}", one % 2, set(two), stream(two)),
+            format!("EXISTS b{} {} wm{one} wm{two} b{} {} {}", one % 4, set(two), two % 4, sorted(two), sorted(two)),
+            format!("TOUCH b{} {} wm{one} wm{two} b{} {} w{two}", one % 4, set(two), two % 4, sorted(one)),
+        ][two as usize % 6]
+            .clone(),
+        _ if one % 5 == 1 => [
+            format!("SETRANGE b{} {} {}", two % 4, two * 30, "y".repeat(three as usize * 100)),
+            format!("BITOP NOT b{} b{}", two % 4, three),
+            format!("GETRANGE b{} 0 -1", two % 4),
+            format!("DEL b{}", two % 4),
+        ][two as usize / 4 % 4]
             .clone(),
         _ => [
             format!("DEL {}", set(one)),
@@ -525,6 +563,155 @@ fn random_elements_in_steps() {
         assert!(lines > distinct || elements.len() == distinct, "{command}");
         assert_eq!(server.tasks_done().0, before + 1, "{command}");
     }
+}
+
+/// What is about much of a stream, or long strings: it takes turns, others go on, and it comes to the same as in one go.
+#[test]
+fn streams_with_much_pending_and_long_strings_in_steps() {
+    let (mut server, one, other) = filled();
+    let mut text = String::new();
+    for number in 0..30 {
+        text += &format!("XADD x {}-{number} f v{number}\r\n", 1 + number / 3);
+    }
+    text += "XADD y 1-1 f v\r\nXDEL y 1-1\r\nXGROUP CREATE y g 0\r\n";
+    for group in ["g", "h", "none"] {
+        text += &format!("XGROUP CREATE x {group} 0\r\n");
+    }
+    for (group, consumer, count) in [("g", "a", 10), ("g", "b", 15), ("h", "a", 2), ("h", "c", 20)] {
+        text += &format!("XREADGROUP GROUP {group} {consumer} COUNT {count} STREAMS x >\r\n");
+    }
+    text += "XGROUP CREATECONSUMER x g idle\r\nXGROUP CREATECONSUMER x none idle\r\n";
+    for (number, len) in [(0, 1000), (1, 3000), (2, 100), (3, 5000)] {
+        text += &format!("SETRANGE b{number} {} {}\r\n", len / 2, "\u{7f}z5".repeat(len / 3));
+    }
+    let (mut model, mut again) = (plain(), plain());
+    let (client, last) = (connect(&mut model, 1), connect(&mut again, 1));
+    at_once(&mut server, one, &text);
+    ask(&mut model, client, &text);
+    let raw = |server: &mut Server, id| std::mem::take(server.output(id).unwrap().0);
+    for (command, turns) in [
+        ("XINFO STREAM x FULL COUNT 0", 60),
+        ("XINFO STREAM x FULL COUNT 3", 15),
+        ("XINFO STREAM x FULL", 40),
+        ("DUMP x", 40),
+        ("DUMP y", 0),
+        ("XINFO STREAM y FULL", 0),
+    ] {
+        let from = std::mem::replace(&mut server.shared.pace.from, usize::MAX);
+        send(&mut server, one, command);
+        server.shared.pace.from = from;
+        let expected = raw(&mut server, one);
+        assert!(expected.len() > 30, "{command}");
+        send(&mut server, one, command);
+        assert_eq!(raw(&mut server, one).is_empty(), turns > 0, "{command}");
+        assert_eq!(ask(&mut server, other, "XLEN x\r\nSET free 1"), ":30\r\n+OK\r\n", "others go on");
+        let took = finish(&mut server);
+        assert!(took >= turns, "{command}: {took}");
+        assert!(turns == 0 || raw(&mut server, one) == expected, "{command}");
+    }
+    for command in [
+        "BITOP AND t b0 b1 none b3",
+        "BITOP OR t b0 b1 b2 none b3",
+        "BITOP XOR t b2 b1 b3 b3 b0",
+        "BITOP NOT t b3",
+        "BITOP AND t b3",
+        "BITOP OR b1 b1 b3",
+        "XCLAIM x g c 0 1-0 1-1 1-2 2-3 9-9 2-4 2-5 3-6 9-24 9-25 9-26 10-27 FORCE",
+        "XCLAIM x h a 0 1-0 1-1 1-2 2-3 2-4 2-5 3-6 JUSTID LASTID 99-1 RETRYCOUNT 4",
+    ] {
+        let expected = ask(&mut model, client, command);
+        let before = server.tasks_done();
+        send(&mut server, one, command);
+        assert_eq!(taken(&mut server, one), "", "{command}");
+        finish(&mut server);
+        assert_eq!(taken(&mut server, one), expected, "{command}");
+        let done = server.tasks_done();
+        assert!(done.0 == before.0 + 1 && done.1 > before.1 + 3, "{command}");
+        for look in ["DEBUG DIGEST-VALUE t b1 x", "XINFO STREAM x FULL COUNT 0"] {
+            assert_eq!(at_once(&mut server, one, look), ask(&mut model, client, look), "{command}");
+        }
+    }
+    // What is in the log comes to the same.
+    let log = server.effects().bytes().to_vec();
+    replay(&mut again, &log);
+    for look in ["DEBUG DIGEST-VALUE t b1 x", "XPENDING x g - + 100", "XPENDING x h - + 100"] {
+        assert_eq!(ask(&mut again, last, look), ask(&mut model, client, look));
+    }
+    // Nothing is done if one of them is no string, or an option is wrong.
+    let before = server.tasks_done().0;
+    assert!(ask(&mut server, one, "BITOP OR t b0 b1 b3 z").starts_with("-WRONGTYPE"));
+    assert!(
+        ask(&mut server, one, "XCLAIM x g c 0 1-0 1-1 1-2 2-3 2-4 NONSENSE").starts_with("-ERR Unrecognized XCLAIM")
+    );
+    assert_eq!(server.tasks_done().0, before);
+}
+
+/// Commands whose words are keys hold them bit by bit: each waits for those that others have, and nobody sees half of one.
+#[test]
+fn many_keys_in_steps() {
+    let (mut server, one, other) = filled();
+    let third = connect(&mut server, 3);
+    assert_eq!(ask(&mut server, one, "CONFIG SET notify-keyspace-events KA"), "+OK\r\n");
+    send(&mut server, third, "PSUBSCRIBE *");
+    taken(&mut server, third);
+    let keys: Vec<String> = (0..20).map(|number| format!("k{number}")).collect();
+    let all = keys.join(" ");
+    let pairs = |value: &str| keys.iter().map(|key| format!("{key} {value}")).collect::<Vec<_>>().join(" ");
+    let values = |value: &str| format!("*20\r\n{}", format!("${}\r\n{value}\r\n", value.len()).repeat(20));
+    server.effects().clear();
+    send(&mut server, one, &format!("MSET {} k0 last", pairs("first")));
+    assert!(finish(&mut server) > 18);
+    assert_eq!(taken(&mut server, one), "+OK\r\n");
+    assert_eq!(taken(&mut server, third).matches("__keyspace@0__").count(), 21, "each is told");
+    assert_eq!(effects(&mut server), [format!("MSET {} k0 last", pairs("first"))]);
+    at_once(&mut server, one, "SET k0 first");
+    server.effects().clear();
+
+    // Two that write the same keys, in opposite order, with one that reads them before and one after.
+    let mut clients: Vec<SessionId> = (10..14).map(|number| connect(&mut server, number)).collect();
+    let mut back = keys.clone();
+    back.reverse();
+    let back: Vec<String> = back.iter().map(|key| format!("{key} second")).collect();
+    send(&mut server, clients[0], &format!("MGET {all}"));
+    send(&mut server, clients[1], &format!("MSET {}", back.join(" ")));
+    send(&mut server, clients[2], &format!("MSET {}", pairs("third")));
+    send(&mut server, clients[3], &format!("MGET {all}"));
+    server.go_on(NOW);
+    // Nobody has that one yet; it may be read and written.
+    assert_eq!(ask(&mut server, other, "GET k10\r\nSET k10 early"), "$5\r\nfirst\r\n+OK\r\n");
+    (0..45).for_each(|_| server.go_on(NOW));
+    // The first has all keys, and shares them with those who read.
+    assert_eq!(ask(&mut server, other, "GET k10"), "$5\r\nearly\r\n");
+    send(&mut server, other, "SET k10 late\r\nPING");
+    assert_eq!(taken(&mut server, other), "");
+    finish(&mut server);
+    let first = values("first").replacen("$5\r\nfirst\r\n", "@", 11).replace("@", "$5\r\nfirst\r\n");
+    let mut lines: Vec<&str> = first.lines().collect();
+    lines[1 + 2 * 10 + 1] = "early";
+    assert_eq!(taken(&mut server, clients[0]), lines.join("\r\n") + "\r\n");
+    assert_eq!((taken(&mut server, clients[1]), taken(&mut server, clients[2])), ("+OK\r\n".into(), "+OK\r\n".into()));
+    let last = taken(&mut server, clients[3]);
+    let of = |value: &str| last.lines().skip(2).step_by(2).filter(|line| *line == value).count();
+    assert!(last.lines().count() == 41 && of("second").max(of("third")) >= 19, "{last}");
+    assert_eq!(taken(&mut server, other), "+OK\r\n+PONG\r\n");
+
+    // One that is brought to its end at once, by somebody who cannot wait, while another waits for its keys.
+    send(&mut server, clients[0], &format!("DEL {all} none"));
+    send(&mut server, clients[1], &format!("EXISTS {all}"));
+    (0..26).for_each(|_| server.go_on(NOW));
+    assert_eq!(ask(&mut server, one, "EVAL \"return redis.call('EXISTS', 'k19')\" 0"), ":0\r\n");
+    finish(&mut server);
+    assert_eq!(taken(&mut server, clients[0]), ":20\r\n");
+    assert_eq!(taken(&mut server, clients[1]), ":0\r\n");
+    // What is wrong is known before, and who goes lets go of what he holds.
+    assert!(ask(&mut server, one, &format!("MSET {all} k0")).starts_with("-ERR wrong number of arguments"));
+    send(&mut server, clients[0], &format!("MGET {all}"));
+    (0..5).for_each(|_| server.go_on(NOW));
+    server.disconnect(clients.swap_remove(0));
+    send(&mut server, one, &format!("MSET {}", pairs("fourth")));
+    finish(&mut server);
+    assert_eq!(taken(&mut server, one), "+OK\r\n");
+    assert_eq!(ask(&mut server, other, "GET k7\r\nSET k0 5"), "$6\r\nfourth\r\n+OK\r\n");
 }
 
 /// Commands of many words: each is one command to everybody, and what is wrong with a word is known before anything is changed.

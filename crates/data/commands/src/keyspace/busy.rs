@@ -12,6 +12,8 @@ struct Hold {
     key: Bytes,
     readers: usize,
     writers: usize,
+    /// The client whose command writes it; nobody if it does not matter whose.
+    owner: u64,
 }
 
 impl Hashed for Hold {
@@ -42,14 +44,27 @@ impl Busy {
         self.keys.get(key).is_some_and(|hold| hold.writers > 0 || !reads)
     }
 
+    /// The same for a command that may name a key twice and has it already.
+    pub(crate) fn refuses_owner(&self, key: &[u8], reads: bool, owner: u64) -> bool {
+        self.keys.get(key).is_some_and(|hold| match reads {
+            true => hold.writers > 0,
+            false => hold.readers > 0 || hold.owner != owner,
+        })
+    }
+
     /// A command has a key from now on; others may read it if it is shared.
     pub(crate) fn hold(&mut self, key: &Bytes, is_shared: bool) {
+        self.hold_for(key, is_shared, 0);
+    }
+
+    /// The same for a command that may name it twice.
+    pub(crate) fn hold_for(&mut self, key: &Bytes, is_shared: bool, owner: u64) {
         let hash = self.keys.hash(key);
         if let Some(hold) = self.keys.get_mut_hashed(hash, key) {
             *(if is_shared { &mut hold.readers } else { &mut hold.writers }) += 1;
         } else {
             let (readers, writers) = (usize::from(is_shared), usize::from(!is_shared));
-            self.keys.insert_new(hash, Hold { key: key.clone(), readers, writers });
+            self.keys.insert_new(hash, Hold { key: key.clone(), readers, writers, owner });
         }
     }
 

@@ -99,6 +99,8 @@ pub(super) fn encode(value: &Value, writer: &mut Writer<'_>) {
 pub struct Dumping {
     out: Vec<u8>,
     walk: Walk,
+    /// What stands behind the nodes of a stream, once these are written.
+    rest: Option<stream::RestWriter>,
     /// How much of it the checksum is about so far, once all of it is there.
     summed: Option<(usize, u64)>,
 }
@@ -110,16 +112,18 @@ impl Dumping {
         const BYTES_AS_ONE: usize = 64;
         let mut writer = Writer::new(&mut self.out, true);
         let Some((summed, sum)) = &mut self.summed else {
-            if self.walk.has_begun() || !encode_small(value, &mut writer) {
+            if self.rest.is_none() && (self.walk.has_begun() || !encode_small(value, &mut writer)) {
                 if !self.walk.has_begun() {
                     encode_header(value, &mut writer);
                 }
                 if !self.walk.go_on(value, budget, &mut |part| encode_part(part, &mut writer)) {
                     return false;
                 }
-                if let Value::Stream(of) = value {
-                    stream::encode_rest(of, &mut writer);
-                }
+            }
+            if let Value::Stream(of) = value
+                && !self.rest.get_or_insert_default().go_on(of, &mut writer, budget)
+            {
+                return false;
             }
             self.out.extend_from_slice(&VERSION.to_le_bytes());
             self.summed = Some((0, 0));

@@ -4,7 +4,7 @@
 //! the first entry; then the entries, with ids relative to the node's and without fields where those are the first one's.
 //! The second form has more ids in front and a group's count of entries, the third also when a consumer got something.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, ops::Bound};
 
 use super::{
     Building, RdbError, Reader, Writer, form,
@@ -36,45 +36,120 @@ fn write_id(id: Id, writer: &mut Writer<'_>) {
 
 /// What stands behind the nodes.
 pub(super) fn encode_rest(stream: &Stream, writer: &mut Writer<'_>) {
-    encode_rest_with(stream, writer, true);
+    RestWriter::default().go_on(stream, writer, usize::MAX);
 }
 
-/// The same, with what is pending in records of its own or without it.
-fn encode_rest_with(stream: &Stream, writer: &mut Writer<'_>, with_spilled: bool) {
-    writer.number(stream.len());
-    write_id(stream.last_id, writer);
-    write_id(stream.first_id, writer);
-    write_id(stream.max_deleted_id, writer);
-    writer.number(stream.entries_added);
-    writer.count(stream.groups.len());
-    for (name, group) in &stream.groups {
-        writer.string(name);
-        write_id(group.last, writer);
-        writer.number(group.entries_read.unwrap_or(UNKNOWN));
-        let each = |of: Option<ConsumerNumber>, each: &mut dyn FnMut(Id, Pending)| {
-            let each = |id: Id, pending: Pending| {
-                each(id, pending);
-                true
-            };
-            if with_spilled {
-                group.each_pending(Id::MIN..=Id::MAX, of, each);
-            } else {
-                group.each_kept(of, each);
-            }
-        };
-        writer.count(if with_spilled { group.pending_len() } else { group.kept_len() });
-        each(None, &mut |id, pending| {
-            writer.raw(&id.to_bytes());
-            writer.fixed(pending.delivered as u64);
-            writer.number(pending.count);
-        });
-        writer.count(group.consumers_len());
-        for (number, consumer) in group.numbers().zip(group.consumers()) {
-            writer.string(&consumer.name);
-            writer.fixed(consumer.seen as u64);
-            writer.count(if with_spilled { consumer.pending_len() } else { consumer.kept_len() });
-            each(Some(number), &mut |id, _| writer.raw(&id.to_bytes()));
+/// Writes what stands behind the nodes, over as many steps as it takes. The stream must not change meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct RestWriter {
+    at: RestAt,
+    /// What is pending in records of its own is left out.
+    without_spilled: bool,
+    /// The group that is written, and the consumer.
+    group: Option<Bytes>,
+    consumer: Option<(Bytes, ConsumerNumber)>,
+}
+
+/// What comes next of it.
+#[derive(Debug, Clone, Copy, Default)]
+enum RestAt {
+    #[default]
+    Numbers,
+    Group,
+    /// What is pending in the group, from an id on; with the consumer, if there is one.
+    Pending(Id),
+    Consumer,
+    End,
+}
+
+impl RestWriter {
+    /// Goes on. Returns whether that was all.
+    pub(super) fn go_on(&mut self, stream: &Stream, writer: &mut Writer<'_>, budget: usize) -> bool {
+        let mut left = budget;
+        while left > 0 && !matches!(self.at, RestAt::End) {
+            self.part(stream, writer, &mut left);
         }
+        matches!(self.at, RestAt::End)
+    }
+
+    fn part(&mut self, stream: &Stream, writer: &mut Writer<'_>, left: &mut usize) {
+        let group = self.group.as_deref().and_then(|name| stream.groups.get(name));
+        self.at = match (self.at, group) {
+            (RestAt::Numbers, _) => {
+                writer.number(stream.len());
+                write_id(stream.last_id, writer);
+                write_id(stream.first_id, writer);
+                write_id(stream.max_deleted_id, writer);
+                writer.number(stream.entries_added);
+                writer.count(stream.groups.len());
+                RestAt::Group
+            }
+            (RestAt::Group, _) => {
+                let from = self.group.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+                match stream.groups.range::<[u8], _>((from, Bound::Unbounded)).next() {
+                    Some((name, group)) => {
+                        writer.string(name);
+                        write_id(group.last, writer);
+                        writer.number(group.entries_read.unwrap_or(UNKNOWN));
+                        writer.count(if self.without_spilled { group.kept_len() } else { group.pending_len() });
+                        (self.group, self.consumer) = (Some(name.clone()), None);
+                        RestAt::Pending(Id::MIN)
+                    }
+                    None => RestAt::End,
+                }
+            }
+            (RestAt::Pending(from), Some(group)) => match self.pending(group, from, writer, left) {
+                Some(next) => RestAt::Pending(next),
+                None => {
+                    if self.consumer.is_none() {
+                        writer.count(group.consumers_len());
+                    }
+                    RestAt::Consumer
+                }
+            },
+            (RestAt::Consumer, Some(group)) => {
+                let behind = self.consumer.as_ref().map(|(name, _)| name.as_slice());
+                match group.consumer_behind(behind) {
+                    Some((number, consumer)) => {
+                        writer.string(&consumer.name);
+                        writer.fixed(consumer.seen as u64);
+                        let pending_len =
+                            if self.without_spilled { consumer.kept_len() } else { consumer.pending_len() };
+                        writer.count(pending_len);
+                        self.consumer = Some((consumer.name.clone(), number));
+                        RestAt::Pending(Id::MIN)
+                    }
+                    None => RestAt::Group,
+                }
+            }
+            (RestAt::Pending(_) | RestAt::Consumer | RestAt::End, _) => RestAt::End,
+        };
+        *left = left.saturating_sub(1);
+    }
+
+    /// Writes some of what is pending. Returns from where on there is more.
+    fn pending(&self, group: &Group, from: Id, writer: &mut Writer<'_>, left: &mut usize) -> Option<Id> {
+        let of = self.consumer.as_ref().map(|(_, number)| *number);
+        let mut next = None;
+        let mut each = |id: Id, pending: Pending| {
+            if *left == 0 {
+                next = Some(id);
+                return false;
+            }
+            *left -= 1;
+            writer.raw(&id.to_bytes());
+            if of.is_none() {
+                writer.fixed(pending.delivered as u64);
+                writer.number(pending.count);
+            }
+            true
+        };
+        if self.without_spilled {
+            group.each_kept(of, |id, pending| id < from || each(id, pending));
+        } else {
+            group.each_pending(from..=Id::MAX, of, each);
+        }
+        next
     }
 }
 
@@ -225,7 +300,7 @@ pub(super) fn decode(form: u8, reader: &mut Reader<'_>, _: &Building) -> Result<
 /// What a stream has besides its entries, for a record that has them elsewhere.
 pub fn encode_stream_rest(stream: &Stream, out: &mut Vec<u8>) {
     let mut writer = Writer::new(out, false);
-    encode_rest_with(stream, &mut writer, false);
+    RestWriter { without_spilled: true, ..RestWriter::default() }.go_on(stream, &mut writer, usize::MAX);
     let spilled = || stream.groups.iter().filter_map(|(name, group)| Some((name, group, group.spilled()?)));
     // Nothing at all, as it was before there was such a thing.
     if spilled().next().is_some() {

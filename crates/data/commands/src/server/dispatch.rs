@@ -9,7 +9,7 @@ use crate::{
     context::Words,
     keyspace::{Keys, Trouble},
     session::{Close, ReplyMode},
-    table::{Flags, Found},
+    table::{Flags, Found, Wide},
 };
 
 use super::{Server, cross_protocol, monitor, wide::WideWork};
@@ -372,7 +372,8 @@ impl Server {
                 statistics.failed += 1;
             }
             outcome
-        } else if words.len() > self.shared.pace.from && self.is_wide(session, words, found) {
+        } else if let Some(wide) = self.is_wide(session, found, words) {
+            session.work = Some(Box::new(WideWork::new(found, wide, words)));
             Ok(())
         } else {
             let reply = Reply::new(output, session.protocol);
@@ -400,15 +401,13 @@ impl Server {
         self.end_call(session, output, words, found, Ended { outcome, elapsed_us, dirty, db, is_waiting });
     }
 
-    /// Has a command of very many words done in steps, if that is possible.
-    #[cold]
-    fn is_wide(&self, session: &mut Session, words: &[&[u8]], found: Found) -> bool {
-        let Some(wide) = found.command.wide.filter(|wide| wide.fits(words)) else { return false };
-        let takes_steps = session.takes_steps(words.len(), &self.shared);
-        if takes_steps {
-            session.work = Some(Box::new(WideWork::new(found, wide, words)));
+    /// Whether a command of very many words is done in steps, and how.
+    #[inline(always)]
+    pub(super) fn is_wide(&self, session: &Session, found: Found, words: &[&[u8]]) -> Option<Wide> {
+        if words.len() <= self.shared.pace.from || !session.takes_steps(words.len(), &self.shared) {
+            return None;
         }
-        takes_steps
+        found.command.wide.filter(|wide| wide.fits(words))
     }
 
     /// Counts a command that has run, answers if it failed, and propagates what it changed.

@@ -18,6 +18,9 @@
 //! What a task makes takes memory. While there is no room, one that has not changed anything yet waits as commands that write do;
 //! when memory is full of what does not leave it, such as what the task has made, it fails.
 //!
+//! A command whose words are keys may have very many. It holds them step by step too, before it does anything else, one such command
+//! at a time: it waits for those that others hold, and nobody who holds keys waits for it. They are let go of over turns as well.
+//!
 //! In a transaction, a script and the log everything is done in one go.
 
 use std::{collections::VecDeque, ops::Range};
@@ -93,6 +96,11 @@ pub trait Work: std::fmt::Debug {
         None
     }
 
+    /// How far apart its keys are among its words, from the second one on, if there may be too many to be held at once.
+    fn keys_apart(&self) -> Option<usize> {
+        None
+    }
+
     /// Keys that it holds besides those that the command names, and does not need any more.
     fn held(&mut self) -> Vec<Bytes> {
         Vec::new()
@@ -141,6 +149,27 @@ struct Task {
     budget: usize,
     elapsed_us: u64,
     has_begun: bool,
+    /// Keys among its words that are held over turns.
+    wide: Option<WideKeys>,
+}
+
+/// Keys among words.
+#[derive(Debug)]
+struct WideKeys {
+    /// How far apart they are.
+    apart: usize,
+    /// The place of the next one to be held.
+    next: usize,
+    is_shared: bool,
+}
+
+/// Keys that are to be let go of.
+#[derive(Debug)]
+struct Leaving {
+    words: Vec<Bytes>,
+    keys: WideKeys,
+    /// The place of the next one.
+    at: usize,
 }
 
 impl Task {
@@ -163,6 +192,10 @@ pub(crate) struct Tasks {
     hold: bool,
     /// Keys that were held by a task that is over: others may change them now.
     held: Vec<Bytes>,
+    /// The same of commands whose words are keys.
+    leaving: Vec<Leaving>,
+    /// Whose command is about to hold very many keys.
+    holding: Option<SessionId>,
     /// Clients that wait for a busy key, in order.
     waiting: Vec<SessionId>,
     /// Replies to sessions that were not in their places.
@@ -176,7 +209,12 @@ pub(crate) struct Tasks {
 impl Tasks {
     /// Whether there is anything to do, now or later.
     pub(super) fn is_empty(&self) -> bool {
-        self.queue.is_empty() && self.replies.is_empty() && self.held.is_empty()
+        self.queue.is_empty() && self.replies.is_empty() && self.has_let_go()
+    }
+
+    /// Whether no key of a task that is over is held.
+    fn has_let_go(&self) -> bool {
+        self.held.is_empty() && self.leaving.is_empty()
     }
 
     fn may_go_on(&self, task: &Task, has_no_room: bool) -> bool {
@@ -264,7 +302,7 @@ impl Server {
     pub(super) fn has_steps(&self) -> bool {
         let (tasks, has_no_room) = (&self.shared.tasks, self.shared.has_no_room);
         let has_next = tasks.queue.iter().any(|task| tasks.may_go_on(task, has_no_room));
-        !tasks.replies.is_empty() || !tasks.held.is_empty() || has_next
+        !tasks.replies.is_empty() || !tasks.has_let_go() || has_next
     }
 
     /// Has the command that has just been checked go on in steps.
@@ -273,7 +311,11 @@ impl Server {
         let Some(work) = session.work.take() else { return };
         let mut keys = Vec::new();
         let changes = work.changes();
-        each_key(found.command, words, |key, reads| keys.push((Bytes::from_slice(key), reads && !changes)));
+        let is_shared = found.command.flags.contains(Flags::READONLY);
+        let wide = work.keys_apart().map(|apart| WideKeys { apart, next: 1, is_shared });
+        if wide.is_none() {
+            each_key(found.command, words, |key, reads| keys.push((Bytes::from_slice(key), reads && !changes)));
+        }
         for (key, is_shared) in &keys {
             self.keyspace.busy.hold(key, *is_shared);
         }
@@ -293,6 +335,7 @@ impl Server {
             budget: FIRST_STEP,
             elapsed_us,
             has_begun: false,
+            wide,
         });
         self.shared.refresh_onlookers();
     }
@@ -310,6 +353,8 @@ impl Server {
                 self.finish_tasks();
                 false
             }
+            // It waits for each key in turn.
+            None if self.is_wide(session, found, words).is_some_and(|wide| wide.of_keys) => false,
             None => self.meets_task(found, words),
         };
         if meets {
@@ -341,6 +386,7 @@ impl Server {
             // One may wait for what another one has.
             if self.step(&mut task, WHOLE_STEP) {
                 self.end_task(task);
+                self.release_held(usize::MAX);
             } else {
                 self.shared.tasks.queue.push_back(task);
             }
@@ -395,6 +441,9 @@ impl Server {
         let is_over = if is_gone && !task.found.command.flags.contains(Flags::WRITE) {
             // Nobody waits for what it would find.
             true
+        } else if !self.hold_keys(task, budget) {
+            self.shared.tasks.steps += 1;
+            false
         } else {
             self.shared.tasks.steps += 1;
             session.last_interaction = self.now;
@@ -404,6 +453,28 @@ impl Server {
             self.shared.sessions.insert(task.session, Some(session));
         }
         is_over
+    }
+
+    /// Holds some more of a task's keys, if there are many. Returns whether it has all.
+    fn hold_keys(&mut self, task: &mut Task, budget: usize) -> bool {
+        let Some(wide) = task.wide.as_mut().filter(|wide| wide.next < task.words.len()) else { return true };
+        if self.shared.tasks.holding.is_some_and(|other| other != task.session) {
+            return false;
+        }
+        self.shared.tasks.holding = Some(task.session);
+        let owner = task.session.0;
+        for _ in 0..budget {
+            let Some(key) = task.words.get(wide.next) else { break };
+            if self.keyspace.busy.refuses_owner(key, wide.is_shared, owner) {
+                return false;
+            }
+            self.keyspace.busy.hold_for(key, wide.is_shared, owner);
+            wide.next += wide.apart;
+        }
+        if wide.next >= task.words.len() {
+            self.shared.tasks.holding = None;
+        }
+        false
     }
 
     fn step_for(&mut self, task: &mut Task, session: &mut Session, budget: usize) -> bool {
@@ -458,6 +529,12 @@ impl Server {
             self.keyspace.busy.release(key, *is_shared);
         }
         self.shared.tasks.held.append(&mut task.work.held());
+        if self.shared.tasks.holding == Some(task.session) {
+            self.shared.tasks.holding = None;
+        }
+        if let Some(keys) = task.wide.take() {
+            self.shared.tasks.leaving.push(Leaving { words: std::mem::take(&mut task.words), keys, at: 1 });
+        }
         let reply = if task.is_muted { Vec::new() } else { task.output };
         self.answer_task(task.session, reply);
         self.wake_waiting();
@@ -475,14 +552,29 @@ impl Server {
 
     /// Lets go of up to so many keys that were held.
     fn release_held(&mut self, at_most: usize) {
-        let held = &mut self.shared.tasks.held;
-        if held.is_empty() {
+        if self.shared.tasks.has_let_go() {
             return;
         }
+        let held = &mut self.shared.tasks.held;
         for key in held.drain(held.len().saturating_sub(at_most)..) {
             self.keyspace.busy.release(&key, true);
         }
-        if held.is_empty() {
+        let mut left = at_most;
+        while left > 0
+            && let Some(Leaving { words, keys, at }) = self.shared.tasks.leaving.last_mut()
+        {
+            while left > 0 && *at < keys.next {
+                if let Some(key) = words.get(*at) {
+                    self.keyspace.busy.release(key, keys.is_shared);
+                }
+                *at += keys.apart;
+                left -= 1;
+            }
+            if *at >= keys.next {
+                self.shared.tasks.leaving.pop();
+            }
+        }
+        if self.shared.tasks.has_let_go() {
             self.wake_waiting();
         }
     }

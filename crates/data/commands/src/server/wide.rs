@@ -1,6 +1,7 @@
 //! Commands of very many words, in steps: each does what a command of some of the words does.
 //!
-//! A step sees no more than these words. Nobody is told of anything before the end, and then once.
+//! A step sees no more than these words. Nobody is told of anything before the end, and then once. Where the words are keys, all of
+//! them are held before the first step.
 
 use resp::Reply;
 
@@ -69,12 +70,12 @@ impl WideWork {
         let (session, shared) = (&mut *context.session, &mut *context.shared);
         (self.handler)(&mut Context { words: context.words, reply, keys, session, shared })?;
         self.dirty += std::mem::replace(&mut context.keys.changes.dirty, dirty) - dirty;
-        if !is_first {
+        if !is_first && !self.wide.of_keys {
             (context.keys.space().hits, context.keys.space().misses) = (hits, misses);
         }
         for event in context.keys.changes.events.drain(events..) {
             let is_same = |last: &Event| (last.class, last.name) == (event.class, event.name) && last.key == event.key;
-            if !self.events.last().is_some_and(is_same) {
+            if self.wide.of_keys || !self.events.last().is_some_and(is_same) {
                 self.events.push(event);
             }
         }
@@ -112,6 +113,10 @@ impl Work for WideWork {
 
     fn has_changed(&self) -> bool {
         self.writes && !self.checks && self.at > self.from
+    }
+
+    fn keys_apart(&self) -> Option<usize> {
+        self.wide.of_keys.then_some(self.wide.group)
     }
 
     fn window(&self, budget: usize) -> Option<Window> {

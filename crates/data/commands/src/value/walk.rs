@@ -6,7 +6,7 @@ use super::{
     packed::Packed,
     set,
     sorted_set::Member,
-    stream::{Id, Node},
+    stream::{Group, Id, Node},
 };
 
 /// What a walk meets.
@@ -45,8 +45,9 @@ pub(crate) fn weight(value: &Value) -> usize {
         Value::SortedSet(set) => set.len(),
         Value::Hash(hash) => hash.len(),
         Value::Stream(stream) => {
-            let pending: usize = stream.groups.values().map(|group| group.pending_len()).sum();
-            pending + usize::try_from(stream.len() / ENTRIES_AS_ONE).unwrap_or(usize::MAX)
+            let of_group = |group: &Group| 1 + group.pending_len() + group.consumers_len();
+            let groups: usize = stream.groups.values().map(of_group).sum();
+            groups + usize::try_from(stream.len() / ENTRIES_AS_ONE).unwrap_or(usize::MAX)
         }
     }
 }

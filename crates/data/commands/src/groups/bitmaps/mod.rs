@@ -1,12 +1,12 @@
 //! Strings as rows of bits; the first one is the highest of the first byte.
 
+mod combine;
 mod field;
 mod search;
 
 use crate::{
-    Bytes, Context, Failure, Value,
+    Bytes, Context, Failure,
     changes::EventClass,
-    keyspace::Expiry,
     number,
     table::{Access, Categories, Command, Flags, KeySpec},
 };
@@ -37,7 +37,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
         .group(GROUP, Categories::BITMAP)
         .docs("2.8.7", "O(N) for N bytes", "The first bit that is set, or that is clear."),
-    Command::new("BITOP", -4, bitop)
+    Command::new("BITOP", -4, combine::bitop)
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[
             KeySpec::one(2, Access::OW.union(Access::UPDATE)),
@@ -100,68 +100,5 @@ fn getbit(context: &mut Context<'_>) -> Result<(), Failure> {
     let string = context.keys.get::<Bytes>(context.words.at(1))?;
     let byte = string.and_then(|string| string.get((offset >> 3) as usize).copied()).unwrap_or(0);
     context.reply.integer(i64::from(byte >> (7 - (offset & 7)) & 1));
-    Ok(())
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Operation {
-    And,
-    Or,
-    Xor,
-    Not,
-}
-
-/// Combines a source into what came of those before it. Each is as long as it has to be: zeros follow its end.
-fn combine(operation: Operation, result: &mut Vec<u8>, source: &[u8], is_first: bool) {
-    if is_first {
-        result.extend_from_slice(source);
-        if operation == Operation::Not {
-            result.iter_mut().for_each(|byte| *byte = !*byte);
-        }
-        return;
-    }
-    if result.len() < source.len() {
-        result.resize(source.len(), 0);
-    }
-    let common = result.iter_mut().zip(source);
-    match operation {
-        Operation::And => {
-            common.for_each(|(byte, other)| *byte &= other);
-            result.iter_mut().skip(source.len()).for_each(|byte| *byte = 0);
-        }
-        Operation::Or => common.for_each(|(byte, other)| *byte |= other),
-        Operation::Xor => common.for_each(|(byte, other)| *byte ^= other),
-        Operation::Not => {}
-    }
-}
-
-fn bitop(context: &mut Context<'_>) -> Result<(), Failure> {
-    let words = context.words;
-    let operation = match words.at(1).to_ascii_lowercase().as_slice() {
-        b"and" => Operation::And,
-        b"or" => Operation::Or,
-        b"xor" => Operation::Xor,
-        b"not" => Operation::Not,
-        _ => return Err(Failure::Syntax),
-    };
-    if operation == Operation::Not && words.len() != 4 {
-        return Err(Failure::text("ERR BITOP NOT must be called with a single source key."));
-    }
-    let target = words.at(2);
-    let mut result = Vec::new();
-    for (number, key) in words.from(3).iter().enumerate() {
-        let source = context.keys.get::<Bytes>(key)?.map_or(&[][..], |string| string);
-        combine(operation, &mut result, source, number == 0);
-    }
-    let len = result.len();
-    if len > 0 {
-        context.keys.set(target, Value::String(Bytes::from_vec(result)), Expiry::Clear)?;
-        context.keys.modified(target);
-        context.keys.notify(EventClass::STRING, "set", target);
-    } else if context.keys.remove(target)? {
-        context.keys.modified(target);
-        context.keys.notify(EventClass::GENERIC, "del", target);
-    }
-    context.reply.count(len);
     Ok(())
 }

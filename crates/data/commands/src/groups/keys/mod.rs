@@ -14,7 +14,7 @@ pub use object::encoding_of;
 use crate::{
     Context, Failure,
     changes::EventClass,
-    table::{Access, Begin, Categories, Command, Find, Flags, KeySpec},
+    table::{Access, Begin, Categories, Command, Find, Flags, KeySpec, Replies, Wide},
 };
 
 const GROUP: &str = "generic";
@@ -25,16 +25,19 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::WRITE)
         .keys(&[KeySpec::range(1, -1, 1, Access::RM.union(Access::DELETE))])
         .group(GROUP, Categories::KEYSPACE)
+        .wide(Wide::of_keys(1, Replies::Sum))
         .docs("1.0.0", "O(1) for each key", "Removes keys."),
     Command::new("UNLINK", -2, del)
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(&[KeySpec::range(1, -1, 1, Access::RM.union(Access::DELETE))])
         .group(GROUP, Categories::KEYSPACE)
+        .wide(Wide::of_keys(1, Replies::Sum))
         .docs("4.0.0", "O(1) for each key", "Removes keys; what they held is freed in the background."),
     Command::new("EXISTS", -2, exists)
         .flags(Flags::READONLY.union(Flags::FAST))
         .keys(&[KeySpec::range(1, -1, 1, Access::RO)])
         .group(GROUP, Categories::KEYSPACE)
+        .wide(Wide::of_keys(1, Replies::Sum))
         .docs("1.0.0", "O(1) for each key", "How many of the keys are there."),
     Command::new("TYPE", 2, type_of)
         .flags(Flags::READONLY.union(Flags::FAST))
@@ -45,6 +48,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::READONLY.union(Flags::FAST))
         .keys(&[KeySpec::range(1, -1, 1, Access::RO)])
         .group(GROUP, Categories::KEYSPACE)
+        .wide(Wide::of_keys(1, Replies::Sum))
         .docs("3.2.1", "O(1) for each key", "Has keys count as used now; answers how many are there."),
     Command::new("EXPIRE", -3, expire::expire)
         .flags(Flags::WRITE.union(Flags::FAST))

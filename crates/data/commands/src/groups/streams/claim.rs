@@ -4,7 +4,7 @@ use crate::{
     Context, Failure, Millis,
     changes::EventClass,
     number,
-    server::{Progress, Work},
+    server::{Progress, Window, Work},
     table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         Stream,
@@ -29,6 +29,9 @@ pub const COMMANDS: &[Command] = &[
         .group(GROUP, Categories::STREAM)
         .docs("6.2.0", "O(1) for a small COUNT", "Gives entries that were pending for long to another consumer."),
 ];
+
+/// The place of the first id among the words of XCLAIM.
+const FIRST_ID: usize = 5;
 
 /// How entries are claimed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -140,10 +143,10 @@ fn xclaim(context: &mut Context<'_>) -> Result<(), Failure> {
         |index: usize, message: &'static str| number::integer(words.at(index)).map_err(|_| Failure::text(message));
     let idle = number_or(4, "ERR Invalid min-idle-time argument for XCLAIM")?;
     let mut terms = Terms { idle_at_least: idle.max(0), ..Terms::default() };
-    let ids: Vec<Id> = words.from(5).iter().map_while(|word| strict_id(word, 0).ok()).collect();
+    let count = words.from(FIRST_ID).iter().take_while(|word| strict_id(word, 0).is_ok()).count();
     let now = context.now();
     let (mut delivered, mut new_last) = (-1, Id::MIN);
-    let mut at = 5 + ids.len();
+    let mut at = FIRST_ID + count;
     while at < words.len() {
         let more = at + 1 < words.len();
         if words.is(at, "FORCE") {
@@ -171,27 +174,79 @@ fn xclaim(context: &mut Context<'_>) -> Result<(), Failure> {
     // A time that cannot be is taken as now: a client's clock may be ahead. While the log runs again, there is no now.
     let latest = if now < 0 { Millis::MAX } else { now };
     terms.delivered = Some(delivered).filter(|delivered| (0..=latest).contains(delivered));
-    if new_last > last
-        && let Some(group) = context.keys.get_mut::<Stream>(key)?.and_then(|stream| stream.groups.get_mut(group))
-    {
-        group.last = new_last;
+    let work = ClaimNamed {
+        terms,
+        at: FIRST_ID,
+        end: FIRST_ID + count,
+        last: (new_last > last).then_some(new_last),
+        number: None,
+        log: Claims::default(),
+        claimed: 0,
+        entries: Vec::new(),
+    };
+    context.work_on(count, work)
+}
+
+/// XCLAIM, as far as it has come.
+#[derive(Debug)]
+struct ClaimNamed {
+    terms: Terms,
+    /// The place of the next id among the words, and where they end.
+    at: usize,
+    end: usize,
+    /// What the group is said to have been given last, if that is later than what it knows of.
+    last: Option<Id>,
+    number: Option<ConsumerNumber>,
+    log: Claims,
+    claimed: usize,
+    /// What was claimed, as a reply.
+    entries: Vec<u8>,
+}
+
+impl Work for ClaimNamed {
+    fn changes(&self) -> bool {
+        true
     }
-    let mut claim = Claim { key, group, consumer: words.at(3), number: None, terms, log: Claims::default() };
-    let header = context.reply.defer();
-    let mut claimed = 0;
-    for id in ids {
-        claimed += usize::from(matches!(claim.claim(context, id)?, Outcome::Claimed));
+
+    fn window(&self, budget: usize) -> Option<Window> {
+        Some(Window { head: FIRST_ID, part: self.at..self.end.min(self.at.saturating_add(budget)) })
     }
-    context.reply.finish_array(header, claimed);
-    if new_last > last
-        && claim.log.is_empty()
-        && let Some(found) = context.keys.get_mut::<Stream>(key)?.and_then(|stream| stream.groups.get(group))
-    {
-        claim.log.push(set_id_words(key, group, found));
-        context.keys.changes.dirty += 1;
+
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        let words = context.words;
+        let (key, group) = (words.at(1), words.at(2));
+        if self.at == FIRST_ID
+            && let Some(last) = self.last
+            && let Some(group) = context.keys.get_mut::<Stream>(key)?.and_then(|stream| stream.groups.get_mut(group))
+        {
+            group.last = last;
+        }
+        let log = std::mem::take(&mut self.log);
+        let mut claim = Claim { key, group, consumer: words.at(3), number: self.number, terms: self.terms, log };
+        let start = context.reply.position();
+        // The window has the next ones in the place of the first.
+        let some = budget.min(self.end - self.at);
+        for word in words.from(FIRST_ID).iter().take(some) {
+            self.claimed += usize::from(matches!(claim.claim(context, strict_id(word, 0)?)?, Outcome::Claimed));
+        }
+        (self.number, self.log) = (claim.number, claim.log);
+        self.at += some;
+        self.entries.append(&mut context.reply.take_from(start));
+        if self.at < self.end {
+            return Ok(Progress::More);
+        }
+        context.reply.array(self.claimed);
+        context.reply.raw(&self.entries);
+        if self.last.is_some()
+            && self.log.is_empty()
+            && let Some(found) = context.keys.get_mut::<Stream>(key)?.and_then(|stream| stream.groups.get(group))
+        {
+            self.log.push(set_id_words(key, group, found));
+            context.keys.changes.dirty += 1;
+        }
+        self.log.propagate(context.keys.changes);
+        Ok(Progress::Done)
     }
-    claim.log.propagate(context.keys.changes);
-    Ok(())
 }
 
 fn xautoclaim(context: &mut Context<'_>) -> Result<(), Failure> {

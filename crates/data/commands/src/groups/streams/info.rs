@@ -1,13 +1,16 @@
 //! XINFO: streams, groups and consumers as they are.
 
+use std::ops::Bound;
+
 use resp::Reply;
 
 use crate::{
-    Context, Failure,
+    Bytes, Context, Failure,
+    server::{Progress, Work},
     table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         Stream,
-        stream::{Consumer, ConsumerNumber, Group, Id},
+        stream::{Consumer, ConsumerNumber, Group, Id, Pending},
     },
 };
 
@@ -123,9 +126,18 @@ fn stream(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words;
     let full = detail(context);
     let stream = context.keys.get::<Stream>(words.at(2))?.ok_or(Failure::NoSuchKey)?;
-    let full = full?;
-    let reply = &mut context.reply;
-    reply.map(if full.is_some() { 9 } else { 10 });
+    let Some(at_most) = full? else {
+        numbers(&mut context.reply, stream, 10);
+        ends(&mut context.reply, stream);
+        return Ok(());
+    };
+    let elements = elements(stream, at_most);
+    context.work_on(elements, Everything { at_most, at: At::Numbers, group: None, consumer: None })
+}
+
+/// What both forms begin with, of so many pairs.
+fn numbers(reply: &mut Reply<'_>, stream: &Stream, pairs: usize) {
+    reply.map(pairs);
     reply.bulk(b"length");
     count(reply, stream.len());
     reply.bulk(b"radix-tree-keys");
@@ -141,11 +153,6 @@ fn stream(context: &mut Context<'_>) -> Result<(), Failure> {
     count(reply, stream.entries_added);
     reply.bulk(b"recorded-first-entry-id");
     write_id(reply, stream.first_id);
-    match full {
-        None => ends(reply, stream),
-        Some(at_most) => everything(reply, stream, at_most),
-    }
-    Ok(())
 }
 
 fn ends(reply: &mut Reply<'_>, stream: &Stream) {
@@ -160,62 +167,163 @@ fn ends(reply: &mut Reply<'_>, stream: &Stream) {
     }
 }
 
-fn everything(reply: &mut Reply<'_>, stream: &Stream, at_most: usize) {
-    reply.bulk(b"entries");
-    let header = reply.defer();
-    let mut given = 0;
-    stream.each(Id::MIN..=Id::MAX, false, |entry| {
-        entry.reply(reply);
-        given += 1;
-        given < at_most
-    });
-    reply.finish_array(header, given);
-    reply.bulk(b"groups");
-    reply.array(stream.groups.len());
-    for (name, group) in stream.groups() {
-        reply.map(7);
-        reply.bulk(b"name");
-        reply.bulk(name);
-        reply.bulk(b"last-delivered-id");
-        write_id(reply, group.last);
-        reply.bulk(b"entries-read");
-        count_or_null(reply, group.entries_read);
-        reply.bulk(b"lag");
-        lag(reply, stream.lag(group));
-        reply.bulk(b"pel-count");
-        reply.count(group.pending_len());
-        reply.bulk(b"pending");
-        write_pending(reply, group, None, at_most);
-        reply.bulk(b"consumers");
-        reply.array(group.consumers_len());
-        for (number, consumer) in group.numbers().zip(group.consumers()) {
-            write_consumer(reply, group, number, consumer, at_most);
-        }
+/// How many entries, pending ones, groups and consumers all of a stream is.
+fn elements(stream: &Stream, at_most: usize) -> usize {
+    let of_group = |group: &Group| {
+        let of_consumers = group.consumers().map(|consumer| consumer.pending_len().min(at_most) + 1).sum::<usize>();
+        group.pending_len().min(at_most) + of_consumers + 1
+    };
+    let entries = usize::try_from(stream.len()).unwrap_or(usize::MAX).min(at_most);
+    stream.groups().map(|(_, group)| of_group(group)).fold(entries, usize::saturating_add)
+}
+
+/// XINFO STREAM FULL, as far as it has come.
+#[derive(Debug)]
+struct Everything {
+    at_most: usize,
+    at: At,
+    /// The group that is told of, and the consumer.
+    group: Option<Bytes>,
+    consumer: Option<(Bytes, ConsumerNumber)>,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy)]
+enum At {
+    Numbers,
+    /// So many entries, from an id on.
+    Entries(Id, usize),
+    NextGroup,
+    /// So much of what is pending in the group, from an id on; with the consumer, if there is one.
+    Pending(Id, usize),
+    NextConsumer,
+    End,
+}
+
+impl Everything {
+    fn group<'a>(&self, stream: &'a Stream) -> Option<&'a Group> {
+        stream.groups.get(self.group.as_ref()?.as_slice())
+    }
+
+    /// Writes what comes next, of as many elements as are left of a step.
+    fn go_on(&mut self, reply: &mut Reply<'_>, stream: &Stream, left: &mut usize) {
+        let mut some = 0;
+        self.at = match self.at {
+            At::Numbers => {
+                numbers(reply, stream, 9);
+                let given = usize::try_from(stream.len()).unwrap_or(usize::MAX).min(self.at_most);
+                reply.bulk(b"entries");
+                reply.array(given);
+                At::Entries(Id::MIN, given)
+            }
+            At::Entries(from, missing) if missing > 0 => {
+                let mut next = from;
+                stream.each(from..=Id::MAX, false, |entry| {
+                    entry.reply(reply);
+                    (next, some) = (entry.id.next().unwrap_or(Id::MAX), some + 1);
+                    some < missing.min(*left)
+                });
+                At::Entries(next, if some == 0 { 0 } else { missing - some })
+            }
+            At::Entries(..) => {
+                reply.bulk(b"groups");
+                reply.array(stream.groups.len());
+                At::NextGroup
+            }
+            At::NextGroup => {
+                let from = self.group.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+                match stream.groups.range::<[u8], _>((from, Bound::Unbounded)).next() {
+                    Some((name, group)) => {
+                        let given = group.pending_len().min(self.at_most);
+                        write_group(reply, stream, name, group, given);
+                        (self.group, self.consumer) = (Some(name.clone()), None);
+                        At::Pending(Id::MIN, given)
+                    }
+                    None => At::End,
+                }
+            }
+            At::Pending(from, missing) if missing > 0 => {
+                let mut next = from;
+                if let Some(group) = self.group(stream) {
+                    let of = self.consumer.as_ref().map(|(_, number)| *number);
+                    group.each_pending(from..=Id::MAX, of, |id, pending| {
+                        write_pending(reply, group, of, id, pending);
+                        (next, some) = (id.next().unwrap_or(Id::MAX), some + 1);
+                        some < missing.min(*left)
+                    });
+                }
+                At::Pending(next, if some == 0 { 0 } else { missing - some })
+            }
+            At::Pending(..) => {
+                if self.consumer.is_none() {
+                    reply.bulk(b"consumers");
+                    reply.array(self.group(stream).map_or(0, Group::consumers_len));
+                }
+                At::NextConsumer
+            }
+            At::NextConsumer => {
+                let behind = self.consumer.as_ref().map(|(name, _)| name.as_slice());
+                match self.group(stream).and_then(|group| group.consumer_behind(behind)) {
+                    Some((number, consumer)) => {
+                        let given = consumer.pending_len().min(self.at_most);
+                        write_consumer(reply, consumer, given);
+                        self.consumer = Some((consumer.name.clone(), number));
+                        At::Pending(Id::MIN, given)
+                    }
+                    None => At::NextGroup,
+                }
+            }
+            At::End => At::End,
+        };
+        *left = left.saturating_sub(some.max(1));
     }
 }
 
-/// What is pending in a group, with whom it is, or what is with one consumer.
-fn write_pending(reply: &mut Reply<'_>, group: &Group, of: Option<ConsumerNumber>, at_most: usize) {
-    let header = reply.defer();
-    let mut given = 0;
-    group.each_pending(Id::MIN..=Id::MAX, of, |id, pending| {
-        if given == at_most {
-            return false;
+impl Work for Everything {
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        let Some(stream) = context.keys.look::<Stream>(context.words.at(2))? else { return Ok(Progress::Done) };
+        let mut left = budget;
+        while left > 0 {
+            self.go_on(&mut context.reply, stream, &mut left);
+            // What cannot be read becomes the answer.
+            if matches!(self.at, At::End) || stream.has_failed() {
+                return Ok(Progress::Done);
+            }
         }
-        given += 1;
-        reply.array(if of.is_none() { 4 } else { 3 });
-        write_id(reply, id);
-        if of.is_none() {
-            reply.bulk(group.consumer(pending.consumer).map_or(&[], |consumer| &consumer.name));
-        }
-        reply.integer(pending.delivered);
-        count(reply, pending.count);
-        true
-    });
-    reply.finish_array(header, given);
+        Ok(Progress::More)
+    }
 }
 
-fn write_consumer(reply: &mut Reply<'_>, group: &Group, number: ConsumerNumber, consumer: &Consumer, at_most: usize) {
+/// A group up to what is pending in it, of which so much is given.
+fn write_group(reply: &mut Reply<'_>, stream: &Stream, name: &[u8], group: &Group, given: usize) {
+    reply.map(7);
+    reply.bulk(b"name");
+    reply.bulk(name);
+    reply.bulk(b"last-delivered-id");
+    write_id(reply, group.last);
+    reply.bulk(b"entries-read");
+    count_or_null(reply, group.entries_read);
+    reply.bulk(b"lag");
+    lag(reply, stream.lag(group));
+    reply.bulk(b"pel-count");
+    reply.count(group.pending_len());
+    reply.bulk(b"pending");
+    reply.array(given);
+}
+
+/// What is pending in a group, with whom it is, or what is with one consumer.
+fn write_pending(reply: &mut Reply<'_>, group: &Group, of: Option<ConsumerNumber>, id: Id, pending: Pending) {
+    reply.array(if of.is_none() { 4 } else { 3 });
+    write_id(reply, id);
+    if of.is_none() {
+        reply.bulk(group.consumer(pending.consumer).map_or(&[], |consumer| &consumer.name));
+    }
+    reply.integer(pending.delivered);
+    count(reply, pending.count);
+}
+
+/// A consumer up to what is with it, of which so much is given.
+fn write_consumer(reply: &mut Reply<'_>, consumer: &Consumer, given: usize) {
     reply.map(4);
     reply.bulk(b"name");
     reply.bulk(&consumer.name);
@@ -224,7 +332,7 @@ fn write_consumer(reply: &mut Reply<'_>, group: &Group, number: ConsumerNumber, 
     reply.bulk(b"pel-count");
     reply.count(consumer.pending_len());
     reply.bulk(b"pending");
-    write_pending(reply, group, Some(number), at_most);
+    reply.array(given);
 }
 
 fn help(context: &mut Context<'_>) -> Result<(), Failure> {

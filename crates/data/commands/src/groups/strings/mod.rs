@@ -10,7 +10,7 @@ use crate::{
     Bytes, Context, Failure, Millis,
     keyspace::NEVER,
     number,
-    table::{Access, Categories, Command, Flags, KeySpec},
+    table::{Access, Categories, Command, Flags, KeySpec, Replies, Wide},
 };
 
 const GROUP: &str = "string";
@@ -61,11 +61,13 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::READONLY.union(Flags::FAST))
         .keys(&[KeySpec::range(1, -1, 1, Access::RO.union(Access::ACCESS))])
         .group(GROUP, Categories::STRING)
+        .wide(Wide::of_keys(1, Replies::Joined))
         .docs("1.0.0", "O(N) for N keys", "What keys hold."),
     Command::new("MSET", -3, set::set_many)
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[KeySpec::range(1, -1, 2, Access::OW.union(Access::UPDATE))])
         .group(GROUP, Categories::STRING)
+        .wide(Wide::of_keys(2, Replies::Last))
         .docs("1.0.1", "O(N) for N keys", "Gives keys strings."),
     Command::new("MSETNX", -3, set::set_many_if_absent)
         .flags(Flags::WRITE.union(Flags::DENYOOM))

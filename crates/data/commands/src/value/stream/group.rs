@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ops::RangeInclusive,
+    ops::{Bound, RangeInclusive},
 };
 
 use slab::Slab;
@@ -182,6 +182,13 @@ impl Group {
     /// How many there are.
     pub fn consumers_len(&self) -> usize {
         self.consumers.len()
+    }
+
+    /// The first consumer behind a name, or of all.
+    pub(crate) fn consumer_behind(&self, name: Option<&[u8]>) -> Option<(ConsumerNumber, &Consumer)> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let (_, number) = self.names.range::<[u8], _>((from, Bound::Unbounded)).next()?;
+        Some((*number, self.consumer(*number)?))
     }
 
     /// A consumer's number.
