@@ -6,16 +6,17 @@ mod support;
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead as _, BufReader, Write as _},
-    net::{SocketAddr, TcpListener},
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
     os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::Path,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
     thread,
+    time::Duration,
 };
 
-use support::{Edge, Folder, free_address, host, listens, wait_until};
+use support::{Edge, Folder, free_address, host, wait_until, wait_within};
 
 /// A server of Debian's in a process of its own.
 struct Database {
@@ -30,6 +31,19 @@ impl Drop for Database {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// How long a server may take to start beside others on a busy machine.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The first bytes that a server says to these.
+fn said(address: SocketAddr, ask: &[u8], count: usize) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(START_PATIENCE))?;
+    stream.write_all(ask)?;
+    let mut said = vec![0; count];
+    stream.read_exact(&mut said)?;
+    Ok(said)
 }
 
 /// Who servers that refuse to be root run as.
@@ -57,9 +71,13 @@ fn is_installed(program: &str) -> bool {
 }
 
 impl Database {
-    fn up(address: SocketAddr, child: Child, folder: Folder) -> Self {
-        let database = Self { address, child, folder };
-        wait_until("the server listens", || listens(address));
+    /// Once it says `answer` at this place of what it says to `ask`: some listen long before they can.
+    fn up(address: SocketAddr, child: Child, folder: Folder, ask: &[u8], (at, answer): (usize, &[u8])) -> Self {
+        let mut database = Self { address, child, folder };
+        wait_within(START_PATIENCE, "the server answers", || {
+            assert_eq!(database.child.try_wait().unwrap(), None, "it ended");
+            said(address, ask, at + answer.len()).is_ok_and(|said| said.ends_with(answer))
+        });
         database
     }
 
@@ -74,7 +92,7 @@ impl Database {
             .arg(&folder.0)
             .spawn()
             .unwrap();
-        Some(Self::up(address, child, folder))
+        Some(Self::up(address, child, folder, b"PING\r\n", (0, b"+PONG")))
     }
 
     fn postgres() -> Option<Self> {
@@ -99,7 +117,7 @@ impl Database {
             .arg(&folder.0)
             .spawn()
             .unwrap();
-        Some(Self::up(address, child, folder))
+        Some(Self::up(address, child, folder, b"\0\0\0\x11\0\x03\0\0user\0me\0\0", (0, b"R")))
     }
 
     fn mariadb() -> Option<Self> {
@@ -123,7 +141,7 @@ impl Database {
             .args(["--innodb-log-file-size=4M", "--innodb-flush-method=nosync"])
             .spawn()
             .unwrap();
-        Some(Self::up(address, child, folder))
+        Some(Self::up(address, child, folder, b"", (4, b"\x0a")))
     }
 
     /// OpenLDAP's server without any data, which is enough to be asked who one is.
@@ -138,7 +156,7 @@ impl Database {
             .arg(config)
             .spawn()
             .unwrap();
-        Some(Self::up(address, child, folder))
+        Some(Self::up(address, child, folder, b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\0\x80\0", (0, b"\x30")))
     }
 
     fn exim() -> Option<Self> {
@@ -162,18 +180,25 @@ impl Database {
             .arg(folder.0.join("pid"))
             .spawn()
             .unwrap();
-        Some(Self::up(address, child, folder))
+        Some(Self::up(address, child, folder, b"", (0, b"220 ")))
     }
 }
 
-const DEFAULTS: &str = "global\n  stats socket %FOLDER%/stats level admin\n  external-check\n  insecure-fork-wanted\ndefaults\n  \
-                        mode tcp\n  timeout connect 5s\n  timeout server 5s\n  timeout client 5s\n  default-server inter 500ms \
-                        rise 1 fall 1\n";
+/// The interval is what a check may take, so it is long: programs and databases are slow on a busy machine. All begin at
+/// once nevertheless.
+const DEFAULTS: &str = "global\n  stats socket %FOLDER%/stats level admin\n  external-check\n  insecure-fork-wanted\n  \
+                        max-spread-checks 200ms\ndefaults\n  mode tcp\n  timeout connect 30s\n  timeout server 5s\n  \
+                        timeout client 5s\n  default-server inter 30s rise 1 fall 1\n";
+
+/// The interval of a check that is to time out.
+const SHORT: &str = "inter 1s";
+/// How long all first checks may take together.
+const CHECK_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the statistics say of the check of server `s` of each backend, once all have been checked.
 fn outcomes(edge: &Edge, columns: &[&str], backends: usize) -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::new();
-    wait_until("all servers have been checked", || {
+    wait_within(CHECK_PATIENCE, "all servers have been checked", || {
         let text = edge.command("show stat");
         let mut lines = text.trim_start_matches("# ").lines();
         let names: Vec<&str> = lines.next().unwrap().split(',').collect();
@@ -218,7 +243,8 @@ fn databases_directories_and_mail_servers() {
     let mut text = String::new();
     let mut expected = BTreeMap::new();
     let mut add = |name: &str, lines: &str, address: SocketAddr, status: &str| {
-        text += &format!("backend {name}\n  {}\n  server s {address} check\n", lines.replace('\n', "\n  "));
+        let interval = if status == "L7TOUT" { SHORT } else { "" };
+        text += &format!("backend {name}\n  {}\n  server s {address} check {interval}\n", lines.replace('\n', "\n  "));
         expected.insert(name.to_owned(), status.to_owned());
     };
     if let Some(Database { address, .. }) = redis {
@@ -286,7 +312,9 @@ fn programs() {
     script("found", "exit 0");
     let backend = |name: &str, command: &str, more: &str| {
         format!(
-            "backend {name}\n  option external-check\n  external-check command {command}\n{more}  server s 127.0.0.1:77 check maxconn 5\n"
+            "backend {name}\n  option external-check\n  external-check command {command}\n{more}  server s 127.0.0.1:77 check \
+             maxconn 5 {}\n",
+            if name == "hangs" { SHORT } else { "" }
         )
     };
     let path = format!("  external-check path {}:/bin\n", folder.0.display());

@@ -97,10 +97,16 @@ impl Drop for Folder {
 
 /// Waits for a condition.
 #[track_caller]
-pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    wait_within(PATIENCE, what, condition);
+}
+
+/// The same, for what may take longer than anything else.
+#[track_caller]
+pub fn wait_within(patience: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
-        assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
+        assert!(began.elapsed() < patience, "waited in vain until {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
