@@ -185,10 +185,10 @@ pub fn size(line: &Line, index: usize) -> Result<u64, Problem> {
 }
 
 /// The whole number at `index`, within `range`. HAProxy reads such numbers up to the first character that is not a
-/// digit and ignores the rest; here it is ignored with a warning.
+/// digit and ignores the rest, so that a word without digits is zero; here it is ignored with a warning.
 ///
 /// # Errors
-/// When it is missing, has no digit or is out of range.
+/// When it is missing or out of range.
 pub fn lenient<T>(scope: &mut Scope<'_>, line: &Line, index: usize, range: RangeInclusive<T>) -> Result<T, Problem>
 where
     T: TryFrom<i64> + PartialOrd + std::fmt::Display,
@@ -200,7 +200,8 @@ where
     let length = word.len() - unsigned.len() + digits;
     let (least, most) = (range.start(), range.end());
     let number = word.get(..length).map(|number| number.strip_prefix('+').unwrap_or(number));
-    let number = number.and_then(|number| number.parse::<i64>().ok()).and_then(|number| T::try_from(number).ok());
+    let number = if digits == 0 { Some(0) } else { number.and_then(|number| number.parse::<i64>().ok()) };
+    let number = number.and_then(|number| T::try_from(number).ok());
     let Some(number) = number.filter(|number| range.contains(number)) else {
         let message = if digits == 0 {
             format!("'{keyword}' expects an integer argument, got '{word}'.")
@@ -209,7 +210,9 @@ where
         };
         return Err(Problem::new(message).at(index).expected(format!("an integer between {least} and {most}")));
     };
-    if length < word.len() {
+    if digits == 0 {
+        scope.warn(line, Problem::new(format!("'{keyword}' : '{word}' is no number and is read as 0.")).at(index));
+    } else if length < word.len() {
         let message = format!("'{keyword}' : '{word}' is read as {number}, what follows the number is ignored.");
         scope.warn(line, Problem::new(message).within(line, index, length..word.len()));
     }

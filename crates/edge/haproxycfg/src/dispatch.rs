@@ -39,12 +39,19 @@ impl Scope<'_> {
     /// The supported keyword of `group` that the word at `index` is. Warns of one that is deprecated or has no effect.
     ///
     /// # Errors
-    /// When it is unknown, or known and not supported.
+    /// When it is unknown, or known and not supported or not allowed.
     pub fn lookup(&mut self, line: &Line, index: usize, group: Group) -> Result<&'static Keyword, Problem> {
         let word = line.word(index);
         let Some(keyword) = table::find(group, word) else {
             return Err(self.unknown(line, index, group));
         };
+        if keyword.experimental && !self.state.simple.exposes_experimental {
+            let kind = if matches!(keyword.parse, Parse::HttpAction(_)) { "action" } else { "directive" };
+            let message = format!(
+                "'{word}' {kind} is experimental, must be allowed via a global 'expose-experimental-directives'"
+            );
+            return Err(Problem::new(message).at(index));
+        }
         match keyword.support {
             Support::Supported => {}
             Support::Deprecated(message) => self.warn(line, Problem::new(message).at(index)),

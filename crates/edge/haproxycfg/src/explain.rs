@@ -56,6 +56,9 @@ fn explain_keyword(text: &mut String, keyword: &Keyword) {
     if let Some(state) = keyword.state_text() {
         let _ = writeln!(text, "    {state}");
     }
+    if keyword.experimental {
+        let _ = writeln!(text, "    experimental: needs 'expose-experimental-directives' before it");
+    }
     if !keyword.example.is_empty() {
         let _ = writeln!(text, "    example: {}", keyword.example);
     }

@@ -103,6 +103,9 @@ fn table_of(page: &mut String, keywords: &[&Keyword]) {
         if let Some(state) = keyword.state_text() {
             let _ = writeln!(page, "- State: {state}");
         }
+        if keyword.experimental {
+            let _ = writeln!(page, "- Experimental: needs `expose-experimental-directives` before it");
+        }
         if !keyword.example.is_empty() {
             let _ = writeln!(page, "- Example: `{}`", keyword.example);
         }

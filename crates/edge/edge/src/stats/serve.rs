@@ -31,6 +31,7 @@ pub fn page(
         node: stats.show_node.as_deref(),
         description: stats.show_desc.as_deref(),
         legends: stats.show_legends,
+        modules: stats.show_modules,
         scope: stats.scope.iter().map(String::as_str).collect(),
         proxy: &proxy.settings().name,
         may_admin,

@@ -67,6 +67,8 @@ pub struct Pending {
     pub usage: Vec<crate::keywords::sections::Usage>,
     /// Numbers that were given to proxies, and their places.
     pub proxy_ids: HashMap<u32, usize>,
+    /// `expose-experimental-directives`.
+    pub exposes_experimental: bool,
     /// Listening sockets so far, of all sections.
     pub listeners: usize,
     /// Servers so far, of all sections.
@@ -94,6 +96,13 @@ fn is_on(line: &Line) -> bool {
 pub fn daemon(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::no_more(line, 0)?;
     scope.state.global.daemon = true;
+    Ok(())
+}
+
+/// `expose-experimental-directives`.
+pub fn expose_experimental_directives(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::ignore_more(scope, line, 0, 0);
+    scope.state.simple.exposes_experimental = true;
     Ok(())
 }
 

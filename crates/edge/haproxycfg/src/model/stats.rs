@@ -25,6 +25,8 @@ pub struct Stats {
     pub show_desc: Option<String>,
     /// `stats show-legends`.
     pub show_legends: bool,
+    /// `stats show-modules`.
+    pub show_modules: bool,
     /// `stats scope`: names; empty is all. `.` is the proxy itself.
     pub scope: Vec<String>,
     /// `stats admin` conditions: whoever meets one may act. `Some(None)` is always.

@@ -245,10 +245,11 @@ pub(super) const REQUEST: [&[Keyword]; 3] = [
             "http-request",
             "normalize-uri",
             "<normalizer>",
-            "Rewrites the URI into a normal form; experimental in HAProxy.",
+            "Rewrites the URI into a normal form.",
             "normalize-uri path-merge-slashes"
         )
-        .http(parse::normalize_uri),
+        .http(parse::normalize_uri)
+        .experimental(),
         action!(
             HttpRequest,
             "http-request",

@@ -71,9 +71,8 @@ pub(super) const KEYWORDS: &[Keyword] = &[
         .line(|scope, line| flag(scope, line, |stats| stats.show_legends = true)),
     Keyword::new(Group::Stats, "show-modules", "", "4.2")
         .sections(Sections::ALL)
-        .doc("Shows further columns on the page.", "stats show-modules")
-        .line(|scope, line| flag(scope, line, |_| {}))
-        .without_effect("there are no columns of modules"),
+        .doc("Shows the columns of HTTP/1 in the page's table.", "stats show-modules")
+        .line(|scope, line| flag(scope, line, |stats| stats.show_modules = true)),
     Keyword::new(Group::Stats, "show-node", "[ <name> ]", "4.2")
         .sections(Sections::ALL)
         .doc("Shows the node's name on the page, the one of 'global' by default.", "stats show-node edge-1")

@@ -69,8 +69,8 @@ pub const KEYWORDS: &[Keyword] = &[
         .doc("Separator of properties of DeviceAtlas.", "deviceatlas-separator |")
         .not_yet(DEVICES),
     global("expose-experimental-directives", "")
-        .doc("Allows keywords that HAProxy calls experimental.", "expose-experimental-directives")
-        .harmless("no keyword here is hidden as experimental"),
+        .doc("Allows keywords that HAProxy calls experimental, below it.", "expose-experimental-directives")
+        .line(global::expose_experimental_directives),
     global("external-check", "").doc("Allows checks by external programs.", "external-check").line(global::switch),
     global("fd-hard-limit", "<number>")
         .doc("Most descriptors that the automatic limit may be.", "fd-hard-limit 50000")
@@ -320,7 +320,8 @@ pub const KEYWORDS: &[Keyword] = &[
         .not_yet("it is for tests of HAProxy itself"),
     tune("tune.fd.edge-triggered", "{ on | off }")
         .doc("Edge-triggered polling.", "tune.fd.edge-triggered on")
-        .harmless(POLLER),
+        .harmless(POLLER)
+        .experimental(),
     tune("tune.h2.header-table-size", "<number>")
         .doc("Table of HPACK, bytes.", "tune.h2.header-table-size 4096")
         .harmless(HTTP2),

@@ -209,6 +209,8 @@ pub struct Keyword {
     pub negatable: bool,
     /// Whether a section without the right side is an error rather than a warning.
     pub strict: bool,
+    /// Whether it is refused unless `expose-experimental-directives` stands before it.
+    pub experimental: bool,
 }
 
 impl Keyword {
@@ -227,6 +229,7 @@ impl Keyword {
             parse: Parse::Parent,
             negatable: false,
             strict: false,
+            experimental: false,
         }
     }
 
@@ -329,6 +332,13 @@ impl Keyword {
     #[must_use]
     pub const fn strict(mut self) -> Self {
         self.strict = true;
+        self
+    }
+
+    /// Refused unless `expose-experimental-directives` stands before it.
+    #[must_use]
+    pub const fn experimental(mut self) -> Self {
+        self.experimental = true;
         self
     }
 }

@@ -126,7 +126,12 @@ fn examples_are_accepted_as_their_state_says() {
     let mut wrong = BTreeMap::new();
     for keyword in table::all() {
         let Some(text) = around(keyword) else { continue };
-        let (text, files) = surroundings(&text);
+        let (mut text, files) = surroundings(&text);
+        if keyword.experimental {
+            let alerts = messages(&read_with(&text, files.clone(), &[]), Severity::Alert);
+            assert!(alerts.iter().any(|alert| alert.contains("is experimental")), "{text}\n{alerts:#?}");
+            text.insert_str(0, "global\n  expose-experimental-directives\n");
+        }
         let parsed = read_with(&text, files, &[]);
         let alerts = messages(&parsed, Severity::Alert);
         let name = keyword.name.trim_end_matches(['*', '(']);

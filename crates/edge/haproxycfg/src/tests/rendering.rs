@@ -155,6 +155,13 @@ fn warnings_of_the_whole() {
         ],
     );
     check_warnings(
+        "frontend a\n  bind 127.0.0.1:1\n  timeout client 1s\n  maxconn x\n  backlog 5x\n",
+        &[
+            "parsing [t.cfg:4] : 'maxconn' : 'x' is no number and is read as 0.",
+            "parsing [t.cfg:5] : 'backlog' : '5x' is read as 5, what follows the number is ignored.",
+        ],
+    );
+    check_warnings(
         "backend b\n  mode tcp\n  option forwardfor\n  option checkcache\n  fullconn 5\n  maxconn 5\n",
         &[
             "parsing [t.cfg:6] : 'maxconn' ignored because backend 'b' has no frontend capability. Maybe you want \

@@ -2,7 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::{assets, options::PageOptions, respond::PageSettings, table};
+use super::{
+    assets,
+    options::PageOptions,
+    respond::PageSettings,
+    table::{self, Shown},
+};
 use crate::stats::{
     info::uptime,
     row::{Selection, proxy_rows},
@@ -174,7 +179,8 @@ pub(super) fn tables(
         let rows = proxy_rows(proxy, selection);
         let form = settings.may_admin && proxy.backend.is_some() && !proxy.servers.is_empty();
         let action = format!("{}{}", settings.uri, options.carried());
-        table::write(&mut out, proxy, &rows, form.then_some(action.as_str()), selection.legends);
+        let shown = Shown { legends: selection.legends, modules: settings.modules };
+        table::write(&mut out, proxy, &rows, form.then_some(action.as_str()), shown);
     }
     if snapshot.proxies.is_empty() {
         out.push_str("<p class=\"empty\">There is nothing to show: no proxy is within the scope.</p>\n");

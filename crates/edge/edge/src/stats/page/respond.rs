@@ -40,6 +40,8 @@ pub struct PageSettings<'a> {
     pub description: Option<&'a str>,
     /// `stats show-legends`.
     pub legends: bool,
+    /// `stats show-modules`.
+    pub modules: bool,
     /// `stats scope`: names of proxies; empty is all, `.` is the page's own.
     pub scope: Vec<&'a str>,
     /// Name of the proxy that the page belongs to.

@@ -62,6 +62,36 @@ const GROUPS: &[Group] = &[
     },
 ];
 
+/// `stats show-modules`.
+const MODULES: &[Group] = &[Group {
+    title: "HTTP/1",
+    columns: &[
+        (Column::Http1Connections, "Conn"),
+        (Column::Http1ConnectionsTotal, "Total"),
+        (Column::Http1StreamsTotal, "Exch"),
+        (Column::Http1BytesIn, "In"),
+        (Column::Http1BytesOut, "Out"),
+        (Column::Http1SplicedIn, "Spl in"),
+        (Column::Http1SplicedOut, "Spl out"),
+    ],
+}];
+
+/// What a table has beside the columns that each has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shown {
+    /// Numbers of proxies.
+    pub(super) legends: bool,
+    /// The columns of HTTP/1.
+    pub(super) modules: bool,
+}
+
+impl Shown {
+    fn groups(self) -> impl Iterator<Item = &'static Group> {
+        let modules: &[Group] = if self.modules { MODULES } else { &[] };
+        GROUPS.iter().chain(modules)
+    }
+}
+
 /// The actions of HAProxy's form in its order.
 const ACTIONS: &[(&str, &str)] = &[
     ("ready", "Ready: take part again"),
@@ -80,14 +110,14 @@ const ACTIONS: &[(&str, &str)] = &[
 ];
 
 /// Writes the table of a proxy, within a form that posts to `action` if servers may be changed.
-pub(super) fn write(out: &mut String, proxy: &ProxyView, rows: &[Row], action: Option<&str>, legends: bool) {
+pub(super) fn write(out: &mut String, proxy: &ProxyView, rows: &[Row], action: Option<&str>, shown: Shown) {
     let name = escape_html(&proxy.name);
     let _ = write!(
         out,
         "<section class=\"classic\" data-proxy=\"{name}\"><h2 id=\"{name}\"><a href=\"#{name}\">{name}</a>"
     );
     let _ = write!(out, " <small>{}", proxy.mode());
-    if legends {
+    if shown.legends {
         let _ = write!(out, ", number {}", proxy.id);
     }
     out.push_str("</small></h2>");
@@ -103,11 +133,11 @@ pub(super) fn write(out: &mut String, proxy: &ProxyView, rows: &[Row], action: O
          <table><thead><tr>{}<th rowspan=\"2\" scope=\"col\">Name</th>",
         if action.is_some() { "<th rowspan=\"2\" scope=\"col\"><span class=\"hidden\">Choose</span></th>" } else { "" }
     );
-    for group in GROUPS {
+    for group in shown.groups() {
         let _ = write!(out, "<th colspan=\"{}\" scope=\"colgroup\">{}</th>", group.columns.len(), group.title);
     }
     out.push_str("</tr><tr>");
-    for group in GROUPS {
+    for group in shown.groups() {
         for (index, (column, title)) in group.columns.iter().enumerate() {
             let first = if index == 0 { " class=\"first\"" } else { "" };
             let doc = column.definition().doc;
@@ -117,7 +147,7 @@ pub(super) fn write(out: &mut String, proxy: &ProxyView, rows: &[Row], action: O
     }
     out.push_str("</tr></thead><tbody>\n");
     for row in rows {
-        write_row(out, row, action.is_some());
+        write_row(out, row, action.is_some(), shown);
     }
     out.push_str("</tbody></table></div>\n");
     if action.is_some() {
@@ -153,14 +183,14 @@ fn mark(status: &str) -> &'static str {
     }
 }
 
-fn write_row(out: &mut String, row: &Row, choose: bool) {
+fn write_row(out: &mut String, row: &Row, choose: bool, shown: Shown) {
     let service = row.value(Column::ServiceName).as_text().unwrap_or_default();
-    let shown = match row.object {
+    let name = match row.object {
         Object::Frontend => "Frontend",
         Object::Backend => "Backend",
         Object::Server | Object::Listener => service,
     };
-    let escaped = escape_html(shown);
+    let escaped = escape_html(name);
     let kind = row.object.name().to_ascii_lowercase();
     let state = mark(row.value(Column::Status).as_text().unwrap_or_default());
     let _ = write!(out, "<tr class=\"{kind} {state}\">");
@@ -177,7 +207,7 @@ fn write_row(out: &mut String, row: &Row, choose: bool) {
             let _ = write!(out, " <small>{}</small>", escape_html(text));
         }
     }
-    for group in GROUPS {
+    for group in shown.groups() {
         for (index, (column, _)) in group.columns.iter().enumerate() {
             write_cell(out, row, *column, index == 0);
         }
@@ -228,7 +258,15 @@ fn write_cell(out: &mut String, row: &Row, column: Column, first: bool) {
             open_cell(out, first, "zero");
             out.push('0');
         }
-        (Column::BytesIn | Column::BytesOut, value) if !value.is_empty() => {
+        (
+            Column::BytesIn
+            | Column::BytesOut
+            | Column::Http1BytesIn
+            | Column::Http1BytesOut
+            | Column::Http1SplicedIn
+            | Column::Http1SplicedOut,
+            value,
+        ) if !value.is_empty() => {
             open_cell(out, first, "");
             out.push_str(&bytes(value.number().unwrap_or(0)));
         }

@@ -176,6 +176,9 @@ fn the_page_says_what_it_may() {
     assert!(
         !body.contains("fact-version") && !body.contains("type=checkbox") && !body.contains("<form method=\"post\"")
     );
+    assert!(!body.contains("h1_total_streams"), "columns of HTTP/1 unasked");
+    let (_, body) = get(&PageSettings { modules: true, ..settings() }, "/stats");
+    assert!(body.contains("<th colspan=\"7\" scope=\"colgroup\">HTTP/1</th>") && body.contains("h1_total_streams: "));
     let named = PageSettings { node: Some("west"), description: Some("the <west> side"), ..settings() };
     let (_, body) = get(&named, "/stats");
     assert!(body.contains("on west") && body.contains("the &lt;west&gt; side"));

@@ -287,8 +287,8 @@ fn shuffled_words_come_back() {
 fn examples_are_right() {
     let directory = Directory::new("examples");
     let prelude = directory.fill(
-        "userlist staff\nuser ann insecure-password x\nhttp-errors site\nerrorfile 503 DIR/good.http\nresolvers dns\n\
-         backend static\nmode http\nbackend app\nmode http\n\
+        "global\nexpose-experimental-directives\nuserlist staff\nuser ann insecure-password x\nhttp-errors site\n\
+         errorfile 503 DIR/good.http\nresolvers dns\nbackend static\nmode http\nbackend app\nmode http\n\
          backend limits\nmode http\nstick-table type ip size 1k\n",
     );
     let mut wrong = Vec::new();

@@ -157,7 +157,7 @@ impl Case {
 /// What the lines refer to.
 pub(super) fn prelude(directory: &Directory) -> String {
     directory.fill(
-        "listen start\nbind 127.0.0.1:2\nuserlist staff\nuser ann insecure-password x\nhttp-errors site\n\
+        "global\nexpose-experimental-directives\nlisten start\nbind 127.0.0.1:2\nuserlist staff\nuser ann insecure-password x\nhttp-errors site\n\
          errorfile 503 DIR/good.http\nbackend be\nmode http\nbackend tcpbe\nmode tcp\n",
     )
 }

@@ -14,7 +14,8 @@ use crate::model::{
 /// A frontend with these lines, and a backend `be`.
 fn frontend(lines: &str) -> Proxy {
     let config = accept(&format!(
-        "frontend fe\nmode http\nbind 127.0.0.1:1\ntimeout client 1s\n{lines}\nbackend be\nmode http\nbackend other\nmode http\n"
+        "global\nexpose-experimental-directives\nfrontend fe\nmode http\nbind 127.0.0.1:1\ntimeout client 1s\n{lines}\n\
+         backend be\nmode http\nbackend other\nmode http\n"
     ));
     proxy(&config, "fe")
 }
@@ -289,7 +290,7 @@ fn cookies() {
 fn statistics() {
     let stats = frontend(
         "stats auth ann:s:e\nstats auth bob\nstats realm Staff\nstats refresh 5s\nstats hide-version\nstats show-node\n\
-         stats show-desc Main site\nstats show-legends\nstats scope .\nstats scope be\nstats scope .\nstats admin if TRUE",
+         stats show-desc Main site\nstats show-legends\nstats show-modules\nstats scope .\nstats scope be\nstats scope .\nstats admin if TRUE",
     )
     .stats
     .unwrap();
@@ -299,7 +300,7 @@ fn statistics() {
     assert!(matches!(&stats.auth[0].1, Password::Clear(password) if password == "s:e"));
     assert_eq!(stats.realm.as_deref(), Some(&b"Staff"[..]));
     assert_eq!(stats.refresh, Some(Duration::from_secs(5)));
-    assert!(stats.hide_version && stats.show_legends);
+    assert!(stats.hide_version && stats.show_legends && stats.show_modules);
     assert_eq!((stats.show_node.as_deref(), stats.show_desc.as_deref()), (Some(""), Some("Main site")));
     assert_eq!(stats.scope, [".", "be"]);
     assert_eq!(stats.admin.len(), 1);
