@@ -164,6 +164,8 @@ pub(crate) struct Server {
     pub(crate) agent: Option<Box<Check>>,
     /// Whether the followed server (`track`) is checked.
     pub(crate) followed_check: bool,
+    /// Whether it is down.
+    pub(crate) followed_stopped: bool,
     /// Health by the agent of the followed server, if one is asked.
     pub(crate) followed_agent: Option<u32>,
 
@@ -220,6 +222,7 @@ impl Server {
             check,
             agent,
             followed_check: false,
+            followed_stopped: false,
             followed_agent: None,
             served: 0,
             is_vacant: false,

@@ -223,7 +223,10 @@ fn commands_change_checked_servers_alike() {
                 "stopping" => drop(farm.force_health(id, OperationalState::Stopping, 0)),
                 _ => drop(farm.force_health(id, OperationalState::Stopped, 0)),
             }
-            farm.follow(follower, &farm.followed(leader).unwrap(), 0);
+            // What changes the follower alone must leave it in line with its leader without being told again.
+            if id == leader {
+                farm.follow(follower, &farm.followed(leader).unwrap(), 0);
+            }
             let what = if ["maint", "drain", "ready"].contains(&choice) { "state" } else { "health" };
             beside.command(&format!("set server {server} {what} {choice}"));
             let stats = beside.stats(name);

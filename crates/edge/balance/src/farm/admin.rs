@@ -210,6 +210,7 @@ impl<W> Farm<W> {
             Some(crate::CheckConfig { rise: followed.rise, fall: followed.fall, ..check.config.unwrap_or_default() });
         check.health = followed.health;
         self.pool.servers[server].followed_check = followed.enabled;
+        self.pool.servers[server].followed_stopped = followed.state == OperationalState::Stopped;
         self.pool.servers[server].followed_agent = followed.agent_health;
         // What is new comes before what ends, or the server would be ready for a moment in between.
         if followed.maint {

@@ -200,6 +200,8 @@ impl<W> Farm<W> {
             (None, true, CheckKind::Agent) => return Err(AdminFlagError::NoAgent),
             (None, false, _) => {}
         }
+        // Those who follow it show whether it is checked.
+        self.events.push_back(Event::HealthChanged { server });
         Ok(())
     }
 

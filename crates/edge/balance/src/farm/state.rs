@@ -215,7 +215,10 @@ impl<W> Farm<W> {
             server.current.admin = server.next.admin;
             return;
         }
-        server.check.health = 0;
+        // The health of one that follows is that of the one it follows.
+        if server.config.track.is_none() {
+            server.check.health = 0;
+        }
         server.last_change_ms = now_ms;
         server.next.state = OperationalState::Stopped;
         self.engine.changed(&mut self.pool, id);
@@ -238,8 +241,7 @@ impl<W> Farm<W> {
             // It starts up, but the next check decides.
             server.check.health = server.check.rise();
         }
-        let followed_agrees = !server.followed_check || server.check.is_up();
-        if server.checks_agree() && followed_agrees {
+        if server.checks_agree() && !server.followed_stopped {
             server.last_change_ms = now_ms;
             server.next.state = server.first_up_state();
             if server.next.state == OperationalState::Starting {

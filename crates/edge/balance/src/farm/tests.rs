@@ -765,3 +765,30 @@ fn agents_are_told_apart_in_the_log() {
         ]
     );
 }
+
+#[test]
+fn a_follower_that_leaves_maintenance_is_as_the_one_it_follows() {
+    let follower = ServerConfig { track: Some("bk/s1".to_owned()), ..server("s2") };
+    let mut farm = farm(FarmConfig::default(), vec![ServerConfig { check: checked(2, 3), ..server("s1") }, follower]);
+    let follow = |farm: &mut Farm<u32>| {
+        let followed = farm.followed(FIRST).unwrap();
+        farm.follow(SECOND, &followed, 0);
+    };
+    follow(&mut farm);
+    // Nobody tells it again what has not changed.
+    farm.set_maint(SECOND, 0);
+    farm.set_ready(SECOND, 0);
+    assert_eq!(farm.status(SECOND).unwrap().to_string(), farm.status(FIRST).unwrap().to_string());
+    assert!(farm.is_usable(SECOND));
+    farm.set_maint(SECOND, 0);
+    for _ in 0..4 {
+        check(&mut farm, FIRST, CheckStatus::Layer4Connection, 0);
+    }
+    follow(&mut farm);
+    messages(&mut farm);
+    farm.set_ready(SECOND, 0);
+    assert_eq!(messages(&mut farm), ["Server bk/s2 is DOWN/READY (leaving forced maintenance)."]);
+    // Whether it is checked is told when it changes.
+    farm.set_check_enabled(FIRST, CheckKind::Health, false).unwrap();
+    assert_eq!(farm.poll_event(), Some(Event::HealthChanged { server: FIRST }));
+}
