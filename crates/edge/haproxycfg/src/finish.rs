@@ -70,6 +70,15 @@ pub fn finish(scope: &mut Scope<'_>) {
     scope.state.patterns.finish();
 }
 
+/// That a proxy, or what HAProxy makes one of, may wait for ever.
+pub(crate) fn missing_timeouts(kind: &str, name: &str) -> String {
+    format!(
+        "missing timeouts for {kind} '{name}'.\n   | While not properly invalid, you will certainly encounter various \
+         problems\n   | with such a configuration. To fix this, please ensure that all following\n   | timeouts are set to \
+         a non-zero value: 'client', 'connect', 'server'."
+    )
+}
+
 /// What went with the first packet is lost when that is.
 fn check_fast_open(scope: &mut Scope<'_>) {
     let proxy = &scope.proxy().proxy;
@@ -446,11 +455,7 @@ fn check_proxy(scope: &mut Scope<'_>) {
     if (proxy.kind.has_frontend() && timeouts.client.is_none())
         || (proxy.kind.has_backend() && !proxy.servers.is_empty() && (timeouts.connect.is_none() || lacks_server))
     {
-        warnings.push(format!(
-            "missing timeouts for {kind} '{name}'.\n   | While not properly invalid, you will certainly encounter \
-             various problems\n   | with such a configuration. To fix this, please ensure that all following\n   | \
-             timeouts are set to a non-zero value: 'client', 'connect', 'server'."
-        ));
+        warnings.push(missing_timeouts(kind, &name));
     }
     // Long ago these two were the timeout of connections.
     timeouts.tarpit = timeouts.tarpit.or(timeouts.connect);

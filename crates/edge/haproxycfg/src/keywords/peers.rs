@@ -261,10 +261,11 @@ pub fn table(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     rules::peers_table(scope, line, &name)
 }
 
-/// Takes sections out that say nothing.
+/// Takes sections out in which this one has no place: it would neither listen nor know its own name.
 pub fn finish(scope: &mut Scope<'_>) {
     let local = scope.state.global.localpeer.clone().unwrap_or_default();
-    let incomplete: Vec<_> = scope.state.peers.iter().filter(|peers| !peers.disabled && !peers.is_complete).collect();
+    let is_complete = |peers: &Peers| peers.disabled || peers.peers.iter().any(|peer| peer.is_local);
+    let incomplete: Vec<_> = scope.state.peers.iter().filter(|peers| !is_complete(peers)).collect();
     let messages: Vec<String> = incomplete
         .iter()
         .map(|peers| format!("Removing incomplete section 'peers {}' (no peer named '{local}').", peers.name))
@@ -272,5 +273,5 @@ pub fn finish(scope: &mut Scope<'_>) {
     for message in messages {
         scope.whole(Severity::Warning, message);
     }
-    scope.state.peers.retain(|peers| peers.is_complete || peers.disabled);
+    scope.state.peers.retain(is_complete);
 }

@@ -24,6 +24,8 @@ const SIZE_DEFAULT: usize = 16_384;
 const SIZE_MAX: i64 = 1 << 32;
 /// Connections of a `log-forward` section unless it says otherwise.
 const MAXCONN_DEFAULT: u32 = 10;
+/// What the names of rings begin with that `log` lines imply.
+const IMPLIED: &str = "ring#";
 
 const fn line(group: Group, name: &'static str, arguments: &'static str) -> Keyword {
     let chapter = if matches!(group, Group::Ring) { "3.9" } else { "3.10" };
@@ -107,13 +109,13 @@ fn new_ring(name: &str, description: String, format: LogLineFormat) -> Ring {
 
 /// The ring that a `log` line with a stream address implies.
 pub(super) fn implied(scope: &mut Scope<'_>, line: &Line, server: Server, target: &mut LogTarget) {
-    let count = scope.state.rings.iter().filter(|ring| ring.name.starts_with("ring#")).count() + 1;
+    let count = scope.state.rings.iter().filter(|ring| ring.name.starts_with(IMPLIED)).count() + 1;
     let description = format!("created from logserver declared into '{}' at line {}", line.file(), line.number());
     let format = match target.format {
         LogLineFormat::Unspecified => LogLineFormat::Raw,
         format => format,
     };
-    let name = format!("ring#{count}");
+    let name = format!("{IMPLIED}{count}");
     let mut ring = new_ring(&name, description, format);
     ring.servers.push(server);
     scope.state.rings.push(ring);
@@ -364,17 +366,22 @@ pub(super) fn finish(scope: &mut Scope<'_>) {
         let message = format!("{place} '{}' at line {} uses unknown ring named '{name}'.", line.file(), line.number());
         scope.alert(&line, wrong(message, 1).nearest(&name, known.iter().map(String::as_str)));
     }
-    let mut long = Vec::new();
+    let mut warnings = Vec::new();
     for ring in &mut scope.state.rings {
         if ring.maxlen > ring.size {
-            long.push(format!(
+            warnings.push(format!(
                 "ring '{}' event max length '{}' exceeds size, forced to size '{}'.",
                 ring.name, ring.maxlen, ring.size
             ));
             ring.maxlen = ring.size;
         }
+        let is_implied = ring.name.starts_with(IMPLIED);
+        let lacks_timeout = ring.timeout_connect.is_none() || ring.timeout_server.is_none();
+        if lacks_timeout && !is_implied && !ring.servers.is_empty() {
+            warnings.push(crate::finish::missing_timeouts("backend", &ring.name));
+        }
     }
-    for message in long {
+    for message in warnings {
         scope.whole(crate::diagnostics::Severity::Warning, message);
     }
 }

@@ -155,6 +155,15 @@ fn warnings_of_the_whole() {
         ],
     );
     check_warnings(
+        "peers mates\n  peer other 192.0.2.1:1024\nring lines\n  timeout connect 1s\n  server s 192.0.2.1:514\n",
+        &[
+            "missing timeouts for backend 'lines'.\n   | While not properly invalid, you will certainly encounter various \
+             problems\n   | with such a configuration. To fix this, please ensure that all following\n   | timeouts are \
+             set to a non-zero value: 'client', 'connect', 'server'.",
+            "Removing incomplete section 'peers mates' (no peer named 'front1').",
+        ],
+    );
+    check_warnings(
         "frontend a\n  bind 127.0.0.1:1\n  timeout client 1s\n  maxconn x\n  backlog 5x\n",
         &[
             "parsing [t.cfg:4] : 'maxconn' : 'x' is no number and is read as 0.",
