@@ -167,10 +167,10 @@ pub fn is_silent(transaction: &Transaction, status: u16) -> bool {
 
 /// Puts a redirect into the transaction's response.
 pub fn redirect(transaction: &mut Transaction, code: u16, location: &[u8], set_cookie: Option<&[u8]>) {
-    let has_body = !http::request_body_length(&transaction.request).is_empty();
+    let is_unread = !transaction.request_is_over && !http::request_body_length(&transaction.request).is_empty();
     let response = &mut transaction.response;
     response.start(Version::Http11, code);
-    if has_body {
+    if is_unread {
         response.headers.add(b"connection", b"close");
     }
     content(response, 0);

@@ -3,14 +3,14 @@
 //! Rules run in order until one ends them. What a rule changes in the message it changes at once; what it means for the
 //! rest of the transaction comes back as a [`Verdict`].
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use haproxycfg::model::{
-    AddressPart, HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Redirect, RedirectKind,
-    Reply, Resolve, Rule, TimeoutKind, TimeoutValue,
+    AddressPart, ForwardFor, HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Redirect,
+    RedirectKind, Reply, Resolve, Rule, TimeoutKind, TimeoutValue,
 };
 use http::{HeaderId, Headers};
-use sample::{Address, Condition, Context, Direction, Expression, LogFormat, Options, Type, Value, expand};
+use sample::{Condition, Context, Direction, Expression, LogFormat, Options, Type, Value, expand};
 
 use super::{normalize, transaction::Transaction};
 use crate::{
@@ -554,16 +554,24 @@ pub fn location(transaction: &Transaction, redirect: &Redirect) -> Option<Vec<u8
     if out.is_empty() && redirect.ignore_empty { None } else { Some(out) }
 }
 
-/// The client's address for `X-Forwarded-For`, unless it lies in the excepted network.
-#[must_use]
-pub fn forwarded_address(address: Option<Address>, except: Option<(std::net::IpAddr, u8)>) -> Option<String> {
-    let ip = address?.ip()?;
-    if let Some((network, bits)) = except
-        && in_network(ip, network, bits)
-    {
-        return None;
+/// Adds the address of an end of a client's connection for `option forwardfor` and `originalto` of frontend and backend. The
+/// backend says by which name if it says anything. Each may insist on it where the client has sent one already, and each may
+/// name a network of which nothing is told.
+pub fn add_address(
+    headers: &mut Headers,
+    front: Option<&ForwardFor>,
+    back: Option<&ForwardFor>,
+    address: impl FnOnce() -> Option<SocketAddr>,
+) {
+    let Some(named) = back.or(front) else { return };
+    let said = || front.into_iter().chain(back);
+    if said().all(|option| option.if_none) && headers.contains(named.header.as_bytes()) {
+        return;
     }
-    Some(ip.to_string())
+    let Some(ip) = address().map(|address| address.ip()) else { return };
+    if !said().filter_map(|option| option.except).any(|(network, bits)| in_network(ip, network, bits)) {
+        headers.add(named.header.as_bytes(), ip.to_string().as_bytes());
+    }
 }
 
 fn in_network(ip: std::net::IpAddr, network: std::net::IpAddr, bits: u8) -> bool {

@@ -19,7 +19,7 @@ use super::{
     resolving::{Patience, resolve},
     rules::{set_address, set_priority},
     transaction::{ClientSide, RawHead, Transaction},
-    upstream::{Attempts, Wanted, Watch, reach, resolve_backend},
+    upstream::{Attempts, Wanted, Watch, choose_backend, reach},
     wire::Wire,
 };
 use crate::{
@@ -206,19 +206,11 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
         // These rules may ask for what content rules waited for, such as a TLS client's server name.
         look_at(transaction, session.client.received.bytes());
     }
-    let chosen = settings
-        .use_backend
-        .iter()
-        .filter(|rule| super::rules::applies(rule.condition.as_ref(), transaction, super::rules::Phase::Request))
-        .find_map(|rule| resolve_backend(transaction, &rule.target));
+    let backend = choose_backend(transaction, &frontend);
     transaction.raw_request = Vec::new();
     transaction.raw_head = RawHead::Unknown;
-    let backend = chosen.or_else(|| match settings.default_backend {
-        Some(index) => transaction.instance.proxy(index).cloned(),
-        None if settings.kind.has_backend() => Some(Arc::clone(&frontend)),
-        None => None,
-    });
     let Some(backend) = backend else {
+        transaction.bytes_in += session.client.received.len() as u64;
         transaction.terminate(b'S', b'C');
         return false;
     };
@@ -245,7 +237,9 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
                 if verdict == TcpVerdict::Drop {
                     super::silent_drop(&session.client.stream);
                 }
-                backend.backend.traffic.of(session.worker.index).denied_requests.increment();
+                // As in HAProxy the backend's rules count for the frontend.
+                session.side.count(session.worker.index, |traffic| &traffic.denied_requests);
+                transaction.bytes_in += session.client.received.len() as u64;
                 transaction.terminate(b'P', b'R');
                 return false;
             }

@@ -13,10 +13,16 @@ use std::{
 };
 
 use balance::{Claim, Failure, Forced, Pick, Retry, RetrySituation, ServerId};
-use haproxycfg::model::{BackendTarget, HttpReuse, SendProxy, ServerIndex, UseSource};
+use haproxycfg::model::{BackendTarget, HttpReuse, SendProxy, ServerIndex, UseBackend, UseSource};
 
 use self::open::{address_in_header, destination, greeting, open, proxy_header};
-use super::{borrow::borrow, kept::Kept, transaction::Transaction, wire::Wire};
+use super::{
+    borrow::borrow,
+    kept::Kept,
+    rules::{self, Phase},
+    transaction::Transaction,
+    wire::Wire,
+};
 use crate::{
     live::{LiveProxy, LiveServer},
     net::Deadline,
@@ -601,9 +607,22 @@ fn greeted_connection(
     })
 }
 
-/// The backend that a target of `use_backend` means now.
+/// The backend that the first `use_backend` rule which applies names, or the frontend's default. That is also for names made
+/// of the request that no backend has: as in HAProxy no further rule is looked at.
 #[must_use]
-pub fn resolve_backend(transaction: &Transaction, target: &BackendTarget) -> Option<Arc<LiveProxy>> {
+pub fn choose_backend(transaction: &Transaction, frontend: &Arc<LiveProxy>) -> Option<Arc<LiveProxy>> {
+    let settings = frontend.settings();
+    let applies = |rule: &&UseBackend| rules::applies(rule.condition.as_ref(), transaction, Phase::Request);
+    let named = settings.use_backend.iter().find(applies).and_then(|rule| resolve_backend(transaction, &rule.target));
+    named.or_else(|| match settings.default_backend {
+        Some(index) => transaction.instance.proxy(index).cloned(),
+        None if settings.kind.has_backend() => Some(Arc::clone(frontend)),
+        None => None,
+    })
+}
+
+/// The backend that a target of `use_backend` means now.
+fn resolve_backend(transaction: &Transaction, target: &BackendTarget) -> Option<Arc<LiveProxy>> {
     match target {
         BackendTarget::Static(index) => transaction.instance.proxy(*index).cloned(),
         BackendTarget::Dynamic(format) => {

@@ -94,7 +94,10 @@ pub const KEYWORDS: &[Keyword] = &[
              use 'option httpclose' if absolutely needed.",
     ),
     word("httpclose", "", ALL)
-        .doc("Closes connections of both sides after each response.", "option httpclose")
+        .doc(
+            "Closes connections after each response: in a frontend those of both sides, in a backend the server's.",
+            "option httpclose",
+        )
         .negatable()
         .line(option::connection_mode),
     switch("idle-close-on-response", FRONTEND).doc(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haproxycfg::model::{ConnectionMode, Redirect, Reply, ReplyBody};
 use http::{BodyLength, Headers};
 
-use super::{Next, Session, decide::Peeked, exchange::connection_mode};
+use super::{Next, Session, decide::Peeked};
 use crate::session::{body::BodyPump, reply, size, transaction::Transaction, upstream::Unreachable};
 
 impl Session {
@@ -25,7 +25,6 @@ impl Session {
     pub(super) async fn send_answer(&mut self, transaction: &mut Transaction, body: &[u8]) -> Next {
         let frontend = Arc::clone(&self.side.frontend);
         let backend = transaction.backend.clone().unwrap_or_else(|| Arc::clone(&frontend));
-        let mode = connection_mode(frontend.settings().connection_mode, backend.settings().connection_mode);
         if transaction.server.is_none() && transaction.has_request {
             self.count_unread_body(transaction);
         }
@@ -38,7 +37,7 @@ impl Session {
         let keeps = transaction.has_request
             && !transaction.bad_request
             && transaction.wants_keep_alive
-            && mode != ConnectionMode::Close
+            && frontend.settings().connection_mode != ConnectionMode::Close
             && request_ended
             && !closing
             && !self.is_leaving();

@@ -17,7 +17,7 @@ use crate::{
         size,
         tcp::{self, TcpVerdict},
         transaction::Transaction,
-        upstream::{Wanted, resolve_backend},
+        upstream::{Wanted, choose_backend},
     },
 };
 
@@ -66,8 +66,7 @@ impl Session {
             return Decision::Done(done);
         }
         if !self.passes_content_rules(transaction, settings).await {
-            // These rules come before the request is taken for one.
-            transaction.timeline.request = None;
+            // The frontend's rules come before the request is taken for one.
             transaction.request_line.clear();
             transaction.method_len = 0;
             return Decision::Done(Next::Close);
@@ -127,12 +126,12 @@ impl Session {
             | TcpVerdict::ExpectNetscaler
             | TcpVerdict::Resolve(_)
             | TcpVerdict::SwitchToHttp => return true,
-            TcpVerdict::Drop => {
-                self.count_denied_request(transaction);
-                crate::session::silent_drop(&self.client.stream);
-            }
-            TcpVerdict::Reject | TcpVerdict::Close => self.count_denied_request(transaction),
+            TcpVerdict::Drop => crate::session::silent_drop(&self.client.stream),
+            TcpVerdict::Reject | TcpVerdict::Close => {}
         }
+        // As in HAProxy the backend's rules count for the frontend alone.
+        self.side.count(self.worker.index, |traffic| &traffic.denied_requests);
+        transaction.timeline.request = None;
         transaction.terminate(b'P', b'R');
         false
     }
@@ -491,22 +490,6 @@ fn capture_request(transaction: &mut Transaction, settings: &Proxy) {
         }
     }
     persistence::capture_client_cookie(transaction, settings);
-}
-
-fn choose_backend(transaction: &Transaction, frontend: &Arc<LiveProxy>) -> Option<Arc<LiveProxy>> {
-    let settings = frontend.settings();
-    for rule in &settings.use_backend {
-        if rules::applies(rule.condition.as_ref(), transaction, Phase::Request)
-            && let Some(backend) = resolve_backend(transaction, &rule.target)
-        {
-            return Some(backend);
-        }
-    }
-    match settings.default_backend {
-        Some(index) => transaction.instance.proxy(index).cloned(),
-        None if settings.kind.has_backend() => Some(Arc::clone(frontend)),
-        None => None,
-    }
 }
 
 /// The key of the backend's hash, if its algorithm has one and the request holds it.

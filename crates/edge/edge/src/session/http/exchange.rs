@@ -12,7 +12,9 @@ use crate::{
     net::Deadline,
     session::{
         body::BodyPump,
-        filter, size,
+        filter,
+        rules::add_address,
+        size,
         tcp::{self, TcpVerdict},
         transaction::Transaction,
         upstream::{Attempts, Unreachable, Upstream, Wanted, Watch, after_failure, reach, retry_or_give_up},
@@ -227,24 +229,11 @@ impl Session {
         {
             transaction.request.headers.add(name.as_bytes(), &id);
         }
-        let forwardfor = back.options.forwardfor.as_ref().or(front.options.forwardfor.as_ref());
-        if let Some(option) = forwardfor
-            && !(option.if_none && transaction.request.headers.contains(option.header.as_bytes()))
-            && let Some(source) = transaction.client.source.get()
-            && let Some(text) =
-                crate::session::rules::forwarded_address(Some(sample::Address::Inet(source)), option.except)
-        {
-            transaction.request.headers.add(option.header.as_bytes(), text.as_bytes());
-        }
-        let originalto = back.options.originalto.as_ref().or(front.options.originalto.as_ref());
-        if let Some(option) = originalto
-            && !(option.if_none && transaction.request.headers.contains(option.header.as_bytes()))
-            && let Some(destination) = transaction.destination()
-            && let Some(text) =
-                crate::session::rules::forwarded_address(Some(sample::Address::Inet(destination)), option.except)
-        {
-            transaction.request.headers.add(option.header.as_bytes(), text.as_bytes());
-        }
+        let client = &transaction.client;
+        let headers = &mut transaction.request.headers;
+        let (front, back) = (&front.options, &back.options);
+        add_address(headers, front.forwardfor.as_ref(), back.forwardfor.as_ref(), || client.source.get());
+        add_address(headers, front.originalto.as_ref(), back.originalto.as_ref(), || client.destination());
         let upgrade = http::wants_upgrade(&transaction.request);
         transaction.wants_upgrade = upgrade;
         http::remove_hop_by_hop(&mut transaction.request.headers, upgrade);
@@ -398,7 +387,7 @@ impl Session {
     }
 }
 
-/// The stricter of what frontend and backend say about keeping connections.
+/// The stricter of what frontend and backend say about keeping the server's connection. The client's is the frontend's alone.
 #[must_use]
 pub(super) fn connection_mode(front: ConnectionMode, back: ConnectionMode) -> ConnectionMode {
     match (front, back) {

@@ -68,7 +68,7 @@ impl Session {
         let mode = connection_mode(frontend.settings().connection_mode, backend.settings().connection_mode);
         let decode = length == BodyLength::Chunked && transaction.client_version == http::Version::Http10;
         let client_keeps = transaction.wants_keep_alive
-            && mode != ConnectionMode::Close
+            && frontend.settings().connection_mode != ConnectionMode::Close
             && length != BodyLength::UntilClose
             && !decode
             && up.is_received()
