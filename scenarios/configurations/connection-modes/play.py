@@ -20,6 +20,7 @@ def play(site):
         site.get(path, version="1.0")
         site.get(path, version="1.0", headers=[("Connection", "keep-alive")])
         site.get(path, headers=[("Connection", "close")])
+    site.expect(site.get("/straight").status, 200)
     site.expect(site.get("/once", source=66), None, "rejected by the backend")
     # What is made here follows the frontend, too.
     wire = site.connect()

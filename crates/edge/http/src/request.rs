@@ -168,6 +168,22 @@ impl RequestHead {
         self.headers.rewrite_known(HeaderId::Host, |_| Some(host.clone()));
     }
 
+    /// Gives a target that names a host and port (an absolute one, or CONNECT's) another one; user information stays. Nothing
+    /// happens to others.
+    pub fn set_authority(&mut self, host: &[u8]) {
+        let parts = self.target_parts();
+        let old = parts.host_and_port();
+        if old.is_empty() || old == host {
+            return;
+        }
+        let scheme = if parts.form == TargetForm::Absolute { parts.scheme.len() + b"://".len() } else { 0 };
+        let (before, gone) = (scheme + parts.authority.len() - old.len(), old.len());
+        let target = self.target();
+        let (start, rest) = target.split_at_checked(before).unwrap_or((target, &[]));
+        let target = [start, host, rest.get(gone..).unwrap_or_default()].concat();
+        self.set_target(&target);
+    }
+
     /// Gives the target another path, keeping what stands before and after it. A target without path (`*`, CONNECT) is
     /// replaced as a whole.
     pub fn set_path(&mut self, path: &[u8]) {

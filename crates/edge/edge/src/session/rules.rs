@@ -225,8 +225,39 @@ fn headers(transaction: &mut Transaction, phase: Phase) -> &mut Headers {
     }
 }
 
+/// The field that an action gives another value.
+fn valued_field(action: &HttpAction) -> Option<&str> {
+    match action {
+        HttpAction::AddHeader(name, _)
+        | HttpAction::SetHeader(name, _)
+        | HttpAction::ReplaceHeader { name, .. }
+        | HttpAction::ReplaceValue { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+/// Has a target that names a host name the one that rules have just put into Host, as in HAProxy: whoever reads the target
+/// must not come to another one (RFC 9112 section 3.2.2).
+fn follow_host(transaction: &mut Transaction) -> Result<(), TooLarge> {
+    let old = transaction.request.authority().len();
+    let host = transaction.request.headers.all_known(HeaderId::Host).next_back().map(<[u8]>::to_vec);
+    let Some(host) = host.filter(|_| old > 0) else { return Ok(()) };
+    room(transaction, Phase::Request, host.len().saturating_sub(old))?;
+    transaction.request.set_authority(&host);
+    Ok(())
+}
+
 /// Does what changes the message or the transaction and lets the rules go on.
 fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) -> Result<(), TooLarge> {
+    let outcome = change_message(transaction, action, phase);
+    if phase == Phase::Request && valued_field(action).is_some_and(|name| name.eq_ignore_ascii_case("host")) {
+        outcome?;
+        return follow_host(transaction);
+    }
+    outcome
+}
+
+fn change_message(transaction: &mut Transaction, action: &HttpAction, phase: Phase) -> Result<(), TooLarge> {
     match action {
         HttpAction::AddHeader(name, format) => {
             let value = format.to_vec(transaction);

@@ -235,6 +235,8 @@ fn backend_view(proxy: &LiveProxy, http: bool, now_ms: u64) -> BackendView {
     let side = &proxy.backend;
     let totals = Totals::of(&side.traffic);
     let farm = proxy.farm();
+    let settings = proxy.settings();
+    let is_balanced = settings.dispatch.is_none() && !settings.options.transparent;
     BackendView {
         farm: farm.backend_stats(now_ms),
         times: Times::of(&side.traffic, measured(http)),
@@ -243,8 +245,8 @@ fn backend_view(proxy: &LiveProxy, http: bool, now_ms: u64) -> BackendView {
         request_rate: request_rate(side, &totals, now_ms),
         last_session: seconds_since(proxy.last_session_ms.load(Relaxed), now_ms),
         allbackups: farm.config().allbackups,
-        cookie: proxy.settings().cookie.as_ref().map(|cookie| String::from_utf8_lossy(&cookie.name).into_owned()),
-        algorithm: farm.config().algorithm.name(),
+        cookie: settings.cookie.as_ref().map(|cookie| String::from_utf8_lossy(&cookie.name).into_owned()),
+        algorithm: if is_balanced { farm.config().algorithm.name() } else { "none" },
         totals,
     }
 }

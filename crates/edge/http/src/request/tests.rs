@@ -123,6 +123,22 @@ fn sets_query() {
 }
 
 #[test]
+fn sets_authority() {
+    for (method, target, host, expected) in [
+        ("GET", "http://h/a?b", "new:1", "http://new:1/a?b"),
+        ("GET", "http://me@h:80", "new", "http://me@new"),
+        ("GET", "/a//h", "new", "/a//h"),
+        ("GET", "http://h/h", "h", "http://h/h"),
+        ("CONNECT", "h:443", "new:444", "new:444"),
+        ("OPTIONS", "*", "new", "*"),
+    ] {
+        let mut head = head(method, target);
+        head.set_authority(host.as_bytes());
+        assert_eq!(head.target(), expected.as_bytes(), "{target}");
+    }
+}
+
+#[test]
 fn rules_cannot_write_lines() {
     let mut head = head("GET", "/");
     head.set_target(b"/ HTTP/1.1\r\nX: y\x7f");

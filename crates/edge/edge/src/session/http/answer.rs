@@ -91,7 +91,7 @@ impl Session {
     }
 
     /// Counts what has come of a body that no server gets.
-    fn count_unread_body(&self, transaction: &mut Transaction) {
+    pub(super) fn count_unread_body(&self, transaction: &mut Transaction) {
         let body = http::request_body_length(&transaction.request);
         if !body.is_empty() {
             let come = Peeked::at(self.client.received.bytes(), body, &self.limits());

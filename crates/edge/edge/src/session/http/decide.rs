@@ -55,6 +55,13 @@ impl Session {
         let side = Rc::clone(&self.side);
         let frontend = &side.frontend;
         let settings = frontend.settings();
+        // These come before the request is taken for one.
+        if !self.passes_content_rules(transaction, settings).await {
+            transaction.request_line.clear();
+            transaction.method_len = 0;
+            return Decision::Done(Next::Close);
+        }
+        frontend.frontend.traffic.of(self.worker.index).requests.increment();
         capture_request(transaction, settings);
         if settings.monitor_uri.as_deref().is_some_and(|uri| is_probe(transaction, uri)) {
             transaction.count_tracked_request();
@@ -64,12 +71,6 @@ impl Session {
             && let Some(done) = Box::pin(self.buffer_request(transaction, settings, body)).await
         {
             return Decision::Done(done);
-        }
-        if !self.passes_content_rules(transaction, settings).await {
-            // The frontend's rules come before the request is taken for one.
-            transaction.request_line.clear();
-            transaction.method_len = 0;
-            return Decision::Done(Next::Close);
         }
         transaction.count_tracked_request();
         if let Some(done) = self.apply(transaction, frontend, body).await {
@@ -222,6 +223,7 @@ impl Session {
             }
             Verdict::Reject => {
                 self.count_denied_request(transaction);
+                self.count_unread_body(transaction);
                 transaction.terminate(b'P', b'R');
                 forget_request_time(transaction, proxy);
                 Next::Close

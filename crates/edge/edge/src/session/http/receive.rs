@@ -95,7 +95,6 @@ impl Session {
         request_line.truncate(most.max(transaction.method_len));
         self.registered.handle.begins();
         self.worker.traffic().requests.increment();
-        self.side.frontend.frontend.traffic.of(self.worker.index).requests.increment();
     }
 
     fn count_bad_request(&self, transaction: &mut Transaction) {
