@@ -286,3 +286,22 @@ fn sessions_are_listed_as_haproxy_does() {
     let Some(theirs) = Edge::start_haproxy(&config(front, raw)) else { return };
     assert_eq!(ours, play(&theirs, front, raw));
 }
+
+/// Scripts go on when they have their answer: what they asked for must be so by then, on every worker.
+#[test]
+fn frontends_listen_or_not_once_it_is_answered() {
+    let front = free_address();
+    let edge = Edge::start_single(&format!(
+        "global\n stats socket %FOLDER%/stats level admin\n nbthread 4\n{DEFAULTS}frontend fe\n bind {front}\n http-request \
+         return status 200 content-type text/plain string \"here\"\n"
+    ));
+    for _ in 0..100 {
+        assert_eq!(edge.command("disable frontend fe"), "\n");
+        let refused = std::net::TcpStream::connect(front).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+        assert_eq!(edge.command("enable frontend fe"), "\n");
+        assert_eq!(get(front), "200 here");
+    }
+    assert_eq!(edge.command("shutdown frontend fe"), "\n");
+    assert!(std::net::TcpStream::connect(front).is_err());
+}

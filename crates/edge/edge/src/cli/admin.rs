@@ -298,7 +298,9 @@ fn change_frontend(
     if let Some(reply) = stopped.filter(|_| proxy.stopped) {
         return reply;
     }
+    let steers = !matches!(change, FrontendChange::MaxConn(_));
     match context.control.change_frontend(proxy.index, change) {
+        Ok(true) if steers => Reply::Steered,
         Ok(true) => Reply::Done,
         Ok(false) => unchanged.map_or(Reply::Done, |text| Reply::Said(Severity::Notice, text.to_owned())),
         Err(refusal) => Reply::error(refusal.to_string()),

@@ -34,6 +34,8 @@ impl Severity {
 pub enum Reply {
     /// Nothing to say.
     Done,
+    /// Nothing to say, once every worker has done what it was told.
+    Steered,
     /// Text as it is.
     Text(String),
     /// A sentence, without its line break.

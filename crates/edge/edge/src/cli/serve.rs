@@ -36,6 +36,9 @@ pub trait Host {
     /// Ends a session; whether there was one of that number.
     fn shut_session(&self, id: u64) -> impl Future<Output = bool>;
 
+    /// Ready once every worker has done what commands told it.
+    fn settled(&self) -> impl Future<Output = ()>;
+
     /// Ready once the process is about to end, and with it every conversation in which nothing is being answered.
     fn ending(&self) -> impl Future<Output = ()>;
 }
@@ -104,6 +107,10 @@ where
                                 written = events.write_to(stream) => written?,
                                 () = host.ending() => return Ok(End::Closed),
                             }
+                            String::new()
+                        }
+                        Reply::Steered => {
+                            host.settled().await;
                             String::new()
                         }
                         Reply::ShowDescriptors(which) => host.descriptors(which).await,

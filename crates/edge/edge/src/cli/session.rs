@@ -97,6 +97,7 @@ impl Session {
             Reply::Said(severity, text) => self.said(*severity, text) + "\n",
             Reply::Unended(severity, text) => self.said(*severity, text),
             Reply::Done
+            | Reply::Steered
             | Reply::Events(_)
             | Reply::Entries(_)
             | Reply::ShowDescriptors(_)

@@ -63,6 +63,8 @@ pub enum AskSessions {
     List(UnboundedSender<Vec<SessionView>>),
     /// To end the one of this number, and to say so if there was one.
     Shut(u64, UnboundedSender<()>),
+    /// Nothing: what a worker was told before is done when it has dropped this.
+    Wait(UnboundedSender<()>),
 }
 
 /// Which sessions are shown, and how.

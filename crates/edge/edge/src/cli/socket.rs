@@ -94,6 +94,13 @@ impl Host for LiveHost {
         matches!(timeout(ANSWER_TIME, answers.recv()).await, Ok(Some(())))
     }
 
+    async fn settled(&self) {
+        let (sender, mut answers) = unbounded_channel::<()>();
+        self.ask(AskSessions::Wait(sender));
+        // One that is busy for long is not waited for.
+        let _ = timeout(ANSWER_TIME, answers.recv()).await;
+    }
+
     async fn ending(&self) {
         while !self.shared.process.stopping.load(Relaxed) {
             sleep(LOOK_TIME).await;

@@ -22,6 +22,8 @@ struct FakeHost {
 }
 
 impl Host for FakeHost {
+    async fn settled(&self) {}
+
     async fn ending(&self) {
         std::future::pending().await
     }

@@ -165,6 +165,7 @@ fn answer_about_sessions(worker: &Worker, ask: &AskSessions) {
                 let _ = answers.send(());
             }
         }
+        AskSessions::Wait(_) => {}
     }
 }
 
