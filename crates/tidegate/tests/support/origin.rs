@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Wire, free_address, wire::Answer};
+use super::{Wire, free_address, wait_until, wire::Answer};
 
 /// A server whose connections are played by a closure, each in a thread of its own.
 #[derive(Debug)]
@@ -69,7 +69,15 @@ impl Origin {
     }
 
     fn accept(address: SocketAddr, shared: Arc<Shared>, play: impl Fn(Wire, usize) + Send + Sync + 'static) {
-        let listener = TcpListener::bind(address).unwrap();
+        // A process that another test is just starting may hold the socket of an origin before this one for a moment.
+        let mut bound = None;
+        wait_until(&format!("{address} is free"), || {
+            bound = TcpListener::bind(address)
+                .map_err(|error| assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse, "{error}"))
+                .ok();
+            bound.is_some()
+        });
+        let listener = bound.unwrap();
         listener.set_nonblocking(true).unwrap();
         let play = Arc::new(play);
         thread::spawn(move || {

@@ -250,6 +250,13 @@ fn follow_host(transaction: &mut Transaction) -> Result<(), TooLarge> {
 /// Does what changes the message or the transaction and lets the rules go on.
 fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) -> Result<(), TooLarge> {
     let outcome = change_message(transaction, action, phase);
+    if valued_field(action).is_some_and(|name| name.eq_ignore_ascii_case("connection")) {
+        let closes = http::ConnectionOptions::of(headers(transaction, phase)).close;
+        match phase {
+            Phase::Request => transaction.closed_by_rules.server = closes,
+            Phase::Response => transaction.closed_by_rules.client = closes,
+        }
+    }
     if phase == Phase::Request && valued_field(action).is_some_and(|name| name.eq_ignore_ascii_case("host")) {
         outcome?;
         return follow_host(transaction);

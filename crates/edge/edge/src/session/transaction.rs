@@ -191,6 +191,15 @@ pub struct Captures {
     pub response: Vec<Option<Vec<u8>>>,
 }
 
+/// What rules said about connections by `Connection: close`, which a message of the other side does not say for this one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClosedByRules {
+    /// In a response: the client's.
+    pub client: bool,
+    /// In a request: the server's.
+    pub server: bool,
+}
+
 /// One request and its response, or one TCP session.
 #[derive(Debug)]
 pub struct Transaction {
@@ -200,6 +209,8 @@ pub struct Transaction {
     pub bad_request: bool,
     /// Whether nothing of its request is left on the client's connection, though a body may have been.
     pub request_is_over: bool,
+    /// Which connections a rule has given a `Connection: close`.
+    pub closed_by_rules: ClosedByRules,
     /// The configuration it runs under.
     pub instance: Arc<Instance>,
     /// The client's connection.
@@ -338,6 +349,7 @@ impl Transaction {
             number: 0,
             bad_request: false,
             request_is_over: false,
+            closed_by_rules: ClosedByRules::default(),
             instance,
             client,
             worker: worker.index,
@@ -407,6 +419,7 @@ impl Transaction {
             number,
             bad_request,
             request_is_over,
+            closed_by_rules,
             instance: old_instance,
             client: old_client,
             worker: _,
@@ -483,6 +496,7 @@ impl Transaction {
         request_line.clear();
         *method_len = 0;
         (*bad_request, *request_is_over, *has_request, *first_request) = (false, false, false, true);
+        *closed_by_rules = ClosedByRules::default();
         *client_version = http::Version::Http11;
         (*wants_keep_alive, *wants_upgrade, *resent) = (false, false, false);
         // Bodies and captures are rare and may be large: their memory goes.

@@ -61,6 +61,7 @@ impl Session {
             let length = if is_open_ended { BodyLength::UntilClose } else { BodyLength::Exact(body.len() as u64) };
             http::enforce_framing(&mut transaction.response.headers, length);
         }
+        let keeps = keeps && !transaction.closed_by_rules.client;
         let (keeps, has_length) = (keeps && !matches!(status, 100..=199), !matches!(status, 100..=199 | 204));
         // What answers something that is no request counts nothing.
         if !transaction.bad_request {

@@ -257,10 +257,10 @@ impl Session {
             let server = &upstream.connection.server.config.name;
             transaction.request.headers.set(name.as_bytes(), server.as_bytes());
         }
-        let closes = connection_mode(self.side.frontend.settings().connection_mode, settings.connection_mode)
-            != ConnectionMode::KeepAlive
-            && !settings.options.http_pretend_keepalive
-            && !transaction.wants_upgrade;
+        let mode = connection_mode(self.side.frontend.settings().connection_mode, settings.connection_mode);
+        let closes = transaction.closed_by_rules.server
+            || mode != ConnectionMode::KeepAlive && !settings.options.http_pretend_keepalive;
+        let closes = closes && !transaction.wants_upgrade;
         let connection: &[(&[u8], &[u8])] = match (closes, transaction.client_version) {
             (true, http::Version::Http11) => &[(b"connection", b"close")],
             (false, http::Version::Http10) => &[(b"connection", b"keep-alive")],

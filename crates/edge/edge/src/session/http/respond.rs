@@ -84,7 +84,8 @@ impl Session {
         }
         // A body that the client is not to get stays on the server's connection, which ends with it.
         let hides = shown == BodyLength::None && !length.is_empty();
-        let client_keeps = client_keeps && !matches!(transaction.response.status(), 100..=199);
+        let client_keeps =
+            client_keeps && !transaction.closed_by_rules.client && !matches!(transaction.response.status(), 100..=199);
         if hides && let BodyLength::Exact(hidden) = length {
             // As in HAProxy it counts all the same.
             transaction.bytes_out += hidden;
@@ -115,6 +116,7 @@ impl Session {
                     && whole_request
                     && !hides
                     && mode == ConnectionMode::KeepAlive
+                    && !transaction.closed_by_rules.server
                     && length != BodyLength::UntilClose
                     && upstream.connection.wire.received.is_empty();
                 if server_keeps {
