@@ -41,7 +41,7 @@ fn stepping(tables: Option<&support::Shared>) -> Server {
     let settings = Settings { collection_max_whole_entries: whole, ..settings() };
     let records = tables.map(|tables| Box::new(tables.clone()) as Box<dyn commands::keyspace::Records>);
     let mut server = Server::new(settings, support::SEED, 7, NOW, records, std::rc::Rc::new(|| 0));
-    server.shared.pace = Pace { from: 2, step_max: 2, steps: 1 };
+    server.shared.pace = Pace { from: 2, keys_from: 2, step_max: 2, steps: 1 };
     server.shared.portion_min = 2;
     server.keyspace.set_complete();
     server

@@ -12,7 +12,7 @@ use crate::{
     table::{Flags, Found, Wide},
 };
 
-use super::{Server, cross_protocol, monitor, wide::WideWork};
+use super::{Server, cross_protocol, monitor, tasks::Pace, wide::WideWork};
 
 /// A command needs memory while it is full of what does not leave it.
 pub(crate) const OUT_OF_MEMORY: Failure = Failure::text("OOM command not allowed when used memory > 'maxmemory'.");
@@ -404,10 +404,11 @@ impl Server {
     /// Whether a command of very many words is done in steps, and how.
     #[inline(always)]
     pub(super) fn is_wide(&self, session: &Session, found: Found, words: &[&[u8]]) -> Option<Wide> {
-        if words.len() <= self.shared.pace.from || !session.takes_steps(words.len(), &self.shared) {
+        let Pace { from, keys_from, .. } = self.shared.pace;
+        if words.len() <= from || !session.takes_steps(words.len(), &self.shared) {
             return None;
         }
-        found.command.wide.filter(|wide| wide.fits(words))
+        found.command.wide.filter(|wide| wide.fits(words) && (!wide.of_keys || words.len() > keys_from))
     }
 
     /// Counts a command that has run, answers if it failed, and propagates what it changed.

@@ -117,6 +117,9 @@ pub trait Work: std::fmt::Debug {
 pub struct Pace {
     /// A command that is about more elements is a task.
     pub from: usize,
+    /// The same where the elements are keys: holding each of them takes longer than a whole command of a thousand, which is over in a
+    /// fraction of a millisecond.
+    pub keys_from: usize,
     /// How many elements a step is about at most.
     pub step_max: usize,
     /// How many steps a turn has at most.
@@ -125,7 +128,7 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { from: 2_000, step_max: 4_096, steps: 64 }
+        Self { from: 2_000, keys_from: 24_000, step_max: 4_096, steps: 64 }
     }
 }
 
