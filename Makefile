@@ -14,7 +14,7 @@ help:
 	@echo 'make package    the same laid out by profiles of itself under load, for those who package it: target/packaged/tidegate'
 	@echo 'make check      format, lints and tests, with what is installed'
 	@echo 'make reference  write docs/reference out of the tables of keywords'
-	@echo 'make bench      compare with haproxy and nginx (CASES="..." for some cases)'
+	@echo 'make bench      compare the packaged binary, or else the release binary, with haproxy and nginx (CASES="..." for some cases)'
 	@echo 'make configurations  play real configurations with tidegate and haproxy and compare (NAMES="..." for some)'
 	@echo 'make test-clients  have real clients of Redis and job queues work with a store (NAMES="..." for some)'
 	@echo "make test-redis  run Redis' own test suite against the store (UNITS=\"unit/type/list ...\" for some of it)"
@@ -74,7 +74,7 @@ page:
 
 bench: build
 	$(CARGO) build --release --locked -p runtime --examples
-	bench/run.py --lean $(TARGET)/release/examples/lean --floor $(TARGET)/release/examples/floor $(CASES)
+	bench/run.py --ours $(firstword $(wildcard $(TARGET)/packaged/tidegate) $(TARGET)/release/tidegate) --lean $(TARGET)/release/examples/lean --floor $(TARGET)/release/examples/floor $(CASES)
 
 configurations:
 	$(CARGO) build --locked -p tidegate
