@@ -43,7 +43,7 @@ pub(super) struct Ended {
 const QUERY_ROOM_FROM: usize = 32 * 1024;
 /// For how many at most, unless as many have come already: a length is easily said, and room that waits to be filled is memory that
 /// others do not get.
-const QUERY_ROOM_MAX: usize = 256 << 10;
+const QUERY_ROOM_MAX: usize = 1 << 20;
 /// So many looks at records of elements take about as long as a turn may: what else a client has sent waits for the next one.
 const ACCESSES_MAX: u32 = 200;
 /// So do so many commands that find all they need in memory.
