@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """A disk that takes its time to make writes durable, as disks do that a sync has to reach over a network or on a turning plate.
 
-`bench/store.py --flush-ms` keeps its data on one: an ext4 file system on a loop device, on a file of a file system in user space
-(FUSE, protocol 7.31 of the kernel's include/uapi/linux/fuse.h) whose fsync waits. Writes and reads take no time but what passing
-them on takes, some 0.1 ms a sync; contents are in memory. It needs root, /dev/fuse, losetup and mkfs.ext4.
+`bench/store.py --flush-ms` and `--write-ms` keep their data on one: an ext4 file system on a loop device, on a file of a file system
+in user space (FUSE, protocol 7.31 of the kernel's include/uapi/linux/fuse.h) whose fsync or whose writes wait. With a flush that
+waits it is a disk with a cache of its own, whose writes take no time; with writes that wait one without a cache, where there is
+nothing to flush and writes of one moment are under way together, as block storage of clouds is. What else takes time is passing
+requests on, some 0.1 ms a sync; contents are in memory. It needs root, /dev/fuse, losetup and mkfs.ext4.
 
-`bench/slow_disk.py FLUSH_MS SIZE_MB FOLDER` serves one until it is interrupted.
+`bench/slow_disk.py FLUSH_MS WRITE_MS SIZE_MB FOLDER` serves one until it is interrupted.
 """
 
 import contextlib
@@ -27,13 +29,16 @@ ROOT, DISK = 1, 2
 IN_HEADER = struct.Struct("<IIQQIIIHH")
 WRITE_MAX = 128 * 1024
 FOREVER = 1 << 30
+# Direct writes of one moment are sent on together (FUSE_ASYNC_DIO).
+ASYNC_DIO = 1 << 15
 
 
 class Disk:
     """The file system, with one file in it."""
 
-    def __init__(self, flush_seconds, size, folder):
+    def __init__(self, flush_seconds, write_seconds, size, folder):
         self.flush_seconds = flush_seconds
+        self.write_seconds = write_seconds
         self.size = size
         self.contents = os.memfd_create("disk")
         os.ftruncate(self.contents, size)
@@ -50,7 +55,7 @@ class Disk:
     def answer(self, operation, node, body):
         """What a request is answered with; a number is an error."""
         if operation == INIT:
-            return struct.pack("<IIIIHHIIHHI28x", 7, 31, WRITE_MAX, 0, 16, 12, WRITE_MAX, 1, 0, 0, 0)
+            return struct.pack("<IIIIHHIIHHI28x", 7, 31, WRITE_MAX, ASYNC_DIO, 64, 48, WRITE_MAX, 1, 0, 0, 0)
         if operation == LOOKUP:
             if body.rstrip(b"\0") != b"disk":
                 return errno.ENOENT
@@ -63,6 +68,7 @@ class Disk:
             _, offset, length = struct.unpack_from("<QQI", body)
             return os.pread(self.contents, length, offset)
         if operation == WRITE:
+            time.sleep(self.write_seconds)
             _, offset, length = struct.unpack_from("<QQI", body)
             return struct.pack("<II", os.pwrite(self.contents, body[40 : 40 + length], offset), 0)
         if operation == FSYNC:
@@ -91,7 +97,7 @@ class Disk:
 
 
 @contextlib.contextmanager
-def slow_disk(flush_ms, size_mb=4096):
+def slow_disk(flush_ms, write_ms, size_mb=4096):
     """A folder on such a disk."""
     with tempfile.TemporaryDirectory(prefix="tidegate-disk-") as folder:
         below, files = pathlib.Path(folder) / "below", pathlib.Path(folder) / "files"
@@ -102,7 +108,7 @@ def slow_disk(flush_ms, size_mb=4096):
             def end_with(*words):
                 ends.callback(subprocess.run, words, check=False)
 
-            daemon = subprocess.Popen([sys.executable, __file__, str(flush_ms), str(size_mb), str(below)])
+            daemon = subprocess.Popen([sys.executable, __file__, str(flush_ms), str(write_ms), str(size_mb), str(below)])
             ends.callback(daemon.wait)
             ends.callback(daemon.send_signal, signal.SIGTERM)
             while not (below / "disk").exists():
@@ -110,21 +116,27 @@ def slow_disk(flush_ms, size_mb=4096):
                     raise SystemExit("a slow disk needs root and /dev/fuse")
                 time.sleep(0.05)
             end_with("umount", str(below))
-            device = subprocess.run(["losetup", "-f", "--show", str(below / "disk")], capture_output=True, text=True, check=True).stdout.strip()
+            # Direct, so that writes are passed on as they come and wait together.
+            losetup = ["losetup", "-f", "--show", "--direct-io=on", str(below / "disk")]
+            device = subprocess.run(losetup, capture_output=True, text=True, check=True).stdout.strip()
             end_with("losetup", "-d", device)
-            subprocess.run(["mkfs.ext4", "-q", device], check=True)
+            # All at once: what the kernel would do later in the background is not to be measured.
+            subprocess.run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", device], check=True)
+            # What has no cache is not flushed. The device remembers what it was told last.
+            cache = pathlib.Path("/sys/block", pathlib.Path(device).name, "queue/write_cache")
+            cache.write_text("write back" if flush_ms else "write through")
             subprocess.run(["mount", device, str(files)], check=True)
             end_with("umount", str(files))
             yield str(files)
 
 
 def main():
-    flush_ms, size_mb, folder = float(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    disk = Disk(flush_ms / 1000, size_mb << 20, folder)
+    flush_ms, write_ms, size_mb, folder = float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    disk = Disk(flush_ms / 1000, write_ms / 1000, size_mb << 20, folder)
     # Who comes back from waiting goes on at once, whatever others do.
     sys.setswitchinterval(1e-5)
     # Several, so that what is written while a flush waits is taken.
-    for _ in range(4):
+    for _ in range(16):
         threading.Thread(target=disk.serve, daemon=True).start()
     signal.sigwait([signal.SIGTERM, signal.SIGINT])
 

@@ -11,7 +11,7 @@ whole cores could do follows from the CPU time of a command on all threads and o
 would use up such a bound by waiting: with two threads Redis has none, and its rate is left out.
 
 `always` compares SETs with `appendfsync always`, 1 to 64 clients, by the store's example `load` (--load PATH), which takes less than
-redis-benchmark: --flush-ms has all of them on a disk whose flush takes so long (root).
+redis-benchmark: --flush-ms or --write-ms has all of them on a disk whose flush takes so long (root).
 """
 
 import argparse
@@ -257,8 +257,10 @@ def main():
     parser.add_argument("--load", default="target/release/examples/load", help="with `always`: the store's example of that name")
     parser.add_argument("--flush-ms", type=float, help="data is on a disk whose flush takes so long (root)")
     parser.add_argument("cases", nargs="*", help="tests, `threads` or `always`; without them, all tests")
+    parser.add_argument("--write-ms", type=float, help="the same, of a disk without a cache, whose writes take so long (root)")
     arguments = parser.parse_args()
-    with slow_disk(arguments.flush_ms) if arguments.flush_ms else contextlib.nullcontext() as folder:
+    is_slow = arguments.flush_ms or arguments.write_ms
+    with slow_disk(arguments.flush_ms or 0, arguments.write_ms or 0) if is_slow else contextlib.nullcontext() as folder:
         tempfile.tempdir = folder
         compare(arguments)
 
