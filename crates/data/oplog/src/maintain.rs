@@ -12,7 +12,7 @@ use crate::{
 /// How much is filled with zeros at once.
 const FILL_LEN: usize = 256 * 1024;
 /// After how much filled it is synced: a sync of the log would have to wait behind more.
-const FILL_SYNC_LEN: u64 = 4 * 1024 * 1024;
+const FILL_SYNC_LEN: u64 = 1024 * 1024;
 
 /// Prepares spare segments and removes those that retention gave up. It reads and writes whole files, so it has a thread of
 /// its own.
