@@ -1,9 +1,11 @@
-//! Numbers and records of what happened: counters and histograms with one writer each, summed on read, and the ring of
-//! transactions.
+//! Numbers and records of what happened: counters and histograms with one writer each, summed on read, the ring of
+//! transactions, and the time of day where the machine is.
 
 mod counter;
 mod histogram;
+mod local_time;
 pub mod ring;
 
 pub use counter::{Counter, Gauge, PerWorker, SlidingAverage};
 pub use histogram::{Histogram, HistogramSnapshot};
+pub use local_time::{LocalTime, local_offset, local_time};

@@ -11,6 +11,7 @@ use std::{
 };
 
 use commands::{Millis, config::LogLevel};
+use telemetry::LocalTime;
 
 use crate::{clock, syslog::Syslog};
 
@@ -133,24 +134,12 @@ pub fn warn(text: &str) {
     say(LogLevel::Warning, text);
 }
 
-/// A time as Redis' log has it, in UTC: `21 Nov 2026 15:04:05.123`.
+/// A time as Redis' log has it, where the machine is: `21 Nov 2026 15:04:05.123`.
 fn date(now: Millis) -> String {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (days, ms) = (now.div_euclid(86_400_000), now.rem_euclid(86_400_000));
-    // Years are counted from March here, so that a leap day is the last one: in days since 0000-03-01.
-    let since = days + 719_468;
-    let era = since.div_euclid(146_097);
-    let day_of_era = since.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12;
-    let year = year_of_era + era * 400 + i64::from(month < 2);
-    let name = usize::try_from(month).ok().and_then(|month| MONTHS.get(month)).unwrap_or(&"");
-    let (seconds, ms) = (ms / 1000, ms % 1000);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{day:02} {name} {year} {hour:02}:{minute:02}:{second:02}.{ms:03}")
+    let LocalTime { year, month, day, hour, minute, second, .. } = telemetry::local_time(now.div_euclid(1000));
+    let name = MONTHS.get(month).unwrap_or(&"");
+    format!("{day:02} {name} {year} {hour:02}:{minute:02}:{second:02}.{:03}", now.rem_euclid(1000))
 }
 
 #[cfg(test)]
@@ -191,7 +180,12 @@ mod tests {
             (4_107_542_399_000, "28 Feb 2100 23:59:59.000"),
             (4_107_542_400_000, "01 Mar 2100 00:00:00.000"),
         ] {
-            assert_eq!(date(now), expected);
+            // Where it is so late now it was that late in UTC a while ago.
+            let ahead = i64::from(telemetry::local_time(now / 1000).offset) * 1000;
+            let there = now - ahead;
+            if i64::from(telemetry::local_time(there / 1000).offset) * 1000 == ahead {
+                assert_eq!(date(there), expected);
+            }
         }
     }
 }

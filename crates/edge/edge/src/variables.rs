@@ -42,7 +42,7 @@ impl Context for ProcessContext<'_> {
     }
 
     fn local_offset(&self, unix_seconds: i64) -> i32 {
-        crate::logs::local_offset(unix_seconds)
+        telemetry::local_offset(unix_seconds)
     }
 
     fn process(&self) -> sample::Process<'_> {

@@ -13,10 +13,7 @@ use sample::{
 };
 
 use super::{connect, response::Received};
-use crate::{
-    live::{LiveProxy, LiveServer},
-    logs,
-};
+use crate::live::{LiveProxy, LiveServer};
 
 /// Variables that one check may have; more are not set.
 const VARIABLES_MAX: usize = 100;
@@ -42,7 +39,7 @@ impl Context for CheckContext<'_> {
     }
 
     fn local_offset(&self, unix_seconds: i64) -> i32 {
-        logs::local_offset(unix_seconds)
+        telemetry::local_offset(unix_seconds)
     }
 
     fn process(&self) -> Process<'_> {

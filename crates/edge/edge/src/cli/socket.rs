@@ -30,7 +30,6 @@ use super::{
 };
 use crate::{
     live::{Shared, Target},
-    logs,
     net::Stream,
     stats::live_control::LiveControl,
 };
@@ -60,7 +59,7 @@ impl Host for LiveHost {
             libraries: self.shared.process.libraries.get().cloned().unwrap_or_default(),
             startup_logs: self.shared.process.startup_logs.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             now,
-            offset: logs::local_offset(i64::try_from(now.as_secs()).unwrap_or(0)),
+            offset: telemetry::local_offset(i64::try_from(now.as_secs()).unwrap_or(0)),
         })
     }
 

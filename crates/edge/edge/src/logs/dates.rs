@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::local_time::{LocalTime, local_time};
+use telemetry::{LocalTime, local_time};
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
@@ -131,7 +131,7 @@ mod tests {
     fn local_time_agrees_with_its_offset() {
         let now = 1_700_000_000;
         let time = local_time(now);
-        let local = now + i64::from(super::super::local_offset(now));
+        let local = now + i64::from(telemetry::local_offset(now));
         assert_eq!(i64::from(time.hour) * 3600 + i64::from(time.minute) * 60 + i64::from(time.second), local % 86_400);
         assert_eq!(time.year, 2023);
     }

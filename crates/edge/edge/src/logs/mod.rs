@@ -17,14 +17,13 @@
 //! configuration before `chroot` (`Role::open` of crate `runtime` is the place): they go on working inside. A syslog daemon
 //! that is restarted has to be connected to again by its path, which is then looked up inside the new root, as HAProxy
 //! does for every line; while that fails, lines are counted as failed and it is tried again each second. UDP needs no path.
-//! The time zone is read when the first date is made: [`local_offset`] called once before `chroot` sees to that.
+//! The time zone is read when the first date is made: [`telemetry::local_offset`] called once before `chroot` sees to that.
 
 mod admin;
 mod dates;
 mod descriptor;
 mod forwarder;
 mod line;
-mod local_time;
 mod log_ring;
 mod message;
 mod output;
@@ -37,7 +36,6 @@ mod unix;
 pub use admin::{AdminLog, Severity};
 pub use dates::{accept_date, mail_date};
 pub use line::{LogLevel, LogLine};
-pub use local_time::local_offset;
 pub use log_ring::LogRing;
 pub use message::{Framed, Message, framed, rewritten};
 pub use output::{Counters, Outputs};

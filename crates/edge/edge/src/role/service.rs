@@ -68,7 +68,7 @@ impl EdgeService {
         let outputs = Arc::new(Outputs::new());
         let identity = Identity::new(&config.global, &options.program);
         let _ = process.outputs.set(Arc::clone(&outputs));
-        let _ = crate::logs::local_offset(0);
+        let _ = telemetry::local_offset(0);
         // Now, while their files are within reach.
         open_namespaces(&process, &config);
         outputs.set_rings(&config.rings);

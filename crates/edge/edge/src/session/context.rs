@@ -64,7 +64,7 @@ impl Context for Transaction {
     }
 
     fn local_offset(&self, unix_seconds: i64) -> i32 {
-        crate::logs::local_offset(unix_seconds)
+        telemetry::local_offset(unix_seconds)
     }
 
     fn random(&self) -> u64 {

@@ -4,25 +4,31 @@ use std::cell::Cell;
 
 /// A date and time of day where the machine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LocalTime {
-    pub(super) year: i32,
+pub struct LocalTime {
+    /// Of our calendar.
+    pub year: i32,
     /// From 0.
-    pub(super) month: usize,
+    pub month: usize,
     /// From 1.
-    pub(super) day: u8,
-    pub(super) hour: u8,
-    pub(super) minute: u8,
-    pub(super) second: u8,
+    pub day: u8,
+    /// From 0 to 23.
+    pub hour: u8,
+    /// From 0 to 59.
+    pub minute: u8,
+    /// From 0 to 60: there are leap seconds.
+    pub second: u8,
     /// Seconds ahead of UTC.
-    pub(super) offset: i32,
+    pub offset: i32,
 }
 
+/// The date and time of day at a time in seconds since 1970.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "each field of `tm` is in the range of its unit, and offsets are below a day"
 )]
-pub(super) fn local_time(unix_seconds: i64) -> LocalTime {
+#[must_use]
+pub fn local_time(unix_seconds: i64) -> LocalTime {
     #[expect(unsafe_code, reason = "the time zone rules are the C library's, which has no safe form")]
     // SAFETY: `tm` is plain numbers and a pointer that may be null, so zero bytes are a value of it. `localtime_r` reads
     // the one argument and writes the other, both of which live here; it takes the library's own lock for the time zone.
