@@ -45,7 +45,7 @@ impl S3Archive {
             return Err(wrong());
         }
         // Who was first has chosen the same.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
         let endpoint = ["AWS_ENDPOINT_URL", "AWS_ENDPOINT"].iter().find_map(|name| std::env::var(name).ok());
         if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) {

@@ -201,6 +201,7 @@ impl Scope<'_> {
         let http = draft.proxy.mode == Mode::Http;
         let file = Arc::clone(line.file());
         let mut context = ParseContext::new(&file, line.number(), &name, http, &loader, &mut state.patterns);
+        context.keys = state.keys.clone();
         let outcome = parse(&mut draft.acls, &mut context);
         let warnings = std::mem::take(&mut context.warnings);
         let references = std::mem::take(&mut context.references);

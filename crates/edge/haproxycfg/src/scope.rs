@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use sample::{AclSet, PatternReferences};
+use sample::{AclSet, PatternReferences, PublicKeys};
 
 use crate::{
     address::{self, Accepts, Address, Family, Host},
@@ -107,6 +107,7 @@ pub struct State {
     /// Places of `defaults` sections by name.
     pub(crate) defaults_by_name: HashMap<Arc<str>, Vec<usize>>,
     pub(crate) patterns: PatternReferences,
+    pub(crate) keys: PublicKeys,
     /// Files whose lists of patterns rules change, and where these rules stand.
     pub(crate) pattern_changes: Vec<(String, Line, usize)>,
     pub(crate) asks_request_body: bool,

@@ -11,6 +11,7 @@ use crate::map::Map;
 use crate::number;
 use crate::parser::{ParseContext, ReferenceKind};
 use crate::regex::Regex;
+use crate::token::PublicKeys;
 use crate::variables::{SetCondition, VariableName};
 use http::HeaderId;
 
@@ -101,6 +102,8 @@ pub(crate) enum Argument {
     /// Numbers with dots between them.
     Numbers(Box<[u32]>),
     Conditions(Vec<SetCondition>),
+    /// The public keys of the configuration.
+    PublicKeys(PublicKeys),
 }
 
 /// The arguments of one keyword, which its check may replace by what it made of them.

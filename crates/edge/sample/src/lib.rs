@@ -28,6 +28,7 @@ mod pattern;
 mod place;
 mod regex;
 mod stick_key;
+mod token;
 mod value;
 mod variables;
 
@@ -56,6 +57,7 @@ pub use pattern::{Hit, LookUp, MATCH_METHODS, MatchMethod, PatternReference, Pat
 pub use place::{PLACES, Place, Places, Source, Sources};
 pub use regex::{Groups, Regex, expand};
 pub use stick_key::{stick_key, stick_key_type};
+pub use token::PublicKeys;
 pub use value::{Type, Value};
 pub use variables::{
     ProcessVariables, Scope, SetCondition, StreamVariables, VARIABLE_OVERHEAD, VariableLimits, VariableName,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::pattern::{PatternReference, PatternReferences, User};
+use crate::token::PublicKeys;
 
 /// Reads files and resolves names for a configuration. This crate touches neither disk nor network.
 pub trait Loader {
@@ -80,6 +81,8 @@ pub struct ParseContext<'a> {
     pub loader: &'a dyn Loader,
     /// Lists of patterns read so far.
     pub patterns: &'a mut PatternReferences,
+    /// Public keys read so far; a configuration hands in its own.
+    pub keys: PublicKeys,
     /// Warnings, in order.
     pub warnings: Vec<String>,
     /// Names to check once the whole configuration is read.
@@ -96,7 +99,8 @@ impl<'a> ParseContext<'a> {
         loader: &'a dyn Loader,
         patterns: &'a mut PatternReferences,
     ) -> Self {
-        ParseContext { file, line, proxy, http, loader, patterns, warnings: Vec::new(), references: Vec::new() }
+        let (keys, warnings, references) = (PublicKeys::new(), Vec::new(), Vec::new());
+        ParseContext { file, line, proxy, http, loader, patterns, keys, warnings, references }
     }
 
     pub(crate) fn refer(&mut self, kind: ReferenceKind, name: String, keyword: &str, index: usize) {

@@ -5,7 +5,6 @@ use crate::keyword::Converter;
 use crate::value::Type;
 
 const STRING: &[ArgumentType] = &[ArgumentType::Str];
-const TWO_STRINGS: &[ArgumentType] = &[ArgumentType::Str, ArgumentType::Str];
 const CIPHER: &[ArgumentType] = &[ArgumentType::Sint, ArgumentType::Str, ArgumentType::Str, ArgumentType::Str];
 
 const TLS: &str = "TLS";
@@ -17,6 +16,4 @@ pub(super) const CONVERTERS: &[Converter] = &[
         .takes(STRING, 1),
     Converter::not_yet("51d.single", Type::Str, Type::Str, DEVICES, "What 51Degrees knows of a user agent.")
         .takes(STRING, 1),
-    Converter::not_yet("jwt_verify", Type::Bin, Type::Sint, TLS, "Whether the signature of a JSON Web Token is right.")
-        .takes(TWO_STRINGS, 2),
 ];

@@ -12,6 +12,7 @@ mod protobuf;
 mod stick;
 mod text;
 mod time;
+mod token;
 mod variable;
 
 use crate::arguments::Argument;
@@ -27,6 +28,7 @@ const TABLES: &[&[Converter]] = &[
     crypto::CONVERTERS,
     time::CONVERTERS,
     json::CONVERTERS,
+    token::CONVERTERS,
     lookup::CONVERTERS,
     fix::CONVERTERS,
     mqtt::CONVERTERS,
