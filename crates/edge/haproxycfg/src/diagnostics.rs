@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, ops::Range};
 
-use crate::{line::Line, model::Location};
+use crate::{line::Line, model::Location, secrets::concealed};
 
 /// Errors after which reading stops, as in HAProxy.
 pub const FATAL_ERRORS_MAX: usize = 50;
@@ -221,7 +221,7 @@ impl Diagnostic {
             if self.prefix == Prefix::Nothing {
                 let _ = writeln!(text, "  at {}:{}", line.file(), line.number());
             }
-            let (shown, caret_column, caret_width) = window(line.text(), columns);
+            let (shown, caret_column, caret_width) = window(&concealed(line.text()), columns);
             let number = line.number().to_string();
             let _ = writeln!(text, "  {number} | {shown}");
             let margin = " ".repeat(number.len());

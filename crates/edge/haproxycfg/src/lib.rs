@@ -9,6 +9,7 @@
 //! of.
 
 mod bytes;
+mod secrets;
 
 pub mod address;
 pub mod args;
