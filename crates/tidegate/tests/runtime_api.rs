@@ -4,7 +4,13 @@
 
 mod support;
 
-use std::net::SocketAddr;
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+};
 
 use support::{Edge, Origin, Wire, free_address, wait_until};
 
@@ -304,4 +310,91 @@ fn frontends_listen_or_not_once_it_is_answered() {
     }
     assert_eq!(edge.command("shutdown frontend fe"), "\n");
     assert!(std::net::TcpStream::connect(front).is_err());
+}
+
+/// What `show info` says under these names.
+fn info(edge: &Edge, names: &[&str]) -> Vec<String> {
+    let answer = edge.command("show info");
+    names
+        .iter()
+        .map(|name| {
+            let start = format!("{name}: ");
+            answer.lines().find_map(|line| line.strip_prefix(&start)).unwrap().to_owned()
+        })
+        .collect()
+}
+
+/// What `show stat` says in this column of every line that has a number there.
+fn column(edge: &Edge, name: &str) -> Vec<String> {
+    let answer = edge.command("show stat");
+    let mut lines = answer.lines().filter(|line| !line.is_empty());
+    let place = lines.next().unwrap().split(',').position(|column| column == name).unwrap();
+    let cell = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        (!cells[place].is_empty()).then(|| format!("{}/{} {}", cells[0], cells[1], cells[place]))
+    };
+    lines.filter_map(cell).collect()
+}
+
+#[test]
+fn numbers_of_the_process_are_haproxys() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&asked);
+    let server = Origin::start(move |mut wire, _| {
+        wire.fill();
+        seen.fetch_add(1, SeqCst);
+        // Asked, it never answers.
+        wire.read_to_end();
+    });
+    let config = |front: SocketAddr, logs: SocketAddr| {
+        format!(
+            "global\n stats socket %FOLDER%/stats level admin\n stats socket %FOLDER%/other level user\n nbthread 1\n \
+             maxconn 100\n expose-experimental-directives\ndefaults\n mode http\n timeout client 9s\n timeout server 9s\n \
+             timeout connect 1s\nfrontend web\n bind {front}\n http-request normalize-uri path-merge-slashes if {{ path_beg \
+             /odd }}\n http-request return status 200 if {{ path_beg /odd }}\n default_backend app\nfrontend own\n bind {}\n \
+             maxconn 7\n default_backend app\nbackend app\n server s1 {}\n server s2 {} agent-check agent-port 1 agent-inter 1h \
+             backup\nlog-forward logs\n bind {logs}\n dgram-bind {logs}\n log 127.0.0.1:9 local0\n",
+            free_address(),
+            server.address,
+            server.address
+        )
+    };
+    let play = |edge: &Edge, front| {
+        let mut seen = Vec::new();
+        wait_until("whoever looked whether it listens has gone", || info(edge, &["CurrConns"]) == ["0"]);
+        seen.push(info(edge, &["Listeners", "Jobs", "Tainted"]));
+        let total = || -> Vec<u64> {
+            info(edge, &["CumConns", "CumReq"]).iter().map(|number| number.parse().unwrap()).collect()
+        };
+        let before = total();
+        let mut client = Wire::connect(front);
+        for _ in 0..3 {
+            assert_eq!(client.get("/odd//x").status(), 200);
+        }
+        let after = total();
+        seen.push(before.iter().zip(&after).map(|(before, after)| (after - before).to_string()).collect());
+        seen.push(info(edge, &["Jobs", "Tainted"]));
+        // The first look at the agent may be over or not.
+        let durations = column(edge, "agent_duration");
+        seen.push(durations.iter().filter_map(|row| row.split(' ').next()).map(str::to_owned).collect());
+        edge.command("set maxconn global 50");
+        seen.push(column(edge, "slim"));
+        seen.push(info(edge, &["Maxconn"]));
+        let (before, mut client) = (asked.load(SeqCst), Wire::connect(front));
+        client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+        wait_until("the server is asked", || asked.load(SeqCst) > before);
+        edge.command("shutdown sessions server app/s1");
+        assert_eq!(client.answer().status(), 502);
+        seen.push(column(edge, "eresp"));
+        seen
+    };
+    let front = free_address();
+    let ours = play(&Edge::start_single(&config(front, free_address())), front);
+    assert_eq!(ours[0], ["6", "7", "0x1"], "listeners, with who asks, and what is declared");
+    assert_eq!(ours[1], ["2", "4"], "a client, its three requests, and who asks");
+    assert_eq!(ours[3], ["app/s2"]);
+    assert_eq!(ours[6], ["app/s1 1", "app/s2 0", "app/BACKEND 1"]);
+    let front = free_address();
+    let Some(theirs) = Edge::start_haproxy(&config(front, free_address())) else { return };
+    assert_eq!(ours, play(&theirs, front));
 }

@@ -52,6 +52,7 @@ impl Scope<'_> {
             );
             return Err(Problem::new(message).at(index));
         }
+        self.state.global.uses_experimental |= keyword.experimental;
         match keyword.support {
             Support::Supported => {}
             Support::Deprecated(message) => self.warn(line, Problem::new(message).at(index)),

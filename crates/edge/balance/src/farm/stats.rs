@@ -87,7 +87,7 @@ impl CheckView {
             status: check.status,
             in_progress: check.in_progress,
             code: check.status.has_code().then_some(check.code),
-            duration_ms: check.duration_ms.filter(|_| check.status >= CheckStatus::Checked),
+            duration_ms: check.duration_ms,
             info: check.info.clone(),
             config: check.config.unwrap_or_default(),
             health: check.health,
@@ -330,7 +330,11 @@ impl<W> Farm<W> {
             throttle: is_warming
                 .then(|| (100 * multiplier * server.current.weight).div_ceil(divider * server.user_weight)),
             track: server.config.track.clone(),
-            check: CheckView::of(check),
+            check: CheckView::of(check).map(|mut view| {
+                // Of an agent, HAProxy tells the duration before there is one.
+                view.duration_ms = view.duration_ms.filter(|_| view.status >= CheckStatus::Checked);
+                view
+            }),
             agent: server.agent.as_deref().and_then(CheckView::of),
             check_enabled: check.enabled,
         })

@@ -639,6 +639,14 @@ fn agent_says(farm: &mut Farm<u32>, line: &str, now_ms: u64) {
 }
 
 #[test]
+fn an_agent_has_a_duration_before_it_was_asked() {
+    let farm = with_agent(true, FarmConfig::default());
+    let stats = farm.server_stats(ServerId::new(0), 0).unwrap();
+    assert_eq!(stats.agent.unwrap().duration_ms, Some(0));
+    assert_eq!(stats.check.unwrap().duration_ms, None);
+}
+
+#[test]
 fn agents_set_health_state_weight_and_limit() {
     for (line, status, agent, messages_expected) in [
         ("up\n", "no check", "L7OK via agent : up", &[][..]),

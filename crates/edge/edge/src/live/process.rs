@@ -110,6 +110,10 @@ pub struct Process {
     pub log_receivers: crate::logs::Receivers,
     /// Connections to the stats sockets.
     pub commands: Gauge,
+    /// Connections to the stats sockets so far.
+    pub commands_total: AtomicU64,
+    /// Whether an experimental action has been taken.
+    pub acted_experimentally: AtomicBool,
     /// Told when a connection has ended while listeners wait for room.
     pub room: Notify,
     /// Listeners that wait for room.
@@ -161,6 +165,8 @@ impl Process {
             peers: Arc::default(),
             log_receivers: crate::logs::Receivers::default(),
             commands: Gauge::default(),
+            commands_total: AtomicU64::new(0),
+            acted_experimentally: AtomicBool::new(false),
             room: Notify::new(),
             waiting_listeners: AtomicU32::new(0),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),

@@ -403,6 +403,7 @@ async fn accept_commands(worker: Rc<Worker>, instance: Arc<Instance>, index: usi
         let Ok(stream) = into_stream(stream) else { continue };
         let shared = Arc::clone(&worker.shared);
         process.commands.increment();
+        process.commands_total.fetch_add(1, Relaxed);
         let process = Arc::clone(&process);
         // A drain waits for answers to commands.
         let running = worker.count_running();

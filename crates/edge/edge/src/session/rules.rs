@@ -3,7 +3,7 @@
 //! Rules run in order until one ends them. What a rule changes in the message it changes at once; what it means for the
 //! rest of the transaction comes back as a [`Verdict`].
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use haproxycfg::model::{
     AddressPart, ForwardFor, HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Redirect,
@@ -128,7 +128,13 @@ pub fn run<'r>(
             HttpAction::Resolve(rule) => return Verdict::Resolve { rule, resume: index + 1 },
             HttpAction::EarlyHint(..) => return early_hints(transaction, rules, index),
             HttpAction::PrometheusExporter => Verdict::PrometheusExporter,
-            HttpAction::NormalizeUri(how) if !normalize_uri(transaction, *how) => Verdict::Malformed,
+            HttpAction::NormalizeUri(how) => {
+                transaction.client.frontend.process.acted_experimentally.store(true, Relaxed);
+                if normalize_uri(transaction, *how) {
+                    continue;
+                }
+                Verdict::Malformed
+            }
             HttpAction::StrictMode(strict) => {
                 transaction.soft_rewrites = !strict;
                 continue;

@@ -53,7 +53,7 @@ impl Transaction {
     }
 
     /// Counts for the backend and the server.
-    fn count_upstream(&self, counter: fn(&Traffic) -> &Counter) {
+    pub(super) fn count_upstream(&self, counter: fn(&Traffic) -> &Counter) {
         if let Some(backend) = &self.backend {
             counter(backend.backend.traffic.of(self.worker)).increment();
         }

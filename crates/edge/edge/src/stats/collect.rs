@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
-use haproxycfg::model::{BindAddress, Config, Mode, ServerAddress, ServerPort};
+use haproxycfg::model::{BindAddress, Config, LogForward, Mode, ServerAddress, ServerPort};
 
 use super::view::{
     BackendView, Detail, FrontendState, FrontendView, Level, ListenerState, ListenerView, Place, ProcessView, Product,
@@ -32,7 +32,8 @@ pub fn collect(
     let proxies = instance.proxies.iter().enumerate();
     let taken = proxies.filter(|(index, proxy)| !proxy.settings().disabled && wanted(*index, proxy));
     let process = process_view(shared, instance, product, now_ms);
-    let limit = process.connections_max;
+    // What `set maxconn global` says later changes no frontend.
+    let limit = process.connections_hard_max;
     let proxies = taken.map(|(_, proxy)| proxy_view(proxy, now_ms, limit, detail)).collect();
     let table_view = |table: &Arc<stick::Table>| TableView {
         name: Arc::clone(&table.definition().name),
@@ -58,7 +59,8 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
     let bytes_out = traffic.sum(|part| part.bytes_out.value());
     let sessions = instance.proxies.iter().map(|proxy| proxy.frontend.traffic.sum(|part| part.sessions.value())).sum();
     let open = instance.proxies.iter().filter(|proxy| !proxy.stopped.load(Relaxed));
-    let listeners: usize = open.map(|proxy| proxy.listeners.len()).sum();
+    let listeners = open.map(|proxy| proxy.listeners.len()).sum::<usize>() + other_listeners(&instance.config);
+    let tainted = u32::from(global.uses_experimental) | u32::from(process.acted_experimentally.load(Relaxed)) << 1;
     let connections = process.connections.value();
     let descriptors_max = descriptors_max();
     let hard_maxconn = hard_maxconn(&instance.config);
@@ -109,11 +111,20 @@ fn process_view(shared: &Shared, instance: &Instance, product: &Product, now_ms:
         description: global.description.clone(),
         stopping: process.stopping.load(Relaxed),
         listeners: u32::try_from(listeners).unwrap_or(u32::MAX),
+        commands: (process.commands.value(), process.commands_total.load(Relaxed)),
+        tainted,
         logs_dropped: process.logs_dropped(),
         logs_received: process.log_receivers.received(),
         reloads: process.reloads.load(Relaxed),
         peers: process.peers.counts(),
     }
+}
+
+/// Listeners that belong to no proxy.
+fn other_listeners(config: &Config) -> usize {
+    let peers = config.peers.iter().filter(|section| !section.disabled && section.bind.is_some()).count();
+    let of_logs = |section: &LogForward| section.binds.len() + section.datagram_binds.len();
+    config.global.stats_sockets.len() + peers + config.log_forwards.iter().map(of_logs).sum::<usize>()
 }
 
 /// The most that `set maxconn global` may give: what the configuration says, or what the descriptors allow, two for

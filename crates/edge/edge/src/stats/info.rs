@@ -83,8 +83,8 @@ fields! {
     "Maxconn" LIMIT gauge "max_connections": "Client connections allowed at a time" => |process, _| Value::U32(process.connections_max);
     "Hard_maxconn" LIMIT gauge "hard_max_connections": "Most that Maxconn can be set to" => |process, _| Value::U32(process.connections_hard_max);
     "CurrConns" GAUGE gauge "current_connections": "Client connections now" => |process, _| Value::u32_from(process.connections);
-    "CumConns" COUNTER counter "connections_total": "Client connections so far" => |process, _| Value::u32_from(process.connections_total);
-    "CumReq" COUNTER counter "requests_total": "Requests so far" => |process, _| Value::u32_from(process.requests_total);
+    "CumConns" COUNTER counter "connections_total": "Client connections so far, those to stats sockets among them" => |process, _| Value::u32_from(process.connections_total + process.commands.1);
+    "CumReq" COUNTER counter "requests_total": "Requests so far, connections to stats sockets among them" => |process, _| Value::u32_from(process.requests_total + process.commands.1);
     "MaxSslConns" MAX gauge "max_ssl_connections": "TLS connections allowed at a time" => ZERO;
     "CurrSslConns" GAUGE gauge "current_ssl_connections": "TLS connections now" => ZERO;
     "CumSslConns" COUNTER counter "ssl_connections_total": "TLS connections so far" => ZERO;
@@ -118,7 +118,7 @@ fields! {
     "node" CONFIG_TEXT: "Name of the node" => |process, _| Value::text(process.node.clone());
     "description" CONFIG_TEXT: "Description of the node" => |process, _| process.description.clone().map_or(Value::Empty, Value::text);
     "Stopping" GAUGE gauge "stopping": "1 once the process is on its way out" => |process, _| Value::U32(u32::from(process.stopping));
-    "Jobs" GAUGE gauge "jobs": "Connections and listeners that keep the process alive" => |process, _| Value::u32_from(process.connections + u64::from(process.listeners));
+    "Jobs" GAUGE gauge "jobs": "Connections and listeners that keep the process alive" => |process, _| Value::u32_from(process.connections + process.commands.0 + u64::from(process.listeners));
     "Unstoppable Jobs" GAUGE gauge "unstoppable_jobs": "Connections of the master that do not keep the process alive" => ZERO;
     "Listeners" GAUGE gauge "listeners": "Open listeners" => |process, _| Value::U32(process.listeners);
     "ActivePeers" GAUGE gauge "active_peers": "Peers that are in touch" => |process, _| Value::u32_from(process.peers.0 as u64);
@@ -136,7 +136,12 @@ fields! {
     "PoolAlloc_bytes" GAUGE gauge "pool_allocated_bytes": "Bytes of memory in use" => |process, _| Value::U64(process.memory_bytes);
     "PoolUsed_bytes" GAUGE gauge "pool_used_bytes": "Bytes of memory in use" => |process, _| Value::U64(process.memory_bytes);
     "Start_time_sec" DURATION gauge "start_time_seconds": "Start of the process in seconds since the epoch" => |process, float| seconds(process.started, float);
-    "Tainted" STATUS: "Bits for experimental features that were used" => |_, _| Value::Text("0".into());
+    "Tainted" STATUS: "Bits for experimental features that were used" => |process, _| Value::text(hexadecimal(process.tainted));
+}
+
+/// As C's `%#x`.
+fn hexadecimal(bits: u32) -> String {
+    if bits == 0 { "0".to_owned() } else { format!("{bits:#x}") }
 }
 
 fn rate(rate: RateView, float: bool) -> Value {

@@ -145,8 +145,12 @@ pub struct ProcessView {
     pub description: Option<String>,
     /// Whether it is on its way out.
     pub stopping: bool,
-    /// Open listeners.
+    /// Open listeners of all kinds.
     pub listeners: u32,
+    /// Connections to the stats sockets now and so far.
+    pub commands: (u64, u64),
+    /// Bits that tell what of experiments was declared (1) and has been done (2).
+    pub tainted: u32,
     /// Log lines that were dropped.
     pub logs_dropped: u64,
     /// Log lines that `log-forward` sections have received.

@@ -87,6 +87,8 @@ pub struct Global {
     pub zero_warning: bool,
     /// `quiet`.
     pub quiet: bool,
+    /// Whether a keyword is used that needs `expose-experimental-directives`.
+    pub uses_experimental: bool,
     /// `no-memory-trimming`: what a rush of connections left behind is kept for the next one.
     pub no_memory_trimming: bool,
     /// `unix-bind` defaults.

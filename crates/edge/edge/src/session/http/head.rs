@@ -172,6 +172,7 @@ impl Session {
                 self.answer_error(transaction, 400).await
             }
             HeadEnd::Killed { cause, asked: true } => {
+                transaction.count_upstream(|traffic| &traffic.response_errors);
                 transaction.terminate(*cause, b'H');
                 self.answer_error(transaction, 502).await
             }
