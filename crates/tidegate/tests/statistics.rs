@@ -367,3 +367,26 @@ fn rules_change_and_refuse_the_exporters_response() {
     assert!(told[0].starts_with("200 Some(\"one\") Some(\"two\")"), "{told:?}");
     assert!(told[1].starts_with("429 None Some(\"two\")"), "{told:?}");
 }
+
+/// The page is for GET, HEAD and POST; what else is asked for at its place goes on to the servers, as in HAProxy.
+#[test]
+fn other_methods_pass_the_page() {
+    let server = Origin::named("app");
+    let section = |front| {
+        format!(
+            "listen site\n mode http\n option httplog\n bind {front}\n stats uri /stats\n server s1 {}\n",
+            server.address
+        )
+    };
+    let told = support::beside_haproxy(section, |scene| {
+        let methods = ["GET", "PUT", "DELETE", "OPTIONS", "PATCH"];
+        let lines = methods.map(|method| {
+            let request = format!("{method} /stats HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+            let status = Wire::connect(scene.front).ask(request).status();
+            format!("{method} {status} {}", support::server_and_end(&scene.log.line()))
+        });
+        lines.to_vec()
+    });
+    assert_eq!(told[0], "GET 200 site/<STATS> LR");
+    assert_eq!(told[2], "DELETE 200 site/s1 --");
+}

@@ -262,6 +262,10 @@ fn finish_replies(scope: &mut Scope<'_>) {
                 }
             }
             Ok(None) => {
+                // As in HAProxy, not even the proxy's own page.
+                if let Some(reply) = reply_mut(scope, ruleset, position) {
+                    reply.body = ReplyBody::Empty;
+                }
                 let proxy = scope.proxy().proxy.name.clone();
                 let name = line.word(word);
                 let message = format!(

@@ -125,11 +125,20 @@ fn user(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         let argument = line.word(index + 1);
         match line.word(index) {
             "password" => {
-                if !is_crypt_form(argument) {
-                    let message =
-                        format!("the encrypted password used for user '{name}' is not supported by crypt(3).");
-                    return Err(wrong(message, index + 1)
-                        .expected("$1$..., $5$..., $6$..., $2b$..., $y$... or the 13 characters of DES"));
+                match method(argument) {
+                    Method::Known => {}
+                    // The C library verifies it: whoever runs this with HAProxy would be locked out.
+                    Method::Foreign(form) => {
+                        let message = format!(
+                            "the encrypted password of user '{name}' is of a form that is not supported: {form}."
+                        );
+                        return Err(wrong(message, index + 1).expected("what 'mkpasswd -m sha-512' makes"));
+                    }
+                    // HAProxy says nothing: so accounts are locked.
+                    Method::Unknown => {
+                        let message = format!("no password is that of user '{name}': crypt(3) does not know its form.");
+                        scope.warn(line, wrong(message, index + 1));
+                    }
                 }
                 password = Password::Crypt(argument.to_owned());
             }
@@ -155,18 +164,39 @@ fn user(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether crypt(3) knows the method of a password.
-fn is_crypt_form(text: &str) -> bool {
-    let salt = |byte: u8| byte.is_ascii_alphanumeric() || b"./".contains(&byte);
-    if let Some(rest) = text.strip_prefix('$') {
-        let method = rest.split('$').next().unwrap_or_default();
-        let known = ["1", "2a", "2b", "2x", "2y", "3", "5", "6", "7", "y", "gy", "sha1", "md5"];
-        return known.contains(&method.split(',').next().unwrap_or_default()) && rest.contains('$');
+/// What a password was encrypted by.
+enum Method {
+    /// Passwords are compared with it.
+    Known,
+    /// The C library knows it.
+    Foreign(&'static str),
+    /// Nobody does, so that there is no password for it.
+    Unknown,
+}
+
+/// Forms of crypt(3) that Debian's C library verifies, and nothing here does.
+const FOREIGN: &[(&str, &str)] = &[
+    ("y", "yescrypt"),
+    ("gy", "gost-yescrypt"),
+    ("7", "scrypt"),
+    ("2x", "bcrypt with an old mistake"),
+    ("3", "NT hashes"),
+    ("md5", "SunMD5"),
+];
+
+fn method(text: &str) -> Method {
+    let is_salt = |byte: u8| byte.is_ascii_alphanumeric() || b"./".contains(&byte);
+    if let Some((method, _)) = text.strip_prefix('$').and_then(|rest| rest.split_once('$')) {
+        let method = method.split(',').next().unwrap_or_default();
+        if let Some((_, name)) = FOREIGN.iter().find(|(known, _)| *known == method) {
+            return Method::Foreign(name);
+        }
+        let is_known = ["1", "2a", "2b", "2y", "5", "6", "sha1"].contains(&method);
+        return if is_known { Method::Known } else { Method::Unknown };
     }
-    if text.starts_with('_') {
-        return text.len() >= 9;
-    }
-    text.len() >= 2 && text.bytes().take(2).all(salt)
+    let is_known =
+        if text.starts_with('_') { text.len() >= 9 } else { text.len() >= 2 && text.bytes().take(2).all(is_salt) };
+    if is_known { Method::Known } else { Method::Unknown }
 }
 
 /// Joins users and groups, once all lists are complete.

@@ -176,7 +176,9 @@ impl Session {
             transaction.terminate(b'P', b'R');
             return Some(Box::pin(self.answer_error(transaction, 403)).await);
         }
+        // NOTE: other methods are for whoever stands behind, as in HAProxy.
         if let Some(stats) = &settings.stats
+            && matches!(transaction.request.method(), b"GET" | b"HEAD" | b"POST")
             && crate::stats::page::matches(&stats.uri, transaction.request.target())
         {
             return Some(Box::pin(self.answer_stats(transaction, proxy, stats, body)).await);

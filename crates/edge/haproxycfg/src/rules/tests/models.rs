@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sample::SetCondition;
 
-use super::{accept, proxy, warnings};
+use super::{accept, alerts, proxy, warnings};
 use crate::model::{
     AddressPart, BackendTarget, CheckAction, CheckExpectation, CheckPort, CheckProtocol, CheckSend, CheckStep,
     CookieMode, ErrorReply, HeaderMatch, HttpAction, LogDestination, LogLineFormat, NormalizeUri, Password, Proxy,
@@ -93,7 +93,7 @@ fn pages_of_sections_reach_rules() {
     let HttpAction::Return(reply) = &proxy.http_request[1].action else { panic!() };
     assert!(matches!(&reply.body, ReplyBody::Raw(page) if page.starts_with(b"HTTP/1.0 503")));
     let HttpAction::Deny(reply) = &proxy.http_request[2].action else { panic!() };
-    assert!(matches!(reply.body, ReplyBody::ErrorPage), "the section has no page for 404");
+    assert!(matches!(reply.body, ReplyBody::Empty), "the section has no page for 404, and no other one is asked");
     let statuses: Vec<u16> = proxy.error_replies.keys().copied().collect();
     assert_eq!(statuses, [400, 404, 500, 503]);
     assert!(matches!(&proxy.error_replies[&400], ErrorReply::Raw(page) if page.is_empty()));
@@ -375,6 +375,22 @@ fn accounts() {
     assert_eq!(list.users["bob"].groups, ["g2"]);
     assert_eq!(list.groups["g1"], ["ann"]);
     assert_eq!(list.groups["g2"], ["ann", "bob"]);
+}
+
+#[test]
+fn passwords_that_nobody_verifies() {
+    let list = |password: &str| format!("userlist l\nuser bob password {password}\nlisten x\nbind 127.0.0.1:1\n");
+    for locked in ["*", "!", "$9$x"] {
+        assert!(warnings(&list(locked))[0].contains("no password is that of user 'bob'"), "{locked}");
+    }
+    for known in ["$5$abc$def", "$1$abc$def", "$2b$05$abcdefghijklmnopqrstuu", "_J9..rasm", "saHW9GdxihkGQ"] {
+        assert!(!warnings(&list(known)).iter().any(|warning| warning.contains("no password")), "{known}");
+    }
+    for (foreign, name) in
+        [("$y$j9T$abc$def", "yescrypt"), ("$7$abc$def", "scrypt"), ("$md5,rounds=5$abc$def", "SunMD5")]
+    {
+        assert!(alerts(&list(foreign))[0].contains(&format!("not supported: {name}")), "{foreign}");
+    }
 }
 
 /// The steps of a check in short, without the connection that no line asks for.
