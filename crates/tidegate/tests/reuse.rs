@@ -224,6 +224,14 @@ fn workers_use_each_others_idle_connections() {
             }
         }
         assert_eq!(origin.connections() == 1, shared, "{}: {}", setting, origin.connections());
+        // The row says how many lie at which worker, as its head promises (`idle_per_thr[2]`).
+        wait_until("all are idle", || {
+            let answer = edge.command("show servers conn site");
+            let row = answer.lines().find(|line| line.starts_with("site/s1 ")).unwrap();
+            let numbers: Vec<usize> = row.split(' ').skip(12).map(|number| number.parse().unwrap()).collect();
+            let [idle, first, second] = numbers[..] else { panic!("{answer}") };
+            idle == origin.connections() && first + second == idle
+        });
     }
 }
 

@@ -35,6 +35,30 @@ impl Counter {
     }
 }
 
+/// A number that grows and shrinks, written by one worker.
+#[derive(Debug, Default)]
+pub struct WorkerGauge(Counter);
+
+impl WorkerGauge {
+    /// Adds one.
+    #[inline]
+    pub fn increment(&self) {
+        self.0.increment();
+    }
+
+    /// Takes one away.
+    #[inline]
+    pub fn decrement(&self) {
+        self.0.add(u64::MAX);
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.0.value()
+    }
+}
+
 /// A number that grows and shrinks and remembers its greatest value; written by any thread.
 #[derive(Debug, Default)]
 pub struct Gauge {

@@ -6,6 +6,6 @@ mod histogram;
 mod local_time;
 pub mod ring;
 
-pub use counter::{Counter, Gauge, PerWorker, SlidingAverage};
+pub use counter::{Counter, Gauge, PerWorker, SlidingAverage, WorkerGauge};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use local_time::{LocalTime, local_offset, local_time};

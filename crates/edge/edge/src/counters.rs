@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use telemetry::{Counter, Histogram, SlidingAverage};
+use telemetry::{Counter, Histogram, SlidingAverage, WorkerGauge};
 
 /// Counted by each worker for each side of a proxy, each server and each listener. Names follow HAProxy's CSV columns.
 #[derive(Debug, Default)]
@@ -69,6 +69,8 @@ pub struct Traffic {
     pub compression: OnceLock<Box<CompressionTraffic>>,
     /// Microseconds of whole requests, for quantiles.
     pub latency: OnceLock<Box<Histogram>>,
+    /// Idle connections to the server that the worker keeps.
+    pub idle: WorkerGauge,
 }
 
 /// What compression did for a frontend or backend.

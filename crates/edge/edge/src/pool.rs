@@ -45,6 +45,7 @@ pub struct ServerConnection {
     pub(crate) next: Kept,
     need: Rc<Need>,
     is_idle: bool,
+    worker: usize,
 }
 
 impl ServerConnection {
@@ -94,11 +95,18 @@ impl ServerConnection {
     }
 }
 
+impl ServerConnection {
+    fn leave_idle(&self) {
+        self.server.idle.decrement();
+        self.server.side.traffic.of(self.worker).idle.decrement();
+    }
+}
+
 impl Drop for ServerConnection {
     fn drop(&mut self) {
         self.server.connections.decrement();
         if self.is_idle {
-            self.server.idle.decrement();
+            self.leave_idle();
         } else {
             self.need.release();
         }
@@ -138,9 +146,10 @@ impl Need {
 }
 
 /// The idle connections of one worker, by server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ServerPool {
     by_server: HashMap<u64, Idle, BuildHasherDefault<KeyHasher>>,
+    worker: usize,
 }
 
 #[derive(Debug, Default)]
@@ -160,6 +169,12 @@ pub enum Reuse {
 }
 
 impl ServerPool {
+    /// That of this worker, empty.
+    #[must_use]
+    pub fn new(worker: usize) -> Self {
+        Self { by_server: HashMap::default(), worker }
+    }
+
     /// A connection that was just opened.
     #[must_use]
     pub fn open(&mut self, wire: Wire, server: Arc<LiveServer>) -> Box<ServerConnection> {
@@ -178,6 +193,7 @@ impl ServerPool {
             next: Kept::default(),
             need,
             is_idle: false,
+            worker: self.worker,
         })
     }
 
@@ -198,7 +214,7 @@ impl ServerPool {
                 continue;
             }
             connection.is_idle = false;
-            connection.server.idle.decrement();
+            connection.leave_idle();
             idle.need.take();
             return Some(connection);
         }
@@ -231,6 +247,7 @@ impl ServerPool {
             return;
         }
         connection.is_idle = true;
+        connection.server.side.traffic.of(connection.worker).idle.increment();
         idle.need.release();
         idle.connections.push_back(connection);
     }

@@ -72,7 +72,7 @@ impl Worker {
         Self {
             index,
             buffers: BufferPool::new(instance.config.global.tune.bufsize, SPARE_BUFFERS_MAX),
-            servers: RefCell::new(ServerPool::default()),
+            servers: RefCell::new(ServerPool::new(index)),
             heads: SpareHeads::new(SPARE_BUFFERS_MAX),
             draining: Cell::new(false),
             log,

@@ -106,7 +106,7 @@ fn check_state(server: &ServerView) -> u32 {
     .sum()
 }
 
-/// `show servers conn`. How the idle connections spread over several workers is not told.
+/// `show servers conn`.
 pub(super) fn connections(_: &mut Session, context: &Context<'_>, line: &Line) -> Reply {
     let snapshot = match backends(context, line) {
         Ok(snapshot) => snapshot,
@@ -120,10 +120,10 @@ pub(super) fn connections(_: &mut Session, context: &Context<'_>, line: &Line) -
     for proxy in &snapshot.proxies {
         for server in &proxy.servers {
             let (farm, used, idle) = (&server.farm, server.used, server.idle);
-            let of_worker = if snapshot.process.workers == 1 { format!(" {idle}") } else { String::new() };
+            let by_worker: String = server.idle_by_worker.iter().map(|idle| format!(" {idle}")).collect();
             let _ = writeln!(
                 out,
-                "{}/{} {}/{} {} {} - {} {} {} {} 0 {idle} {} {idle}{of_worker}",
+                "{}/{} {}/{} {} {} - {} {} {} {} 0 {idle} {} {idle}{by_worker}",
                 proxy.name,
                 farm.name,
                 proxy.id,

@@ -285,7 +285,7 @@ async fn what_is_shown() {
         assert!(state.lines().any(|found| found == line), "{line}\n{state}");
     }
     let connections = admin("show servers conn").await.0;
-    assert!(connections.contains("\napp/s1 3/1 127.0.0.1 8080 - 5000 3 5 5 0 2 -1 2\n"), "{connections}");
+    assert!(connections.contains("\napp/s1 3/1 127.0.0.1 8080 - 5000 3 5 5 0 2 -1 2 2 0\n"), "{connections}");
     assert_eq!(admin("show servers state nope").await.0, "Can't find backend.\n\n");
 }
 

@@ -85,6 +85,7 @@ fn clear_traffic(traffic: &Traffic, all: bool) {
         total_time,
         compression,
         latency: _,
+        idle: _,
     } = traffic;
     let times = [queue_time, connect_time, response_time, total_time];
     if !all {

@@ -300,6 +300,11 @@ fn server_view(proxy: &LiveProxy, server: &LiveServer, http: bool, now_ms: u64, 
         rise: config.rise,
         used: Level { now: server.connections.value().saturating_sub(idle), max: server.connections.max() },
         idle,
+        idle_by_worker: if detail.states {
+            side.traffic.iter().map(|part| part.idle.value()).collect()
+        } else {
+            Vec::new()
+        },
         idle_limit: config.pool_max_conn,
         purge_delay: config.pool_purge_delay,
         place: match server.target() {

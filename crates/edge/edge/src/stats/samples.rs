@@ -77,6 +77,7 @@ fn servers(farm: &Farm<()>) -> Vec<ServerView> {
         rise: 3,
         used: Level { now: 3, max: 5 },
         idle: 2,
+        idle_by_worker: vec![2, 0],
         idle_limit: -1,
         purge_delay: Duration::from_secs(5),
         place: Place::Inet(SocketAddr::from(([127, 0, 0, 1], 8_080 + u16::try_from(id.index()).unwrap()))),

@@ -481,6 +481,8 @@ pub struct ServerView {
     pub used: Level,
     /// Idle connections.
     pub idle: u64,
+    /// Those of each worker.
+    pub idle_by_worker: Vec<u64>,
     /// `pool-max-conn`, negative for no limit.
     pub idle_limit: i32,
     /// `pool-purge-delay`.
