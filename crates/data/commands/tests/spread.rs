@@ -184,3 +184,23 @@ fn a_command_that_cannot_read_after_a_change_stops_the_store() {
         assert!(store.0.server.shared.broken.is_some(), "{command}");
     }
 }
+
+#[test]
+fn a_database_is_filled_and_emptied_as_often_as_one_likes() {
+    let mut store = Store::new();
+    for round in 0..5 {
+        for _ in 0..300 {
+            store.check("SET key value", "+OK");
+            store.fill_memory(WHOLE_MAX as usize + 1);
+            store.check("FLUSHALL", "+OK");
+        }
+        store.check("DBSIZE", ":0");
+        store.check("GET key", "$-1");
+        // What a checkpoint has taken before is not found again, nor what was emptied after it.
+        store.check(&format!("SET round {round}"), "+OK");
+        support::checkpoint(&mut store.0.server, &store.0.tables);
+        store.check("DBSIZE", ":1");
+        store.check("EXISTS hash set key", ":0");
+        store.check("GET round", &format!("$1\r\n{round}"));
+    }
+}

@@ -72,6 +72,8 @@ pub struct Source {
     soiled_last: Cell<Option<(usize, Place)>>,
     /// Who reads collections as they were.
     pub(super) readers: Readers,
+    /// Numbers of databases of which the tables may have records, a bit each.
+    recorded: Cell<[u64; 4]>,
 }
 
 impl fmt::Debug for Source {
@@ -93,7 +95,29 @@ impl Source {
             soiled: Cell::new(0),
             soiled_last: Cell::new(None),
             readers: Readers::default(),
+            recorded: Cell::new([0; 4]),
         }
+    }
+
+    /// Says whether the tables may have records of the database that they know by this number.
+    pub(super) fn set_recorded(&self, disk: u8, is_recorded: bool) {
+        let mut bits = self.recorded.get();
+        if let Some(part) = bits.get_mut(usize::from(disk / 64)) {
+            let bit = 1 << (disk % 64);
+            *part = if is_recorded { *part | bit } else { *part & !bit };
+        }
+        self.recorded.set(bits);
+    }
+
+    /// Gives an element a value.
+    pub(super) fn put_element(&self, of: Collection, name: &[u8], value: &[u8]) {
+        self.set_recorded(of.disk, true);
+        self.records.put_element(of, name, value);
+    }
+
+    /// Whether they may.
+    pub(super) fn is_recorded(&self, disk: u8) -> bool {
+        self.recorded.get().get(usize::from(disk / 64)).is_some_and(|part| part >> (disk % 64) & 1 == 1)
     }
 
     /// A command begins.
@@ -202,7 +226,7 @@ impl Elements {
     /// Gives an element a value.
     pub fn put(&self, name: &[u8], value: &[u8]) {
         if self.may_change(name) {
-            self.source.records.put_element(self.of, name, value);
+            self.source.put_element(self.of, name, value);
             self.change_gathered(name, Some(value));
         }
     }
@@ -210,7 +234,7 @@ impl Elements {
     /// Gives a new element what stood in the key's own record so far, which goes with the key: a command that fails after that has
     /// changed nothing by it.
     pub(crate) fn take_over(&self, name: &[u8], value: &[u8]) {
-        self.source.records.put_element(self.of, name, value);
+        self.source.put_element(self.of, name, value);
         self.source.count_access();
     }
 
@@ -306,7 +330,7 @@ impl ElementsCopy {
             for (name, value) in found.drain(..) {
                 left = left.saturating_sub(1 + value.len() / BYTES_AS_ONE);
                 // What nothing refers to yet is no change.
-                self.elements.source.records.put_element(self.elements.of, &name, &value);
+                self.elements.source.put_element(self.elements.of, &name, &value);
                 self.last = Some(name);
             }
         }

@@ -236,6 +236,10 @@ impl Keyspace {
             (0..=u8::MAX).take(databases).map(|disk| Database::new(seed, complete, disk)).collect();
         // Nearly everybody uses the first one: its tables are not to seem data.
         databases.first_mut().map(Database::make_room);
+        let records = records.map(|records| Rc::new(Source::new(records)));
+        if let Some(source) = &records {
+            databases.iter().for_each(|database| source.set_recorded(database.disk, true));
+        }
         Self {
             databases,
             seed,
@@ -251,7 +255,7 @@ impl Keyspace {
             room: usize::MAX,
             owed: owed::Owed::default(),
             partial: records.is_some(),
-            records: records.map(|records| Rc::new(Source::new(records))),
+            records,
             is_cold: false,
             whole_max: usize::MAX,
             share_max: usize::MAX,
@@ -334,14 +338,25 @@ impl Keyspace {
 
     /// Takes over how the tables number databases, before there are any keys.
     pub fn set_layout(&mut self, layout: &Layout) {
+        if let Some(source) = &self.records {
+            layout.disks.iter().chain(&layout.dropped).for_each(|disk| source.set_recorded(*disk, true));
+        }
         for (database, disk) in self.databases.iter_mut().zip(&layout.disks) {
             database.disk = *disk;
         }
         self.dropped.clone_from(&layout.dropped);
     }
 
+    /// How many emptied databases the tables still have records of.
+    pub fn dropped_len(&self) -> usize {
+        self.dropped.len()
+    }
+
     /// Says that the tables have no record of an emptied database any more.
     pub fn forget_dropped(&mut self, disk: u8) {
+        if let Some(source) = &self.records {
+            source.set_recorded(disk, false);
+        }
         self.dropped.retain(|dropped| *dropped != disk);
     }
 
@@ -360,14 +375,21 @@ impl Keyspace {
             self.finish_walks(former);
         }
         let mut disk = former;
-        if self.records.is_some() {
-            let used =
-                |disk: &u8| self.dropped.contains(disk) || self.databases.iter().any(|database| database.disk == *disk);
-            disk = (0..=u8::MAX).find(|disk| !used(disk)).ok_or(Failure::text(
-                "ERR databases that were emptied are still being removed from the disk, try again in a moment",
-            ))?;
+        let mut is_recorded = false;
+        if let Some(source) = &self.records {
+            // One that no checkpoint has come to keeps its number, so that it may be filled and emptied as often as one likes:
+            // there are few numbers, and each has the tables searched for what is to be removed.
+            is_recorded = source.is_recorded(former);
+            if is_recorded {
+                let used = |disk: &u8| {
+                    self.dropped.contains(disk) || self.databases.iter().any(|database| database.disk == *disk)
+                };
+                disk = (0..=u8::MAX).find(|disk| !used(disk)).ok_or(Failure::text(
+                    "ERR databases that were emptied are still being removed from the disk, try again in a moment",
+                ))?;
+                self.dropped.push(former);
+            }
             self.dirty.retain(|(of, _)| *of != former);
-            self.dropped.push(former);
             self.reading.forget_all();
         }
         self.bring_anew();
@@ -375,7 +397,7 @@ impl Keyspace {
         if let Some(database) = self.databases.get_mut(db) {
             let former = std::mem::replace(database, Database::new(seed, true, disk));
             database.make_room();
-            if self.is_taken() {
+            if self.is_taken() || !is_recorded {
                 self.graveyard.bury_database(former);
             } else {
                 // The checkpoint that is being taken is about a time before this.
@@ -435,6 +457,7 @@ impl Keyspace {
         self.generation = 3 - self.generation;
         if let Some(source) = &self.records {
             source.pending.set(source.noted.take());
+            self.dirty.iter().for_each(|(disk, _)| source.set_recorded(*disk, true));
         }
         self.owed.begin_checkpoint();
         self.to_take = std::mem::take(&mut self.dirty).into();

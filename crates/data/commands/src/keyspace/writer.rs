@@ -71,9 +71,10 @@ impl Writer for ElementWriter<'_> {
     fn put(&self, name: &[u8], value: &[u8]) {
         self.keep(name);
         if self.is_marked {
+            self.source.set_recorded(self.of.disk, true);
             self.source.records.put_taken_element(self.of, name, Some(value));
         } else {
-            self.source.records.put_element(self.of, name, value);
+            self.source.put_element(self.of, name, value);
         }
     }
 
