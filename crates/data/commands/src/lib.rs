@@ -31,6 +31,7 @@ pub mod scripting;
 pub mod server;
 pub mod session;
 pub mod slot;
+pub mod syntax;
 pub mod table;
 pub mod value;
 

@@ -54,6 +54,8 @@ bitflags! {
         const NO_MANDATORY_KEYS = 1 << 17;
         /// For Sentinel, or for those who are debugging.
         const ONLY_DEBUG = 1 << 18;
+        /// Not while a replica that serves its old data takes new ones.
+        const NO_ASYNC_LOADING = 1 << 19;
         /// Runs a script, which calls other commands: only the server can do that.
         const RUNS_SCRIPT = 1 << 24;
     }
@@ -275,6 +277,8 @@ pub struct Command {
     pub complexity: &'static str,
     /// What it does.
     pub summary: &'static str,
+    /// The words that it takes behind its name, as [`syntax`](crate::syntax) has them.
+    pub syntax: &'static str,
     /// Its subcommands.
     pub subcommands: &'static [Command],
     /// The group of the manual, as `COMMAND DOCS` has it.
@@ -347,6 +351,7 @@ impl Command {
             since: "1.0.0",
             complexity: "",
             summary: "",
+            syntax: "",
             subcommands: &[],
             group: "generic",
             missing: None,
@@ -391,6 +396,12 @@ impl Command {
         self.since = since;
         self.complexity = complexity;
         self.summary = summary;
+        self
+    }
+
+    /// With the words that it takes behind its name.
+    pub const fn syntax(mut self, syntax: &'static str) -> Self {
+        self.syntax = syntax;
         self
     }
 

@@ -28,7 +28,8 @@ pub const COMMANDS: &[Command] = &[
         .flags(ADMIN.union(Flags::STALE))
         .group("server", Categories::empty())
         .missing(REPLICATION)
-        .docs("6.2.0", "O(1)", "Makes a replica the master."),
+        .docs("6.2.0", "O(1)", "Makes a replica the master.")
+        .syntax("[TO/target{host port:integer [FORCE]}] [ABORT] [TIMEOUT/milliseconds:integer]"),
     Command::new("MODULE", -2, no_modules)
         .flags(ADMIN)
         .group("server", Categories::empty())
@@ -40,10 +41,11 @@ pub const COMMANDS: &[Command] = &[
             "The modules: none.",
         )]),
     Command::new("PSYNC", -3, no_snapshot)
-        .flags(ADMIN.union(Flags::NO_MULTI))
+        .flags(ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::NO_MULTI))
         .group("server", Categories::empty())
         .missing(REPLICATION)
-        .docs("2.8.0", "", "What a replica asks its master for."),
+        .docs("2.8.0", "", "What a replica asks its master for.")
+        .syntax("replicationid offset:integer"),
     Command::new("READONLY", 1, no_cluster)
         .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE))
         .group("cluster", Categories::CONNECTION)
@@ -60,10 +62,11 @@ pub const COMMANDS: &[Command] = &[
         .missing(REPLICATION)
         .docs("3.0.0", "O(1)", "What replicas tell their master."),
     Command::new("REPLICAOF", 3, replicaof)
-        .flags(ADMIN.union(Flags::STALE))
+        .flags(ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::STALE))
         .group("server", Categories::empty())
         .missing(REPLICATION)
-        .docs("5.0.0", "O(1)", "Makes the server a replica; `NO ONE` is taken: it is none."),
+        .docs("5.0.0", "O(1)", "Makes the server a replica; `NO ONE` is taken: it is none.")
+        .syntax("args<host-port{host port:integer}|no-one{NO ONE}>"),
     Command::new("ROLE", 1, role)
         .flags(Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST))
         .group("server", Categories::ADMIN.union(Categories::DANGEROUS))
@@ -74,20 +77,21 @@ pub const COMMANDS: &[Command] = &[
         .missing(SENTINEL)
         .docs("2.8.4", "depends on the subcommand", "Sentinel."),
     Command::new("SLAVEOF", 3, replicaof)
-        .flags(ADMIN.union(Flags::STALE))
+        .flags(ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::STALE))
         .group("server", Categories::empty())
         .missing(REPLICATION)
-        .docs("1.0.0", "O(1)", "The former name of REPLICAOF."),
+        .docs("1.0.0", "O(1)", "The former name of REPLICAOF.")
+        .syntax("args<host-port{host port:integer}|no-one{NO ONE}>"),
     Command::new("SYNC", 1, no_snapshot)
-        .flags(ADMIN.union(Flags::NO_MULTI))
+        .flags(ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::NO_MULTI))
         .group("server", Categories::empty())
         .missing(REPLICATION)
         .docs("1.0.0", "", "What a replica asked its master for, before PSYNC."),
-    Command::new("WAIT", 3, wait).flags(Flags::NOSCRIPT).group("generic", Categories::CONNECTION).docs(
-        "3.0.0",
-        "O(1)",
-        "Waits until so many replicas have what the connection wrote: there are none yet.",
-    ),
+    Command::new("WAIT", 3, wait)
+        .flags(Flags::NOSCRIPT)
+        .group("generic", Categories::CONNECTION)
+        .docs("3.0.0", "O(1)", "Waits until so many replicas have what the connection wrote: there are none yet.")
+        .syntax("numreplicas:integer timeout:integer"),
 ];
 
 fn no_replication(_: &mut Context<'_>) -> Result<(), Failure> {

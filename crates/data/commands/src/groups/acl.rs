@@ -29,25 +29,27 @@ pub const COMMANDS: &[Command] = &[Command::new("ACL", -2, |_| Err(Failure::Synt
     .group(GROUP, Categories::empty())
     .docs("6.0.0", "depends on the subcommand", "Users, and what they may do.")
     .subcommands(&[
-        easy("CAT", -2, cat).docs("6.0.0", "O(N) for N commands", "The categories, or the commands of one."),
-        admin("DELUSER", -3, deluser).docs(
-            "6.0.0",
-            "O(N) for N clients",
-            "Removes users and closes their connections.",
-        ),
-        admin("DRYRUN", -4, dryrun).docs("7.0.0", "O(1)", "Whether a user may run a command, without running it."),
-        easy("GENPASS", -2, genpass).docs("6.0.0", "O(1)", "A password that nobody guesses."),
-        admin("GETUSER", 3, getuser).docs("6.0.0", "O(N) for N rules", "The rules of a user."),
+        easy("CAT", -2, cat)
+            .docs("6.0.0", "O(N) for N commands", "The categories, or the commands of one.")
+            .syntax("[categoryname]"),
+        admin("DELUSER", -3, deluser)
+            .docs("6.0.0", "O(N) for N clients", "Removes users and closes their connections.")
+            .syntax("username..."),
+        admin("DRYRUN", -4, dryrun)
+            .docs("7.0.0", "O(1)", "Whether a user may run a command, without running it.")
+            .syntax("username command [arg...]"),
+        easy("GENPASS", -2, genpass).docs("6.0.0", "O(1)", "A password that nobody guesses.").syntax("[bits:integer]"),
+        admin("GETUSER", 3, getuser).docs("6.0.0", "O(N) for N rules", "The rules of a user.").syntax("username"),
         easy("HELP", 2, show_help).docs("6.0.0", "O(1)", "The subcommands."),
         admin("LIST", 2, list).docs("6.0.0", "O(N) for N users", "The rules of all users, as files have them."),
         admin("LOAD", 2, load).docs("6.0.0", "O(N) for N users", "Takes all users from their file."),
-        admin("LOG", -2, log).docs("6.0.0", "O(N) for N entries", "What was denied of late."),
+        admin("LOG", -2, log)
+            .docs("6.0.0", "O(N) for N entries", "What was denied of late.")
+            .syntax("[operation<count:integer|RESET>]"),
         admin("SAVE", 2, save).docs("6.0.0", "O(N) for N users", "Writes all users into their file."),
-        admin("SETUSER", -3, setuser).docs(
-            "6.0.0",
-            "O(N) for N rules",
-            "Makes a user or changes it, all rules or none.",
-        ),
+        admin("SETUSER", -3, setuser)
+            .docs("6.0.0", "O(N) for N rules", "Makes a user or changes it, all rules or none.")
+            .syntax("username [rule...]"),
         admin("USERS", 2, users).docs("6.0.0", "O(N) for N users", "The names of all users."),
         easy("WHOAMI", 2, whoami).docs("6.0.0", "O(1)", "The name of the connection's user."),
     ])];

@@ -5,7 +5,7 @@ use resp::Reply;
 use crate::{
     Context, Failure,
     acl::{self, CATEGORIES},
-    glob,
+    glob, syntax,
     table::{Access, Begin, Categories, Command, Find, Flags, Found, KeySpec},
 };
 
@@ -23,38 +23,39 @@ pub const COMMANDS: &[Command] = &[Command::new("COMMAND", -1, all)
             "O(1)",
             "How many commands there are.",
         ),
-        Command::new("DOCS", -2, docs).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
-            "7.0.0",
-            "O(N) for N commands",
-            "What commands are for.",
-        ),
-        Command::new("GETKEYS", -4, getkeys).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
-            "2.8.13",
-            "O(N) for N words",
-            "The keys among a command's words.",
-        ),
-        Command::new("GETKEYSANDFLAGS", -4, getkeysandflags).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
-            "7.0.0",
-            "O(N) for N words",
-            "The keys among a command's words, and what is done with each.",
-        ),
+        Command::new("DOCS", -2, docs)
+            .flags(EASY)
+            .group(GROUP, Categories::CONNECTION)
+            .docs("7.0.0", "O(N) for N commands", "What commands are for.")
+            .syntax("[command-name...]"),
+        Command::new("GETKEYS", -4, getkeys)
+            .flags(EASY)
+            .group(GROUP, Categories::CONNECTION)
+            .docs("2.8.13", "O(N) for N words", "The keys among a command's words.")
+            .syntax("command [arg...]"),
+        Command::new("GETKEYSANDFLAGS", -4, getkeysandflags)
+            .flags(EASY)
+            .group(GROUP, Categories::CONNECTION)
+            .docs("7.0.0", "O(N) for N words", "The keys among a command's words, and what is done with each.")
+            .syntax("command [arg...]"),
         Command::new("HELP", 2, help).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
             "5.0.0",
             "O(1)",
             "The subcommands.",
         ),
-        Command::new("INFO", -2, info).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
-            "2.8.13",
-            "O(N) for N commands",
-            "Tells of some commands.",
-        ),
-        Command::new("LIST", -2, list).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
-            "7.0.0",
-            "O(N) for N commands",
-            "The commands' names.",
-        ),
+        Command::new("INFO", -2, info)
+            .flags(EASY)
+            .group(GROUP, Categories::CONNECTION)
+            .docs("2.8.13", "O(N) for N commands", "Tells of some commands.")
+            .syntax("[command-name...]"),
+        Command::new("LIST", -2, list)
+            .flags(EASY)
+            .group(GROUP, Categories::CONNECTION)
+            .docs("7.0.0", "O(N) for N commands", "The commands' names.")
+            .syntax("[FILTERBY/filterby<MODULE/module-name|ACLCAT/category|PATTERN/pattern:pattern>]"),
     ])];
 
+/// Those that Redis tells: not what may be propagated although it changes no key.
 const FLAGS: &[(Flags, &str)] = &[
     (Flags::WRITE, "write"),
     (Flags::READONLY, "readonly"),
@@ -69,9 +70,9 @@ const FLAGS: &[(Flags, &str)] = &[
     (Flags::SKIP_SLOWLOG, "skip_slowlog"),
     (Flags::FAST, "fast"),
     (Flags::NO_AUTH, "no_auth"),
-    (Flags::MAY_REPLICATE, "may_replicate"),
     (Flags::ALLOW_BUSY, "allow_busy"),
     (Flags::NO_MANDATORY_KEYS, "no_mandatory_keys"),
+    (Flags::NO_ASYNC_LOADING, "no_async_loading"),
     (Flags::NO_MULTI, "no_multi"),
     (Flags::MOVABLE_KEYS, "movablekeys"),
 ];
@@ -260,10 +261,15 @@ fn document(reply: &mut Reply<'_>, command: &Command) {
         ("group", command.group),
         ("complexity", command.complexity),
     ];
-    reply.map(texts.len() + usize::from(!command.subcommands.is_empty()));
+    let arguments = syntax::arguments(command.syntax).unwrap_or_default();
+    reply.map(texts.len() + usize::from(!arguments.is_empty()) + usize::from(!command.subcommands.is_empty()));
     for (name, text) in texts {
         reply.bulk(name.as_bytes());
         reply.bulk(text.as_bytes());
+    }
+    if !arguments.is_empty() {
+        reply.bulk(b"arguments");
+        syntax::write(reply, &arguments);
     }
     if !command.subcommands.is_empty() {
         reply.bulk(b"subcommands");
@@ -316,8 +322,11 @@ fn list(context: &mut Context<'_>) -> Result<(), Failure> {
 /// The command in the words from the third on, with the places of its keys among them.
 fn keys_of(context: &Context<'_>) -> Result<(Found, Vec<usize>), Failure> {
     let words = context.words.from(2);
-    let found = context.shared.table.find(words).ok_or(Failure::text("ERR Invalid command specified"))?;
-    if found.command.keys.is_empty() && found.command.key_places.is_none() {
+    let found = context.shared.table.find(words).filter(|found| found.command.subcommands.is_empty());
+    let found = found.ok_or(Failure::text("ERR Invalid command specified"))?;
+    // Channels that belong to slots are found as keys are, and are none.
+    let has_keys = found.command.keys.iter().any(|keys| !keys.access.contains(Access::NOT_KEY));
+    if !has_keys && found.command.key_places.is_none() {
         return Err(Failure::text("ERR The command has no key arguments"));
     }
     if !found.command.takes(words.len()) {
@@ -374,4 +383,33 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
     context.reply.array(LINES.len());
     LINES.iter().for_each(|line| context.reply.simple(line));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::groups::testing::Shard;
+
+    #[test]
+    fn flags_are_those_that_redis_tells() {
+        let mut shard = Shard::new();
+        let client = shard.client();
+        let info = shard.ask(client, "COMMAND INFO save");
+        assert!(info.contains("*4 +admin +noscript +no_async_loading +no_multi "), "{info}");
+        assert!(!shard.ask(client, "COMMAND INFO publish").contains("may_replicate"));
+    }
+
+    #[test]
+    fn docs_have_the_words_that_a_command_takes() {
+        let mut shard = Shard::new();
+        let client = shard.client();
+        let docs = shard.ask(client, "COMMAND DOCS psetex");
+        let arguments = "$9 arguments *3 \
+            *6 $4 name $3 key $4 type $3 key $14 key_spec_index :0 \
+            *4 $4 name $12 milliseconds $4 type $7 integer \
+            *4 $4 name $5 value $4 type $6 string ";
+        assert!(docs.starts_with("*2 $6 psetex *10 ") && docs.ends_with(arguments), "{docs}");
+        let docs = shard.ask(client, "COMMAND DOCS acl|log");
+        assert!(docs.contains("$4 type $10 pure-token $5 token $5 RESET "), "{docs}");
+        assert!(!shard.ask(client, "COMMAND DOCS ping").contains("$5 flags *0"));
+    }
 }

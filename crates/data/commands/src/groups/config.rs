@@ -15,16 +15,16 @@ pub const COMMANDS: &[Command] = &[Command::new("CONFIG", -2, |_| Err(Failure::S
     .group(GROUP, Categories::empty())
     .docs("2.0.0", "depends on the subcommand", "Settings while the server runs.")
     .subcommands(&[
-        Command::new("GET", -3, get).flags(FLAGS).group(GROUP, Categories::empty()).docs(
-            "2.0.0",
-            "O(N) for N settings",
-            "The settings whose names match a pattern.",
-        ),
-        Command::new("SET", -4, set).flags(FLAGS).group(GROUP, Categories::empty()).docs(
-            "2.0.0",
-            "O(N) for N settings",
-            "Changes settings: all or none.",
-        ),
+        Command::new("GET", -3, get)
+            .flags(FLAGS)
+            .group(GROUP, Categories::empty())
+            .docs("2.0.0", "O(N) for N settings", "The settings whose names match a pattern.")
+            .syntax("parameter{parameter}..."),
+        Command::new("SET", -4, set)
+            .flags(FLAGS)
+            .group(GROUP, Categories::empty())
+            .docs("2.0.0", "O(N) for N settings", "Changes settings: all or none.")
+            .syntax("parameter_value{parameter value}..."),
         Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::empty()).docs(
             "5.0.0",
             "O(1)",

@@ -13,21 +13,21 @@ const EASY: Flags = Flags::FAST.union(Flags::LOADING).union(Flags::STALE);
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
-    Command::new("PING", -1, ping).flags(Flags::FAST).group(GROUP, Categories::CONNECTION).docs(
-        "1.0.0",
-        "O(1)",
-        "Answers, to show that the server is there.",
-    ),
-    Command::new("ECHO", 2, echo).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
-        "1.0.0",
-        "O(1)",
-        "Answers with the text that it is given.",
-    ),
-    Command::new("SELECT", 2, select).flags(EASY).group(GROUP, Categories::CONNECTION).docs(
-        "1.0.0",
-        "O(1)",
-        "Changes the database of the connection.",
-    ),
+    Command::new("PING", -1, ping)
+        .flags(Flags::FAST)
+        .group(GROUP, Categories::CONNECTION)
+        .docs("1.0.0", "O(1)", "Answers, to show that the server is there.")
+        .syntax("[message]"),
+    Command::new("ECHO", 2, echo)
+        .flags(EASY)
+        .group(GROUP, Categories::CONNECTION)
+        .docs("1.0.0", "O(1)", "Answers with the text that it is given.")
+        .syntax("message"),
+    Command::new("SELECT", 2, select)
+        .flags(EASY)
+        .group(GROUP, Categories::CONNECTION)
+        .docs("1.0.0", "O(1)", "Changes the database of the connection.")
+        .syntax("index:integer"),
     Command::new("QUIT", -1, quit)
         .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::CONNECTION)
@@ -35,11 +35,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("AUTH", -2, auth)
         .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::CONNECTION)
-        .docs("1.0.0", "O(N) for N passwords of the user", "Says who the client is."),
+        .docs("1.0.0", "O(N) for N passwords of the user", "Says who the client is.")
+        .syntax("[username@6.0.0] password"),
     Command::new("HELLO", -1, hello)
         .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::CONNECTION)
-        .docs("6.0.0", "O(1)", "Chooses the protocol's version, and says who client and server are."),
+        .docs("6.0.0", "O(1)", "Chooses the protocol's version, and says who client and server are.")
+        .syntax("[arguments{protover:integer [AUTH/username_password{username password}] [SETNAME/clientname]}]"),
     Command::new("RESET", 1, reset)
         .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::CONNECTION)

@@ -21,12 +21,14 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::INSERT))])
         .group(GROUP, Categories::HYPERLOGLOG)
-        .docs("2.8.9", "O(1) for each element", "Adds elements."),
+        .docs("2.8.9", "O(1) for each element", "Adds elements.")
+        .syntax("key#0 [element...]"),
     Command::new("PFCOUNT", -2, pfcount)
         .flags(Flags::READONLY.union(Flags::MAY_REPLICATE))
         .keys(&[KeySpec::range(1, -1, 1, Access::RW.union(Access::ACCESS))])
         .group(GROUP, Categories::HYPERLOGLOG)
-        .docs("2.8.9", "O(N) for N keys", "About how many different elements were added to any of the keys."),
+        .docs("2.8.9", "O(N) for N keys", "About how many different elements were added to any of the keys.")
+        .syntax("key#0..."),
     Command::new("PFMERGE", -2, pfmerge)
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[
@@ -34,12 +36,14 @@ pub const COMMANDS: &[Command] = &[
             KeySpec::range(2, -1, 1, Access::RO.union(Access::ACCESS)),
         ])
         .group(GROUP, Categories::HYPERLOGLOG)
-        .docs("2.8.9", "O(N) for N keys", "Adds all that was added to some keys to another one."),
+        .docs("2.8.9", "O(N) for N keys", "Adds all that was added to some keys to another one.")
+        .syntax("destkey#0 sourcekey#1..."),
     Command::new("PFDEBUG", 3, pfdebug)
         .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::ADMIN))
         .keys(&[KeySpec::one(2, Access::RW.union(Access::ACCESS))])
         .group(GROUP, Categories::HYPERLOGLOG)
-        .docs("2.8.9", "O(1)", "Shows registers and runs; for those who are debugging."),
+        .docs("2.8.9", "O(1)", "Shows registers and runs; for those who are debugging.")
+        .syntax("subcommand key#0"),
     Command::new("PFSELFTEST", 1, pfselftest).flags(Flags::ADMIN).group(GROUP, Categories::HYPERLOGLOG).docs(
         "2.8.9",
         "O(1)",

@@ -23,36 +23,36 @@ pub const COMMANDS: &[Command] = &[Command::new("LATENCY", -2, |_| Err(Failure::
             "O(1)",
             "A report of what took long.",
         ),
-        Command::new("GRAPH", 3, graph).flags(FLAGS).group(GROUP, Categories::empty()).docs(
-            "2.8.13",
-            "O(1)",
-            "The samples of an event as a drawing of letters.",
-        ),
+        Command::new("GRAPH", 3, graph)
+            .flags(FLAGS)
+            .group(GROUP, Categories::empty())
+            .docs("2.8.13", "O(1)", "The samples of an event as a drawing of letters.")
+            .syntax("event"),
         Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::empty()).docs(
             "2.8.13",
             "O(1)",
             "The subcommands.",
         ),
-        Command::new("HISTOGRAM", -2, histogram).flags(FLAGS).group(GROUP, Categories::empty()).docs(
-            "7.0.0",
-            "O(N) for N commands",
-            "How long commands took how often.",
-        ),
-        Command::new("HISTORY", 3, history).flags(FLAGS).group(GROUP, Categories::empty()).docs(
-            "2.8.13",
-            "O(1)",
-            "The samples of an event.",
-        ),
+        Command::new("HISTOGRAM", -2, histogram)
+            .flags(FLAGS)
+            .group(GROUP, Categories::empty())
+            .docs("7.0.0", "O(N) for N commands", "How long commands took how often.")
+            .syntax("[command...]"),
+        Command::new("HISTORY", 3, history)
+            .flags(FLAGS)
+            .group(GROUP, Categories::empty())
+            .docs("2.8.13", "O(1)", "The samples of an event.")
+            .syntax("event"),
         Command::new("LATEST", 2, latest).flags(FLAGS).group(GROUP, Categories::empty()).docs(
             "2.8.13",
             "O(1)",
             "The last sample of each event.",
         ),
-        Command::new("RESET", -2, reset).flags(FLAGS).group(GROUP, Categories::empty()).docs(
-            "2.8.13",
-            "O(1)",
-            "Forgets events.",
-        ),
+        Command::new("RESET", -2, reset)
+            .flags(FLAGS)
+            .group(GROUP, Categories::empty())
+            .docs("2.8.13", "O(1)", "Forgets events.")
+            .syntax("[event...]"),
     ])];
 
 fn help(context: &mut Context<'_>) -> Result<(), Failure> {

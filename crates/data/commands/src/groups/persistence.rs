@@ -10,24 +10,25 @@ use crate::{
 
 const GROUP: &str = "server";
 const FLAGS: Flags = Flags::ADMIN.union(Flags::NOSCRIPT);
+const SAVING: Flags = FLAGS.union(Flags::NO_ASYNC_LOADING);
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
-    Command::new("BGREWRITEAOF", 1, rewrite_log).flags(FLAGS).group(GROUP, Categories::empty()).docs(
+    Command::new("BGREWRITEAOF", 1, rewrite_log).flags(SAVING).group(GROUP, Categories::empty()).docs(
         "1.0.0",
         "O(1)",
         "Begins a checkpoint: the log needs no rewriting, it loses what the tables have.",
     ),
-    Command::new("BGSAVE", -1, background_save).flags(FLAGS).group(GROUP, Categories::empty()).docs(
-        "1.0.0",
-        "O(1)",
-        "Begins a checkpoint.",
-    ),
+    Command::new("BGSAVE", -1, background_save)
+        .flags(SAVING)
+        .group(GROUP, Categories::empty())
+        .docs("1.0.0", "O(1)", "Begins a checkpoint.")
+        .syntax("[SCHEDULE@3.2.2]"),
     Command::new("LASTSAVE", 1, last_save)
         .flags(Flags::LOADING.union(Flags::STALE).union(Flags::FAST))
         .group(GROUP, Categories::ADMIN.union(Categories::DANGEROUS))
         .docs("1.0.0", "O(1)", "When the last checkpoint was done, in seconds since 1970."),
-    Command::new("SAVE", 1, save).flags(FLAGS.union(Flags::NO_MULTI)).group(GROUP, Categories::empty()).docs(
+    Command::new("SAVE", 1, save).flags(SAVING.union(Flags::NO_MULTI)).group(GROUP, Categories::empty()).docs(
         "1.0.0",
         "O(N) for N keys that changed since the last one",
         "Does a checkpoint, and waits for it.",
@@ -35,7 +36,8 @@ pub const COMMANDS: &[Command] = &[
     Command::new("SHUTDOWN", -1, shutdown)
         .flags(FLAGS.union(Flags::NO_MULTI).union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::empty())
-        .docs("1.0.0", "O(N) for N keys that changed since the last checkpoint", "Ends the server."),
+        .docs("1.0.0", "O(N) for N keys that changed since the last checkpoint", "Ends the server.")
+        .syntax("[nosave_save<NOSAVE|SAVE>] [NOW@7.0.0] [FORCE@7.0.0] [ABORT@7.0.0]"),
 ];
 
 fn save(context: &mut Context<'_>) -> Result<(), Failure> {

@@ -17,63 +17,67 @@ pub const COMMANDS: &[Command] = &[
     Command::new("SUBSCRIBE", -2, |context| subscribe(context, Medium::Channel, b"subscribe"))
         .flags(LISTEN)
         .group(GROUP, Categories::PUBSUB)
-        .docs("2.0.0", "O(N) for N channels", "Listens to channels."),
+        .docs("2.0.0", "O(N) for N channels", "Listens to channels.")
+        .syntax("channel..."),
     Command::new("UNSUBSCRIBE", -1, |context| unsubscribe(context, Medium::Channel, b"unsubscribe"))
         .flags(LISTEN)
         .group(GROUP, Categories::PUBSUB)
-        .docs("2.0.0", "O(N) for N channels", "Listens to channels no more; without names, to none."),
+        .docs("2.0.0", "O(N) for N channels", "Listens to channels no more; without names, to none.")
+        .syntax("[channel...]"),
     Command::new("PSUBSCRIBE", -2, |context| subscribe(context, Medium::Pattern, b"psubscribe"))
         .flags(LISTEN)
         .group(GROUP, Categories::PUBSUB)
-        .docs("2.0.0", "O(N) for N patterns", "Listens to all channels whose names match patterns."),
+        .docs("2.0.0", "O(N) for N patterns", "Listens to all channels whose names match patterns.")
+        .syntax("pattern{pattern:pattern}..."),
     Command::new("PUNSUBSCRIBE", -1, |context| unsubscribe(context, Medium::Pattern, b"punsubscribe"))
         .flags(LISTEN)
         .group(GROUP, Categories::PUBSUB)
-        .docs("2.0.0", "O(N) for N patterns", "Listens by patterns no more; without patterns, by none."),
+        .docs("2.0.0", "O(N) for N patterns", "Listens by patterns no more; without patterns, by none.")
+        .syntax("[pattern:pattern...]"),
     Command::new("SSUBSCRIBE", -2, |context| subscribe(context, Medium::Shard, b"ssubscribe"))
         .flags(LISTEN)
         .keys(&[KeySpec::range(1, -1, 1, Access::NOT_KEY)])
         .group(GROUP, Categories::PUBSUB)
-        .docs("7.0.0", "O(N) for N channels", "Listens to sharded channels."),
+        .docs("7.0.0", "O(N) for N channels", "Listens to sharded channels.")
+        .syntax("shardchannel..."),
     Command::new("SUNSUBSCRIBE", -1, |context| unsubscribe(context, Medium::Shard, b"sunsubscribe"))
         .flags(LISTEN)
         .keys(&[KeySpec::range(1, -1, 1, Access::NOT_KEY)])
         .group(GROUP, Categories::PUBSUB)
-        .docs("7.0.0", "O(N) for N channels", "Listens to sharded channels no more; without names, to none."),
+        .docs("7.0.0", "O(N) for N channels", "Listens to sharded channels no more; without names, to none.")
+        .syntax("[shardchannel...]"),
     Command::new("PUBLISH", 3, |context| publish(context, Medium::Channel))
         .flags(SEND)
         .group(GROUP, Categories::PUBSUB)
-        .docs("2.0.0", "O(N+M) for N listeners and M patterns", "Sends a message to whoever listens to a channel."),
+        .docs("2.0.0", "O(N+M) for N listeners and M patterns", "Sends a message to whoever listens to a channel.")
+        .syntax("channel message"),
     Command::new("SPUBLISH", 3, |context| publish(context, Medium::Shard))
         .flags(SEND)
         .keys(&[KeySpec::one(1, Access::NOT_KEY)])
         .group(GROUP, Categories::PUBSUB)
-        .docs("7.0.0", "O(N) for N listeners", "Sends a message to whoever listens to a sharded channel."),
+        .docs("7.0.0", "O(N) for N listeners", "Sends a message to whoever listens to a sharded channel.")
+        .syntax("shardchannel message"),
     Command::new("PUBSUB", -2, |_| Err(Failure::Syntax))
         .group(GROUP, Categories::empty())
         .docs("2.8.0", "depends on the subcommand", "Who listens to what.")
         .subcommands(&[
-            inspect("CHANNELS", -2, channels).docs(
-                "2.8.0",
-                "O(N) for N channels",
-                "Channels that somebody listens to.",
-            ),
+            inspect("CHANNELS", -2, channels)
+                .docs("2.8.0", "O(N) for N channels", "Channels that somebody listens to.")
+                .syntax("[pattern:pattern]"),
             Command::new("HELP", 2, help)
                 .flags(Flags::LOADING.union(Flags::STALE))
                 .group(GROUP, Categories::empty())
                 .docs("6.2.0", "O(1)", "The subcommands."),
             inspect("NUMPAT", 2, numpat).docs("2.8.0", "O(1)", "How many patterns there are."),
-            inspect("NUMSUB", -2, numsub).docs("2.8.0", "O(N) for N channels", "How many listen to each channel."),
-            inspect("SHARDCHANNELS", -2, shard_channels).docs(
-                "7.0.0",
-                "O(N) for N channels",
-                "Sharded channels that somebody listens to.",
-            ),
-            inspect("SHARDNUMSUB", -2, shard_numsub).docs(
-                "7.0.0",
-                "O(N) for N channels",
-                "How many listen to each sharded channel.",
-            ),
+            inspect("NUMSUB", -2, numsub)
+                .docs("2.8.0", "O(N) for N channels", "How many listen to each channel.")
+                .syntax("[channel...]"),
+            inspect("SHARDCHANNELS", -2, shard_channels)
+                .docs("7.0.0", "O(N) for N channels", "Sharded channels that somebody listens to.")
+                .syntax("[pattern:pattern]"),
+            inspect("SHARDNUMSUB", -2, shard_numsub)
+                .docs("7.0.0", "O(N) for N channels", "How many listen to each sharded channel.")
+                .syntax("[shardchannel...]"),
         ]),
 ];
 

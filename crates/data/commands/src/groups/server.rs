@@ -22,15 +22,18 @@ pub const COMMANDS: &[Command] = &[
     Command::new("LOLWUT", -1, lolwut)
         .flags(Flags::READONLY.union(Flags::FAST))
         .group(GROUP, Categories::empty())
-        .docs("5.0.0", "O(1)", "The version of Redis that this is like."),
+        .docs("5.0.0", "O(1)", "The version of Redis that this is like.")
+        .syntax("[VERSION/version:integer]"),
     Command::new("FLUSHDB", -1, flushdb)
         .flags(Flags::WRITE)
         .group(GROUP, Categories::KEYSPACE.union(Categories::DANGEROUS))
-        .docs("1.0.0", "O(N) for N keys", "Removes all keys of the database."),
+        .docs("1.0.0", "O(N) for N keys", "Removes all keys of the database.")
+        .syntax("[async<ASYNC@4.0.0|SYNC@6.2.0>]"),
     Command::new("FLUSHALL", -1, flushall)
         .flags(Flags::WRITE)
         .group(GROUP, Categories::KEYSPACE.union(Categories::DANGEROUS))
-        .docs("1.0.0", "O(N) for N keys", "Removes all keys of all databases."),
+        .docs("1.0.0", "O(N) for N keys", "Removes all keys of all databases.")
+        .syntax("[async<ASYNC@4.0.0|SYNC@6.2.0>]"),
 ];
 
 fn monitor(context: &mut Context<'_>) -> Result<(), Failure> {

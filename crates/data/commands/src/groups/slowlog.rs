@@ -16,11 +16,11 @@ pub const COMMANDS: &[Command] = &[Command::new("SLOWLOG", -2, |_| Err(Failure::
     .group(GROUP, Categories::empty())
     .docs("2.2.12", "depends on the subcommand", "Commands that took long.")
     .subcommands(&[
-        Command::new("GET", -2, get).flags(FLAGS).group(GROUP, Categories::empty()).docs(
-            "2.2.12",
-            "O(N) for N commands",
-            "The last commands that took longer than `slowlog-log-slower-than`.",
-        ),
+        Command::new("GET", -2, get)
+            .flags(FLAGS)
+            .group(GROUP, Categories::empty())
+            .docs("2.2.12", "O(N) for N commands", "The last commands that took longer than `slowlog-log-slower-than`.")
+            .syntax("[count:integer]"),
         Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::empty()).docs(
             "6.2.0",
             "O(1)",

@@ -30,7 +30,8 @@ pub const COMMANDS: &[Command] = &[
         .flags(ALWAYS)
         .keys(&[KeySpec::range(1, -1, 1, Access::RO)])
         .group(GROUP, Categories::TRANSACTION)
-        .docs("2.2.0", "O(1) for each key", "Has the next transaction fail if one of the keys changes before."),
+        .docs("2.2.0", "O(1) for each key", "Has the next transaction fail if one of the keys changes before.")
+        .syntax("key#0..."),
     Command::new("UNWATCH", 1, unwatch).flags(ALWAYS).group(GROUP, Categories::TRANSACTION).docs(
         "2.2.0",
         "O(1)",

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use crate::{
     config::{self, Change, Setting, State},
-    groups,
+    groups, syntax,
     table::{Command, Flags},
 };
 
@@ -26,6 +26,13 @@ struct Named {
     command: &'static Command,
     /// Why it is refused, or a part of what Redis does.
     missing: Option<&'static str>,
+}
+
+impl Named {
+    /// The words behind its name.
+    fn usage(&self) -> String {
+        syntax::usage(&syntax::arguments(self.command.syntax).unwrap_or_default())
+    }
 }
 
 /// All commands by name, subcommands behind their containers.
@@ -87,9 +94,10 @@ pub fn explain(word: &str) -> Option<String> {
 fn explain_command(text: &mut String, found: &Named) {
     let command = found.command;
     let _ = writeln!(text, "{} (a command of the store)\n    {}", found.name, command.summary);
-    let words = command.arity.unsigned_abs();
-    let at_least = if command.arity < 0 { "at least " } else { "" };
-    let _ = writeln!(text, "    words: {at_least}{words}, its name included");
+    let usage = found.usage();
+    if !usage.is_empty() {
+        let _ = writeln!(text, "    words: {usage}");
+    }
     if !command.complexity.is_empty() {
         let _ = writeln!(text, "    time: {}", command.complexity);
     }
@@ -161,6 +169,7 @@ mod tests {
     fn words_are_explained_from_the_tables() {
         let text = explain("hset").unwrap();
         assert!(text.starts_with("HSET (a command of the store)\n") && text.contains("it changes keys"), "{text}");
+        assert!(text.contains("\n    words: key field value [field value ...]\n"), "{text}");
         let text = explain("config|get").unwrap();
         assert!(text.starts_with("CONFIG GET (a command of the store)\n"), "{text}");
         let text = explain("maxmemory-policy").unwrap();

@@ -65,13 +65,15 @@ fn commands_page() -> Page {
                 one.command.summary.to_owned()
             }
         };
-        let row = format!("| `{}` | {} | {} |", one.name, one.command.since, cell(&state));
+        let usage = one.usage();
+        let words = if usage.is_empty() { usage } else { format!("`{}`", cell(&usage)) };
+        let row = format!("| `{}` | {words} | {} | {} |", one.name, one.command.since, cell(&state));
         rows.entry(one.command.group).or_default().push((one.name.clone(), row));
     }
     for (name, reason) in &absent {
         let container = name.split(' ').next().unwrap_or_default();
         let group = all.iter().find(|one| one.name == container).map_or("server", |one| one.command.group);
-        let row = format!("| `{name}` | | **not there**: {} |", cell(reason));
+        let row = format!("| `{name}` | | | **not there**: {} |", cell(reason));
         rows.entry(group).or_default().push((name.clone(), row));
     }
     let total = all.len() + absent.len();
@@ -86,7 +88,7 @@ fn commands_page() -> Page {
     groups.sort_by_key(|(group, _)| place_of(group).unwrap_or(usize::MAX));
     for (group, mut rows) in groups {
         rows.sort();
-        let _ = write!(text, "\n## {}\n\n| command | since | |\n|---|---|---|\n", title_of(group));
+        let _ = write!(text, "\n## {}\n\n| command | words | since | |\n|---|---|---|---|\n", title_of(group));
         rows.iter().for_each(|(_, row)| {
             let _ = writeln!(text, "{row}");
         });

@@ -21,22 +21,22 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))])
         .group(GROUP, Categories::BITMAP)
-        .docs("2.2.0", "O(1)", "Sets or clears a bit of a string."),
+        .docs("2.2.0", "O(1)", "Sets or clears a bit of a string.").syntax("key#0 offset:integer value:integer"),
     Command::new("GETBIT", 3, getbit)
         .flags(Flags::READONLY.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
         .group(GROUP, Categories::BITMAP)
-        .docs("2.2.0", "O(1)", "A bit of a string."),
+        .docs("2.2.0", "O(1)", "A bit of a string.").syntax("key#0 offset:integer"),
     Command::new("BITCOUNT", -2, search::bitcount)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
         .group(GROUP, Categories::BITMAP)
-        .docs("2.6.0", "O(N) for N bytes", "How many bits are set."),
+        .docs("2.6.0", "O(N) for N bytes", "How many bits are set.").syntax("key#0 [index{start:integer end:integer [index_unit<BYTE|BIT>@7.0.0]}]"),
     Command::new("BITPOS", -3, search::bitpos)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
         .group(GROUP, Categories::BITMAP)
-        .docs("2.8.7", "O(N) for N bytes", "The first bit that is set, or that is clear."),
+        .docs("2.8.7", "O(N) for N bytes", "The first bit that is set, or that is clear.").syntax("key#0 bit:integer [index{start:integer [end_index{end:integer [index_unit<BYTE|BIT>@7.0.0]}]}]"),
     Command::new("BITOP", -4, combine::bitop)
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[
@@ -44,17 +44,17 @@ pub const COMMANDS: &[Command] = &[
             KeySpec::range(3, -1, 1, Access::RO.union(Access::ACCESS)),
         ])
         .group(GROUP, Categories::BITMAP)
-        .docs("2.6.0", "O(N) for the longest of N bytes", "Combines strings bit by bit."),
+        .docs("2.6.0", "O(N) for the longest of N bytes", "Combines strings bit by bit.").syntax("operation destkey#0 key#1..."),
     Command::new("BITFIELD", -2, field::bitfield)
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE).union(Access::VARIABLE_FLAGS))])
         .group(GROUP, Categories::BITMAP)
-        .docs("3.2.0", "O(1) for each operation", "Reads and changes integers of any width within a string."),
+        .docs("3.2.0", "O(1) for each operation", "Reads and changes integers of any width within a string.").syntax("key#0 [operation<GET/encoding_offset{encoding offset:integer}|write{[OVERFLOW/wrap_sat_fail<WRAP|SAT|FAIL>] write_operation<SET/encoding_offset_value{encoding offset:integer value:integer}|INCRBY/encoding_offset_increment{encoding offset:integer increment:integer}>}>...]"),
     Command::new("BITFIELD_RO", -2, field::bitfield_readonly)
         .flags(Flags::READONLY.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RO.union(Access::ACCESS))])
         .group(GROUP, Categories::BITMAP)
-        .docs("6.0.0", "O(1) for each operation", "Reads integers of any width within a string."),
+        .docs("6.0.0", "O(1) for each operation", "Reads integers of any width within a string.").syntax("key#0 [GET/encoding_offset{encoding offset:integer}...*]"),
 ];
 
 /// The offset of a bit. With `width`, `#n` is that of the `n`th integer of so many bits.

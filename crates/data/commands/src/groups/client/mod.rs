@@ -29,7 +29,7 @@ pub const COMMANDS: &[Command] = &[Command::new("CLIENT", -2, |_| Err(Failure::S
     .group(GROUP, Categories::empty())
     .docs("2.4.0", "depends on the subcommand", "About connections.")
     .subcommands(&[
-        easy("CACHING", 3, tracking::caching).docs("6.0.0", "O(1)", "Whether what the next command reads is tracked."),
+        easy("CACHING", 3, tracking::caching).docs("6.0.0", "O(1)", "Whether what the next command reads is tracked.").syntax("mode<YES|NO>"),
         easy("GETNAME", 2, getname).docs("2.6.9", "O(1)", "The name of the connection."),
         easy("GETREDIR", 2, tracking::getredir).docs(
             "6.0.0",
@@ -39,21 +39,21 @@ pub const COMMANDS: &[Command] = &[Command::new("CLIENT", -2, |_| Err(Failure::S
         easy("HELP", 2, show_help).docs("5.0.0", "O(1)", "The subcommands."),
         easy("ID", 2, id).docs("5.0.0", "O(1)", "The number of the connection."),
         easy("INFO", 2, list::info).docs("6.2.0", "O(1)", "The connection's line of CLIENT LIST."),
-        admin("KILL", -3, kill::kill).docs("2.4.0", "O(N) for N clients", "Closes connections."),
-        admin("LIST", -2, list::list).docs("2.4.0", "O(N) for N clients", "A line for each connection."),
+        admin("KILL", -3, kill::kill).docs("2.4.0", "O(N) for N clients", "Closes connections.").syntax("filter<ip:port!2.8.12|new-format<[ID/client-id:integer@2.8.12]|[TYPE/normal_master_slave_pubsub<NORMAL|MASTER@3.2.0|SLAVE|REPLICA@5.0.0|PUBSUB>@2.8.12]|[USER/username]|[ADDR/ip:port]|[LADDR/ip:port@6.2.0]|[SKIPME/yes/no]>...>"),
+        admin("LIST", -2, list::list).docs("2.4.0", "O(N) for N clients", "A line for each connection.").syntax("[TYPE/normal_master_replica_pubsub<NORMAL|MASTER|REPLICA|PUBSUB>@5.0.0] [ID/id{client-id:integer...}@6.2.0]"),
         admin("NO-EVICT", 3, no_evict).docs(
             "7.0.0",
             "O(1)",
             "Whether the connection may be closed because clients take too much memory.",
-        ),
-        admin("PAUSE", -3, pause).docs("2.9.50", "O(1)", "Has commands wait for some time: all, or those that write."),
-        easy("REPLY", 3, reply).docs("3.2.0", "O(1)", "Says whether commands are answered."),
-        easy("SETNAME", 3, setname).docs("2.6.9", "O(1)", "Gives the connection a name."),
+        ).syntax("enabled<ON|OFF>"),
+        admin("PAUSE", -3, pause).docs("2.9.50", "O(1)", "Has commands wait for some time: all, or those that write.").syntax("timeout:integer [mode<WRITE|ALL>@6.2.0]"),
+        easy("REPLY", 3, reply).docs("3.2.0", "O(1)", "Says whether commands are answered.").syntax("on_off_skip<ON|OFF|SKIP>"),
+        easy("SETNAME", 3, setname).docs("2.6.9", "O(1)", "Gives the connection a name.").syntax("connection-name"),
         easy("TRACKING", -3, tracking::tracking).docs(
             "6.0.0",
             "O(N) for N prefixes",
             "Whether the connection is told when keys change that it has in a cache.",
-        ),
+        ).syntax("status<ON|OFF> [REDIRECT/client-id:integer] [PREFIX/prefix...*] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]"),
         easy("TRACKINGINFO", 2, tracking::trackinginfo).docs(
             "6.2.0",
             "O(1)",
@@ -63,7 +63,7 @@ pub const COMMANDS: &[Command] = &[Command::new("CLIENT", -2, |_| Err(Failure::S
             "5.0.0",
             "O(log N) for N waiting clients",
             "Ends another connection's waiting for keys.",
-        ),
+        ).syntax("client-id:integer [timeout_error<TIMEOUT|ERROR>]"),
         admin("UNPAUSE", 2, unpause).docs("6.2.0", "O(N) for N waiting clients", "Ends what CLIENT PAUSE began."),
     ])];
 

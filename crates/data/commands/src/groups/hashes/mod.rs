@@ -34,48 +34,52 @@ const DELETES: &[KeySpec] = &[KeySpec::one(1, Access::RW.union(Access::DELETE))]
 pub const COMMANDS: &[Command] = &[
     command("HDEL", -3, hdel, Flags::WRITE.union(Flags::FAST), DELETES)
         .docs("2.0.0", "O(N) for N fields to be removed", "Removes fields.")
+        .syntax("key#0 field...")
         .wide(Wide::new(1, Replies::Sum)),
-    command("HEXISTS", 3, hexists, READ, LOOKED_AT).docs("2.0.0", "O(1)", "Whether a field is there."),
-    command("HGET", 3, hget, READ, READS).docs("2.0.0", "O(1)", "What a field holds."),
-    command("HGETALL", 2, hgetall, Flags::READONLY, READS).docs(
-        "2.0.0",
-        "O(N) for N fields",
-        "All fields with what they hold.",
-    ),
-    command("HINCRBY", 4, increment::hincrby, WRITE, INCREMENTS).docs(
-        "2.0.0",
-        "O(1)",
-        "Adds to the integer that a field holds.",
-    ),
-    command("HINCRBYFLOAT", 4, increment::hincrbyfloat, WRITE, INCREMENTS).docs(
-        "2.6.0",
-        "O(1)",
-        "Adds to the number that a field holds.",
-    ),
-    command("HKEYS", 2, hkeys, Flags::READONLY, READS).docs("2.0.0", "O(N) for N fields", "The names of all fields."),
-    command("HLEN", 2, hlen, READ, LOOKED_AT).docs("2.0.0", "O(1)", "How many fields there are."),
+    command("HEXISTS", 3, hexists, READ, LOOKED_AT)
+        .docs("2.0.0", "O(1)", "Whether a field is there.")
+        .syntax("key#0 field"),
+    command("HGET", 3, hget, READ, READS).docs("2.0.0", "O(1)", "What a field holds.").syntax("key#0 field"),
+    command("HGETALL", 2, hgetall, Flags::READONLY, READS)
+        .docs("2.0.0", "O(N) for N fields", "All fields with what they hold.")
+        .syntax("key#0"),
+    command("HINCRBY", 4, increment::hincrby, WRITE, INCREMENTS)
+        .docs("2.0.0", "O(1)", "Adds to the integer that a field holds.")
+        .syntax("key#0 field increment:integer"),
+    command("HINCRBYFLOAT", 4, increment::hincrbyfloat, WRITE, INCREMENTS)
+        .docs("2.6.0", "O(1)", "Adds to the number that a field holds.")
+        .syntax("key#0 field increment:double"),
+    command("HKEYS", 2, hkeys, Flags::READONLY, READS)
+        .docs("2.0.0", "O(N) for N fields", "The names of all fields.")
+        .syntax("key#0"),
+    command("HLEN", 2, hlen, READ, LOOKED_AT).docs("2.0.0", "O(1)", "How many fields there are.").syntax("key#0"),
     command("HMGET", -3, hmget, READ, READS)
         .docs("2.0.0", "O(N) for N fields asked for", "What some fields hold.")
+        .syntax("key#0 field...")
         .wide(Wide::new(1, Replies::Joined)),
     command("HMSET", -4, hmset, WRITE, UPDATES)
         .docs("2.0.0", "O(N) for N fields to be set", "Gives fields values; HSET does it too.")
+        .syntax("key#0 field_value{field value}...")
         .wide(Wide::new(2, Replies::Last)),
-    command("HRANDFIELD", -2, random::hrandfield, Flags::READONLY, READS).docs(
-        "6.2.0",
-        "O(N) for N fields given",
-        "Some fields, chosen at random.",
-    ),
-    command("HSCAN", -3, hscan, Flags::READONLY, READS).docs(
-        "2.8.0",
-        "O(1) a call, O(N) for a walk over N fields",
-        "Walks over the fields in steps.",
-    ),
+    command("HRANDFIELD", -2, random::hrandfield, Flags::READONLY, READS)
+        .docs("6.2.0", "O(N) for N fields given", "Some fields, chosen at random.")
+        .syntax("key#0 [options{count:integer [WITHVALUES]}]"),
+    command("HSCAN", -3, hscan, Flags::READONLY, READS)
+        .docs("2.8.0", "O(1) a call, O(N) for a walk over N fields", "Walks over the fields in steps.")
+        .syntax("key#0 cursor:integer [MATCH/pattern:pattern] [COUNT/count:integer]"),
     command("HSET", -4, hset, WRITE, UPDATES)
         .docs("2.0.0", "O(N) for N fields to be set", "Gives fields values.")
+        .syntax("key#0 field_value{field value}...")
         .wide(Wide::new(2, Replies::Sum)),
-    command("HSETNX", 4, hsetnx, WRITE, INSERTS).docs("2.0.0", "O(1)", "Gives a field a value if it is not there."),
-    command("HSTRLEN", 3, hstrlen, READ, LOOKED_AT).docs("3.2.0", "O(1)", "How long what a field holds is."),
-    command("HVALS", 2, hvals, Flags::READONLY, READS).docs("2.0.0", "O(N) for N fields", "What all fields hold."),
+    command("HSETNX", 4, hsetnx, WRITE, INSERTS)
+        .docs("2.0.0", "O(1)", "Gives a field a value if it is not there.")
+        .syntax("key#0 field value"),
+    command("HSTRLEN", 3, hstrlen, READ, LOOKED_AT)
+        .docs("3.2.0", "O(1)", "How long what a field holds is.")
+        .syntax("key#0 field"),
+    command("HVALS", 2, hvals, Flags::READONLY, READS)
+        .docs("2.0.0", "O(N) for N fields", "What all fields hold.")
+        .syntax("key#0"),
 ];
 
 fn limits(settings: &Settings) -> HashLimits {

@@ -16,7 +16,8 @@ pub const COMMANDS: &[Command] = &[
     Command::new("INFO", -1, info)
         .flags(Flags::LOADING.union(Flags::STALE))
         .group("server", Categories::DANGEROUS)
-        .docs("1.0.0", "O(1)", "Figures of the server, by section."),
+        .docs("1.0.0", "O(1)", "Figures of the server, by section.")
+        .syntax("[section...]"),
     Command::new("TIME", 1, time)
         .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE))
         .group("server", Categories::empty())

@@ -16,12 +16,14 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(2, Access::RO)])
         .group(GROUP, Categories::KEYSPACE)
-        .docs("2.2.3", "O(1)", "The form in which a value is held."),
+        .docs("2.2.3", "O(1)", "The form in which a value is held.")
+        .syntax("key#0"),
     Command::new("FREQ", 3, frequency)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(2, Access::RO)])
         .group(GROUP, Categories::KEYSPACE)
-        .docs("4.0.0", "O(1)", "How often a key is used, on a logarithmic scale."),
+        .docs("4.0.0", "O(1)", "How often a key is used, on a logarithmic scale.")
+        .syntax("key#0"),
     Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::KEYSPACE).docs(
         "6.2.0",
         "O(1)",
@@ -31,12 +33,14 @@ pub(super) const SUBCOMMANDS: &[Command] = &[
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(2, Access::RO)])
         .group(GROUP, Categories::KEYSPACE)
-        .docs("2.2.3", "O(1)", "The seconds since a key was used."),
+        .docs("2.2.3", "O(1)", "The seconds since a key was used.")
+        .syntax("key#0"),
     Command::new("REFCOUNT", 3, references)
         .flags(Flags::READONLY)
         .keys(&[KeySpec::one(2, Access::RO)])
         .group(GROUP, Categories::KEYSPACE)
-        .docs("2.2.3", "O(1)", "How many share a value."),
+        .docs("2.2.3", "O(1)", "How many share a value.")
+        .syntax("key#0"),
 ];
 
 /// `OBJECT` without a subcommand does not come here: its arity is checked before.

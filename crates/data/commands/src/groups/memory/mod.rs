@@ -49,7 +49,8 @@ pub const COMMANDS: &[Command] = &[Command::new("MEMORY", -2, |_| Err(Failure::S
             .flags(Flags::READONLY)
             .keys(&[KeySpec::one(2, Access::RO)])
             .group(GROUP, Categories::empty())
-            .docs("4.0.0", "O(N) for N samples", "About how many bytes a key takes in memory."),
+            .docs("4.0.0", "O(N) for N samples", "About how many bytes a key takes in memory.")
+            .syntax("key#0 [SAMPLES/count:integer]"),
     ])];
 
 fn help(context: &mut Context<'_>) -> Result<(), Failure> {

@@ -15,50 +15,51 @@ use super::GROUP;
 const CHANGES: Flags = Flags::NOSCRIPT.union(Flags::WRITE);
 
 /// The subcommands.
-pub(super) const SUBCOMMANDS: &[Command] =
-    &[
-        Command::new("DELETE", 3, delete).flags(CHANGES).group(GROUP, Categories::SCRIPTING).docs(
-            "7.0.0",
-            "O(1)",
-            "Removes a library.",
-        ),
-        Command::new("DUMP", 2, dump).flags(Flags::NOSCRIPT).group(GROUP, Categories::SCRIPTING).docs(
-            "7.0.0",
-            "O(N) for N functions",
-            "All libraries as bytes.",
-        ),
-        Command::new("FLUSH", -2, flush).flags(CHANGES).group(GROUP, Categories::SCRIPTING).docs(
-            "7.0.0",
-            "O(N) for N functions",
-            "Removes all libraries.",
-        ),
-        Command::new("HELP", 2, help)
-            .flags(Flags::LOADING.union(Flags::STALE))
-            .group(GROUP, Categories::SCRIPTING)
-            .docs("7.0.0", "O(1)", "The subcommands."),
-        Command::new("KILL", 2, kill)
-            .flags(Flags::NOSCRIPT.union(Flags::ALLOW_BUSY))
-            .group(GROUP, Categories::SCRIPTING)
-            .docs("7.0.0", "O(1)", "Ends the function that runs, if it has written nothing."),
-        Command::new("LIST", -2, list).flags(Flags::NOSCRIPT).group(GROUP, Categories::SCRIPTING).docs(
-            "7.0.0",
-            "O(N) for N functions",
-            "The libraries with their functions.",
-        ),
-        Command::new("LOAD", -3, load).flags(CHANGES.union(Flags::DENYOOM)).group(GROUP, Categories::SCRIPTING).docs(
-            "7.0.0",
-            "O(1), and what the library does",
-            "Makes a library known.",
-        ),
-        Command::new("RESTORE", -3, restore)
-            .flags(CHANGES.union(Flags::DENYOOM))
-            .group(GROUP, Categories::SCRIPTING)
-            .docs("7.0.0", "O(N) for N functions", "Brings libraries back that were dumped."),
-        Command::new("STATS", 2, stats)
-            .flags(Flags::NOSCRIPT.union(Flags::ALLOW_BUSY))
-            .group(GROUP, Categories::SCRIPTING)
-            .docs("7.0.0", "O(1)", "The function that runs, and how many there are."),
-    ];
+pub(super) const SUBCOMMANDS: &[Command] = &[
+    Command::new("DELETE", 3, delete)
+        .flags(CHANGES)
+        .group(GROUP, Categories::SCRIPTING)
+        .docs("7.0.0", "O(1)", "Removes a library.")
+        .syntax("library-name"),
+    Command::new("DUMP", 2, dump).flags(Flags::NOSCRIPT).group(GROUP, Categories::SCRIPTING).docs(
+        "7.0.0",
+        "O(N) for N functions",
+        "All libraries as bytes.",
+    ),
+    Command::new("FLUSH", -2, flush)
+        .flags(CHANGES)
+        .group(GROUP, Categories::SCRIPTING)
+        .docs("7.0.0", "O(N) for N functions", "Removes all libraries.")
+        .syntax("[async<ASYNC|SYNC>]"),
+    Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::SCRIPTING).docs(
+        "7.0.0",
+        "O(1)",
+        "The subcommands.",
+    ),
+    Command::new("KILL", 2, kill)
+        .flags(Flags::NOSCRIPT.union(Flags::ALLOW_BUSY))
+        .group(GROUP, Categories::SCRIPTING)
+        .docs("7.0.0", "O(1)", "Ends the function that runs, if it has written nothing."),
+    Command::new("LIST", -2, list)
+        .flags(Flags::NOSCRIPT)
+        .group(GROUP, Categories::SCRIPTING)
+        .docs("7.0.0", "O(N) for N functions", "The libraries with their functions.")
+        .syntax("[LIBRARYNAME/library-name-pattern] [WITHCODE]"),
+    Command::new("LOAD", -3, load)
+        .flags(CHANGES.union(Flags::DENYOOM))
+        .group(GROUP, Categories::SCRIPTING)
+        .docs("7.0.0", "O(1), and what the library does", "Makes a library known.")
+        .syntax("[REPLACE] function-code"),
+    Command::new("RESTORE", -3, restore)
+        .flags(CHANGES.union(Flags::DENYOOM))
+        .group(GROUP, Categories::SCRIPTING)
+        .docs("7.0.0", "O(N) for N functions", "Brings libraries back that were dumped.")
+        .syntax("serialized-value [policy<FLUSH|APPEND|REPLACE>]"),
+    Command::new("STATS", 2, stats)
+        .flags(Flags::NOSCRIPT.union(Flags::ALLOW_BUSY))
+        .group(GROUP, Categories::SCRIPTING)
+        .docs("7.0.0", "O(1)", "The function that runs, and how many there are."),
+];
 
 /// Libraries changed: that is propagated.
 fn changed(context: &mut Context<'_>) {

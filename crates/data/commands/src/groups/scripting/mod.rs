@@ -22,24 +22,24 @@ const RUN: Flags = READ.union(Flags::MAY_REPLICATE);
 
 /// The group's commands. The server runs those that evaluate: they call other commands.
 pub const COMMANDS: &[Command] = &[
-    evaluation("EVAL", KEYS, RUN).docs("2.6.0", "that of the script", "Runs a script."),
-    evaluation("EVALSHA", KEYS, RUN).docs("2.6.0", "that of the script", "Runs a script that is known, by its SHA-1."),
-    evaluation("EVAL_RO", KEYS_RO, READ.union(Flags::READONLY)).docs(
-        "7.0.0",
-        "that of the script",
-        "Runs a script that may not write.",
-    ),
-    evaluation("EVALSHA_RO", KEYS_RO, READ.union(Flags::READONLY)).docs(
-        "7.0.0",
-        "that of the script",
-        "Runs a known script that may not write.",
-    ),
-    evaluation("FCALL", KEYS, RUN).docs("7.0.0", "that of the function", "Calls a function."),
-    evaluation("FCALL_RO", KEYS_RO, READ.union(Flags::READONLY)).docs(
-        "7.0.0",
-        "that of the function",
-        "Calls a function that may not write.",
-    ),
+    evaluation("EVAL", KEYS, RUN)
+        .docs("2.6.0", "that of the script", "Runs a script.")
+        .syntax("script numkeys:integer [key#0...] [arg...]"),
+    evaluation("EVALSHA", KEYS, RUN)
+        .docs("2.6.0", "that of the script", "Runs a script that is known, by its SHA-1.")
+        .syntax("sha1 numkeys:integer [key#0...] [arg...]"),
+    evaluation("EVAL_RO", KEYS_RO, READ.union(Flags::READONLY))
+        .docs("7.0.0", "that of the script", "Runs a script that may not write.")
+        .syntax("script numkeys:integer [key#0...] [arg...]"),
+    evaluation("EVALSHA_RO", KEYS_RO, READ.union(Flags::READONLY))
+        .docs("7.0.0", "that of the script", "Runs a known script that may not write.")
+        .syntax("sha1 numkeys:integer [key#0...] [arg...]"),
+    evaluation("FCALL", KEYS, RUN)
+        .docs("7.0.0", "that of the function", "Calls a function.")
+        .syntax("function numkeys:integer [key#0...] [arg...]"),
+    evaluation("FCALL_RO", KEYS_RO, READ.union(Flags::READONLY))
+        .docs("7.0.0", "that of the function", "Calls a function that may not write.")
+        .syntax("function numkeys:integer [key#0...] [arg...]"),
     Command::new("SCRIPT", -2, |_| Err(Failure::Syntax))
         .group(GROUP, Categories::empty())
         .docs("2.6.0", "depends on the subcommand", "The scripts that are known.")
@@ -47,22 +47,27 @@ pub const COMMANDS: &[Command] = &[
             Command::new("LOAD", 3, load)
                 .flags(Flags::NOSCRIPT.union(Flags::STALE))
                 .group(GROUP, Categories::SCRIPTING)
-                .docs("2.6.0", "O(N) for a script of N bytes", "Makes a script known and gives its SHA-1."),
-            Command::new("DEBUG", 3, debug).flags(Flags::NOSCRIPT).group(GROUP, Categories::SCRIPTING).docs(
-                "3.2.0",
-                "O(1)",
-                "Ends stepping through scripts. There is none to begin: `YES` and `SYNC` are refused.",
-            ),
-            Command::new("EXISTS", -3, exists).flags(Flags::NOSCRIPT).group(GROUP, Categories::SCRIPTING).docs(
-                "2.6.0",
-                "O(N) for N scripts",
-                "Which of some scripts are known.",
-            ),
-            Command::new("FLUSH", -2, flush_scripts).flags(Flags::NOSCRIPT).group(GROUP, Categories::SCRIPTING).docs(
-                "2.6.0",
-                "O(N) for N scripts",
-                "Forgets all scripts.",
-            ),
+                .docs("2.6.0", "O(N) for a script of N bytes", "Makes a script known and gives its SHA-1.")
+                .syntax("script"),
+            Command::new("DEBUG", 3, debug)
+                .flags(Flags::NOSCRIPT)
+                .group(GROUP, Categories::SCRIPTING)
+                .docs(
+                    "3.2.0",
+                    "O(1)",
+                    "Ends stepping through scripts. There is none to begin: `YES` and `SYNC` are refused.",
+                )
+                .syntax("mode<YES|SYNC|NO>"),
+            Command::new("EXISTS", -3, exists)
+                .flags(Flags::NOSCRIPT)
+                .group(GROUP, Categories::SCRIPTING)
+                .docs("2.6.0", "O(N) for N scripts", "Which of some scripts are known.")
+                .syntax("sha1..."),
+            Command::new("FLUSH", -2, flush_scripts)
+                .flags(Flags::NOSCRIPT)
+                .group(GROUP, Categories::SCRIPTING)
+                .docs("2.6.0", "O(N) for N scripts", "Forgets all scripts.")
+                .syntax("[async<ASYNC|SYNC>@6.2.0]"),
             Command::new("HELP", 2, help)
                 .flags(Flags::LOADING.union(Flags::STALE))
                 .group(GROUP, Categories::SCRIPTING)

@@ -36,23 +36,18 @@ const UPDATES: &[KeySpec] = &[KeySpec::one(1, Access::RW.union(Access::UPDATE)),
 pub const COMMANDS: &[Command] = &[
     command("SADD", -3, sadd, WRITE.union(Flags::DENYOOM), &[KeySpec::one(1, INSERT)])
         .docs("1.0.0", "O(N) for N members added", "Adds members.")
+        .syntax("key#0 member...")
         .wide(Wide::new(1, Replies::Sum)),
-    command("SCARD", 2, scard, READ, LOOKED_AT).docs("1.0.0", "O(1)", "How many members there are."),
-    command("SDIFF", -2, algebra::sdiff, Flags::READONLY, READS_ALL).docs(
-        "1.0.0",
-        "O(N) for N members of all sets",
-        "The members of the first set that no other one has.",
-    ),
-    command("SDIFFSTORE", -3, algebra::sdiffstore, STORE, OVERWRITES).docs(
-        "1.0.0",
-        "O(N) for N members of all sets",
-        "Keeps the members of the first set that no other one has.",
-    ),
-    command("SINTER", -2, algebra::sinter, Flags::READONLY, READS_ALL).docs(
-        "1.0.0",
-        "O(N*M) for N members of the smallest of M sets",
-        "The members that all sets have.",
-    ),
+    command("SCARD", 2, scard, READ, LOOKED_AT).docs("1.0.0", "O(1)", "How many members there are.").syntax("key#0"),
+    command("SDIFF", -2, algebra::sdiff, Flags::READONLY, READS_ALL)
+        .docs("1.0.0", "O(N) for N members of all sets", "The members of the first set that no other one has.")
+        .syntax("key#0..."),
+    command("SDIFFSTORE", -3, algebra::sdiffstore, STORE, OVERWRITES)
+        .docs("1.0.0", "O(N) for N members of all sets", "Keeps the members of the first set that no other one has.")
+        .syntax("destination#0 key#1..."),
+    command("SINTER", -2, algebra::sinter, Flags::READONLY, READS_ALL)
+        .docs("1.0.0", "O(N*M) for N members of the smallest of M sets", "The members that all sets have.")
+        .syntax("key#0..."),
     command(
         "SINTERCARD",
         -3,
@@ -60,50 +55,43 @@ pub const COMMANDS: &[Command] = &[
         Flags::READONLY.union(Flags::MOVABLE_KEYS),
         &[KeySpec::counted(1, GIVEN)],
     )
-    .docs("7.0.0", "O(N*M) for N members of the smallest of M sets", "How many members all sets have."),
-    command("SINTERSTORE", -3, algebra::sinterstore, STORE, UPDATES).docs(
-        "1.0.0",
-        "O(N*M) for N members of the smallest of M sets",
-        "Keeps the members that all sets have.",
-    ),
-    command("SISMEMBER", 3, sismember, READ, LOOKED_AT).docs("1.0.0", "O(1)", "Whether a set has a member."),
-    command("SMEMBERS", 2, smembers, Flags::READONLY, READS).docs("1.0.0", "O(N) for N members", "All members."),
+    .docs("7.0.0", "O(N*M) for N members of the smallest of M sets", "How many members all sets have.")
+    .syntax("numkeys:integer key#0... [LIMIT/limit:integer]"),
+    command("SINTERSTORE", -3, algebra::sinterstore, STORE, UPDATES)
+        .docs("1.0.0", "O(N*M) for N members of the smallest of M sets", "Keeps the members that all sets have.")
+        .syntax("destination#0 key#1..."),
+    command("SISMEMBER", 3, sismember, READ, LOOKED_AT)
+        .docs("1.0.0", "O(1)", "Whether a set has a member.")
+        .syntax("key#0 member"),
+    command("SMEMBERS", 2, smembers, Flags::READONLY, READS)
+        .docs("1.0.0", "O(N) for N members", "All members.")
+        .syntax("key#0"),
     command("SMISMEMBER", -3, smismember, READ, READS)
         .docs("6.2.0", "O(N) for N members asked for", "Which of some members a set has.")
+        .syntax("key#0 member...")
         .wide(Wide::new(1, Replies::Joined)),
-    command("SMOVE", 4, smove, WRITE, &[KeySpec::one(1, POP), KeySpec::one(2, INSERT)]).docs(
-        "1.0.0",
-        "O(1)",
-        "Moves a member from one set to another.",
-    ),
-    command("SPOP", -2, random::spop, WRITE, &[KeySpec::one(1, POP)]).docs(
-        "1.0.0",
-        "O(N) for N members taken",
-        "Takes members chosen at random.",
-    ),
-    command("SRANDMEMBER", -2, random::srandmember, Flags::READONLY, READS).docs(
-        "1.0.0",
-        "O(N) for N members given",
-        "Some members, chosen at random.",
-    ),
+    command("SMOVE", 4, smove, WRITE, &[KeySpec::one(1, POP), KeySpec::one(2, INSERT)])
+        .docs("1.0.0", "O(1)", "Moves a member from one set to another.")
+        .syntax("source#0 destination#1 member"),
+    command("SPOP", -2, random::spop, WRITE, &[KeySpec::one(1, POP)])
+        .docs("1.0.0", "O(N) for N members taken", "Takes members chosen at random.")
+        .syntax("key#0 [count:integer@3.2.0]"),
+    command("SRANDMEMBER", -2, random::srandmember, Flags::READONLY, READS)
+        .docs("1.0.0", "O(N) for N members given", "Some members, chosen at random.")
+        .syntax("key#0 [count:integer@2.6.0]"),
     command("SREM", -3, srem, WRITE, &[KeySpec::one(1, Access::RW.union(Access::DELETE))])
         .docs("1.0.0", "O(N) for N members to be removed", "Removes members.")
+        .syntax("key#0 member...")
         .wide(Wide::new(1, Replies::Sum)),
-    command("SSCAN", -3, sscan, Flags::READONLY, READS).docs(
-        "2.8.0",
-        "O(1) a call, O(N) for a walk over N members",
-        "Walks over the members in steps.",
-    ),
-    command("SUNION", -2, algebra::sunion, Flags::READONLY, READS_ALL).docs(
-        "1.0.0",
-        "O(N) for N members of all sets",
-        "The members that any of the sets has.",
-    ),
-    command("SUNIONSTORE", -3, algebra::sunionstore, STORE, OVERWRITES).docs(
-        "1.0.0",
-        "O(N) for N members of all sets",
-        "Keeps the members that any of the sets has.",
-    ),
+    command("SSCAN", -3, sscan, Flags::READONLY, READS)
+        .docs("2.8.0", "O(1) a call, O(N) for a walk over N members", "Walks over the members in steps.")
+        .syntax("key#0 cursor:integer [MATCH/pattern:pattern] [COUNT/count:integer]"),
+    command("SUNION", -2, algebra::sunion, Flags::READONLY, READS_ALL)
+        .docs("1.0.0", "O(N) for N members of all sets", "The members that any of the sets has.")
+        .syntax("key#0..."),
+    command("SUNIONSTORE", -3, algebra::sunionstore, STORE, OVERWRITES)
+        .docs("1.0.0", "O(N) for N members of all sets", "Keeps the members that any of the sets has.")
+        .syntax("destination#0 key#1..."),
 ];
 
 fn integers_max(settings: &Settings) -> usize {

@@ -36,7 +36,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE)
         .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
         .group(GROUP, Categories::SORTED_SET)
-        .docs("1.2.0", "O(log(N)) for each member, N: members of the set", "Puts members, or gives them other scores.")
+        .docs("1.2.0", "O(log(N)) for each member, N: members of the set", "Puts members, or gives them other scores.").syntax("key#0 [condition<NX|XX>@3.0.2] [comparison<GT|LT>@6.2.0] [change=CH@3.0.2] [increment=INCR@3.0.2] score_member{score:double member}...")
         .wide(ADDS),
     Command::new("ZINCRBY", 4, zincrby)
         .flags(WRITE)
@@ -46,28 +46,28 @@ pub const COMMANDS: &[Command] = &[
             "1.2.0",
             "O(log(N)), N: members of the set",
             "Adds to the score of a member; puts it if it is not there.",
-        ),
+        ).syntax("key#0 increment:integer member"),
     Command::new("ZREM", -3, zrem)
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(DELETES)
         .group(GROUP, Categories::SORTED_SET)
-        .docs("1.2.0", "O(M*log(N)) for M of N members", "Removes members.")
+        .docs("1.2.0", "O(M*log(N)) for M of N members", "Removes members.").syntax("key#0 member...")
         .wide(Wide::new(1, Replies::Sum)),
     Command::new("ZREMRANGEBYRANK", 4, zremrangebyrank)
         .flags(Flags::WRITE)
         .keys(DELETES)
         .group(GROUP, Categories::SORTED_SET)
-        .docs("2.0.0", "O(log(N)+M), M: members removed", "Removes the members between two ranks."),
+        .docs("2.0.0", "O(log(N)+M), M: members removed", "Removes the members between two ranks.").syntax("key#0 start:integer stop:integer"),
     Command::new("ZREMRANGEBYSCORE", 4, zremrangebyscore)
         .flags(Flags::WRITE)
         .keys(DELETES)
         .group(GROUP, Categories::SORTED_SET)
-        .docs("1.2.0", "O(log(N)+M), M: members removed", "Removes the members between two scores."),
+        .docs("1.2.0", "O(log(N)+M), M: members removed", "Removes the members between two scores.").syntax("key#0 min:double max:double"),
     Command::new("ZREMRANGEBYLEX", 4, zremrangebylex)
         .flags(Flags::WRITE)
         .keys(DELETES)
         .group(GROUP, Categories::SORTED_SET)
-        .docs("2.8.9", "O(log(N)+M), M: members removed", "Removes the members between two names of one score."),
+        .docs("2.8.9", "O(log(N)+M), M: members removed", "Removes the members between two names of one score.").syntax("key#0 min max"),
 ];
 
 /// What ZADD puts, and when.

@@ -32,41 +32,47 @@ const fn storing(command: Command) -> Command {
 
 /// Commands that combine sets.
 pub const COMMANDS: &[Command] = &[
-    reading(Command::new("ZUNION", -3, |context| give(context, Operation::Union))).docs(
-        "6.2.0",
-        "O(N)+O(M*log(M)), N: members of all sets, M: of the result",
-        "The members of all sets.",
-    ),
-    reading(Command::new("ZINTER", -3, |context| give(context, Operation::Intersection))).docs(
-        "6.2.0",
-        "O(N*K)+O(M*log(M)), N: members of the smallest of K sets, M: of the result",
-        "The members that are in all sets.",
-    ),
-    reading(Command::new("ZDIFF", -3, |context| give(context, Operation::Difference))).docs(
-        "6.2.0",
-        "O(N*K+M*log(M)), N: members of the first of K sets, M: of the result",
-        "The members of the first set that are in no other.",
-    ),
-    reading(Command::new("ZINTERCARD", -3, zintercard)).docs(
-        "7.0.0",
-        "O(N*K), N: members of the smallest of K sets",
-        "How many members are in all sets.",
-    ),
-    storing(Command::new("ZUNIONSTORE", -4, |context| store(context, Operation::Union, "zunionstore"))).docs(
-        "2.0.0",
-        "O(N)+O(M*log(M)), N: members of all sets, M: of the result",
-        "Stores the members of all sets.",
-    ),
-    storing(Command::new("ZINTERSTORE", -4, |context| store(context, Operation::Intersection, "zinterstore"))).docs(
-        "2.0.0",
-        "O(N*K)+O(M*log(M)), N: members of the smallest of K sets, M: of the result",
-        "Stores the members that are in all sets.",
-    ),
-    storing(Command::new("ZDIFFSTORE", -4, |context| store(context, Operation::Difference, "zdiffstore"))).docs(
-        "6.2.0",
-        "O(N*K+M*log(M)), N: members of the first of K sets, M: of the result",
-        "Stores the members of the first set that are in no other.",
-    ),
+    reading(Command::new("ZUNION", -3, |context| give(context, Operation::Union)))
+        .docs("6.2.0", "O(N)+O(M*log(M)), N: members of all sets, M: of the result", "The members of all sets.")
+        .syntax("numkeys:integer key#0... [WEIGHTS/weight:integer...] [AGGREGATE/aggregate<SUM|MIN|MAX>] [WITHSCORES]"),
+    reading(Command::new("ZINTER", -3, |context| give(context, Operation::Intersection)))
+        .docs(
+            "6.2.0",
+            "O(N*K)+O(M*log(M)), N: members of the smallest of K sets, M: of the result",
+            "The members that are in all sets.",
+        )
+        .syntax("numkeys:integer key#0... [WEIGHTS/weight:integer...] [AGGREGATE/aggregate<SUM|MIN|MAX>] [WITHSCORES]"),
+    reading(Command::new("ZDIFF", -3, |context| give(context, Operation::Difference)))
+        .docs(
+            "6.2.0",
+            "O(N*K+M*log(M)), N: members of the first of K sets, M: of the result",
+            "The members of the first set that are in no other.",
+        )
+        .syntax("numkeys:integer key#0... [WITHSCORES]"),
+    reading(Command::new("ZINTERCARD", -3, zintercard))
+        .docs("7.0.0", "O(N*K), N: members of the smallest of K sets", "How many members are in all sets.")
+        .syntax("numkeys:integer key#0... [LIMIT/limit:integer]"),
+    storing(Command::new("ZUNIONSTORE", -4, |context| store(context, Operation::Union, "zunionstore")))
+        .docs("2.0.0", "O(N)+O(M*log(M)), N: members of all sets, M: of the result", "Stores the members of all sets.")
+        .syntax(
+            "destination#0 numkeys:integer key#1... [WEIGHTS/weight:integer...] [AGGREGATE/aggregate<SUM|MIN|MAX>]",
+        ),
+    storing(Command::new("ZINTERSTORE", -4, |context| store(context, Operation::Intersection, "zinterstore")))
+        .docs(
+            "2.0.0",
+            "O(N*K)+O(M*log(M)), N: members of the smallest of K sets, M: of the result",
+            "Stores the members that are in all sets.",
+        )
+        .syntax(
+            "destination#0 numkeys:integer key#1... [WEIGHTS/weight:integer...] [AGGREGATE/aggregate<SUM|MIN|MAX>]",
+        ),
+    storing(Command::new("ZDIFFSTORE", -4, |context| store(context, Operation::Difference, "zdiffstore")))
+        .docs(
+            "6.2.0",
+            "O(N*K+M*log(M)), N: members of the first of K sets, M: of the result",
+            "Stores the members of the first set that are in no other.",
+        )
+        .syntax("destination#0 numkeys:integer key#1..."),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,27 +21,27 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
         .group(GROUP, Categories::STREAM)
-        .docs("5.0.0", "O(1), and O(N) for N entries that are trimmed", "Appends an entry."),
+        .docs("5.0.0", "O(1), and O(N) for N entries that are trimmed", "Appends an entry.").syntax("key#0 [NOMKSTREAM@6.2.0] [trim{strategy<MAXLEN|MINID@6.2.0> [operator<equal=\"=\"|approximately=\"~\">] threshold [LIMIT/count:integer@6.2.0]}] id_or_auto<auto_id=\"*\"|id> field_value{field value}..."),
     Command::new("XTRIM", -4, xtrim)
         .flags(Flags::WRITE)
         .keys(&[KeySpec::one(1, Access::RW.union(Access::DELETE))])
         .group(GROUP, Categories::STREAM)
-        .docs("5.0.0", "O(N) for N entries removed", "Removes the first entries, down to a length or up to an id."),
+        .docs("5.0.0", "O(N) for N entries removed", "Removes the first entries, down to a length or up to an id.").syntax("key#0 trim{strategy<MAXLEN|MINID@6.2.0> [operator<equal=\"=\"|approximately=\"~\">] threshold [LIMIT/count:integer@6.2.0]}"),
     Command::new("XDEL", -3, xdel)
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::DELETE))])
         .group(GROUP, Categories::STREAM)
-        .docs("5.0.0", "O(1) for each entry", "Removes entries by id."),
+        .docs("5.0.0", "O(1) for each entry", "Removes entries by id.").syntax("key#0 id..."),
     Command::new("XLEN", 2, xlen)
         .flags(Flags::READONLY.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RO)])
         .group(GROUP, Categories::STREAM)
-        .docs("5.0.0", "O(1)", "How many entries there are."),
+        .docs("5.0.0", "O(1)", "How many entries there are.").syntax("key#0"),
     Command::new("XSETID", -3, xsetid)
         .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
         .group(GROUP, Categories::STREAM)
-        .docs("5.0.0", "O(1)", "Sets the last id of a stream; for replication."),
+        .docs("5.0.0", "O(1)", "Sets the last id of a stream; for replication.").syntax("key#0 last-id [ENTRIESADDED/entries_added:integer@7.0.0] [MAXDELETEDID/max_deleted_entry_id@7.0.0]"),
 ];
 
 /// How entries are removed.

@@ -22,12 +22,12 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::UPDATE))])
         .group(GROUP, Categories::STREAM)
-        .docs("5.0.0", "O(log(N)), N: pending entries", "Gives pending entries to another consumer."),
+        .docs("5.0.0", "O(log(N)), N: pending entries", "Gives pending entries to another consumer.").syntax("key#0 group consumer min-idle-time id... [IDLE/ms:integer] [TIME/unix-time-milliseconds:unix-time] [RETRYCOUNT/count:integer] [FORCE] [JUSTID] [LASTID/id]"),
     Command::new("XAUTOCLAIM", -6, xautoclaim)
         .flags(Flags::WRITE.union(Flags::FAST))
         .keys(&[KeySpec::one(1, Access::RW.union(Access::DELETE))])
         .group(GROUP, Categories::STREAM)
-        .docs("6.2.0", "O(1) for a small COUNT", "Gives entries that were pending for long to another consumer."),
+        .docs("6.2.0", "O(1) for a small COUNT", "Gives entries that were pending for long to another consumer.").syntax("key#0 group consumer min-idle-time start [COUNT/count:integer] [JUSTID]"),
 ];
 
 /// The place of the first id among the words of XCLAIM.

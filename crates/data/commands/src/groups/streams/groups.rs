@@ -24,22 +24,26 @@ pub const COMMANDS: &[Command] = &[Command::new("XGROUP", -2, |_| Err(Failure::S
             .flags(CREATES)
             .keys(&[KeySpec::one(2, Access::RW.union(Access::INSERT))])
             .group(GROUP, Categories::STREAM)
-            .docs("5.0.0", "O(1)", "Makes a group."),
+            .docs("5.0.0", "O(1)", "Makes a group.")
+            .syntax("key#0 groupname id<id|new_id=\"$\"> [MKSTREAM] [ENTRIESREAD/entries_read:integer]"),
         Command::new("CREATECONSUMER", 5, create_consumer)
             .flags(CREATES)
             .keys(&[KeySpec::one(2, Access::RW.union(Access::INSERT))])
             .group(GROUP, Categories::STREAM)
-            .docs("6.2.0", "O(1)", "Adds a consumer to a group."),
+            .docs("6.2.0", "O(1)", "Adds a consumer to a group.")
+            .syntax("key#0 groupname consumername"),
         Command::new("DELCONSUMER", 5, delete_consumer)
             .flags(Flags::WRITE)
             .keys(&[KeySpec::one(2, Access::RW.union(Access::DELETE))])
             .group(GROUP, Categories::STREAM)
-            .docs("5.0.0", "O(N) for N pending entries", "Removes a consumer with what is pending for it."),
+            .docs("5.0.0", "O(N) for N pending entries", "Removes a consumer with what is pending for it.")
+            .syntax("key#0 groupname consumername"),
         Command::new("DESTROY", 4, destroy)
             .flags(Flags::WRITE)
             .keys(&[KeySpec::one(2, Access::RW.union(Access::DELETE))])
             .group(GROUP, Categories::STREAM)
-            .docs("5.0.0", "O(N) for N pending entries", "Removes a group."),
+            .docs("5.0.0", "O(N) for N pending entries", "Removes a group.")
+            .syntax("key#0 groupname"),
         Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::STREAM).docs(
             "5.0.0",
             "O(1)",
@@ -49,7 +53,8 @@ pub const COMMANDS: &[Command] = &[Command::new("XGROUP", -2, |_| Err(Failure::S
             .flags(Flags::WRITE)
             .keys(&[KeySpec::one(2, Access::RW.union(Access::UPDATE))])
             .group(GROUP, Categories::STREAM)
-            .docs("5.0.0", "O(1)", "Sets the last entry that a group was given."),
+            .docs("5.0.0", "O(1)", "Sets the last entry that a group was given.")
+            .syntax("key#0 groupname id<id|new_id=\"$\"> [ENTRIESREAD/entries_read:integer]"),
     ])];
 
 /// The error of words that fit no subcommand.

@@ -31,22 +31,25 @@ pub const COMMANDS: &[Command] = &[Command::new("XINFO", -2, |_| Err(Failure::Sy
             .flags(Flags::READONLY)
             .keys(READS)
             .group(GROUP, Categories::STREAM)
-            .docs("5.0.0", "O(1)", "The consumers of a group."),
-        Command::new("GROUPS", 3, groups).flags(Flags::READONLY).keys(READS).group(GROUP, Categories::STREAM).docs(
-            "5.0.0",
-            "O(1)",
-            "The groups of a stream.",
-        ),
+            .docs("5.0.0", "O(1)", "The consumers of a group.")
+            .syntax("key#0 groupname"),
+        Command::new("GROUPS", 3, groups)
+            .flags(Flags::READONLY)
+            .keys(READS)
+            .group(GROUP, Categories::STREAM)
+            .docs("5.0.0", "O(1)", "The groups of a stream.")
+            .syntax("key#0"),
         Command::new("HELP", 2, help).flags(Flags::LOADING.union(Flags::STALE)).group(GROUP, Categories::STREAM).docs(
             "5.0.0",
             "O(1)",
             "The subcommands.",
         ),
-        Command::new("STREAM", -3, stream).flags(Flags::READONLY).keys(READS).group(GROUP, Categories::STREAM).docs(
-            "5.0.0",
-            "O(1)",
-            "A stream's numbers, or all of it.",
-        ),
+        Command::new("STREAM", -3, stream)
+            .flags(Flags::READONLY)
+            .keys(READS)
+            .group(GROUP, Categories::STREAM)
+            .docs("5.0.0", "O(1)", "A stream's numbers, or all of it.")
+            .syntax("key#0 [FULL/full{[COUNT/count:integer]}]"),
     ])];
 
 fn count(reply: &mut Reply<'_>, count: u64) {
