@@ -11,6 +11,17 @@ pub fn integer(text: &[u8]) -> Result<i64, Failure> {
 
 /// Reads a number with a fraction as C's `strtod` does, all of the text; `nan` is none.
 pub fn parse_float(text: &[u8]) -> Option<f64> {
+    let (value, is_in_range) = parse_any_float(text)?;
+    is_in_range.then_some(value)
+}
+
+/// The same where a number that is too large is infinity, and one that is too small is 0.
+pub fn parse_float_bound(text: &[u8]) -> Option<f64> {
+    parse_any_float(text).map(|(value, _)| value)
+}
+
+/// A number, and whether it is not too large or too small for one: infinity has to be said in letters.
+fn parse_any_float(text: &[u8]) -> Option<(f64, bool)> {
     let text = std::str::from_utf8(text).ok()?;
     if text.starts_with(|first: char| first.is_ascii_whitespace()) {
         return None;
@@ -21,11 +32,10 @@ pub fn parse_float(text: &[u8]) -> Option<f64> {
     } else {
         text.parse().ok()?
     };
-    // What is too large or too small for a number is none; infinity has to be said in letters.
     let letters = unsigned.starts_with(['i', 'I']);
     let vanished =
         value == 0.0 && unsigned.split(['e', 'E', 'p', 'P']).next()?.contains(|digit| ('1'..='9').contains(&digit));
-    (!value.is_nan() && (value.is_finite() || letters) && !vanished).then_some(value)
+    (!value.is_nan()).then_some((value, (value.is_finite() || letters) && !vanished))
 }
 
 /// The same as an argument of a command.
@@ -60,6 +70,15 @@ mod tests {
             ("99999999999999999999", None),
         ] {
             assert_eq!(parse_integer(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn bounds_may_be_beyond_all_numbers() {
+        for (text, expected) in
+            [("1e400", Some(f64::INFINITY)), ("-1e400", Some(f64::NEG_INFINITY)), ("1e-400", Some(0.0)), ("nan", None)]
+        {
+            assert_eq!(parse_float_bound(text.as_bytes()), expected, "{text}");
         }
     }
 

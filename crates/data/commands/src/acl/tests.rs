@@ -192,6 +192,7 @@ fn events_that_are_alike_are_one_entry() {
     {
         assert!(log.contains(part), "{part}: {log}");
     }
+    assert!(log.contains(" cmd=eval user=alice ") && !log.contains("cmd=NULL"), "{log}");
     assert!(shard.ask(admin, "ACL LOG 1").starts_with("*1 "));
     shard.ask(admin, "CONFIG SET acllog-max-len 2");
     shard.ask(other, "SET c 1");

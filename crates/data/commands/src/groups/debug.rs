@@ -30,6 +30,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     ("CONFIG-REWRITE-FORCE-ALL", 2..=2, nothing),
     ("DIGEST", 2..=2, whole_digest),
     ("DIGEST-VALUE", 2..=usize::MAX, digests),
+    ("ERROR", 3..=3, error),
     ("HELP", 2..=2, help),
     ("HTSTATS", 3..=4, table_statistics),
     ("HTSTATS-KEY", 3..=4, table_statistics),
@@ -70,6 +71,7 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
     const LINES: &[(&str, &str)] = &[
         ("DIGEST", "A digest of all data."),
         ("DIGEST-VALUE <key> [<key> ...]", "A digest of each value."),
+        ("ERROR <text>", "Answer with an error of that text."),
         ("OBJECT <key>", "What a value is like inside."),
         ("PAUSE-CRON <0|1>", "Whether what is done each now and then is put off."),
         ("POPULATE <count> [<prefix>] [<size>]", "Make keys <prefix>:<number> that are not there yet."),
@@ -94,6 +96,11 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
 fn nothing(context: &mut Context<'_>) -> Result<(), Failure> {
     context.reply.ok();
     Ok(())
+}
+
+fn error(context: &mut Context<'_>) -> Result<(), Failure> {
+    let text: String = String::from_utf8_lossy(context.words.at(2)).replace(['\r', '\n'], " ");
+    Err(Failure::owned(text))
 }
 
 fn load_log(context: &mut Context<'_>) -> Result<(), Failure> {

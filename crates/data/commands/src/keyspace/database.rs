@@ -108,6 +108,13 @@ impl Database {
         self.disk
     }
 
+    /// About how many bytes the tables of keys in memory take, and the order of those that expire, without keys and values.
+    pub fn overhead(&self) -> (u64, u64) {
+        let keys: usize = self.slots.iter().map(|table| table.index.len()).sum();
+        let expiring = self.expiring.len() * size_of::<(Millis, Bytes)>();
+        ((keys * (size_of::<Entry>() + size_of::<u32>())) as u64, expiring as u64)
+    }
+
     /// How many of its keys expire.
     pub fn expiring_len(&self) -> usize {
         self.expiring.len()

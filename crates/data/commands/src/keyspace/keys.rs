@@ -186,14 +186,23 @@ impl<'a> Keys<'a> {
         Ok(self.find(key)?.is_some())
     }
 
+    /// Says that a key was asked about, which counts as a hit or a miss, but not as use of it.
+    pub fn asked(&mut self, key: &[u8], is_there: bool) {
+        if is_there {
+            self.space.hits += 1;
+        } else {
+            self.space.misses += 1;
+            self.changes.notify(EventClass::KEY_MISS, "keymiss", key, self.db);
+        }
+    }
+
     /// What a key holds, of any type. It counts as a hit or a miss.
     pub fn value(&mut self, key: &[u8]) -> Result<Option<&Value>, Failure> {
         let Some(place) = self.find(key)? else {
-            self.space.misses += 1;
-            self.changes.notify(EventClass::KEY_MISS, "keymiss", key, self.db);
+            self.asked(key, false);
             return Ok(None);
         };
-        self.space.hits += 1;
+        self.asked(key, true);
         let used = self.entry_at(place).map_or(0, |entry| entry.touched);
         let used = self.space.usage.used(used);
         if self.entry_at(place).and_then(|entry| entry.value.as_ref()).is_some_and(Value::is_by_element) {

@@ -43,6 +43,10 @@ struct Rights {
     allow_oom: bool,
 }
 
+/// Characters of a script's digest: what is shorter or longer is none, whatever follows it.
+const DIGEST_LEN: usize = 40;
+const NO_SCRIPT: Failure = Failure::text("NOSCRIPT No matching script. Please use EVAL.");
+
 /// A command that runs a script or a function, by its name.
 struct Entry {
     is_function: bool,
@@ -75,6 +79,9 @@ impl Server {
         if entry.is_function {
             return self.call_function(session, output, words, entry.read_only);
         }
+        if entry.by_digest && word(1).len() != DIGEST_LEN {
+            return Err(NO_SCRIPT);
+        }
         let (keys, arguments) = split(words, number::integer(word(2))?)?;
         let mut scripts = match self.shared.scripts.take() {
             Some(scripts) => scripts,
@@ -83,7 +90,7 @@ impl Server {
         let digest = if entry.by_digest {
             let digest = String::from_utf8_lossy(word(1)).to_ascii_lowercase();
             let known = scripts.contains(&digest);
-            if known { Ok(digest) } else { Err(Failure::text("NOSCRIPT No matching script. Please use EVAL.")) }
+            if known { Ok(digest) } else { Err(NO_SCRIPT) }
         } else {
             scripts.load(word(1))
         };
@@ -169,6 +176,10 @@ impl Server {
             inner.address.clone_from(&session.address);
             inner.local_address.clone_from(&session.local_address);
             inner.name.clone_from(&session.name);
+            inner.descriptor = session.descriptor;
+            inner.created = session.created;
+            inner.last_interaction = session.last_interaction;
+            inner.last_command = session.last_command;
         }
         let caller = RefCell::new((&mut *self, inner));
         let answer = |lua: &Lua, question: Question, words: MultiValue| {

@@ -220,6 +220,20 @@ fn events_of_what_a_client_does_itself_follow_the_reply() {
 }
 
 #[test]
+fn who_asks_about_a_key_that_is_not_there_misses_it() {
+    let mut shard = Shard::new();
+    let (client, listener) = (shard.client(), shard.client());
+    shard.ask(client, "CONFIG SET notify-keyspace-events Em");
+    shard.ask(listener, "SUBSCRIBE __keyevent@0__:keymiss");
+    for command in ["TTL key", "PTTL key", "EXPIRETIME key", "PEXPIRETIME key", "TYPE key", "GET key"] {
+        shard.ask(client, command);
+        assert!(shard.output(listener).ends_with("$3 key "), "{command}");
+    }
+    let stats = shard.ask(client, "INFO stats");
+    assert!(stats.contains("keyspace_misses:6 "), "{stats}");
+}
+
+#[test]
 fn transactions_may_begin_to_listen() {
     let mut shard = Shard::new();
     let client = shard.client();

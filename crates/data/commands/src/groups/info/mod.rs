@@ -70,17 +70,40 @@ pub(super) fn human(bytes: u64) -> String {
 }
 
 fn time(context: &mut Context<'_>) -> Result<(), Failure> {
-    let now = context.now();
+    let now = now_us(context);
     context.reply.array(2);
-    context.reply.bulk((now / 1000).to_string().as_bytes());
-    context.reply.bulk((now % 1000 * 1000).to_string().as_bytes());
+    context.reply.bulk((now / 1_000_000).to_string().as_bytes());
+    context.reply.bulk((now % 1_000_000).to_string().as_bytes());
     Ok(())
+}
+
+/// Microseconds since 1970. Scripts make names of it that are to differ, so milliseconds would not do.
+fn now_us(context: &Context<'_>) -> u64 {
+    context.shared.host.time_us().unwrap_or_else(|| context.now().unsigned_abs() * 1000)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::groups::testing::Shard;
+
+    struct Clock;
+
+    impl crate::host::Host for Clock {
+        fn time_us(&self) -> Option<u64> {
+            Some(1_700_000_000_123_456)
+        }
+    }
+
+    #[test]
+    fn time_has_microseconds() {
+        let mut shard = Shard::new();
+        let client = shard.client();
+        assert_eq!(shard.ask(client, "TIME"), "*2 $1 1 $1 0 ");
+        shard.0.shared.host = Box::new(Clock);
+        assert_eq!(shard.ask(client, "TIME"), "*2 $10 1700000000 $6 123456 ");
+        assert!(shard.ask(client, "INFO server").contains(" server_time_usec:1700000000123456 "));
+    }
 
     #[test]
     fn sizes_for_people() {
@@ -150,5 +173,12 @@ mod tests {
         let figures = shard.ask(client, "MEMORY STATS");
         assert!(figures.contains(&format!(" clients.normal :{} ", 2 * of_one)), "{figures}");
         assert!(figures.contains(" lua.caches :") && !figures.contains(" lua.caches :0 "), "{figures}");
+        assert!(!figures.contains(" db.0 "), "{figures}");
+        shard.ask(client, "SET a 1 EX 100\r\nSELECT 3\r\nSET b 1");
+        let figures = shard.ask(client, "MEMORY STATS");
+        let of_one = number(&figures.replace("overhead.hashtable.main :", "main:"), "main:");
+        assert!(of_one > 0, "{figures}");
+        assert!(figures.contains(" db.0 *6 $23 overhead.hashtable.main :"), "{figures}");
+        assert!(figures.contains(" db.3 *6 ") && figures.contains("overhead.hashtable.expires :0 "), "{figures}");
     }
 }

@@ -79,7 +79,7 @@ fn server(context: &mut Context<'_>, text: &mut String) {
     field(text, "process_supervised", process.supervised);
     field(text, "run_id", &process.run_id);
     field(text, "tcp_port", settings.port.0);
-    field(text, "server_time_usec", now * 1000);
+    field(text, "server_time_usec", super::now_us(context));
     field(text, "uptime_in_seconds", uptime);
     field(text, "uptime_in_days", uptime / 86400);
     field(text, "hz", settings.hz.0);
@@ -115,7 +115,13 @@ fn memory(context: &mut Context<'_>, text: &mut String) {
     let clients = client_info::memory_of_all(context);
     let (used, start, resident) = (figures.used, figures.at_start, figures.resident);
     let peak = shared.statistics.peak_memory.max(used);
-    let overhead = start + clients;
+    let space = context.keys.space();
+    let tables: u64 = (0..space.len())
+        .filter_map(|db| space.database(db))
+        .map(|database| database.overhead())
+        .map(|(keys, expiring)| keys + expiring)
+        .sum();
+    let overhead = start + clients + tables;
     let dataset = used.saturating_sub(overhead);
     let percent = |part: u64, whole: u64| format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64);
     let parts = Fragmentation::of(&figures);
@@ -209,6 +215,7 @@ fn persistence(context: &mut Context<'_>, text: &mut String) {
         field(text, "aof_pending_bio_fsync", u8::from(figures.durable < end));
         field(text, "aof_delayed_fsync", 0);
         field(text, "tables_applied_offset", figures.applied);
+        field(text, "tables_emptied_databases", context.keys.space().dropped_len());
         field(text, "tables_read_by", if figures.reads_by_ring { "io_uring" } else { "threads" });
     }
 }

@@ -111,7 +111,10 @@ fn rounded_seconds(ms: Millis) -> i64 {
 fn answer_time(context: &mut Context<'_>, of: impl FnOnce(Millis) -> i64) -> Result<(), Failure> {
     const NO_KEY: i64 = -2;
     const NO_EXPIRY: i64 = -1;
-    let answer = match context.keys.expire_at(context.words.at(1))? {
+    let key = context.words.at(1);
+    let expire_at = context.keys.expire_at(key)?;
+    context.keys.asked(key, expire_at.is_some());
+    let answer = match expire_at {
         None => NO_KEY,
         Some(NEVER) => NO_EXPIRY,
         Some(at) => of(at),

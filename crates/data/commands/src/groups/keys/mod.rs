@@ -219,8 +219,11 @@ fn exists(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn type_of(context: &mut Context<'_>) -> Result<(), Failure> {
-    let name = context.keys.peek(context.words.at(1))?.and_then(|entry| entry.value.as_ref());
-    context.reply.simple(name.map_or("none", crate::Value::type_name));
+    let key = context.words.at(1);
+    let value = context.keys.peek(key)?.and_then(|entry| entry.value.as_ref());
+    let name = value.map(crate::Value::type_name);
+    context.keys.asked(key, name.is_some());
+    context.reply.simple(name.unwrap_or("none"));
     Ok(())
 }
 

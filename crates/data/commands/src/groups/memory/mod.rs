@@ -123,12 +123,16 @@ struct Figures {
     scripts: u64,
     functions: u64,
     keys: u64,
+    /// Databases that have keys: what their tables take, and the order of what expires.
+    databases: Vec<(usize, (u64, u64))>,
 }
 
 fn figures(context: &mut Context<'_>) -> Figures {
     let memory = context.shared.host.memory();
     let space = context.keys.space();
     let keys = (0..space.len()).filter_map(|db| space.database(db)).map(|database| database.len() as u64).sum();
+    let with_keys = (0..space.len()).filter_map(|db| Some((db, space.database(db)?)));
+    let databases = with_keys.filter(|(_, one)| !one.is_empty()).map(|(db, one)| (db, one.overhead())).collect();
     let scripts = context.shared.scripts.as_ref().map_or(0, |scripts| scripts.text_len() as u64);
     Figures {
         used: memory.used,
@@ -139,6 +143,7 @@ fn figures(context: &mut Context<'_>) -> Figures {
         scripts,
         functions: context.shared.functions.text_len() as u64,
         keys,
+        databases,
     }
 }
 
@@ -153,7 +158,8 @@ fn stats(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     use Figure::{Count, Ratio};
     let figures = figures(context);
-    let overhead = figures.at_start + figures.clients + figures.scripts + figures.functions;
+    let tables: u64 = figures.databases.iter().map(|(_, (keys, expiring))| keys + expiring).sum();
+    let overhead = figures.at_start + figures.clients + figures.scripts + figures.functions + tables;
     let dataset = figures.used.saturating_sub(overhead);
     let grown = figures.used.saturating_sub(figures.at_start);
     let parts = &figures.allocator;
@@ -187,8 +193,11 @@ fn stats(context: &mut Context<'_>) -> Result<(), Failure> {
         ("fragmentation", Ratio(parts.all.ratio)),
         ("fragmentation.bytes", count(parts.all.bytes)),
     ];
-    context.reply.map(rows.len());
+    context.reply.map(rows.len() + figures.databases.len());
     for (name, figure) in rows {
+        if name == "overhead.total" {
+            write_databases(context, &figures.databases);
+        }
         context.reply.bulk(name.as_bytes());
         match figure {
             Count(count) => context.reply.integer(count as i64),
@@ -196,6 +205,22 @@ fn stats(context: &mut Context<'_>) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn write_databases(context: &mut Context<'_>, databases: &[(usize, (u64, u64))]) {
+    for (db, (keys, expiring)) in databases {
+        context.reply.bulk(format!("db.{db}").as_bytes());
+        let rows = [
+            ("overhead.hashtable.main", *keys),
+            ("overhead.hashtable.expires", *expiring),
+            ("overhead.hashtable.slot-to-keys", 0),
+        ];
+        context.reply.map(rows.len());
+        for (name, bytes) in rows {
+            context.reply.bulk(name.as_bytes());
+            context.reply.integer(bytes as i64);
+        }
+    }
 }
 
 fn doctor(context: &mut Context<'_>) -> Result<(), Failure> {

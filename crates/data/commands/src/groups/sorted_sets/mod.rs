@@ -135,7 +135,7 @@ fn score_bound(text: &[u8]) -> Result<(f64, bool), Failure> {
     if text.is_empty() {
         return Ok((0.0, excluded));
     }
-    let value = crate::number::parse_float(text).ok_or(Failure::NotScoreRange)?;
+    let value = crate::number::parse_float_bound(text).ok_or(Failure::NotScoreRange)?;
     Ok((value, excluded))
 }
 
