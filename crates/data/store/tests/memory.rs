@@ -443,3 +443,20 @@ fn keys_that_left_memory_are_read_in_every_way() {
         assert!(number(&mut client, "keys_read_from_tables") > 1_000, "{way}");
     }
 }
+
+#[test]
+fn an_emptied_database_is_removed_from_the_tables_also_while_others_save() {
+    let folder = Folder::new();
+    let store = start(&folder.data(), &[]);
+    let mut client = store.client();
+    for command in ["SET key value", "SAVE", "FLUSHALL"] {
+        client.text(&command.split(' ').collect::<Vec<_>>());
+    }
+    assert_eq!(number(&mut client, "tables_emptied_databases"), 1);
+    // Each waits for a checkpoint, and is told what else the tables' thread has done meanwhile.
+    for _ in 0..20 {
+        client.text(&["INCR", "count"]);
+        assert_eq!(client.text(&["SAVE"]), "OK");
+    }
+    wait_until("the tables have nothing of it any more", || number(&mut client, "tables_emptied_databases") == 0);
+}

@@ -95,13 +95,10 @@ impl Persistence {
     /// Carries checkpoints on. Returns whether there is more to do at once.
     pub fn advance(&mut self, server: &mut Server, now: Millis) -> Result<bool, StoreError> {
         while let Ok(report) = self.reports.try_recv() {
-            let removed = matches!(report, Report::Removed(_));
             self.handle(report, now)?;
-            if removed {
-                self.remove_next(server);
-            }
         }
-        if self.removing.is_none() {
+        // Whoever waits for a checkpoint has handled reports too: a removal goes on whoever was told of its last step.
+        if !self.remove_asked {
             self.remove_next(server);
         }
         // What was changed and is not in the log yet must not become part of the tables.
@@ -182,6 +179,7 @@ impl Persistence {
             match self.writer.submit(Job::Remove { bounds, is_first, records_max: REMOVE_MAX, with_last }) {
                 Ok(()) => {
                     self.removing = Some(removal);
+                    self.remove_asked = true;
                     self.has_begun = true;
                 }
                 // Too much waits for the writer: it is tried again in the next turn.
@@ -304,6 +302,7 @@ impl Persistence {
                 messages::warn(&format!("the tables cannot be synced: {}", chain(&error)));
             }
             Report::Removed(Ok(removed)) => {
+                self.remove_asked = false;
                 self.has_begun = !removed.is_done;
                 self.removing = match self.removing.take() {
                     Some(Removal::Database(disk, step)) => {
@@ -316,6 +315,7 @@ impl Persistence {
             Report::Removed(Err(error)) => {
                 // Emptied databases come again with the next checkpoint, collections with the next start.
                 self.removing = None;
+                self.remove_asked = false;
                 self.has_begun = false;
                 messages::warn(&format!("what was removed keeps its place on the disk for now: {}", chain(&error)));
             }

@@ -153,6 +153,8 @@ pub struct Persistence {
     /// What can be removed.
     removable: Vec<Removal>,
     removing: Option<Removal>,
+    /// A step of it is with the writer.
+    remove_asked: bool,
     /// Whether a step of that has been made: the first one drops files.
     has_begun: bool,
     /// The offset that the tables have.
@@ -279,6 +281,7 @@ impl Persistence {
             written_gone: Gone::default(),
             removable: Vec::new(),
             removing: None,
+            remove_asked: false,
             has_begun: false,
             applied,
             synced: (applied, now),
