@@ -12,7 +12,7 @@ pub enum Error {
     #[error("input or output of the tables failed")]
     Io(#[source] io::Error),
     /// What was read is not what was written: a checksum does not match. Never served.
-    #[error("the tables are damaged {place}")]
+    #[error("the tables are damaged {place} (`tidegate restore` makes a folder of a backup)")]
     Damaged {
         /// Near which record.
         place: Place,

@@ -252,11 +252,17 @@ fn read_text(text: &[u8], name: &str, start: &mut Start, depth: usize, problems:
             return Err(format!("files include one another more than {INCLUDE_DEPTH_MAX} deep"));
         }
         std::mem::swap(&mut included.settings, settings);
+        let mut unread = Vec::new();
         for path in paths(Path::new(name)) {
-            read_file(&path, &mut included, depth + 1, &mut inner);
+            match fs::read(&path) {
+                Ok(text) => {
+                    read_text(&text, &path.display().to_string(), &mut included, depth + 1, &mut inner);
+                }
+                Err(error) => unread.push(format!("cannot read {}: {error}", path.display())),
+            }
         }
         std::mem::swap(&mut included.settings, settings);
-        Ok(())
+        if unread.is_empty() { Ok(()) } else { Err(unread.join("; ")) }
     });
     start.notes.append(&mut included.notes);
     for problem in found {
@@ -334,7 +340,8 @@ mod tests {
         assert!(read(&["--include".into(), of("missing.conf")]).is_err());
         assert!(read(&["--include".into(), "a".into(), "b".into()]).is_err());
         write("main.conf", &format!("include {}\n", of("missing.conf")));
-        assert!(read(&[of("main.conf")]).is_err(), "a file that is named must be there");
+        let error = read(&[of("main.conf")]).unwrap_err().to_string();
+        assert!(error.contains("main.conf:1: cannot read "), "a file that is named must be there: {error}");
         write("main.conf", &format!("include {}\n", of("main.conf")));
         assert!(read(&[of("main.conf")]).is_err(), "a circle ends");
         fs::remove_dir_all(&folder).unwrap();

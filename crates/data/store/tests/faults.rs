@@ -339,6 +339,7 @@ fn a_flipped_bit_in_the_tables_is_never_served() {
     flip(&list, middle);
     let text = refusal(&folder.data(), &[]);
     assert!(text.contains("the tables are damaged") && text.contains("the list of files"), "{text}");
+    assert!(text.contains("`tidegate restore`"), "{text}");
 }
 
 #[test]
