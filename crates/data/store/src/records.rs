@@ -45,6 +45,7 @@ const HEADER_LEN: usize = 16;
 const LONG_VALUE: usize = 64 << 10;
 /// The name of the record that counts a database's keys.
 const KEY_COUNT: &[u8] = b"keys";
+const EXPIRES_COUNT: &[u8] = b"expires";
 /// The name of the record that says which version the next collection gets.
 const NEXT_VERSION: &[u8] = b"version";
 
@@ -171,10 +172,12 @@ impl ShardTables {
         self.with(|tables| tables.get(&record::meta(0, 0, FUNCTIONS)))
     }
 
-    /// Hands in how many keys a database has at the mark.
-    pub fn put_key_count(&self, db: usize, count: usize) {
-        let name = record::meta(0, db as u8, KEY_COUNT);
-        self.with(|tables| tables.put_marked(name, (count as u64).to_be_bytes().to_vec()));
+    /// Hands in how many keys a database has at the mark, and how many of them expire.
+    pub fn put_key_counts(&self, db: usize, keys: usize, expires: usize) {
+        for (name, count) in [(KEY_COUNT, keys), (EXPIRES_COUNT, expires)] {
+            let name = record::meta(0, db as u8, name);
+            self.with(|tables| tables.put_marked(name, (count as u64).to_be_bytes().to_vec()));
+        }
     }
 
     /// Deadlines of a database up to now.
@@ -304,16 +307,19 @@ impl ShardTables {
         record::split_whole(key, value).ok().map(|(key, _)| key.to_vec())
     }
 
-    /// How many keys a database has.
+    /// How many keys a database has, and how many of them expire: none, if nobody counted those.
     ///
     /// # Errors
     ///
     /// The tables' cannot be read.
-    pub fn key_count(&self, db: usize) -> Result<usize, engine::Error> {
-        let name = record::meta(0, db as u8, KEY_COUNT);
-        let value = self.with(|tables| tables.get(&name))?;
-        let count = value.and_then(|bytes| <[u8; 8]>::try_from(&*bytes).ok()).map_or(0, u64::from_be_bytes);
-        Ok(count as usize)
+    pub fn key_counts(&self, db: usize) -> Result<(usize, usize), engine::Error> {
+        let count = |name| -> Result<usize, engine::Error> {
+            let name = record::meta(0, db as u8, name);
+            let value = self.with(|tables| tables.get(&name))?;
+            let count = value.and_then(|bytes| <[u8; 8]>::try_from(&*bytes).ok()).map_or(0, u64::from_be_bytes);
+            Ok(count as usize)
+        };
+        Ok((count(KEY_COUNT)?, count(EXPIRES_COUNT)?))
     }
 
     /// The record of a key that is asked for.

@@ -460,3 +460,33 @@ fn an_emptied_database_is_removed_from_the_tables_also_while_others_save() {
     }
     wait_until("the tables have nothing of it any more", || number(&mut client, "tables_emptied_databases") == 0);
 }
+
+#[test]
+fn keys_that_expire_are_counted_whether_they_are_in_memory_or_not() {
+    let folder = Folder::new();
+    let keyspace = |client: &mut Client| field(&client.text(&["INFO", "keyspace"]), "db0");
+    let ask = |client: &mut Client, command: &str| client.text(&command.split(' ').collect::<Vec<_>>());
+    let mut store = start(&folder.data(), &[]);
+    let mut client = store.client();
+    for number in 0..10 {
+        ask(&mut client, &format!("SET expiring{number} x EX 1000"));
+        ask(&mut client, &format!("SET lasting{number} x"));
+    }
+    let counts = keyspace(&mut client);
+    assert!(counts.starts_with("keys=20,expires=10,avg_ttl=99"), "{counts}");
+    store.stop();
+    let mut store = start(&folder.data(), &[]);
+    let mut client = store.client();
+    assert!(keyspace(&mut client).starts_with("keys=20,expires=10,"));
+    for command in ["DEL expiring0", "PERSIST expiring1", "SET expiring2 y", "EXPIRE lasting0 500", "DEL lasting1"] {
+        ask(&mut client, command);
+    }
+    assert!(keyspace(&mut client).starts_with("keys=18,expires=8,"));
+    store.kill();
+    let store = start(&folder.data(), &[]);
+    let mut client = store.client();
+    assert!(keyspace(&mut client).starts_with("keys=18,expires=8,"));
+    ask(&mut client, "FLUSHALL");
+    ask(&mut client, "SET key x EX 5");
+    assert!(keyspace(&mut client).starts_with("keys=1,expires=1,"));
+}

@@ -9,7 +9,7 @@ use crate::{
     slot::SLOTS,
 };
 
-use super::entry::Entry;
+use super::entry::{Entry, NEVER};
 
 /// The keys of a slot.
 #[derive(Debug)]
@@ -38,13 +38,15 @@ pub struct Database {
     pub(crate) disk: u8,
     /// How many keys there are, in memory or not.
     pub(crate) len: usize,
+    /// How many of them expire.
+    pub(crate) expires: usize,
     /// Keys in memory that expire, the next one first.
     pub(crate) expiring: BTreeSet<(Millis, Bytes)>,
 }
 
 impl Database {
     pub(super) fn new(seed: u64, complete: bool, disk: u8) -> Self {
-        Self { slots: Vec::new(), seed, complete, disk, len: 0, expiring: BTreeSet::new() }
+        Self { slots: Vec::new(), seed, complete, disk, len: 0, expires: 0, expiring: BTreeSet::new() }
     }
 
     /// Frees some hundred keys of what nobody needs any more, and gives what they held. Returns whether there are more.
@@ -88,9 +90,9 @@ impl Database {
         self.slots.iter_mut().for_each(|slot| slot.complete = true);
     }
 
-    /// Says how many keys it has, as the tables know it.
-    pub fn set_len(&mut self, len: usize) {
-        self.len = len;
+    /// Says how many keys it has, and how many of them expire, as the tables know it.
+    pub fn set_len(&mut self, len: usize, expires: usize) {
+        (self.len, self.expires) = (len, expires);
     }
 
     /// Whether it has none.
@@ -115,20 +117,25 @@ impl Database {
         ((keys * (size_of::<Entry>() + size_of::<u32>())) as u64, expiring as u64)
     }
 
-    /// How many of its keys expire.
-    pub fn expiring_len(&self) -> usize {
-        self.expiring.len()
+    /// How many of its keys expire, in memory or not.
+    pub fn expires_len(&self) -> usize {
+        self.expires
     }
 
-    /// The mean time that expiring keys still have.
+    /// The mean time that some expiring keys still have: those that come first in the order of keys, which is none of theirs.
     pub fn mean_ttl(&self, now: Millis) -> Millis {
-        const SAMPLES: usize = 16;
-        let (sum, count) = self
-            .expiring
-            .iter()
-            .take(SAMPLES)
-            .fold((0i64, 0i64), |(sum, count), (at, _)| (sum.saturating_add(at - now), count + 1));
-        if count == 0 { 0 } else { sum / count }
+        const LOOKED_AT_MAX: usize = 4096;
+        const SAMPLES: usize = 256;
+        let mean = |times: &mut dyn Iterator<Item = Millis>| {
+            let (sum, count) = times
+                .take(SAMPLES)
+                .fold((0i64, 0i64), |(sum, count), at| (sum.saturating_add((at - now).max(0)), count + 1));
+            (count > 0).then(|| sum / count)
+        };
+        let of_some = self.entries().take(LOOKED_AT_MAX).map(|entry| entry.expire_at);
+        mean(&mut of_some.filter(|at| *at != NEVER))
+            .or_else(|| mean(&mut self.expiring.iter().map(|(at, _)| *at)))
+            .unwrap_or(0)
     }
 
     pub(crate) fn slot(&self, slot: usize) -> Option<&SlotTable> {

@@ -451,9 +451,11 @@ impl<'a> Keys<'a> {
         }
         let Some(database) = self.space.databases.get_mut(self.db) else { return };
         if from != NEVER {
+            database.expires = database.expires.saturating_sub(1);
             database.expiring.remove(&(from, Bytes::from_slice(key)));
         }
         if to != NEVER {
+            database.expires += 1;
             database.expiring.insert((to, Bytes::from_slice(key)));
         }
     }

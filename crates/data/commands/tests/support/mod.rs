@@ -141,7 +141,10 @@ impl Tables {
         for db in 0..keyspace.len() {
             let Some(database) = keyspace.database_mut(db) else { continue };
             let disk = database.disk();
-            database.set_len(self.keys[1].borrow().keys().filter(|(of, ..)| *of == disk).count());
+            let keys = self.keys[1].borrow();
+            let of_it = || keys.iter().filter(|((of, ..), _)| *of == disk);
+            database
+                .set_len(of_it().count(), of_it().filter(|(_, record)| record.1 != commands::keyspace::NEVER).count());
         }
     }
 

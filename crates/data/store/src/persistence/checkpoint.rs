@@ -239,7 +239,7 @@ impl Persistence {
         server.keyspace.begin_checkpoint();
         for db in 0..server.keyspace.len() {
             if let Some(database) = server.keyspace.database(db) {
-                self.tables.put_key_count(db, database.len());
+                self.tables.put_key_counts(db, database.len(), database.expires_len());
             }
         }
         let layout = server.keyspace.layout();

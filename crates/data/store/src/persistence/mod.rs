@@ -313,9 +313,9 @@ impl Persistence {
         self.tables.read_next_version()?;
         self.removable.extend(self.tables.read_orphans()?.into_iter().map(Removal::Collection));
         for db in 0..server.keyspace.len() {
-            let count = self.tables.key_count(db)?;
+            let (count, expires) = self.tables.key_counts(db)?;
             if let Some(database) = server.keyspace.database_mut(db) {
-                database.set_len(count);
+                database.set_len(count, expires);
             }
         }
         if let Some(payload) = self.tables.functions()? {

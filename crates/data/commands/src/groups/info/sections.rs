@@ -338,7 +338,7 @@ fn keyspace(context: &mut Context<'_>, text: &mut String) {
     let space = context.keys.space();
     for db in 0..space.len() {
         if let Some(database) = space.database(db).filter(|database| !database.is_empty()) {
-            let (keys, expires, ttl) = (database.len(), database.expiring_len(), database.mean_ttl(now));
+            let (keys, expires, ttl) = (database.len(), database.expires_len(), database.mean_ttl(now));
             field(text, &format!("db{db}"), format_args!("keys={keys},expires={expires},avg_ttl={ttl}"));
         }
     }
