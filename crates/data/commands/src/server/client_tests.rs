@@ -220,6 +220,17 @@ fn events_of_what_a_client_does_itself_follow_the_reply() {
 }
 
 #[test]
+fn a_shorter_slow_log_forgets_at_once() {
+    let mut shard = Shard::new();
+    let client = shard.client();
+    shard.ask(client, "CONFIG SET slowlog-log-slower-than 0\r\nPING\r\nPING\r\nPING");
+    shard.ask(client, "CONFIG SET slowlog-log-slower-than -1");
+    assert_eq!(shard.ask(client, "SLOWLOG LEN"), ":4 ");
+    shard.ask(client, "CONFIG SET slowlog-max-len 2");
+    assert_eq!(shard.ask(client, "SLOWLOG LEN"), ":2 ");
+}
+
+#[test]
 fn who_asks_about_a_key_that_is_not_there_misses_it() {
     let mut shard = Shard::new();
     let (client, listener) = (shard.client(), shard.client());

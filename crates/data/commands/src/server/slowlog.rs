@@ -57,6 +57,11 @@ impl SlowLog {
                 name: name.clone(),
             });
         }
+        self.keep(len_max);
+    }
+
+    /// Forgets the oldest ones beyond so many.
+    pub fn keep(&mut self, len_max: usize) {
         self.commands.truncate(len_max);
     }
 
