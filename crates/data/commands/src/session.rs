@@ -156,6 +156,8 @@ pub struct Session {
     pub query_missing: usize,
     /// `CLIENT NO-EVICT`.
     pub no_evict: bool,
+    /// It wants to step through its next script, which would have that leave nothing: it must not run.
+    pub debugs_next_script: bool,
     /// What it wants to be told of keys that it has in a cache.
     pub tracking: Option<Box<ClientTracking>>,
     /// Its next command waits until a pause is over.
@@ -210,6 +212,7 @@ impl Session {
             query_running: 0,
             query_missing: 0,
             no_evict: false,
+            debugs_next_script: false,
             tracking: None,
             postponed: false,
             soft_limit_since: None,

@@ -33,6 +33,7 @@ use machine::{Kind, Machine};
 
 pub use functions::Functions;
 pub use log::LogLine;
+pub(crate) use run::NO_DEBUGGER;
 
 /// A compiled script.
 #[derive(Debug, Clone)]

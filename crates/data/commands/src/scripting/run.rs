@@ -43,6 +43,9 @@ struct Rights {
     allow_oom: bool,
 }
 
+/// What who wants to step through scripts is told.
+pub(crate) const NO_DEBUGGER: Failure =
+    Failure::text("ERR scripts cannot be stepped through here: SCRIPT DEBUG takes nothing but NO");
 /// Characters of a script's digest: what is shorter or longer is none, whatever follows it.
 const DIGEST_LEN: usize = 40;
 const NO_SCRIPT: Failure = Failure::text("NOSCRIPT No matching script. Please use EVAL.");
@@ -78,6 +81,9 @@ impl Server {
         let entry = Entry::of(word(0));
         if entry.is_function {
             return self.call_function(session, output, words, entry.read_only);
+        }
+        if std::mem::take(&mut session.debugs_next_script) {
+            return Err(NO_DEBUGGER);
         }
         if entry.by_digest && word(1).len() != DIGEST_LEN {
             return Err(NO_SCRIPT);

@@ -220,6 +220,22 @@ fn events_of_what_a_client_does_itself_follow_the_reply() {
 }
 
 #[test]
+fn a_script_that_was_to_be_debugged_does_not_run() {
+    let mut shard = Shard::new();
+    let (client, other) = (shard.client(), shard.client());
+    for how in ["YES", "SYNC"] {
+        let refused = shard.ask(client, &format!("SCRIPT DEBUG {how}"));
+        assert!(refused.starts_with("-ERR scripts cannot be stepped through here"), "{refused}");
+        assert_eq!(shard.ask(other, "EVAL 'return 1' 0"), ":1 ");
+        assert_eq!(shard.ask(client, "EVAL 'return redis.call(\"SET\", KEYS[1], 1)' 1 key"), refused);
+        assert_eq!(shard.ask(client, "EXISTS key"), ":0 ");
+        assert_eq!(shard.ask(client, "EVAL 'return 1' 0"), ":1 ", "once");
+    }
+    shard.ask(client, "SCRIPT DEBUG YES\r\nSCRIPT DEBUG NO");
+    assert_eq!(shard.ask(client, "EVAL 'return 1' 0"), ":1 ");
+}
+
+#[test]
 fn a_shorter_slow_log_forgets_at_once() {
     let mut shard = Shard::new();
     let client = shard.client();

@@ -4,7 +4,7 @@ mod functions;
 
 use crate::{
     Context, Failure,
-    scripting::{Scripts, busy},
+    scripting::{NO_DEBUGGER, Scripts, busy},
     table::{Access, Categories, Command, Flags, KeySpec},
 };
 
@@ -113,15 +113,17 @@ fn exists(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn debug(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words;
-    if words.is(2, "NO") {
-        context.reply.ok();
-        return Ok(());
+    let wanted = words.is(2, "YES") || words.is(2, "SYNC");
+    if !wanted && !words.is(2, "NO") {
+        return Err(Failure::text("ERR Use SCRIPT DEBUG YES/SYNC/NO"));
     }
-    Err(Failure::text(if words.is(2, "YES") || words.is(2, "SYNC") {
-        "ERR scripts cannot be stepped through here: SCRIPT DEBUG takes nothing but NO"
-    } else {
-        "ERR Use SCRIPT DEBUG YES/SYNC/NO"
-    }))
+    // redis-cli takes no notice of the answer, and sends the script.
+    context.session.debugs_next_script = wanted;
+    if wanted {
+        return Err(NO_DEBUGGER);
+    }
+    context.reply.ok();
+    Ok(())
 }
 
 fn flush_scripts(context: &mut Context<'_>) -> Result<(), Failure> {
