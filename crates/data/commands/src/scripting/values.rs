@@ -96,7 +96,7 @@ pub fn write_value(reply: &mut Reply<'_>, value: &Value, chosen: Protocol, depth
     match value {
         Value::String(text) => reply.bulk(&text.as_bytes()),
         Value::Integer(number) => reply.integer(*number),
-        Value::Number(number) => reply.integer(*number as i64),
+        Value::Number(number) => reply.integer(truncated(*number)),
         Value::Boolean(truth) if chosen == Protocol::Resp3 => reply.boolean(*truth),
         Value::Boolean(true) => reply.integer(1),
         Value::Table(table) => write_table(reply, table, chosen, depth, errors),
@@ -165,4 +165,9 @@ fn write_table(reply: &mut Reply<'_>, table: &Table, chosen: Protocol, depth: us
     for item in &items {
         write_value(reply, item, chosen, depth + 1, errors);
     }
+}
+/// A number as C on x86-64 makes an integer of it: what has no place in one, and what is no number, is the least of all.
+fn truncated(number: f64) -> i64 {
+    const PLACES: std::ops::Range<f64> = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
+    if PLACES.contains(&number) { number as i64 } else { i64::MIN }
 }
