@@ -58,5 +58,25 @@ const tree = await flow.add({
 assert.equal(await tree.job.waitUntilFinished(events, 60000), 2);
 assert.deepEqual(Object.values(await tree.job.getChildrenValues()).sort(), [2, 4, 6]);
 
-for (const part of [worker, events, queue, flow]) await part.close();
-console.log(`BullMQ ${version}: ${COUNT} jobs, delays, retries and a flow: ok`);
+// Eleven at five in 300 ms take two pauses; what is due again and again comes until it is removed.
+const slow = new Queue("slow", { connection });
+await slow.addBulk(Array.from({ length: 11 }, (_, number) => ({ name: "one", data: { number } })));
+await slow.upsertJobScheduler("again", { every: 50 }, { name: "again", data: {} });
+const began = [];
+let again = 0;
+const slowWorker = new Worker(
+  "slow",
+  async (job) => (job.name === "again" ? again++ : began.push(job.processedOn)),
+  { connection, limiter: { max: 5, duration: 300 } },
+);
+for (let turn = 0; turn < 600 && (began.length < 11 || again < 3); turn++) {
+  await new Promise((resolve) => setTimeout(resolve, 50));
+}
+assert.ok(began.length === 11 && again >= 3, `${began.length} jobs, ${again} times again`);
+// The worker's clock and the store's round differently.
+assert.ok(Math.max(...began) - Math.min(...began) >= 580, `${began}`);
+assert.ok(await slow.removeJobScheduler("again"));
+assert.deepEqual(await slow.getJobSchedulers(), []);
+
+for (const part of [worker, events, queue, flow, slowWorker, slow]) await part.close();
+console.log(`BullMQ ${version}: ${COUNT} jobs, delays, retries, a flow, a limit and a schedule: ok`);

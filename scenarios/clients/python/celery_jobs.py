@@ -9,7 +9,7 @@ import celery
 
 URL = f"redis://127.0.0.1:{os.environ['REDIS_PORT']}/0"
 app = celery.Celery("celery_jobs", broker=URL, backend=URL)
-app.conf.broker_connection_retry_on_startup = True
+app.conf.update(broker_connection_retry_on_startup=True, result_expires=500, task_acks_late=True)
 
 
 @app.task(name="add")
@@ -44,7 +44,13 @@ if __name__ == "__main__":
         assert second_time.delay().get(timeout=60) == 1
         inspected = app.control.inspect(timeout=2).ping()
         assert inspected and all(answer == {"ok": "pong"} for answer in inspected.values()), inspected
-        print(f"Celery {celery.__version__}: 1000 tasks, a chord, a chain and a retry ok")
+        # For later; of chords one after another; results go by themselves.
+        assert add.apply_async((1, 2), countdown=0.5).get(timeout=60) == 3
+        chords = celery.chain(celery.chord((add.s(1, 1), add.s(2, 2)), total.s()), add.s(1))
+        assert celery.group(chords for _ in range(10))().get(timeout=60) == [7] * 10
+        left = app.backend.client.ttl(app.backend.get_key_for_task(results[0].id))
+        assert 0 < left <= 500, left
+        print(f"Celery {celery.__version__}: 1000 tasks, chords, chains, retries and results that expire ok")
     except BaseException:
         log.seek(0)
         print(log.read())
