@@ -37,6 +37,11 @@ impl Pace {
         self.drained = ((self.drained * 3 + rate) / 4).max(1);
     }
 
+    /// The clock was set: nothing has become of the time meanwhile.
+    pub fn clock_was_set(&mut self, now: Millis) {
+        self.at = now;
+    }
+
     /// Says what may come from now on, by the part of the room that is left, if it is short at all. At the beginning that is
     /// twice what the tables take, in the middle half of it, at the end nothing.
     pub fn refill(&mut self, now: Millis, left: Option<f64>) {

@@ -39,6 +39,10 @@ use crate::{
 const EVENTS_MAX: usize = 1024;
 /// How often what is due is looked for at least.
 const TICK_MS: Millis = 100;
+/// From how much on the calendar's clock was set, and has not just been corrected a little. More than a tick: so it is noticed before
+/// a command sees it.
+const CLOCK_SET_MS: Millis = 1_000;
+const _: () = assert!(CLOCK_SET_MS > TICK_MS);
 
 /// A shard with its sockets.
 pub struct Shard {
@@ -75,6 +79,9 @@ pub struct Shard {
     /// Sessions whose replies wait until the log is safe up to an offset, in order.
     held: VecDeque<(Offset, Vec<SessionId>)>,
     next_tick: Millis,
+    /// What the calendar's clock said when it was last compared with one that nobody sets, and what that one said.
+    compared: (Millis, Millis),
+    uptime: Box<dyn Fn() -> u64>,
     /// Other threads read and write the sockets of clients.
     has_lanes: bool,
     oom_score: OomScore,
@@ -105,7 +112,8 @@ impl Shard {
         oom_score.apply(&settings);
         let process = Process::new(config_file, memory_used, Rc::clone(&listening), life.supervisor().name())?;
         let now = clock::now();
-        let stopwatch = std::rc::Rc::new(clock::stopwatch());
+        let stopwatch = Rc::new(clock::stopwatch());
+        let uptime = clock::stopwatch();
         let users = Users::of(&settings);
         let (mut server, persistence) = if settings.dir.0.is_empty() {
             messages::notice("all data is in memory alone, without a folder, and gone when the store ends");
@@ -158,6 +166,8 @@ impl Shard {
             resume: Vec::new(),
             held: VecDeque::new(),
             next_tick: now,
+            compared: (now, 0),
+            uptime: Box::new(uptime),
             has_lanes,
             oom_score,
             migrations: None,
@@ -189,8 +199,8 @@ impl Shard {
                 other => other?,
             }
             let now = clock::now();
-            if self.next_tick > now + TICK_MS {
-                self.clock_was_set_back(now);
+            if now >= self.next_tick || self.next_tick > now + TICK_MS {
+                self.compare_clocks(now);
             }
             self.release(now);
             if !self.deferred.is_empty() {
@@ -276,12 +286,24 @@ impl Shard {
         }
     }
 
-    /// What is done each now and then is not put off until the clock is again where it was.
-    fn clock_was_set_back(&mut self, now: Millis) {
-        self.next_tick = now;
-        self.over_since = None;
-        if let Some(persistence) = &mut self.persistence {
-            persistence.clock_was_set_back(now);
+    /// What is done each now and then is not put off until a clock that was set back is again where it was, and nobody waits longer
+    /// or shorter because it was set.
+    fn compare_clocks(&mut self, now: Millis) {
+        let uptime = ((self.uptime)() / 1000).cast_signed();
+        let by = (now - self.compared.0) - (uptime - self.compared.1);
+        self.compared = (now, uptime);
+        if self.next_tick > now + TICK_MS {
+            self.next_tick = now;
+            self.over_since = None;
+            if let Some(persistence) = &mut self.persistence {
+                persistence.clock_was_set_back(now);
+            }
+        }
+        if by.abs() >= CLOCK_SET_MS {
+            messages::notice(&format!("the clock was set by {}.{:03} s", by / 1000, by.abs() % 1000));
+            self.over_since = None;
+            self.pace.clock_was_set(now);
+            self.server.clock_was_set(by);
         }
     }
 

@@ -413,18 +413,27 @@ fn a_clock_that_jumps_harms_nothing() {
     let mut client = store.client();
     client.text(&["SET", "hour", "x", "EX", "3600"]);
     client.text(&["SET", "second", "x", "PX", "1500"]);
-    // Back: nothing expires, and what is done each now and then is done.
+    // Back: nothing expires, what is done each now and then is done, and whoever waits does so for as long as he said.
+    let mut waiter = store.client();
+    waiter.send(b"BLPOP none 1\r\n");
+    wait_until("somebody waits", || client.text(&["INFO", "clients"]).contains("blocked_clients:1"));
     set("-7200");
     client.text(&["SET", "while back", "x", "PX", "100"]);
     let left: i64 = client.text(&["TTL", "hour"]).parse().unwrap();
     assert!((10_700..=10_800).contains(&left), "{left}");
     wait_until("a short time is over", || client.text(&["DBSIZE"]) == "2");
     assert_eq!(client.text(&["EXISTS", "second"]), "1");
+    wait_until("the waiting is over", || client.text(&["INFO", "clients"]).contains("blocked_clients:0"));
+    assert!(store.output().contains("the clock was set by -7"), "{}", store.output());
     // Forth: what is due goes, and only that.
+    let mut waiter = store.client();
+    waiter.send(b"BLPOP none 1000\r\n");
+    wait_until("somebody waits", || client.text(&["INFO", "clients"]).contains("blocked_clients:1"));
     set("+1800");
     client.text(&["SET", "while ahead", "x", "EX", "7200"]);
     wait_until("a second is over", || client.text(&["EXISTS", "second"]) == "0");
     assert_eq!(client.text(&["EXISTS", "hour"]), "1");
+    assert!(client.text(&["INFO", "clients"]).contains("blocked_clients:1"), "whoever waits goes on waiting");
     set("+0");
     let left: i64 = client.text(&["TTL", "while ahead"]).parse().unwrap();
     assert!((8_900..=9_000).contains(&left), "{left}");

@@ -402,6 +402,45 @@ fn a_soft_limit_gives_some_time() {
 }
 
 #[test]
+fn a_clock_that_is_set_makes_nothing_longer_or_shorter() {
+    const TEN_YEARS: i64 = 3_650 * 86_400_000;
+    for by in [-TEN_YEARS, -3_600_000, 3_600_000, TEN_YEARS] {
+        let limit = OutputLimit { soft: 1_000, soft_seconds: 2, hard: 0 };
+        let mut shard = limited(OutputLimit::default(), limit);
+        shard.0.shared.settings.timeout.0 = 60;
+        let (waiter, paused, listener, sender) = (shard.client(), shard.client(), shard.client(), shard.client());
+        shard.ask(sender, "SET used x");
+        shard.ask(listener, "SUBSCRIBE news");
+        shard.ask(sender, &format!("PUBLISH news {}", "x".repeat(20_000)));
+        shard.0.tick(2_000);
+        shard.0.input(waiter).unwrap().extend_from_slice(b"BLPOP none 2\r\n");
+        shard.0.run(waiter, 2_000);
+        shard.0.input(sender).unwrap().extend_from_slice(b"CLIENT PAUSE 3000 WRITE\r\n");
+        shard.0.run(sender, 2_000);
+        shard.0.input(paused).unwrap().extend_from_slice(b"SET key value\r\n");
+        shard.0.run(paused, 2_000);
+        shard.0.clock_was_set(by);
+        let mut sent = |client: crate::SessionId, now: i64| {
+            shard.0.tick(now + by);
+            let (output, close) = shard.0.output(client).unwrap();
+            (String::from_utf8_lossy(output).into_owned(), close)
+        };
+        assert_eq!(sent(listener, 3_000).1, Close::No, "{by}");
+        assert_eq!(sent(waiter, 3_900).0, "", "{by}");
+        assert_eq!(sent(waiter, 4_000).0, "*-1\r\n", "{by}");
+        assert_eq!(sent(paused, 4_999).0, "", "{by}");
+        assert_eq!(sent(listener, 5_000).1, Close::Now, "{by}");
+        assert_eq!(sent(paused, 5_001).0, "+OK\r\n", "{by}");
+        assert_eq!(sent(paused, 61_000).1, Close::No, "{by}: by `timeout`");
+        shard.0.input(sender).unwrap().extend_from_slice(b"OBJECT IDLETIME used\r\n");
+        shard.0.run(sender, 61_000 + by);
+        let idle = String::from_utf8_lossy(shard.0.output(sender).unwrap().0).into_owned();
+        assert!(idle.ends_with(":61\r\n"), "{by}: {idle}");
+        assert_eq!(shard.0.shared.started, 1_000 + by);
+    }
+}
+
+#[test]
 fn requests_of_http_are_not_read_as_commands() {
     for request in
         ["POST / HTTP/1.1\r\nSET a 1", "GET / HTTP/1.1\r\nhOST: x\r\nSET a 1", "*1\r\n$5\r\nHost:\r\nSET a 1"]

@@ -35,6 +35,12 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    pub(super) fn clock_was_set(&mut self, by: Millis) {
+        self.next_sweep = self.next_sweep.saturating_add(by);
+    }
+}
+
 /// What a client takes that goes on: one that is being closed has given up all but itself.
 fn memory_kept(session: &Session) -> usize {
     if session.close == Close::Now { 0 } else { client_info::memory(session) }

@@ -14,6 +14,7 @@ mod blocking;
 mod blocking_tests;
 #[cfg(test)]
 mod client_tests;
+mod clock;
 mod cross_protocol;
 mod dispatch;
 mod eviction;
@@ -221,6 +222,8 @@ pub struct Shared {
     pub active_expiry: bool,
     /// When this shard started.
     pub started: Millis,
+    /// By how much the clock has been set since.
+    clock_set_by: Millis,
     next_session: u64,
 }
 
@@ -374,6 +377,7 @@ impl Server {
                 sleep_us: 0,
                 active_expiry: true,
                 started: now,
+                clock_set_by: 0,
                 next_session: 1,
             },
             loads: Vec::new(),
@@ -503,7 +507,7 @@ impl Server {
         /// Some hundred elements each, so all of them take a millisecond or two.
         const FREE_AT_MOST: usize = 64;
         self.now = now;
-        self.keyspace.usage.set_time(now);
+        self.keyspace.usage.set_time(now.saturating_sub(self.shared.clock_set_by));
         self.shared.now = now;
         let paused = self.is_paused();
         self.watch_changes();

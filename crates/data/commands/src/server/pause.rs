@@ -84,6 +84,11 @@ impl Shared {
 }
 
 impl Pause {
+    /// The same when the clock was set by so much.
+    pub(super) fn moved(self, by: Millis) -> Self {
+        Self { until: self.until.saturating_add(by), ..self }
+    }
+
     /// When it has ended.
     pub(super) fn over_at(self) -> Millis {
         self.until.saturating_add(1)

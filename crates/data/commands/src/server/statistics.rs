@@ -98,6 +98,10 @@ impl Statistics {
         }
     }
 
+    pub(super) fn clock_was_set(&mut self, by: crate::Millis) {
+        self.rates.last = self.rates.last.map(|(at, sums)| (at.saturating_add(by), sums));
+    }
+
     /// Notes how much has been counted by now, for the rates.
     pub(super) fn sample(&mut self, now: crate::Millis) {
         let sums = [self.processed, self.input_bytes, self.output_bytes];

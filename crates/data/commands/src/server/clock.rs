@@ -1,0 +1,32 @@
+//! A clock that is set.
+//!
+//! Keys expire by the calendar, so all goes by its clock. What has lasted for some time, or is to, does not become longer or shorter
+//! when somebody sets that clock: it is moved along.
+
+use crate::Millis;
+
+use super::Server;
+
+impl Server {
+    /// The clock was set by so much, forward or back.
+    pub fn clock_was_set(&mut self, by: Millis) {
+        let shared = &mut self.shared;
+        let moved = |at: Millis| at.saturating_add(by);
+        shared.started = moved(shared.started);
+        shared.now = moved(shared.now);
+        shared.clock_set_by = moved(shared.clock_set_by);
+        shared.http_told_at = shared.http_told_at.map(moved);
+        shared.deadlines = shared.deadlines.iter().map(|(deadline, id)| (moved(*deadline), *id)).collect();
+        for session in shared.sessions.values_mut().filter_map(Option::as_deref_mut) {
+            session.created = moved(session.created);
+            session.last_interaction = moved(session.last_interaction);
+            session.soft_limit_since = session.soft_limit_since.map(moved);
+            if let Some(blocked) = &mut session.blocked {
+                blocked.deadline = blocked.deadline.map(moved);
+            }
+        }
+        shared.pause = shared.pause.map(|pause| pause.moved(by));
+        shared.limits.clock_was_set(by);
+        shared.statistics.clock_was_set(by);
+    }
+}
