@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::{path::Path, thread, time::Duration};
+use std::{fs, path::Path, thread, time::Duration};
 
 use engine::{
     Bounds, Direction, FjallEngine, FjallOptions, Records as _,
@@ -326,4 +326,45 @@ fn collections_that_are_used_come_into_memory_while_they_change() {
         assert_eq!(store.client().text(&digests), before);
         assert_eq!(store.stop(), Some(0));
     }
+}
+
+/// What the files of the tables take of the disk.
+fn bytes_of_tables(folder: &Path) -> u64 {
+    let tables = fs::read_dir(folder.join("shard-0/tables/tree/tables")).unwrap();
+    tables.map(|entry| entry.unwrap().metadata().map_or(0, |meta| meta.len())).sum()
+}
+
+/// Text that cannot be made much smaller.
+fn letters(seed: u64, len: usize) -> String {
+    let mut state = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let letter = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(b'a' + (state % 26) as u8)
+    };
+    (0..len).map(letter).collect()
+}
+
+#[test]
+fn what_emptied_databases_took_of_the_disk_comes_back_by_itself() {
+    const COUNT: usize = 12_000;
+    let folder = Folder::new();
+    let store = start(&folder.data(), &["--maxmemory", "64mb"]);
+    let mut client = store.client();
+    client.text(&["SET", "kept", "x"]);
+    client.text(&["SELECT", "1"]);
+    for from in (0..COUNT).step_by(1_000) {
+        send_all(&mut client, from..from + 1_000, |number| {
+            vec!["SET".into(), format!("key:{number}"), letters(number as u64, 1_000)]
+        });
+    }
+    wait_until("all is in the tables", || client.text(&["SAVE"]) == "OK");
+    assert!(bytes_of_tables(&folder.data()) > 8 << 20);
+    assert_eq!(client.text(&["FLUSHDB"]), "OK");
+    wait_until("that too", || client.text(&["SAVE"]) == "OK");
+    // Nobody writes any more.
+    wait_until("the disk has its room back", || bytes_of_tables(&folder.data()) < 1 << 20);
+    client.text(&["SELECT", "0"]);
+    assert_eq!((client.text(&["GET", "kept"]), client.text(&["DBSIZE"])), ("x".into(), "1".into()));
 }

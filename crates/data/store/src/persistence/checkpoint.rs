@@ -33,6 +33,11 @@ const CHECKPOINT_BYTES_MIN: u64 = 4 << 20;
 const CHECKPOINT_MS: Millis = 10_000;
 /// Records of an emptied database that are removed in one step.
 const REMOVE_MAX: usize = 10_000;
+/// From how many of them on everything is merged afterwards.
+const MERGED_FROM: usize = 10_000;
+/// Up to which size of the tables, in bytes: meanwhile nothing else is written to them. Of larger ones so many records were removed
+/// that merges come of it.
+const MERGED_MAX: u64 = 512 << 20;
 
 impl Persistence {
     /// Says that memory is short and nothing in it is clean: a checkpoint is to begin when it can.
@@ -190,6 +195,16 @@ impl Persistence {
             }
             return;
         }
+        self.give_back();
+    }
+
+    /// What was removed takes its place until it is merged, and no merge comes in a store that nobody writes to.
+    fn give_back(&mut self) {
+        if self.emptied_records >= MERGED_FROM
+            && (self.disk_bytes() > MERGED_MAX || self.writer.submit(Job::Compact).is_ok())
+        {
+            self.emptied_records = 0;
+        }
     }
 
     /// Something that is no more and that nobody reads as it was.
@@ -306,6 +321,7 @@ impl Persistence {
                 self.has_begun = !removed.is_done;
                 self.removing = match self.removing.take() {
                     Some(Removal::Database(disk, step)) => {
+                        self.emptied_records += removed.records;
                         Some(Removal::Database(disk, step + usize::from(removed.is_done)))
                     }
                     Some(Removal::Collection(of)) if !removed.is_done => Some(Removal::Collection(of)),

@@ -155,6 +155,8 @@ pub struct Persistence {
     removing: Option<Removal>,
     /// A step of it is with the writer.
     remove_asked: bool,
+    /// Records of emptied databases that were removed since everything was merged.
+    emptied_records: usize,
     /// Whether a step of that has been made: the first one drops files.
     has_begun: bool,
     /// The offset that the tables have.
@@ -282,6 +284,7 @@ impl Persistence {
             removable: Vec::new(),
             removing: None,
             remove_asked: false,
+            emptied_records: 0,
             has_begun: false,
             applied,
             synced: (applied, now),
