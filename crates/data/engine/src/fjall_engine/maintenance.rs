@@ -306,10 +306,10 @@ fn forget_old_versions(shared: &Shared) -> Result<()> {
 }
 
 /// Deletes what a failed flush or merge has left, or a full disk would stay full.
-fn delete_half_written(shared: &Shared) {
+pub(super) fn delete_half_written(shared: &Shared) {
     let _files = shared.files.write().unwrap_or_else(PoisonError::into_inner);
-    // Old versions and snapshots may have tables that the current version has not.
-    if shared.tree.version_free_list_len() > 0 || shared.snapshots.is_any_live() {
+    // Old versions, snapshots and lookups under way may have tables that the current version has not.
+    if shared.tree.version_free_list_len() > 0 || shared.snapshots.is_any_live() || shared.views.is_former_in_use() {
         return;
     }
     let version = shared.tree.current_version();

@@ -183,3 +183,27 @@ fn no_file_that_was_merged_away_stays_open() {
     let is_open: Vec<bool> = opened.iter().map(|file| file.upgrade().is_some()).collect();
     assert_eq!(is_open, [false, false, true]);
 }
+
+#[test]
+fn what_a_lookup_reads_is_not_taken_for_half_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = small(folder.path());
+    for round in 0..2_u8 {
+        put(&engine, (0..200_u32).map(|number| (number.to_be_bytes().to_vec(), vec![round; 1_000])));
+        engine.sync().unwrap();
+    }
+    let tables = || std::fs::read_dir(folder.path().join("tree/tables")).unwrap().count();
+    let view = engine.shared.views.current();
+    engine.compact().unwrap();
+    let half = folder.path().join("tree/tables/4711");
+    std::fs::write(&half, "half").unwrap();
+    assert!(tables() > 2, "what was merged is there for those who look at it");
+    maintenance::delete_half_written(&engine.shared);
+    let found = view.get(&7_u32.to_be_bytes()).unwrap().unwrap();
+    assert!(*found == *vec![1; 1_000]);
+    let before = tables();
+    assert!(before > 2, "nothing is deleted that a lookup may have to open");
+    drop(view);
+    maintenance::delete_half_written(&engine.shared);
+    assert!(!half.exists() && tables() < before);
+}

@@ -8,7 +8,7 @@
 //! Only a new buffer must be seen by all before anything comes into it; see [`Views::seal`].
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use lsm_tree::table::filter::standard_bloom::Builder;
 use lsm_tree::{AbstractTree as _, InternalValue, Memtable, SeqNo, Tree};
@@ -36,6 +36,8 @@ pub(super) struct Views {
     current: RwLock<Arc<View>>,
     /// Buffers that are sealed and perhaps in no file yet, the oldest first. Whoever has this lock is the one who makes views.
     sealed: Mutex<VecDeque<Arc<Memtable>>>,
+    /// Former views: somebody may still look at one.
+    former: Mutex<Vec<Weak<View>>>,
     disk: Arc<Disk>,
 }
 
@@ -102,7 +104,7 @@ impl Views {
     pub(super) fn new(tree: &Tree, disk: Arc<Disk>) -> Self {
         let sealed = VecDeque::new();
         let view = View::of(tree, &sealed, Some((&disk, None)));
-        Self { current: RwLock::new(Arc::new(view)), sealed: Mutex::new(sealed), disk }
+        Self { current: RwLock::new(Arc::new(view)), sealed: Mutex::new(sealed), former: Mutex::default(), disk }
     }
 
     /// What the files are read with.
@@ -112,6 +114,15 @@ impl Views {
 
     fn sealed(&self) -> MutexGuard<'_, VecDeque<Arc<Memtable>>> {
         self.sealed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn former(&self) -> MutexGuard<'_, Vec<Weak<View>>> {
+        self.former.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether somebody looks at a view that is not the newest, and may have files that the tree has no more.
+    pub(super) fn is_former_in_use(&self) -> bool {
+        self.former().iter().any(|view| view.strong_count() > 0)
     }
 
     /// The newest one.
@@ -124,6 +135,10 @@ impl Views {
         let next = Arc::new(View::of(tree, sealed, Some((&self.disk, Some(&former)))));
         drop(former);
         let former = std::mem::replace(&mut *self.current.write().unwrap_or_else(PoisonError::into_inner), next);
+        let mut all = self.former();
+        all.retain(|view| view.strong_count() > 0);
+        all.push(Arc::downgrade(&former));
+        drop(all);
         // Freed without the lock: it may be the last one to have files that are to be deleted.
         drop(former);
     }
