@@ -8,7 +8,7 @@ use store::{
     archive::{Archive, FolderArchive},
     backup::{self, Restore},
     log_dump,
-    point::{Point, time_text},
+    point::Point,
 };
 
 /// Options of `tidegate backup`.
@@ -109,11 +109,10 @@ fn make_store(arguments: &RestoreArguments) -> Result<(), Box<dyn Error>> {
     let what = Restore { backup: arguments.backup.clone(), until: arguments.until };
     let manifest = backup::restore(&what, &*archive, &arguments.dir)?;
     println!(
-        "{}: {} records, the log up to offset {} ({})",
+        "{}: {} records, the log up to offset {}",
         arguments.dir.display(),
         manifest.records.count,
-        manifest.log_end,
-        time_text(manifest.log_end_ms)
+        manifest.log_end_text()
     );
     if let Some(point) = arguments.until {
         println!("start it once with --until to go back to {point}");

@@ -86,6 +86,14 @@ impl Manifest {
         format!("backups/{time}-{}", self.applied)
     }
 
+    /// Where its log ends, and the time of that if it has anything of the log that the tables have not.
+    pub fn log_end_text(&self) -> String {
+        match self.log_end_ms {
+            0 => self.log_end.to_string(),
+            time_ms => format!("{} ({})", self.log_end, crate::point::time_text(time_ms)),
+        }
+    }
+
     /// Its bytes: JSON in a line, and the SHA-256 of it.
     pub fn encode(&self) -> io::Result<Vec<u8>> {
         let mut bytes = serde_json::to_vec(self)?;
@@ -174,6 +182,8 @@ mod tests {
     fn what_is_written_is_read() {
         let manifest = manifest();
         assert_eq!(manifest.name(), "backups/20260301T120000123Z-77");
+        assert_eq!(manifest.log_end_text(), "99 (2026-03-01T12:00:00.000Z)");
+        assert_eq!(Manifest { log_end_ms: 0, ..manifest.clone() }.log_end_text(), "99");
         let bytes = manifest.encode().unwrap();
         assert_eq!(Manifest::decode(&bytes), Ok(manifest));
         for len in 0..bytes.len() - 1 {
