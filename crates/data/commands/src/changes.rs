@@ -56,25 +56,38 @@ pub type Words = Vec<Bytes>;
 /// Commands as the log has them, made bit by bit.
 #[derive(Debug, Default)]
 pub struct Encoded {
-    bytes: Vec<u8>,
+    /// Pieces that are whole, and one that goes on: growing does not move what is there.
+    pieces: Vec<Vec<u8>>,
+    last: Vec<u8>,
     count: u64,
 }
+
+/// From so many bytes on a piece is not added to.
+const PIECE_FROM: usize = 256 * 1024;
 
 impl Encoded {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.pieces.is_empty() && self.last.is_empty()
     }
 
     /// Begins a command of so many words.
     pub fn command(&mut self, words: usize) {
         self.count += 1;
-        resp::encode_command_header(&mut self.bytes, words);
+        resp::encode_command_header(self.piece(), words);
     }
 
     /// The next word of the command.
     pub fn word(&mut self, word: &[u8]) {
-        resp::encode_argument(&mut self.bytes, word);
+        resp::encode_argument(self.piece(), word);
+    }
+
+    /// The piece that goes on.
+    fn piece(&mut self) -> &mut Vec<u8> {
+        if self.last.len() >= PIECE_FROM {
+            self.pieces.push(std::mem::take(&mut self.last));
+        }
+        &mut self.last
     }
 
     /// A whole command.
@@ -140,6 +153,8 @@ const WORD_BESIDE: usize = 64;
 /// The log's bytes of a tick: commands in order, each under the database that was selected.
 #[derive(Debug, Default)]
 pub struct Effects {
+    /// What is in front of the rest: long commands are not copied together.
+    parts: Vec<Vec<u8>>,
     bytes: Vec<u8>,
     selected: Option<usize>,
     count: u64,
@@ -170,13 +185,19 @@ impl Effects {
     }
 
     /// Appends commands on a database that are in the log's form.
-    pub fn push_encoded(&mut self, db: usize, commands: &Encoded) {
+    pub fn push_encoded(&mut self, db: usize, commands: Encoded) {
         if commands.is_empty() {
             return;
         }
         self.select(db);
         self.count += commands.count;
-        self.bytes.extend_from_slice(&commands.bytes);
+        if self.depth == 0 && !commands.pieces.is_empty() {
+            self.parts.push(std::mem::take(&mut self.bytes));
+            self.parts.extend(commands.pieces);
+        } else {
+            commands.pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
+        }
+        self.bytes.extend_from_slice(&commands.last);
     }
 
     fn select(&mut self, db: usize) {
@@ -215,16 +236,32 @@ impl Effects {
 
     /// Whether nothing took effect.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.bytes.is_empty() && self.parts.is_empty()
     }
 
-    /// The bytes so far.
-    pub fn bytes(&self) -> &[u8] {
+    /// How many bytes there are so far.
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(Vec::len).sum::<usize>() + self.bytes.len()
+    }
+
+    /// The bytes, one part after the other.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.parts.iter().chain([&self.bytes]).map(Vec::as_slice)
+    }
+
+    /// The bytes so far, in one piece.
+    pub fn bytes(&mut self) -> &[u8] {
+        if !self.parts.is_empty() {
+            self.parts.push(std::mem::take(&mut self.bytes));
+            self.bytes = self.parts.concat();
+            self.parts.clear();
+        }
         &self.bytes
     }
 
     /// Forgets the bytes. The next command names its database again, so that the log can be read from there.
     pub fn clear(&mut self) {
+        self.parts = Vec::new();
         let (len, room) = (self.bytes.len(), self.bytes.capacity());
         self.bytes.clear();
         // One turn with much to tell does not take its room for ever; turns that all have much keep theirs.

@@ -7,7 +7,7 @@ use resp::{Protocol, RequestParser};
 use crate::{
     Bytes, Millis,
     acl::User,
-    server::{ClientTracking, Unfinished, Work},
+    server::{ClientTracking, Sent, Unfinished, Work},
     table::Found,
 };
 
@@ -122,6 +122,8 @@ pub struct Session {
     pub portions: Option<Box<Unfinished>>,
     /// The command in run wants to go on in steps. Its session waits as if something was being loaded.
     pub work: Option<Box<dyn Work>>,
+    /// The query whose command runs, if it is long: one that goes on over turns takes it over.
+    pub sent: Option<Rc<Sent>>,
     /// A command must not wait: it runs in a transaction or a script.
     pub deny_blocking: bool,
     /// The command that is run again because a key it waits for has changed.
@@ -195,6 +197,7 @@ impl Session {
             asked: false,
             portions: None,
             work: None,
+            sent: None,
             deny_blocking: false,
             retrying: false,
             ready_key: None,

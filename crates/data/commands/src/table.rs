@@ -287,6 +287,8 @@ pub struct Command {
     pub missing: Option<&'static str>,
     /// How it is done in steps if it has very many words.
     pub wide: Option<Wide>,
+    /// All its words are keys, which it holds step by step if they are very many, and it says itself how it is done in steps.
+    pub many_keys: bool,
 }
 
 /// A command that is the same as several of them, with the same first words and some of the others each: one of one key, or one
@@ -303,6 +305,8 @@ pub struct Wide {
     pub check: Option<Check>,
     /// The first of those that belong together is a key.
     pub of_keys: bool,
+    /// If none of the keys is there, this does it, and the answer is 1; else nothing is done, and it is 0.
+    pub unless_there: Option<Handler>,
 }
 
 /// Looks at some words of a command.
@@ -322,18 +326,18 @@ pub enum Replies {
 impl Wide {
     /// That of a command whose words behind the key are alike, so many belonging together.
     pub const fn new(group: usize, replies: Replies) -> Self {
-        Self { from: |_| 2, group, replies, check: None, of_keys: false }
+        Self { from: |_| 2, group, replies, check: None, of_keys: false, unless_there: None }
     }
 
     /// That of a command whose words are keys, with so many belonging together.
     pub const fn of_keys(group: usize, replies: Replies) -> Self {
-        Self { from: |_| 1, group, replies, check: None, of_keys: true }
+        Self { from: |_| 1, group, replies, check: None, of_keys: true, unless_there: None }
     }
 
-    /// Whether a command of such words can be done so.
-    pub fn fits(&self, words: &[&[u8]]) -> bool {
-        let from = (self.from)(words);
-        from < words.len() && (words.len() - from).is_multiple_of(self.group)
+    /// Whether a command that begins with such words, and has so many, can be done so.
+    pub fn fits(&self, head: &[&[u8]], len: usize) -> bool {
+        let from = (self.from)(head);
+        from < head.len() && (len - from).is_multiple_of(self.group)
     }
 }
 
@@ -356,12 +360,19 @@ impl Command {
             group: "generic",
             missing: None,
             wide: None,
+            many_keys: false,
         }
     }
 
     /// Done in steps if it has very many words.
     pub const fn wide(mut self, wide: Wide) -> Self {
         self.wide = Some(wide);
+        self
+    }
+
+    /// Of keys alone, which may be very many; it does itself in steps.
+    pub const fn many_keys(mut self) -> Self {
+        self.many_keys = true;
         self
     }
 

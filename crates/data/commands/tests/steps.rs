@@ -264,7 +264,12 @@ fn command(random: &mut Random) -> String {
             format!("UNLINK wm{one} l{} {} {} wm{two} wm{one}", one % 2, set(two), stream(two)),
             format!("EXISTS b{} {} wm{one} wm{two} b{} {} {}", one % 4, set(two), two % 4, sorted(two), sorted(two)),
             format!("TOUCH b{} {} wm{one} wm{two} b{} {} w{two}", one % 4, set(two), two % 4, sorted(one)),
-        ][two as usize % 6]
+            format!("MSETNX wn{one} {one} wn{two} {two} wn{three} x wn{} y wn{one} z", one / 8),
+            format!("PFADD p{} {one} {two} {} {}", one % 4, one * two, one + two),
+            format!("PFMERGE p{} p{} p{three} p{} none p{}", one % 4, two % 4, one % 3, one / 20),
+            format!("PFCOUNT p{} none p{three} p{} p0", one % 4, one % 3),
+            format!("DEL wn{one} wn{two} wn{three} wn{} none", one / 8),
+        ][two as usize % 11]
             .clone(),
         _ if one % 5 == 1 => [
             format!("SETRANGE b{} {} {}", two % 4, two * 30, "y".repeat(three as usize * 100)),

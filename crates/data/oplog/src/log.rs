@@ -99,15 +99,30 @@ impl<D: Disk> Log<D> {
     /// They are more than a frame may have; nothing was appended then.
     #[inline]
     pub fn append(&mut self, commands: &[u8], now_ms: u64) -> Result<(), LogError> {
-        if commands.len() > self.shared.options.frame_len_max() {
-            return Err(LogError::TooLong { len: commands.len() });
+        self.append_parts(std::iter::once(commands), now_ms)
+    }
+
+    /// The same with commands in several parts, which need not be whole.
+    ///
+    /// # Errors
+    ///
+    /// As of [`append`](Self::append).
+    #[inline]
+    pub fn append_parts<'a>(
+        &mut self,
+        parts: impl Iterator<Item = &'a [u8]> + Clone,
+        now_ms: u64,
+    ) -> Result<(), LogError> {
+        let len = parts.clone().map(<[u8]>::len).sum::<usize>();
+        if len > self.shared.options.frame_len_max() {
+            return Err(LogError::TooLong { len });
         }
         self.append_with(now_ms, |buffer| {
-            if commands.len() > EXACT_FROM && commands.len() > buffer.len() {
+            if len > EXACT_FROM && len > buffer.len() {
                 // Growing as ever would take up to twice of it.
-                buffer.reserve_exact(commands.len() + PAGE_LEN as usize);
+                buffer.reserve_exact(len + PAGE_LEN as usize);
             }
-            buffer.extend_from_slice(commands);
+            parts.for_each(|part| buffer.extend_from_slice(part));
         })
     }
 

@@ -177,6 +177,13 @@ impl RequestParser {
         (!self.unquoted).then_some(&self.ranges)
     }
 
+    /// Takes what [`ranges`](Self::ranges) gives, for whoever keeps the buffer too: nothing if the words lie elsewhere. The parser has
+    /// the words no longer.
+    #[must_use]
+    pub fn take_ranges(&mut self) -> Option<Vec<Range<usize>>> {
+        (!self.unquoted).then(|| std::mem::take(&mut self.ranges))
+    }
+
     /// Whether a request has begun: some of it has been seen, and more is to come.
     #[must_use]
     pub fn is_within_request(&self) -> bool {

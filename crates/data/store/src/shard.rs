@@ -251,7 +251,7 @@ impl Shard {
             self.server.sessions_with_output(&mut self.ready);
             match &mut self.persistence {
                 Some(persistence) => {
-                    self.pace.spend(self.server.effects().bytes().len() as u64);
+                    self.pace.spend(self.server.effects().len() as u64);
                     let wait_for = persistence.commit(&mut self.server, now, self.ready.len())?;
                     busy = persistence.advance(&mut self.server, now)? || persistence.waits_for_more();
                     if let Some((bytes, elapsed)) = persistence.take_drained() {

@@ -7,6 +7,7 @@ use crate::{
     changes::EventClass,
     keyspace::Expiry,
     random::Random,
+    server::{Progress, Window, Work},
     table::{Access, Categories, Command, Flags, KeySpec},
     value::hyperloglog::{Corrupt, Encoding, HyperLogLog, REGISTERS, Run, count},
 };
@@ -14,6 +15,11 @@ use crate::{
 const GROUP: &str = "hyperloglog";
 const CORRUPT: Failure = Failure::text("INVALIDOBJ Corrupted HLL object detected");
 const NOT_ONE: Failure = Failure::text("WRONGTYPE Key is not a valid HyperLogLog string value.");
+
+/// So many bytes are merged as fast as an element of a collection is given.
+const BYTES_AS_ONE: usize = 128;
+/// One takes about as long as so many elements, if nothing is known of it.
+const ELEMENTS_OF_KEY: usize = 16;
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
@@ -26,6 +32,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("PFCOUNT", -2, pfcount)
         .flags(Flags::READONLY.union(Flags::MAY_REPLICATE))
         .keys(&[KeySpec::range(1, -1, 1, Access::RW.union(Access::ACCESS))])
+        .many_keys()
         .group(GROUP, Categories::HYPERLOGLOG)
         .docs("2.8.9", "O(N) for N keys", "About how many different elements were added to any of the keys.")
         .syntax("key#0..."),
@@ -35,6 +42,7 @@ pub const COMMANDS: &[Command] = &[
             KeySpec::one(1, Access::RW.union(Access::ACCESS).union(Access::INSERT)),
             KeySpec::range(2, -1, 1, Access::RO.union(Access::ACCESS)),
         ])
+        .many_keys()
         .group(GROUP, Categories::HYPERLOGLOG)
         .docs("2.8.9", "O(N) for N keys", "Adds all that was added to some keys to another one.")
         .syntax("destkey#0 sourcekey#1..."),
@@ -117,14 +125,10 @@ fn pfadd(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn pfcount(context: &mut Context<'_>) -> Result<(), Failure> {
     if context.words.len() > 2 {
-        let mut registers = [0; REGISTERS];
-        for key in context.words.from(1) {
-            if let Some(log) = read(context, key)? {
-                log.merge_into(&mut registers)?;
-            }
-        }
-        context.reply.integer(i64::try_from(count(&registers)).unwrap_or(i64::MAX));
-        return Ok(());
+        return merge(context, |context, merging| {
+            context.reply.integer(i64::try_from(count(&merging.registers)).unwrap_or(i64::MAX));
+            Ok(())
+        });
     }
     let key = context.words.at(1);
     let (kept, counted) = match read(context, key)? {
@@ -143,22 +147,80 @@ fn pfcount(context: &mut Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn pfmerge(context: &mut Context<'_>) -> Result<(), Failure> {
-    let mut registers = [0; REGISTERS];
-    let mut dense = false;
-    for key in context.words.from(1) {
-        if let Some(log) = read(context, key)? {
-            dense |= log.encoding() == Encoding::Dense;
-            log.merge_into(&mut registers)?;
-        }
+/// What PFCOUNT and PFMERGE do with all keys, which may be very many: one after the other is merged.
+struct Merging {
+    registers: Box<[u8; REGISTERS]>,
+    dense: bool,
+    /// The place of the next key among the words, how many words there are, and the first key.
+    at: usize,
+    len: usize,
+    first: Bytes,
+    /// Whether the keys are held step by step.
+    is_wide: bool,
+    /// What is done in the end.
+    finish: fn(&mut Context<'_>, &mut Merging) -> Result<(), Failure>,
+}
+
+impl std::fmt::Debug for Merging {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Merging").field("at", &self.at).field("len", &self.len).finish_non_exhaustive()
     }
-    let key = context.words.at(1);
+}
+
+impl Work for Merging {
+    fn keys_apart(&self) -> Option<usize> {
+        self.is_wide.then_some(1)
+    }
+
+    fn window(&self, budget: usize) -> Option<Window> {
+        Some(Window { head: 1, part: self.at..self.len.min(self.at.saturating_add(budget)) })
+    }
+
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        let mut left = budget;
+        for key in context.words.from(1) {
+            if left == 0 {
+                break;
+            }
+            let mut len = 0;
+            if let Some(log) = read(context, key)? {
+                len = log.bytes().len();
+                self.dense |= log.encoding() == Encoding::Dense;
+                log.merge_into(&mut self.registers)?;
+            }
+            left = left.saturating_sub(1 + len / BYTES_AS_ONE);
+            self.at += 1;
+        }
+        if self.at < self.len {
+            return Ok(Progress::More);
+        }
+        (self.finish)(context, self)?;
+        Ok(Progress::Done)
+    }
+}
+
+fn merge(
+    context: &mut Context<'_>,
+    finish: fn(&mut Context<'_>, &mut Merging) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (len, first) = (context.words.len(), Bytes::from_slice(context.words.at(1)));
+    let is_wide = len > context.shared.pace.keys_from;
+    let merging = Merging { registers: Box::new([0; REGISTERS]), dense: false, at: 1, len, first, is_wide, finish };
+    context.work_on(len.saturating_mul(ELEMENTS_OF_KEY), merging)
+}
+
+fn pfmerge(context: &mut Context<'_>) -> Result<(), Failure> {
+    merge(context, finish_merge)
+}
+
+fn finish_merge(context: &mut Context<'_>, merging: &mut Merging) -> Result<(), Failure> {
+    let key = merging.first.as_slice();
     let sparse_max = sparse_max(context);
     let mut log = take(context, key)?.unwrap_or_default();
-    if dense {
+    if merging.dense {
         log.make_dense()?;
     }
-    for (index, value) in registers.iter().enumerate().filter(|(_, value)| **value > 0) {
+    for (index, value) in merging.registers.iter().enumerate().filter(|(_, value)| **value > 0) {
         log.raise(index, *value, sparse_max)?;
     }
     log.invalidate();

@@ -1,6 +1,10 @@
 //! Keys that commands which take several turns have for themselves.
 //!
-//! By name, in all databases: a transaction or `MOVE` may mean another database than its client's.
+//! By name, in all databases: a transaction or `MOVE` may mean another database than its client's. Of a command that has very many,
+//! hashes are noted instead of names: a copy of each would take longer than what is done with it. Two keys of one hash are the same
+//! key then, so somebody may wait in vain, once in a long while.
+
+use rustc_hash::FxHashSet;
 
 use crate::{
     Bytes,
@@ -12,8 +16,6 @@ struct Hold {
     key: Bytes,
     readers: usize,
     writers: usize,
-    /// The client whose command writes it; nobody if it does not matter whose.
-    owner: u64,
 }
 
 impl Hashed for Hold {
@@ -22,49 +24,60 @@ impl Hashed for Hold {
     }
 }
 
-/// The busy keys. One command may hold very many.
+/// Very many keys of one command.
+#[derive(Debug)]
+struct WideHold {
+    owner: u64,
+    is_shared: bool,
+    hashes: FxHashSet<u64>,
+}
+
+impl WideHold {
+    fn refuses(&self, hash: u64, reads: bool) -> bool {
+        !(reads && self.is_shared) && self.hashes.contains(&hash)
+    }
+}
+
+/// The busy keys.
 #[derive(Debug)]
 pub(crate) struct Busy {
     keys: HashIndex<Hold>,
+    wide: Vec<WideHold>,
 }
 
 impl Busy {
     /// None yet.
     pub(crate) fn new(seed: u64) -> Self {
-        Self { keys: HashIndex::new(seed) }
+        Self { keys: HashIndex::new(seed), wide: Vec::new() }
     }
 
     /// Whether a key is one.
     pub(crate) fn has(&self, key: &[u8]) -> bool {
-        !self.keys.is_empty() && self.keys.get(key).is_some()
+        if self.keys.is_empty() && self.wide.is_empty() {
+            return false;
+        }
+        let hash = self.keys.hash(key);
+        self.keys.get_hashed(hash, key).is_some() || self.wide.iter().any(|hold| hold.hashes.contains(&hash))
     }
 
     /// Whether a command that reads a key, or one that may change it, has to wait.
     pub(crate) fn refuses(&self, key: &[u8], reads: bool) -> bool {
-        self.keys.get(key).is_some_and(|hold| hold.writers > 0 || !reads)
+        let hash = self.keys.hash(key);
+        self.is_held(hash, key, reads) || self.wide.iter().any(|hold| hold.refuses(hash, reads))
     }
 
-    /// The same for a command that may name a key twice and has it already.
-    pub(crate) fn refuses_owner(&self, key: &[u8], reads: bool, owner: u64) -> bool {
-        self.keys.get(key).is_some_and(|hold| match reads {
-            true => hold.writers > 0,
-            false => hold.readers > 0 || hold.owner != owner,
-        })
+    fn is_held(&self, hash: u64, key: &[u8], reads: bool) -> bool {
+        self.keys.get_hashed(hash, key).is_some_and(|hold| hold.writers > 0 || !reads)
     }
 
     /// A command has a key from now on; others may read it if it is shared.
     pub(crate) fn hold(&mut self, key: &Bytes, is_shared: bool) {
-        self.hold_for(key, is_shared, 0);
-    }
-
-    /// The same for a command that may name it twice.
-    pub(crate) fn hold_for(&mut self, key: &Bytes, is_shared: bool, owner: u64) {
         let hash = self.keys.hash(key);
         if let Some(hold) = self.keys.get_mut_hashed(hash, key) {
             *(if is_shared { &mut hold.readers } else { &mut hold.writers }) += 1;
         } else {
             let (readers, writers) = (usize::from(is_shared), usize::from(!is_shared));
-            self.keys.insert_new(hash, Hold { key: key.clone(), readers, writers, owner });
+            self.keys.insert_new(hash, Hold { key: key.clone(), readers, writers });
         }
     }
 
@@ -76,5 +89,31 @@ impl Busy {
         if hold.readers + hold.writers == 0 {
             self.keys.remove(key);
         }
+    }
+
+    /// A command is about to hold so many keys.
+    pub(crate) fn begin_wide(&mut self, owner: u64, is_shared: bool, keys: usize) {
+        let hashes = FxHashSet::with_capacity_and_hasher(keys, rustc_hash::FxBuildHasher);
+        self.wide.push(WideHold { owner, is_shared, hashes });
+    }
+
+    /// It holds one more, which it may hold already. Returns false if it has to wait for it.
+    pub(crate) fn hold_wide(&mut self, owner: u64, key: &[u8]) -> bool {
+        let hash = self.keys.hash(key);
+        let Some(own) = self.wide.iter().position(|hold| hold.owner == owner) else { return true };
+        let is_shared = self.wide.get(own).is_some_and(|hold| hold.is_shared);
+        let mut others = self.wide.iter().enumerate().filter(|(index, _)| *index != own);
+        if self.is_held(hash, key, is_shared) || others.any(|(_, hold)| hold.refuses(hash, is_shared)) {
+            return false;
+        }
+        if let Some(hold) = self.wide.get_mut(own) {
+            hold.hashes.insert(hash);
+        }
+        true
+    }
+
+    /// It holds none any more.
+    pub(crate) fn release_wide(&mut self, owner: u64) {
+        self.wide.retain(|hold| hold.owner != owner);
     }
 }

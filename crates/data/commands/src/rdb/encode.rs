@@ -97,51 +97,60 @@ pub(super) fn encode(value: &Value, writer: &mut Writer<'_>) {
 /// A payload of `DUMP` that is made in steps.
 #[derive(Debug, Default)]
 pub struct Dumping {
-    out: Vec<u8>,
+    /// What the last step has made.
+    piece: Vec<u8>,
     walk: Walk,
     /// What stands behind the nodes of a stream, once these are written.
     rest: Option<stream::RestWriter>,
-    /// How much of it the checksum is about so far, once all of it is there.
-    summed: Option<(usize, u64)>,
+    /// How long it is so far, and the checksum of that.
+    len: usize,
+    sum: u64,
 }
 
 impl Dumping {
-    /// Goes on. Returns whether that was all.
+    /// Goes on with the next piece. Returns whether that was the last.
     pub fn go_on(&mut self, value: &Value, budget: usize) -> bool {
-        /// Bytes are summed so much faster than an element is written.
-        const BYTES_AS_ONE: usize = 64;
-        let mut writer = Writer::new(&mut self.out, true);
-        let Some((summed, sum)) = &mut self.summed else {
-            if self.rest.is_none() && (self.walk.has_begun() || !encode_small(value, &mut writer)) {
-                if !self.walk.has_begun() {
-                    encode_header(value, &mut writer);
-                }
-                if !self.walk.go_on(value, budget, &mut |part| encode_part(part, &mut writer)) {
-                    return false;
-                }
-            }
-            if let Value::Stream(of) = value
-                && !self.rest.get_or_insert_default().go_on(of, &mut writer, budget)
-            {
-                return false;
-            }
-            self.out.extend_from_slice(&VERSION.to_le_bytes());
-            self.summed = Some((0, 0));
-            return false;
-        };
-        let some = budget.saturating_mul(BYTES_AS_ONE).min(self.out.len() - *summed);
-        *sum = crc64::continued(*sum, self.out.get(*summed..*summed + some).unwrap_or_default());
-        *summed += some;
-        if *summed < self.out.len() {
-            return false;
+        self.piece.clear();
+        let is_over = self.write(value, budget);
+        if is_over {
+            self.piece.extend_from_slice(&VERSION.to_le_bytes());
         }
-        let sum = *sum;
-        self.out.extend_from_slice(&sum.to_le_bytes());
-        true
+        self.sum = crc64::continued(self.sum, &self.piece);
+        if is_over {
+            self.piece.extend_from_slice(&self.sum.to_le_bytes());
+        }
+        self.len += self.piece.len();
+        is_over
     }
 
-    /// All of it.
-    pub fn payload(&self) -> &[u8] {
-        &self.out
+    fn write(&mut self, value: &Value, budget: usize) -> bool {
+        let mut writer = Writer::new(&mut self.piece, true);
+        if self.rest.is_none() && (self.walk.has_begun() || !encode_small(value, &mut writer)) {
+            if !self.walk.has_begun() {
+                encode_header(value, &mut writer);
+            }
+            if !self.walk.go_on(value, budget, &mut |part| encode_part(part, &mut writer)) {
+                return false;
+            }
+        }
+        match value {
+            Value::Stream(of) => self.rest.get_or_insert_default().go_on(of, &mut writer, budget),
+            _ => true,
+        }
+    }
+
+    /// What the last step has made.
+    pub fn piece(&self) -> &[u8] {
+        &self.piece
+    }
+
+    /// How long all of it is so far.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing has been made yet.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 }

@@ -1,5 +1,7 @@
 //! From bytes to commands that run.
 
+use std::rc::Rc;
+
 use resp::{Limits, Progress, Reply};
 use smallvec::SmallVec;
 
@@ -12,7 +14,7 @@ use crate::{
     table::{Flags, Found, Wide},
 };
 
-use super::{Server, cross_protocol, monitor, tasks::Pace, wide::WideWork};
+use super::{Server, cross_protocol, monitor, sent::Sent, slowlog, wide::WideWork};
 
 /// A command needs memory while it is full of what does not leave it.
 pub(crate) const OUT_OF_MEMORY: Failure = Failure::text("OOM command not allowed when used memory > 'maxmemory'.");
@@ -24,7 +26,7 @@ enum Flow {
     Done,
     /// It is, and its client is to be told of what it changed.
     Told,
-    /// It waits until a pause is over.
+    /// It waits: until a pause is over, for a key that is busy, or for keys to be read.
     Postponed,
 }
 
@@ -35,6 +37,8 @@ pub(super) struct Ended {
     /// How many changes there had been before.
     pub(super) dirty: u64,
     pub(super) db: usize,
+    /// How many words it has.
+    pub(super) words_len: usize,
     /// It waits, and has not run yet.
     pub(super) is_waiting: bool,
 }
@@ -50,6 +54,13 @@ const ACCESSES_MAX: u32 = 200;
 const COMMANDS_MAX: usize = 500;
 /// A query that took more keeps no room once it has run.
 const QUERY_ROOM_KEPT: usize = 1 << 20;
+
+/// A command of more words is kept where it came if it goes on over turns.
+const WORDS_COPIED_MAX: usize = 1_000;
+/// So is one of more bytes.
+const BYTES_COPIED_MAX: usize = 64 * 1024;
+/// So many words of such a command tell what it is, and are all that is shown of it.
+pub(super) const HEAD: usize = 64;
 
 /// Words of most commands fit here without an allocation.
 type WordList<'a> = SmallVec<[&'a [u8]; 16]>;
@@ -87,7 +98,7 @@ impl Server {
         let accesses = self.keyspace.accesses();
         let mut commands = 0;
         // The command that the query begins with had its keys read: it runs now, whatever has left memory again since.
-        let asked_at = session.asked.then_some(0);
+        let mut is_asked = session.asked;
         while at < query.len() && session.blocked.is_none() && session.loading == 0 && session.close == Close::No {
             let limits = Limits {
                 bulk_len_max: self.shared.settings.proto_max_bulk_len.0,
@@ -102,18 +113,31 @@ impl Server {
                 }
                 Ok(Progress::Empty { consumed }) => at += consumed,
                 Ok(Progress::Complete { consumed }) => {
-                    let mut words: WordList<'_> = parser.arguments(rest).iter().collect();
-                    self.shared.is_unknown = !self.name_command(&mut words);
-                    if asked_at != Some(at) && self.ask_for_keys(&mut session, &words) {
-                        session.asked = true;
-                        break;
-                    }
-                    session.asked = false;
-                    let flow = self.process(&mut session, &mut output, &words);
+                    let is_long = consumed > BYTES_COPIED_MAX || parser.arguments(rest).len() > WORDS_COPIED_MAX;
+                    let ranges = if is_long { parser.take_ranges() } else { None };
+                    let flow = if let Some(ranges) = ranges {
+                        let sent = Rc::new(Sent::new(std::mem::take(&mut query), at, ranges));
+                        session.sent = Some(Rc::clone(&sent));
+                        let flow = if self.begin_wide(&mut session, &sent) {
+                            Flow::Done
+                        } else {
+                            let mut words: WordList<'_> = sent.words(0..usize::MAX).collect();
+                            self.run_command(&mut session, &mut output, &mut words, is_asked)
+                        };
+                        session.sent = None;
+                        let run = if flow == Flow::Postponed { at } else { at + consumed };
+                        (query, at) = Sent::give_back(sent, run);
+                        flow
+                    } else {
+                        let mut words: WordList<'_> = parser.arguments(rest).iter().collect();
+                        let flow = self.run_command(&mut session, &mut output, &mut words, is_asked);
+                        at += if flow == Flow::Postponed { 0 } else { consumed };
+                        flow
+                    };
                     if flow == Flow::Postponed {
                         break;
                     }
-                    at += consumed;
+                    is_asked = false;
                     commands += 1;
                     let has_done_much =
                         commands >= COMMANDS_MAX || self.keyspace.accesses().wrapping_sub(accesses) > ACCESSES_MAX;
@@ -169,6 +193,23 @@ impl Server {
         self.shared.account(&mut session);
         self.list_output(&mut session);
         self.shared.sessions.insert(id, Some(session));
+    }
+
+    /// Runs one command of a client, unless keys have to be read for it first.
+    fn run_command(
+        &mut self,
+        session: &mut Session,
+        output: &mut Vec<u8>,
+        words: &mut [&[u8]],
+        is_asked: bool,
+    ) -> Flow {
+        self.shared.is_unknown = !self.name_command(words);
+        if !is_asked && self.ask_for_keys(session, words) {
+            session.asked = true;
+            return Flow::Postponed;
+        }
+        session.asked = false;
+        self.process(session, output, words)
     }
 
     /// Has a client closed that has sent more than it may and that cannot run.
@@ -372,8 +413,8 @@ impl Server {
                 statistics.failed += 1;
             }
             outcome
-        } else if let Some(wide) = self.is_wide(session, found, words) {
-            session.work = Some(Box::new(WideWork::new(found, wide, words)));
+        } else if let Some(wide) = self.is_wide(session, found, words, words.len()) {
+            session.work = Some(Box::new(WideWork::new(found, wide, words, words.len())));
             Ok(())
         } else {
             let reply = Reply::new(output, session.protocol);
@@ -398,20 +439,58 @@ impl Server {
             return;
         }
         let is_waiting = session.blocked.is_some();
-        self.end_call(session, output, words, found, Ended { outcome, elapsed_us, dirty, db, is_waiting });
+        self.end_call(
+            session,
+            output,
+            words,
+            found,
+            Ended { outcome, elapsed_us, dirty, db, words_len: words.len(), is_waiting },
+        );
     }
 
-    /// Whether a command of very many words is done in steps, and how.
+    /// Whether a command of very many words, the first of which are given, is done in steps, and how.
     #[inline(always)]
-    pub(super) fn is_wide(&self, session: &Session, found: Found, words: &[&[u8]]) -> Option<Wide> {
-        let Pace { from, keys_from, .. } = self.shared.pace;
-        if words.len() <= from || !session.takes_steps(words.len(), &self.shared) {
+    pub(super) fn is_wide(&self, session: &Session, found: Found, head: &[&[u8]], len: usize) -> Option<Wide> {
+        if len <= self.shared.pace.from || !session.takes_steps(len, &self.shared) {
             return None;
         }
-        found.command.wide.filter(|wide| wide.fits(words) && (!wide.of_keys || words.len() > keys_from))
+        found.command.wide.filter(|wide| wide.fits(head, len) && (!wide.of_keys || len > self.shared.pace.keys_from))
     }
 
-    /// Counts a command that has run, answers if it failed, and propagates what it changed.
+    /// Begins a command of very many words that are keys, if the first of them tell all there is to know: a list of them all would
+    /// take longer than anything else that is done in this turn. Returns false if it has to be begun as any other.
+    fn begin_wide(&mut self, session: &mut Session, sent: &Sent) -> bool {
+        let is_plain = session.transaction.is_none()
+            && !session.restricted
+            && session.reply_mode == ReplyMode::On
+            && !self.shared.is_looked_on();
+        if !is_plain {
+            return false;
+        }
+        let mut head: WordList<'_> = sent.words(0..HEAD).collect();
+        if !self.name_command(&mut head) {
+            return false;
+        }
+        let Some(found) = self.shared.table.find(&head) else { return false };
+        let wide = self.is_wide(session, found, &head, sent.len()).filter(|wide| wide.of_keys);
+        self.shared.is_unknown = false;
+        let Some(wide) = wide.filter(|_| self.check(session, &head).is_ok()) else { return false };
+        session.last_interaction = self.now;
+        session.asked = false;
+        session.work = Some(Box::new(WideWork::new(found, wide, &head, sent.len())));
+        self.begin_task(session, &head, found, 0);
+        true
+    }
+
+    /// Whether a command has so many keys among its words that it holds them step by step, before it does anything else.
+    pub(super) fn has_many_keys(&self, session: &Session, found: Found, words: &[&[u8]]) -> bool {
+        words.len() > self.shared.pace.keys_from
+            && session.takes_steps(words.len(), &self.shared)
+            && (found.command.many_keys
+                || self.is_wide(session, found, words, words.len()).is_some_and(|wide| wide.of_keys))
+    }
+
+    /// Counts a command that has run (of one that went on over turns the first words may suffice), answers if it failed, and propagates what it changed.
     #[inline(always)]
     pub(super) fn end_call(
         &mut self,
@@ -421,7 +500,7 @@ impl Server {
         found: Found,
         ended: Ended,
     ) {
-        let Ended { outcome, elapsed_us, dirty, db, is_waiting: blocked } = ended;
+        let Ended { outcome, elapsed_us, dirty, db, words_len, is_waiting: blocked } = ended;
         let tracks = self.shared.settings.latency_tracking.0;
         let statistics = &mut self.shared.statistics;
         statistics.processed += 1;
@@ -435,7 +514,7 @@ impl Server {
             }
         }
         if elapsed_us >= self.shared.slow_us && !blocked {
-            self.note_slow(session, words, found, elapsed_us);
+            self.note_slow(session, (words, words_len), found, elapsed_us);
         }
         if let Err(failure) = outcome {
             let text = failure.to_string();
@@ -456,7 +535,7 @@ impl Server {
                 self.effects.push(db, words.iter().map(|word| word.as_slice()));
             }
             if let Some(encoded) = self.changes.encoded.take() {
-                self.effects.push_encoded(db, &encoded);
+                self.effects.push_encoded(db, encoded);
             }
         } else if self.changes.dirty != dirty && found.command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
             self.effects.push(db, words.iter().copied());
@@ -465,7 +544,7 @@ impl Server {
 
     /// Keeps a command that took long, as settings say.
     #[cold]
-    fn note_slow(&mut self, session: &Session, words: &[&[u8]], found: Found, time_us: u64) {
+    fn note_slow(&mut self, session: &Session, (words, words_len): (&[&[u8]], usize), found: Found, time_us: u64) {
         let flags = found.command.flags;
         let event = if flags.contains(Flags::FAST) { "fast-command" } else { "command" };
         self.shared.took(event, self.now, time_us / 1000);
@@ -473,8 +552,15 @@ impl Server {
         let is_slow = u64::try_from(threshold).is_ok_and(|threshold| time_us >= threshold);
         if is_slow && !flags.contains(Flags::SKIP_SLOWLOG) {
             let len_max = usize::try_from(self.shared.settings.slowlog_max_len.0).unwrap_or(usize::MAX);
-            let words = monitor::redacted(found, words);
-            self.shared.slowlog.push(&words, self.now / 1000, time_us, &session.address, &session.name, len_max);
+            let words = monitor::redacted(found, words.get(..slowlog::WORDS_MAX).unwrap_or(words));
+            self.shared.slowlog.push(
+                (&words, words_len),
+                self.now / 1000,
+                time_us,
+                &session.address,
+                &session.name,
+                len_max,
+            );
         }
     }
 

@@ -2,9 +2,11 @@
 //!
 //! They are read off the loop before the command runs. Meanwhile its client waits and all others go on. What a command needs
 //! beyond the keys that its words name (a script's undeclared keys, `SORT ... GET`) is read in place.
+//!
+//! A command of very many keys has them read some at a time, each time before it does something with them.
 
 use crate::{
-    Bytes, Session, hash_index,
+    Bytes, Session, SessionId, hash_index,
     keyspace::{Keys, Loaded},
     slot,
 };
@@ -44,6 +46,7 @@ impl Server {
                 }
             }
             Some(_) => {}
+            None if self.shared.table.find(words).is_some_and(|found| self.has_many_keys(session, found, words)) => {}
             None => self.ask_for_words(session, words),
         }
         session.loading > 0
@@ -64,17 +67,39 @@ impl Server {
                 continue;
             }
             session.loading += 1;
-            let disk = self.keyspace.database(session.db).map_or(0, |database| database.disk);
-            if self.keyspace.reading.wait(disk, key, session.id) {
-                self.loads.push(Load {
-                    db: session.db,
-                    disk,
-                    slot: slot::slot(key),
-                    hash: hash_index::hash(key, self.keyspace.seed),
-                    key: Bytes::from_slice(key),
-                });
+            self.ask_for_key(session.db, key, session.id);
+        }
+    }
+
+    /// Has a key read for a client, or for a task.
+    fn ask_for_key(&mut self, db: usize, key: &[u8], waiting: SessionId) {
+        let disk = self.keyspace.database(db).map_or(0, |database| database.disk);
+        if self.keyspace.reading.wait(disk, key, waiting) {
+            self.loads.push(Load {
+                db,
+                disk,
+                slot: slot::slot(key),
+                hash: hash_index::hash(key, self.keyspace.seed),
+                key: Bytes::from_slice(key),
+            });
+        }
+    }
+
+    /// Asks for those of some keys that are not in memory, for a task. Returns how many these are.
+    pub(super) fn ask_for_some<'a>(
+        &mut self,
+        db: usize,
+        keys: impl Iterator<Item = &'a [u8]>,
+        waiting: SessionId,
+    ) -> usize {
+        let mut count = 0;
+        for key in keys {
+            if !Keys::new(&mut self.keyspace, db, self.now, &mut self.changes).is_resident(key) {
+                self.ask_for_key(db, key, waiting);
+                count += 1;
             }
         }
+        count
     }
 
     /// The keys to be read since this was asked last. Each is to be answered by [`loaded`](Self::loaded).
@@ -92,6 +117,9 @@ impl Server {
             keys.space.loads += 1;
         }
         for id in waiting {
+            if self.shared.tasks.loaded(id) {
+                continue;
+            }
             let Some(session) = self.shared.session_mut(id) else { continue };
             session.loading = session.loading.saturating_sub(1);
             if session.loading == 0 {

@@ -27,9 +27,11 @@ pub(crate) mod monitor;
 mod pause;
 #[cfg(test)]
 mod pause_tests;
+mod pieces;
 mod portions;
 #[cfg(test)]
 mod rename_tests;
+mod sent;
 mod slowlog;
 mod statistics;
 mod steps;
@@ -45,6 +47,7 @@ pub use latency::{Event as LatencyEvent, LatencyMonitor};
 pub use loading::Load;
 pub use migration::{Credentials, Migrated, Migration, Parcel};
 pub use portions::{PORTION_MIN, Rest, Unfinished};
+pub use sent::Sent;
 pub use slowlog::{SlowCommand, SlowLog};
 pub use statistics::{CommandStatistics, Rates, Statistics};
 pub use steps::{Steps, changing_steps, reading_steps};

@@ -96,9 +96,17 @@ impl Shared {
 
     /// Looks again whether there is anything to be done around commands but to run them.
     pub(super) fn refresh_onlookers(&mut self) {
-        self.onlookers =
-            !self.monitors.is_empty() || self.tracking.is_some() || self.pause.is_some() || !self.tasks.is_empty();
-        self.onlookers |= self.has_no_room;
+        self.onlookers = self.is_looked_on() || !self.tasks.is_empty();
+    }
+
+    /// The same but for commands that are under way.
+    pub(super) fn is_looked_on(&self) -> bool {
+        self.sees_words() || self.pause.is_some() || self.has_no_room
+    }
+
+    /// Whether somebody wants to know of all words of a command.
+    pub(super) fn sees_words(&self) -> bool {
+        !self.monitors.is_empty() || self.tracking.is_some()
     }
 }
 

@@ -14,12 +14,12 @@ use crate::{
     value::Portions,
 };
 
-use super::{Server, Shared};
+use super::{Server, Shared, pieces::Pieces};
 
 /// A command that gives more elements than this gives them in portions.
 pub const PORTION_MIN: usize = 1_000;
 /// Nothing more is made for a client that has so much to read.
-const OUTPUT_MAX: usize = 256 * 1024;
+pub(super) const OUTPUT_MAX: usize = 256 * 1024;
 /// How long all portions of a turn may take together, in microseconds.
 const TURN_US: u64 = 1_000;
 /// The clock is looked at after so many records.
@@ -34,6 +34,8 @@ const FORMER_BYTES_MAX: usize = 64 << 20;
 pub enum Rest {
     /// Elements of a collection.
     Elements(Portions),
+    /// All of what a command has made.
+    Made(Pieces),
     /// All of it: keys of a database, which are found first.
     Keys(SharedKeyWalk),
 }
@@ -52,6 +54,8 @@ impl Unfinished {
         self.later.len()
             + match &self.rest {
                 Rest::Elements(portions) => portions.bytes(),
+                // It grows no more, and has been looked at.
+                Rest::Made(_) => 0,
                 Rest::Keys(walk) => walk.borrow().bytes(),
             }
     }
@@ -72,6 +76,20 @@ impl Session {
 }
 
 impl Shared {
+    /// Gives a client a long reply that is made. It waits for it already.
+    pub(super) fn go_on_answering(&mut self, id: SessionId, reply: Pieces) {
+        let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return };
+        let len = session.output.len() + reply.len();
+        if len > self.limits.output_watched && self.is_output_over(&mut session, len) {
+            session.close = Close::Now;
+        } else {
+            session.portions = Some(Box::new(Unfinished { rest: Rest::Made(reply), later: Vec::new() }));
+            self.portioned.push_back(id);
+        }
+        self.sessions.insert(id, Some(session));
+        self.send(id, b"");
+    }
+
     /// Takes back what was left for later: the command failed.
     #[cold]
     pub(super) fn cancel_portions(&mut self, session: &mut Session) {
@@ -157,6 +175,7 @@ impl Server {
             let stopwatch = &self.shared.stopwatch;
             let records_max = RECORDS_MAX.min(self.shared.portion_min);
             let mut records = 0;
+            let room = output_max - session.output.len();
             let mut reply = Reply::new(&mut session.output, session.protocol);
             is_over = match &mut unfinished.rest {
                 Rest::Elements(portions) => portions.write(&mut reply, |reply| {
@@ -164,6 +183,7 @@ impl Server {
                     let looks = records % RECORDS_PER_LOOK == 0;
                     records >= records_max || reply.position() >= output_max || looks && stopwatch() > end
                 }),
+                Rest::Made(pieces) => Ok(pieces.take(&mut session.output, room)),
                 Rest::Keys(walk) => {
                     let is_over = self.keyspace.step_walk(walk, KEYS_PER_STEP.min(self.shared.portion_min));
                     if is_over {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::{Bytes, Millis};
 
 /// Words of a command that are kept.
-const WORDS_MAX: usize = 32;
+pub(super) const WORDS_MAX: usize = 32;
 /// Bytes of a word that are kept.
 const WORD_LEN_MAX: usize = 128;
 
@@ -34,10 +34,10 @@ pub struct SlowLog {
 }
 
 impl SlowLog {
-    /// Keeps a command.
+    /// Keeps a command of so many words, of which the first are given.
     pub fn push<T: AsRef<[u8]>>(
         &mut self,
-        words: &[T],
+        (words, words_len): (&[T], usize),
         at: Millis,
         time_us: u64,
         address: &str,
@@ -47,7 +47,7 @@ impl SlowLog {
         let id = self.next;
         self.next += 1;
         if len_max > 0 {
-            let words = cut(words);
+            let words = cut(words, words_len);
             self.commands.push_front(SlowCommand {
                 id,
                 at,
@@ -86,8 +86,8 @@ impl SlowLog {
     }
 }
 
-fn cut<T: AsRef<[u8]>>(words: &[T]) -> Vec<Bytes> {
-    let kept = if words.len() > WORDS_MAX { WORDS_MAX - 1 } else { words.len() };
+fn cut<T: AsRef<[u8]>>(words: &[T], words_len: usize) -> Vec<Bytes> {
+    let kept = if words_len > WORDS_MAX { WORDS_MAX - 1 } else { words_len };
     let mut short: Vec<Bytes> = words
         .iter()
         .take(kept)
@@ -100,8 +100,8 @@ fn cut<T: AsRef<[u8]>>(words: &[T]) -> Vec<Bytes> {
             _ => Bytes::from_slice(word.as_ref()),
         })
         .collect();
-    if words.len() > kept {
-        short.push(Bytes::from_slice(format!("... ({} more arguments)", words.len() - kept).as_bytes()));
+    if words_len > kept {
+        short.push(Bytes::from_slice(format!("... ({} more arguments)", words_len - kept).as_bytes()));
     }
     short
 }
@@ -115,14 +115,14 @@ mod tests {
         let mut log = SlowLog::default();
         let many: Vec<&[u8]> = std::iter::repeat_n(b"a".as_slice(), 40).collect();
         let long = [b'x'; 200];
-        log.push(&many, 1, 5, "address", &Bytes::new(), 2);
-        log.push(&[&long], 2, 6, "address", &Bytes::new(), 2);
-        log.push(&["GET", "k"], 3, 7, "address", &Bytes::new(), 2);
+        log.push((&many[..32], 40), 1, 5, "address", &Bytes::new(), 2);
+        log.push((&[&long], 1), 2, 6, "address", &Bytes::new(), 2);
+        log.push((&["GET", "k"], 2), 3, 7, "address", &Bytes::new(), 2);
         assert_eq!(log.iter().map(|one| one.id).collect::<Vec<_>>(), [2, 1]);
         let cut = log.iter().nth(1).and_then(|one| one.words.first().cloned()).unwrap();
         assert_eq!(cut.as_slice(), [&[b'x'; 128][..], b"... (72 more bytes)"].concat());
         log.clear();
-        log.push(&many, 1, 5, "address", &Bytes::new(), 1);
+        log.push((&many[..32], 40), 1, 5, "address", &Bytes::new(), 1);
         let words: Vec<_> = log.iter().flat_map(|one| one.words.clone()).collect();
         assert_eq!((words.len(), words.last().unwrap().as_slice()), (32, b"... (9 more arguments)".as_slice()));
         assert_eq!(log.iter().next().unwrap().id, 3);

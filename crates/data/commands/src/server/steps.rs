@@ -60,9 +60,7 @@ impl Context<'_> {
     /// As of [`Work::step`].
     pub fn try_on<W: Work + 'static>(&mut self, begin: impl Fn() -> W) -> Result<(), Failure> {
         if !self.session.takes_steps(usize::MAX, self.shared) {
-            let mut work = begin();
-            while work.step(self, usize::MAX)? == Progress::More {}
-            return Ok(());
+            return self.work_off(&mut begin());
         }
         let start = self.reply.position();
         if begin().step(self, self.shared.pace.from)? == Progress::More {

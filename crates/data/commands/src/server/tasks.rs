@@ -19,7 +19,8 @@
 //! when memory is full of what does not leave it, such as what the task has made, it fails.
 //!
 //! A command whose words are keys may have very many. It holds them step by step too, before it does anything else, one such command
-//! at a time: it waits for those that others hold, and nobody who holds keys waits for it. They are let go of over turns as well.
+//! at a time: it waits for those that others hold, and nobody who holds keys waits for it. Those that are not in memory are read some
+//! at a time, off the loop, before the step that is about them.
 //!
 //! In a transaction, a script and the log everything is done in one go.
 
@@ -37,7 +38,10 @@ use crate::{
 
 use super::{
     Server, Shared,
-    dispatch::{Ended, OUT_OF_MEMORY},
+    dispatch::{Ended, HEAD, OUT_OF_MEMORY},
+    pieces::{PIECE_FROM, Pieces},
+    portions::OUTPUT_MAX,
+    sent::TaskWords,
 };
 
 /// How long all tasks of a turn may take together, in microseconds.
@@ -50,6 +54,10 @@ const STEP_US_MIN: u64 = 100;
 const FIRST_STEP: usize = 128;
 /// The least that a step is about.
 const STEP_MIN: usize = 128;
+/// So many keys are read together, at most, for a step.
+const LOADS_MAX: usize = 256;
+/// Who waits for keys that are read for a task: this and the task's number. No client has such a number.
+const TASK_BIT: u64 = 1 << 63;
 /// How many elements a step is about when nobody is to go on before the end.
 const WHOLE_STEP: usize = 1 << 16;
 
@@ -101,6 +109,16 @@ pub trait Work: std::fmt::Debug {
         None
     }
 
+    /// Whether what a step has written into the reply is not looked at again by another one.
+    fn appends(&self) -> bool {
+        false
+    }
+
+    /// What belongs in front of the reply, if that is known at the end only.
+    fn head(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Keys that it holds besides those that the command names, and does not need any more.
     fn held(&mut self) -> Vec<Bytes> {
         Vec::new()
@@ -117,8 +135,7 @@ pub trait Work: std::fmt::Debug {
 pub struct Pace {
     /// A command that is about more elements is a task.
     pub from: usize,
-    /// The same where the elements are keys: holding each of them takes longer than a whole command of a thousand, which is over in a
-    /// fraction of a millisecond.
+    /// The same where the elements are keys.
     pub keys_from: usize,
     /// How many elements a step is about at most.
     pub step_max: usize,
@@ -136,7 +153,9 @@ impl Default for Pace {
 #[derive(Debug)]
 struct Task {
     session: SessionId,
-    words: Vec<Bytes>,
+    /// Its own.
+    number: u64,
+    words: TaskWords,
     found: Found,
     db: usize,
     protocol: Protocol,
@@ -147,13 +166,18 @@ struct Task {
     /// The keys that are busy for it, and whether others may read each.
     keys: Vec<(Bytes, bool)>,
     work: Box<dyn Work>,
-    /// The reply so far.
+    /// The reply so far: what is not touched again, and the rest.
+    pieces: Pieces,
     output: Vec<u8>,
     budget: usize,
     elapsed_us: u64,
     has_begun: bool,
     /// Keys among its words that are held over turns.
     wide: Option<WideKeys>,
+    /// The places of words whose keys were read, or were in memory when that was looked at.
+    loaded: Range<usize>,
+    /// How many are being read.
+    loading: usize,
 }
 
 /// Keys among words.
@@ -161,18 +185,8 @@ struct Task {
 struct WideKeys {
     /// How far apart they are.
     apart: usize,
-    /// The place of the next one to be held.
+    /// The place of the next one to be held; the first is that of the first word behind the name.
     next: usize,
-    is_shared: bool,
-}
-
-/// Keys that are to be let go of.
-#[derive(Debug)]
-struct Leaving {
-    words: Vec<Bytes>,
-    keys: WideKeys,
-    /// The place of the next one.
-    at: usize,
 }
 
 impl Task {
@@ -195,14 +209,12 @@ pub(crate) struct Tasks {
     hold: bool,
     /// Keys that were held by a task that is over: others may change them now.
     held: Vec<Bytes>,
-    /// The same of commands whose words are keys.
-    leaving: Vec<Leaving>,
     /// Whose command is about to hold very many keys.
     holding: Option<SessionId>,
     /// Clients that wait for a busy key, in order.
     waiting: Vec<SessionId>,
     /// Replies to sessions that were not in their places.
-    replies: Vec<(SessionId, Vec<u8>)>,
+    replies: Vec<(SessionId, Pieces)>,
     /// How many there have been.
     pub(crate) count: u64,
     /// How many steps they took.
@@ -217,12 +229,23 @@ impl Tasks {
 
     /// Whether no key of a task that is over is held.
     fn has_let_go(&self) -> bool {
-        self.held.is_empty() && self.leaving.is_empty()
+        self.held.is_empty()
+    }
+
+    /// A key was read for somebody. Returns false if that is no task.
+    pub(super) fn loaded(&mut self, id: SessionId) -> bool {
+        if id.0 & TASK_BIT == 0 {
+            return false;
+        }
+        if let Some(task) = self.queue.iter_mut().find(|task| task.number | TASK_BIT == id.0) {
+            task.loading = task.loading.saturating_sub(1);
+        }
+        true
     }
 
     fn may_go_on(&self, task: &Task, has_no_room: bool) -> bool {
         let is_held = self.hold && !task.has_begun && task.work.changes();
-        !(is_held || has_no_room && task.may_be_left(Flags::WRITE))
+        !(is_held || task.loading > 0 || has_no_room && task.may_be_left(Flags::WRITE))
     }
 }
 
@@ -245,7 +268,18 @@ impl Context<'_> {
             self.session.work = Some(Box::new(work));
             return Ok(());
         }
+        self.work_off(&mut work)
+    }
+
+    /// Does all of it at once.
+    pub(super) fn work_off(&mut self, work: &mut impl Work) -> Result<(), Failure> {
+        let start = self.reply.position();
         while work.step(self, usize::MAX)? == Progress::More {}
+        if let Some(head) = work.head() {
+            let rest = self.reply.take_from(start);
+            self.reply.raw(&head);
+            self.reply.raw(&rest);
+        }
         Ok(())
     }
 }
@@ -315,8 +349,11 @@ impl Server {
         let mut keys = Vec::new();
         let changes = work.changes();
         let is_shared = found.command.flags.contains(Flags::READONLY);
-        let wide = work.keys_apart().map(|apart| WideKeys { apart, next: 1, is_shared });
-        if wide.is_none() {
+        let wide = work.keys_apart().map(|apart| WideKeys { apart, next: 1 });
+        if let Some(WideKeys { apart, .. }) = wide {
+            let len = session.sent.as_ref().map_or(words.len(), |sent| sent.len());
+            self.keyspace.busy.begin_wide(session.id.0, is_shared, len / apart);
+        } else {
             each_key(found.command, words, |key, reads| keys.push((Bytes::from_slice(key), reads && !changes)));
         }
         for (key, is_shared) in &keys {
@@ -326,7 +363,8 @@ impl Server {
         self.shared.tasks.count += 1;
         self.shared.tasks.queue.push_back(Task {
             session: session.id,
-            words: words.iter().map(|word| Bytes::from_slice(word)).collect(),
+            number: self.shared.tasks.count,
+            words: TaskWords::new(words, session.sent.take()),
             found,
             db: session.db,
             protocol: session.protocol,
@@ -334,11 +372,14 @@ impl Server {
             is_muted: !session.replies_wanted(),
             keys,
             work,
+            pieces: Pieces::default(),
             output: Vec::new(),
             budget: FIRST_STEP,
             elapsed_us,
             has_begun: false,
             wide,
+            loaded: 0..0,
+            loading: 0,
         });
         self.shared.refresh_onlookers();
     }
@@ -357,7 +398,7 @@ impl Server {
                 false
             }
             // It waits for each key in turn.
-            None if self.is_wide(session, found, words).is_some_and(|wide| wide.of_keys) => false,
+            None if self.has_many_keys(session, found, words) => false,
             None => self.meets_task(found, words),
         };
         if meets {
@@ -450,7 +491,8 @@ impl Server {
         } else {
             self.shared.tasks.steps += 1;
             session.last_interaction = self.now;
-            self.step_for(task, &mut session, budget)
+            let budget = self.loaded_for(task, budget);
+            budget > 0 && self.step_for(task, &mut session, budget)
         };
         if is_there {
             self.shared.sessions.insert(task.session, Some(session));
@@ -466,12 +508,11 @@ impl Server {
         }
         self.shared.tasks.holding = Some(task.session);
         let owner = task.session.0;
-        for _ in 0..budget {
-            let Some(key) = task.words.get(wide.next) else { break };
-            if self.keyspace.busy.refuses_owner(key, wide.is_shared, owner) {
+        let behind = wide.next.saturating_add(budget.saturating_mul(wide.apart)).min(task.words.len());
+        for key in task.words.each(wide.next..behind, wide.apart) {
+            if !self.keyspace.busy.hold_wide(owner, key) {
                 return false;
             }
-            self.keyspace.busy.hold_for(key, wide.is_shared, owner);
             wide.next += wide.apart;
         }
         if wide.next >= task.words.len() {
@@ -480,14 +521,33 @@ impl Server {
         false
     }
 
+    /// How many of a task's words its next step may be about: if they are very many keys, those that have been read. None while they
+    /// are being read.
+    fn loaded_for(&mut self, task: &mut Task, budget: usize) -> usize {
+        // What is brought to its end at once does not wait.
+        let waits = self.keyspace.partial && budget < WHOLE_STEP;
+        let Some(wide) = task.wide.as_ref().filter(|_| waits) else { return budget };
+        let Some(next) = task.work.window(budget).map(|window| window.part).filter(|part| !part.is_empty()) else {
+            return budget;
+        };
+        if !task.loaded.contains(&next.start) {
+            let some = next.start..next.end.min(next.start.saturating_add(LOADS_MAX * wide.apart));
+            let (keys, id) = (task.words.each(some.clone(), wide.apart), SessionId(task.number | TASK_BIT));
+            task.loading = self.ask_for_some(task.db, keys, id);
+            task.loaded = some;
+            if task.loading > 0 {
+                return 0;
+            }
+        }
+        budget.min(task.loaded.end - next.start)
+    }
+
     fn step_for(&mut self, task: &mut Task, session: &mut Session, budget: usize) -> bool {
         let window = task.work.window(budget);
-        let (head, part) = match &window {
-            Some(window) => (task.words.get(..window.head), task.words.get(window.part.clone())),
-            None => (Some(task.words.as_slice()), None),
+        let mut words = match &window {
+            Some(window) => task.words.some(window.head, window.part.clone()),
+            None => task.words.all(),
         };
-        let some = head.into_iter().chain(part).flatten();
-        let mut words: Vec<&[u8]> = some.map(Bytes::as_slice).collect();
         let current = std::mem::replace(&mut self.shared.current, task.session);
         self.changes.classes = self.shared.settings.notify_keyspace_events.0;
         self.watch_changes();
@@ -513,13 +573,21 @@ impl Server {
         if is_over {
             if progress.is_err() {
                 task.output.clear();
+                task.pieces = Pieces::default();
+            } else if let Some(head) = task.work.head() {
+                task.pieces.push_front(head);
             }
+            let is_logged_so = self.changes.instead.is_none() && self.changes.dirty != dirty;
             if window.is_some() {
-                words = task.words.iter().map(Bytes::as_slice).collect();
+                let is_head = !is_logged_so && !self.shared.sees_words();
+                words = if is_head { task.words.some(HEAD, 0..0) } else { task.words.all() };
             }
-            let outcome = progress.map(|_| ());
-            let ended = Ended { outcome, elapsed_us: task.elapsed_us, dirty, db: task.db, is_waiting: false };
+            let (outcome, words_len) = (progress.map(|_| ()), task.words.len());
+            let ended =
+                Ended { outcome, elapsed_us: task.elapsed_us, dirty, db: task.db, words_len, is_waiting: false };
             self.end_call(session, &mut task.output, &words, task.found, ended);
+        } else if task.output.len() >= PIECE_FROM && task.work.appends() {
+            task.pieces.push(std::mem::take(&mut task.output));
         }
         self.shared.current = current;
         is_over
@@ -535,10 +603,14 @@ impl Server {
         if self.shared.tasks.holding == Some(task.session) {
             self.shared.tasks.holding = None;
         }
-        if let Some(keys) = task.wide.take() {
-            self.shared.tasks.leaving.push(Leaving { words: std::mem::take(&mut task.words), keys, at: 1 });
+        if task.wide.is_some() {
+            self.keyspace.busy.release_wide(task.session.0);
         }
-        let reply = if task.is_muted { Vec::new() } else { task.output };
+        let mut reply = Pieces::default();
+        if !task.is_muted {
+            reply = task.pieces;
+            reply.push(task.output);
+        }
         self.answer_task(task.session, reply);
         self.wake_waiting();
         if self.shared.tasks.is_empty() {
@@ -562,21 +634,6 @@ impl Server {
         for key in held.drain(held.len().saturating_sub(at_most)..) {
             self.keyspace.busy.release(&key, true);
         }
-        let mut left = at_most;
-        while left > 0
-            && let Some(Leaving { words, keys, at }) = self.shared.tasks.leaving.last_mut()
-        {
-            while left > 0 && *at < keys.next {
-                if let Some(key) = words.get(*at) {
-                    self.keyspace.busy.release(key, keys.is_shared);
-                }
-                *at += keys.apart;
-                left -= 1;
-            }
-            if *at >= keys.next {
-                self.shared.tasks.leaving.pop();
-            }
-        }
         if self.shared.tasks.has_let_go() {
             self.wake_waiting();
         }
@@ -588,13 +645,17 @@ impl Server {
         self.shared.runnable.push_back(id);
     }
 
-    fn answer_task(&mut self, id: SessionId, mut reply: Vec<u8>) {
+    fn answer_task(&mut self, id: SessionId, mut reply: Pieces) {
         match self.shared.sessions.get_mut(&id) {
             None => {}
             Some(None) => self.shared.tasks.replies.push((id, reply)),
             Some(Some(session)) => {
+                if session.close == Close::No && reply.len() > OUTPUT_MAX {
+                    self.shared.go_on_answering(id, reply);
+                    return;
+                }
                 if session.close == Close::No {
-                    session.output.append(&mut reply);
+                    reply.take(&mut session.output, usize::MAX);
                 }
                 self.release_waiting(id);
                 self.shared.send(id, b"");

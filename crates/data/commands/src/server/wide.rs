@@ -7,7 +7,7 @@ use resp::Reply;
 
 use crate::{
     Bytes, Context, Failure,
-    changes::Event,
+    changes::{Encoded, Event},
     keyspace::Keys,
     number,
     table::{Flags, Found, Handler, Replies, Wide},
@@ -34,25 +34,28 @@ pub(super) struct WideWork {
     modified: Vec<(usize, Bytes)>,
     /// How many changes there were.
     dirty: u64,
+    /// The command for the log.
+    record: Encoded,
 }
 
 impl WideWork {
-    /// A command that fits.
-    pub(super) fn new(found: Found, wide: Wide, words: &[&[u8]]) -> Self {
-        let from = (wide.from)(words);
+    /// A command that fits, by its first words, and how many it has.
+    pub(super) fn new(found: Found, wide: Wide, head: &[&[u8]], len: usize) -> Self {
+        let from = (wide.from)(head);
         Self {
-            handler: found.command.handler,
+            handler: wide.unless_there.unwrap_or(found.command.handler),
             wide,
             writes: found.command.flags.contains(Flags::WRITE),
             from,
-            len: words.len(),
+            len,
             at: from,
-            checks: wide.check.is_some(),
+            checks: wide.check.is_some() || wide.unless_there.is_some(),
             sum: 0,
             last: Vec::new(),
             events: Vec::new(),
             modified: Vec::new(),
             dirty: 0,
+            record: Encoded::default(),
         }
     }
 
@@ -69,6 +72,9 @@ impl WideWork {
         let keys = Keys::new(context.keys.space, db, now, context.keys.changes);
         let (session, shared) = (&mut *context.session, &mut *context.shared);
         (self.handler)(&mut Context { words: context.words, reply, keys, session, shared })?;
+        if self.writes {
+            self.note(context);
+        }
         self.dirty += std::mem::replace(&mut context.keys.changes.dirty, dirty) - dirty;
         if !is_first && !self.wide.of_keys {
             (context.keys.space().hits, context.keys.space().misses) = (hits, misses);
@@ -85,6 +91,26 @@ impl WideWork {
             }
         }
         Ok(())
+    }
+
+    /// Adds the words of a step to what the log gets.
+    fn note(&mut self, context: &Context<'_>) {
+        let is_first = self.at == self.from;
+        if is_first {
+            self.record.command(self.len);
+        }
+        let words = context.words.from(if is_first { 0 } else { self.from });
+        words.iter().for_each(|word| self.record.word(word));
+    }
+
+    /// Whether one of a step's keys is there.
+    fn has_any(&self, context: &mut Context<'_>) -> Result<bool, Failure> {
+        for key in context.words.from(self.from).iter().step_by(self.wide.group) {
+            if context.keys.contains(key)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Takes the reply of a step into that of the command.
@@ -124,11 +150,19 @@ impl Work for WideWork {
         Some(Window { head: self.from, part: self.at..self.len.min(self.at.saturating_add(len)) })
     }
 
+    fn appends(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, context: &mut Context<'_>, _: usize) -> Result<Progress, Failure> {
         let part = context.words.len() - self.from;
         if self.checks {
             if let Some(check) = self.wide.check {
                 check(context.words.from(self.from))?;
+            }
+            if self.wide.unless_there.is_some() && self.has_any(context)? {
+                context.reply.integer(0);
+                return Ok(Progress::Done);
             }
         } else {
             self.run(context)?;
@@ -144,8 +178,12 @@ impl Work for WideWork {
         }
         match self.wide.replies {
             Replies::Sum => context.reply.integer(self.sum),
+            Replies::Last if self.wide.unless_there.is_some() => context.reply.integer(1),
             Replies::Last => context.reply.raw(&self.last),
             Replies::Joined => {}
+        }
+        if self.writes && self.dirty > 0 {
+            context.keys.changes.propagate_encoded(std::mem::take(&mut self.record));
         }
         context.keys.changes.dirty += self.dirty;
         context.keys.changes.events.append(&mut self.events);

@@ -77,7 +77,7 @@ impl Persistence {
         if has_changed {
             // Times of the log stay in order, whatever the clock does.
             self.log_time = self.log_time.max(now.unsigned_abs());
-            self.log.append(effects.bytes(), self.log_time)?;
+            self.log.append_parts(effects.parts(), self.log_time)?;
             effects.clear();
         }
         Ok(has_changed)

@@ -254,7 +254,7 @@ impl Shard {
 
 /// Whether nothing is read from a client for now.
 fn is_to_wait(pace: &Pace, has_no_room: bool, server: &mut Server, session: SessionId) -> bool {
-    pace.is_spent(server.effects().bytes().len() as u64) || has_no_room && server.is_postponed(session)
+    pace.is_spent(server.effects().len() as u64) || has_no_room && server.is_postponed(session)
 }
 
 /// Whether all that commands have done so far is in the log, as safe as it has to be.

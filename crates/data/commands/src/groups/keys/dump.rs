@@ -6,7 +6,7 @@ use crate::{
     keyspace::{Expiry, NEVER},
     number,
     rdb::{self, Building, Dumping, RdbError, Restoring},
-    server::{Progress, reading_steps},
+    server::{Progress, Work, reading_steps},
     value::walk,
 };
 
@@ -15,16 +15,32 @@ pub(super) fn dump(context: &mut Context<'_>) -> Result<(), Failure> {
         context.reply.null();
         return Ok(());
     };
-    let mut dumping = Dumping::default();
-    let step = move |context: &mut Context<'_>, budget: usize| {
+    context.work_on(weight, Dump(Dumping::default()))
+}
+
+/// DUMP, as far as it has come.
+#[derive(Debug)]
+struct Dump(Dumping);
+
+impl Work for Dump {
+    fn appends(&self) -> bool {
+        true
+    }
+
+    fn head(&mut self) -> Option<Vec<u8>> {
+        Some(format!("${}\r\n", self.0.len()).into_bytes())
+    }
+
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
         let entry = context.keys.peek(context.words.at(1))?;
-        let is_over = entry.and_then(|entry| entry.value.as_ref()).is_none_or(|value| dumping.go_on(value, budget));
+        let Some(value) = entry.and_then(|entry| entry.value.as_ref()) else { return Ok(Progress::Done) };
+        let is_over = self.0.go_on(value, budget);
+        context.reply.raw(self.0.piece());
         if is_over {
-            context.reply.bulk(dumping.payload());
+            context.reply.raw(b"\r\n");
         }
         Ok(Progress::over_if(is_over))
-    };
-    context.work_on(weight, reading_steps(step))
+    }
 }
 
 #[derive(Default)]

@@ -20,6 +20,7 @@ const DELETES: &[KeySpec] = &[KeySpec::one(1, Access::RW.union(Access::DELETE))]
 /// Scores are looked at before any member is put.
 const ADDS: Wide = Wide {
     of_keys: false,
+    unless_there: None,
     from: |words| {
         let mut options = AddOptions::default();
         let count = words.iter().skip(2).take_while(|word| options.take(word)).count();

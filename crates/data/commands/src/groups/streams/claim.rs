@@ -1,5 +1,7 @@
 //! Pending entries that go from one consumer to another.
 
+use resp::{Protocol, Reply};
+
 use crate::{
     Context, Failure, Millis,
     changes::EventClass,
@@ -182,7 +184,6 @@ fn xclaim(context: &mut Context<'_>) -> Result<(), Failure> {
         number: None,
         log: Claims::default(),
         claimed: 0,
-        entries: Vec::new(),
     };
     context.work_on(count, work)
 }
@@ -198,14 +199,23 @@ struct ClaimNamed {
     last: Option<Id>,
     number: Option<ConsumerNumber>,
     log: Claims,
+    /// What was claimed stands in the reply, behind this number.
     claimed: usize,
-    /// What was claimed, as a reply.
-    entries: Vec<u8>,
 }
 
 impl Work for ClaimNamed {
     fn changes(&self) -> bool {
         true
+    }
+
+    fn appends(&self) -> bool {
+        true
+    }
+
+    fn head(&mut self) -> Option<Vec<u8>> {
+        let mut head = Vec::new();
+        Reply::new(&mut head, Protocol::Resp2).array(self.claimed);
+        Some(head)
     }
 
     fn window(&self, budget: usize) -> Option<Window> {
@@ -223,7 +233,6 @@ impl Work for ClaimNamed {
         }
         let log = std::mem::take(&mut self.log);
         let mut claim = Claim { key, group, consumer: words.at(3), number: self.number, terms: self.terms, log };
-        let start = context.reply.position();
         // The window has the next ones in the place of the first.
         let some = budget.min(self.end - self.at);
         for word in words.from(FIRST_ID).iter().take(some) {
@@ -231,12 +240,9 @@ impl Work for ClaimNamed {
         }
         (self.number, self.log) = (claim.number, claim.log);
         self.at += some;
-        self.entries.append(&mut context.reply.take_from(start));
         if self.at < self.end {
             return Ok(Progress::More);
         }
-        context.reply.array(self.claimed);
-        context.reply.raw(&self.entries);
         if self.last.is_some()
             && self.log.is_empty()
             && let Some(found) = context.keys.get_mut::<Stream>(key)?.and_then(|stream| stream.groups.get(group))
@@ -287,9 +293,9 @@ fn xautoclaim(context: &mut Context<'_>) -> Result<(), Failure> {
         attempts,
         from,
         number: None,
+        next: Id::MIN,
         log: Claims::default(),
         claimed: 0,
-        entries: Vec::new(),
         gone: Vec::new(),
     };
     context.work_on(elements, work)
@@ -305,10 +311,11 @@ struct AutoClaim {
     /// Where to go on.
     from: Id,
     number: Option<ConsumerNumber>,
+    /// Where another one is to go on.
+    next: Id,
     log: Claims,
+    /// What was claimed stands in the reply, behind these two.
     claimed: usize,
-    /// What was claimed, as a reply.
-    entries: Vec<u8>,
     /// What is not in the stream any more.
     gone: Vec<Id>,
 }
@@ -316,6 +323,19 @@ struct AutoClaim {
 impl Work for AutoClaim {
     fn changes(&self) -> bool {
         true
+    }
+
+    fn appends(&self) -> bool {
+        true
+    }
+
+    fn head(&mut self) -> Option<Vec<u8>> {
+        let mut head = Vec::new();
+        let mut reply = Reply::new(&mut head, Protocol::Resp2);
+        reply.array(3);
+        write_id(&mut reply, self.next);
+        reply.array(self.claimed);
+        Some(head)
     }
 
     fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
@@ -333,10 +353,10 @@ impl Work for AutoClaim {
         }
         let log = std::mem::take(&mut self.log);
         let mut claim = Claim { key, group, consumer, number: self.number, terms: self.terms, log };
-        let (start, mut next, mut is_over) = (context.reply.position(), Id::MIN, true);
+        let mut is_over = true;
         for (index, id) in ids.into_iter().enumerate() {
             if self.attempts == 0 || self.claimed + self.gone.len() == self.count {
-                next = id;
+                self.next = id;
                 break;
             }
             if index == budget {
@@ -351,16 +371,10 @@ impl Work for AutoClaim {
             }
         }
         (self.number, self.log) = (claim.number, claim.log);
-        // The place to go on is told before the entries, so these are kept aside.
-        self.entries.append(&mut context.reply.take_from(start));
         if !is_over {
             return Ok(Progress::More);
         }
         let reply = &mut context.reply;
-        reply.array(3);
-        write_id(reply, next);
-        reply.array(self.claimed);
-        reply.raw(&self.entries);
         reply.array(self.gone.len());
         self.gone.iter().for_each(|id| write_id(reply, *id));
         self.log.propagate(context.keys.changes);

@@ -56,20 +56,6 @@ fn count(reply: &mut Reply<'_>, count: u64) {
     reply.count(usize::try_from(count).unwrap_or(usize::MAX));
 }
 
-fn count_or_null(reply: &mut Reply<'_>, number: Option<u64>) {
-    match number {
-        Some(number) => count(reply, number),
-        None => reply.null(),
-    }
-}
-
-fn lag(reply: &mut Reply<'_>, lag: Option<i64>) {
-    match lag {
-        Some(lag) => reply.integer(lag),
-        None => reply.null(),
-    }
-}
-
 fn consumers(context: &mut Context<'_>) -> Result<(), Failure> {
     let (key, name) = (context.words.at(2), context.words.at(3));
     let now = context.now();
@@ -101,14 +87,25 @@ fn groups(context: &mut Context<'_>) -> Result<(), Failure> {
         reply.count(group.consumers_len());
         reply.bulk(b"pending");
         reply.count(group.pending_len());
-        reply.bulk(b"last-delivered-id");
-        write_id(reply, group.last);
-        reply.bulk(b"entries-read");
-        count_or_null(reply, group.entries_read);
-        reply.bulk(b"lag");
-        lag(reply, stream.lag(group));
+        write_progress(reply, stream, group);
     }
     Ok(())
+}
+
+/// How far a group has come.
+fn write_progress(reply: &mut Reply<'_>, stream: &Stream, group: &Group) {
+    reply.bulk(b"last-delivered-id");
+    write_id(reply, group.last);
+    reply.bulk(b"entries-read");
+    match group.entries_read {
+        Some(read) => count(reply, read),
+        None => reply.null(),
+    }
+    reply.bulk(b"lag");
+    match stream.lag(group) {
+        Some(lag) => reply.integer(lag),
+        None => reply.null(),
+    }
 }
 
 /// What is told: numbers alone, or all with so many entries of each kind at most.
@@ -283,6 +280,10 @@ impl Everything {
 }
 
 impl Work for Everything {
+    fn appends(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
         let Some(stream) = context.keys.look::<Stream>(context.words.at(2))? else { return Ok(Progress::Done) };
         let mut left = budget;
@@ -302,12 +303,7 @@ fn write_group(reply: &mut Reply<'_>, stream: &Stream, name: &[u8], group: &Grou
     reply.map(7);
     reply.bulk(b"name");
     reply.bulk(name);
-    reply.bulk(b"last-delivered-id");
-    write_id(reply, group.last);
-    reply.bulk(b"entries-read");
-    count_or_null(reply, group.entries_read);
-    reply.bulk(b"lag");
-    lag(reply, stream.lag(group));
+    write_progress(reply, stream, group);
     reply.bulk(b"pel-count");
     reply.count(group.pending_len());
     reply.bulk(b"pending");

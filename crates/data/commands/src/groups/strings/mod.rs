@@ -73,6 +73,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(Flags::WRITE.union(Flags::DENYOOM))
         .keys(&[KeySpec::range(1, -1, 2, Access::OW.union(Access::INSERT))])
         .group(GROUP, Categories::STRING)
+        .wide(Wide { unless_there: Some(set::set_many), ..Wide::of_keys(2, Replies::Last) })
         .docs("1.0.1", "O(N) for N keys", "Gives keys strings if none of them is there.").syntax("key_value{key#0 value}..."),
     Command::new("STRLEN", 2, read::length)
         .flags(Flags::READONLY.union(Flags::FAST))

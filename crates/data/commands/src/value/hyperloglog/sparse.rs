@@ -25,6 +25,7 @@ pub enum Run {
 
 impl Run {
     /// How many registers.
+    #[inline]
     pub fn len(self) -> usize {
         match self {
             Self::Zeros(len) | Self::LongZeros(len) | Self::Value { len, .. } => len,
@@ -37,14 +38,17 @@ impl Run {
     }
 
     /// Whether it takes two bytes.
+    #[inline]
     pub fn is_long(self) -> bool {
         matches!(self, Self::LongZeros(_)) || matches!(self, Self::Zeros(len) if len > SHORT_ZEROS_MAX)
     }
 
+    #[inline]
     fn bytes(self) -> usize {
         if self.is_long() { 2 } else { 1 }
     }
 
+    #[inline]
     fn read(bytes: &[u8]) -> Option<Self> {
         let first = *bytes.first()?;
         Some(if first & 0x80 != 0 {
