@@ -104,54 +104,77 @@ impl Combining {
         keys.found(context.words.at(*self.places.get(number)?))
     }
 
-    fn unite(&mut self, context: &mut Context<'_>, budget: usize) -> bool {
+    /// Makes sure that a set is in memory. There may be very many, so a step does so with those that it goes through.
+    fn look(&self, context: &mut Context<'_>, number: usize) -> Result<(), Failure> {
+        let Some(place) = self.places.get(number) else { return Ok(()) };
+        context.keys.look::<Set>(context.words.at(*place)).map(drop)
+    }
+
+    fn unite(&mut self, context: &mut Context<'_>, budget: usize) -> Result<bool, Failure> {
         let most = integers_max(&context.shared.settings);
-        let place = self.places.get(self.at).copied().unwrap_or(0);
-        let result = &mut self.result;
-        let set = context.keys.found::<Set>(context.words.at(place));
-        self.cursor = set.map_or(0, |set| {
-            set.scan_once(self.cursor, budget, |member| {
-                result.add_member(member, most);
-            })
-        });
-        self.at += usize::from(self.cursor == 0);
-        self.at >= self.places.len()
+        let mut left = budget;
+        while left > 0 && self.at < self.places.len() {
+            self.look(context, self.at)?;
+            let mut had = 1;
+            let place = self.places.get(self.at).copied().unwrap_or(0);
+            let (result, set) = (&mut self.result, context.keys.found::<Set>(context.words.at(place)));
+            self.cursor = set.map_or(0, |set| {
+                set.scan_once(self.cursor, left, |member| {
+                    result.add_member(member, most);
+                    had += 1;
+                })
+            });
+            self.at += usize::from(self.cursor == 0);
+            left = left.saturating_sub(had);
+        }
+        Ok(self.at >= self.places.len())
     }
 
     /// Returns whether all was collected.
-    fn collect(&mut self, context: &mut Context<'_>, budget: usize) -> bool {
-        let (Some(first), Some(mut gone)) = (self.set(context, &context.keys, 0), self.gone.take()) else {
-            return true;
-        };
-        let set = self.set(context, &context.keys, self.at);
-        self.cursor = set.map_or(0, |set| {
-            set.scan_once(self.cursor, budget, |member| {
-                if first.contains_member(member) {
-                    gone.add_member(member, 0);
-                }
-            })
-        });
-        self.at += usize::from(self.cursor == 0);
-        let is_over = self.at >= self.places.len() || gone.len() >= first.len();
-        self.gone = Some(gone);
+    fn collect(&mut self, context: &mut Context<'_>, budget: usize) -> Result<bool, Failure> {
+        let mut left = budget;
+        while left > 0 && self.at < self.places.len() {
+            self.look(context, 0)?;
+            self.look(context, self.at)?;
+            let (Some(first), Some(mut gone)) = (self.set(context, &context.keys, 0), self.gone.take()) else {
+                return Ok(true);
+            };
+            let (mut had, set) = (1, self.set(context, &context.keys, self.at));
+            self.cursor = set.map_or(0, |set| {
+                set.scan_once(self.cursor, left, |member| {
+                    had += 1;
+                    if first.contains_member(member) {
+                        gone.add_member(member, 0);
+                    }
+                })
+            });
+            self.at =
+                if gone.len() >= first.len() { self.places.len() } else { self.at + usize::from(self.cursor == 0) };
+            self.gone = Some(gone);
+            left = left.saturating_sub(had);
+        }
+        let is_over = self.at >= self.places.len();
         if is_over {
             (self.at, self.cursor) = (0, 0);
         }
-        is_over
+        Ok(is_over)
     }
 
     /// Returns whether all was looked at.
-    fn sift(&mut self, context: &mut Context<'_>, budget: usize) -> bool {
+    fn sift(&mut self, context: &mut Context<'_>, budget: usize) -> Result<bool, Failure> {
+        // Of those whose members were collected, no more is needed.
+        let needed = if self.gone.is_some() { 1 } else { self.places.len() };
+        (0..needed).try_for_each(|number| self.look(context, number))?;
         if self.purpose == Purpose::Give && self.header.is_none() {
             self.header = Some(context.reply.defer());
         }
         let most = integers_max(&context.shared.settings);
         let keys = &context.keys;
-        let sets: Vec<Option<&Set>> = (0..self.places.len()).map(|number| self.set(context, keys, number)).collect();
-        let Some((Some(first), others)) = sets.split_first() else { return true };
+        let sets: Vec<Option<&Set>> = (0..needed).map(|number| self.set(context, keys, number)).collect();
+        let Some((Some(first), others)) = sets.split_first() else { return Ok(true) };
         let intersects = self.operation == Operation::Intersection;
         if intersects && others.iter().any(Option::is_none) {
-            return true;
+            return Ok(true);
         }
         let others: Vec<&Set> = others.iter().copied().flatten().collect();
         let (gone, result, count, purpose) = (&self.gone, &mut self.result, &mut self.count, self.purpose);
@@ -174,7 +197,7 @@ impl Combining {
             *count += 1;
         };
         self.cursor = first.scan_once(self.cursor, (budget / sets.len()).max(1), &mut find);
-        self.cursor == 0 || matches!(self.purpose, Purpose::Count(limit) if limit > 0 && self.count >= limit)
+        Ok(self.cursor == 0 || matches!(self.purpose, Purpose::Count(limit) if limit > 0 && self.count >= limit))
     }
 
     /// Returns whether all was given.
@@ -189,14 +212,15 @@ impl Combining {
 }
 
 impl Work for Combining {
+    fn appends(&self) -> bool {
+        self.header.is_none()
+    }
+
     fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
-        for place in &self.places {
-            context.keys.look::<Set>(context.words.at(*place))?;
-        }
         let is_over = match self.phase {
-            Phase::Unite => self.unite(context, budget),
-            Phase::Collect => self.collect(context, budget),
-            Phase::Sift => self.sift(context, budget),
+            Phase::Unite => self.unite(context, budget)?,
+            Phase::Collect => self.collect(context, budget)?,
+            Phase::Sift => self.sift(context, budget)?,
             Phase::Give => self.give(context, budget),
         };
         let next = match self.phase {

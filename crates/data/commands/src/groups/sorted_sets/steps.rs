@@ -88,20 +88,33 @@ impl Combining {
         Some((elements, work))
     }
 
-    /// Returns whether all were found.
+    /// Finds more of a union. Returns whether all were found.
+    fn unite(&mut self, context: &mut Context<'_>, budget: usize) -> Result<bool, Failure> {
+        let (aggregate, seed) = (self.aggregate, context.keys.seed());
+        let mut left = budget;
+        while left > 0
+            && let Some((place, weight)) = self.sources.get(self.at).copied()
+        {
+            context.keys.peek(context.words.at(place))?;
+            let (building, mut had) = (&mut self.building, 1);
+            let source = Source::of(&context.keys, context.words.at(place));
+            let next = source.scan(self.cursor, left, seed, |name, score| {
+                building.put(name, or_zero(weight * score), |former, score| aggregate.of(former, score));
+                had += 1;
+            });
+            self.cursor = next.unwrap_or(0);
+            self.at += usize::from(next.is_none());
+            left = left.saturating_sub(had);
+        }
+        Ok(self.at >= self.sources.len())
+    }
+
+    /// Finds more of anything else. Returns whether all were found.
     fn find(&mut self, context: &Context<'_>, budget: usize) -> bool {
         let source = |place: usize| Source::of(&context.keys, context.words.at(place));
         let Some((place, weight)) = self.sources.get(self.at).copied() else { return true };
         let (building, aggregate) = (&mut self.building, self.aggregate);
         let seed = context.keys.seed();
-        if self.operation == Operation::Union {
-            let next = source(place).scan(self.cursor, budget, seed, |name, score| {
-                building.put(name, or_zero(weight * score), |former, score| aggregate.of(former, score));
-            });
-            self.cursor = next.unwrap_or(0);
-            self.at += usize::from(next.is_none());
-            return self.at >= self.sources.len();
-        }
         let others: Vec<_> = self.sources.iter().skip(1).map(|(place, weight)| (source(*place), *weight)).collect();
         let (operation, purpose, limit, count) = (self.operation, self.purpose, self.limit, &mut self.count);
         let next = source(place).scan(self.cursor, (budget / self.sources.len()).max(1), seed, |name, score| {
@@ -124,13 +137,22 @@ impl Combining {
 }
 
 impl Work for Combining {
+    fn appends(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
-        for (place, _) in &self.sources {
-            context.keys.peek(context.words.at(*place))?;
-        }
         match &mut self.phase {
             Phase::Find => {
-                if !self.find(context, budget) {
+                let is_over = if self.operation == Operation::Union {
+                    self.unite(context, budget)?
+                } else {
+                    for (place, _) in &self.sources {
+                        context.keys.peek(context.words.at(*place))?;
+                    }
+                    self.find(context, budget)
+                };
+                if !is_over {
                     return Ok(Progress::More);
                 }
                 if self.purpose == Purpose::Count {
