@@ -1,8 +1,10 @@
 //! What a command changed: for the log, for those who watch, for those who wait.
 
+use std::{ops::Range, rc::Rc};
+
 use bitflags::bitflags;
 
-use crate::Bytes;
+use crate::{Bytes, server::Sent};
 
 bitflags! {
     /// Classes of keyspace events (`notify-keyspace-events`).
@@ -57,7 +59,7 @@ pub type Words = Vec<Bytes>;
 #[derive(Debug, Default)]
 pub struct Encoded {
     /// Pieces that are whole, and one that goes on: growing does not move what is there.
-    pieces: Vec<Vec<u8>>,
+    pieces: Vec<Part>,
     last: Vec<u8>,
     count: u64,
 }
@@ -82,10 +84,24 @@ impl Encoded {
         resp::encode_argument(self.piece(), word);
     }
 
+    /// The same with one that came so, in the query that is given: it is not copied if it is long.
+    pub fn sent_word(&mut self, sent: Option<&Rc<Sent>>, place: usize, word: &[u8]) {
+        let found = sent.and_then(|sent| Some((sent, sent.place(place)?)));
+        match found.filter(|(_, range)| word.len() > LONG_WORD && range.len() == word.len()) {
+            Some((sent, range)) => {
+                self.last.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+                self.pieces.push(Part::Made(std::mem::take(&mut self.last)));
+                self.pieces.push(Part::Sent(Rc::clone(sent), range));
+                self.last.extend_from_slice(b"\r\n");
+            }
+            None => self.word(word),
+        }
+    }
+
     /// The piece that goes on.
     fn piece(&mut self) -> &mut Vec<u8> {
         if self.last.len() >= PIECE_FROM {
-            self.pieces.push(std::mem::take(&mut self.last));
+            self.pieces.push(Part::Made(std::mem::take(&mut self.last)));
         }
         &mut self.last
     }
@@ -150,11 +166,28 @@ const LONG_WORD: usize = 1 << 20;
 /// What stands around it, and behind it.
 const WORD_BESIDE: usize = 64;
 
+/// Some of them.
+#[derive(Debug)]
+enum Part {
+    Made(Vec<u8>),
+    /// A long word, where it came.
+    Sent(Rc<Sent>, Range<usize>),
+}
+
+impl Part {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Made(bytes) => bytes,
+            Self::Sent(sent, place) => sent.bytes().get(place.clone()).unwrap_or_default(),
+        }
+    }
+}
+
 /// The log's bytes of a tick: commands in order, each under the database that was selected.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// What is in front of the rest: long commands are not copied together.
-    parts: Vec<Vec<u8>>,
+    parts: Vec<Part>,
     bytes: Vec<u8>,
     selected: Option<usize>,
     count: u64,
@@ -184,6 +217,18 @@ impl Effects {
         });
     }
 
+    /// Appends a command on a database that came so, if it is known where.
+    pub fn push_sent(&mut self, db: usize, words: &[&[u8]], sent: Option<&Rc<Sent>>) {
+        let long = words.iter().any(|word| word.len() > LONG_WORD);
+        let Some(sent) = sent.filter(|_| long && self.depth == 0) else {
+            return self.push(db, words.iter().copied());
+        };
+        let mut command = Encoded::default();
+        command.command(words.len());
+        words.iter().enumerate().for_each(|(place, word)| command.sent_word(Some(sent), place, word));
+        self.push_encoded(db, command);
+    }
+
     /// Appends commands on a database that are in the log's form.
     pub fn push_encoded(&mut self, db: usize, commands: Encoded) {
         if commands.is_empty() {
@@ -192,10 +237,10 @@ impl Effects {
         self.select(db);
         self.count += commands.count;
         if self.depth == 0 && !commands.pieces.is_empty() {
-            self.parts.push(std::mem::take(&mut self.bytes));
+            self.parts.push(Part::Made(std::mem::take(&mut self.bytes)));
             self.parts.extend(commands.pieces);
         } else {
-            commands.pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
+            commands.pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece.bytes()));
         }
         self.bytes.extend_from_slice(&commands.last);
     }
@@ -241,19 +286,18 @@ impl Effects {
 
     /// How many bytes there are so far.
     pub fn len(&self) -> usize {
-        self.parts.iter().map(Vec::len).sum::<usize>() + self.bytes.len()
+        self.parts.iter().map(|part| part.bytes().len()).sum::<usize>() + self.bytes.len()
     }
 
     /// The bytes, one part after the other.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
-        self.parts.iter().chain([&self.bytes]).map(Vec::as_slice)
+        self.parts.iter().map(Part::bytes).chain([self.bytes.as_slice()])
     }
 
     /// The bytes so far, in one piece.
     pub fn bytes(&mut self) -> &[u8] {
         if !self.parts.is_empty() {
-            self.parts.push(std::mem::take(&mut self.bytes));
-            self.bytes = self.parts.concat();
+            self.bytes = self.parts().collect::<Vec<_>>().concat();
             self.parts.clear();
         }
         &self.bytes

@@ -57,6 +57,7 @@ pub fn memory(session: &Session) -> usize {
     size_of::<Session>()
         + excess(session.query.capacity().max(session.query_running))
         + excess(session.output.capacity())
+        + session.unsent().saturating_sub(session.output.len())
         + transaction_bytes(session)
         + session.watching.len() * size_of::<(usize, crate::Bytes)>()
         + listening * size_of::<crate::Bytes>()
@@ -95,7 +96,7 @@ pub fn memory_of_all(context: &Context<'_>) -> u64 {
 
 /// A client in one line, without its end. `argv_bytes` are those of the words of the command that it runs.
 pub fn describe(session: &Session, now: Millis, argv_bytes: usize) -> String {
-    let output = session.output.len();
+    let output = session.unsent();
     let excess = excess(output);
     // What stands before a large argument is none of the buffer any more in Redis.
     let before =

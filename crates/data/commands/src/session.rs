@@ -223,6 +223,11 @@ impl Session {
         }
     }
 
+    /// How much is to be sent that is made already.
+    pub(crate) fn unsent(&self) -> usize {
+        self.output.len() + self.portions.as_ref().map_or(0, |portions| portions.made_len())
+    }
+
     /// Where to put what it is to be sent: behind the reply that is being given.
     pub(crate) fn output_for_others(&mut self) -> &mut Vec<u8> {
         match &mut self.portions {

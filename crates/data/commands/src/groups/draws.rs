@@ -7,7 +7,7 @@ use crate::{
     arguments::Draws,
     random::Random,
     sample::Chooser,
-    server::{Progress, reading_steps},
+    server::{Progress, giving_steps, reading_steps},
     value::Kind,
 };
 
@@ -65,7 +65,7 @@ pub(super) fn give<K: Kind>(
                 }
                 Ok(Progress::over_if(cursor == 0))
             };
-            context.work_on(usize::MAX, reading_steps(step))
+            context.work_on(usize::MAX, giving_steps(step))
         }
     }
 }

@@ -14,7 +14,14 @@ use crate::{
     table::{Flags, Found, Wide},
 };
 
-use super::{Server, cross_protocol, monitor, sent::Sent, slowlog, wide::WideWork};
+use super::{
+    Server, cross_protocol, monitor,
+    pieces::Pieces,
+    portions::{LONG_OUTPUT, Rest},
+    sent::Sent,
+    slowlog,
+    wide::WideWork,
+};
 
 /// A command needs memory while it is full of what does not leave it.
 pub(crate) const OUT_OF_MEMORY: Failure = Failure::text("OOM command not allowed when used memory > 'maxmemory'.");
@@ -100,6 +107,7 @@ impl Server {
         // The command that the query begins with had its keys read: it runs now, whatever has left memory again since.
         let mut is_asked = session.asked;
         while at < query.len() && session.blocked.is_none() && session.loading == 0 && session.close == Close::No {
+            let answered = output.len();
             let limits = Limits {
                 bulk_len_max: self.shared.settings.proto_max_bulk_len.0,
                 unauthenticated: session.auth_required,
@@ -161,6 +169,15 @@ impl Server {
                     {
                         session.close = Close::Now;
                         output = Vec::new();
+                    }
+                    if output.len().saturating_sub(answered) > LONG_OUTPUT
+                        && session.loading == 0
+                        && session.close == Close::No
+                        && !self.shared.bounds_output(&session)
+                    {
+                        let mut pieces = Pieces::default();
+                        pieces.push(std::mem::take(&mut output));
+                        session.go_on_with(Rest::Made(pieces), &mut self.shared);
                     }
                 }
                 Err(error) => {
@@ -538,7 +555,7 @@ impl Server {
                 self.effects.push_encoded(db, encoded);
             }
         } else if self.changes.dirty != dirty && found.command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE) {
-            self.effects.push(db, words.iter().copied());
+            self.effects.push_sent(db, words, session.sent.as_ref());
         }
     }
 

@@ -93,13 +93,20 @@ impl Shared {
     #[cold]
     pub(super) fn check_output(&mut self, id: SessionId) {
         let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return };
-        let len = session.output.len();
+        let len = session.unsent();
         if self.is_output_over(&mut session, len) {
             session.close = Close::Now;
             session.output = Vec::new();
         }
         self.account(&mut session);
         self.sessions.insert(id, Some(session));
+    }
+
+    /// Whether a client is closed for output that it does not read: then it piles up.
+    pub(super) fn bounds_output(&self, session: &Session) -> bool {
+        let limits = &self.settings.client_output_buffer_limit;
+        let limit = if ClientType::of(session) == ClientType::Pubsub { limits.pubsub } else { limits.normal };
+        limit.hard > 0 || limit.soft > 0 || self.limits.clients_bound > 0
     }
 
     /// Whether a client has so much output that it is to be closed: more than the hard limit, or more than the soft one for
@@ -187,7 +194,7 @@ impl Server {
                     buffer.shrink_to(kept);
                 }
             }
-            if session.output.len() > self.shared.limits.output_watched {
+            if session.unsent() > self.shared.limits.output_watched {
                 watched.push(session.id);
             }
         }

@@ -50,7 +50,7 @@ pub use portions::{PORTION_MIN, Rest, Unfinished};
 pub use sent::Sent;
 pub use slowlog::{SlowCommand, SlowLog};
 pub use statistics::{CommandStatistics, Rates, Statistics};
-pub use steps::{Steps, changing_steps, reading_steps};
+pub use steps::{ScanSome, Scanning, Steps, changing_steps, giving_steps, reading_steps};
 pub use tasks::{Pace, Progress, Window, Work};
 pub use tracking::{ClientTracking, TrackingCounts};
 pub use warming::{Wanted, Warmup};

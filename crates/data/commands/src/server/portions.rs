@@ -18,6 +18,8 @@ use super::{Server, Shared, pieces::Pieces};
 
 /// A command that gives more elements than this gives them in portions.
 pub const PORTION_MIN: usize = 1_000;
+/// A longer reply is not left where what is sent would be taken out in front of it, again and again.
+pub(super) const LONG_OUTPUT: usize = 1 << 20;
 /// Nothing more is made for a client that has so much to read.
 pub(super) const OUTPUT_MAX: usize = 256 * 1024;
 /// How long all portions of a turn may take together, in microseconds.
@@ -49,6 +51,11 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
+    /// How much of it is made and not sent.
+    pub(crate) fn made_len(&self) -> usize {
+        self.later.len() + if let Rest::Made(pieces) = &self.rest { pieces.len() } else { 0 }
+    }
+
     /// How much memory it takes.
     fn bytes(&self) -> usize {
         self.later.len()
@@ -79,12 +86,11 @@ impl Shared {
     /// Gives a client a long reply that is made. It waits for it already.
     pub(super) fn go_on_answering(&mut self, id: SessionId, reply: Pieces) {
         let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return };
-        let len = session.output.len() + reply.len();
+        session.portions = Some(Box::new(Unfinished { rest: Rest::Made(reply), later: Vec::new() }));
+        self.portioned.push_back(id);
+        let len = session.unsent();
         if len > self.limits.output_watched && self.is_output_over(&mut session, len) {
             session.close = Close::Now;
-        } else {
-            session.portions = Some(Box::new(Unfinished { rest: Rest::Made(reply), later: Vec::new() }));
-            self.portioned.push_back(id);
         }
         self.sessions.insert(id, Some(session));
         self.send(id, b"");
@@ -206,13 +212,13 @@ impl Server {
                 session.close = Close::Now;
             }
         }
-        let len = session.output.len();
-        if len > self.shared.limits.output_watched && self.shared.is_output_over(session, len) {
-            session.close = Close::Now;
-        }
         let has_more = matches!(is_over, Ok(false));
         if has_more {
             session.portions = Some(unfinished);
+        }
+        let len = session.unsent();
+        if len > self.shared.limits.output_watched && self.shared.is_output_over(session, len) {
+            session.close = Close::Now;
         }
         has_more
     }

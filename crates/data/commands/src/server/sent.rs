@@ -46,6 +46,17 @@ impl Sent {
         self.ranges.len()
     }
 
+    /// Where in the query a word is.
+    pub(crate) fn place(&self, place: usize) -> Option<Range<usize>> {
+        let range = self.ranges.get(place)?;
+        Some(self.base + range.start..self.base + range.end)
+    }
+
+    /// The query, and what came with it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Gives the query back, of which so much has been run: what is left of it, and how much of that has been.
     pub(super) fn give_back(sent: Rc<Self>, run: usize) -> (Vec<u8>, usize) {
         match Rc::try_unwrap(sent) {
@@ -69,6 +80,11 @@ impl TaskWords {
     pub(super) fn new(words: &[&[u8]], sent: Option<Rc<Sent>>) -> Self {
         let name = Bytes::from_slice(words.first().copied().unwrap_or_default());
         Self { name, sent: sent.unwrap_or_else(|| Rc::new(Sent::copied(words))) }
+    }
+
+    /// Where they are.
+    pub(super) fn sent(&self) -> &Rc<Sent> {
+        &self.sent
     }
 
     /// How many there are.

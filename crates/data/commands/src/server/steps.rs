@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use resp::{Protocol, Reply};
+
 use crate::{Context, Failure};
 
 use super::tasks::{Progress, Work};
@@ -10,6 +12,7 @@ use super::tasks::{Progress, Work};
 pub struct Steps<F> {
     step: F,
     changes: bool,
+    appends: bool,
 }
 
 impl<F> fmt::Debug for Steps<F> {
@@ -26,6 +29,53 @@ impl<F: FnMut(&mut Context<'_>, usize) -> Result<Progress, Failure>> Work for St
     fn changes(&self) -> bool {
         self.changes
     }
+
+    fn appends(&self) -> bool {
+        self.appends
+    }
+}
+
+/// A call of the `SCAN` family that looks at very many, as its client has asked for.
+#[derive(Debug)]
+pub struct Scanning {
+    cursor: u64,
+    /// How many are still to be looked at.
+    left: usize,
+    found: usize,
+    scan: ScanSome,
+}
+
+/// Looks at about so many from a cursor on, and writes those that are wanted. Returns the next cursor, and how many elements the
+/// reply has got.
+pub type ScanSome = fn(&mut Context<'_>, u64, usize) -> Result<(u64, usize), Failure>;
+
+impl Scanning {
+    /// One that begins at a cursor.
+    pub fn new(cursor: u64, count: usize, scan: ScanSome) -> Self {
+        Self { cursor, left: count, found: 0, scan }
+    }
+}
+
+impl Work for Scanning {
+    fn appends(&self) -> bool {
+        true
+    }
+
+    fn head(&mut self) -> Option<Vec<u8>> {
+        let mut head = Vec::new();
+        let mut reply = Reply::new(&mut head, Protocol::Resp2);
+        reply.array(2);
+        reply.bulk(itoa::Buffer::new().format(self.cursor).as_bytes());
+        reply.array(self.found);
+        Some(head)
+    }
+
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        let some = self.left.min(budget);
+        let (next, found) = (self.scan)(context, self.cursor, some)?;
+        (self.cursor, self.left, self.found) = (next, self.left - some, self.found + found);
+        Ok(Progress::over_if(next == 0 || self.left == 0))
+    }
 }
 
 /// One that changes nothing before its last step.
@@ -33,7 +83,15 @@ pub fn reading_steps<F>(step: F) -> Steps<F>
 where
     F: FnMut(&mut Context<'_>, usize) -> Result<Progress, Failure>,
 {
-    Steps { step, changes: false }
+    Steps { step, changes: false, appends: false }
+}
+
+/// The same, and what a step has written into the reply is not looked at again.
+pub fn giving_steps<F>(step: F) -> Steps<F>
+where
+    F: FnMut(&mut Context<'_>, usize) -> Result<Progress, Failure>,
+{
+    Steps { step, changes: false, appends: true }
 }
 
 /// One that changes its key step by step.
@@ -41,7 +99,7 @@ pub fn changing_steps<F>(step: F) -> Steps<F>
 where
     F: FnMut(&mut Context<'_>, usize) -> Result<Progress, Failure>,
 {
-    Steps { step, changes: true }
+    Steps { step, changes: true, appends: false }
 }
 
 impl Progress {

@@ -24,7 +24,7 @@
 //!
 //! In a transaction, a script and the log everything is done in one go.
 
-use std::{collections::VecDeque, ops::Range};
+use std::{collections::VecDeque, ops::Range, rc::Rc};
 
 use resp::{Protocol, Reply};
 
@@ -543,6 +543,13 @@ impl Server {
     }
 
     fn step_for(&mut self, task: &mut Task, session: &mut Session, budget: usize) -> bool {
+        let former = session.sent.replace(Rc::clone(task.words.sent()));
+        let is_over = self.step_within(task, session, budget);
+        session.sent = former;
+        is_over
+    }
+
+    fn step_within(&mut self, task: &mut Task, session: &mut Session, budget: usize) -> bool {
         let window = task.work.window(budget);
         let mut words = match &window {
             Some(window) => task.words.some(window.head, window.part.clone()),

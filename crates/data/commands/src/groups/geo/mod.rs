@@ -9,7 +9,7 @@ mod tests;
 
 use crate::{
     Context, Failure, number,
-    table::{Access, Begin, Categories, Command, Find, Flags, KeySpec},
+    table::{Access, Begin, Categories, Command, Find, Flags, KeySpec, Replies, Wide},
     value::SortedSet,
 };
 
@@ -40,8 +40,8 @@ pub const COMMANDS: &[Command] = &[
         .group(GROUP, Categories::GEO)
         .docs("3.2.0", "O(log(N)) for each member", "Puts members at longitudes and latitudes.").syntax("key#0 [condition<NX|XX>@6.2.0] [change=CH@6.2.0] longitude_latitude_member{longitude:double latitude:double member}..."),
     reading(Command::new("GEODIST", -4, geodist)).docs("3.2.0", "O(1)", "The distance between two members.").syntax("key#0 member1 member2 [unit<M|KM|FT|MI>]"),
-    reading(Command::new("GEOHASH", -2, geohash)).docs("3.2.0", "O(1) for each member", "The geohashes of members.").syntax("key#0 member..."),
-    reading(Command::new("GEOPOS", -2, geopos)).docs(
+    reading(Command::new("GEOHASH", -2, geohash)).wide(Wide::new(1, Replies::Joined)).docs("3.2.0", "O(1) for each member", "The geohashes of members.").syntax("key#0 member..."),
+    reading(Command::new("GEOPOS", -2, geopos)).wide(Wide::new(1, Replies::Joined)).docs(
         "3.2.0",
         "O(1) for each member",
         "The longitudes and latitudes of members.",

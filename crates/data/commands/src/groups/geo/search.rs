@@ -358,6 +358,10 @@ impl Searching {
 }
 
 impl Work for Searching {
+    fn appends(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
         match self.phase {
             Phase::Find => {

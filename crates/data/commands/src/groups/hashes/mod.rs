@@ -6,11 +6,11 @@ mod random;
 use resp::Reply;
 
 use crate::{
-    Bytes, Context, Failure,
+    Context, Failure,
     arguments::{self, ScanOptions},
     changes::EventClass,
     config::Settings,
-    server::{Progress, Rest, reading_steps},
+    server::{Progress, Rest, Scanning, giving_steps},
     table::{Access, Categories, Command, Flags, Handler, KeySpec, Replies, Wide},
     value::{Form, Hash, hash::HashLimits},
 };
@@ -169,7 +169,7 @@ fn give_all(
             }
             Ok(Progress::over_if(cursor == 0))
         };
-        return context.work_on(len, reading_steps(step));
+        return context.work_on(len, giving_steps(step));
     } else {
         header(&mut context.reply, len);
         hash.each(|name, value| each(&mut context.reply, name, value));
@@ -253,17 +253,20 @@ fn hscan(context: &mut Context<'_>) -> Result<(), Failure> {
         context.reply.array(0);
         return Ok(());
     };
+    let (len, count) = (hash.len(), ScanOptions::parse(context.words, 3)?.count);
+    context.work_on(count.min(len), Scanning::new(cursor, count, scan_some))
+}
+
+fn scan_some(context: &mut Context<'_>, cursor: u64, count: usize) -> Result<(u64, usize), Failure> {
     let options = ScanOptions::parse(context.words, 3)?;
-    let mut found = Vec::new();
-    let next = hash.scan(cursor, options.count, |name, value| {
+    let Some(hash) = context.keys.look::<Hash>(context.words.at(1))? else { return Ok((0, 0)) };
+    let (reply, mut found) = (&mut context.reply, 0);
+    let next = hash.scan(cursor, count, |name, value| {
         if options.matches(name) {
-            found.push(Bytes::from_slice(name));
-            found.push(Bytes::from_slice(value));
+            reply.bulk(name);
+            reply.bulk(value);
+            found += 2;
         }
     });
-    context.reply.array(2);
-    context.reply.bulk(next.to_string().as_bytes());
-    context.reply.array(found.len());
-    found.iter().for_each(|text| context.reply.bulk(text));
-    Ok(())
+    Ok((next, found))
 }

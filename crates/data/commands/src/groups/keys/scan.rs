@@ -1,6 +1,12 @@
 //! Commands that look for keys: KEYS, SCAN, RANDOMKEY.
 
-use crate::{Bytes, Context, Failure, arguments::cursor, glob, keyspace::Database, server::Rest};
+use crate::{
+    Bytes, Context, Failure,
+    arguments::cursor,
+    glob,
+    keyspace::Database,
+    server::{Rest, Scanning},
+};
 
 pub(super) fn keys(context: &mut Context<'_>) -> Result<(), Failure> {
     let pattern = context.words.at(1);
@@ -60,32 +66,34 @@ fn options<'a>(context: &Context<'a>) -> Result<Options<'a>, Failure> {
 
 pub(super) fn scan(context: &mut Context<'_>) -> Result<(), Failure> {
     let cursor = cursor(context.words.at(1))?;
+    let count = options(context)?.count;
+    let db = context.keys.db;
+    let len = context.keys.space().database(db).map_or(0, Database::len);
+    context.work_on(count.min(len), Scanning::new(cursor, count, scan_some))
+}
+
+fn scan_some(context: &mut Context<'_>, cursor: u64, count: usize) -> Result<(u64, usize), Failure> {
     let options = options(context)?;
     let now = context.now();
-    let mut found: Vec<Bytes> = Vec::new();
+    let mut found = 0;
     let mut expired: Vec<Bytes> = Vec::new();
     let mut walked = Vec::new();
-    let next = context.keys.walk(cursor, options.count, &mut walked)?;
+    let next = context.keys.walk(cursor, count, &mut walked)?;
     for walked in walked {
         let matches = options.pattern.is_none_or(|pattern| glob::matches(pattern, &walked.key));
         let of_type = options.type_name.is_none_or(|name| walked.type_name.as_bytes().eq_ignore_ascii_case(name));
         if matches && walked.expire_at <= now {
             expired.push(walked.key);
         } else if matches && of_type {
-            found.push(walked.key);
+            context.reply.bulk(&walked.key);
+            found += 1;
         }
     }
     // Whoever meets a key that has expired removes it.
     for key in expired {
         context.keys.contains(&key)?;
     }
-    context.reply.array(2);
-    context.reply.bulk(itoa::Buffer::new().format(next).as_bytes());
-    context.reply.array(found.len());
-    for key in found {
-        context.reply.bulk(&key);
-    }
-    Ok(())
+    Ok((next, found))
 }
 
 pub(super) fn randomkey(context: &mut Context<'_>) -> Result<(), Failure> {

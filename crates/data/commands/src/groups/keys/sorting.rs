@@ -328,6 +328,10 @@ impl Sorting {
 }
 
 impl Work for Sorting {
+    fn appends(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
         if self.phase != Phase::Leave {
             match self.advance(context, budget) {

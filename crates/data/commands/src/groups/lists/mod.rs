@@ -10,7 +10,7 @@ use crate::{
     Context, Failure,
     changes::EventClass,
     config::Settings,
-    server::{Progress, Rest, Work, reading_steps},
+    server::{Progress, Rest, Work, giving_steps},
     table::{Access, Categories, Command, Flags, Handler, KeySpec, Replies, Wide},
     value::{
         List,
@@ -225,7 +225,7 @@ fn lrange(context: &mut Context<'_>) -> Result<(), Failure> {
             given = given.saturating_add(budget).min(count);
             Ok(Progress::over_if(given == count))
         };
-        return context.work_on(count, reading_steps(step));
+        return context.work_on(count, giving_steps(step));
     }
     context.reply.array(count);
     give_some(&mut context.reply, list, start, count);

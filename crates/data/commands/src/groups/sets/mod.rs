@@ -9,7 +9,7 @@ use crate::{
     arguments::{self, ScanOptions},
     changes::EventClass,
     config::Settings,
-    server::{Progress, Rest, reading_steps},
+    server::{Progress, Rest, Scanning, giving_steps},
     table::{Access, Categories, Command, Flags, Handler, KeySpec, Replies, Wide},
     value::Set,
 };
@@ -208,7 +208,7 @@ fn smembers(context: &mut Context<'_>) -> Result<(), Failure> {
             }
             Ok(Progress::over_if(cursor == 0))
         };
-        return context.work_on(len, reading_steps(step));
+        return context.work_on(len, giving_steps(step));
     } else {
         context.reply.set(len);
         set.each(|member| member.reply(&mut context.reply));
@@ -224,16 +224,20 @@ fn sscan(context: &mut Context<'_>) -> Result<(), Failure> {
         context.reply.array(0);
         return Ok(());
     };
+    let (len, count) = (set.len(), ScanOptions::parse(context.words, 3)?.count);
+    context.work_on(count.min(len), Scanning::new(cursor, count, scan_some))
+}
+
+fn scan_some(context: &mut Context<'_>, cursor: u64, count: usize) -> Result<(u64, usize), Failure> {
     let options = ScanOptions::parse(context.words, 3)?;
-    let mut found = Vec::new();
-    let next = set.scan(cursor, options.count, |member| {
-        if options.pattern.is_none() || options.matches(&member.text()) {
-            found.push(member.bytes());
+    let Some(set) = context.keys.look::<Set>(context.words.at(1))? else { return Ok((0, 0)) };
+    let (reply, mut found) = (&mut context.reply, 0);
+    let next = set.scan(cursor, count, |member| {
+        let text = member.text();
+        if options.matches(&text) {
+            reply.bulk(&text);
+            found += 1;
         }
     });
-    context.reply.array(2);
-    context.reply.bulk(next.to_string().as_bytes());
-    context.reply.array(found.len());
-    found.iter().for_each(|member| context.reply.bulk(member));
-    Ok(())
+    Ok((next, found))
 }

@@ -4,7 +4,7 @@ use resp::{Protocol, Reply};
 
 use crate::{
     Context, Failure,
-    server::{Progress, Rest, reading_steps},
+    server::{Progress, Rest, giving_steps},
     table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         SortedSet,
@@ -192,7 +192,7 @@ fn range(context: &mut Context<'_>, by: Option<By>, reverse: Option<bool>) -> Re
             }
             Ok(Progress::over_if(left.is_empty()))
         };
-        return context.work_on(count, reading_steps(step));
+        return context.work_on(count, giving_steps(step));
     }
     let reply = &mut context.reply;
     members_header(reply, ranks.len(), with_scores);

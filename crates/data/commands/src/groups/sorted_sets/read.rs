@@ -4,6 +4,7 @@ use crate::{
     Context, Failure,
     arguments::{self, ScanOptions},
     number,
+    server::Scanning,
     table::{Access, Categories, Command, Flags, KeySpec, Replies, Wide},
     value::SortedSet,
 };
@@ -129,20 +130,22 @@ fn zscan(context: &mut Context<'_>) -> Result<(), Failure> {
         context.reply.array(0);
         return Ok(());
     };
-    let options = ScanOptions::parse(words, 3)?;
+    let (len, count) = (set.len(), ScanOptions::parse(words, 3)?.count);
+    context.work_on(count.min(len), Scanning::new(cursor, count, scan_some))
+}
+
+fn scan_some(context: &mut Context<'_>, cursor: u64, count: usize) -> Result<(u64, usize), Failure> {
+    let options = ScanOptions::parse(context.words, 3)?;
+    let Some(set) = context.keys.look::<SortedSet>(context.words.at(1))? else { return Ok((0, 0)) };
     let small = matches!(set, SortedSet::Small(_));
-    let mut found = Vec::new();
-    let next = set.scan(cursor, options.count, |member| {
-        if options.matches(&member.name) {
-            found.push(member.clone());
-        }
-    });
-    context.reply.array(2);
-    context.reply.bulk(itoa::Buffer::new().format(next.unwrap_or(0)).as_bytes());
-    context.reply.array(found.len() * 2);
+    let (reply, mut found) = (&mut context.reply, 0);
     let mut score = Vec::with_capacity(resp::DOUBLE_LEN_MAX);
-    for member in found {
-        context.reply.bulk(&member.name);
+    let next = set.scan(cursor, count, |member| {
+        if !options.matches(&member.name) {
+            return;
+        }
+        found += 2;
+        reply.bulk(&member.name);
         score.clear();
         // What Redis holds as an integer it gives as one.
         let whole = member.score.trunc() == member.score && member.score.abs() < (i64::MAX / 2) as f64;
@@ -151,7 +154,7 @@ fn zscan(context: &mut Context<'_>) -> Result<(), Failure> {
         } else {
             resp::format_double(&mut score, member.score);
         }
-        context.reply.bulk(&score);
-    }
-    Ok(())
+        reply.bulk(&score);
+    });
+    Ok((next.unwrap_or(0), found))
 }

@@ -14,6 +14,10 @@ use crate::{
 };
 
 const GROUP: &str = "string";
+/// A longer string is copied over several turns.
+const LONG: usize = 1 << 20;
+/// So many bytes are copied as fast as an element of a collection is given.
+const BYTES_AS_ONE: usize = 64;
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[

@@ -1,11 +1,23 @@
 //! Commands that read a string, and those that also do something with its key.
 
-use crate::{Bytes, Context, Failure, Millis, changes::EventClass, keyspace::NEVER, number};
+use std::ops::Range;
 
-use super::expiry_of;
+use crate::{
+    Bytes, Context, Failure, Millis,
+    changes::EventClass,
+    keyspace::NEVER,
+    number,
+    server::{Progress, Work},
+};
+
+use super::{BYTES_AS_ONE, LONG, expiry_of};
 
 pub(super) fn get(context: &mut Context<'_>) -> Result<(), Failure> {
     match context.keys.get::<Bytes>(context.words.at(1))? {
+        Some(value) if value.len() > LONG => {
+            let all = 0..value.len();
+            return give_long(context, all);
+        }
         Some(value) => context.reply.bulk(value),
         None => context.reply.null(),
     }
@@ -33,20 +45,57 @@ pub(super) fn length(context: &mut Context<'_>) -> Result<(), Failure> {
 
 pub(super) fn range(context: &mut Context<'_>) -> Result<(), Failure> {
     let (start, end) = (context.words.integer(2)?, context.words.integer(3)?);
-    let part = context.keys.get::<Bytes>(context.words.at(1))?.map_or(&[][..], |value| part(value, start, end));
-    context.reply.bulk(part);
+    let value = context.keys.get::<Bytes>(context.words.at(1))?.map_or(&[][..], |value| value);
+    let part = part(value.len(), start, end);
+    if part.len() > LONG {
+        return give_long(context, part);
+    }
+    context.reply.bulk(value.get(part).unwrap_or_default());
     Ok(())
 }
 
-/// From one index to another, both included; negative ones count from the end.
-fn part(value: &[u8], start: i64, end: i64) -> &[u8] {
-    if start < 0 && end < 0 && start > end {
-        return &[];
+/// Gives so much of the key's string, over several turns.
+fn give_long(context: &mut Context<'_>, part: Range<usize>) -> Result<(), Failure> {
+    context.work_on(part.len() / BYTES_AS_ONE, Giving { at: part.start, part })
+}
+
+/// A long string that is being given.
+#[derive(Debug)]
+struct Giving {
+    part: Range<usize>,
+    at: usize,
+}
+
+impl Work for Giving {
+    fn appends(&self) -> bool {
+        true
     }
-    let len = value.len() as i64;
+
+    fn step(&mut self, context: &mut Context<'_>, budget: usize) -> Result<Progress, Failure> {
+        let value = context.keys.look::<Bytes>(context.words.at(1))?.map_or(&[][..], |value| value);
+        if self.at == self.part.start {
+            context.reply.raw(format!("${}\r\n", self.part.len()).as_bytes());
+        }
+        let end = self.part.end.min(self.at.saturating_add(budget.saturating_mul(BYTES_AS_ONE)));
+        context.reply.raw(value.get(self.at..end).unwrap_or_default());
+        self.at = end;
+        if self.at < self.part.end {
+            return Ok(Progress::More);
+        }
+        context.reply.raw(b"\r\n");
+        Ok(Progress::Done)
+    }
+}
+
+/// From one index to another, both included; negative ones count from the end.
+fn part(len: usize, start: i64, end: i64) -> Range<usize> {
+    if start < 0 && end < 0 && start > end {
+        return 0..0;
+    }
+    let len = len as i64;
     let from_start = |index: i64| if index < 0 { index.saturating_add(len).max(0) } else { index };
     let (start, end) = (from_start(start), from_start(end).min(len - 1));
-    if start > end { &[] } else { value.get(start as usize..=end as usize).unwrap_or_default() }
+    if start > end { 0..0 } else { start as usize..end as usize + 1 }
 }
 
 /// What GETEX does with the key's expiry.

@@ -1,8 +1,14 @@
 //! Commands that give keys strings.
 
-use crate::{Bytes, Context, Failure, Millis, Value, changes::EventClass, keyspace::Expiry, number};
+use crate::{
+    Bytes, Context, Failure, Millis, Value,
+    changes::{Encoded, EventClass},
+    keyspace::Expiry,
+    number,
+    server::{Progress, reading_steps},
+};
 
-use super::expiry_of;
+use super::{BYTES_AS_ONE, LONG, expiry_of};
 
 /// Whether SET depends on what is there.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,7 +59,34 @@ fn set_options(context: &Context<'_>) -> Result<SetOptions, Failure> {
 
 pub(super) fn set(context: &mut Context<'_>) -> Result<(), Failure> {
     let options = set_options(context)?;
-    let (key, value) = (context.words.at(1), context.words.at(2));
+    with_value(context, 2, move |context, value| set_value(context, &options, value))
+}
+
+/// Has the value at a place among the words copied, over several turns if it is long, then does something with it.
+fn with_value<F>(context: &mut Context<'_>, place: usize, mut then: F) -> Result<(), Failure>
+where
+    F: FnMut(&mut Context<'_>, Bytes) -> Result<(), Failure> + 'static,
+{
+    let word = context.words.at(place);
+    if word.len() <= LONG {
+        return then(context, Bytes::from_slice(word));
+    }
+    let mut value = Vec::with_capacity(word.len());
+    let step = move |context: &mut Context<'_>, budget: usize| {
+        let word = context.words.at(place);
+        let end = word.len().min(value.len().saturating_add(budget.saturating_mul(BYTES_AS_ONE)));
+        value.extend_from_slice(word.get(value.len()..end).unwrap_or_default());
+        if value.len() < word.len() {
+            return Ok(Progress::More);
+        }
+        then(context, Bytes::from_vec(std::mem::take(&mut value)))?;
+        Ok(Progress::Done)
+    };
+    context.work_on(word.len() / BYTES_AS_ONE, reading_steps(step))
+}
+
+fn set_value(context: &mut Context<'_>, options: &SetOptions, value: Bytes) -> Result<(), Failure> {
+    let key = context.words.at(1);
     let mut present = None;
     if options.get {
         present = Some(match context.keys.get::<Bytes>(key)? {
@@ -80,8 +113,8 @@ pub(super) fn set(context: &mut Context<'_>) -> Result<(), Failure> {
         }
     }
     match options.expiry {
-        Expiry::At(at) => put_until(context, key, value, at)?,
-        expiry => put(context, key, value, expiry)?,
+        Expiry::At(at) => put_until(context, 2, value, at)?,
+        expiry => put_value(context, key, value, expiry)?,
     }
     if !options.get {
         context.reply.ok();
@@ -91,30 +124,42 @@ pub(super) fn set(context: &mut Context<'_>) -> Result<(), Failure> {
 
 /// Gives a key a string.
 fn put(context: &mut Context<'_>, key: &[u8], value: &[u8], expiry: Expiry) -> Result<(), Failure> {
-    context.keys.set(key, Value::String(Bytes::from_slice(value)), expiry)?;
+    put_value(context, key, Bytes::from_slice(value), expiry)
+}
+
+fn put_value(context: &mut Context<'_>, key: &[u8], value: Bytes, expiry: Expiry) -> Result<(), Failure> {
+    context.keys.set(key, Value::String(value), expiry)?;
     context.keys.modified(key);
     context.keys.notify(EventClass::STRING, "set", key);
     Ok(())
 }
 
-/// Gives a key a string that expires. The log has times, not spans.
-fn put_until(context: &mut Context<'_>, key: &[u8], value: &[u8], at: Millis) -> Result<(), Failure> {
-    put(context, key, value, Expiry::At(at))?;
+/// Gives the key a string that expires, the word at a place. The log has times, not spans.
+fn put_until(context: &mut Context<'_>, place: usize, value: Bytes, at: Millis) -> Result<(), Failure> {
+    let (key, word) = (context.words.at(1), context.words.at(place));
+    put_value(context, key, value, Expiry::At(at))?;
     context.keys.notify(EventClass::GENERIC, "expire", key);
-    let words = [b"SET".as_slice(), key, value, b"PXAT", &number::integer_bytes(at)];
-    context.keys.changes.propagate_instead(vec![words.iter().map(|word| Bytes::from_slice(word)).collect()]);
+    let mut instead = Encoded::default();
+    instead.command(5);
+    instead.word(b"SET");
+    instead.word(key);
+    instead.sent_word(context.session.sent.as_ref(), place, word);
+    instead.word(b"PXAT");
+    instead.word(&number::integer_bytes(at));
+    context.keys.changes.propagate_encoded(instead);
     Ok(())
 }
 
 pub(super) fn set_if_absent(context: &mut Context<'_>) -> Result<(), Failure> {
-    let key = context.words.at(1);
-    if context.keys.contains(key)? {
-        context.reply.integer(0);
-        return Ok(());
-    }
-    put(context, key, context.words.at(2), Expiry::Clear)?;
-    context.reply.integer(1);
-    Ok(())
+    with_value(context, 2, |context, value| {
+        let key = context.words.at(1);
+        let is_there = context.keys.contains(key)?;
+        if !is_there {
+            put_value(context, key, value, Expiry::Clear)?;
+        }
+        context.reply.integer(i64::from(!is_there));
+        Ok(())
+    })
 }
 
 pub(super) fn set_with_seconds(context: &mut Context<'_>) -> Result<(), Failure> {
@@ -127,9 +172,11 @@ pub(super) fn set_with_milliseconds(context: &mut Context<'_>) -> Result<(), Fai
 
 fn set_with(context: &mut Context<'_>, unit: &str, command: &str) -> Result<(), Failure> {
     let at = expiry_of(context, unit, context.words.at(2), command)?;
-    put_until(context, context.words.at(1), context.words.at(3), at)?;
-    context.reply.ok();
-    Ok(())
+    with_value(context, 3, move |context, value| {
+        put_until(context, 3, value, at)?;
+        context.reply.ok();
+        Ok(())
+    })
 }
 
 pub(super) fn get_and_set(context: &mut Context<'_>) -> Result<(), Failure> {
