@@ -191,7 +191,7 @@ fn many_keys_are_read_some_at_a_time() {
 /// Long strings are given and put over many turns, and stay what they are; what is behind them waits.
 #[test]
 fn long_strings_in_steps() {
-    const LEN: usize = 3_000_000;
+    const LEN: usize = 10_000_000;
     let value: String = (0..LEN / 10).map(|number| format!("{number:10}")).collect::<String>().replace(' ', ".");
     let mut ours = server(100, None);
     let (one, other) = (connect(&mut ours), connect(&mut ours));
@@ -242,9 +242,9 @@ fn long_strings_in_steps() {
     send(&mut ours, one, &["MULTI", "GET key", "EXEC", "PING"]);
     let (turns, reply) = finish(&mut ours, one);
     assert!(
-        turns > 10 && reply.starts_with("+OK\r\n+QUEUED\r\n*1\r\n$3000000\r\n") && reply.ends_with("\r\n+PONG\r\n")
+        turns > 10 && reply.starts_with("+OK\r\n+QUEUED\r\n*1\r\n$10000000\r\n") && reply.ends_with("\r\n+PONG\r\n")
     );
-    assert_eq!(reply.len(), 14 + 4 + 10 + LEN + 2 + 7);
+    assert_eq!(reply.len(), 14 + 4 + 11 + LEN + 2 + 7);
 }
 
 /// Unions and differences of very many keys take no more steps than they have elements and keys: each step looks at a few of them.

@@ -18,8 +18,8 @@ use super::{Server, Shared, pieces::Pieces};
 
 /// A command that gives more elements than this gives them in portions.
 pub const PORTION_MIN: usize = 1_000;
-/// A longer reply is not left where what is sent would be taken out in front of it, again and again.
-pub(super) const LONG_OUTPUT: usize = 1 << 20;
+/// A longer reply is not left where what is sent would be taken out in front of it, again and again. Shorter ones pile up, as in Redis.
+pub(super) const LONG_OUTPUT: usize = 8 << 20;
 /// Nothing more is made for a client that has so much to read.
 pub(super) const OUTPUT_MAX: usize = 256 * 1024;
 /// How long all portions of a turn may take together, in microseconds.
