@@ -13,7 +13,8 @@ pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .filter(|candidate| candidate.len().abs_diff(word.len()) <= most)
         .map(|candidate| (distance(word.as_bytes(), candidate.as_bytes()), candidate))
         .filter(|(distance, candidate)| *distance <= most && *distance < candidate.len())
-        .min_by(|left, right| left.0.cmp(&right.0))
+        // Of several that are as near the first by name: candidates come in any order.
+        .min()
         .map(|(_, candidate)| candidate)
 }
 
@@ -65,5 +66,11 @@ mod tests {
         assert_eq!(nearest("pahth", known.into_iter()), Some("path"));
         assert_eq!(nearest("path_bge", known.into_iter()), Some("path_beg"));
         assert_eq!(nearest("completely", known.into_iter()), None);
+    }
+
+    #[test]
+    fn the_order_of_candidates_does_not_matter() {
+        assert_eq!(nearest("is_es", ["is_rs", "is_hs"].into_iter()), Some("is_hs"));
+        assert_eq!(nearest("is_es", ["is_hs", "is_rs"].into_iter()), Some("is_hs"));
     }
 }
