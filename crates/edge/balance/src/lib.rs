@@ -50,6 +50,6 @@ pub use farm::{
 pub use hash::Hasher;
 pub use health::{AgentReport, CheckKind, CheckReport, CheckResult, CheckStatus, Observation};
 pub use id::{ServerId, Ticket};
-pub use retry::{Failure, Retry, RetryAfter, RetryOn, RetryPolicy, RetrySituation};
+pub use retry::{FailedAttempt, Failure, Retry, RetryAfter, RetryOn, RetryPolicy, RetrySituation};
 pub use rng::Rng;
 pub use server::{AdminState, OperationalState};

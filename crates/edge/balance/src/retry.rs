@@ -20,6 +20,8 @@ pub enum Failure {
     ConnectionTimeout,
     /// The server closed before it sent anything.
     EmptyResponse,
+    /// The server closed or failed within the head of its response.
+    BrokenResponse,
     /// The server sent something that is no response.
     JunkResponse,
     /// The server took longer than `timeout server` before it sent anything.
@@ -113,7 +115,7 @@ impl RetryOn {
     pub fn contains(self, failure: Failure) -> bool {
         let bit = match failure {
             Failure::ConnectionError | Failure::ConnectionTimeout => Self::CONN_FAILURE,
-            Failure::EmptyResponse => Self::EMPTY_RESPONSE,
+            Failure::EmptyResponse | Failure::BrokenResponse => Self::EMPTY_RESPONSE,
             Failure::JunkResponse => Self::JUNK_RESPONSE,
             Failure::ResponseTimeout => Self::RESPONSE_TIMEOUT,
             Failure::ZeroRttRejected => Self::ZERO_RTT_REJECTED,
@@ -161,13 +163,44 @@ impl Default for RetryPolicy {
     }
 }
 
+/// An attempt that failed, as far as the request itself goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedAttempt {
+    /// What happened.
+    pub failure: Failure,
+    /// Attempts that have failed before this one.
+    pub failed_before: u32,
+    /// Whether the request can be sent again: nothing of a response was passed on, all that was sent of the request is
+    /// still there, and `http-request disable-l7-retry` was not said. Before a connection stands it always can.
+    pub can_resend: bool,
+    /// The request went over a connection that had been used before.
+    pub reused_connection: bool,
+    /// Whether doing it twice has the effect of doing it once (RFC 9110 section 9.2.2).
+    pub is_idempotent: bool,
+}
+
+impl FailedAttempt {
+    /// An attempt for which no connection came to stand.
+    #[must_use]
+    pub fn to_connect(failure: Failure, failed_before: u32) -> Self {
+        Self { failure, failed_before, can_resend: true, reused_connection: false, is_idempotent: true }
+    }
+
+    /// Whether a server closed a kept connection just when the request came: nobody's fault.
+    fn met_stale_connection(&self) -> bool {
+        self.failure == Failure::EmptyResponse
+            && self.reused_connection
+            && self.is_idempotent
+            && self.can_resend
+            && self.failed_before == 0
+    }
+}
+
 /// What is known when an attempt has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetrySituation {
-    /// Attempts that have failed before this one.
-    pub failed_before: u32,
-    /// What happened.
-    pub failure: Failure,
+    /// The attempt.
+    pub attempt: FailedAttempt,
     /// State of the server it happened on.
     pub server_state: OperationalState,
     /// Usable active servers (`Farm::active`).
@@ -176,13 +209,27 @@ pub struct RetrySituation {
     pub is_forced: bool,
     /// `force-persist` applied: no other server will do.
     pub even_if_down: bool,
-    /// The request went over a connection that had been used before.
-    pub reused_connection: bool,
+}
+
+impl RetrySituation {
+    /// That of an attempt where there is no choice of servers (`dispatch`, `option transparent`).
+    #[must_use]
+    pub fn without_choice(attempt: FailedAttempt) -> Self {
+        Self {
+            attempt,
+            server_state: OperationalState::Running,
+            active_servers: 1,
+            is_forced: false,
+            even_if_down: true,
+        }
+    }
 }
 
 /// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
+    /// Keep the slot and use a new connection to the same server, at once. It counts as no failure.
+    FreshConnection,
     /// Keep the slot and connect to the same server again, after this wait. Tell the farm: `Farm::count_retry`.
     SameServer(RetryAfter),
     /// Release the slot, and after this wait pick again with `Request::avoid` set and `Request::forced` unset.
@@ -195,21 +242,36 @@ pub enum Retry {
 pub type RetryAfter = u64;
 
 impl RetryPolicy {
+    /// Whether `retries` and `retry-on` have a request sent again after this attempt.
+    #[must_use]
+    pub fn sends_again(&self, attempt: &FailedAttempt) -> bool {
+        self.retry_on.contains(attempt.failure) && attempt.can_resend && attempt.failed_before < self.retries
+    }
+
+    /// Whether a response that failed counts as an error of the server's. As in HAProxy that is so where the request is not
+    /// sent again, and wherever the response made no sense.
+    #[must_use]
+    pub fn counts_as_error(&self, attempt: &FailedAttempt) -> bool {
+        attempt.failure == Failure::JunkResponse || !self.sends_again(attempt)
+    }
+
     /// Decides after a failed attempt.
-    ///
-    /// The caller makes sure that the request can be sent again: nothing of a response was passed on, the whole
-    /// request was kept, and, for what fails after the connection, that `http-request disable-l7-retry` was not said.
+    #[must_use]
     pub fn decide(&self, situation: &RetrySituation) -> Retry {
-        let failed = situation.failed_before.saturating_add(1);
-        if failed > self.retries || !self.retry_on.contains(situation.failure) {
+        let attempt = &situation.attempt;
+        if attempt.met_stale_connection() {
+            return Retry::FreshConnection;
+        }
+        if !self.sends_again(attempt) {
             return Retry::GiveUp;
         }
+        let failed = attempt.failed_before.saturating_add(1);
         let redispatches = self.redispatches(situation, failed);
         // Only a failed connection to the same server is likely to fail again at once. A timeout has waited already,
         // and a connection that had been used before says nothing about a new one.
-        let waits = situation.failure == Failure::ConnectionError
+        let waits = attempt.failure == Failure::ConnectionError
             && (!redispatches || situation.active_servers <= 1)
-            && !situation.reused_connection;
+            && !attempt.reused_connection;
         let turn_around = self.connect_timeout_ms.filter(|&timeout| timeout > 0).unwrap_or(TURN_AROUND_MS);
         let wait = if waits { turn_around.min(TURN_AROUND_MS) } else { 0 };
         if redispatches { Retry::Redispatch(wait) } else { Retry::SameServer(wait) }
@@ -241,13 +303,11 @@ mod tests {
 
     fn situation(failed_before: u32, failure: Failure) -> RetrySituation {
         RetrySituation {
-            failed_before,
-            failure,
+            attempt: FailedAttempt::to_connect(failure, failed_before),
             server_state: OperationalState::Running,
             active_servers: 2,
             is_forced: false,
             even_if_down: false,
-            reused_connection: false,
         }
     }
 
@@ -255,7 +315,8 @@ mod tests {
     fn course(policy: &RetryPolicy, start: RetrySituation) -> Vec<Retry> {
         let mut course = Vec::new();
         for failed_before in 0..100 {
-            let retry = policy.decide(&RetrySituation { failed_before, ..start });
+            let attempt = FailedAttempt { failed_before, ..start.attempt };
+            let retry = policy.decide(&RetrySituation { attempt, ..start });
             course.push(retry);
             if retry == Retry::GiveUp {
                 break;
@@ -303,19 +364,81 @@ mod tests {
             (
                 "timeout has waited",
                 policy,
-                RetrySituation { failure: Failure::ConnectionTimeout, ..refused },
+                situation(0, Failure::ConnectionTimeout),
                 &[SameServer(0), SameServer(0), SameServer(0), GiveUp],
             ),
             (
                 "used connection",
                 policy,
-                RetrySituation { reused_connection: true, ..refused },
+                RetrySituation { attempt: FailedAttempt { reused_connection: true, ..refused.attempt }, ..refused },
                 &[SameServer(0), SameServer(0), SameServer(0), GiveUp],
             ),
-            ("not retryable", policy, RetrySituation { failure: Failure::EmptyResponse, ..refused }, &[GiveUp]),
+            ("not retryable", policy, situation(0, Failure::EmptyResponse), &[GiveUp]),
+            (
+                "no choice",
+                policy,
+                RetrySituation::without_choice(refused.attempt),
+                &[SameServer(100), SameServer(100), SameServer(100), GiveUp],
+            ),
         ];
         for (name, policy, start, expected) in data {
             assert_eq!(course(policy, *start), *expected, "{name}");
+        }
+    }
+
+    /// What becomes of a request whose response failed: each case says how it differs from an idempotent request that can
+    /// be sent again and went over a new connection to one of two servers, by a policy with `option redispatch` and all of
+    /// `retry-on`.
+    #[test]
+    fn failed_responses_are_retried_as_in_haproxy() {
+        use Failure::{BrokenResponse, EmptyResponse, JunkResponse, ResponseTimeout, Status};
+        use Retry::{FreshConnection, GiveUp, Redispatch};
+        let all = RetryOn::NONE.with_word("all-retryable-errors").unwrap();
+        let default = RetryOn::DEFAULT;
+        let plain = |failure| FailedAttempt {
+            failure,
+            failed_before: 0,
+            can_resend: true,
+            reused_connection: false,
+            is_idempotent: true,
+        };
+        let reused = |failure| FailedAttempt { reused_connection: true, ..plain(failure) };
+        let sent = |failure| FailedAttempt { can_resend: false, ..reused(failure) };
+        let post = |failure| FailedAttempt { is_idempotent: false, ..reused(failure) };
+        let late = |failure, failed_before| FailedAttempt { failed_before, ..reused(failure) };
+        // The attempt, `retry-on`, what is done, whether the server made an error.
+        let data: &[(FailedAttempt, RetryOn, Retry, bool)] = &[
+            (plain(EmptyResponse), default, GiveUp, true),
+            (plain(EmptyResponse), all, Redispatch(0), false),
+            (plain(BrokenResponse), all, Redispatch(0), false),
+            (plain(ResponseTimeout), all, Redispatch(0), false),
+            (plain(Status(503)), all, Redispatch(0), false),
+            (plain(Status(404)), all, GiveUp, true),
+            // What made no sense counts as an error although the request is sent again.
+            (plain(JunkResponse), all, Redispatch(0), true),
+            (plain(JunkResponse), default, GiveUp, true),
+            // A kept connection that its server closed at the same moment.
+            (reused(EmptyResponse), default, FreshConnection, true),
+            (reused(EmptyResponse), all, FreshConnection, false),
+            (reused(BrokenResponse), default, GiveUp, true),
+            (reused(ResponseTimeout), default, GiveUp, true),
+            (post(EmptyResponse), default, GiveUp, true),
+            (post(EmptyResponse), all, Redispatch(0), false),
+            (late(EmptyResponse, 1), default, GiveUp, true),
+            (late(EmptyResponse, 1), all, Redispatch(0), false),
+            (late(EmptyResponse, 3), all, GiveUp, true),
+            (late(Status(500), 3), all, GiveUp, true),
+            // What was sent and is gone, or what a rule forbade to send again.
+            (sent(EmptyResponse), all, GiveUp, true),
+            (sent(Status(500)), all, GiveUp, true),
+        ];
+        for (attempt, retry_on, expected, is_error) in data {
+            let policy = RetryPolicy { redispatch: Some(-1), retry_on: *retry_on, ..RetryPolicy::default() };
+            let start = RetrySituation { attempt: *attempt, ..situation(0, attempt.failure) };
+            assert_eq!(policy.decide(&start), *expected, "{attempt:?} {retry_on:?}");
+            assert_eq!(policy.counts_as_error(attempt), *is_error, "{attempt:?} {retry_on:?}");
+            let goes_on = matches!(expected, Redispatch(_));
+            assert!(*expected == FreshConnection || policy.sends_again(attempt) == goes_on, "{attempt:?}");
         }
     }
 

@@ -13,8 +13,8 @@ mod beside;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 
 use balance::{
-    Algorithm, Failure, Farm, FarmConfig, Forced, Pick, Request, Retry, RetryOn, RetryPolicy, RetrySituation,
-    ServerConfig, ServerId,
+    Algorithm, FailedAttempt, Failure, Farm, FarmConfig, Forced, Pick, Request, Retry, RetryOn, RetryPolicy,
+    RetrySituation, ServerConfig, ServerId,
 };
 
 use beside::{Beside, Case, haproxy_is_installed};
@@ -33,13 +33,11 @@ fn play(farm: &mut Farm<()>, policy: &RetryPolicy, forced: Option<ServerId>) {
         let Pick::Assigned(server) = farm.pick(&request, 0, || ()) else { panic!("no server") };
         loop {
             let situation = RetrySituation {
-                failed_before,
-                failure: Failure::ConnectionError,
+                attempt: FailedAttempt::to_connect(Failure::ConnectionError, failed_before),
                 server_state: farm.server_stats(server, 0).unwrap().state,
                 active_servers: farm.active(),
                 is_forced: request.forced.is_some(),
                 even_if_down: false,
-                reused_connection: false,
             };
             failed_before += 1;
             match policy.decide(&situation) {
@@ -49,6 +47,7 @@ fn play(farm: &mut Farm<()>, policy: &RetryPolicy, forced: Option<ServerId>) {
                     request = Request { forced: None, avoid: Some(server), ..request };
                     continue 'pick;
                 }
+                Retry::FreshConnection => panic!("nothing was sent on a kept connection"),
                 Retry::GiveUp => {
                     farm.release(server, 0);
                     return;

@@ -21,7 +21,7 @@ use std::{
 };
 
 use crate::{
-    live::LiveServer,
+    live::{LiveServer, ShutCause},
     net::{
         Buffer, BufferPool, Deadline, Stream,
         splice::{Side, Splice, Spliced},
@@ -63,7 +63,7 @@ pub enum TunnelEnd {
     /// The server was silent for too long.
     ServerTimeout,
     /// It was told to end, for this cause.
-    Killed(u8),
+    Killed(ShutCause),
 }
 
 /// What went through.
@@ -213,7 +213,7 @@ pub async fn run(
     let end = poll_fn(|context| {
         setup.handle.listen(context);
         if setup.handle.order() == Order::Abort {
-            return Poll::Ready(TunnelEnd::Killed(b'K'));
+            return Poll::Ready(TunnelEnd::Killed(ShutCause::Administrator));
         }
         if let Some(cause) = setup.server.shut_cause(shut_mark) {
             return Poll::Ready(TunnelEnd::Killed(cause));

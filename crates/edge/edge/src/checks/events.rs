@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::schedule::CheckBoard;
 use crate::{
-    live::{FarmEvents, Instance, LiveProxy, Shared},
+    live::{FarmEvents, Instance, LiveProxy, Shared, ShutCause},
     logs::{AdminLog, LogLevel, Severity},
 };
 
@@ -76,8 +76,8 @@ pub fn farm_events(shared: Arc<Shared>, log: Arc<AdminLog>, board: Arc<CheckBoar
         Event::ShutdownSessions { server, reason } => {
             if let Some(server) = proxy.servers.get(server.index()) {
                 server.shut_sessions(match reason {
-                    ShutdownReason::Down => b'D',
-                    ShutdownReason::Up => b'U',
+                    ShutdownReason::Down => ShutCause::ServerDown,
+                    ShutdownReason::Up => ShutCause::ServerUp,
                 });
             }
         }

@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub use process::{FarmEvents, ListenerOrder, Process, SteerListeners};
-pub use server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, PORT_FIXED, Target};
+pub use server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, PORT_FIXED, ShutCause, Target};
 
 /// Workers at most, as HAProxy has threads.
 pub const WORKERS_MAX: usize = 64;

@@ -59,6 +59,17 @@ pub struct LiveServer {
     pub is_followed: AtomicBool,
 }
 
+/// Why the sessions of a server are ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShutCause {
+    /// An administrator wants it.
+    Administrator,
+    /// The server went down (`on-marked-down shutdown-sessions`).
+    ServerDown,
+    /// A server that they were in place of came up (`on-marked-up shutdown-backup-sessions`).
+    ServerUp,
+}
+
 /// [`LiveServer::port_map`]: no command has changed it.
 pub const PORT_AS_CONFIGURED: i32 = i32::MIN;
 
@@ -227,8 +238,8 @@ impl LiveServer {
 
     /// Ends every session that this server serves (`shutdown sessions server`, `on-marked-down shutdown-sessions`), with
     /// this cause in their termination states.
-    pub fn shut_sessions(&self, cause: u8) {
-        let next = |epoch: u64| (((epoch >> 8) + 1) << 8) | u64::from(cause);
+    pub fn shut_sessions(&self, cause: ShutCause) {
+        let next = |epoch: u64| (((epoch >> 8) + 1) << 8) | cause as u64;
         let _ = self.shutdown_epoch.fetch_update(Relaxed, Relaxed, |epoch| Some(next(epoch)));
         if let Some(wake) = self.process.wake_server.get() {
             wake(self.key);
@@ -243,9 +254,15 @@ impl LiveServer {
 
     /// Why its sessions have been ordered to end since the mark was taken, if they have.
     #[must_use]
-    pub fn shut_cause(&self, mark: u64) -> Option<u8> {
+    pub fn shut_cause(&self, mark: u64) -> Option<ShutCause> {
         let epoch = self.shutdown_epoch.load(Relaxed);
-        let [cause, ..] = epoch.to_le_bytes();
-        (epoch != mark).then_some(cause)
+        if epoch == mark {
+            return None;
+        }
+        Some(match epoch.to_le_bytes() {
+            [cause, ..] if cause == ShutCause::ServerDown as u8 => ShutCause::ServerDown,
+            [cause, ..] if cause == ShutCause::ServerUp as u8 => ShutCause::ServerUp,
+            _ => ShutCause::Administrator,
+        })
     }
 }

@@ -431,6 +431,7 @@ impl Context for Transaction {
     }
 
     fn log_fields(&self) -> LogFields<'_> {
+        let [cause, stage] = self.ending.letters();
         let times = &self.timeline;
         let process = &self.instance.process;
         let idle_from = times.idle_since.unwrap_or(self.client.accepted);
@@ -464,8 +465,8 @@ impl Context for Transaction {
             client_cookie: self.client_cookie.as_deref(),
             server_cookie: self.server_cookie.as_deref(),
             termination: [
-                self.termination.cause,
-                self.termination.phase,
+                cause,
+                stage,
                 if has_cookie { self.cookie_state.request } else { b'-' },
                 if has_cookie { self.cookie_state.response } else { b'-' },
             ],

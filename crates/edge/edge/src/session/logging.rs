@@ -5,6 +5,7 @@ use std::time::{Instant, SystemTime};
 use haproxycfg::model::Mode;
 
 use super::{
+    ending::Blame,
     proxy_protocol::Refused,
     transaction::{ClientSide, Transaction},
 };
@@ -84,7 +85,7 @@ fn write(worker: &Worker, transaction: &mut Transaction) -> bool {
     }
     let frontend = std::sync::Arc::clone(&transaction.client.frontend);
     let settings = frontend.settings();
-    let troubled = transaction.termination.cause != b'-' && transaction.termination.cause != b'L'
+    let troubled = transaction.ending.blame() != Blame::Nobody
         || transaction.retries > 0
         || transaction.redispatched
         || transaction.status >= 500;

@@ -8,6 +8,7 @@ pub mod borrow;
 mod cacheable;
 mod context;
 mod cookie;
+mod ending;
 pub mod filter;
 mod heads;
 mod http;
@@ -22,7 +23,6 @@ mod resolving;
 mod rules;
 mod size;
 mod tcp;
-mod termination;
 mod transaction;
 mod upstream;
 mod wire;
@@ -38,7 +38,12 @@ use std::{
 use haproxycfg::model::{Mode, Proxy, Tune};
 use runtime::ConnectionGuard;
 
-use self::{context::wall_clock, kept::Kept, tcp::TcpVerdict};
+use self::{
+    context::wall_clock,
+    ending::{Ending, Stage},
+    kept::Kept,
+    tcp::TcpVerdict,
+};
 pub use self::{
     heads::SpareHeads,
     http::{Parked, Session as HttpSession},
@@ -222,7 +227,7 @@ fn refuse(session: &http::Session, why: Option<proxy_protocol::Refused>) {
         transaction.bad_request = true;
         transaction.take_number();
         // What else it may have been for, HAProxy calls it a refused request.
-        transaction.terminate(b'P', b'R');
+        transaction.end(Ending::Refused(Stage::Request));
         let text = format.to_vec(&transaction);
         return logging::log_refused(&session.worker, &session.side, why, Some(&text));
     }

@@ -14,7 +14,7 @@ pub fn record(ring: &RingWriter, records: &mut Records, transaction: &Transactio
     });
     let times = &transaction.timeline;
     let took = times.end.zip(times.first_byte).map(|(end, from)| end.saturating_duration_since(from));
-    let (ended, cookie) = (transaction.termination, transaction.cookie_state);
+    let ([cause, stage], cookie) = (transaction.ending.letters(), transaction.cookie_state);
     records.summarize(&Summary {
         session: transaction.client.id,
         source: transaction.client.source.get(),
@@ -23,7 +23,7 @@ pub fn record(ring: &RingWriter, records: &mut Records, transaction: &Transactio
         method_len: transaction.method_len,
         backend,
         status: transaction.status,
-        termination: [ended.cause, ended.phase, cookie.request, cookie.response],
+        termination: [cause, stage, cookie.request, cookie.response],
         bytes_in: transaction.bytes_in,
         bytes_out: transaction.bytes_out,
         took_us: took.map(|took| took.as_secs() * 1_000_000 + u64::from(took.subsec_micros())),

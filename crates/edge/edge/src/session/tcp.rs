@@ -13,13 +13,14 @@ use haproxycfg::model::{Mode, Rule, TcpAction};
 use sample::{Context, Direction, Options, Outcome};
 
 use super::{
+    ending::{Ending, Stage},
     filter,
     http::{self, Session},
     logging, persistence,
     resolving::{Patience, resolve},
     rules::{set_address, set_priority},
     transaction::{ClientSide, RawHead, Transaction},
-    upstream::{Attempts, Wanted, Watch, choose_backend, reach},
+    upstream::{Attempts, Wanted, Watch, choose_backend},
     wire::Wire,
 };
 use crate::{
@@ -194,7 +195,7 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
             }
             session.side.count(session.worker.index, |traffic| &traffic.denied_requests);
             transaction.bytes_in += session.client.received.len() as u64;
-            transaction.terminate(b'P', b'R');
+            transaction.end(Ending::Refused(Stage::Request));
             return false;
         }
         Err(_) => {
@@ -211,7 +212,7 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
     transaction.raw_head = RawHead::Unknown;
     let Some(backend) = backend else {
         transaction.bytes_in += session.client.received.len() as u64;
-        transaction.terminate(b'S', b'C');
+        transaction.end(Ending::NoServer);
         return false;
     };
     if backend.settings().mode == Mode::Http {
@@ -240,7 +241,7 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
                 // As in HAProxy the backend's rules count for the frontend.
                 session.side.count(session.worker.index, |traffic| &traffic.denied_requests);
                 transaction.bytes_in += session.client.received.len() as u64;
-                transaction.terminate(b'P', b'R');
+                transaction.end(Ending::Refused(Stage::Request));
                 return false;
             }
         }
@@ -252,7 +253,7 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
 /// Ends a session whose client failed before the rules about its bytes were through.
 fn lost_client(session: &Session, transaction: &mut Transaction) {
     session.side.count(session.worker.index, |traffic| &traffic.request_errors);
-    transaction.terminate(b'C', b'R');
+    transaction.end(Ending::ClientLeft(Stage::Request));
 }
 
 async fn connect_and_tunnel(
@@ -276,16 +277,15 @@ async fn connect_and_tunnel(
     let forced = persistence::server_of_request(transaction, backend);
     transaction.raw_request = Vec::new();
     transaction.raw_head = RawHead::Unknown;
-    let mut wanted = Wanted { key, forced, avoid: None };
-    let mut attempts = Attempts::default();
+    let worker = Rc::clone(&session.worker);
+    let mut attempts = Attempts::new(&worker, backend, Wanted { key, forced, avoid: None }, false);
     let mut watch = Watch {
         client: &mut session.client,
         abort_on_close: backend.settings().options.abortonclose,
         is_tcp: true,
         handle: &session.registered.handle,
     };
-    let reached = reach(&session.worker, transaction, backend, &mut wanted, &mut attempts, &mut watch, false).await;
-    let upstream = match reached {
+    let upstream = match attempts.reach(transaction, &mut watch).await {
         Ok(upstream) => upstream,
         Err(why) => {
             transaction.bytes_in += session.client.received.len() as u64;
@@ -315,12 +315,12 @@ async fn connect_and_tunnel(
             Ok(TcpVerdict::Close) => connection.wire.stream.shut_both(),
             Ok(TcpVerdict::Drop) => {
                 super::silent_drop(&session.client.stream);
-                return transaction.terminate(b'P', b'R');
+                return transaction.end(Ending::Refused(Stage::Request));
             }
             Ok(TcpVerdict::Reject) => {
                 session.count_denied_response(transaction, backend);
                 transaction.bytes_out += connection.wire.received.bytes().len() as u64;
-                return transaction.terminate(b'P', b'D');
+                return transaction.end(Ending::Refused(Stage::Data));
             }
         }
     }

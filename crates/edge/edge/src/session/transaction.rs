@@ -12,7 +12,7 @@ use http::{RequestHead, ResponseHead};
 use sample::StreamVariables;
 use telemetry::Counter;
 
-use super::{filter::StreamFilters, heads::Heads, persistence::Persistence, proxy_protocol::Refused};
+use super::{ending::Ending, filter::StreamFilters, heads::Heads, persistence::Persistence, proxy_protocol::Refused};
 use crate::{
     counters::Traffic,
     live::{Instance, LiveProxy, LiveServer},
@@ -147,26 +147,6 @@ pub struct Timeline {
     pub end: Option<Instant>,
 }
 
-/// Why and in which state it ended: the first two letters of HAProxy's termination state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Termination {
-    /// Who is to blame: `-`, `C`, `S`, `P`, `L`, `R`, `I`, `D`, `K`, `c` or `s`.
-    pub cause: u8,
-    /// Until where it came: `-`, `R`, `Q`, `C`, `H`, `D`, `L` or `T`.
-    pub phase: u8,
-}
-
-impl Termination {
-    /// As it should be.
-    pub const NORMAL: Self = Self { cause: b'-', phase: b'-' };
-
-    /// Names a cause and a phase.
-    #[must_use]
-    pub const fn new(cause: u8, phase: u8) -> Self {
-        Self { cause, phase }
-    }
-}
-
 /// What became of the persistence cookie: the last two letters of the termination state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CookieState {
@@ -282,7 +262,7 @@ pub struct Transaction {
     /// When.
     pub timeline: Timeline,
     /// How it ended.
-    pub termination: Termination,
+    pub ending: Ending,
     /// How the request is bound to a server.
     pub persistence: Persistence,
     /// What became of the cookie.
@@ -385,7 +365,7 @@ impl Transaction {
             upstream_source: None,
             upstream_destination: None,
             timeline: Timeline::default(),
-            termination: Termination::NORMAL,
+            ending: Ending::Completed,
             persistence: Persistence::default(),
             cookie_state: CookieState::default(),
             bytes_in: 0,
@@ -455,7 +435,7 @@ impl Transaction {
             upstream_source,
             upstream_destination,
             timeline,
-            termination,
+            ending,
             persistence,
             cookie_state,
             bytes_in,
@@ -513,7 +493,7 @@ impl Transaction {
         (*backend, *server, *answered_by) = (None, None, None);
         (*upstream_source, *upstream_destination) = (None, None);
         *timeline = Timeline::default();
-        *termination = Termination::NORMAL;
+        *ending = Ending::Completed;
         (*persistence, *cookie_state) = (Persistence::default(), CookieState::default());
         (*bytes_in, *bytes_out, *retries, *redispatched) = (0, 0, 0, false);
         (*server_queue, *backend_queue) = (0, 0);

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use balance::{Claim, Failure, Forced, Pick, Retry, RetrySituation, ServerId};
+use balance::{Claim, FailedAttempt, Forced, Pick, Retry, RetrySituation, ServerId};
 use haproxycfg::model::{BackendTarget, HttpReuse, SendProxy, ServerIndex, UseBackend, UseSource};
 
 use self::open::{address_in_header, destination, greeting, open, proxy_header};
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     live::{LiveProxy, LiveServer},
-    net::Deadline,
+    net::{Deadline, Stream},
     pool::{Reuse, ServerConnection},
     registry::{Handle, Order},
     worker::Worker,
@@ -93,17 +93,20 @@ pub struct Wanted {
     pub avoid: Option<ServerId>,
 }
 
-/// How attempts went so far; kept over retries of the whole request.
-#[derive(Default)]
+/// The attempts to have a request, or a TCP session, reach a server.
 pub struct Attempts<'a> {
-    /// Attempts that failed.
-    pub failed: u32,
-    /// The slot to use again.
-    pub slot: Option<Slot<'a>>,
-    /// Only a new connection will do.
-    pub fresh: bool,
+    worker: &'a Rc<Worker>,
+    proxy: &'a Arc<LiveProxy>,
+    wanted: Wanted,
+    is_http: bool,
     /// The connections that only this client may use.
     pub kept: Kept,
+    /// Attempts that failed.
+    failed: u32,
+    /// The slot to use again.
+    slot: Option<Slot<'a>>,
+    /// Only a new connection will do.
+    fresh: bool,
 }
 
 /// Watches the client while something else is waited for.
@@ -147,172 +150,263 @@ impl Watch<'_> {
     }
 }
 
-/// Gets a connection to a server of the transaction's backend.
-///
-/// # Errors
-/// Why there is none, after all retries.
-pub async fn reach<'a>(
-    worker: &Rc<Worker>,
-    transaction: &mut Transaction,
-    proxy: &'a Arc<LiveProxy>,
-    wanted: &mut Wanted,
-    attempts: &mut Attempts<'a>,
-    watch: &mut Watch<'_>,
-    is_http: bool,
-) -> Result<Upstream<'a>, Unreachable> {
-    if let Some(server) = &proxy.direct
-        && wanted.forced.is_none()
-        && attempts.slot.is_none()
-    {
-        return Box::pin(reach_direct(worker, transaction, proxy, server, attempts, watch)).await;
+impl<'a> Attempts<'a> {
+    /// None was made yet.
+    #[must_use]
+    pub fn new(worker: &'a Rc<Worker>, proxy: &'a Arc<LiveProxy>, wanted: Wanted, is_http: bool) -> Self {
+        Self { worker, proxy, wanted, is_http, kept: Kept::default(), failed: 0, slot: None, fresh: false }
     }
-    // NOTE: what has to wait is boxed: mostly a server has room and a connection stands, and then nothing waits here.
-    loop {
-        let kept_slot = attempts.slot.take();
-        let chosen_again = kept_slot.is_none() && attempts.failed > 0;
-        let slot = match kept_slot {
-            Some(slot) => slot,
-            None => {
-                let pick = ask(worker, transaction, proxy, wanted).await;
-                let chosen = match pick {
-                    Pick::Assigned(server) => Ok(take(worker, transaction, proxy, server)),
-                    Pick::NoServer => Err(Unreachable::NoServer),
-                    Pick::QueueFull(_) => Err(Unreachable::QueueFull),
-                    Pick::Queued(ticket) => Box::pin(queue(worker, transaction, proxy, wanted, watch, ticket)).await,
-                };
-                match chosen {
-                    Ok(slot) => slot,
-                    Err(why) => {
-                        if matches!(why, Unreachable::NoServer | Unreachable::QueueFull | Unreachable::QueueTimeout) {
-                            proxy.backend.traffic.of(worker.index).connection_errors.increment();
-                        }
-                        return Err(why);
-                    }
-                }
+
+    /// How many failed.
+    #[must_use]
+    pub fn failed(&self) -> u32 {
+        self.failed
+    }
+
+    /// Gets a connection to a server of the transaction's backend.
+    ///
+    /// # Errors
+    /// Why there is none, after all retries.
+    pub async fn reach(
+        &mut self,
+        transaction: &mut Transaction,
+        watch: &mut Watch<'_>,
+    ) -> Result<Upstream<'a>, Unreachable> {
+        let (worker, proxy) = (self.worker, self.proxy);
+        if let Some(server) = &proxy.direct
+            && self.wanted.forced.is_none()
+            && self.slot.is_none()
+        {
+            return Box::pin(self.reach_direct(transaction, server, watch)).await;
+        }
+        // NOTE: what has to wait is boxed: mostly a server has room and a connection stands, and then nothing waits here.
+        loop {
+            let kept_slot = self.slot.take();
+            let chosen_again = kept_slot.is_none() && self.failed > 0;
+            let slot = match kept_slot {
+                Some(slot) => slot,
+                None => self.choose(transaction, watch).await?,
+            };
+            let Some(server) = proxy.servers.get(slot.server.index()) else { return Err(Unreachable::NoServer) };
+            if chosen_again {
+                self.count_choice(transaction, &server);
             }
-        };
-        let Some(server) = proxy.servers.get(slot.server.index()) else { return Err(Unreachable::NoServer) };
-        if let Some(before) = transaction.server.as_ref().filter(|_| chosen_again) {
-            let (server_traffic, traffic) =
-                (before.side.traffic.of(worker.index), proxy.backend.traffic.of(worker.index));
-            if before.key == server.key {
-                server_traffic.retries.increment();
-                traffic.retries.increment();
-            } else {
-                transaction.redispatched = true;
-                server_traffic.redispatches.increment();
-                traffic.redispatches.increment();
+            transaction.server = Some(Arc::clone(&server));
+            server.side.traffic.of(worker.index).sessions.increment();
+            watch.handle.goes_to(proxy, &server);
+            if self.is_http && server.config.redir.is_some() && matches!(transaction.request.method(), b"GET" | b"HEAD")
+            {
+                return Err(Unreachable::Elsewhere);
             }
-        }
-        transaction.server = Some(Arc::clone(&server));
-        server.side.traffic.of(worker.index).sessions.increment();
-        watch.handle.goes_to(proxy, &server);
-        if is_http && server.config.redir.is_some() && matches!(transaction.request.method(), b"GET" | b"HEAD") {
-            return Err(Unreachable::Elsewhere);
-        }
-        let mut idle = match is_http {
-            true => idle_connection(worker, transaction, proxy, &server, attempts),
-            false => None,
-        };
-        if idle.is_none() && is_http && server.idle.value() > 0 {
-            idle = Box::pin(borrow_connection(worker, transaction, proxy, &server, attempts)).await;
-        }
-        if let Some(connection) = idle {
-            server.side.traffic.of(worker.index).reuses.increment();
-            proxy.backend.traffic.of(worker.index).reuses.increment();
-            transaction.timeline.connected = transaction.timeline.dequeued;
-            (transaction.upstream_source, transaction.upstream_destination) = connection.ends;
-            return Ok(Upstream { connection, slot: Some(slot), reused: true });
-        }
-        server.side.traffic.of(worker.index).connects.increment();
-        proxy.backend.traffic.of(worker.index).connects.increment();
-        let (failure, unreachable) =
-            match Box::pin(open(worker, transaction, proxy, &server, attempts.failed == 0, watch)).await {
+            let mut idle = match self.is_http {
+                true => idle_connection(worker, transaction, proxy, &server, self),
+                false => None,
+            };
+            if idle.is_none() && self.is_http && server.idle.value() > 0 {
+                idle = Box::pin(borrow_connection(worker, transaction, proxy, &server, self)).await;
+            }
+            if let Some(connection) = idle {
+                server.side.traffic.of(worker.index).reuses.increment();
+                proxy.backend.traffic.of(worker.index).reuses.increment();
+                transaction.timeline.connected = transaction.timeline.dequeued;
+                (transaction.upstream_source, transaction.upstream_destination) = connection.ends;
+                return Ok(Upstream { connection, slot: Some(slot), reused: true });
+            }
+            server.side.traffic.of(worker.index).connects.increment();
+            proxy.backend.traffic.of(worker.index).connects.increment();
+            let opened = Box::pin(open(worker, transaction, proxy, &server, self.failed == 0, watch)).await;
+            let unreachable = match opened {
                 Ok(stream) => {
-                    transaction.timeline.connected = Some(worker.now());
-                    if !is_http {
-                        server.last_session_ms.store(worker.now_ms(), Relaxed);
-                        proxy.last_session_ms.store(worker.now_ms(), Relaxed);
-                    }
-                    let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
-                    let mut connection = worker.servers.borrow_mut().open(wire, server);
-                    connection.ends = (transaction.upstream_source, transaction.upstream_destination);
-                    connection.private = proxy.settings().http_reuse == HttpReuse::Never
-                        || connection.server.config.send_proxy.is_some();
-                    if let Some(version) = connection.server.config.send_proxy.filter(|_| is_http) {
-                        let options = connection.server.config.proxy_options;
-                        connection.greeting = greeting(&proxy_header(transaction, version, options));
-                    }
+                    let connection = self.connected(transaction, stream, server);
                     return Ok(Upstream { connection, slot: Some(slot), reused: false });
                 }
-                Err(Unreachable::Refused(error)) => (Failure::ConnectionError, Unreachable::Refused(error)),
-                Err(Unreachable::ConnectTimeout) => (Failure::ConnectionTimeout, Unreachable::ConnectTimeout),
-                Err(other) => return Err(other),
+                Err(unreachable) => unreachable,
             };
-        let retry = after_failure(worker, proxy, &slot, wanted, attempts.failed, failure, false);
-        server_failed(worker, proxy, &server, retry);
-        Box::pin(retry_or_give_up(worker, transaction, proxy, retry, slot, wanted, attempts, watch, unreachable))
-            .await?;
-    }
-}
-
-/// Opens a connection where `dispatch` or `option transparent` lead; nothing is chosen, so there is no server to name.
-async fn reach_direct<'a>(
-    worker: &Worker,
-    transaction: &mut Transaction,
-    proxy: &'a Arc<LiveProxy>,
-    server: &Arc<LiveServer>,
-    attempts: &mut Attempts<'_>,
-    watch: &mut Watch<'_>,
-) -> Result<Upstream<'a>, Unreachable> {
-    let traffic = proxy.backend.traffic.of(worker.index);
-    transaction.server = None;
-    transaction.timeline.dequeued = Some(worker.now());
-    // Such connections serve the client alone that opened them, and only as long as it wants to go to the same place.
-    if attempts.failed == 0
-        && !attempts.fresh
-        && let Some(kept) = attempts.kept.take_to(server.key, |kept| kept.leads_to(&destination(transaction, server)))
-    {
-        traffic.reuses.increment();
-        transaction.timeline.connected = transaction.timeline.dequeued;
-        (transaction.upstream_source, transaction.upstream_destination) = kept.ends;
-        return Ok(Upstream { connection: kept, slot: None, reused: true });
-    }
-    loop {
-        let unreachable = match open(worker, transaction, proxy, server, attempts.failed == 0, watch).await {
-            Ok(stream) => {
-                transaction.timeline.connected = Some(worker.now());
-                traffic.connects.increment();
-                let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
-                let mut connection = worker.servers.borrow_mut().open(wire, Arc::clone(server));
-                connection.ends = (transaction.upstream_source, transaction.upstream_destination);
-                connection.private = true;
-                return Ok(Upstream { connection, slot: None, reused: false });
+            let Some(failure) = unreachable.ending(true).failure() else { return Err(unreachable) };
+            let attempt = FailedAttempt::to_connect(failure, self.failed);
+            let retry = self.decide(attempt, Some(&slot));
+            server_failed(worker, proxy, &server, retry);
+            if retry == Retry::GiveUp {
+                return Err(unreachable);
             }
-            Err(failure @ (Unreachable::Refused(_) | Unreachable::ConnectTimeout)) => failure,
-            Err(other) => return Err(other),
+            Box::pin(self.prepare_next(transaction, retry, Some(slot), watch)).await?;
+        }
+    }
+
+    /// Opens a connection where `dispatch` or `option transparent` lead; nothing is chosen, so there is no server to name.
+    async fn reach_direct(
+        &mut self,
+        transaction: &mut Transaction,
+        server: &Arc<LiveServer>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Upstream<'a>, Unreachable> {
+        let (worker, proxy) = (self.worker, self.proxy);
+        let traffic = proxy.backend.traffic.of(worker.index);
+        transaction.server = None;
+        transaction.timeline.dequeued = Some(worker.now());
+        // Such connections serve the client alone that opened them, and only as long as it wants to go to the same place.
+        if self.failed == 0
+            && !self.fresh
+            && let Some(kept) = self.kept.take_to(server.key, |kept| kept.leads_to(&destination(transaction, server)))
+        {
+            traffic.reuses.increment();
+            transaction.timeline.connected = transaction.timeline.dequeued;
+            (transaction.upstream_source, transaction.upstream_destination) = kept.ends;
+            return Ok(Upstream { connection: kept, slot: None, reused: true });
+        }
+        loop {
+            let unreachable = match open(worker, transaction, proxy, server, self.failed == 0, watch).await {
+                Ok(stream) => {
+                    transaction.timeline.connected = Some(worker.now());
+                    traffic.connects.increment();
+                    let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
+                    let mut connection = worker.servers.borrow_mut().open(wire, Arc::clone(server));
+                    connection.ends = (transaction.upstream_source, transaction.upstream_destination);
+                    connection.private = true;
+                    return Ok(Upstream { connection, slot: None, reused: false });
+                }
+                Err(unreachable) => unreachable,
+            };
+            let Some(failure) = unreachable.ending(true).failure() else { return Err(unreachable) };
+            let retry = self.decide(FailedAttempt::to_connect(failure, self.failed), None);
+            if retry == Retry::GiveUp {
+                traffic.connection_errors.increment();
+                return Err(unreachable);
+            }
+            traffic.retries.increment();
+            self.prepare_next(transaction, retry, None, watch).await?;
+        }
+    }
+
+    /// Chooses a server that has room, waiting for one if need be.
+    async fn choose(&mut self, transaction: &mut Transaction, watch: &mut Watch<'_>) -> Result<Slot<'a>, Unreachable> {
+        let (worker, proxy) = (self.worker, self.proxy);
+        let chosen = match ask(worker, transaction, proxy, &self.wanted).await {
+            Pick::Assigned(server) => return Ok(take(worker, transaction, proxy, server)),
+            Pick::NoServer => Err(Unreachable::NoServer),
+            Pick::QueueFull(_) => Err(Unreachable::QueueFull),
+            Pick::Queued(ticket) => Box::pin(queue(worker, transaction, proxy, &mut self.wanted, watch, ticket)).await,
         };
-        let failure = match unreachable {
-            Unreachable::ConnectTimeout => Failure::ConnectionTimeout,
-            _ => Failure::ConnectionError,
+        if matches!(chosen, Err(Unreachable::NoServer | Unreachable::QueueFull | Unreachable::QueueTimeout)) {
+            proxy.backend.traffic.of(worker.index).connection_errors.increment();
+        }
+        chosen
+    }
+
+    /// Counts where a request goes whose attempt before has failed.
+    fn count_choice(&self, transaction: &mut Transaction, server: &LiveServer) {
+        let Some(before) = transaction.server.as_ref() else { return };
+        let worker = self.worker.index;
+        let (server_traffic, traffic) = (before.side.traffic.of(worker), self.proxy.backend.traffic.of(worker));
+        if before.key == server.key {
+            server_traffic.retries.increment();
+            traffic.retries.increment();
+        } else {
+            transaction.redispatched = true;
+            server_traffic.redispatches.increment();
+            traffic.redispatches.increment();
+        }
+    }
+
+    /// Makes a server's connection of one that has just come to stand.
+    fn connected(
+        &self,
+        transaction: &mut Transaction,
+        stream: Stream,
+        server: Arc<LiveServer>,
+    ) -> Box<ServerConnection> {
+        let (worker, proxy) = (self.worker, self.proxy);
+        transaction.timeline.connected = Some(worker.now());
+        if !self.is_http {
+            server.last_session_ms.store(worker.now_ms(), Relaxed);
+            proxy.last_session_ms.store(worker.now_ms(), Relaxed);
+        }
+        let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
+        let mut connection = worker.servers.borrow_mut().open(wire, server);
+        connection.ends = (transaction.upstream_source, transaction.upstream_destination);
+        connection.private =
+            proxy.settings().http_reuse == HttpReuse::Never || connection.server.config.send_proxy.is_some();
+        if let Some(version) = connection.server.config.send_proxy.filter(|_| self.is_http) {
+            let options = connection.server.config.proxy_options;
+            connection.greeting = greeting(&proxy_header(transaction, version, options));
+        }
+        connection
+    }
+
+    /// Does what is to be done after a request that reached a server failed there; false when there is to be no other attempt.
+    ///
+    /// # Errors
+    /// When the wait for another attempt ends early.
+    pub async fn after_failure(
+        &mut self,
+        transaction: &mut Transaction,
+        attempt: FailedAttempt,
+        slot: Option<Slot<'a>>,
+        watch: &mut Watch<'_>,
+    ) -> Result<bool, Unreachable> {
+        let retry = self.decide(attempt, slot.as_ref());
+        if retry == Retry::GiveUp {
+            return Ok(false);
+        }
+        self.prepare_next(transaction, retry, slot, watch).await?;
+        Ok(true)
+    }
+
+    /// Asks the retry policy. Without a slot there was no choice of servers.
+    fn decide(&self, attempt: FailedAttempt, slot: Option<&Slot<'_>>) -> Retry {
+        let situation = match slot {
+            None => RetrySituation::without_choice(attempt),
+            Some(slot) => {
+                let farm = self.proxy.farm();
+                let stats = farm.server_stats(slot.server, self.worker.now_ms());
+                RetrySituation {
+                    attempt,
+                    server_state: stats.map_or(balance::OperationalState::Stopped, |stats| stats.state),
+                    active_servers: farm.active(),
+                    is_forced: self.wanted.forced.is_some(),
+                    even_if_down: self.wanted.forced.is_some_and(|forced| forced.even_if_down),
+                }
+            }
         };
-        let retry = proxy.retry.decide(&RetrySituation {
-            failed_before: attempts.failed,
-            failure,
-            server_state: balance::OperationalState::Running,
-            active_servers: 1,
-            is_forced: false,
-            even_if_down: true,
-            reused_connection: false,
-        });
-        let (Retry::SameServer(time) | Retry::Redispatch(time)) = retry else {
-            traffic.connection_errors.increment();
-            return Err(unreachable);
+        self.proxy.retry.decide(&situation)
+    }
+
+    /// Does what was decided for another attempt: keeps or frees the slot, counts and waits.
+    async fn prepare_next(
+        &mut self,
+        transaction: &mut Transaction,
+        retry: Retry,
+        slot: Option<Slot<'a>>,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), Unreachable> {
+        let time = match retry {
+            Retry::GiveUp => return Ok(()),
+            Retry::FreshConnection => {
+                self.fresh = true;
+                self.slot = slot;
+                return Ok(());
+            }
+            Retry::SameServer(time) => {
+                if let Some(slot) = &slot {
+                    self.proxy.with_farm(|farm| farm.count_retry(slot.server));
+                    self.proxy.servers.with(slot.server.index(), |server| {
+                        server.side.traffic.of(self.worker.index).retries.increment();
+                    });
+                    self.proxy.backend.traffic.of(self.worker.index).retries.increment();
+                }
+                self.slot = slot;
+                time
+            }
+            Retry::Redispatch(time) => {
+                self.wanted.avoid = slot.as_ref().map(|slot| slot.server);
+                self.wanted.forced = None;
+                drop(slot);
+                time
+            }
         };
-        traffic.retries.increment();
-        attempts.failed += 1;
+        self.failed += 1;
         transaction.retries += 1;
-        wait(worker, time, watch).await?;
+        wait(self.worker, time, watch).await
     }
 }
 
@@ -328,77 +422,6 @@ async fn wait(worker: &Worker, milliseconds: u64, watch: &mut Watch<'_>) -> Resu
         Poll::Pending => deadline.poll(context).map(Ok),
     })
     .await
-}
-
-/// Does what was decided after a failed attempt: keeps or frees the slot, counts and waits.
-///
-/// # Errors
-/// `failure`, when there is to be no other attempt.
-#[expect(clippy::too_many_arguments, reason = "the state of an attempt, spread over who owns it")]
-pub async fn retry_or_give_up<'a>(
-    worker: &Worker,
-    transaction: &mut Transaction,
-    proxy: &'a LiveProxy,
-    retry: Retry,
-    slot: Slot<'a>,
-    wanted: &mut Wanted,
-    attempts: &mut Attempts<'a>,
-    watch: &mut Watch<'_>,
-    failure: Unreachable,
-) -> Result<(), Unreachable> {
-    let time = match retry {
-        Retry::GiveUp => {
-            drop(slot);
-            return Err(failure);
-        }
-        Retry::SameServer(time) => {
-            proxy.with_farm(|farm| farm.count_retry(slot.server));
-            proxy.servers.with(slot.server.index(), |server| {
-                server.side.traffic.of(worker.index).retries.increment();
-            });
-            proxy.backend.traffic.of(worker.index).retries.increment();
-            attempts.slot = Some(slot);
-            time
-        }
-        Retry::Redispatch(time) => {
-            wanted.avoid = Some(slot.server);
-            wanted.forced = None;
-            drop(slot);
-            time
-        }
-    };
-    attempts.failed += 1;
-    transaction.retries += 1;
-    wait(worker, time, watch).await
-}
-
-/// Asks the retry policy.
-#[must_use]
-pub fn after_failure(
-    worker: &Worker,
-    proxy: &LiveProxy,
-    slot: &Slot<'_>,
-    wanted: &Wanted,
-    failed_before: u32,
-    failure: Failure,
-    reused_connection: bool,
-) -> Retry {
-    let (server_state, active_servers) = {
-        let farm = proxy.farm();
-        let state = farm
-            .server_stats(slot.server, worker.now_ms())
-            .map_or(balance::OperationalState::Stopped, |stats| stats.state);
-        (state, farm.active())
-    };
-    proxy.retry.decide(&RetrySituation {
-        failed_before,
-        failure,
-        server_state,
-        active_servers,
-        is_forced: wanted.forced.is_some(),
-        even_if_down: wanted.forced.is_some_and(|forced| forced.even_if_down),
-        reused_connection,
-    })
 }
 
 /// Notes a connection that failed: an error for the one who asked only if there is no other attempt.

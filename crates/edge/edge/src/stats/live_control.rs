@@ -22,7 +22,7 @@ use crate::{
     capture::Capture,
     counters::ProcessTraffic,
     dynamic,
-    live::{Instance, ListenerOrder, LiveProxy, LiveServer, PORT_FIXED, Shared, Target},
+    live::{Instance, ListenerOrder, LiveProxy, LiveServer, PORT_FIXED, Shared, ShutCause, Target},
     resolve::LiveResolvers,
     stick::Tables,
     variables,
@@ -158,7 +158,7 @@ impl Control for LiveControl<'_> {
                 live.agent.lock().unwrap_or_else(PoisonError::into_inner).question = text.into_bytes();
             }
             ServerChange::HostName(name) => return change_name(&self.instance, proxy, &live, id, &name).map(Some),
-            ServerChange::ShutSessions => live.shut_sessions(b'K'),
+            ServerChange::ShutSessions => live.shut_sessions(ShutCause::Administrator),
         }
         Ok(None)
     }

@@ -6,7 +6,13 @@ use haproxycfg::model::{ConnectionMode, Redirect, Reply, ReplyBody};
 use http::{BodyLength, Headers};
 
 use super::{Next, Session, decide::Peeked};
-use crate::session::{body::BodyPump, reply, size, transaction::Transaction, upstream::Unreachable};
+use crate::session::{
+    body::BodyPump,
+    ending::{Ending, Stage},
+    reply, size,
+    transaction::Transaction,
+    upstream::Unreachable,
+};
 
 impl Session {
     /// Sends a response that the edge made, whose head stands in the transaction.
@@ -81,7 +87,7 @@ impl Session {
             self.client.output.extend_from_slice(body);
         }
         if self.flush().await.is_err() {
-            transaction.terminate(b'C', b'R');
+            transaction.end(Ending::ClientLeft(Stage::Request));
             return Next::Close;
         }
         match (keeps, request_ended) {
@@ -177,7 +183,7 @@ impl Session {
             .iter()
             .any(|condition| condition.holds(transaction, sample::Options::REQUEST));
         self.count_intercepted(transaction);
-        transaction.terminate(b'L', b'R');
+        transaction.end(Ending::AnsweredHere(Stage::Request));
         transaction.log_level.set(Some(None));
         self.answer_error(transaction, if fails { 503 } else { 200 }).await
     }

@@ -11,6 +11,7 @@ use super::{Next, Session};
 use crate::{
     live::LiveProxy,
     session::{
+        ending::{Ending, Stage},
         persistence,
         resolving::{Patience, resolve},
         rules::{self, Phase, Verdict},
@@ -78,7 +79,7 @@ impl Session {
         }
         let backend = choose_backend(transaction, frontend);
         let Some(backend) = backend else {
-            transaction.terminate(b'S', b'C');
+            transaction.end(Ending::NoServer);
             transaction.timeline.request = None;
             return Decision::Done(Box::pin(self.answer_error(transaction, 503)).await);
         };
@@ -133,7 +134,7 @@ impl Session {
         // As in HAProxy the backend's rules count for the frontend alone.
         self.side.count(self.worker.index, |traffic| &traffic.denied_requests);
         transaction.timeline.request = None;
-        transaction.terminate(b'P', b'R');
+        transaction.end(Ending::Refused(Stage::Request));
         false
     }
 
@@ -173,7 +174,7 @@ impl Session {
         if !restrict_names(&mut transaction.request.headers, settings.options.restrict_request_header_names) {
             self.count_denied_request(transaction);
             transaction.count_tracked_error();
-            transaction.terminate(b'P', b'R');
+            transaction.end(Ending::Refused(Stage::Request));
             return Some(Box::pin(self.answer_error(transaction, 403)).await);
         }
         // NOTE: other methods are for whoever stands behind, as in HAProxy.
@@ -195,13 +196,13 @@ impl Session {
             Verdict::Deny(reply) => {
                 self.count_denied_request(transaction);
                 transaction.count_tracked_error();
-                transaction.terminate(b'P', b'R');
+                transaction.end(Ending::Refused(Stage::Request));
                 self.answer_reply(transaction, reply, 403).await
             }
             Verdict::Tarpit(reply) => {
                 self.count_denied_request(transaction);
                 transaction.count_tracked_error();
-                transaction.terminate(b'P', b'T');
+                transaction.end(Ending::Tarpitted);
                 self.tarpit(transaction, proxy).await;
                 // As HAProxy has it, the time in the pit is one in a queue.
                 forget_request_time(transaction, proxy);
@@ -210,7 +211,7 @@ impl Session {
             }
             Verdict::Return(reply) => {
                 self.count_intercepted(transaction);
-                transaction.terminate(b'L', b'R');
+                transaction.end(Ending::AnsweredHere(Stage::Request));
                 self.answer_reply(transaction, reply, 200).await
             }
             Verdict::Redirect(redirect) => match self.answer_redirect(transaction, redirect).await {
@@ -219,28 +220,28 @@ impl Session {
             },
             Verdict::Auth(realm) => {
                 self.count_intercepted(transaction);
-                transaction.terminate(b'L', b'R');
+                transaction.end(Ending::AnsweredHere(Stage::Request));
                 let realm = realm.unwrap_or(proxy.name.as_bytes());
                 self.answer_unauthorized(transaction, realm).await
             }
             Verdict::Reject => {
                 self.count_denied_request(transaction);
                 self.count_unread_body(transaction);
-                transaction.terminate(b'P', b'R');
+                transaction.end(Ending::Refused(Stage::Request));
                 forget_request_time(transaction, proxy);
                 Next::Close
             }
             Verdict::Malformed => {
-                transaction.terminate(b'P', b'R');
+                transaction.end(Ending::RequestMalformed(Stage::Request));
                 forget_request_time(transaction, proxy);
                 self.answer_error(transaction, 400).await
             }
             Verdict::RewriteFailed => {
                 forget_request_time(transaction, proxy);
-                self.internal_error(transaction, b'R').await
+                self.internal_error(transaction, Stage::Request).await
             }
             Verdict::SilentDrop => {
-                transaction.terminate(b'P', b'R');
+                transaction.end(Ending::Refused(Stage::Request));
                 forget_request_time(transaction, proxy);
                 self.count_denied_request(transaction);
                 crate::session::silent_drop(&self.client.stream);
@@ -248,7 +249,7 @@ impl Session {
             }
             Verdict::PrometheusExporter => {
                 self.count_intercepted(transaction);
-                transaction.terminate(b'L', b'R');
+                transaction.end(Ending::AnsweredHere(Stage::Request));
                 self.answer_prometheus(transaction).await
             }
             Verdict::Continue
@@ -275,7 +276,7 @@ impl Session {
     async fn answer_redirect(&mut self, transaction: &mut Transaction, redirect: &Redirect) -> Option<Next> {
         let location = rules::location(transaction, redirect)?;
         self.count_intercepted(transaction);
-        transaction.terminate(b'L', b'R');
+        transaction.end(Ending::AnsweredHere(Stage::Request));
         Some(self.answer_location(transaction, redirect, &location).await)
     }
 
@@ -316,19 +317,19 @@ impl Session {
         match buffered {
             Buffered::Enough => None,
             Buffered::TimedOut => {
-                transaction.terminate(b'c', b'R');
+                transaction.end(Ending::ClientTimedOut(Stage::Request));
                 transaction.timeline.request = None;
                 self.side.count(self.worker.index, |traffic| &traffic.request_errors);
                 Some(Box::pin(self.answer_error(transaction, 408)).await)
             }
             Buffered::Malformed => {
-                transaction.terminate(b'P', b'R');
+                transaction.end(Ending::RequestMalformed(Stage::Request));
                 transaction.timeline.request = None;
                 self.side.count(self.worker.index, |traffic| &traffic.request_errors);
                 Some(Box::pin(self.answer_error(transaction, 400)).await)
             }
             Buffered::ClientGone => {
-                transaction.terminate(b'C', b'R');
+                transaction.end(Ending::ClientLeft(Stage::Request));
                 self.side.count(self.worker.index, |traffic| &traffic.request_errors);
                 self.count_client_abort(transaction);
                 Some(Next::Close)

@@ -1,8 +1,8 @@
 //! Sending a request to a server and receiving the head of its response, with retries.
 
-use std::{future::poll_fn, sync::Arc, task::Poll};
+use std::{future::poll_fn, rc::Rc, sync::Arc, task::Poll};
 
-use balance::Failure;
+use balance::{FailedAttempt, Failure};
 use haproxycfg::model::ConnectionMode;
 use http::{BodyLength, BodyTracker, Method, response_body_length};
 
@@ -12,12 +12,13 @@ use crate::{
     net::Deadline,
     session::{
         body::BodyPump,
+        ending::{Ending, Stage},
         filter,
         rules::add_address,
         size,
         tcp::{self, TcpVerdict},
         transaction::Transaction,
-        upstream::{Attempts, Unreachable, Upstream, Wanted, Watch, after_failure, reach, retry_or_give_up},
+        upstream::{Attempts, Upstream, Wanted, Watch},
     },
 };
 
@@ -55,7 +56,7 @@ impl Session {
         }
     }
 
-    async fn forward(&mut self, transaction: &mut Transaction, body: BodyLength, mut wanted: Wanted) -> Next {
+    async fn forward(&mut self, transaction: &mut Transaction, body: BodyLength, wanted: Wanted) -> Next {
         let Some(backend) = transaction.backend.clone() else { return Next::Close };
         let _counted = InBackend::enter(&backend);
         let method = transaction.request.method_kind();
@@ -68,11 +69,13 @@ impl Session {
             self.filter_request(transaction, &backend, &mut pump);
         }
         if pump.approve(&self.client).is_err() {
-            transaction.terminate(b'P', b'R');
+            transaction.end(Ending::RequestMalformed(Stage::Request));
             return Box::pin(self.answer_error(transaction, 400)).await;
         }
         self.prepare(transaction, &backend);
-        let mut attempts = Attempts { kept: std::mem::take(&mut self.kept), ..Attempts::default() };
+        let worker = Rc::clone(&self.worker);
+        let mut attempts = Attempts::new(&worker, &backend, wanted, true);
+        attempts.kept = std::mem::take(&mut self.kept);
         // What must be sent again with the head if this attempt fails; `None` once that is impossible.
         let replay = pump
             .is_received()
@@ -84,8 +87,7 @@ impl Session {
                 is_tcp: false,
                 handle: &self.registered.handle,
             };
-            let reached =
-                reach(&self.worker, transaction, &backend, &mut wanted, &mut attempts, &mut watch, true).await;
+            let reached = attempts.reach(transaction, &mut watch).await;
             // No other attempt takes one of these.
             self.kept = std::mem::take(&mut attempts.kept);
             let mut upstream = match reached {
@@ -112,100 +114,47 @@ impl Session {
                 end => end,
             };
             let failure = match end {
-                HeadEnd::Response => {
-                    let status = Failure::Status(transaction.response.status());
-                    let again = backend.retry.retry_on.contains(status)
-                        && replay.is_some()
-                        && !transaction.l7_retry_disabled.get()
-                        && attempts.failed < backend.retry.retries;
-                    if !again {
-                        return self.respond(transaction, &backend, upstream, pump, method).await;
-                    }
-                    status
-                }
-                HeadEnd::Empty => Failure::EmptyResponse,
-                HeadEnd::Broken => Failure::EmptyResponse,
-                HeadEnd::Junk => Failure::JunkResponse,
-                HeadEnd::Timeout => Failure::ResponseTimeout,
-                HeadEnd::ClientGone
-                | HeadEnd::ClientCutOff
-                | HeadEnd::ClientTimeout
-                | HeadEnd::ClientMalformed
-                | HeadEnd::Killed { .. } => {
-                    return Box::pin(self.give_up(transaction, &mut pump, &end, false)).await;
-                }
+                HeadEnd::Response => Some(Failure::Status(transaction.response.status())),
+                _ => end.ending().failure(),
             };
-            let may_resend = replay.is_some() && !transaction.l7_retry_disabled.get();
-            if may_resend && backend.retry.retry_on.contains(failure) && attempts.failed < backend.retry.retries {
-                // As in HAProxy this counts as a retry wherever it goes, and as an error only if it made no sense.
+            let Some(failure) = failure else {
+                return Box::pin(self.give_up(transaction, &mut pump, &end, false)).await;
+            };
+            let attempt = FailedAttempt {
+                failure,
+                failed_before: attempts.failed(),
+                can_resend: replay.is_some() && !transaction.l7_retry_disabled.get(),
+                reused_connection: upstream.reused,
+                is_idempotent: method.is_idempotent(),
+            };
+            let sends_again = backend.retry.sends_again(&attempt);
+            if matches!(end, HeadEnd::Response) && !sends_again {
+                return self.respond(transaction, &backend, upstream, pump, method).await;
+            }
+            if sends_again {
+                // As in HAProxy this counts as a retry wherever it goes.
                 transaction.bytes_out = 0;
                 let worker = self.worker.index;
                 backend.backend.traffic.of(worker).retries.increment();
                 upstream.connection.server.side.traffic.of(worker).retries.increment();
             }
-            if !may_resend
-                || !backend.retry.retry_on.contains(failure)
-                || attempts.failed >= backend.retry.retries
-                || matches!(end, HeadEnd::Junk)
-            {
+            if backend.retry.counts_as_error(&attempt) {
                 self.count_response_error(transaction, &upstream, &end);
             }
-            let stale = upstream.reused && matches!(end, HeadEnd::Empty) && method.is_idempotent();
             let Upstream { connection, slot, reused } = upstream;
             drop(connection);
-            let Some(slot) = slot else {
-                // Without a choice of servers there is only the same place again.
-                if may_resend && stale && attempts.failed == 0 && !attempts.fresh {
-                    attempts.fresh = true;
-                    transaction.resent = true;
-                    continue;
-                }
-                if may_resend && backend.retry.retry_on.contains(failure) && attempts.failed < backend.retry.retries {
-                    attempts.failed += 1;
-                    transaction.retries += 1;
-                    transaction.resent = true;
-                    continue;
-                }
-                return Box::pin(self.give_up(transaction, &mut pump, &end, reused)).await;
+            let mut watch = Watch {
+                client: &mut self.client,
+                abort_on_close: backend.settings().options.abortonclose,
+                is_tcp: false,
+                handle: &self.registered.handle,
             };
-            if may_resend && stale && attempts.failed == 0 {
-                // A kept connection that its server closed at the same moment: nobody's fault (RFC 9110 section 9.2.2).
-                attempts.slot = Some(slot);
-                attempts.failed = 0;
-                attempts.fresh = true;
-            } else {
-                if !may_resend || !backend.retry.retry_on.contains(failure) {
-                    drop(slot);
-                    return Box::pin(self.give_up(transaction, &mut pump, &end, reused)).await;
-                }
-                let retry = after_failure(&self.worker, &backend, &slot, &wanted, attempts.failed, failure, reused);
-                let mut watch = Watch {
-                    client: &mut self.client,
-                    abort_on_close: backend.settings().options.abortonclose,
-                    is_tcp: false,
-                    handle: &self.registered.handle,
-                };
-                let given_up = Box::pin(retry_or_give_up(
-                    &self.worker,
-                    transaction,
-                    &backend,
-                    retry,
-                    slot,
-                    &mut wanted,
-                    &mut attempts,
-                    &mut watch,
-                    Unreachable::NoServer,
-                ))
-                .await;
-                match given_up {
-                    Ok(()) => {}
-                    Err(Unreachable::NoServer) => {
-                        return Box::pin(self.give_up(transaction, &mut pump, &end, reused)).await;
-                    }
-                    Err(other) => {
-                        self.settle_body(transaction, &mut pump);
-                        return Box::pin(self.answer_unreachable(transaction, &other)).await;
-                    }
+            match Box::pin(attempts.after_failure(transaction, attempt, slot, &mut watch)).await {
+                Ok(true) => {}
+                Ok(false) => return Box::pin(self.give_up(transaction, &mut pump, &end, reused)).await,
+                Err(unreachable) => {
+                    self.settle_body(transaction, &mut pump);
+                    return Box::pin(self.answer_unreachable(transaction, &unreachable)).await;
                 }
             }
             transaction.resent = true;
@@ -329,10 +278,10 @@ impl Session {
             TcpVerdict::Reject | TcpVerdict::Drop => {
                 if verdict == TcpVerdict::Drop {
                     crate::session::silent_drop(&self.client.stream);
-                    transaction.terminate(b'P', b'R');
+                    transaction.end(Ending::Refused(Stage::Request));
                 } else {
                     self.count_denied_response(transaction, backend);
-                    transaction.terminate(b'P', b'D');
+                    transaction.end(Ending::Refused(Stage::Data));
                 }
                 if transaction.has_response {
                     transaction.status = transaction.response.status();

@@ -12,10 +12,11 @@ use http::{Limits, Parsed, ResponseParser};
 
 use super::{Next, Session, limits};
 use crate::{
-    live::LiveProxy,
+    live::{LiveProxy, ShutCause},
     registry::{Handle, Order},
     session::{
         body::{BodyPump, PumpFailure},
+        ending::{Ending, Stage},
         size,
         transaction::Transaction,
         upstream::{Upstream, observe},
@@ -48,10 +49,28 @@ pub(super) enum HeadEnd {
     /// It was told to end, because its server went down or by an administrator.
     Killed {
         /// Which of these, for the log.
-        cause: u8,
+        cause: ShutCause,
         /// Whether the request had been received whole.
         asked: bool,
     },
+}
+
+impl HeadEnd {
+    /// How a transaction ends for which this was the last attempt.
+    pub(super) fn ending(&self) -> Ending {
+        match self {
+            Self::Response => Ending::Completed,
+            Self::Empty => Ending::NoResponse,
+            Self::Broken => Ending::ServerFailed(Stage::Headers),
+            Self::Junk => Ending::ResponseMalformed,
+            Self::Timeout => Ending::ServerTimedOut(Stage::Headers),
+            Self::ClientGone => Ending::ClientLeft(Stage::Headers),
+            Self::ClientCutOff => Ending::ClientLeft(Stage::Data),
+            Self::ClientTimeout => Ending::ClientTimedOut(Stage::Headers),
+            Self::ClientMalformed => Ending::RequestMalformed(Stage::Headers),
+            Self::Killed { cause, asked } => Ending::Shut(*cause, asked.then_some(Stage::Headers)),
+        }
+    }
 }
 
 impl Session {
@@ -128,58 +147,42 @@ impl Session {
 
     /// Tells the client that there is no response.
     pub(super) async fn answer_head_end(&mut self, transaction: &mut Transaction, end: &HeadEnd, reused: bool) -> Next {
+        transaction.end(end.ending());
         match end {
             HeadEnd::Response => Next::Close,
-            HeadEnd::Empty | HeadEnd::Broken => {
-                transaction.terminate(b'S', b'H');
-                // A client that reused its own connection knows to try again; a new one must be told.
-                if reused && !self.first && matches!(end, HeadEnd::Empty) {
-                    return Next::Close;
-                }
-                transaction.count_tracked_failure();
-                self.answer_error(transaction, 502).await
-            }
-            HeadEnd::Junk => {
-                transaction.terminate(b'P', b'H');
+            // A client that reused its own connection knows to try again; a new one must be told.
+            HeadEnd::Empty if reused && !self.first => Next::Close,
+            HeadEnd::Empty | HeadEnd::Broken | HeadEnd::Junk => {
                 transaction.count_tracked_failure();
                 self.answer_error(transaction, 502).await
             }
             HeadEnd::Timeout => {
-                transaction.terminate(b's', b'H');
                 transaction.count_tracked_failure();
                 self.answer_error(transaction, 504).await
             }
             HeadEnd::ClientCutOff => {
-                transaction.terminate(b'C', b'D');
                 self.count_client_abort(transaction);
                 Next::Close
             }
             HeadEnd::ClientGone => {
-                transaction.terminate(b'C', b'H');
                 self.count_client_abort(transaction);
                 // It may have ended only what it sends.
                 transaction.wants_keep_alive = false;
                 self.answer_error(transaction, 400).await
             }
             HeadEnd::ClientTimeout => {
-                transaction.terminate(b'c', b'H');
                 self.count_client_abort(transaction);
                 self.answer_error(transaction, 408).await
             }
             HeadEnd::ClientMalformed => {
-                transaction.terminate(b'P', b'H');
                 self.side.count(self.worker.index, |traffic| &traffic.request_errors);
                 self.answer_error(transaction, 400).await
             }
-            HeadEnd::Killed { cause, asked: true } => {
+            HeadEnd::Killed { asked: true, .. } => {
                 transaction.count_upstream(|traffic| &traffic.response_errors);
-                transaction.terminate(*cause, b'H');
                 self.answer_error(transaction, 502).await
             }
-            HeadEnd::Killed { cause, asked: false } => {
-                transaction.terminate(*cause, b'-');
-                Next::Close
-            }
+            HeadEnd::Killed { asked: false, .. } => Next::Close,
         }
     }
 
@@ -196,9 +199,9 @@ impl Session {
     }
 }
 
-fn killed(handle: &Handle, context: &Context<'_>) -> Option<u8> {
+fn killed(handle: &Handle, context: &Context<'_>) -> Option<ShutCause> {
     handle.listen(context);
-    (handle.order() == Order::Abort).then_some(b'K')
+    (handle.order() == Order::Abort).then_some(ShutCause::Administrator)
 }
 
 /// The request going out and the response's head coming in.

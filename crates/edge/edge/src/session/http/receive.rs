@@ -5,7 +5,11 @@ use std::{future::poll_fn, task::Poll};
 use http::{BodyLength, BodyTracker, Parsed, RequestParser, Side, request_body_length};
 
 use super::{Next, Session};
-use crate::session::{size, transaction::Transaction};
+use crate::session::{
+    ending::{Ending, Stage},
+    size,
+    transaction::Transaction,
+};
 
 /// Why there is no request.
 pub(super) enum Failure {
@@ -134,12 +138,12 @@ impl Session {
                 Next::Close
             }
             Failure::Closed | Failure::Reset | Failure::Timeout if silent && options.http_ignore_probes => {
-                transaction.terminate(b'C', b'R');
+                transaction.end(Ending::ClientLeft(Stage::Request));
                 transaction.log_level.set(Some(None));
                 Next::Close
             }
             Failure::Closed | Failure::Reset => {
-                transaction.terminate(b'C', b'R');
+                transaction.end(Ending::ClientLeft(Stage::Request));
                 self.count_unreadable(transaction, silent);
                 transaction.count_tracked_error();
                 if matches!(failure, Failure::Reset) {
@@ -150,13 +154,13 @@ impl Session {
                 self.answer_error(transaction, 400).await
             }
             Failure::Timeout => {
-                transaction.terminate(b'c', b'R');
+                transaction.end(Ending::ClientTimedOut(Stage::Request));
                 self.count_unreadable(transaction, silent);
                 self.answer_error(transaction, 408).await
             }
             Failure::Malformed(status) => {
                 self.capture_request(transaction);
-                transaction.terminate(b'P', b'R');
+                transaction.end(Ending::RequestMalformed(Stage::Request));
                 self.count_bad_request(transaction);
                 transaction.count_tracked_error();
                 let status = *status;

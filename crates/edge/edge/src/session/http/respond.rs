@@ -11,6 +11,7 @@ use crate::{
     live::LiveProxy,
     session::{
         body::BodyPump,
+        ending::{Ending, Stage},
         filter::{self, Compression, Stages},
         logging, persistence, size,
         transaction::Transaction,
@@ -58,7 +59,7 @@ impl Session {
         }
         if !persistence::finish_response(&self.worker, transaction, frontend.settings(), backend) {
             self.count_denied_response(transaction, backend);
-            transaction.terminate(b'P', b'H');
+            transaction.end(Ending::Refused(Stage::Headers));
             self.settle_body(transaction, &mut up);
             return Box::pin(self.answer_error(transaction, 502)).await;
         }
@@ -77,7 +78,7 @@ impl Session {
         let mut shown = frame(transaction, method, length, decode);
         if !self.after_response(transaction, backend.settings()) {
             self.settle_body(transaction, &mut up);
-            return Box::pin(self.internal_error(transaction, b'H')).await;
+            return Box::pin(self.internal_error(transaction, Stage::Headers)).await;
         }
         if !(frontend.settings().http_after_response.is_empty() && backend.settings().http_after_response.is_empty()) {
             shown = frame(transaction, method, length, decode);

@@ -10,6 +10,7 @@ use crate::{
     live::LiveProxy,
     session::{
         body::BodyPump,
+        ending::{Ending, Stage},
         rules::{self, Phase, Verdict},
         transaction::Transaction,
         upstream::Upstream,
@@ -55,7 +56,7 @@ impl Session {
                         if let Some(Source { upstream, up, length }) = &mut source {
                             let wanted = WantedBody { length: *length, time, at_least };
                             if !self.buffer_response(transaction, backend, upstream, up, &wanted).await {
-                                transaction.terminate(b's', b'R');
+                                transaction.end(Ending::ServerTimedOut(Stage::Request));
                                 transaction.count_tracked_failure();
                                 self.drop_response(transaction, source.as_mut());
                                 return Some(self.answer_error(transaction, 504).await);
@@ -80,26 +81,26 @@ impl Session {
                 | Verdict::WaitForBody { .. }
                 | Verdict::Resolve { .. }
                 | Verdict::EarlyHints { .. } => {}
-                Verdict::RewriteFailed => return Some(self.internal_error(transaction, b'H').await),
+                Verdict::RewriteFailed => return Some(self.internal_error(transaction, Stage::Headers).await),
                 Verdict::Deny(reply) => {
                     self.count_denied_response(transaction, backend);
-                    transaction.terminate(b'P', b'H');
+                    transaction.end(Ending::Refused(Stage::Headers));
                     return Some(self.answer_reply(transaction, reply, 502).await);
                 }
                 Verdict::Return(reply) => {
-                    transaction.terminate(b'L', b'H');
+                    transaction.end(Ending::AnsweredHere(Stage::Headers));
                     return Some(self.answer_reply(transaction, reply, 200).await);
                 }
                 Verdict::Redirect(redirect) => {
                     if let Some(location) = rules::location(transaction, redirect) {
-                        transaction.terminate(b'L', b'H');
+                        transaction.end(Ending::AnsweredHere(Stage::Headers));
                         return Some(self.answer_location(transaction, redirect, &location).await);
                     }
                 }
                 Verdict::SilentDrop => {
                     self.count_denied_request(transaction);
                     crate::session::silent_drop(&self.client.stream);
-                    transaction.terminate(b'P', b'R');
+                    transaction.end(Ending::Refused(Stage::Request));
                     transaction.status = transaction.response.status();
                     return Some(Next::Close);
                 }
@@ -108,7 +109,7 @@ impl Session {
                 | Verdict::Auth(_)
                 | Verdict::Malformed
                 | Verdict::PrometheusExporter => {
-                    transaction.terminate(b'P', b'H');
+                    transaction.end(Ending::Refused(Stage::Headers));
                     return Some(Next::Close);
                 }
             }
@@ -191,10 +192,10 @@ impl Session {
     }
 
     /// Answers that something went wrong here, with a page that no rule changes any more.
-    pub(super) async fn internal_error(&mut self, transaction: &mut Transaction, phase: u8) -> Next {
-        transaction.terminate(b'P', phase);
+    pub(super) async fn internal_error(&mut self, transaction: &mut Transaction, stage: Stage) -> Next {
+        transaction.end(Ending::RuleFailed(stage));
         self.count_internal_error(transaction);
-        if phase == b'H' {
+        if stage == Stage::Headers {
             transaction.timeline.response = None;
         }
         self.answer_error(transaction, 500).await

@@ -10,6 +10,7 @@ use crate::{
     live::LiveProxy,
     session::{
         context::verify,
+        ending::{Ending, Stage},
         filter::{self, Compression},
         rules::{self, Phase, Verdict},
         transaction::Transaction,
@@ -31,7 +32,7 @@ impl Session {
     ) -> Next {
         self.count_intercepted(transaction);
         transaction.answered_by = Some("<STATS>");
-        transaction.terminate(b'L', b'R');
+        transaction.end(Ending::AnsweredHere(Stage::Request));
         if !stats.rules.is_empty() {
             match rules::run(transaction, &stats.rules, 0, Phase::Request) {
                 Verdict::Continue | Verdict::Allow => {}

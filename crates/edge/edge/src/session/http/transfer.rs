@@ -6,11 +6,12 @@ use haproxycfg::model::HttpReuse;
 
 use super::{Next, Session};
 use crate::{
-    live::LiveProxy,
+    live::{LiveProxy, ShutCause},
     pool::ServerConnection,
     registry::Order,
     session::{
         body::{BodyPump, PumpFailure},
+        ending::{Ending, Stage},
         filter,
         transaction::Transaction,
         upstream::Upstream,
@@ -34,7 +35,7 @@ pub(super) enum Transfer {
     /// The client was too slow.
     ClientTimeout,
     /// It was told to end.
-    Killed(u8),
+    Killed(ShutCause),
 }
 
 impl Session {
@@ -77,7 +78,7 @@ impl Session {
         poll_fn(|context| {
             handle.listen(context);
             if handle.order() == Order::Abort {
-                return Poll::Ready(Transfer::Killed(b'K'));
+                return Poll::Ready(Transfer::Killed(ShutCause::Administrator));
             }
             if let Some(cause) = server.shut_cause(shut_mark) {
                 return Poll::Ready(Transfer::Killed(cause));
@@ -134,7 +135,7 @@ impl Session {
         match how {
             Transfer::Done => {}
             Transfer::Server(failure) => {
-                transaction.terminate(b'S', b'D');
+                transaction.end(Ending::ServerFailed(Stage::Data));
                 server_traffic.response_errors.increment();
                 backend.backend.traffic.of(worker).response_errors.increment();
                 if matches!(failure, PumpFailure::Malformed(_)) {
@@ -146,19 +147,19 @@ impl Session {
                 }
             }
             Transfer::ServerTimeout => {
-                transaction.terminate(b's', b'D');
+                transaction.end(Ending::ServerTimedOut(Stage::Data));
                 server_traffic.server_aborts.increment();
                 backend.backend.traffic.of(worker).server_aborts.increment();
             }
             Transfer::Client => {
-                transaction.terminate(b'C', b'D');
+                transaction.end(Ending::ClientLeft(Stage::Data));
                 self.count_client_abort(transaction);
             }
             Transfer::ClientTimeout => {
-                transaction.terminate(b'c', b'D');
+                transaction.end(Ending::ClientTimedOut(Stage::Data));
                 self.count_client_abort(transaction);
             }
-            Transfer::Killed(cause) => transaction.terminate(*cause, b'D'),
+            Transfer::Killed(cause) => transaction.end(Ending::Shut(*cause, Some(Stage::Data))),
         }
         Next::Close
     }
@@ -197,7 +198,7 @@ impl Session {
         transaction.response.write_to(&mut self.client.output);
         self.log_early(transaction, 0);
         if self.flush().await.is_err() {
-            transaction.terminate(b'C', b'D');
+            transaction.end(Ending::ClientLeft(Stage::Data));
             return Next::Close;
         }
         let server = Arc::clone(&upstream.connection.server);
