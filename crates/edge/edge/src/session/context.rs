@@ -16,7 +16,7 @@ use sample::{
 };
 
 use super::proxy_protocol::Refused;
-use super::transaction::{ProxyFields, RawHead, Transaction};
+use super::transaction::{ProxyFields, RawHead, SeenBody, SeenBytes, Transaction};
 use crate::{
     live::{LiveProxy, LiveServer, Target},
     rates::per_second,
@@ -38,7 +38,7 @@ fn clamp(number: u64) -> u32 {
 
 impl Transaction {
     fn ended_by(&self) -> Option<&LiveProxy> {
-        self.backend.as_deref()
+        self.route.backend.as_deref()
     }
 
     /// What the client's PROXY header says beside addresses.
@@ -54,7 +54,22 @@ impl Transaction {
 
     /// A point in the life of the transaction in milliseconds from its start, as HAProxy's logs count.
     fn since_start(&self, to: Option<std::time::Instant>) -> i64 {
-        Self::milliseconds(Some(self.client.accepted).filter(|_| self.first_request).or(self.timeline.idle_since), to)
+        Self::milliseconds(
+            Some(self.client.accepted).filter(|_| !self.asked.is_follower).or(self.timeline.idle_since),
+            to,
+        )
+    }
+}
+
+impl SeenBody {
+    fn shown(&self) -> Body<'_> {
+        Body { bytes: &self.bytes, complete: self.complete, announced: self.announced }
+    }
+}
+
+impl SeenBytes {
+    fn shown(&self) -> sample::Buffer<'_> {
+        sample::Buffer { bytes: &self.bytes, closed: self.closed }
     }
 }
 
@@ -129,10 +144,10 @@ impl Context for Transaction {
 
     fn upstream(&self) -> Option<Connection<'_>> {
         // What `dispatch` leads to is no server, but there is a connection.
-        self.server.as_ref().map(|_| ()).or(self.upstream_destination.map(|_| ()))?;
+        self.route.server.as_ref().map(|_| ()).or(self.route.destination.map(|_| ()))?;
         Some(Connection {
-            source: self.upstream_source.map(Address::Inet),
-            destination: self.upstream_destination.or_else(|| self.server_address()).map(Address::Inet),
+            source: self.route.source.map(Address::Inet),
+            destination: self.route.destination.or_else(|| self.server_address()).map(Address::Inet),
             http_major: 1,
             ..Connection::default()
         })
@@ -158,59 +173,55 @@ impl Context for Transaction {
     }
 
     fn backend(&self) -> Option<Backend<'_>> {
-        let settings = self.backend.as_ref()?.settings();
+        let settings = self.route.backend.as_ref()?.settings();
         Some(Backend {
             id: settings.id,
             name: &settings.name,
             server_timeout_ms: milliseconds(settings.timeouts.server),
             tunnel_timeout_ms: milliseconds(settings.timeouts.tunnel),
-            current_server_timeout_ms: milliseconds(self.server_timeout.get().or(settings.timeouts.server)),
-            current_tunnel_timeout_ms: milliseconds(self.tunnel_timeout.get().or(settings.timeouts.tunnel)),
+            current_server_timeout_ms: milliseconds(self.by_rules.server_timeout.get().or(settings.timeouts.server)),
+            current_tunnel_timeout_ms: milliseconds(self.by_rules.tunnel_timeout.get().or(settings.timeouts.tunnel)),
             http: settings.mode == Mode::Http,
         })
     }
 
     fn server(&self) -> Option<Server<'_>> {
-        let server = self.server.as_ref()?;
+        let server = self.route.server.as_ref()?;
         Some(Server { id: server.config.id, name: &server.config.name })
     }
 
     fn request(&self) -> Option<Request<'_>> {
-        (self.has_request || self.raw_head == RawHead::Request).then(|| Request {
+        (self.asked.is_complete() || self.asked.raw_head == RawHead::Request).then(|| Request {
             method: self.request.method(),
             uri: self.request.target(),
             version: digits(self.request.version_bytes()),
             headers: &self.request.headers,
-            body: Body { bytes: &self.body, complete: self.body_complete, announced: self.body_announced },
-            first: self.first_request,
+            body: self.asked.body.shown(),
+            first: !self.asked.is_follower,
             to_proxy: self.asks_proxy(),
         })
     }
 
     fn request_may_come(&self) -> bool {
-        self.raw_head != RawHead::Other
+        self.asked.raw_head != RawHead::Other
     }
 
     fn response(&self) -> Option<Response<'_>> {
-        self.has_response.then(|| Response {
+        self.answered.has_head.then(|| Response {
             status: self.response.status(),
             reason: self.response.reason(),
             version: digits(self.response.version_bytes()),
             headers: &self.response.headers,
-            body: Body {
-                bytes: &self.response_body,
-                complete: self.response_body_complete,
-                announced: self.response_announced,
-            },
+            body: self.answered.body.shown(),
         })
     }
 
     fn request_buffer(&self) -> Option<sample::Buffer<'_>> {
-        (!self.has_request).then_some(sample::Buffer { bytes: &self.raw_request, closed: self.raw_request_closed })
+        (!self.asked.is_complete()).then(|| self.asked.raw.shown())
     }
 
     fn response_buffer(&self) -> Option<sample::Buffer<'_>> {
-        (!self.has_request).then_some(sample::Buffer { bytes: &self.raw_response, closed: self.raw_response_closed })
+        (!self.asked.is_complete()).then(|| self.answered.raw.shown())
     }
 
     fn frontend_metric(&self, name: &str, metric: FrontendMetric) -> Option<i64> {
@@ -369,23 +380,23 @@ impl Context for Transaction {
     }
 
     fn request_line(&self) -> Option<Bytes<'_>> {
-        (!self.request_line.is_empty()).then_some(Bytes::Borrowed(&self.request_line))
+        (!self.line.text.is_empty()).then_some(Bytes::Borrowed(&self.line.text))
     }
 
     fn status(&self) -> Option<u16> {
-        match self.status {
-            0 => self.has_response.then(|| self.response.status()),
+        match self.answered.status {
+            0 => self.answered.has_head.then(|| self.response.status()),
             status => Some(status),
         }
     }
 
     fn compression(&self) -> Option<&'static str> {
-        let filters = self.filters.get().filter(|filters| filters.compresses.get())?;
+        let filters = self.by_rules.filters.get().filter(|filters| filters.compresses.get())?;
         filters.coding.get().map(http::Coding::name)
     }
 
     fn method(&self) -> Option<Bytes<'_>> {
-        self.request_line.get(..self.method_len).filter(|method| !method.is_empty()).map(Bytes::Borrowed)
+        self.line.text.get(..self.line.method_len).filter(|method| !method.is_empty()).map(Bytes::Borrowed)
     }
 
     fn authenticates(&self, list: &str, user: &[u8], password: &[u8]) -> bool {
@@ -403,24 +414,24 @@ impl Context for Transaction {
 
     fn unique_id(&self) -> Option<Bytes<'_>> {
         // What is no request has no number, nor captures.
-        if self.bad_request {
+        if self.asked.is_invalid() {
             return None;
         }
         let format = self.frontend_settings().unique_id_format.as_ref()?;
-        if let Some(made) = self.unique_id.get() {
+        if let Some(made) = self.log.unique_id.get() {
             return Some(Bytes::Borrowed(made));
         }
         // NOTE: not `get_or_init`: the format may ask for the id again while it is being made.
         let made = format.to_vec(self);
-        Some(Bytes::Borrowed(self.unique_id.get_or_init(|| made)))
+        Some(Bytes::Borrowed(self.log.unique_id.get_or_init(|| made)))
     }
 
     fn priority(&self) -> Option<(i64, i64)> {
-        Some(self.priority.get())
+        Some(self.by_rules.priority.get())
     }
 
     fn last_rule(&self) -> Option<RuleLocation> {
-        let last = self.last_rule.borrow();
+        let last = self.by_rules.last_rule.borrow();
         last.as_ref().map(|rule| RuleLocation { file: Arc::clone(&rule.file), line: rule.line })
     }
 
@@ -435,22 +446,22 @@ impl Context for Transaction {
         let times = &self.timeline;
         let process = &self.instance.process;
         let idle_from = times.idle_since.unwrap_or(self.client.accepted);
-        let cookie = self.backend.as_ref().unwrap_or(&self.client.frontend).settings().cookie.as_ref();
+        let cookie = self.route.backend.as_ref().unwrap_or(&self.client.frontend).settings().cookie.as_ref();
         // What becomes of a cookie that is only read is not told.
         // What was no request has had no chance to bring one.
-        let has_cookie =
-            !self.bad_request && cookie.is_some_and(|cookie| cookie.mode != CookieMode::Passive || cookie.indirect);
+        let has_cookie = !self.asked.is_invalid()
+            && cookie.is_some_and(|cookie| cookie.mode != CookieMode::Passive || cookie.indirect);
         LogFields {
             accept_date: self.client.accepted_at
-                + if self.first_request {
-                    Duration::ZERO
-                } else {
+                + if self.asked.is_follower {
                     idle_from.saturating_duration_since(self.client.accepted)
+                } else {
+                    Duration::ZERO
                 },
-            handshake_ms: if self.first_request {
-                Self::milliseconds(Some(self.client.accepted), Some(idle_from)).max(0)
-            } else {
+            handshake_ms: if self.asked.is_follower {
                 0
+            } else {
+                Self::milliseconds(Some(self.client.accepted), Some(idle_from)).max(0)
             },
             idle_ms: Self::milliseconds(Some(idle_from), times.first_byte).max(0),
             request_ms: self.since_start(times.request),
@@ -458,31 +469,35 @@ impl Context for Transaction {
             connect_ms: self.since_start(times.connected),
             data_ms: self.since_start(times.response),
             close_ms: self.since_start(times.end).max(0),
-            status: self.status,
+            status: self.answered.status,
             session: times.first_byte.is_some(),
             bytes_out: self.bytes_out,
             bytes_in: self.bytes_in,
-            client_cookie: self.client_cookie.as_deref(),
-            server_cookie: self.server_cookie.as_deref(),
+            client_cookie: self.log.client_cookie.as_deref(),
+            server_cookie: self.log.server_cookie.as_deref(),
             termination: [
                 cause,
                 stage,
-                if has_cookie { self.cookie_state.request } else { b'-' },
-                if has_cookie { self.cookie_state.response } else { b'-' },
+                if has_cookie { self.route.cookie.request } else { b'-' },
+                if has_cookie { self.route.cookie.response } else { b'-' },
             ],
             active_connections: clamp(process.connections.value()),
             frontend_connections: clamp(self.client.frontend.frontend.sessions.value()),
-            backend_connections: self.backend.as_ref().map_or(0, |proxy| clamp(proxy.backend.sessions.value())),
-            server_connections: self.server.as_ref().map_or(0, |server| clamp(server.side.sessions.value())),
-            retries: self.retries,
-            redispatched: self.redispatched,
-            server_queue: self.server_queue,
-            backend_queue: self.backend_queue,
+            backend_connections: self.route.backend.as_ref().map_or(0, |proxy| clamp(proxy.backend.sessions.value())),
+            server_connections: self.route.server.as_ref().map_or(0, |server| clamp(server.side.sessions.value())),
+            retries: self.route.retries,
+            redispatched: self.route.redispatched,
+            server_queue: self.route.server_queue,
+            backend_queue: self.route.backend_queue,
             request_counter: self.number,
-            log_counter: self.log_counter,
-            server: self.answered_by.or_else(|| self.server.as_ref().map(|server| &*server.config.name)),
-            request_captures: if self.bad_request { 0 } else { self.frontend_settings().request_captures.len() },
-            response_captures: if self.bad_request { 0 } else { self.frontend_settings().response_captures.len() },
+            log_counter: self.log.counter,
+            server: self.answered.by.or_else(|| self.route.server.as_ref().map(|server| &*server.config.name)),
+            request_captures: if self.asked.is_invalid() { 0 } else { self.frontend_settings().request_captures.len() },
+            response_captures: if self.asked.is_invalid() {
+                0
+            } else {
+                self.frontend_settings().response_captures.len()
+            },
             partial: self.frontend_settings().options.logasap,
             ..LogFields::default()
         }
@@ -492,7 +507,7 @@ impl Context for Transaction {
 impl Transaction {
     /// Where the server is, for connections that it had before and for those that failed.
     fn server_address(&self) -> Option<std::net::SocketAddr> {
-        let server = self.server.as_ref().filter(|server| !server.leads_elsewhere())?;
+        let server = self.route.server.as_ref().filter(|server| !server.leads_elsewhere())?;
         match server.target() {
             Target::Inet(address) => Some(address),
             _ => None,

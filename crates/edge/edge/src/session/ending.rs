@@ -191,7 +191,7 @@ impl Transaction {
 
     /// Ends because there is no connection to a server.
     pub fn end_unreachable(&mut self, why: &Unreachable) {
-        let ending = why.ending(self.server.is_some());
+        let ending = why.ending(self.route.server.is_some());
         if matches!(why, Unreachable::ClientFailed) {
             return self.end_broken(ending);
         }
@@ -226,10 +226,10 @@ impl Transaction {
 
     /// Counts for the backend and the server.
     pub(super) fn count_upstream(&self, counter: fn(&Traffic) -> &Counter) {
-        if let Some(backend) = &self.backend {
+        if let Some(backend) = &self.route.backend {
             counter(backend.backend.traffic.of(self.worker)).increment();
         }
-        if let Some(server) = &self.server {
+        if let Some(server) = &self.route.server {
             counter(server.side.traffic.of(self.worker)).increment();
         }
     }

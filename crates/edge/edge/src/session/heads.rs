@@ -4,6 +4,8 @@ use std::cell::RefCell;
 
 use http::{RequestHead, ResponseHead};
 
+use super::transaction::RequestLine;
+
 /// Arenas above this many bytes are not kept: one large head must not hold memory for ever.
 const ARENA_BYTES_MAX: usize = 8_192;
 
@@ -15,7 +17,7 @@ pub struct Heads {
     /// Of the response.
     pub response: ResponseHead,
     /// The request line for the log.
-    pub request_line: Vec<u8>,
+    pub line: RequestLine,
 }
 
 /// Spare output buffers above this many bytes are not kept.
@@ -70,7 +72,7 @@ impl SpareHeads {
         if spare.len() < self.most && bytes <= ARENA_BYTES_MAX {
             heads.request.clear();
             heads.response.clear();
-            heads.request_line.clear();
+            heads.line.clear();
             spare.push(heads);
         }
     }

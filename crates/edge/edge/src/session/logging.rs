@@ -17,10 +17,10 @@ use crate::{
 /// Logs a transaction that is over, if anyone wants to know.
 pub fn log(worker: &Worker, transaction: &mut Transaction) {
     // The silent end of a kept connection is no request.
-    if transaction.timeline.request.is_some() || transaction.log_level.get() != Some(None) {
+    if transaction.timeline.request.is_some() || transaction.log.level.get() != Some(None) {
         worker.record(transaction);
     }
-    if !transaction.logged && !is_null(transaction) {
+    if !transaction.log.is_written && !is_null(transaction) {
         write(worker, transaction);
     }
 }
@@ -28,8 +28,8 @@ pub fn log(worker: &Worker, transaction: &mut Transaction) {
 /// Whether it is a session of TCP in which the client has said nothing, which `option dontlognull` keeps out of the log.
 fn is_null(transaction: &Transaction) -> bool {
     transaction.bytes_in == 0
-        && !transaction.has_request
-        && !transaction.bad_request
+        && !transaction.asked.is_complete()
+        && !transaction.asked.is_invalid()
         && transaction.frontend_settings().options.dontlognull
 }
 
@@ -73,7 +73,7 @@ pub fn log_early(worker: &Worker, transaction: &mut Transaction, now: Option<Ins
     let counted = std::mem::replace(&mut transaction.bytes_out, bytes_out);
     // What came from the client is counted at the end.
     let received = std::mem::take(&mut transaction.bytes_in);
-    transaction.logged = write(worker, transaction);
+    transaction.log.is_written = write(worker, transaction);
     transaction.bytes_out = counted;
     transaction.bytes_in = received;
 }
@@ -86,26 +86,26 @@ fn write(worker: &Worker, transaction: &mut Transaction) -> bool {
     let frontend = std::sync::Arc::clone(&transaction.client.frontend);
     let settings = frontend.settings();
     let troubled = transaction.ending.blame() != Blame::Nobody
-        || transaction.retries > 0
-        || transaction.redispatched
-        || transaction.status >= 500;
+        || transaction.route.retries > 0
+        || transaction.route.redispatched
+        || transaction.answered.status >= 500;
     if settings.options.dontlog_normal && !troubled {
         return false;
     }
     // Without any format there is nothing to say of what was no request.
-    if transaction.bad_request && settings.log_format.is_none() && settings.error_log_format.is_none() {
+    if transaction.asked.is_invalid() && settings.log_format.is_none() && settings.error_log_format.is_none() {
         return false;
     }
-    let level = match transaction.log_level.get() {
+    let level = match transaction.log.level.get() {
         Some(None) => return true,
         Some(Some(level)) => level_of(level),
         None if settings.options.log_separate_errors && troubled => LogLevel::Error,
         None => LogLevel::Info,
     };
-    transaction.log_counter = frontend.next_log();
+    transaction.log.counter = frontend.next_log();
     let format = match &settings.error_log_format {
         // NOTE: what a rule refused is a request all the same.
-        Some(format) if transaction.bad_request => Some(format),
+        Some(format) if transaction.asked.is_invalid() => Some(format),
         _ => settings.log_format.as_ref(),
     };
     worker.with_scratch(|text| {

@@ -43,6 +43,7 @@ use self::{
     ending::{Ending, Stage},
     kept::Kept,
     tcp::TcpVerdict,
+    transaction::RequestStage,
 };
 pub use self::{
     heads::SpareHeads,
@@ -224,7 +225,7 @@ fn refuse(session: &http::Session, why: Option<proxy_protocol::Refused>) {
         session.side.more.get_or_init(Rc::default).refused.set(why);
         let (instance, side) = (Arc::clone(&session.instance), Rc::clone(&session.side));
         let mut transaction = Transaction::new(instance, side, &session.worker);
-        transaction.bad_request = true;
+        transaction.asked.stage = RequestStage::Invalid;
         transaction.take_number();
         // What else it may have been for, HAProxy calls it a refused request.
         transaction.end(Ending::Refused(Stage::Request));

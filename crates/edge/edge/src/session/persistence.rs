@@ -41,36 +41,36 @@ pub fn server_of_request(transaction: &mut Transaction, backend: &Arc<LiveProxy>
     let rule =
         settings.persist_rules.iter().find(|rule| rules::applies(rule.condition.as_ref(), transaction, Phase::Request));
     let even_if_down = rule.is_some_and(|rule| rule.force);
-    transaction.persistence.ignored = rule.is_some_and(|rule| !rule.force);
+    transaction.route.persistence.ignored = rule.is_some_and(|rule| !rule.force);
     let forced = |index: ServerIndex| Forced { server: ServerId::new(index.0 as usize), even_if_down };
-    transaction.persistence.server = use_server(transaction, backend, forced);
+    transaction.route.persistence.server = use_server(transaction, backend, forced);
     if let Some(cookie) = settings.cookie.as_ref().filter(|_| settings.mode == Mode::Http) {
-        let may_choose = transaction.persistence.server.is_none() && !transaction.persistence.ignored;
+        let may_choose = transaction.route.persistence.server.is_none() && !transaction.route.persistence.ignored;
         let now = transaction.now().as_secs();
         let visit = cookie::follow(&mut transaction.request.headers, cookie, now, may_choose, |value| {
             look_up(backend, value, forced)
         });
-        transaction.cookie_state.request = visit.presented.letter();
-        transaction.persistence.dates = visit.dates;
-        transaction.persistence.server = transaction.persistence.server.or(visit.server);
+        transaction.route.cookie.request = visit.presented.letter();
+        transaction.route.persistence.dates = visit.dates;
+        transaction.route.persistence.server = transaction.route.persistence.server.or(visit.server);
     }
     if !settings.sticking_rules.is_empty() {
-        let assigned = transaction.persistence.server.is_some();
+        let assigned = transaction.route.persistence.server.is_some();
         let accepts = |index| backend.farm().accepts_forced(forced(index));
         let remembered = stick::server_of(transaction, backend, assigned, accepts);
-        transaction.persistence.server = transaction.persistence.server.or(remembered);
+        transaction.route.persistence.server = transaction.route.persistence.server.or(remembered);
     }
     if let Some(cookie) = &settings.rdp_persistence
-        && transaction.persistence.server.is_none()
+        && transaction.route.persistence.server.is_none()
     {
         let named = cookie.string(transaction, Options::REQUEST).and_then(|value| rdp_address(&value));
         let is_named = |server: &LiveServer| {
             let is_there = matches!(server.target(), Target::Inet(SocketAddr::V4(address)) if Some(address) == named);
             (is_there && backend.farm().accepts_forced(forced(server.index))).then_some(server.index)
         };
-        transaction.persistence.server = named.and_then(|_| backend.servers.find_map(is_named));
+        transaction.route.persistence.server = named.and_then(|_| backend.servers.find_map(is_named));
     }
-    transaction.persistence.server.map(forced)
+    transaction.route.persistence.server.map(forced)
 }
 
 /// The address that a cookie of RDP names, as in `3640205228.15629.0000`: it and the port are integers of the bytes as they
@@ -132,14 +132,14 @@ fn look_up(backend: &LiveProxy, value: &[u8], forced: impl Fn(ServerIndex) -> Fo
 pub fn capture_client_cookie(transaction: &mut Transaction, settings: &Proxy) {
     let Some(wanted) = &settings.capture_cookie else { return };
     let mut cookies = transaction.request.headers.all_known(HeaderId::Cookie).flat_map(http::cookies);
-    transaction.client_cookie = cookies.find_map(|(name, value)| captured_cookie(wanted, name, value));
+    transaction.log.client_cookie = cookies.find_map(|(name, value)| captured_cookie(wanted, name, value));
 }
 
 /// `capture cookie` of a response.
 fn capture_server_cookie(transaction: &mut Transaction, settings: &Proxy) {
     let Some(wanted) = &settings.capture_cookie else { return };
     let mut cookies = transaction.response.headers.all_known(HeaderId::SetCookie).filter_map(http::set_cookie);
-    transaction.server_cookie = cookies.find_map(|(name, value, _)| captured_cookie(wanted, name, value));
+    transaction.log.server_cookie = cookies.find_map(|(name, value, _)| captured_cookie(wanted, name, value));
 }
 
 /// `name=value` as `capture cookie` keeps it, if it is the cookie that is wanted.
@@ -167,24 +167,24 @@ pub fn finish_response(worker: &Worker, transaction: &mut Transaction, frontend:
     let sets_cookie = headers.all_known(HeaderId::SetCookie).next().is_some();
     let caching = cacheable(transaction.request.method(), status, headers);
     let mut inserted_privately = false;
-    if let Some(cookie) = cookie.filter(|_| !transaction.persistence.ignored) {
-        let server = transaction.server.as_ref();
+    if let Some(cookie) = cookie.filter(|_| !transaction.route.persistence.ignored) {
+        let server = transaction.route.server.as_ref();
         let value = server.map(|server| backend.cookie_of(server));
         let side = ResponseSide {
             server: value.as_ref().map(Option::as_deref),
-            direct: server.is_some_and(|server| transaction.persistence.server == Some(server.index)),
-            dates: transaction.persistence.dates,
+            direct: server.is_some_and(|server| transaction.route.persistence.server == Some(server.index)),
+            dates: transaction.route.persistence.dates,
             is_post: transaction.request.method() == b"POST",
             is_cacheable: caching.response,
             now: super::context::wall_clock().as_secs(),
         };
         let given = cookie::give(headers, cookie, side);
         inserted_privately = cookie.nocache && matches!(given, cookie::Given::Inserted | cookie::Given::Updated);
-        transaction.cookie_state.response = given.letter();
+        transaction.route.cookie.response = given.letter();
     }
     let forbidden = check && sets_cookie && caching.response && caching.cookies && !inserted_privately;
     if forbidden {
-        let server = transaction.server.as_ref().map_or("<dispatch>", |server| &server.config.name);
+        let server = transaction.route.server.as_ref().map_or("<dispatch>", |server| &server.config.name);
         let text = format!("Blocking cacheable cookie in response from instance {}, server {server}.", settings.name);
         worker.log.send(&backend.log_targets, &LogLine::new(LogLevel::Alert, text.as_bytes()), SystemTime::now());
     }

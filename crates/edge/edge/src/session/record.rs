@@ -8,21 +8,21 @@ use super::transaction::Transaction;
 pub fn record(ring: &RingWriter, records: &mut Records, transaction: &Transaction) {
     let begun = transaction.client.accepted_at + transaction.since_accept();
     records.begin(transaction.number, begun.as_secs() * 1_000_000 + u64::from(begun.subsec_micros()));
-    let backend = transaction.backend.as_ref().map(|backend| {
-        let server = transaction.server.as_ref().map_or("<NOSRV>", |server| &*server.config.name);
+    let backend = transaction.route.backend.as_ref().map(|backend| {
+        let server = transaction.route.server.as_ref().map_or("<NOSRV>", |server| &*server.config.name);
         (backend.settings().name.as_bytes(), server.as_bytes())
     });
     let times = &transaction.timeline;
     let took = times.end.zip(times.first_byte).map(|(end, from)| end.saturating_duration_since(from));
-    let ([cause, stage], cookie) = (transaction.ending.letters(), transaction.cookie_state);
+    let ([cause, stage], cookie) = (transaction.ending.letters(), transaction.route.cookie);
     records.summarize(&Summary {
         session: transaction.client.id,
         source: transaction.client.source.get(),
         frontend: transaction.frontend_settings().name.as_bytes(),
-        request_line: &transaction.request_line,
-        method_len: transaction.method_len,
+        request_line: &transaction.line.text,
+        method_len: transaction.line.method_len,
         backend,
-        status: transaction.status,
+        status: transaction.answered.status,
         termination: [cause, stage, cookie.request, cookie.response],
         bytes_in: transaction.bytes_in,
         bytes_out: transaction.bytes_out,

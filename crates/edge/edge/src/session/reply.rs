@@ -47,7 +47,7 @@ pub fn error_page(transaction: &mut Transaction, status: u16) -> Arc<[u8]> {
         }
         Some(ErrorReply::Reply(reply)) => build(transaction, &reply, status),
         None => {
-            let names = if transaction.bad_request { &RAW_NAMES } else { &NAMES };
+            let names = if transaction.asked.is_invalid() { &RAW_NAMES } else { &NAMES };
             built_in(&mut transaction.response, status, names)
         }
     }
@@ -62,6 +62,7 @@ const RAW_NAMES: Names = ["Content-length", "Cache-Control", "Connection", "Cont
 fn configured(transaction: &Transaction, status: u16) -> Option<ErrorReply> {
     let of = |proxy: &Proxy| proxy.error_replies.get(&status).cloned();
     transaction
+        .route
         .backend
         .as_ref()
         .and_then(|backend| of(backend.settings()))
@@ -167,7 +168,7 @@ pub fn is_silent(transaction: &Transaction, status: u16) -> bool {
 
 /// Puts a redirect into the transaction's response.
 pub fn redirect(transaction: &mut Transaction, code: u16, location: &[u8], set_cookie: Option<&[u8]>) {
-    let is_unread = !transaction.request_is_over && !http::request_body_length(&transaction.request).is_empty();
+    let is_unread = !transaction.asked.is_over && !http::request_body_length(&transaction.request).is_empty();
     let response = &mut transaction.response;
     response.start(Version::Http11, code);
     if is_unread {

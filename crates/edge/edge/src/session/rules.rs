@@ -104,7 +104,7 @@ pub fn run<'r>(
     phase: Phase,
 ) -> Verdict<'r> {
     if start == 0 {
-        transaction.soft_rewrites = false;
+        transaction.by_rules.soft_rewrites = false;
     }
     for (index, rule) in rules.iter().enumerate().skip(start) {
         if !applies(rule.condition.as_ref(), transaction, phase) {
@@ -136,7 +136,7 @@ pub fn run<'r>(
                 Verdict::Malformed
             }
             HttpAction::StrictMode(strict) => {
-                transaction.soft_rewrites = !strict;
+                transaction.by_rules.soft_rewrites = !strict;
                 continue;
             }
             HttpAction::Stick(action) => {
@@ -149,14 +149,14 @@ pub fn run<'r>(
                     continue;
                 }
                 count_failed_rewrite(transaction);
-                if transaction.soft_rewrites {
+                if transaction.by_rules.soft_rewrites {
                     continue;
                 }
                 Verdict::RewriteFailed
             }
         };
         if !matches!(verdict, Verdict::WaitForBody { .. }) {
-            *transaction.last_rule.borrow_mut() = Some(rule.location.clone());
+            *transaction.by_rules.last_rule.borrow_mut() = Some(rule.location.clone());
         }
         return verdict;
     }
@@ -183,7 +183,7 @@ fn early_hints<'r>(transaction: &Transaction, rules: &'r [Rule<HttpAction>], sta
 /// The first `redirect` line that applies.
 pub fn redirect<'r>(transaction: &Transaction, rules: &'r [Rule<Redirect>]) -> Option<&'r Redirect> {
     let rule = rules.iter().find(|rule| applies(rule.condition.as_ref(), transaction, Phase::Request))?;
-    *transaction.last_rule.borrow_mut() = Some(rule.location.clone());
+    *transaction.by_rules.last_rule.borrow_mut() = Some(rule.location.clone());
     Some(&rule.action)
 }
 
@@ -216,10 +216,10 @@ fn count_failed_rewrite(transaction: &Transaction) {
     if let Some(listener) = client.frontend.listeners.get(client.listener) {
         listener.side.traffic.of(worker).failed_rewrites.increment();
     }
-    if let Some(backend) = &transaction.backend {
+    if let Some(backend) = &transaction.route.backend {
         backend.backend.traffic.of(worker).failed_rewrites.increment();
     }
-    if let Some(server) = &transaction.server {
+    if let Some(server) = &transaction.route.server {
         server.side.traffic.of(worker).failed_rewrites.increment();
     }
 }
@@ -259,8 +259,8 @@ fn change(transaction: &mut Transaction, action: &HttpAction, phase: Phase) -> R
     if valued_field(action).is_some_and(|name| name.eq_ignore_ascii_case("connection")) {
         let closes = http::ConnectionOptions::of(headers(transaction, phase)).close;
         match phase {
-            Phase::Request => transaction.closed_by_rules.server = closes,
-            Phase::Response => transaction.closed_by_rules.client = closes,
+            Phase::Request => transaction.by_rules.closes.server = closes,
+            Phase::Response => transaction.by_rules.closes.client = closes,
         }
     }
     if phase == Phase::Request && valued_field(action).is_some_and(|name| name.eq_ignore_ascii_case("host")) {
@@ -319,7 +319,7 @@ fn change_message(transaction: &mut Transaction, action: &HttpAction, phase: Pha
                 transaction.set_capture(direction, *slot, value.get(..*len).unwrap_or(&value));
             }
         }
-        HttpAction::SetLogLevel(level) => transaction.log_level.set(Some(*level)),
+        HttpAction::SetLogLevel(level) => transaction.log.level.set(Some(*level)),
         HttpAction::SetTos(tos) => {
             let _ = socket2::SockRef::from(&*transaction.client.stream).set_tos_v4(u32::from(*tos));
         }
@@ -336,12 +336,12 @@ fn change_message(transaction: &mut Transaction, action: &HttpAction, phase: Pha
                     .map(Duration::from_millis),
             };
             match kind {
-                TimeoutKind::Server => transaction.server_timeout.set(value),
-                TimeoutKind::Tunnel => transaction.tunnel_timeout.set(value),
+                TimeoutKind::Server => transaction.by_rules.server_timeout.set(value),
+                TimeoutKind::Tunnel => transaction.by_rules.tunnel_timeout.set(value),
             }
         }
         HttpAction::SetBandwidthLimit(limit) => transaction.set_bandwidth_limit(limit, phase.options()),
-        HttpAction::DisableL7Retry => transaction.l7_retry_disabled.set(true),
+        HttpAction::DisableL7Retry => transaction.by_rules.l7_retry_disabled.set(true),
         HttpAction::ChangePatterns(change) => change_patterns(transaction, change),
         HttpAction::SetPriority { class, expr } => set_priority(transaction, *class, expr, phase.options()),
         HttpAction::StrictMode(_)
@@ -371,8 +371,8 @@ const PRIORITY_OFFSET_MAX: i64 = 0x7_ffff;
 /// Gives the request another class or offset in queues.
 pub fn set_priority(transaction: &Transaction, class: bool, expr: &Expression, options: Options) {
     let Some(value) = expr.integer(transaction, options) else { return };
-    let (old_class, old_offset) = transaction.priority.get();
-    transaction.priority.set(if class {
+    let (old_class, old_offset) = transaction.by_rules.priority.get();
+    transaction.by_rules.priority.set(if class {
         (value.clamp(-PRIORITY_CLASS_MAX, PRIORITY_CLASS_MAX), old_offset)
     } else {
         (old_class, value.clamp(-PRIORITY_OFFSET_MAX, PRIORITY_OFFSET_MAX))

@@ -98,7 +98,7 @@ fn run(
                 continue;
             }
         };
-        *transaction.last_rule.borrow_mut() = Some(rule.location.clone());
+        *transaction.by_rules.last_rule.borrow_mut() = Some(rule.location.clone());
         return Some(verdict);
     }
     Some(TcpVerdict::Accept)
@@ -123,7 +123,7 @@ fn change(transaction: &Transaction, action: &TcpAction, options: Options) {
         TcpAction::SetMark(mark) => {
             let _ = socket2::SockRef::from(&*transaction.client.stream).set_mark(*mark);
         }
-        TcpAction::SetLogLevel(level) => transaction.log_level.set(Some(*level)),
+        TcpAction::SetLogLevel(level) => transaction.log.level.set(Some(*level)),
         TcpAction::SetPriority { class, expr } => set_priority(transaction, *class, expr, options),
         TcpAction::SetBandwidthLimit(limit) => transaction.set_bandwidth_limit(limit, options),
         TcpAction::Accept
@@ -208,8 +208,8 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
         look_at(transaction, session.client.received.bytes());
     }
     let backend = choose_backend(transaction, &frontend);
-    transaction.raw_request = Vec::new();
-    transaction.raw_head = RawHead::Unknown;
+    transaction.asked.raw.bytes = Vec::new();
+    transaction.asked.raw_head = RawHead::Unknown;
     let Some(backend) = backend else {
         transaction.bytes_in += session.client.received.len() as u64;
         transaction.end(Ending::NoServer);
@@ -218,7 +218,7 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
     if backend.settings().mode == Mode::Http {
         return true;
     }
-    transaction.backend = Some(Arc::clone(&backend));
+    transaction.route.backend = Some(Arc::clone(&backend));
     backend.backend.traffic.of(session.worker.index).sessions.increment();
     if !Arc::ptr_eq(&backend, &frontend) {
         let rules = &backend.settings().tcp_request_content;
@@ -275,8 +275,8 @@ async fn connect_and_tunnel(
     }
     let key = http::hash_key(transaction, backend, transaction.client.source.get());
     let forced = persistence::server_of_request(transaction, backend);
-    transaction.raw_request = Vec::new();
-    transaction.raw_head = RawHead::Unknown;
+    transaction.asked.raw.bytes = Vec::new();
+    transaction.asked.raw_head = RawHead::Unknown;
     let worker = Rc::clone(&session.worker);
     let mut attempts = Attempts::new(&worker, backend, Wanted { key, forced, avoid: None }, false);
     let mut watch = Watch {
@@ -360,15 +360,15 @@ fn remember_server(transaction: &mut Transaction, backend: &LiveProxy, server: &
     if backend.settings().sticking_rules.is_empty() && backend.settings().store_response_rules.is_empty() {
         return;
     }
-    transaction.raw_response = server.received.bytes().to_vec();
+    transaction.answered.raw.bytes = server.received.bytes().to_vec();
     stick::store(transaction, backend);
-    transaction.raw_response = Vec::new();
+    transaction.answered.raw.bytes = Vec::new();
 }
 
 /// Notes what has come of a TCP session for those who ask, as bytes and as the request of HTTP that they may be.
 fn look_at(transaction: &mut Transaction, bytes: &[u8]) {
-    transaction.raw_request = bytes.to_vec();
-    transaction.raw_head = if bytes.is_empty() {
+    transaction.asked.raw.bytes = bytes.to_vec();
+    transaction.asked.raw_head = if bytes.is_empty() {
         RawHead::Unknown
     } else {
         let settings = transaction.frontend_settings();
@@ -428,11 +428,11 @@ async fn inspect(
             let late = until.is_none() || deadline.poll(context).is_ready();
             let closed = client.ended || client.received.is_full() && client.received.has_block();
             look_at(transaction, client.received.bytes());
-            transaction.raw_request_closed = closed;
+            transaction.asked.raw.closed = closed;
             let options = if late || closed { Options::REQUEST } else { Options::REQUEST_PARTIAL };
             if let Some(verdict) = run(transaction, rules, start, Level::Content, options) {
-                transaction.raw_request = Vec::new();
-                transaction.raw_head = RawHead::Unknown;
+                transaction.asked.raw.bytes = Vec::new();
+                transaction.asked.raw_head = RawHead::Unknown;
                 return Poll::Ready(Ok(verdict));
             }
             match client.poll_receive(context) {
@@ -465,11 +465,11 @@ async fn response_phase(
             };
             let late = until.is_none() || deadline.poll(context).is_ready();
             let closed = server.ended || uploaded.is_err() || server.received.is_full() && server.received.has_block();
-            transaction.raw_response = server.received.bytes().to_vec();
-            transaction.raw_response_closed = closed;
+            transaction.answered.raw.bytes = server.received.bytes().to_vec();
+            transaction.answered.raw.closed = closed;
             let options = if late || closed { Options::RESPONSE } else { Options::RESPONSE_PARTIAL };
             if let Some(verdict) = run(transaction, rules, 0, Level::Content, options) {
-                transaction.raw_response = Vec::new();
+                transaction.answered.raw.bytes = Vec::new();
                 return Poll::Ready(Ok(verdict));
             }
             match server.poll_receive(context) {

@@ -180,107 +180,120 @@ pub struct ClosedByRules {
     pub server: bool,
 }
 
-/// One request and its response, or one TCP session.
-#[derive(Debug)]
-pub struct Transaction {
-    /// Its number in the process; given by [`Transaction::take_number`].
-    pub number: u64,
-    /// Whether it ended before there was a valid request.
-    pub bad_request: bool,
-    /// Whether nothing of its request is left on the client's connection, though a body may have been.
-    pub request_is_over: bool,
-    /// Which connections a rule has given a `Connection: close`.
-    pub closed_by_rules: ClosedByRules,
-    /// The configuration it runs under.
-    pub instance: Arc<Instance>,
-    /// The client's connection.
-    pub client: Rc<ClientSide>,
-    /// Which worker runs it.
-    pub worker: usize,
-    /// The request's head; meaningful from [`Transaction::has_request`] on.
-    pub request: RequestHead,
-    /// Whether the request's head is complete.
-    pub has_request: bool,
-    /// Whether it is the first on its connection.
-    pub first_request: bool,
+/// A body as far as rules and samples have seen it.
+#[derive(Debug, Default)]
+pub struct SeenBody {
+    /// Its data, decoded, as far as a rule waited for it or asks about it.
+    pub bytes: Vec<u8>,
+    /// Whether that is all of it.
+    pub complete: bool,
+    /// Its announced length.
+    pub announced: Option<u64>,
+}
+
+/// What one side of a TCP session has sent, while content rules look at it.
+#[derive(Debug, Default)]
+pub struct SeenBytes {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Whether no more of them can come.
+    pub closed: bool,
+}
+
+/// How far the request has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RequestStage {
+    /// Its head is not complete.
+    #[default]
+    Awaited,
+    /// Its head is complete and valid.
+    Complete,
+    /// There will be none: what came is invalid, too late or cut off.
+    Invalid,
+}
+
+/// What is known of the request beside its head.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// How far it has come.
+    pub stage: RequestStage,
+    /// Whether it is not the first on its connection.
+    pub is_follower: bool,
     /// The version in which the client spoke.
-    pub client_version: http::Version,
+    pub version: http::Version,
     /// Whether the client's connection may be kept, as far as the client is concerned.
     pub wants_keep_alive: bool,
     /// Whether the client asked to change the protocol.
     pub wants_upgrade: bool,
-    /// Whether the request was sent to a server before and is sent again.
-    pub resent: bool,
-    /// The request line as it came, for the log.
-    pub request_line: Vec<u8>,
-    /// How many bytes of [`Transaction::request_line`] are the method.
-    pub method_len: usize,
-    /// The body, decoded, as far as a rule waited for it.
-    pub body: Vec<u8>,
-    /// Whether [`Transaction::body`] is all of it.
-    pub body_complete: bool,
-    /// What a TCP session has received, while content rules look at it.
-    pub raw_request: Vec<u8>,
-    /// Whether more of it can come.
-    pub raw_request_closed: bool,
-    /// Whether it is a request of HTTP, whose head then stands in [`Transaction::request`].
+    /// Whether nothing of it is left on the client's connection, though a body may have been.
+    pub is_over: bool,
+    /// Its body.
+    pub body: SeenBody,
+    /// What the client of a TCP session has sent.
+    pub raw: SeenBytes,
+    /// Whether that is a request of HTTP, whose head then stands in [`Transaction::request`].
     pub raw_head: RawHead,
-    /// The response's body, decoded, as far as a rule waited for it or asks about it.
-    pub response_body: Vec<u8>,
-    /// Whether [`Transaction::response_body`] is all of it.
-    pub response_body_complete: bool,
-    /// Announced length of the response's body.
-    pub response_announced: Option<u64>,
-    /// What a TCP session has received from the server, while content rules look at it.
-    pub raw_response: Vec<u8>,
-    /// Whether more of it can come.
-    pub raw_response_closed: bool,
-    /// Announced length of the request's body.
-    pub body_announced: Option<u64>,
-    /// The response's head; meaningful from [`Transaction::has_response`] on.
-    pub response: ResponseHead,
-    /// Whether the response's head is complete.
-    pub has_response: bool,
+}
+
+impl Asked {
+    /// Whether its head is complete and valid.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.stage == RequestStage::Complete
+    }
+
+    /// Whether what came is no valid request.
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        self.stage == RequestStage::Invalid
+    }
+}
+
+/// What is known of the response beside its head.
+#[derive(Debug, Default)]
+pub struct Answered {
+    /// Whether its head is complete.
+    pub has_head: bool,
     /// The status that the client was sent, 0 before.
     pub status: u16,
-    /// Captures.
-    pub captures: RefCell<Captures>,
-    /// The client's cookie, if it is the one of `capture cookie`.
-    pub client_cookie: Option<Box<[u8]>>,
-    /// The server's.
-    pub server_cookie: Option<Box<[u8]>>,
+    /// What answered in place of a server, as the log names it (`<STATS>`).
+    pub by: Option<&'static str>,
+    /// Its body.
+    pub body: SeenBody,
+    /// What the server of a TCP session has sent.
+    pub raw: SeenBytes,
+}
+
+/// Where it goes, and what it took to get there.
+#[derive(Debug, Default)]
+pub struct Route {
     /// The backend.
     pub backend: Option<Arc<LiveProxy>>,
     /// The server.
     pub server: Option<Arc<LiveServer>>,
-    /// What answered in place of a server, as the log names it (`<STATS>`).
-    pub answered_by: Option<&'static str>,
     /// This end's address of the server's connection.
-    pub upstream_source: Option<SocketAddr>,
+    pub source: Option<SocketAddr>,
     /// The other end's.
-    pub upstream_destination: Option<SocketAddr>,
-    /// When.
-    pub timeline: Timeline,
-    /// How it ended.
-    pub ending: Ending,
+    pub destination: Option<SocketAddr>,
     /// How the request is bound to a server.
     pub persistence: Persistence,
-    /// What became of the cookie.
-    pub cookie_state: CookieState,
-    /// Bytes received from the client.
-    pub bytes_in: u64,
-    /// Bytes sent to the client.
-    pub bytes_out: u64,
+    /// What became of the cookie that binds it.
+    pub cookie: CookieState,
     /// Connection retries.
     pub retries: u32,
     /// Whether it went to another server than it was first given to.
     pub redispatched: bool,
+    /// Whether the request was sent to a server before and is sent again.
+    pub resent: bool,
     /// Requests before it in the server's queue.
     pub server_queue: u32,
     /// Requests before it in the backend's queue.
     pub backend_queue: u32,
-    /// `set-log-level`: `Some(None)` is silent.
-    pub log_level: Cell<Option<Option<u8>>>,
+}
+
+/// What rules have said of it.
+#[derive(Debug, Default)]
+pub struct ByRules {
     /// `set-timeout server`.
     pub server_timeout: Cell<Option<Duration>>,
     /// `set-timeout tunnel`.
@@ -291,24 +304,97 @@ pub struct Transaction {
     pub soft_rewrites: bool,
     /// `disable-l7-retry`.
     pub l7_retry_disabled: Cell<bool>,
-    /// Made at its first use.
-    pub unique_id: OnceCell<Vec<u8>>,
-    /// What filters keep of it, if any does.
-    pub filters: OnceCell<Box<StreamFilters>>,
+    /// Which connections a rule has given a `Connection: close`.
+    pub closes: ClosedByRules,
     /// Where the rule stands that ended it.
     pub last_rule: RefCell<Option<haproxycfg::model::Location>>,
+    /// What filters keep of it, if any does.
+    pub filters: OnceCell<Box<StreamFilters>>,
+}
+
+/// What the log needs beside all that.
+#[derive(Debug, Default)]
+pub struct LogState {
+    /// `set-log-level`: `Some(None)` is silent.
+    pub level: Cell<Option<Option<u8>>>,
+    /// Number of the log line of the frontend.
+    pub counter: u64,
+    /// Whether it was logged before its end (`option logasap`).
+    pub is_written: bool,
+    /// `unique-id-format`, made at its first use.
+    pub unique_id: OnceCell<Vec<u8>>,
+    /// The client's cookie, if it is the one of `capture cookie`.
+    pub client_cookie: Option<Box<[u8]>>,
+    /// The server's.
+    pub server_cookie: Option<Box<[u8]>>,
+}
+
+/// The request line as it came, for the log.
+#[derive(Debug, Default)]
+pub struct RequestLine {
+    /// It.
+    pub text: Vec<u8>,
+    /// How many bytes of it are the method.
+    pub method_len: usize,
+}
+
+impl RequestLine {
+    /// Forgets it and keeps its memory.
+    pub fn clear(&mut self) {
+        let Self { text, method_len } = self;
+        text.clear();
+        *method_len = 0;
+    }
+}
+
+/// One request and its response, or one TCP session.
+///
+/// What concerns one side or one purpose stands together, and a group begins anew as a whole: what was left over would be
+/// another request's.
+#[derive(Debug)]
+pub struct Transaction {
+    /// Its number in the process; given by [`Transaction::take_number`].
+    pub number: u64,
+    /// The configuration it runs under.
+    pub instance: Arc<Instance>,
+    /// The client's connection.
+    pub client: Rc<ClientSide>,
+    /// Which worker runs it.
+    pub worker: usize,
+    /// The worker's clock.
+    pub clock: Rc<Clock>,
+    /// State of the random numbers of this transaction.
+    pub random: Cell<u64>,
     /// Whether there are stick tables at all.
     pub has_tables: bool,
     /// What it tracks in stick tables and is to be remembered there.
     pub stick: RefCell<Option<Box<Stick>>>,
-    /// The worker's clock.
-    pub clock: Rc<Clock>,
-    /// Whether it was logged before its end (`option logasap`).
-    pub logged: bool,
-    /// Number of the log line of the frontend.
-    pub log_counter: u64,
-    /// State of the random numbers of this transaction.
-    pub random: Cell<u64>,
+    /// The request's head; meaningful once [`Asked::is_complete`].
+    pub request: RequestHead,
+    /// The response's head; meaningful from [`Answered::has_head`] on.
+    pub response: ResponseHead,
+    /// The request line as it came.
+    pub line: RequestLine,
+    /// Captures.
+    pub captures: RefCell<Captures>,
+    /// The request beside its head.
+    pub asked: Asked,
+    /// The response beside its head.
+    pub answered: Answered,
+    /// Where it goes.
+    pub route: Route,
+    /// What rules have said of it.
+    pub by_rules: ByRules,
+    /// What the log needs beside all that.
+    pub log: LogState,
+    /// When.
+    pub timeline: Timeline,
+    /// How it ended.
+    pub ending: Ending,
+    /// Bytes received from the client.
+    pub bytes_in: u64,
+    /// Bytes sent to the client.
+    pub bytes_out: u64,
 }
 
 impl Captures {
@@ -323,145 +409,60 @@ impl Transaction {
     /// A transaction that has not begun: [`Transaction::restart`] begins it.
     #[must_use]
     pub fn new(instance: Arc<Instance>, client: Rc<ClientSide>, worker: &Worker) -> Self {
-        let Heads { request, response, request_line } = worker.heads.take();
+        let Heads { request, response, line } = worker.heads.take();
         let has_tables = !instance.tables.is_empty();
         Self {
             number: 0,
-            bad_request: false,
-            request_is_over: false,
-            closed_by_rules: ClosedByRules::default(),
             instance,
             client,
             worker: worker.index,
-            request,
-            has_request: false,
-            first_request: true,
-            client_version: http::Version::Http11,
-            wants_keep_alive: false,
-            wants_upgrade: false,
-            resent: false,
-            request_line,
-            method_len: 0,
-            body: Vec::new(),
-            body_complete: false,
-            raw_request: Vec::new(),
-            raw_request_closed: false,
-            raw_head: RawHead::Unknown,
-            response_body: Vec::new(),
-            response_body_complete: false,
-            response_announced: None,
-            raw_response: Vec::new(),
-            raw_response_closed: false,
-            body_announced: None,
-            response,
-            has_response: false,
-            status: 0,
-            captures: RefCell::default(),
-            client_cookie: None,
-            server_cookie: None,
-            backend: None,
-            server: None,
-            answered_by: None,
-            upstream_source: None,
-            upstream_destination: None,
-            timeline: Timeline::default(),
-            ending: Ending::Completed,
-            persistence: Persistence::default(),
-            cookie_state: CookieState::default(),
-            bytes_in: 0,
-            bytes_out: 0,
-            retries: 0,
-            redispatched: false,
-            server_queue: 0,
-            backend_queue: 0,
-            log_level: Cell::new(None),
-            server_timeout: Cell::new(None),
-            tunnel_timeout: Cell::new(None),
-            priority: Cell::new((0, 0)),
-            soft_rewrites: false,
-            l7_retry_disabled: Cell::new(false),
-            unique_id: OnceCell::new(),
-            filters: OnceCell::new(),
-            last_rule: RefCell::new(None),
+            clock: worker.clock(),
+            random: Cell::new(worker.random()),
             has_tables,
             stick: RefCell::new(None),
-            clock: worker.clock(),
-            logged: false,
-            log_counter: 0,
-            random: Cell::new(worker.random()),
+            request,
+            response,
+            line,
+            captures: RefCell::default(),
+            asked: Asked::default(),
+            answered: Answered::default(),
+            route: Route::default(),
+            by_rules: ByRules::default(),
+            log: LogState::default(),
+            timeline: Timeline::default(),
+            ending: Ending::Completed,
+            bytes_in: 0,
+            bytes_out: 0,
         }
     }
 
     /// Begins the next transaction in the memory of one that is over.
     pub fn restart(&mut self, instance: &Arc<Instance>, client: &Rc<ClientSide>, random_seed: u64) {
-        // NOTE: every field is named, so that none can be forgotten: what is left over would be another request's.
+        // NOTE: every field is named, so that none can be forgotten.
         let Self {
             number,
-            bad_request,
-            request_is_over,
-            closed_by_rules,
             instance: old_instance,
             client: old_client,
             worker: _,
-            request,
-            has_request,
-            first_request,
-            client_version,
-            wants_keep_alive,
-            wants_upgrade,
-            resent,
-            request_line,
-            method_len,
-            body,
-            body_complete,
-            raw_request,
-            raw_request_closed,
-            raw_head,
-            response_body,
-            response_body_complete,
-            response_announced,
-            raw_response,
-            raw_response_closed,
-            body_announced,
-            response,
-            has_response,
-            status,
-            captures,
-            client_cookie,
-            server_cookie,
-            backend,
-            server,
-            answered_by,
-            upstream_source,
-            upstream_destination,
-            timeline,
-            ending,
-            persistence,
-            cookie_state,
-            bytes_in,
-            bytes_out,
-            retries,
-            redispatched,
-            server_queue,
-            backend_queue,
-            log_level,
-            server_timeout,
-            tunnel_timeout,
-            priority,
-            soft_rewrites,
-            l7_retry_disabled,
-            unique_id,
-            filters,
-            last_rule,
+            clock: _,
+            random,
             has_tables,
             stick,
-            clock: _,
-            logged,
-            log_counter,
-            random,
+            request,
+            response,
+            line,
+            captures,
+            asked,
+            answered,
+            route,
+            by_rules,
+            log,
+            timeline,
+            ending,
+            bytes_in,
+            bytes_out,
         } = self;
         client.variables.borrow_mut().start_request();
-        *number = 0;
         if !Arc::ptr_eq(old_instance, instance) {
             *old_instance = Arc::clone(instance);
             // Its places of tables are those of the instance before.
@@ -471,41 +472,19 @@ impl Transaction {
         if !Rc::ptr_eq(old_client, client) {
             *old_client = Rc::clone(client);
         }
+        // What nearly every request needs keeps its memory.
         request.clear();
         response.clear();
-        request_line.clear();
-        *method_len = 0;
-        (*bad_request, *request_is_over, *has_request, *first_request) = (false, false, false, true);
-        *closed_by_rules = ClosedByRules::default();
-        *client_version = http::Version::Http11;
-        (*wants_keep_alive, *wants_upgrade, *resent) = (false, false, false);
-        // Bodies and captures are rare and may be large: their memory goes.
-        *body = Vec::new();
-        *raw_request = Vec::new();
-        *raw_head = RawHead::Unknown;
-        (*body_complete, *raw_request_closed, *body_announced) = (false, false, None);
-        *response_body = Vec::new();
-        *raw_response = Vec::new();
-        (*response_body_complete, *raw_response_closed, *response_announced) = (false, false, None);
-        (*has_response, *status) = (false, 0);
+        line.clear();
         captures.get_mut().clear();
-        (*client_cookie, *server_cookie) = (None, None);
-        (*backend, *server, *answered_by) = (None, None, None);
-        (*upstream_source, *upstream_destination) = (None, None);
+        *asked = Asked::default();
+        *answered = Answered::default();
+        *route = Route::default();
+        *by_rules = ByRules::default();
+        *log = LogState::default();
         *timeline = Timeline::default();
         *ending = Ending::Completed;
-        (*persistence, *cookie_state) = (Persistence::default(), CookieState::default());
-        (*bytes_in, *bytes_out, *retries, *redispatched) = (0, 0, 0, false);
-        (*server_queue, *backend_queue) = (0, 0);
-        log_level.set(None);
-        server_timeout.set(None);
-        tunnel_timeout.set(None);
-        priority.set((0, 0));
-        l7_retry_disabled.set(false);
-        unique_id.take();
-        filters.take();
-        *last_rule.get_mut() = None;
-        (*soft_rewrites, *logged, *log_counter) = (false, false, 0);
+        (*number, *bytes_in, *bytes_out) = (0, 0, 0);
         random.set(random_seed);
     }
 
@@ -520,7 +499,7 @@ impl Transaction {
         Heads {
             request: std::mem::take(&mut self.request),
             response: std::mem::take(&mut self.response),
-            request_line: std::mem::take(&mut self.request_line),
+            line: std::mem::take(&mut self.line),
         }
     }
 
@@ -545,7 +524,7 @@ impl Transaction {
     /// The settings of the backend, or of the frontend before there is one.
     #[must_use]
     pub fn backend_settings(&self) -> &haproxycfg::model::Proxy {
-        self.backend.as_ref().unwrap_or(&self.client.frontend).settings()
+        self.route.backend.as_ref().unwrap_or(&self.client.frontend).settings()
     }
 
     /// Milliseconds from `from` to `to` as logs show them: -1 when one of them never came.
@@ -567,6 +546,6 @@ impl Transaction {
     /// Whether the request, as far as it was parsed, must have no body in its response.
     #[must_use]
     pub fn is_head(&self) -> bool {
-        self.request_line.get(..self.method_len) == Some(b"HEAD")
+        self.line.text.get(..self.line.method_len) == Some(b"HEAD")
     }
 }

@@ -191,7 +191,7 @@ impl<'a> Attempts<'a> {
             if chosen_again {
                 self.count_choice(transaction, &server);
             }
-            transaction.server = Some(Arc::clone(&server));
+            transaction.route.server = Some(Arc::clone(&server));
             server.side.traffic.of(worker.index).sessions.increment();
             watch.handle.goes_to(proxy, &server);
             if self.is_http && server.config.redir.is_some() && matches!(transaction.request.method(), b"GET" | b"HEAD")
@@ -209,7 +209,7 @@ impl<'a> Attempts<'a> {
                 server.side.traffic.of(worker.index).reuses.increment();
                 proxy.backend.traffic.of(worker.index).reuses.increment();
                 transaction.timeline.connected = transaction.timeline.dequeued;
-                (transaction.upstream_source, transaction.upstream_destination) = connection.ends;
+                (transaction.route.source, transaction.route.destination) = connection.ends;
                 return Ok(Upstream { connection, slot: Some(slot), reused: true });
             }
             server.side.traffic.of(worker.index).connects.increment();
@@ -242,7 +242,7 @@ impl<'a> Attempts<'a> {
     ) -> Result<Upstream<'a>, Unreachable> {
         let (worker, proxy) = (self.worker, self.proxy);
         let traffic = proxy.backend.traffic.of(worker.index);
-        transaction.server = None;
+        transaction.route.server = None;
         transaction.timeline.dequeued = Some(worker.now());
         // Such connections serve the client alone that opened them, and only as long as it wants to go to the same place.
         if self.failed == 0
@@ -251,7 +251,7 @@ impl<'a> Attempts<'a> {
         {
             traffic.reuses.increment();
             transaction.timeline.connected = transaction.timeline.dequeued;
-            (transaction.upstream_source, transaction.upstream_destination) = kept.ends;
+            (transaction.route.source, transaction.route.destination) = kept.ends;
             return Ok(Upstream { connection: kept, slot: None, reused: true });
         }
         loop {
@@ -261,7 +261,7 @@ impl<'a> Attempts<'a> {
                     traffic.connects.increment();
                     let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
                     let mut connection = worker.servers.borrow_mut().open(wire, Arc::clone(server));
-                    connection.ends = (transaction.upstream_source, transaction.upstream_destination);
+                    connection.ends = (transaction.route.source, transaction.route.destination);
                     connection.private = true;
                     return Ok(Upstream { connection, slot: None, reused: false });
                 }
@@ -295,14 +295,14 @@ impl<'a> Attempts<'a> {
 
     /// Counts where a request goes whose attempt before has failed.
     fn count_choice(&self, transaction: &mut Transaction, server: &LiveServer) {
-        let Some(before) = transaction.server.as_ref() else { return };
+        let Some(before) = transaction.route.server.as_ref() else { return };
         let worker = self.worker.index;
         let (server_traffic, traffic) = (before.side.traffic.of(worker), self.proxy.backend.traffic.of(worker));
         if before.key == server.key {
             server_traffic.retries.increment();
             traffic.retries.increment();
         } else {
-            transaction.redispatched = true;
+            transaction.route.redispatched = true;
             server_traffic.redispatches.increment();
             traffic.redispatches.increment();
         }
@@ -323,7 +323,7 @@ impl<'a> Attempts<'a> {
         }
         let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
         let mut connection = worker.servers.borrow_mut().open(wire, server);
-        connection.ends = (transaction.upstream_source, transaction.upstream_destination);
+        connection.ends = (transaction.route.source, transaction.route.destination);
         connection.private =
             proxy.settings().http_reuse == HttpReuse::Never || connection.server.config.send_proxy.is_some();
         if let Some(version) = connection.server.config.send_proxy.filter(|_| self.is_http) {
@@ -405,7 +405,7 @@ impl<'a> Attempts<'a> {
             }
         };
         self.failed += 1;
-        transaction.retries += 1;
+        transaction.route.retries += 1;
         wait(self.worker, time, watch).await
     }
 }
@@ -443,7 +443,7 @@ pub fn observe(worker: &Worker, proxy: &LiveProxy, server: ServerIndex, observat
 
 /// Asks the balancer for a server.
 async fn ask(worker: &Worker, transaction: &Transaction, proxy: &LiveProxy, wanted: &Wanted) -> Pick {
-    let (class, offset) = transaction.priority.get();
+    let (class, offset) = transaction.by_rules.priority.get();
     let request = balance::Request {
         key: wanted.key,
         avoid: wanted.avoid,
@@ -488,13 +488,13 @@ async fn queue<'a>(
                 waiting.ticket = None;
                 match claim {
                     Claim::Granted { server, position } => {
-                        transaction.server_queue += position.server;
-                        transaction.backend_queue += position.backend;
+                        transaction.route.server_queue += position.server;
+                        transaction.route.backend_queue += position.backend;
                         return Ok(take(worker, transaction, proxy, server));
                     }
                     Claim::Redispatch { from, position } => {
-                        transaction.server_queue += position.server;
-                        transaction.backend_queue += position.backend;
+                        transaction.route.server_queue += position.server;
+                        transaction.route.backend_queue += position.backend;
                         wanted.avoid = Some(from);
                         wanted.forced = None;
                     }
@@ -504,8 +504,8 @@ async fn queue<'a>(
             Err(ended) => {
                 waiting.ticket = None;
                 let position = proxy.with_farm(|farm| farm.cancel(ticket, worker.now_ms()));
-                transaction.server_queue += position.server;
-                transaction.backend_queue += position.backend;
+                transaction.route.server_queue += position.server;
+                transaction.route.backend_queue += position.backend;
                 transaction.timeline.dequeued = Some(worker.now());
                 return Err(ended);
             }
@@ -586,10 +586,10 @@ fn idle_connection(
 
 /// Which connections of others `http-reuse` allows for this request.
 fn allowed_reuse(transaction: &Transaction, proxy: &LiveProxy) -> Option<Reuse> {
-    match (proxy.settings().http_reuse, transaction.first_request) {
-        (HttpReuse::Never, _) | (HttpReuse::Safe, true) => None,
-        (HttpReuse::Aggressive, true) => Some(Reuse::Proven),
-        (HttpReuse::Always, _) | (_, false) => Some(Reuse::Any),
+    match (proxy.settings().http_reuse, transaction.asked.is_follower) {
+        (HttpReuse::Never, _) | (HttpReuse::Safe, false) => None,
+        (HttpReuse::Aggressive, false) => Some(Reuse::Proven),
+        (HttpReuse::Always, _) | (_, true) => Some(Reuse::Any),
     }
 }
 

@@ -155,7 +155,8 @@ impl Transaction {
 
     /// Begins to track a key for the request. Nothing is tracked under that number yet.
     pub fn track(&self, number: usize, table: TableIndex, key: &Key<'_>, work: impl FnOnce(&mut Entry<'_>)) {
-        let of_backend = self.backend.as_ref().is_some_and(|backend| !Arc::ptr_eq(backend, &self.client.frontend));
+        let of_backend =
+            self.route.backend.as_ref().is_some_and(|backend| !Arc::ptr_eq(backend, &self.client.frontend));
         self.stick().counters.track(number, table, key, of_backend, work);
     }
 

@@ -71,7 +71,7 @@ pub fn store(transaction: &Transaction, backend: &LiveProxy) {
         Some(stick) => std::mem::take(&mut stick.stores),
         None => return,
     };
-    let Some(server) = transaction.server.as_ref().filter(|server| !server.config.non_stick) else { return };
+    let Some(server) = transaction.route.server.as_ref().filter(|server| !server.config.non_stick) else { return };
     for (index, key) in stores {
         let Some(table) = transaction.instance.tables.get(index) else { continue };
         let name = name_in(table, server);

@@ -58,12 +58,12 @@ pub fn choose(transaction: &mut Transaction, backend: &LiveProxy) {
 
 /// Decides whether the response that has come will be compressed.
 pub fn judge(worker: &Worker, transaction: &Transaction, backend: &LiveProxy, body: BodyLength) {
-    let Some(coding) = transaction.filters.get().and_then(|filters| filters.coding.get()) else { return };
+    let Some(coding) = transaction.by_rules.filters.get().and_then(|filters| filters.coding.get()) else { return };
     let frontend = Arc::clone(&transaction.client.frontend);
     let types =
         settings(&frontend, backend, |settings| Some(settings.types.as_slice()).filter(|types| !types.is_empty()));
-    let Transaction { request, response, client_version, .. } = transaction;
-    let judged = http::may_compress(request, *client_version, response, body, types.unwrap_or_default());
+    let Transaction { request, response, asked, .. } = transaction;
+    let judged = http::may_compress(request, asked.version, response, body, types.unwrap_or_default());
     let compresses = judged.is_ok() && has_room(worker, coding, &transaction.instance.config.global.tune);
     transaction.stream_filters().compresses.set(compresses);
 }
@@ -126,7 +126,7 @@ impl std::fmt::Debug for Compression {
 impl Compression {
     /// Begins with the body of a response that qualifies, whose head is changed. `None` leaves it as it is.
     pub fn begin(worker: &Rc<Worker>, transaction: &mut Transaction, backend: &Arc<LiveProxy>) -> Option<Self> {
-        let coding = transaction.filters.get().filter(|filters| filters.compresses.get())?.coding.get()?;
+        let coding = transaction.by_rules.filters.get().filter(|filters| filters.compresses.get())?.coding.get()?;
         let Ok(encoder) = Encoder::new(coding) else {
             transaction.stream_filters().compresses.set(false);
             return None;

@@ -85,19 +85,19 @@ impl Transaction {
     /// What filters keep of it.
     #[must_use]
     pub fn stream_filters(&self) -> &StreamFilters {
-        self.filters.get_or_init(Box::default)
+        self.by_rules.filters.get_or_init(Box::default)
     }
 
     /// Whether the response is compressed.
     #[must_use]
     pub fn compresses(&self) -> bool {
-        self.filters.get().is_some_and(|filters| filters.compresses.get())
+        self.by_rules.filters.get().is_some_and(|filters| filters.compresses.get())
     }
 
     /// `set-bandwidth-limit`.
     pub fn set_bandwidth_limit(&self, wanted: &BandwidthLimit, options: Options) {
         let frontend = Arc::clone(&self.client.frontend);
-        let backend = self.backend.clone().unwrap_or_else(|| Arc::clone(&frontend));
+        let backend = self.route.backend.clone().unwrap_or_else(|| Arc::clone(&frontend));
         let filter = of(&frontend, &backend).find_map(|filter| match filter {
             Filter::Bandwidth(filter) if filter.name == wanted.name => Some(Arc::clone(filter)),
             _ => None,
@@ -135,7 +135,7 @@ impl Transaction {
 
     /// The limits of bandwidth that are on in a direction.
     fn paces(&self, inbound: bool, now: Instant) -> Vec<Pace> {
-        let Some(filters) = self.filters.get() else { return Vec::new() };
+        let Some(filters) = self.by_rules.filters.get() else { return Vec::new() };
         let limits = filters.limits.borrow();
         let wanted = limits.iter().filter(|limit| limit.filter.inbound == inbound);
         let pace = |Limit { filter, how }: &Limit| match how {

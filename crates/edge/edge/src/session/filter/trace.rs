@@ -117,7 +117,7 @@ pub fn tell(transaction: &Transaction, backend: &LiveProxy, point: Point) {
                     "{begin} {:<25}: channel={:<10} - mode={mode:<5} ({stage})\t{}",
                     "trace_http_headers",
                     "REQUEST",
-                    String::from_utf8_lossy(&transaction.request_line)
+                    String::from_utf8_lossy(&transaction.line.text)
                 )
             }
             Point::Response => {

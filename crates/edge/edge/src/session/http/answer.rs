@@ -24,14 +24,14 @@ impl Session {
     /// From here on there is a response, and its variables.
     pub(super) fn begin_answer(&self, transaction: &mut Transaction) {
         self.side.variables.borrow_mut().start_response();
-        transaction.has_response = true;
+        transaction.answered.has_head = true;
     }
 
     /// Sends a response that has begun.
     pub(super) async fn send_answer(&mut self, transaction: &mut Transaction, body: &[u8]) -> Next {
         let frontend = Arc::clone(&self.side.frontend);
-        let backend = transaction.backend.clone().unwrap_or_else(|| Arc::clone(&frontend));
-        if transaction.server.is_none() && transaction.has_request {
+        let backend = transaction.route.backend.clone().unwrap_or_else(|| Arc::clone(&frontend));
+        if transaction.route.server.is_none() && transaction.asked.is_complete() {
             self.count_unread_body(transaction);
         }
         let request_ended = self.request_is_drained(transaction);
@@ -40,9 +40,9 @@ impl Session {
         // An error file that does not say how long it is ends with the connection.
         let is_open_ended = has_length && !headers.contains_known(http::HeaderId::ContentLength);
         let closing = http::ConnectionOptions::of(headers).close || is_open_ended;
-        let keeps = transaction.has_request
-            && !transaction.bad_request
-            && transaction.wants_keep_alive
+        let keeps = transaction.asked.is_complete()
+            && !transaction.asked.is_invalid()
+            && transaction.asked.wants_keep_alive
             && frontend.settings().connection_mode != ConnectionMode::Close
             && request_ended
             && !closing
@@ -67,10 +67,10 @@ impl Session {
             let length = if is_open_ended { BodyLength::UntilClose } else { BodyLength::Exact(body.len() as u64) };
             http::enforce_framing(&mut transaction.response.headers, length);
         }
-        let keeps = keeps && !transaction.closed_by_rules.client;
+        let keeps = keeps && !transaction.by_rules.closes.client;
         let (keeps, has_length) = (keeps && !matches!(status, 100..=199), !matches!(status, 100..=199 | 204));
         // What answers something that is no request counts nothing.
-        if !transaction.bad_request {
+        if !transaction.asked.is_invalid() {
             transaction.bytes_out += size::of_reply(&transaction.response);
             transaction.bytes_out += if transaction.is_head() { 0 } else { counted };
         }
@@ -79,7 +79,7 @@ impl Session {
             transaction.response.headers.remove_known(http::HeaderId::ContentLength);
         }
         // Only what answers no request says it in a place of its own.
-        if transaction.has_request {
+        if transaction.asked.is_complete() {
             transaction.response.headers.remove_known(http::HeaderId::Connection);
         }
         self.write_head(transaction, keeps);
@@ -108,12 +108,12 @@ impl Session {
 
     /// Whether the request's body is over, those parts of it being dropped that were received.
     fn request_is_drained(&mut self, transaction: &Transaction) -> bool {
-        if !transaction.has_request || transaction.bad_request || transaction.request_is_over {
+        if !transaction.asked.is_complete() || transaction.asked.is_invalid() || transaction.asked.is_over {
             return true;
         }
         let mut pump = BodyPump::new(http::request_body_length(&transaction.request), &self.limits(), false);
         // What was sent to a server already is gone from the buffer, so this only recognises bodies that wait whole.
-        let known = transaction.server.is_none() && pump.approve(&self.client).is_ok() && pump.is_received();
+        let known = transaction.route.server.is_none() && pump.approve(&self.client).is_ok() && pump.is_received();
         if known {
             pump.discard(&mut self.client);
         }
@@ -123,7 +123,7 @@ impl Session {
     /// Answers with the error page of a status.
     pub(super) async fn answer_error(&mut self, transaction: &mut Transaction, status: u16) -> Next {
         if reply::is_silent(transaction, status) {
-            transaction.status = status;
+            transaction.answered.status = status;
             return Next::Close;
         }
         let body = reply::error_page(transaction, status);
@@ -134,8 +134,8 @@ impl Session {
     async fn answer_instead_of(&mut self, transaction: &mut Transaction, body: &[u8], status: u16) -> Next {
         let shown = transaction.response.status();
         let next = self.answer(transaction, body).await;
-        if transaction.status == shown {
-            transaction.status = status;
+        if transaction.answered.status == shown {
+            transaction.answered.status = status;
         }
         next
     }
@@ -149,7 +149,7 @@ impl Session {
             _ => false,
         };
         if silent {
-            transaction.status = status;
+            transaction.answered.status = status;
             return Next::Close;
         }
         let body = reply::build(transaction, reply, status);
@@ -184,7 +184,7 @@ impl Session {
             .any(|condition| condition.holds(transaction, sample::Options::REQUEST));
         self.count_intercepted(transaction);
         transaction.end(Ending::AnsweredHere(Stage::Request));
-        transaction.log_level.set(Some(None));
+        transaction.log.level.set(Some(None));
         self.answer_error(transaction, if fails { 503 } else { 200 }).await
     }
 
@@ -198,7 +198,7 @@ impl Session {
             }
             Unreachable::Killed | Unreachable::ClientFailed => Next::Close,
             Unreachable::Elsewhere => {
-                let server = transaction.server.as_ref();
+                let server = transaction.route.server.as_ref();
                 let prefix = server.and_then(|server| server.config.redir.as_deref()).unwrap_or_default();
                 let prefix = if prefix == b"/" { b"" } else { prefix };
                 let location = [prefix, transaction.request.path_and_query()].concat();

@@ -27,7 +27,7 @@ impl Session {
 
     /// Keeps what a server sent instead of a response.
     pub(super) fn capture_response(&self, transaction: &Transaction, upstream: &Upstream<'_>) {
-        let Some(backend) = &transaction.backend else { return };
+        let Some(backend) = &transaction.route.backend else { return };
         let bytes = upstream.connection.wire.received.bytes();
         let limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
         let wrong = capture::wrong_response(bytes, &limits);
@@ -51,7 +51,7 @@ impl Session {
             event: self.instance.process.captures.fetch_add(1, Relaxed),
             is_response: server.is_some(),
             frontend: named(&self.side.frontend),
-            backend: transaction.backend.as_deref().map(named),
+            backend: transaction.route.backend.as_deref().map(named),
             server: server.map(|server| (server.config.name.to_string(), server.config.id)),
             source: self.side.source.get(),
             position: wrong.as_ref().map_or(bytes.len() as u64, |wrong| wrong.offset),

@@ -46,7 +46,7 @@ pub(super) enum Buffered {
 impl Session {
     /// Runs everything that comes before a server is asked.
     pub(super) async fn decide(&mut self, transaction: &mut Transaction, body: BodyLength) -> Decision {
-        transaction.body_announced = match body {
+        transaction.asked.body.announced = match body {
             BodyLength::Exact(length) => Some(length),
             _ => None,
         };
@@ -58,8 +58,7 @@ impl Session {
         let settings = frontend.settings();
         // These come before the request is taken for one.
         if !self.passes_content_rules(transaction, settings).await {
-            transaction.request_line.clear();
-            transaction.method_len = 0;
+            transaction.line.clear();
             return Decision::Done(Next::Close);
         }
         frontend.frontend.traffic.of(self.worker.index).requests.increment();
@@ -83,11 +82,11 @@ impl Session {
             transaction.timeline.request = None;
             return Decision::Done(Box::pin(self.answer_error(transaction, 503)).await);
         };
-        transaction.backend = Some(Arc::clone(&backend));
+        transaction.route.backend = Some(Arc::clone(&backend));
         self.registered.handle.enters(&backend);
         backend.backend.traffic.of(self.worker.index).sessions.increment();
         if backend.settings().options.http_buffer_request
-            && !transaction.body_complete
+            && !transaction.asked.body.complete
             && let Some(done) = Box::pin(self.buffer_request(transaction, backend.settings(), body)).await
         {
             return Decision::Done(done);
@@ -162,7 +161,7 @@ impl Session {
                 }
                 Verdict::EarlyHints { headers, resume } => {
                     // RFC 8297 section 2: clients of HTTP/1.0 do not know of it.
-                    if transaction.client_version == http::Version::Http11 {
+                    if transaction.asked.version == http::Version::Http11 {
                         transaction.bytes_out += size::of_early_hints(&headers);
                         Box::pin(self.send_early_hints(&headers)).await;
                     }
@@ -283,7 +282,7 @@ impl Session {
     pub(super) fn count_denied_request(&self, transaction: &Transaction) {
         let worker = self.worker.index;
         self.side.count(worker, |traffic| &traffic.denied_requests);
-        if let Some(backend) = &transaction.backend {
+        if let Some(backend) = &transaction.route.backend {
             backend.backend.traffic.of(worker).denied_requests.increment();
         }
     }
@@ -291,7 +290,7 @@ impl Session {
     /// Counts a request that a frontend answers in place of a server, before it has another backend.
     pub(super) fn count_intercepted(&self, transaction: &Transaction) {
         let frontend = &self.side.frontend;
-        if transaction.backend.as_ref().is_none_or(|backend| Arc::ptr_eq(backend, frontend)) {
+        if transaction.route.backend.as_ref().is_none_or(|backend| Arc::ptr_eq(backend, frontend)) {
             frontend.frontend.traffic.of(self.worker.index).intercepted.increment();
         }
     }
@@ -346,7 +345,7 @@ impl Session {
         at_least: usize,
     ) -> Buffered {
         if body.is_empty() {
-            transaction.body_complete = true;
+            transaction.asked.body.complete = true;
             return Buffered::Enough;
         }
         if http::expect_continue(&transaction.request) && self.client.received.is_empty() {
@@ -405,7 +404,7 @@ impl Session {
         let settings = backend.settings();
         if let Algorithm::UrlParam { check_post: true, .. } = &settings.balance.algorithm
             && transaction.request.method() == b"POST"
-            && !transaction.body_complete
+            && !transaction.asked.body.complete
         {
             let time = settings.timeouts.http_request.or(settings.timeouts.client).unwrap_or(Duration::MAX);
             Box::pin(self.buffer_body(transaction, body, time, 0)).await;
@@ -454,9 +453,9 @@ impl Peeked {
     }
 
     fn tell(self, transaction: &mut Transaction) {
-        transaction.body = self.bytes;
-        transaction.body_complete = self.complete;
-        transaction.body_announced = self.announced;
+        transaction.asked.body.bytes = self.bytes;
+        transaction.asked.body.complete = self.complete;
+        transaction.asked.body.announced = self.announced;
     }
 }
 
@@ -519,7 +518,7 @@ pub fn hash_key(transaction: &Transaction, backend: &LiveProxy, source: Option<S
             let name = name.as_bytes();
             hasher
                 .url_param(request.target(), name)
-                .or_else(|| check_post.then(|| hasher.body_param(&transaction.body, name)).flatten())
+                .or_else(|| check_post.then(|| hasher.body_param(&transaction.asked.body.bytes, name)).flatten())
         }
         Algorithm::Header { name, use_domain_only } => {
             let value = request.headers.last(name.as_bytes())?;

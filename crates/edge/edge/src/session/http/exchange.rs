@@ -57,7 +57,7 @@ impl Session {
     }
 
     async fn forward(&mut self, transaction: &mut Transaction, body: BodyLength, wanted: Wanted) -> Next {
-        let Some(backend) = transaction.backend.clone() else { return Next::Close };
+        let Some(backend) = transaction.route.backend.clone() else { return Next::Close };
         let _counted = InBackend::enter(&backend);
         let method = transaction.request.method_kind();
         let mut pump = BodyPump::new(body, &self.limits(), false);
@@ -123,7 +123,7 @@ impl Session {
             let attempt = FailedAttempt {
                 failure,
                 failed_before: attempts.failed(),
-                can_resend: replay.is_some() && !transaction.l7_retry_disabled.get(),
+                can_resend: replay.is_some() && !transaction.by_rules.l7_retry_disabled.get(),
                 reused_connection: upstream.reused,
                 is_idempotent: method.is_idempotent(),
             };
@@ -157,7 +157,7 @@ impl Session {
                     return Box::pin(self.answer_unreachable(transaction, &unreachable)).await;
                 }
             }
-            transaction.resent = true;
+            transaction.route.resent = true;
         }
     }
 
@@ -184,7 +184,7 @@ impl Session {
         add_address(headers, front.forwardfor.as_ref(), back.forwardfor.as_ref(), || client.source.get());
         add_address(headers, front.originalto.as_ref(), back.originalto.as_ref(), || client.destination());
         let upgrade = http::wants_upgrade(&transaction.request);
-        transaction.wants_upgrade = upgrade;
+        transaction.asked.wants_upgrade = upgrade;
         http::remove_hop_by_hop(&mut transaction.request.headers, upgrade);
         http::enforce_request_framing(&mut transaction.request);
         // NOTE: a request of HTTP/1.0 stays one. It may lack a Host, without which one of HTTP/1.1 is refused.
@@ -201,16 +201,16 @@ impl Session {
     ) {
         let settings = backend.settings();
         if let Some(name) = &settings.http_send_name_header
-            && transaction.server.is_some()
+            && transaction.route.server.is_some()
         {
             let server = &upstream.connection.server.config.name;
             transaction.request.headers.set(name.as_bytes(), server.as_bytes());
         }
         let mode = connection_mode(self.side.frontend.settings().connection_mode, settings.connection_mode);
-        let closes = transaction.closed_by_rules.server
+        let closes = transaction.by_rules.closes.server
             || mode != ConnectionMode::KeepAlive && !settings.options.http_pretend_keepalive;
-        let closes = closes && !transaction.wants_upgrade;
-        let connection: &[(&[u8], &[u8])] = match (closes, transaction.client_version) {
+        let closes = closes && !transaction.asked.wants_upgrade;
+        let connection: &[(&[u8], &[u8])] = match (closes, transaction.asked.version) {
             (true, http::Version::Http11) => &[(b"connection", b"close")],
             (false, http::Version::Http10) => &[(b"connection", b"keep-alive")],
             _ => &[],
@@ -223,7 +223,7 @@ impl Session {
         }
         transaction.request.write_with(&mut wire.output, connection);
         upstream.connection.requests += 1;
-        if transaction.resent {
+        if transaction.route.resent {
             pump.discard(&mut self.client);
             wire.output.extend_from_slice(replay.unwrap_or_default());
         } else {
@@ -262,7 +262,7 @@ impl Session {
                 .await
             };
             match head {
-                Some(HeadEnd::Response) => transaction.has_response = true,
+                Some(HeadEnd::Response) => transaction.answered.has_head = true,
                 Some(end) => return Ok(end),
                 None => {}
             }
@@ -283,8 +283,8 @@ impl Session {
                     self.count_denied_response(transaction, backend);
                     transaction.end(Ending::Refused(Stage::Data));
                 }
-                if transaction.has_response {
-                    transaction.status = transaction.response.status();
+                if transaction.answered.has_head {
+                    transaction.answered.status = transaction.response.status();
                     transaction.bytes_out += upstream.connection.wire.received.bytes().len() as u64;
                 }
                 return Err(Next::Close);
@@ -331,7 +331,7 @@ impl Session {
         transaction.bytes_in += std::mem::take(&mut pump.counted);
         if pump.is_received() {
             pump.discard(&mut self.client);
-            transaction.request_is_over = true;
+            transaction.asked.is_over = true;
         }
     }
 }

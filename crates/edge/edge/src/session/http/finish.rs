@@ -23,25 +23,25 @@ impl Session {
             listener.bytes_out.add(transaction.bytes_out);
         }
         // A request that got no answer counts among the other ones.
-        let counts_response = transaction.status > 0 || transaction.has_request;
+        let counts_response = transaction.answered.status > 0 || transaction.asked.is_complete();
         if counts_response {
-            front.response(transaction.status).increment();
+            front.response(transaction.answered.status).increment();
         }
         let times = Times::of(transaction, end);
-        if transaction.has_request {
+        if transaction.asked.is_complete() {
             front.latency.get_or_init(Box::default).record(times.latency_us);
         }
-        if let Some(backend) = &transaction.backend {
+        if let Some(backend) = &transaction.route.backend {
             let traffic = backend.backend.traffic.of(worker);
             if counts_response {
-                traffic.response(transaction.status).increment();
+                traffic.response(transaction.answered.status).increment();
             }
             traffic.requests.increment();
-            if transaction.server.is_some() {
+            if transaction.route.server.is_some() {
                 traffic.balanced.increment();
             }
             times.count(transaction, traffic);
-            if let Some(server) = &transaction.server {
+            if let Some(server) = &transaction.route.server {
                 let traffic = server.side.traffic.of(worker);
                 traffic.balanced.increment();
                 times.count(transaction, traffic);
@@ -56,8 +56,12 @@ impl Session {
             transaction.count_tracked_bytes();
         }
         logging::log(&self.worker, transaction);
-        if let Some(backend) =
-            transaction.backend.as_ref().filter(|backend| filter::has_filters(&self.side.frontend, backend)).cloned()
+        if let Some(backend) = transaction
+            .route
+            .backend
+            .as_ref()
+            .filter(|backend| filter::has_filters(&self.side.frontend, backend))
+            .cloned()
         {
             filter::tell(transaction, &backend, filter::Point::End);
         }

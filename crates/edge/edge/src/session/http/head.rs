@@ -82,7 +82,7 @@ impl Session {
         pump: &mut BodyPump,
     ) -> HeadEnd {
         let settings = backend.settings();
-        let server_limit = transaction.server_timeout.get().or(settings.timeouts.server);
+        let server_limit = transaction.by_rules.server_timeout.get().or(settings.timeouts.server);
         let client_limit = self.side.frontend.settings().timeouts.client;
         let limits = limits(&self.instance, settings.options.accept_invalid_http_response);
         let (server, worker) = (&upstream.connection.server, &self.worker);
@@ -131,7 +131,7 @@ impl Session {
         if matches!(end, HeadEnd::Junk) {
             self.capture_response(transaction, upstream);
         }
-        if let Some(backend) = &transaction.backend {
+        if let Some(backend) = &transaction.route.backend {
             backend.backend.traffic.of(worker).response_errors.increment();
             if server.config.observe.is_on() {
                 let observation = match end {
@@ -167,7 +167,7 @@ impl Session {
             HeadEnd::ClientGone => {
                 self.count_client_abort(transaction);
                 // It may have ended only what it sends.
-                transaction.wants_keep_alive = false;
+                transaction.asked.wants_keep_alive = false;
                 self.answer_error(transaction, 400).await
             }
             HeadEnd::ClientTimeout => {
@@ -190,10 +190,10 @@ impl Session {
     pub(super) fn count_client_abort(&self, transaction: &Transaction) {
         let worker = self.worker.index;
         self.side.frontend.frontend.traffic.of(worker).client_aborts.increment();
-        if let Some(backend) = &transaction.backend {
+        if let Some(backend) = &transaction.route.backend {
             backend.backend.traffic.of(worker).client_aborts.increment();
         }
-        if let Some(server) = &transaction.server {
+        if let Some(server) = &transaction.route.server {
             server.side.traffic.of(worker).client_aborts.increment();
         }
     }
@@ -270,7 +270,7 @@ impl AwaitHead<'_> {
                         let status = transaction.response.status();
                         // A 101 that nobody asked for would make the client's next request part of a tunnel.
                         let upgrades = || {
-                            transaction.wants_upgrade
+                            transaction.asked.wants_upgrade
                                 && http::ConnectionOptions::of(&transaction.response.headers).upgrade
                         };
                         if status == 101 && !upgrades() {
@@ -279,13 +279,13 @@ impl AwaitHead<'_> {
                         if status >= 200 || status == 101 {
                             return Poll::Ready(HeadEnd::Response);
                         }
-                        if let Some(server) = &transaction.server {
+                        if let Some(server) = &transaction.route.server {
                             let traffic = server.side.traffic.of(transaction.worker);
                             traffic.response(status).increment();
                             traffic.requests.increment();
                         }
                         // RFC 9110 section 15.2: interim responses go through, but not to clients that predate them.
-                        if transaction.client_version == http::Version::Http11 {
+                        if transaction.asked.version == http::Version::Http11 {
                             transaction.response.write_to(&mut self.client.output);
                             if let Poll::Ready(Err(_)) = self.client.poll_flush(context) {
                                 return Poll::Ready(HeadEnd::ClientGone);

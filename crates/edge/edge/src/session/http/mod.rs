@@ -304,7 +304,7 @@ impl Session {
 
     /// One request from its first byte to its log line.
     async fn transact(&mut self, transaction: &mut Transaction) -> Next {
-        transaction.first_request = self.first;
+        transaction.asked.is_follower = !self.first;
         self.worker.heads.lend_output(&mut self.client.output);
         transaction.timeline.idle_since = Some(self.idle_since);
         // What rules of this request say about addresses is forgotten with it.

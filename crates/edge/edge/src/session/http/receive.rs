@@ -8,7 +8,7 @@ use super::{Next, Session};
 use crate::session::{
     ending::{Ending, Stage},
     size,
-    transaction::Transaction,
+    transaction::{RequestStage, Transaction},
 };
 
 /// Why there is no request.
@@ -37,7 +37,7 @@ impl Session {
         }
         self.client.received.consume(consumed);
         let request = &mut transaction.request;
-        transaction.wants_keep_alive = http::keep_alive(request.version(), &request.headers);
+        transaction.asked.wants_keep_alive = http::keep_alive(request.version(), &request.headers);
         http::remove_persistence(&mut request.headers);
         request.drop_default_port();
         transaction.bytes_in += size::of_request(&transaction.request);
@@ -82,28 +82,28 @@ impl Session {
 
     /// Notes what logs and later steps need of a request that is complete.
     fn note_request(&self, transaction: &mut Transaction) {
-        transaction.has_request = true;
+        transaction.asked.stage = RequestStage::Complete;
         transaction.take_number();
         transaction.timeline.request = Some(self.worker.now());
-        let Transaction { request, request_line, .. } = transaction;
-        request_line.clear();
-        request_line.extend_from_slice(request.method());
-        transaction.method_len = request_line.len();
-        transaction.client_version = request.version();
-        request_line.push(b' ');
-        request_line.extend_from_slice(request.target());
-        request_line.push(b' ');
-        request_line.extend_from_slice(request.version_bytes());
+        transaction.asked.version = transaction.request.version();
+        let Transaction { request, line, .. } = transaction;
+        line.clear();
+        line.text.extend_from_slice(request.method());
+        line.method_len = line.text.len();
+        line.text.push(b' ');
+        line.text.extend_from_slice(request.target());
+        line.text.push(b' ');
+        line.text.extend_from_slice(request.version_bytes());
         // The method stays: more than the log asks for it.
         let most = self.instance.config.global.tune.http_logurilen;
-        request_line.truncate(most.max(transaction.method_len));
+        line.text.truncate(most.max(line.method_len));
         self.registered.handle.begins();
         self.worker.traffic().requests.increment();
     }
 
     fn count_bad_request(&self, transaction: &mut Transaction) {
-        transaction.bad_request = true;
-        if transaction.log_level.get() != Some(None) {
+        transaction.asked.stage = RequestStage::Invalid;
+        if transaction.log.level.get() != Some(None) {
             transaction.take_number();
         }
         transaction.count_tracked_request();
@@ -114,7 +114,7 @@ impl Session {
     /// Counts the end of a connection that brought no request. `option dontlognull` is silent about those that brought nothing.
     fn count_unreadable(&self, transaction: &mut Transaction, silent: bool) {
         if silent && self.side.frontend.settings().options.dontlognull {
-            transaction.log_level.set(Some(None));
+            transaction.log.level.set(Some(None));
         }
         self.count_bad_request(transaction);
     }
@@ -130,16 +130,16 @@ impl Session {
         match failure {
             // The end between two requests is how a kept connection ends.
             Failure::Closed | Failure::Reset if silent && !self.first => {
-                transaction.log_level.set(Some(None));
+                transaction.log.level.set(Some(None));
                 Next::Close
             }
             Failure::Timeout if silent && !self.first => {
-                transaction.log_level.set(Some(None));
+                transaction.log.level.set(Some(None));
                 Next::Close
             }
             Failure::Closed | Failure::Reset | Failure::Timeout if silent && options.http_ignore_probes => {
                 transaction.end(Ending::ClientLeft(Stage::Request));
-                transaction.log_level.set(Some(None));
+                transaction.log.level.set(Some(None));
                 Next::Close
             }
             Failure::Closed | Failure::Reset => {
@@ -147,7 +147,7 @@ impl Session {
                 self.count_unreadable(transaction, silent);
                 transaction.count_tracked_error();
                 if matches!(failure, Failure::Reset) {
-                    transaction.status = 400;
+                    transaction.answered.status = 400;
                     return Next::Close;
                 }
                 // It may have ended only what it sends.

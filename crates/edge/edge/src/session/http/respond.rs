@@ -30,7 +30,7 @@ impl Session {
         mut up: BodyPump,
         method: Method,
     ) -> Next {
-        transaction.has_response = true;
+        transaction.answered.has_head = true;
         let received = self.worker.now();
         transaction.timeline.response = Some(received);
         self.side.variables.borrow_mut().start_response();
@@ -67,8 +67,8 @@ impl Session {
             return Box::pin(self.tunnel(transaction, backend, upstream)).await;
         }
         let mode = connection_mode(frontend.settings().connection_mode, backend.settings().connection_mode);
-        let decode = length == BodyLength::Chunked && transaction.client_version == http::Version::Http10;
-        let client_keeps = transaction.wants_keep_alive
+        let decode = length == BodyLength::Chunked && transaction.asked.version == http::Version::Http10;
+        let client_keeps = transaction.asked.wants_keep_alive
             && frontend.settings().connection_mode != ConnectionMode::Close
             && length != BodyLength::UntilClose
             && !decode
@@ -86,7 +86,7 @@ impl Session {
         // A body that the client is not to get stays on the server's connection, which ends with it.
         let hides = shown == BodyLength::None && !length.is_empty();
         let client_keeps =
-            client_keeps && !transaction.closed_by_rules.client && !matches!(transaction.response.status(), 100..=199);
+            client_keeps && !transaction.by_rules.closes.client && !matches!(transaction.response.status(), 100..=199);
         if hides && let BodyLength::Exact(hidden) = length {
             // As in HAProxy it counts all the same.
             transaction.bytes_out += hidden;
@@ -117,7 +117,7 @@ impl Session {
                     && whole_request
                     && !hides
                     && mode == ConnectionMode::KeepAlive
-                    && !transaction.closed_by_rules.server
+                    && !transaction.by_rules.closes.server
                     && length != BodyLength::UntilClose
                     && upstream.connection.wire.received.is_empty();
                 if server_keeps {
@@ -181,11 +181,11 @@ impl Session {
 
     /// Puts the response's head behind what the client is to be sent.
     pub(super) fn write_head(&mut self, transaction: &mut Transaction, keeps: bool) {
-        transaction.status = transaction.response.status();
+        transaction.answered.status = transaction.response.status();
         // An old server's response stays one of its version, which closes unless it says otherwise.
         let response_is_old = transaction.response.version() == http::Version::Http10;
         let connection: &[(&[u8], &[u8])] = match keeps {
-            true if response_is_old || transaction.client_version == http::Version::Http10 => {
+            true if response_is_old || transaction.asked.version == http::Version::Http10 => {
                 &[(b"connection", b"keep-alive")]
             }
             true => &[],

@@ -22,7 +22,7 @@ impl Session {
         let worker = self.worker.index;
         backend.backend.traffic.of(worker).denied_responses.increment();
         self.side.count(worker, |traffic| &traffic.denied_responses);
-        if let Some(server) = &transaction.server {
+        if let Some(server) = &transaction.route.server {
             server.side.traffic.of(worker).denied_responses.increment();
         }
     }
@@ -101,7 +101,7 @@ impl Session {
                     self.count_denied_request(transaction);
                     crate::session::silent_drop(&self.client.stream);
                     transaction.end(Ending::Refused(Stage::Request));
-                    transaction.status = transaction.response.status();
+                    transaction.answered.status = transaction.response.status();
                     return Some(Next::Close);
                 }
                 Verdict::Reject
@@ -179,7 +179,7 @@ impl Session {
         for rules in [&backend.http_after_response, &frontend.http_after_response] {
             // What was no request has no rules.
             if !rules.is_empty()
-                && !transaction.bad_request
+                && !transaction.asked.is_invalid()
                 && matches!(rules::run(transaction, rules, 0, Phase::Response), Verdict::RewriteFailed)
             {
                 return false;
@@ -208,10 +208,10 @@ impl Session {
         if let Some(listener) = frontend.listeners.get(self.side.listener) {
             listener.side.traffic.of(worker).internal_errors.increment();
         }
-        if let Some(backend) = &transaction.backend {
+        if let Some(backend) = &transaction.route.backend {
             backend.backend.traffic.of(worker).internal_errors.increment();
         }
-        if let Some(server) = &transaction.server {
+        if let Some(server) = &transaction.route.server {
             server.side.traffic.of(worker).internal_errors.increment();
         }
     }
@@ -232,7 +232,7 @@ struct WantedBody {
 }
 
 fn tell(peeked: Peeked, transaction: &mut Transaction) {
-    transaction.response_body = peeked.bytes;
-    transaction.response_body_complete = peeked.complete;
-    transaction.response_announced = peeked.announced;
+    transaction.answered.body.bytes = peeked.bytes;
+    transaction.answered.body.complete = peeked.complete;
+    transaction.answered.body.announced = peeked.announced;
 }

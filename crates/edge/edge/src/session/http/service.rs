@@ -31,7 +31,7 @@ impl Session {
         body: BodyLength,
     ) -> Next {
         self.count_intercepted(transaction);
-        transaction.answered_by = Some("<STATS>");
+        transaction.answered.by = Some("<STATS>");
         transaction.end(Ending::AnsweredHere(Stage::Request));
         if !stats.rules.is_empty() {
             match rules::run(transaction, &stats.rules, 0, Phase::Request) {
@@ -56,7 +56,7 @@ impl Session {
             target: transaction.request.target(),
             authorization: None,
             fetch_site: transaction.request.headers.first(b"sec-fetch-site"),
-            body: transaction.body_complete.then_some(transaction.body.as_slice()),
+            body: transaction.asked.body.complete.then_some(transaction.asked.body.bytes.as_slice()),
         };
         let reply = serve::page(&self.worker.shared, proxy, stats, &request, may_admin);
         self.note_service(transaction);
@@ -74,13 +74,13 @@ impl Session {
 
     /// Serves the numbers for Prometheus.
     pub(super) async fn answer_prometheus(&mut self, transaction: &mut Transaction) -> Next {
-        transaction.answered_by = Some("<PROMEX>");
+        transaction.answered.by = Some("<PROMEX>");
         self.note_service(transaction);
         let reply = serve::metrics(&self.worker.shared, transaction.request.target());
         make(transaction, reply.status, &reply.headers, reply.body.len());
         self.begin_answer(transaction);
         // NOTE: as in HAProxy these rules see what this service says, but not the statistics page.
-        let proxy = transaction.backend.clone().unwrap_or_else(|| Arc::clone(&self.side.frontend));
+        let proxy = transaction.route.backend.clone().unwrap_or_else(|| Arc::clone(&self.side.frontend));
         if let Some(next) = Box::pin(self.response_rules(transaction, &proxy, None)).await {
             return next;
         }

@@ -56,7 +56,7 @@ impl Session {
         up: &mut BodyPump,
         down: &mut BodyPump,
     ) -> Transfer {
-        let server_limit = transaction.server_timeout.get().or(backend.settings().timeouts.server);
+        let server_limit = transaction.by_rules.server_timeout.get().or(backend.settings().timeouts.server);
         let client_limit = self.side.frontend.settings().timeouts.client;
         let ServerConnection { server, wire, .. } = &mut *upstream.connection;
         let shut_mark = server.shut_mark();
@@ -194,7 +194,7 @@ impl Session {
         if !hop {
             http::remove_hop_by_hop(&mut transaction.response.headers, false);
         }
-        transaction.status = transaction.response.status();
+        transaction.answered.status = transaction.response.status();
         transaction.response.write_to(&mut self.client.output);
         self.log_early(transaction, 0);
         if self.flush().await.is_err() {
@@ -202,7 +202,7 @@ impl Session {
             return Next::Close;
         }
         let server = Arc::clone(&upstream.connection.server);
-        let both = transaction.tunnel_timeout.get().or(back.tunnel);
+        let both = transaction.by_rules.tunnel_timeout.get().or(back.tunnel);
         let setup = TunnelSetup {
             pool: &self.worker.buffers,
             timeouts: TunnelTimeouts {

@@ -79,8 +79,8 @@ pub(super) async fn open(
         })
         .await?
     };
-    transaction.upstream_source = stream.local_address();
-    transaction.upstream_destination = match target {
+    transaction.route.source = stream.local_address();
+    transaction.route.destination = match target {
         Target::Inet(address) => Some(address),
         _ => None,
     };
