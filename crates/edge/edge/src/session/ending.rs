@@ -6,7 +6,7 @@
 use balance::Failure;
 use telemetry::Counter;
 
-use super::{transaction::Transaction, upstream::Unreachable};
+use super::{fetch::Unreachable, transaction::Transaction};
 use crate::{counters::Traffic, live::ShutCause, tunnel::TunnelEnd};
 
 /// How far a transaction had come.

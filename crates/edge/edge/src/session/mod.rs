@@ -9,6 +9,7 @@ mod cacheable;
 mod context;
 mod cookie;
 mod ending;
+mod fetch;
 pub mod filter;
 mod heads;
 mod http;
@@ -20,11 +21,11 @@ mod proxy_protocol;
 pub mod record;
 mod reply;
 mod resolving;
+mod routing;
 mod rules;
 mod size;
 mod tcp;
 mod transaction;
-mod upstream;
 mod wire;
 
 use std::{

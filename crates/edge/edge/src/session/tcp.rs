@@ -14,13 +14,14 @@ use sample::{Context, Direction, Options, Outcome};
 
 use super::{
     ending::{Ending, Stage},
+    fetch::{Attempts, Wanted, Watch},
     filter,
     http::{self, Session},
     logging, persistence,
     resolving::{Patience, resolve},
+    routing::choose_backend,
     rules::{set_address, set_priority},
     transaction::{ClientSide, RawHead, Transaction},
-    upstream::{Attempts, Wanted, Watch, choose_backend},
     wire::Wire,
 };
 use crate::{

@@ -9,9 +9,9 @@ use super::{Next, Session, decide::Peeked};
 use crate::session::{
     body::BodyPump,
     ending::{Ending, Stage},
+    fetch::Unreachable,
     reply, size,
     transaction::Transaction,
-    upstream::Unreachable,
 };
 
 impl Session {

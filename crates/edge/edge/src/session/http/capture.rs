@@ -8,7 +8,7 @@ use super::{Session, limits};
 use crate::{
     capture::{self, Capture, Named},
     live::{LiveProxy, LiveServer},
-    session::{context::wall_clock, transaction::Transaction, upstream::Upstream},
+    session::{context::wall_clock, fetch::Upstream, transaction::Transaction},
 };
 
 fn named(proxy: &LiveProxy) -> Named {

@@ -12,13 +12,14 @@ use crate::{
     live::LiveProxy,
     session::{
         ending::{Ending, Stage},
+        fetch::Wanted,
         persistence,
         resolving::{Patience, resolve},
+        routing::choose_backend,
         rules::{self, Phase, Verdict},
         size,
         tcp::{self, TcpVerdict},
         transaction::Transaction,
-        upstream::{Wanted, choose_backend},
     },
 };
 

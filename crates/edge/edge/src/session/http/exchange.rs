@@ -13,12 +13,12 @@ use crate::{
     session::{
         body::BodyPump,
         ending::{Ending, Stage},
+        fetch::{Attempts, Upstream, Wanted, Watch},
         filter,
         rules::add_address,
         size,
         tcp::{self, TcpVerdict},
         transaction::Transaction,
-        upstream::{Attempts, Upstream, Wanted, Watch},
     },
 };
 

@@ -17,9 +17,9 @@ use crate::{
     session::{
         body::{BodyPump, PumpFailure},
         ending::{Ending, Stage},
+        fetch::{Upstream, observe},
         size,
         transaction::Transaction,
-        upstream::{Upstream, observe},
         wire::Wire,
     },
     worker::Worker,

@@ -12,10 +12,10 @@ use crate::{
     session::{
         body::BodyPump,
         ending::{Ending, Stage},
+        fetch::{Upstream, observe},
         filter::{self, Compression, Stages},
         logging, persistence, size,
         transaction::Transaction,
-        upstream::{Upstream, observe},
     },
     stick,
 };

@@ -11,9 +11,9 @@ use crate::{
     session::{
         body::BodyPump,
         ending::{Ending, Stage},
+        fetch::Upstream,
         rules::{self, Phase, Verdict},
         transaction::Transaction,
-        upstream::Upstream,
     },
 };
 

@@ -12,9 +12,9 @@ use crate::{
     session::{
         body::{BodyPump, PumpFailure},
         ending::{Ending, Stage},
+        fetch::Upstream,
         filter,
         transaction::Transaction,
-        upstream::Upstream,
     },
     tunnel::{self, TunnelSetup, TunnelTimeouts},
 };
