@@ -207,6 +207,21 @@ impl Instance {
         sample::StreamVariables::new(Arc::clone(&self.process.variables), Arc::clone(&self.variable_limits))
     }
 
+    /// What a peer may send, as far as the configuration says.
+    #[must_use]
+    pub fn limits(&self, accept_invalid: bool) -> http::Limits {
+        let tune = &self.config.global.tune;
+        let head = tune.bufsize.saturating_sub(tune.maxrewrite);
+        http::Limits {
+            head_bytes_max: head,
+            target_bytes_max: head,
+            headers_max: tune.http_maxhdr,
+            trailer_bytes_max: head,
+            accept_invalid,
+            ..http::Limits::default()
+        }
+    }
+
     /// The proxy at a place.
     #[must_use]
     pub fn proxy(&self, index: ProxyIndex) -> Option<&Arc<LiveProxy>> {

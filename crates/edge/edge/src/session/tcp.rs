@@ -14,10 +14,12 @@ use sample::{Context, Direction, Options, Outcome};
 
 use super::{
     ending::{Ending, Stage},
-    fetch::{Attempts, Wanted, Watch},
+    fetch::{Attempts, Wanted},
     filter,
     http::{self, Session},
+    kept::Kept,
     logging, persistence,
+    requester::WaitingClient,
     resolving::{Patience, resolve},
     routing::choose_backend,
     rules::{set_address, set_priority},
@@ -179,7 +181,8 @@ pub async fn serve(mut session: Box<Session>) {
         worker.heads.give(transaction.take_heads());
         return Box::pin(http::serve(session, false)).await;
     }
-    session.finish(&mut transaction);
+    transaction.finish(&worker);
+    session.registered.handle.rests();
     worker.heads.give(transaction.take_heads());
 }
 
@@ -279,14 +282,15 @@ async fn connect_and_tunnel(
     transaction.asked.raw.bytes = Vec::new();
     transaction.asked.raw_head = RawHead::Unknown;
     let worker = Rc::clone(&session.worker);
-    let mut attempts = Attempts::new(&worker, backend, Wanted { key, forced, avoid: None }, false);
-    let mut watch = Watch {
-        client: &mut session.client,
+    let mut kept = Kept::default();
+    let mut attempts = Attempts::new(&worker, backend, Wanted { key, forced, avoid: None }, &mut kept, false);
+    let mut client = WaitingClient {
+        wire: &mut session.client,
         abort_on_close: backend.settings().options.abortonclose,
         is_tcp: true,
         handle: &session.registered.handle,
     };
-    let upstream = match attempts.reach(transaction, &mut watch).await {
+    let upstream = match attempts.reach(transaction, &mut client).await {
         Ok(upstream) => upstream,
         Err(why) => {
             transaction.bytes_in += session.client.received.len() as u64;
@@ -319,7 +323,7 @@ async fn connect_and_tunnel(
                 return transaction.end(Ending::Refused(Stage::Request));
             }
             Ok(TcpVerdict::Reject) => {
-                session.count_denied_response(transaction, backend);
+                transaction.count_denied_response(backend);
                 transaction.bytes_out += connection.wire.received.bytes().len() as u64;
                 return transaction.end(Ending::Refused(Stage::Data));
             }
@@ -373,7 +377,7 @@ fn look_at(transaction: &mut Transaction, bytes: &[u8]) {
         RawHead::Unknown
     } else {
         let settings = transaction.frontend_settings();
-        let limits = http::limits(&transaction.instance, settings.options.accept_invalid_http_request);
+        let limits = transaction.instance.limits(settings.options.accept_invalid_http_request);
         match RequestParser::new().parse(bytes, &limits, &mut transaction.request) {
             Ok(Parsed::Complete { .. }) => RawHead::Request,
             Ok(Parsed::Incomplete) => RawHead::Unknown,

@@ -527,6 +527,12 @@ impl Transaction {
         self.route.backend.as_ref().unwrap_or(&self.client.frontend).settings()
     }
 
+    /// The limits on the responses of a backend with these settings.
+    #[must_use]
+    pub fn response_limits(&self, backend: &haproxycfg::model::Proxy) -> http::Limits {
+        self.instance.limits(backend.options.accept_invalid_http_response)
+    }
+
     /// Milliseconds from `from` to `to` as logs show them: -1 when one of them never came.
     #[must_use]
     pub fn milliseconds(from: Option<Instant>, to: Option<Instant>) -> i64 {

@@ -12,7 +12,7 @@ use balance::{FailedAttempt, Pick, Retry, RetrySituation};
 use haproxycfg::model::HttpReuse;
 
 use super::{
-    Slot, Unreachable, Upstream, Wanted, Watch, observe,
+    Requester, Slot, Unreachable, Upstream, Wanted, observe,
     open::{destination, greeting, open, proxy_header},
     queue::{ask, queue, take},
     reuse::{borrow_connection, idle_connection},
@@ -26,13 +26,13 @@ use crate::{
 };
 
 /// The attempts to have a request, or a TCP session, reach a server.
-pub struct Attempts<'a> {
-    worker: &'a Rc<Worker>,
-    proxy: &'a Arc<LiveProxy>,
+pub struct Attempts<'a, 'c> {
+    pub(super) worker: &'a Rc<Worker>,
+    pub(super) proxy: &'a Arc<LiveProxy>,
     wanted: Wanted,
     is_http: bool,
     /// The connections that only this client may use.
-    pub kept: Kept,
+    pub(super) kept: &'c mut Kept,
     /// Attempts that failed.
     pub(super) failed: u32,
     /// The slot to use again.
@@ -41,11 +41,17 @@ pub struct Attempts<'a> {
     pub(super) fresh: bool,
 }
 
-impl<'a> Attempts<'a> {
+impl<'a, 'c> Attempts<'a, 'c> {
     /// None was made yet.
     #[must_use]
-    pub fn new(worker: &'a Rc<Worker>, proxy: &'a Arc<LiveProxy>, wanted: Wanted, is_http: bool) -> Self {
-        Self { worker, proxy, wanted, is_http, kept: Kept::default(), failed: 0, slot: None, fresh: false }
+    pub fn new(
+        worker: &'a Rc<Worker>,
+        proxy: &'a Arc<LiveProxy>,
+        wanted: Wanted,
+        kept: &'c mut Kept,
+        is_http: bool,
+    ) -> Self {
+        Self { worker, proxy, wanted, is_http, kept, failed: 0, slot: None, fresh: false }
     }
 
     /// How many failed.
@@ -61,14 +67,14 @@ impl<'a> Attempts<'a> {
     pub async fn reach(
         &mut self,
         transaction: &mut Transaction,
-        watch: &mut Watch<'_>,
+        requester: &mut impl Requester,
     ) -> Result<Upstream<'a>, Unreachable> {
         let (worker, proxy) = (self.worker, self.proxy);
         if let Some(server) = &proxy.direct
             && self.wanted.forced.is_none()
             && self.slot.is_none()
         {
-            return Box::pin(self.reach_direct(transaction, server, watch)).await;
+            return Box::pin(self.reach_direct(transaction, server, requester)).await;
         }
         // NOTE: what has to wait is boxed: mostly a server has room and a connection stands, and then nothing waits here.
         loop {
@@ -76,7 +82,7 @@ impl<'a> Attempts<'a> {
             let chosen_again = kept_slot.is_none() && self.failed > 0;
             let slot = match kept_slot {
                 Some(slot) => slot,
-                None => self.choose(transaction, watch).await?,
+                None => self.choose(transaction, requester).await?,
             };
             let Some(server) = proxy.servers.get(slot.server.index()) else { return Err(Unreachable::NoServer) };
             if chosen_again {
@@ -84,7 +90,7 @@ impl<'a> Attempts<'a> {
             }
             transaction.route.server = Some(Arc::clone(&server));
             server.side.traffic.of(worker.index).sessions.increment();
-            watch.handle.goes_to(proxy, &server);
+            requester.goes_to(proxy, &server);
             if self.is_http && server.config.redir.is_some() && matches!(transaction.request.method(), b"GET" | b"HEAD")
             {
                 return Err(Unreachable::Elsewhere);
@@ -105,7 +111,7 @@ impl<'a> Attempts<'a> {
             }
             server.side.traffic.of(worker.index).connects.increment();
             proxy.backend.traffic.of(worker.index).connects.increment();
-            let opened = Box::pin(open(worker, transaction, proxy, &server, self.failed == 0, watch)).await;
+            let opened = Box::pin(open(worker, transaction, proxy, &server, self.failed == 0, requester)).await;
             let unreachable = match opened {
                 Ok(stream) => {
                     let connection = self.connected(transaction, stream, server);
@@ -120,7 +126,7 @@ impl<'a> Attempts<'a> {
             if retry == Retry::GiveUp {
                 return Err(unreachable);
             }
-            Box::pin(self.prepare_next(transaction, retry, Some(slot), watch)).await?;
+            Box::pin(self.prepare_next(transaction, retry, Some(slot), requester)).await?;
         }
     }
 
@@ -129,7 +135,7 @@ impl<'a> Attempts<'a> {
         &mut self,
         transaction: &mut Transaction,
         server: &Arc<LiveServer>,
-        watch: &mut Watch<'_>,
+        requester: &mut impl Requester,
     ) -> Result<Upstream<'a>, Unreachable> {
         let (worker, proxy) = (self.worker, self.proxy);
         let traffic = proxy.backend.traffic.of(worker.index);
@@ -146,7 +152,7 @@ impl<'a> Attempts<'a> {
             return Ok(Upstream { connection: kept, slot: None, reused: true });
         }
         loop {
-            let unreachable = match open(worker, transaction, proxy, server, self.failed == 0, watch).await {
+            let unreachable = match open(worker, transaction, proxy, server, self.failed == 0, requester).await {
                 Ok(stream) => {
                     transaction.timeline.connected = Some(worker.now());
                     traffic.connects.increment();
@@ -165,18 +171,24 @@ impl<'a> Attempts<'a> {
                 return Err(unreachable);
             }
             traffic.retries.increment();
-            self.prepare_next(transaction, retry, None, watch).await?;
+            self.prepare_next(transaction, retry, None, requester).await?;
         }
     }
 
     /// Chooses a server that has room, waiting for one if need be.
-    async fn choose(&mut self, transaction: &mut Transaction, watch: &mut Watch<'_>) -> Result<Slot<'a>, Unreachable> {
+    async fn choose(
+        &mut self,
+        transaction: &mut Transaction,
+        requester: &mut impl Requester,
+    ) -> Result<Slot<'a>, Unreachable> {
         let (worker, proxy) = (self.worker, self.proxy);
         let chosen = match ask(worker, transaction, proxy, &self.wanted).await {
             Pick::Assigned(server) => return Ok(take(worker, transaction, proxy, server)),
             Pick::NoServer => Err(Unreachable::NoServer),
             Pick::QueueFull(_) => Err(Unreachable::QueueFull),
-            Pick::Queued(ticket) => Box::pin(queue(worker, transaction, proxy, &mut self.wanted, watch, ticket)).await,
+            Pick::Queued(ticket) => {
+                Box::pin(queue(worker, transaction, proxy, &mut self.wanted, requester, ticket)).await
+            }
         };
         if matches!(chosen, Err(Unreachable::NoServer | Unreachable::QueueFull | Unreachable::QueueTimeout)) {
             proxy.backend.traffic.of(worker.index).connection_errors.increment();
@@ -233,13 +245,13 @@ impl<'a> Attempts<'a> {
         transaction: &mut Transaction,
         attempt: FailedAttempt,
         slot: Option<Slot<'a>>,
-        watch: &mut Watch<'_>,
+        requester: &mut impl Requester,
     ) -> Result<bool, Unreachable> {
         let retry = self.decide(attempt, slot.as_ref());
         if retry == Retry::GiveUp {
             return Ok(false);
         }
-        self.prepare_next(transaction, retry, slot, watch).await?;
+        self.prepare_next(transaction, retry, slot, requester).await?;
         Ok(true)
     }
 
@@ -268,7 +280,7 @@ impl<'a> Attempts<'a> {
         transaction: &mut Transaction,
         retry: Retry,
         slot: Option<Slot<'a>>,
-        watch: &mut Watch<'_>,
+        requester: &mut impl Requester,
     ) -> Result<(), Unreachable> {
         let time = match retry {
             Retry::GiveUp => return Ok(()),
@@ -297,18 +309,18 @@ impl<'a> Attempts<'a> {
         };
         self.failed += 1;
         transaction.route.retries += 1;
-        wait(self.worker, time, watch).await
+        wait(self.worker, time, requester).await
     }
 }
 
 /// Lets the time before another attempt pass.
-async fn wait(worker: &Worker, milliseconds: u64, watch: &mut Watch<'_>) -> Result<(), Unreachable> {
+async fn wait(worker: &Worker, milliseconds: u64, requester: &mut impl Requester) -> Result<(), Unreachable> {
     if milliseconds == 0 {
         return Ok(());
     }
     let mut deadline = Deadline::default();
     deadline.set(Some(worker.now() + Duration::from_millis(milliseconds)));
-    poll_fn(|context| match watch.poll(context) {
+    poll_fn(|context| match requester.poll_leaving(context) {
         Poll::Ready(ended) => Poll::Ready(Err(ended)),
         Poll::Pending => deadline.poll(context).map(Ok),
     })

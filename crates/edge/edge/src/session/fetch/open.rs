@@ -11,7 +11,7 @@ use std::{
 
 use haproxycfg::model::{Mode, Namespace, ProxyOptions, SendProxy, ServerPort, UseSource};
 
-use super::{Unreachable, Watch};
+use super::{Requester, Unreachable};
 use crate::{
     live::{LiveProxy, LiveServer, Target},
     net::{
@@ -35,7 +35,7 @@ pub(super) async fn open(
     proxy: &Arc<LiveProxy>,
     server: &LiveServer,
     is_first: bool,
-    watch: &mut Watch<'_>,
+    requester: &mut impl Requester,
 ) -> Result<Stream, Unreachable> {
     let target = destination(transaction, server);
     let settings = proxy.settings();
@@ -61,7 +61,7 @@ pub(super) async fn open(
         // The server is not told of the connection before there is something to send, and it may be the one to speak first.
         fast_open: server.config.tfo
             && is_first
-            && (settings.mode == Mode::Http || server.config.send_proxy.is_some() || watch.client_has_spoken()),
+            && (settings.mode == Mode::Http || server.config.send_proxy.is_some() || requester.has_spoken()),
         ..ConnectOptions::default()
     };
     let mut deadline = Deadline::default();
@@ -72,7 +72,7 @@ pub(super) async fn open(
             if let Poll::Ready(result) = connecting.as_mut().poll(context) {
                 return Poll::Ready(result.map_err(Unreachable::Refused));
             }
-            if let Poll::Ready(ended) = watch.poll(context) {
+            if let Poll::Ready(ended) = requester.poll_leaving(context) {
                 return Poll::Ready(Err(ended));
             }
             deadline.poll(context).map(|()| Err(Unreachable::ConnectTimeout))

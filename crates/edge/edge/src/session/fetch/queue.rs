@@ -4,7 +4,7 @@ use std::{future::poll_fn, rc::Rc, task::Poll};
 
 use balance::{Claim, Pick, ServerId};
 
-use super::{Unreachable, Wanted, Watch};
+use super::{Requester, Unreachable, Wanted};
 use crate::{live::LiveProxy, net::Deadline, session::transaction::Transaction, worker::Worker};
 
 /// A slot of a server, given back when dropped.
@@ -46,7 +46,7 @@ pub(super) async fn queue<'a>(
     transaction: &mut Transaction,
     proxy: &'a LiveProxy,
     wanted: &mut Wanted,
-    watch: &mut Watch<'_>,
+    requester: &mut impl Requester,
     mut ticket: balance::Ticket,
 ) -> Result<Slot<'a>, Unreachable> {
     let mut deadline = Deadline::default();
@@ -59,7 +59,7 @@ pub(super) async fn queue<'a>(
                 Claim::Waiting => {}
                 claim => return Poll::Ready(Ok(claim)),
             }
-            if let Poll::Ready(ended) = watch.poll(context) {
+            if let Poll::Ready(ended) = requester.poll_leaving(context) {
                 return Poll::Ready(Err(ended));
             }
             deadline.poll(context).map(|()| Err(Unreachable::QueueTimeout))

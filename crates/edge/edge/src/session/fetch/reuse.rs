@@ -32,7 +32,7 @@ pub(super) fn idle_connection(
     transaction: &Transaction,
     proxy: &LiveProxy,
     server: &LiveServer,
-    attempts: &mut Attempts<'_>,
+    attempts: &mut Attempts<'_, '_>,
 ) -> Option<Box<ServerConnection>> {
     // A request that failed before is sent again on a connection that is known to be fresh.
     if attempts.failed > 0 || attempts.fresh {
@@ -75,7 +75,7 @@ pub(super) async fn borrow_connection(
     transaction: &Transaction,
     proxy: &LiveProxy,
     server: &Arc<LiveServer>,
-    attempts: &Attempts<'_>,
+    attempts: &Attempts<'_, '_>,
 ) -> Option<Box<ServerConnection>> {
     let source = server.config.source.as_ref().or(proxy.settings().source.as_ref());
     if attempts.failed > 0
@@ -95,7 +95,7 @@ pub(super) async fn borrow_connection(
 fn greeted_connection(
     transaction: &Transaction,
     server: &LiveServer,
-    attempts: &mut Attempts<'_>,
+    attempts: &mut Attempts<'_, '_>,
     version: SendProxy,
 ) -> Option<Box<ServerConnection>> {
     let greeting = greeting(&proxy_header(transaction, version, server.config.proxy_options));

@@ -9,7 +9,7 @@ use super::{Next, Session, decide::Peeked};
 use crate::session::{
     body::BodyPump,
     ending::{Ending, Stage},
-    fetch::Unreachable,
+    fetch::{HeadEnd, Unreachable},
     reply, size,
     transaction::Transaction,
 };
@@ -51,7 +51,7 @@ impl Session {
         let mut body = body;
         if !self.after_response(transaction, backend.settings()) {
             if transaction.response.status() != 500 {
-                self.count_internal_error(transaction);
+                transaction.count_internal_error();
             }
             page = reply::error_page(transaction, 500);
             body = &page;
@@ -182,7 +182,7 @@ impl Session {
             .monitor_fail
             .iter()
             .any(|condition| condition.holds(transaction, sample::Options::REQUEST));
-        self.count_intercepted(transaction);
+        transaction.count_intercepted();
         transaction.end(Ending::AnsweredHere(Stage::Request));
         transaction.log.level.set(Some(None));
         self.answer_error(transaction, if fails { 503 } else { 200 }).await
@@ -193,7 +193,7 @@ impl Session {
         transaction.end_unreachable(why);
         match why {
             Unreachable::ClientGone => {
-                self.count_client_abort(transaction);
+                transaction.count_client_abort();
                 Next::Close
             }
             Unreachable::Killed | Unreachable::ClientFailed => Next::Close,
@@ -207,6 +207,47 @@ impl Session {
             }
             Unreachable::NoSource => self.answer_error(transaction, 500).await,
             _ => self.answer_error(transaction, 503).await,
+        }
+    }
+
+    /// Tells the client that there is no response.
+    pub(super) async fn answer_head_end(&mut self, transaction: &mut Transaction, end: &HeadEnd, reused: bool) -> Next {
+        transaction.end(end.ending());
+        match end {
+            HeadEnd::Response => Next::Close,
+            // A client that reused its own connection knows to try again; a new one must be told.
+            HeadEnd::Empty if reused && !self.first => Next::Close,
+            HeadEnd::Empty | HeadEnd::Broken | HeadEnd::Junk => {
+                transaction.count_tracked_failure();
+                self.answer_error(transaction, 502).await
+            }
+            HeadEnd::Timeout => {
+                transaction.count_tracked_failure();
+                self.answer_error(transaction, 504).await
+            }
+            HeadEnd::ClientCutOff => {
+                transaction.count_client_abort();
+                Next::Close
+            }
+            HeadEnd::ClientGone => {
+                transaction.count_client_abort();
+                // It may have ended only what it sends.
+                transaction.asked.wants_keep_alive = false;
+                self.answer_error(transaction, 400).await
+            }
+            HeadEnd::ClientTimeout => {
+                transaction.count_client_abort();
+                self.answer_error(transaction, 408).await
+            }
+            HeadEnd::ClientMalformed => {
+                self.side.count(self.worker.index, |traffic| &traffic.request_errors);
+                self.answer_error(transaction, 400).await
+            }
+            HeadEnd::Killed { asked: true, .. } => {
+                transaction.count_upstream(|traffic| &traffic.response_errors);
+                self.answer_error(transaction, 502).await
+            }
+            HeadEnd::Killed { asked: false, .. } => Next::Close,
         }
     }
 

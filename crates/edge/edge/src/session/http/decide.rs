@@ -172,7 +172,7 @@ impl Session {
             }
         }
         if !restrict_names(&mut transaction.request.headers, settings.options.restrict_request_header_names) {
-            self.count_denied_request(transaction);
+            transaction.count_denied_request();
             transaction.count_tracked_error();
             transaction.end(Ending::Refused(Stage::Request));
             return Some(Box::pin(self.answer_error(transaction, 403)).await);
@@ -194,13 +194,13 @@ impl Session {
     pub(super) async fn execute(&mut self, transaction: &mut Transaction, proxy: &Proxy, verdict: Verdict<'_>) -> Next {
         match verdict {
             Verdict::Deny(reply) => {
-                self.count_denied_request(transaction);
+                transaction.count_denied_request();
                 transaction.count_tracked_error();
                 transaction.end(Ending::Refused(Stage::Request));
                 self.answer_reply(transaction, reply, 403).await
             }
             Verdict::Tarpit(reply) => {
-                self.count_denied_request(transaction);
+                transaction.count_denied_request();
                 transaction.count_tracked_error();
                 transaction.end(Ending::Tarpitted);
                 self.tarpit(transaction, proxy).await;
@@ -210,7 +210,7 @@ impl Session {
                 self.answer_reply(transaction, reply, 500).await
             }
             Verdict::Return(reply) => {
-                self.count_intercepted(transaction);
+                transaction.count_intercepted();
                 transaction.end(Ending::AnsweredHere(Stage::Request));
                 self.answer_reply(transaction, reply, 200).await
             }
@@ -219,13 +219,13 @@ impl Session {
                 None => Next::Close,
             },
             Verdict::Auth(realm) => {
-                self.count_intercepted(transaction);
+                transaction.count_intercepted();
                 transaction.end(Ending::AnsweredHere(Stage::Request));
                 let realm = realm.unwrap_or(proxy.name.as_bytes());
                 self.answer_unauthorized(transaction, realm).await
             }
             Verdict::Reject => {
-                self.count_denied_request(transaction);
+                transaction.count_denied_request();
                 self.count_unread_body(transaction);
                 transaction.end(Ending::Refused(Stage::Request));
                 forget_request_time(transaction, proxy);
@@ -243,12 +243,12 @@ impl Session {
             Verdict::SilentDrop => {
                 transaction.end(Ending::Refused(Stage::Request));
                 forget_request_time(transaction, proxy);
-                self.count_denied_request(transaction);
+                transaction.count_denied_request();
                 crate::session::silent_drop(&self.client.stream);
                 Next::Close
             }
             Verdict::PrometheusExporter => {
-                self.count_intercepted(transaction);
+                transaction.count_intercepted();
                 transaction.end(Ending::AnsweredHere(Stage::Request));
                 self.answer_prometheus(transaction).await
             }
@@ -275,25 +275,9 @@ impl Session {
 
     async fn answer_redirect(&mut self, transaction: &mut Transaction, redirect: &Redirect) -> Option<Next> {
         let location = rules::location(transaction, redirect)?;
-        self.count_intercepted(transaction);
+        transaction.count_intercepted();
         transaction.end(Ending::AnsweredHere(Stage::Request));
         Some(self.answer_location(transaction, redirect, &location).await)
-    }
-
-    pub(super) fn count_denied_request(&self, transaction: &Transaction) {
-        let worker = self.worker.index;
-        self.side.count(worker, |traffic| &traffic.denied_requests);
-        if let Some(backend) = &transaction.route.backend {
-            backend.backend.traffic.of(worker).denied_requests.increment();
-        }
-    }
-
-    /// Counts a request that a frontend answers in place of a server, before it has another backend.
-    pub(super) fn count_intercepted(&self, transaction: &Transaction) {
-        let frontend = &self.side.frontend;
-        if transaction.route.backend.as_ref().is_none_or(|backend| Arc::ptr_eq(backend, frontend)) {
-            frontend.frontend.traffic.of(self.worker.index).intercepted.increment();
-        }
     }
 
     /// `option http-buffer-request`; `Some` when the request is over.
@@ -331,7 +315,7 @@ impl Session {
             Buffered::ClientGone => {
                 transaction.end(Ending::ClientLeft(Stage::Request));
                 self.side.count(self.worker.index, |traffic| &traffic.request_errors);
-                self.count_client_abort(transaction);
+                transaction.count_client_abort();
                 Some(Next::Close)
             }
         }

@@ -10,11 +10,8 @@
 //! comes with its [`Transaction`] and goes with it.
 
 mod answer;
-mod capture;
 mod decide;
 mod exchange;
-mod finish;
-mod head;
 mod parked;
 mod receive;
 mod respond;
@@ -98,21 +95,6 @@ pub enum Next {
     Linger,
 }
 
-/// The limits on what a peer sends that follow from the configuration.
-#[must_use]
-pub fn limits(instance: &Instance, accept_invalid: bool) -> Limits {
-    let tune = &instance.config.global.tune;
-    let head = tune.bufsize.saturating_sub(tune.maxrewrite);
-    Limits {
-        head_bytes_max: head,
-        target_bytes_max: head,
-        headers_max: tune.http_maxhdr,
-        trailer_bytes_max: head,
-        accept_invalid,
-        ..Limits::default()
-    }
-}
-
 /// Serves a client until its connection ends, or until it is so silent that it can be parked. `speaks` says that its
 /// socket is known to have something.
 pub async fn serve(mut session: Box<Session>, speaks: bool) {
@@ -170,7 +152,7 @@ impl Session {
 
     /// What a request may be.
     fn limits(&self) -> Limits {
-        limits(&self.instance, self.side.frontend.settings().options.accept_invalid_http_request)
+        self.instance.limits(self.side.frontend.settings().options.accept_invalid_http_request)
     }
 
     /// Whether the connection should end as soon as nothing is in flight.
@@ -310,7 +292,8 @@ impl Session {
         // What rules of this request say about addresses is forgotten with it.
         let (source, destination) = (self.side.source.get(), self.side.changed_destination.get());
         let next = self.run(transaction).await;
-        self.finish(transaction);
+        transaction.finish(&self.worker);
+        self.registered.handle.rests();
         self.side.source.set(source);
         self.side.changed_destination.set(destination);
         next

@@ -159,7 +159,7 @@ impl Session {
                 self.answer_error(transaction, 408).await
             }
             Failure::Malformed(status) => {
-                self.capture_request(transaction);
+                transaction.keep_invalid_request(self.client.received.bytes(), &self.limits());
                 transaction.end(Ending::RequestMalformed(Stage::Request));
                 self.count_bad_request(transaction);
                 transaction.count_tracked_error();

@@ -1,48 +1,36 @@
-//! Passing a server's response on to the client: rules, head, body or tunnel.
+//! Delivering a response that was fetched to the client: rules, head, body or tunnel.
 
-use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
 use haproxycfg::model::{ConnectionMode, Proxy};
-use http::{BodyLength, Headers, Method, response_body_length};
+use http::{BodyLength, Method};
 use sample::{Context, Direction};
 
-use super::{Next, Session, exchange::connection_mode, limits, response_rules::Source, transfer::Transfer};
+use super::{Next, Session, response_rules::Source, transfer::Transfer};
 use crate::{
     live::LiveProxy,
     session::{
         body::BodyPump,
         ending::{Ending, Stage},
-        fetch::{Upstream, observe},
+        fetch::{Fetched, adjust_case, connection_mode},
         filter::{self, Compression, Stages},
         logging, persistence, size,
         transaction::Transaction,
     },
-    stick,
 };
 
 impl Session {
-    /// Passes a server's response on.
+    /// Delivers a response that was fetched.
     pub(super) async fn respond(
         &mut self,
         transaction: &mut Transaction,
         backend: &Arc<LiveProxy>,
-        mut upstream: Upstream<'_>,
+        fetched: Fetched<'_>,
         mut up: BodyPump,
         method: Method,
     ) -> Next {
-        transaction.answered.has_head = true;
-        let received = self.worker.now();
-        transaction.timeline.response = Some(received);
-        self.side.variables.borrow_mut().start_response();
+        let Fetched { mut upstream, length, server_keeps } = fetched;
         let status = transaction.response.status();
-        self.count_server_response(backend, &upstream, status);
-        if transaction.has_tables {
-            transaction.count_tracked_status(status);
-            stick::store(transaction, backend);
-        }
-        let length = response_body_length(&transaction.response, method);
-        let server_keeps = http::keep_alive(transaction.response.version(), &transaction.response.headers);
-        http::remove_persistence(&mut transaction.response.headers);
         let side = Rc::clone(&self.side);
         let frontend = &side.frontend;
         capture_response(transaction, frontend.settings());
@@ -58,7 +46,7 @@ impl Session {
             }
         }
         if !persistence::finish_response(&self.worker, transaction, frontend.settings(), backend) {
-            self.count_denied_response(transaction, backend);
+            transaction.count_denied_response(backend);
             transaction.end(Ending::Refused(Stage::Headers));
             self.settle_body(transaction, &mut up);
             return Box::pin(self.answer_error(transaction, 502)).await;
@@ -95,7 +83,7 @@ impl Session {
         let stages = if filtered { self.filter_response(transaction, backend, length) } else { None };
         self.write_head(transaction, client_keeps);
         self.log_early(transaction, upstream.connection.wire.received.bytes().len());
-        let server_limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
+        let server_limits = transaction.response_limits(backend.settings());
         let mut down = BodyPump::new(length, &server_limits, decode);
         let tune = &self.instance.config.global.tune;
         if let Some(stages) = stages {
@@ -108,8 +96,8 @@ impl Session {
         if up.spliced + down.spliced > 0 {
             self.count_spliced(backend, &up, &down);
         }
-        transaction.bytes_out += down.counted;
-        transaction.bytes_in += std::mem::take(&mut up.counted);
+        transaction.bytes_out += down.counted();
+        transaction.bytes_in += up.take_counted();
         match transfer {
             Transfer::Done => {
                 let whole_request = up.is_received() && up.approved() == 0;
@@ -144,7 +132,7 @@ impl Session {
     ) -> Option<Box<Stages>> {
         let mut stages = transaction.stages(&self.worker, backend, false);
         if let Some(compression) = Compression::begin(&self.worker, transaction, backend) {
-            let limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
+            let limits = transaction.response_limits(backend.settings());
             let chunked = (length == BodyLength::Chunked).then_some(&limits);
             stages.get_or_insert_default().compress(compression, chunked);
         }
@@ -155,21 +143,6 @@ impl Session {
     pub(super) fn end_of_answer(&self) -> Next {
         // Bytes that nobody will read would turn the close into a reset.
         if self.client.received.is_empty() { Next::Close } else { Next::Linger }
-    }
-
-    fn count_server_response(&self, backend: &LiveProxy, upstream: &Upstream<'_>, status: u16) {
-        let worker = self.worker.index;
-        let server = &upstream.connection.server;
-        let now = self.worker.now_ms();
-        server.last_session_ms.store(now, std::sync::atomic::Ordering::Relaxed);
-        backend.last_session_ms.store(now, std::sync::atomic::Ordering::Relaxed);
-        server.side.traffic.of(worker).response(status).increment();
-        server.side.traffic.of(worker).requests.increment();
-        if server.config.observe.is_on() {
-            let good = matches!(status, 100..=499 | 501 | 505);
-            let seen = if good { balance::Observation::ResponseOk } else { balance::Observation::ResponseStatus };
-            observe(&self.worker, backend, server.index, seen);
-        }
     }
 
     pub(super) fn log_early(&self, transaction: &mut Transaction, body: usize) {
@@ -224,13 +197,6 @@ fn frame(transaction: &mut Transaction, method: Method, length: BodyLength, deco
     }
     // NOTE: what the fields say of a body that is not sent (HEAD, 304) is how long it would be.
     shown
-}
-
-/// Gives names the case that `h1-case-adjust` wants, for peers that do not know that it means nothing.
-pub(super) fn adjust_case(headers: &mut Headers, names: &BTreeMap<String, String>) {
-    for (name, wanted) in names {
-        headers.rename(name.as_bytes(), wanted.as_bytes());
-    }
 }
 
 fn capture_response(transaction: &mut Transaction, settings: &Proxy) {

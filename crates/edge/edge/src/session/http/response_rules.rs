@@ -5,7 +5,7 @@ use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 use haproxycfg::model::Proxy;
 use http::BodyLength;
 
-use super::{Next, Session, decide::Peeked, limits};
+use super::{Next, Session, decide::Peeked};
 use crate::{
     live::LiveProxy,
     session::{
@@ -18,15 +18,6 @@ use crate::{
 };
 
 impl Session {
-    pub(in crate::session) fn count_denied_response(&self, transaction: &Transaction, backend: &LiveProxy) {
-        let worker = self.worker.index;
-        backend.backend.traffic.of(worker).denied_responses.increment();
-        self.side.count(worker, |traffic| &traffic.denied_responses);
-        if let Some(server) = &transaction.route.server {
-            server.side.traffic.of(worker).denied_responses.increment();
-        }
-    }
-
     /// Runs `http-response` rules: the backend's first, then the frontend's. `Some` when they have answered. The body of
     /// what a service made, which has no source, is there already.
     pub(super) async fn response_rules(
@@ -38,7 +29,7 @@ impl Session {
         if self.instance.config.asks_response_body
             && let Some(Source { upstream, length, .. }) = &source
         {
-            let limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
+            let limits = transaction.response_limits(backend.settings());
             tell(Peeked::at(upstream.connection.wire.received.bytes(), *length, &limits), transaction);
         }
         let frontend = Arc::clone(&self.side.frontend);
@@ -83,7 +74,7 @@ impl Session {
                 | Verdict::EarlyHints { .. } => {}
                 Verdict::RewriteFailed => return Some(self.internal_error(transaction, Stage::Headers).await),
                 Verdict::Deny(reply) => {
-                    self.count_denied_response(transaction, backend);
+                    transaction.count_denied_response(backend);
                     transaction.end(Ending::Refused(Stage::Headers));
                     return Some(self.answer_reply(transaction, reply, 502).await);
                 }
@@ -98,7 +89,7 @@ impl Session {
                     }
                 }
                 Verdict::SilentDrop => {
-                    self.count_denied_request(transaction);
+                    transaction.count_denied_request();
                     crate::session::silent_drop(&self.client.stream);
                     transaction.end(Ending::Refused(Stage::Request));
                     transaction.answered.status = transaction.response.status();
@@ -141,7 +132,7 @@ impl Session {
         if wanted.length.is_empty() {
             return true;
         }
-        let limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
+        let limits = transaction.response_limits(backend.settings());
         self.deadline.set(self.worker.now().checked_add(wanted.time));
         let (client, deadline) = (&mut self.client, &mut self.deadline);
         let wire = &mut upstream.connection.wire;
@@ -194,26 +185,11 @@ impl Session {
     /// Answers that something went wrong here, with a page that no rule changes any more.
     pub(super) async fn internal_error(&mut self, transaction: &mut Transaction, stage: Stage) -> Next {
         transaction.end(Ending::RuleFailed(stage));
-        self.count_internal_error(transaction);
+        transaction.count_internal_error();
         if stage == Stage::Headers {
             transaction.timeline.response = None;
         }
         self.answer_error(transaction, 500).await
-    }
-
-    pub(super) fn count_internal_error(&self, transaction: &Transaction) {
-        let worker = self.worker.index;
-        let frontend = &self.side.frontend;
-        frontend.frontend.traffic.of(worker).internal_errors.increment();
-        if let Some(listener) = frontend.listeners.get(self.side.listener) {
-            listener.side.traffic.of(worker).internal_errors.increment();
-        }
-        if let Some(backend) = &transaction.route.backend {
-            backend.backend.traffic.of(worker).internal_errors.increment();
-        }
-        if let Some(server) = &transaction.route.server {
-            server.side.traffic.of(worker).internal_errors.increment();
-        }
     }
 }
 

@@ -30,7 +30,7 @@ impl Session {
         stats: &Stats,
         body: BodyLength,
     ) -> Next {
-        self.count_intercepted(transaction);
+        transaction.count_intercepted();
         transaction.answered.by = Some("<STATS>");
         transaction.end(Ending::AnsweredHere(Stage::Request));
         if !stats.rules.is_empty() {

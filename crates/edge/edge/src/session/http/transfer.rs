@@ -107,7 +107,7 @@ impl Session {
             }
             // A client that takes a part of what is held is not stuck.
             let held = down.held() + client.unsent().len();
-            let moved = (down.received, up.received, held);
+            let moved = (down.received(), up.received(), held);
             if progress != Some(moved) && progress.replace(moved).is_some() {
                 since = worker.now();
             }
@@ -153,11 +153,11 @@ impl Session {
             }
             Transfer::Client => {
                 transaction.end(Ending::ClientLeft(Stage::Data));
-                self.count_client_abort(transaction);
+                transaction.count_client_abort();
             }
             Transfer::ClientTimeout => {
                 transaction.end(Ending::ClientTimedOut(Stage::Data));
-                self.count_client_abort(transaction);
+                transaction.count_client_abort();
             }
             Transfer::Killed(cause) => transaction.end(Ending::Shut(*cause, Some(Stage::Data))),
         }

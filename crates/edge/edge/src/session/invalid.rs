@@ -2,13 +2,12 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use http::ParseError;
+use http::{Limits, ParseError};
 
-use super::{Session, limits};
+use super::{context::wall_clock, fetch::Upstream, transaction::Transaction};
 use crate::{
     capture::{self, Capture, Named},
     live::{LiveProxy, LiveServer},
-    session::{context::wall_clock, fetch::Upstream, transaction::Transaction},
 };
 
 fn named(proxy: &LiveProxy) -> Named {
@@ -16,44 +15,35 @@ fn named(proxy: &LiveProxy) -> Named {
     (settings.name.to_string(), settings.id)
 }
 
-impl Session {
+impl Transaction {
     /// Keeps what the client sent instead of a request.
-    pub(super) fn capture_request(&self, transaction: &Transaction) {
-        let bytes = self.client.received.bytes();
-        let wrong = capture::wrong_request(bytes, &self.limits());
-        let capture = self.capture(transaction, bytes, wrong, None);
-        self.side.frontend.invalid_request.keep(capture);
+    pub(super) fn keep_invalid_request(&self, bytes: &[u8], limits: &Limits) {
+        let wrong = capture::wrong_request(bytes, limits);
+        let capture = self.capture(bytes, wrong, None);
+        self.client.frontend.invalid_request.keep(capture);
     }
 
     /// Keeps what a server sent instead of a response.
-    pub(super) fn capture_response(&self, transaction: &Transaction, upstream: &Upstream<'_>) {
-        let Some(backend) = &transaction.route.backend else { return };
+    pub(super) fn keep_invalid_response(&self, backend: &LiveProxy, upstream: &Upstream<'_>) {
         let bytes = upstream.connection.wire.received.bytes();
-        let limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
-        let wrong = capture::wrong_response(bytes, &limits);
+        let wrong = capture::wrong_response(bytes, &self.response_limits(backend.settings()));
         // What is wrong only for this request has been consumed.
         if wrong.is_none() && !upstream.connection.wire.received.is_full() {
             return;
         }
-        let capture = self.capture(transaction, bytes, wrong, Some(&upstream.connection.server));
+        let capture = self.capture(bytes, wrong, Some(&upstream.connection.server));
         backend.invalid_response.keep(capture);
     }
 
-    fn capture(
-        &self,
-        transaction: &Transaction,
-        bytes: &[u8],
-        wrong: Option<ParseError>,
-        server: Option<&LiveServer>,
-    ) -> Capture {
+    fn capture(&self, bytes: &[u8], wrong: Option<ParseError>, server: Option<&LiveServer>) -> Capture {
         Capture {
             at: wall_clock(),
             event: self.instance.process.captures.fetch_add(1, Relaxed),
             is_response: server.is_some(),
-            frontend: named(&self.side.frontend),
-            backend: transaction.route.backend.as_deref().map(named),
+            frontend: named(&self.client.frontend),
+            backend: self.route.backend.as_deref().map(named),
             server: server.map(|server| (server.config.name.to_string(), server.config.id)),
-            source: self.side.source.get(),
+            source: self.client.source.get(),
             position: wrong.as_ref().map_or(bytes.len() as u64, |wrong| wrong.offset),
             reason: wrong.map_or("the head does not fit into a buffer", |wrong| wrong.kind.text()),
             bytes: bytes.to_vec(),

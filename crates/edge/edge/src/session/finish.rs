@@ -1,74 +1,67 @@
 //! What is counted and logged when a request is over.
 
-use std::time::Instant;
+use std::{rc::Rc, time::Instant};
 
-use super::Session;
-use crate::{
-    counters::Traffic,
-    session::{filter, logging, transaction::Transaction},
-};
+use super::{filter, logging, transaction::Transaction};
+use crate::{counters::Traffic, worker::Worker};
 
-impl Session {
-    /// Counts the transaction and logs it.
-    pub fn finish(&mut self, transaction: &mut Transaction) {
-        let end = self.worker.now();
-        transaction.timeline.end = Some(end);
-        let worker = self.worker.index;
-        let front = self.side.frontend.frontend.traffic.of(worker);
-        front.bytes_in.add(transaction.bytes_in);
-        front.bytes_out.add(transaction.bytes_out);
-        self.worker.traffic().bytes_out.add(transaction.bytes_out);
-        if let Some(listener) = self.side.frontend.listener_traffic(self.side.listener, worker) {
-            listener.bytes_in.add(transaction.bytes_in);
-            listener.bytes_out.add(transaction.bytes_out);
+impl Transaction {
+    /// Counts it and logs it: it is over.
+    pub fn finish(&mut self, worker: &Worker) {
+        let end = worker.now();
+        self.timeline.end = Some(end);
+        let client = Rc::clone(&self.client);
+        let (frontend, index) = (&client.frontend, worker.index);
+        let front = frontend.frontend.traffic.of(index);
+        front.bytes_in.add(self.bytes_in);
+        front.bytes_out.add(self.bytes_out);
+        worker.traffic().bytes_out.add(self.bytes_out);
+        if let Some(listener) = frontend.listener_traffic(client.listener, index) {
+            listener.bytes_in.add(self.bytes_in);
+            listener.bytes_out.add(self.bytes_out);
         }
         // A request that got no answer counts among the other ones.
-        let counts_response = transaction.answered.status > 0 || transaction.asked.is_complete();
+        let counts_response = self.answered.status > 0 || self.asked.is_complete();
         if counts_response {
-            front.response(transaction.answered.status).increment();
+            front.response(self.answered.status).increment();
         }
-        let times = Times::of(transaction, end);
-        if transaction.asked.is_complete() {
+        let times = Times::of(self, end);
+        if self.asked.is_complete() {
             front.latency.get_or_init(Box::default).record(times.latency_us);
         }
-        if let Some(backend) = &transaction.route.backend {
-            let traffic = backend.backend.traffic.of(worker);
+        if let Some(backend) = &self.route.backend {
+            let traffic = backend.backend.traffic.of(index);
             if counts_response {
-                traffic.response(transaction.answered.status).increment();
+                traffic.response(self.answered.status).increment();
             }
             traffic.requests.increment();
-            if transaction.route.server.is_some() {
+            if self.route.server.is_some() {
                 traffic.balanced.increment();
             }
-            times.count(transaction, traffic);
-            if let Some(server) = &transaction.route.server {
-                let traffic = server.side.traffic.of(worker);
+            times.count(self, traffic);
+            if let Some(server) = &self.route.server {
+                let traffic = server.side.traffic.of(index);
                 traffic.balanced.increment();
-                times.count(transaction, traffic);
+                times.count(self, traffic);
             }
-        } else if self.side.frontend.settings().kind.has_backend() {
+        } else if frontend.settings().kind.has_backend() {
             // As in HAProxy, what a `listen` section answers itself passes through both of its sides.
-            let traffic = self.side.frontend.backend.traffic.of(worker);
-            traffic.bytes_in.add(transaction.bytes_in);
-            traffic.bytes_out.add(transaction.bytes_out);
+            let traffic = frontend.backend.traffic.of(index);
+            traffic.bytes_in.add(self.bytes_in);
+            traffic.bytes_out.add(self.bytes_out);
         }
-        if transaction.has_tables {
-            transaction.count_tracked_bytes();
+        if self.has_tables {
+            self.count_tracked_bytes();
         }
-        logging::log(&self.worker, transaction);
-        if let Some(backend) = transaction
-            .route
-            .backend
-            .as_ref()
-            .filter(|backend| filter::has_filters(&self.side.frontend, backend))
-            .cloned()
+        logging::log(worker, self);
+        if let Some(backend) =
+            self.route.backend.as_ref().filter(|backend| filter::has_filters(frontend, backend)).cloned()
         {
-            filter::tell(transaction, &backend, filter::Point::End);
+            filter::tell(self, &backend, filter::Point::End);
         }
-        if transaction.has_tables {
-            transaction.end_tracking();
+        if self.has_tables {
+            self.end_tracking();
         }
-        self.registered.handle.rests();
     }
 }
 

@@ -1,8 +1,7 @@
-//! Waiting for the head of a server's response while the request goes out, and what becomes of a request that gets none.
+//! Waiting for the head of a server's response while the request goes out.
 
 use std::{
     future::poll_fn,
-    sync::Arc,
     task::{Context, Poll},
     time::Instant,
 };
@@ -10,14 +9,12 @@ use std::{
 use balance::Observation;
 use http::{Limits, Parsed, ResponseParser};
 
-use super::{Next, Session, limits};
+use super::{Fetch, HttpRequester, Upstream, observe};
 use crate::{
-    live::{LiveProxy, ShutCause},
-    registry::{Handle, Order},
+    live::ShutCause,
     session::{
-        body::{BodyPump, PumpFailure},
+        body::PumpFailure,
         ending::{Ending, Stage},
-        fetch::{Upstream, observe},
         size,
         transaction::Transaction,
         wire::Wire,
@@ -27,7 +24,7 @@ use crate::{
 
 /// How the wait for a response's head ended.
 #[derive(Debug)]
-pub(super) enum HeadEnd {
+pub enum HeadEnd {
     /// The head is there.
     Response,
     /// The server closed before it sent anything.
@@ -57,7 +54,8 @@ pub(super) enum HeadEnd {
 
 impl HeadEnd {
     /// How a transaction ends for which this was the last attempt.
-    pub(super) fn ending(&self) -> Ending {
+    #[must_use]
+    pub fn ending(&self) -> Ending {
         match self {
             Self::Response => Ending::Completed,
             Self::Empty => Ending::NoResponse,
@@ -73,38 +71,33 @@ impl HeadEnd {
     }
 }
 
-impl Session {
+impl Fetch<'_, '_> {
     pub(super) async fn await_response(
         &mut self,
         transaction: &mut Transaction,
-        backend: &Arc<LiveProxy>,
         upstream: &mut Upstream<'_>,
-        pump: &mut BodyPump,
+        requester: &mut impl HttpRequester,
     ) -> HeadEnd {
-        let settings = backend.settings();
+        let settings = self.attempts.proxy.settings();
         let server_limit = transaction.by_rules.server_timeout.get().or(settings.timeouts.server);
-        let client_limit = self.side.frontend.settings().timeouts.client;
-        let limits = limits(&self.instance, settings.options.accept_invalid_http_response);
-        let (server, worker) = (&upstream.connection.server, &self.worker);
+        let client_limit = requester.timeout();
+        let limits = transaction.response_limits(settings);
+        let (server, worker) = (&upstream.connection.server, self.attempts.worker);
         let shut_mark = server.shut_mark();
-        let handle = &self.registered.handle;
-        let abort_on_close = settings.options.abortonclose;
         let mut waiting = AwaitHead {
-            client: &mut self.client,
+            requester,
             server: &mut upstream.connection.wire,
-            pump,
             sent: false,
             upload_failed: false,
             parser: ResponseParser::new(),
             limits,
-            abort_on_close,
             progress: None,
             worker,
             since: transaction.timeline.connected.unwrap_or_else(|| worker.now()),
         };
-        let deadline = &mut self.deadline;
+        let deadline = &mut *self.deadline;
         poll_fn(|context| {
-            if let Some(cause) = killed(handle, context).or_else(|| server.shut_cause(shut_mark)) {
+            if let Some(cause) = waiting.requester.poll_order(context).or_else(|| server.shut_cause(shut_mark)) {
                 return Poll::Ready(HeadEnd::Killed { cause, asked: waiting.sent });
             }
             if let Poll::Ready(end) = waiting.poll(transaction, context) {
@@ -115,7 +108,7 @@ impl Session {
             let on_client = server_limit.is_none() && !waiting.sent && waiting.server.is_flushed();
             let limit = if on_client { client_limit } else { server_limit };
             // NOTE: who is kept waiting by a limit of bandwidth is not late.
-            let limit = limit.filter(|_| !waiting.pump.is_paced());
+            let limit = limit.filter(|_| !waiting.requester.is_paced());
             deadline.set(limit.map(|limit| waiting.since + limit));
             deadline
                 .poll_at(waiting.worker.now(), context)
@@ -124,112 +117,48 @@ impl Session {
         .await
     }
 
+    /// Counts a response that failed, and tells the server's health.
     pub(super) fn count_response_error(&self, transaction: &Transaction, upstream: &Upstream<'_>, end: &HeadEnd) {
-        let worker = self.worker.index;
+        let (worker, backend) = (self.attempts.worker, self.attempts.proxy);
         let server = &upstream.connection.server;
-        server.side.traffic.of(worker).response_errors.increment();
+        server.side.traffic.of(worker.index).response_errors.increment();
         if matches!(end, HeadEnd::Junk) {
-            self.capture_response(transaction, upstream);
+            transaction.keep_invalid_response(backend, upstream);
         }
-        if let Some(backend) = &transaction.route.backend {
-            backend.backend.traffic.of(worker).response_errors.increment();
-            if server.config.observe.is_on() {
-                let observation = match end {
-                    HeadEnd::Timeout => Observation::ReadTimeout,
-                    HeadEnd::Junk => Observation::ResponseHeaders,
-                    HeadEnd::Empty => Observation::BrokenPipe,
-                    _ => Observation::ReadError,
-                };
-                observe(&self.worker, backend, server.index, observation);
-            }
+        backend.backend.traffic.of(worker.index).response_errors.increment();
+        if server.config.observe.is_on() {
+            let observation = match end {
+                HeadEnd::Timeout => Observation::ReadTimeout,
+                HeadEnd::Junk => Observation::ResponseHeaders,
+                HeadEnd::Empty => Observation::BrokenPipe,
+                _ => Observation::ReadError,
+            };
+            observe(worker, backend, server.index, observation);
         }
     }
-
-    /// Tells the client that there is no response.
-    pub(super) async fn answer_head_end(&mut self, transaction: &mut Transaction, end: &HeadEnd, reused: bool) -> Next {
-        transaction.end(end.ending());
-        match end {
-            HeadEnd::Response => Next::Close,
-            // A client that reused its own connection knows to try again; a new one must be told.
-            HeadEnd::Empty if reused && !self.first => Next::Close,
-            HeadEnd::Empty | HeadEnd::Broken | HeadEnd::Junk => {
-                transaction.count_tracked_failure();
-                self.answer_error(transaction, 502).await
-            }
-            HeadEnd::Timeout => {
-                transaction.count_tracked_failure();
-                self.answer_error(transaction, 504).await
-            }
-            HeadEnd::ClientCutOff => {
-                self.count_client_abort(transaction);
-                Next::Close
-            }
-            HeadEnd::ClientGone => {
-                self.count_client_abort(transaction);
-                // It may have ended only what it sends.
-                transaction.asked.wants_keep_alive = false;
-                self.answer_error(transaction, 400).await
-            }
-            HeadEnd::ClientTimeout => {
-                self.count_client_abort(transaction);
-                self.answer_error(transaction, 408).await
-            }
-            HeadEnd::ClientMalformed => {
-                self.side.count(self.worker.index, |traffic| &traffic.request_errors);
-                self.answer_error(transaction, 400).await
-            }
-            HeadEnd::Killed { asked: true, .. } => {
-                transaction.count_upstream(|traffic| &traffic.response_errors);
-                self.answer_error(transaction, 502).await
-            }
-            HeadEnd::Killed { asked: false, .. } => Next::Close,
-        }
-    }
-
-    /// Counts a transfer that the client gave up.
-    pub(super) fn count_client_abort(&self, transaction: &Transaction) {
-        let worker = self.worker.index;
-        self.side.frontend.frontend.traffic.of(worker).client_aborts.increment();
-        if let Some(backend) = &transaction.route.backend {
-            backend.backend.traffic.of(worker).client_aborts.increment();
-        }
-        if let Some(server) = &transaction.route.server {
-            server.side.traffic.of(worker).client_aborts.increment();
-        }
-    }
-}
-
-fn killed(handle: &Handle, context: &Context<'_>) -> Option<ShutCause> {
-    handle.listen(context);
-    (handle.order() == Order::Abort).then_some(ShutCause::Administrator)
 }
 
 /// The request going out and the response's head coming in.
-struct AwaitHead<'a> {
-    client: &'a mut Wire,
+struct AwaitHead<'a, R> {
+    requester: &'a mut R,
     server: &'a mut Wire,
-    pump: &'a mut BodyPump,
     sent: bool,
     upload_failed: bool,
     parser: ResponseParser,
     limits: Limits,
-    abort_on_close: bool,
     progress: Option<(u64, usize)>,
     worker: &'a Worker,
     since: Instant,
 }
 
-impl AwaitHead<'_> {
+impl<R: HttpRequester> AwaitHead<'_, R> {
     fn poll(&mut self, transaction: &mut Transaction, context: &mut Context<'_>) -> Poll<HeadEnd> {
         if !self.sent
             && !self.upload_failed
-            && let Poll::Ready(result) = self.pump.poll(self.client, self.server, context)
+            && let Poll::Ready(result) = self.requester.poll_body(self.server, context)
         {
             match result {
-                Ok(()) => {
-                    self.sent = true;
-                    self.client.rest();
-                }
+                Ok(()) => self.sent = true,
                 // NOTE: the server may have answered already and then closed: its answer counts.
                 Err(PumpFailure::Send(_)) => self.upload_failed = true,
                 Err(PumpFailure::Malformed(_)) => return Poll::Ready(HeadEnd::ClientMalformed),
@@ -239,18 +168,12 @@ impl AwaitHead<'_> {
         if let Poll::Ready(end) = self.poll_head(transaction, context) {
             return Poll::Ready(end);
         }
-        if self.sent && !self.client.ended {
-            match self.client.poll_receive(context) {
-                Poll::Ready(Ok(0)) if self.abort_on_close => return Poll::Ready(HeadEnd::ClientGone),
-                Poll::Ready(Err(_)) if self.abort_on_close => return Poll::Ready(HeadEnd::ClientCutOff),
-                // NOTE: as in HAProxy, what was asked is done although nobody waits for it any more.
-                Poll::Ready(Err(_)) => self.client.ended = true,
-                // A pipelined request waits in the buffer for its turn.
-                Poll::Ready(Ok(_)) => context.waker().wake_by_ref(),
-                Poll::Pending => {}
-            }
+        if self.sent
+            && let Poll::Ready(end) = self.requester.poll_waiting(context)
+        {
+            return Poll::Ready(end);
         }
-        let progress = (self.pump.received, self.server.unsent().len());
+        let progress = (self.requester.body_received(), self.server.unsent().len());
         if self.progress != Some(progress) {
             // NOTE: the first look only notes where it stands: nothing has been waited for yet.
             if self.progress.replace(progress).is_some() {
@@ -284,12 +207,11 @@ impl AwaitHead<'_> {
                             traffic.response(status).increment();
                             traffic.requests.increment();
                         }
-                        // RFC 9110 section 15.2: interim responses go through, but not to clients that predate them.
-                        if transaction.asked.version == http::Version::Http11 {
-                            transaction.response.write_to(&mut self.client.output);
-                            if let Poll::Ready(Err(_)) = self.client.poll_flush(context) {
-                                return Poll::Ready(HeadEnd::ClientGone);
-                            }
+                        // NOTE: clients that predate interim responses do not hear of them.
+                        if transaction.asked.version == http::Version::Http11
+                            && let Err(end) = self.requester.hear_interim(&transaction.response, context)
+                        {
+                            return Poll::Ready(end);
                         }
                         continue;
                     }

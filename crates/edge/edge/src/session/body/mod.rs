@@ -1,18 +1,24 @@
-//! Moving a message's body from one wire to the other.
+//! Moving a message's body from where it comes from to a wire.
 //!
 //! Bytes go out as they came in; the tracker only says which of them belong to the message. What was received waits in
 //! the sender's buffer until the receiver has taken it, so a body of any size needs one buffer and a slow receiver slows
 //! the sender. A long stretch that cannot hold the message's end is spliced.
+
+mod source;
 
 use std::{
     io,
     task::{Context, Poll, ready},
 };
 
-use http::{BodyLength, BodyTracker, Limits, ParseError};
+use http::{BodyLength, Limits, ParseError};
 
+pub use self::source::{Intake, Source};
 use super::{filter::Stages, wire::Wire};
-use crate::net::splice::{Side, Splice, Spliced};
+use crate::net::{
+    Stream,
+    splice::{Side, Splice, Spliced},
+};
 
 /// Bytes that stages gather before they are sent in any case.
 const GATHERED_MAX: usize = 16 * 1024;
@@ -20,16 +26,9 @@ const GATHERED_MAX: usize = 16 * 1024;
 /// A body on its way.
 #[derive(Debug)]
 pub struct BodyPump {
-    tracker: BodyTracker,
-    /// Bytes at the front of the sender's buffer that belong to the message.
-    approved: usize,
+    intake: Intake,
     /// What it goes through on its way, if it does not go as it came.
     stages: Option<Box<Stages>>,
-    /// Bytes of the body received so far.
-    pub received: u64,
-    /// Bytes of data received so far, as they are counted: without the framing of chunks, whose end counts as one.
-    pub counted: u64,
-    is_chunked: bool,
     /// Bytes of it that were spliced.
     pub spliced: u64,
     pipe: Option<Splice>,
@@ -56,18 +55,7 @@ impl BodyPump {
     pub fn new(length: BodyLength, limits: &Limits, decode: bool) -> Self {
         // Chunks are taken apart for a receiver that does not know them (HTTP/1.0).
         let stages = (decode && length == BodyLength::Chunked).then(|| Box::new(Stages::decoding(limits)));
-        Self {
-            tracker: BodyTracker::new(length, limits),
-            approved: 0,
-            stages,
-            received: 0,
-            counted: 0,
-            is_chunked: length == BodyLength::Chunked,
-            spliced: 0,
-            pipe: None,
-            splice_min: 0,
-            pipe_size: 0,
-        }
+        Self { intake: Intake::new(length, limits), stages, spliced: 0, pipe: None, splice_min: 0, pipe_size: 0 }
     }
 
     /// Splices stretches of at least `least` bytes (0: never), through pipes of `pipe_size`.
@@ -90,82 +78,95 @@ impl BodyPump {
     /// Whether the whole message has been received.
     #[must_use]
     pub fn is_received(&self) -> bool {
-        self.tracker.has_ended()
+        self.intake.has_ended()
     }
 
     /// Looks at what was received and not looked at before.
     ///
     /// # Errors
     /// When a chunked body is malformed.
-    pub fn approve(&mut self, from: &Wire) -> Result<(), ParseError> {
-        let bytes = from.received.bytes();
-        if self.approved < bytes.len() && !self.tracker.has_ended() {
-            let tracked = self.tracker.track(bytes.get(self.approved..).unwrap_or_default())?;
-            self.approved += tracked.belonging;
-            self.received += tracked.belonging as u64;
-            self.counted += tracked.data as u64 + u64::from(tracked.ended && self.is_chunked);
-        }
-        Ok(())
+    pub fn approve(&mut self, from: &impl Source) -> Result<(), ParseError> {
+        self.intake.approve(from)
     }
 
-    /// Bytes at the front of the sender's buffer that may go on.
+    /// Bytes at hand that may go on.
     #[must_use]
     pub fn approved(&self) -> usize {
-        self.approved
+        self.intake.approved()
     }
 
-    /// Bytes received that wait for the receiver, in the sender's buffer or in the pipe.
+    /// Bytes of the body received so far.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.intake.received()
+    }
+
+    /// Bytes of data received so far, as they are counted.
+    #[must_use]
+    pub fn counted(&self) -> u64 {
+        self.intake.counted()
+    }
+
+    /// The same, which is counted now.
+    pub fn take_counted(&mut self) -> u64 {
+        self.intake.take_counted()
+    }
+
+    /// Bytes received that wait for the receiver, at their source or in the pipe.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.approved + self.pipe.as_ref().map_or(0, Splice::held)
+        self.intake.approved() + self.pipe.as_ref().map_or(0, Splice::held)
     }
 
     /// Moves approved bytes behind what `to` has to send, if they are few enough that copying them beats a second
     /// system call.
-    pub fn append_small(&mut self, from: &mut Wire, to: &mut Wire, most: usize) {
-        if self.stages.is_none() && self.approved > 0 && self.approved <= most {
-            to.output.extend_from_slice(from.received.bytes().get(..self.approved).unwrap_or_default());
-            from.received.consume(self.approved);
-            self.approved = 0;
+    pub fn append_small(&mut self, from: &mut impl Source, to: &mut Wire, most: usize) {
+        let count = self.intake.approved();
+        if self.stages.is_none() && count > 0 && count <= most {
+            to.output.extend_from_slice(self.intake.bytes(from));
+            self.intake.consume(from, count);
         }
     }
 
     /// Drops what was approved: it goes out in another way.
-    pub fn discard(&mut self, from: &mut Wire) {
-        from.received.consume(self.approved);
-        self.approved = 0;
+    pub fn discard(&mut self, from: &mut impl Source) {
+        let count = self.intake.approved();
+        self.intake.consume(from, count);
     }
 
     /// Moves what can be moved; ready once the whole message has been sent.
-    pub fn poll(&mut self, from: &mut Wire, to: &mut Wire, context: &mut Context<'_>) -> Poll<Result<(), PumpFailure>> {
+    pub fn poll(
+        &mut self,
+        from: &mut impl Source,
+        to: &mut Wire,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), PumpFailure>> {
         if self.stages.is_some() {
             return self.poll_staged(from, to, context);
         }
         // Nearly always: there is no body, or it was put behind its head.
-        if self.approved == 0 && self.tracker.has_ended() {
+        if self.intake.approved() == 0 && self.intake.has_ended() {
             return to.poll_flush(context).map_err(PumpFailure::Send);
         }
         loop {
-            self.approve(from).map_err(PumpFailure::Malformed)?;
-            if self.approved > 0 || !to.is_flushed() {
+            self.intake.approve(from).map_err(PumpFailure::Malformed)?;
+            if self.intake.approved() > 0 || !to.is_flushed() {
                 ready!(self.poll_forward(from, to, context))?;
                 continue;
             }
-            if self.tracker.has_ended() {
+            if self.intake.has_ended() {
                 return Poll::Ready(Ok(()));
             }
-            if from.received.is_empty() && self.may_splice() {
-                if let Some(done) = ready!(self.poll_splice(from, to, context)) {
+            if from.received().is_empty()
+                && self.may_splice()
+                && let Some(stream) = from.stream()
+            {
+                if let Some(done) = ready!(self.poll_splice(stream, to, context)) {
                     return Poll::Ready(done);
                 }
                 continue;
             }
-            match ready!(from.poll_receive(context)) {
-                Ok(0) if self.tracker.close() => {}
-                Ok(0) => return Poll::Ready(Err(PumpFailure::CutOff)),
-                Ok(_) => {}
-                Err(error) => return Poll::Ready(Err(PumpFailure::Receive(error))),
-            }
+            ready!(self.intake.poll_more(from, context))?;
         }
     }
 
@@ -173,42 +174,39 @@ impl BodyPump {
     /// waits for what the sender may say later.
     fn poll_staged(
         &mut self,
-        from: &mut Wire,
+        from: &mut impl Source,
         to: &mut Wire,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), PumpFailure>> {
         loop {
-            self.approve(from).map_err(PumpFailure::Malformed)?;
+            self.intake.approve(from).map_err(PumpFailure::Malformed)?;
             let Some(stages) = &mut self.stages else { return Poll::Ready(Ok(())) };
             let mut receives = false;
-            if self.approved > 0 {
-                let allowed = stages.allowance(self.approved);
-                let bytes = from.received.bytes().get(..allowed).unwrap_or_default();
+            if self.intake.approved() > 0 {
+                let allowed = stages.allowance(self.intake.approved());
+                let bytes = from.received().get(..allowed).unwrap_or_default();
                 stages.push(bytes, &mut to.output).map_err(PumpFailure::Malformed)?;
-                from.received.consume(allowed);
-                self.approved -= allowed;
+                self.intake.consume(from, allowed);
             }
-            if self.approved == 0 && self.tracker.has_ended() {
+            if self.intake.approved() == 0 && self.intake.has_ended() {
                 stages.finish(&mut to.output);
-            } else if self.approved == 0 && to.unsent().len() < GATHERED_MAX {
-                match from.poll_receive(context) {
-                    Poll::Ready(Ok(0)) if self.tracker.close() => continue,
-                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(PumpFailure::CutOff)),
-                    Poll::Ready(Ok(_)) => continue,
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(PumpFailure::Receive(error))),
+            } else if self.intake.approved() == 0 && to.unsent().len() < GATHERED_MAX {
+                match self.intake.poll_more(from, context) {
+                    Poll::Ready(Ok(())) => continue,
+                    Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
                     Poll::Pending => receives = true,
                 }
             }
             stages.flush(&mut to.output);
             ready!(to.poll_flush(context)).map_err(PumpFailure::Send)?;
-            if self.approved == 0 && self.tracker.has_ended() {
+            if self.intake.approved() == 0 && self.intake.has_ended() {
                 return Poll::Ready(Ok(()));
             }
             if receives {
                 return Poll::Pending;
             }
-            if self.approved > 0 {
-                ready!(stages.poll_pace(self.approved, context));
+            if self.intake.approved() > 0 {
+                ready!(stages.poll_pace(self.intake.approved(), context));
             }
         }
     }
@@ -216,14 +214,12 @@ impl BodyPump {
     /// Sends once what may go; pending only when the receiver's socket takes nothing now.
     fn poll_forward(
         &mut self,
-        from: &mut Wire,
+        from: &mut impl Source,
         to: &mut Wire,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), PumpFailure>> {
-        let bytes = from.received.bytes().get(..self.approved).unwrap_or_default();
-        let count = ready!(to.poll_send(bytes, context)).map_err(PumpFailure::Send)?;
-        from.received.consume(count);
-        self.approved -= count;
+        let count = ready!(to.poll_send(self.intake.bytes(from), context)).map_err(PumpFailure::Send)?;
+        self.intake.consume(from, count);
         Poll::Ready(Ok(()))
     }
 
@@ -234,7 +230,7 @@ impl BodyPump {
         if self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty()) {
             return true;
         }
-        if self.tracker.unseen_max() < self.splice_min {
+        if self.intake.unseen_max() < self.splice_min {
             return false;
         }
         if self.pipe.is_none() {
@@ -249,22 +245,19 @@ impl BodyPump {
 
     fn poll_splice(
         &mut self,
-        from: &mut Wire,
+        from: &Stream,
         to: &mut Wire,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<(), PumpFailure>>> {
         let Some(pipe) = &mut self.pipe else { return Poll::Ready(None) };
-        from.rest();
-        match ready!(pipe.poll(&from.stream, &to.stream, self.tracker.unseen_max(), context)) {
+        match ready!(pipe.poll(from, &to.stream, self.intake.unseen_max(), context)) {
             Ok(Spliced::Moved(count)) => {
                 // NOTE: counted when they leave the pipe; `unseen_max` then still covers those inside.
-                self.tracker.account(count as u64);
-                self.received += count as u64;
-                self.counted += count as u64;
+                self.intake.account(count as u64);
                 self.spliced += count as u64;
                 Poll::Ready(None)
             }
-            Ok(Spliced::Ended) if self.tracker.close() => Poll::Ready(Some(Ok(()))),
+            Ok(Spliced::Ended) if self.intake.close() => Poll::Ready(Some(Ok(()))),
             Ok(Spliced::Ended) => Poll::Ready(Some(Err(PumpFailure::CutOff))),
             Err(Side::From(error)) => Poll::Ready(Some(Err(PumpFailure::Receive(error)))),
             Err(Side::To(error)) => Poll::Ready(Some(Err(PumpFailure::Send(error)))),

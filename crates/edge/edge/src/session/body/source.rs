@@ -1,0 +1,153 @@
+//! The receiving half of a body: where its bytes come from, and which of them belong to it.
+
+use std::{
+    io,
+    task::{Context, Poll, ready},
+};
+
+use http::{BodyLength, BodyTracker, Limits, ParseError};
+
+use super::PumpFailure;
+use crate::{net::Stream, session::wire::Wire};
+
+/// Where the bytes of a message's body come from. They are pulled: nothing comes before it is asked for.
+pub trait Source {
+    /// What has come and was not consumed.
+    fn received(&self) -> &[u8];
+
+    /// Forgets so many bytes at the front of what has come.
+    fn consume(&mut self, count: usize);
+
+    /// Gets more; ready with the number of bytes, 0 at the end. Pending, too, as long as there is no room for more.
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>>;
+
+    /// The stream on which bytes come that need not pass through the process; `None` where they must be copied. To be asked
+    /// only while nothing that has come waits.
+    fn stream(&mut self) -> Option<&Stream>;
+}
+
+impl Source for Wire {
+    fn received(&self) -> &[u8] {
+        self.received.bytes()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.received.consume(count);
+    }
+
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        Wire::poll_receive(self, context)
+    }
+
+    fn stream(&mut self) -> Option<&Stream> {
+        self.rest();
+        Some(&self.stream)
+    }
+}
+
+/// How much of a body has come from its source, and how much of that belongs to it.
+#[derive(Debug)]
+pub struct Intake {
+    tracker: BodyTracker,
+    /// Bytes at the front of what has come that belong to the body.
+    approved: usize,
+    received: u64,
+    counted: u64,
+    is_chunked: bool,
+}
+
+impl Intake {
+    /// That of a body of this length.
+    #[must_use]
+    pub fn new(length: BodyLength, limits: &Limits) -> Self {
+        Self {
+            tracker: BodyTracker::new(length, limits),
+            approved: 0,
+            received: 0,
+            counted: 0,
+            is_chunked: length == BodyLength::Chunked,
+        }
+    }
+
+    /// Looks at what has come and was not looked at before.
+    ///
+    /// # Errors
+    /// When a chunked body is malformed.
+    pub fn approve(&mut self, from: &impl Source) -> Result<(), ParseError> {
+        let bytes = from.received();
+        if self.approved < bytes.len() && !self.tracker.has_ended() {
+            let tracked = self.tracker.track(bytes.get(self.approved..).unwrap_or_default())?;
+            self.approved += tracked.belonging;
+            self.received += tracked.belonging as u64;
+            self.counted += tracked.data as u64 + u64::from(tracked.ended && self.is_chunked);
+        }
+        Ok(())
+    }
+
+    /// The bytes at hand that belong to the body, framing included.
+    pub fn bytes<'s>(&self, from: &'s impl Source) -> &'s [u8] {
+        from.received().get(..self.approved).unwrap_or_default()
+    }
+
+    /// How many of them there are.
+    #[must_use]
+    pub fn approved(&self) -> usize {
+        self.approved
+    }
+
+    /// Takes so many of them out.
+    pub fn consume(&mut self, from: &mut impl Source, count: usize) {
+        from.consume(count);
+        self.approved -= count.min(self.approved);
+    }
+
+    /// Gets more of the body from its source; ready once something more is known, which is to be approved.
+    pub fn poll_more(&mut self, from: &mut impl Source, context: &mut Context<'_>) -> Poll<Result<(), PumpFailure>> {
+        Poll::Ready(match ready!(from.poll_receive(context)) {
+            Ok(0) if self.tracker.close() => Ok(()),
+            Ok(0) => Err(PumpFailure::CutOff),
+            Ok(_) => Ok(()),
+            Err(error) => Err(PumpFailure::Receive(error)),
+        })
+    }
+
+    /// Notes the end of the source; whether that is the end of the body.
+    pub(super) fn close(&mut self) -> bool {
+        self.tracker.close()
+    }
+
+    /// Notes bytes that went on without having been seen.
+    pub(super) fn account(&mut self, count: u64) {
+        self.tracker.account(count);
+        self.received += count;
+        self.counted += count;
+    }
+
+    /// How many bytes to come belong to the body for certain.
+    pub(super) fn unseen_max(&self) -> u64 {
+        self.tracker.unseen_max()
+    }
+
+    /// Whether the whole body has come.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.tracker.has_ended()
+    }
+
+    /// Bytes of the body that have come so far.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Bytes of data that have come so far, as they are counted: without the framing of chunks, whose end counts as one.
+    #[must_use]
+    pub fn counted(&self) -> u64 {
+        self.counted
+    }
+
+    /// The same, which is counted now.
+    pub fn take_counted(&mut self) -> u64 {
+        std::mem::take(&mut self.counted)
+    }
+}
