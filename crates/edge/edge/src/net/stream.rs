@@ -7,13 +7,14 @@ use std::{
     task::{Context, Poll},
 };
 
+use haproxycfg::model::TcpKeepalive;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::{
     io::Interest,
     net::{TcpStream, UnixStream},
 };
 
-use super::buffer::Buffer;
+use super::{buffer::Buffer, connect::set_keepalive};
 
 /// A connected, non-blocking stream socket.
 #[derive(Debug)]
@@ -185,6 +186,50 @@ impl Stream {
     /// Ends both directions; what has been received can still be read.
     pub fn shut_both(&self) {
         let _ = socket2::SockRef::from(self).shutdown(std::net::Shutdown::Both);
+    }
+
+    /// `set-tos`. What the system does not allow is left as it is, here and below.
+    pub fn set_tos(&self, tos: u8) {
+        let _ = socket2::SockRef::from(self).set_tos_v4(u32::from(tos));
+    }
+
+    /// `set-mark`.
+    pub fn set_mark(&self, mark: u32) {
+        let _ = socket2::SockRef::from(self).set_mark(mark);
+    }
+
+    /// Has the system probe the other end while it is silent.
+    pub fn keep_alive(&self, how: TcpKeepalive) {
+        let _ = set_keepalive(&socket2::SockRef::from(self), how);
+    }
+
+    /// Sets the sizes of the system's buffers; 0 leaves one as it is.
+    pub fn set_buffers(&self, receive: usize, send: usize) {
+        let socket = socket2::SockRef::from(self);
+        if receive > 0 {
+            let _ = socket.set_recv_buffer_size(receive);
+        }
+        if send > 0 {
+            let _ = socket.set_send_buffer_size(send);
+        }
+    }
+
+    /// What the system knows of a TCP connection.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn tcp_information(&self) -> io::Result<libc::tcp_info> {
+        runtime::tcp_information(self.as_fd())
+    }
+
+    /// Leaves the other end without any answer, not even a reset: the connection vanishes here and stays open there.
+    pub fn vanish(&self) {
+        if runtime::set_tcp_repair(self.as_fd()).is_ok() {
+            return;
+        }
+        // Where that is not permitted there is a reset, which comes no farther than the next router.
+        let _ = rustix::net::sockopt::set_ip_ttl(self.as_fd(), 1);
+        self.reset_on_close();
     }
 
     /// Makes closing send a reset, as for a connection that must leave no TIME-WAIT.

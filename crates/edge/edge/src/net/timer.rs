@@ -52,7 +52,7 @@ impl Deadline {
                     if sleep.as_mut().poll(context).is_pending() {
                         return Poll::Pending;
                     }
-                    if armed_for >= at || Instant::now() >= at {
+                    if armed_for >= at || tokio::time::Instant::now() >= at.into() {
                         self.armed_for = None;
                         return Poll::Ready(());
                     }

@@ -2,7 +2,6 @@
 
 use std::{
     net::IpAddr,
-    os::fd::AsFd,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -129,7 +128,7 @@ impl Context for Transaction {
     }
 
     fn client_information(&self) -> Option<TcpInformation> {
-        let found = runtime::tcp_information(self.client.stream.as_fd()).ok()?;
+        let found = self.client.stream.as_ref()?.tcp_information().ok()?;
         Some(TcpInformation {
             rtt_us: found.tcpi_rtt,
             rttvar_us: found.tcpi_rttvar,

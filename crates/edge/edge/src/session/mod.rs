@@ -35,7 +35,6 @@ mod wire;
 use std::{
     cell::{Cell, OnceCell, RefCell},
     net::SocketAddr,
-    os::fd::AsFd,
     rc::Rc,
     sync::Arc,
 };
@@ -85,7 +84,7 @@ pub async fn serve(
     session.side.count_tracked_session();
     session.idle_since = session.worker.now();
     let settings = session.side.frontend.settings();
-    session.held.not_to_linger = settings.options.nolinger.then(|| Rc::clone(&session.side.stream));
+    session.held.not_to_linger = settings.options.nolinger.then(|| Rc::clone(&session.client.stream));
     match settings.mode {
         Mode::Http => http::serve(session, false).await,
         Mode::Tcp => Box::pin(tcp::serve(session)).await,
@@ -169,7 +168,7 @@ fn begin(
         original_destination: OnceCell::new(),
         received_proxy: false,
         more: OnceCell::new(),
-        stream,
+        stream: Some(stream),
         variables: RefCell::new(instance.stream_variables()),
         frontend: Arc::clone(&frontend),
         listener,
@@ -190,7 +189,7 @@ fn begin(
             }
             TcpVerdict::Drop => {
                 shared.count(worker.index, |traffic| &traffic.denied_requests);
-                silent_drop(&shared.stream);
+                client.stream.vanish();
                 return None;
             }
             TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SwitchToHttp => {
@@ -243,7 +242,7 @@ fn refuse(session: &http::Session, why: Option<proxy_protocol::Refused>) {
 /// Tells the client with the end of its connection that what it sent is not read.
 fn reset_unread(session: &http::Session) {
     if !session.client.received.is_empty() {
-        session.side.stream.reset_on_close();
+        session.client.stream.reset_on_close();
     }
 }
 
@@ -259,7 +258,7 @@ fn may_go_on(session: &http::Session) -> bool {
         }
         TcpVerdict::Drop => {
             session.side.count(session.worker.index, |traffic| &traffic.denied_requests);
-            silent_drop(&session.side.stream);
+            session.client.stream.vanish();
         }
         TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SwitchToHttp => {
             session.side.count(session.worker.index, |traffic| &traffic.denied_sessions);
@@ -270,19 +269,13 @@ fn may_go_on(session: &http::Session) -> bool {
 
 /// What the configuration says about the socket of a client. What the system does not allow is left as it is.
 fn prepare_socket(stream: &Stream, settings: &Proxy, tune: &Tune) {
-    let socket = socket2::SockRef::from(stream);
     if settings.options.clitcpka {
-        let _ = crate::net::connect::set_keepalive(&socket, settings.client_keepalive);
+        stream.keep_alive(settings.client_keepalive);
     }
     if settings.options.nolinger {
-        let _ = socket.set_linger(Some(std::time::Duration::ZERO));
+        stream.reset_on_close();
     }
-    if tune.rcvbuf_client > 0 {
-        let _ = socket.set_recv_buffer_size(tune.rcvbuf_client);
-    }
-    if tune.sndbuf_client > 0 {
-        let _ = socket.set_send_buffer_size(tune.sndbuf_client);
-    }
+    stream.set_buffers(tune.rcvbuf_client, tune.sndbuf_client);
 }
 
 /// Counts a connection in the process, its frontend and its listener as long as it lives.
@@ -321,16 +314,6 @@ impl Drop for Counted {
             process.room.notify_one();
         }
     }
-}
-
-/// Leaves the client without any answer, not even a reset: the connection vanishes here and stays open there.
-fn silent_drop(stream: &Stream) {
-    if runtime::set_tcp_repair(stream.as_fd()).is_ok() {
-        return;
-    }
-    // Where that is not permitted there is a reset, which comes no farther than the next router.
-    let _ = rustix::net::sockopt::set_ip_ttl(stream.as_fd(), 1);
-    stream.reset_on_close();
 }
 
 #[cfg(test)]

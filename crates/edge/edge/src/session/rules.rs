@@ -321,10 +321,14 @@ fn change_message(transaction: &mut Transaction, action: &HttpAction, phase: Pha
         }
         HttpAction::SetLogLevel(level) => transaction.log.level.set(Some(*level)),
         HttpAction::SetTos(tos) => {
-            let _ = socket2::SockRef::from(&*transaction.client.stream).set_tos_v4(u32::from(*tos));
+            if let Some(stream) = &transaction.client.stream {
+                stream.set_tos(*tos);
+            }
         }
         HttpAction::SetMark(mark) => {
-            let _ = socket2::SockRef::from(&*transaction.client.stream).set_mark(*mark);
+            if let Some(stream) = &transaction.client.stream {
+                stream.set_mark(*mark);
+            }
         }
         HttpAction::SetAddress(part, expr) => set_address(transaction, *part, expr, phase.options()),
         HttpAction::SetTimeout(kind, value) => {

@@ -121,10 +121,14 @@ fn change(transaction: &Transaction, action: &TcpAction, options: Options) {
         }
         TcpAction::SetAddress(part, expr) => set_address(transaction, *part, expr, options),
         TcpAction::SetTos(tos) => {
-            let _ = socket2::SockRef::from(&*transaction.client.stream).set_tos_v4(u32::from(*tos));
+            if let Some(stream) = &transaction.client.stream {
+                stream.set_tos(*tos);
+            }
         }
         TcpAction::SetMark(mark) => {
-            let _ = socket2::SockRef::from(&*transaction.client.stream).set_mark(*mark);
+            if let Some(stream) = &transaction.client.stream {
+                stream.set_mark(*mark);
+            }
         }
         TcpAction::SetLogLevel(level) => transaction.log.level.set(Some(*level)),
         TcpAction::SetPriority { class, expr } => set_priority(transaction, *class, expr, options),
@@ -195,7 +199,7 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
         Ok(TcpVerdict::SwitchToHttp) => return true,
         Ok(verdict @ (TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop)) => {
             if verdict == TcpVerdict::Drop {
-                super::silent_drop(&session.client.stream);
+                session.client.stream.vanish();
             }
             session.side.count(session.worker.index, |traffic| &traffic.denied_requests);
             transaction.bytes_in += session.client.received.len() as u64;
@@ -240,7 +244,7 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
             }
             Ok(verdict @ (TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::Drop)) => {
                 if verdict == TcpVerdict::Drop {
-                    super::silent_drop(&session.client.stream);
+                    session.client.stream.vanish();
                 }
                 // As in HAProxy the backend's rules count for the frontend.
                 session.side.count(session.worker.index, |traffic| &traffic.denied_requests);
@@ -319,7 +323,7 @@ async fn connect_and_tunnel(
             }
             Ok(TcpVerdict::Close) => connection.wire.stream.shut_both(),
             Ok(TcpVerdict::Drop) => {
-                super::silent_drop(&session.client.stream);
+                session.client.stream.vanish();
                 return transaction.end(Ending::Refused(Stage::Request));
             }
             Ok(TcpVerdict::Reject) => {

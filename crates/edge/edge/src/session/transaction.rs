@@ -12,7 +12,10 @@ use http::{RequestHead, ResponseHead};
 use sample::StreamVariables;
 use telemetry::Counter;
 
-use super::{ending::Ending, filter::StreamFilters, heads::Heads, persistence::Persistence, proxy_protocol::Refused};
+use super::{
+    context::wall_clock, ending::Ending, filter::StreamFilters, heads::Heads, persistence::Persistence,
+    proxy_protocol::Refused,
+};
 use crate::{
     counters::Traffic,
     live::{Instance, LiveProxy, LiveServer},
@@ -70,8 +73,8 @@ pub struct ClientSide {
     pub received_proxy: bool,
     /// What few connections have. It goes along when another configuration takes over.
     pub more: OnceCell<Rc<More>>,
-    /// The socket.
-    pub stream: Rc<Stream>,
+    /// Its socket; `None` for what no client has asked for.
+    pub stream: Option<Rc<Stream>>,
     /// Variables: those of the session stay from one request to the next.
     pub variables: RefCell<StreamVariables>,
     /// The frontend.
@@ -87,6 +90,26 @@ pub struct ClientSide {
 }
 
 impl ClientSide {
+    /// What stands in a client's place where something is fetched that no client has asked for, at this time.
+    #[must_use]
+    pub fn nobody(instance: &Instance, frontend: Arc<LiveProxy>, now: Instant) -> Self {
+        Self {
+            source: Cell::new(None),
+            original_source: None,
+            changed_destination: Cell::new(None),
+            original_destination: OnceCell::new(),
+            received_proxy: false,
+            more: OnceCell::new(),
+            stream: None,
+            variables: RefCell::new(instance.stream_variables()),
+            frontend,
+            listener: usize::MAX,
+            accepted: now,
+            accepted_at: wall_clock(),
+            id: instance.process.next_session_id.fetch_add(1, Relaxed),
+        }
+    }
+
     /// Counts the same for the frontend and for the listener, as far as that is counted for itself.
     pub fn count(&self, worker: usize, counter: impl Fn(&Traffic) -> &Counter) {
         counter(self.frontend.frontend.traffic.of(worker)).increment();
@@ -105,7 +128,7 @@ impl ClientSide {
             original_destination: self.original_destination.clone(),
             received_proxy: self.received_proxy,
             more: self.more.clone(),
-            stream: Rc::clone(&self.stream),
+            stream: self.stream.clone(),
             variables: RefCell::new(self.variables.replace(no_variables)),
             frontend,
             listener: self.listener,
@@ -124,7 +147,7 @@ impl ClientSide {
     /// Where it went to, by the kernel.
     #[must_use]
     pub fn original_destination(&self) -> Option<SocketAddr> {
-        *self.original_destination.get_or_init(|| self.stream.local_address())
+        *self.original_destination.get_or_init(|| self.stream.as_ref()?.local_address())
     }
 }
 

@@ -17,6 +17,8 @@ mod queue;
 mod requester;
 mod reuse;
 mod send;
+#[cfg(test)]
+mod tests;
 
 use std::{
     io,

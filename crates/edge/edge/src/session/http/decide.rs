@@ -128,7 +128,7 @@ impl Session {
             | TcpVerdict::ExpectNetscaler
             | TcpVerdict::Resolve(_)
             | TcpVerdict::SwitchToHttp => return true,
-            TcpVerdict::Drop => crate::session::silent_drop(&self.client.stream),
+            TcpVerdict::Drop => self.client.stream.vanish(),
             TcpVerdict::Reject | TcpVerdict::Close => {}
         }
         // As in HAProxy the backend's rules count for the frontend alone.
@@ -244,7 +244,7 @@ impl Session {
                 transaction.end(Ending::Refused(Stage::Request));
                 forget_request_time(transaction, proxy);
                 transaction.count_denied_request();
-                crate::session::silent_drop(&self.client.stream);
+                self.client.stream.vanish();
                 Next::Close
             }
             Verdict::PrometheusExporter => {

@@ -98,7 +98,7 @@ impl Session {
             }
             Unfetched::Refused { silently } => {
                 if *silently {
-                    crate::session::silent_drop(&self.client.stream);
+                    self.client.stream.vanish();
                 }
                 Next::Close
             }

@@ -121,7 +121,7 @@ impl Parked {
         registered.handle.forget_listener();
         Some(Self {
             until,
-            socket: Rc::try_unwrap(stream).ok()?.into_socket().ok()?,
+            socket: Rc::try_unwrap(stream?).ok()?.into_socket().ok()?,
             worker,
             instance,
             registered,
@@ -198,7 +198,7 @@ impl Parked {
             original_destination,
             received_proxy,
             more,
-            stream,
+            stream: Some(stream),
             variables: RefCell::new(variables),
             frontend,
             listener: listener as usize,

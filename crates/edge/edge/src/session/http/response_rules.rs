@@ -90,7 +90,7 @@ impl Session {
                 }
                 Verdict::SilentDrop => {
                     transaction.count_denied_request();
-                    crate::session::silent_drop(&self.client.stream);
+                    self.client.stream.vanish();
                     transaction.end(Ending::Refused(Stage::Request));
                     transaction.answered.status = transaction.response.status();
                     return Some(Next::Close);

@@ -1,0 +1,332 @@
+//! Fetches that no client waits for, and one that several wait for, with a scripted server in virtual time.
+
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    io,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use http::{Parsed, RequestParser};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream, UnixStream},
+    task::{LocalSet, spawn_local, yield_now},
+    time::advance,
+};
+
+use super::*;
+use crate::{
+    live::{Instance, Shared},
+    logs::WorkerLog,
+    net::Stream,
+    session::{
+        body::{BodyPump, Intake, PumpFailure, Source},
+        transaction::{ClientSide, RequestStage},
+        wire::Wire,
+    },
+    test_instance::{configuration, instance},
+};
+
+/// A worker, and a backend with one server whose part the test plays.
+struct Scene {
+    worker: Rc<Worker>,
+    instance: Arc<Instance>,
+    frontend: Arc<LiveProxy>,
+    backend: Arc<LiveProxy>,
+    listener: TcpListener,
+}
+
+impl Scene {
+    /// Runs `play` in one whose backend has these lines. Time stands still but where `play` moves it on.
+    async fn run<F: Future<Output = ()>>(lines: &str, play: impl FnOnce(Rc<Self>) -> F) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let text = format!(
+            "defaults\n mode http\n timeout client 1h\n timeout server 10s\n timeout connect 5s\n\
+             frontend front\n bind 127.0.0.1:1\n default_backend back\n\
+             backend back\n server s1 {address}\n{lines}\n"
+        );
+        let (process, instance, outputs) = instance(configuration(&text), 1);
+        let shared = Arc::new(Shared::new(process, Arc::clone(&instance)));
+        let worker = Rc::new(Worker::new(0, shared, WorkerLog::new(outputs), 1));
+        worker.look_at_clock();
+        let named =
+            |name: &str| instance.proxies.iter().find(|proxy| &*proxy.settings().name == name).cloned().unwrap();
+        let (frontend, backend) = (named("front"), named("back"));
+        let scene = Rc::new(Self { worker, instance, frontend, backend, listener });
+        let local = LocalSet::new();
+        // The runtime moves a clock that stands still on when it has nothing to do, though sockets have something to say.
+        local.spawn_local(async {
+            loop {
+                yield_now().await;
+            }
+        });
+        local.run_until(play(scene)).await;
+    }
+
+    /// An exchange that no client has asked for.
+    fn exchange(&self, request: &str) -> Transaction {
+        let client = Rc::new(ClientSide::nobody(&self.instance, Arc::clone(&self.frontend), self.worker.now()));
+        let mut exchange = Transaction::new(Arc::clone(&self.instance), Rc::clone(&client), &self.worker);
+        exchange.restart(&self.instance, &client, 1);
+        let parsed =
+            RequestParser::new().parse(request.as_bytes(), &self.instance.limits(false), &mut exchange.request);
+        assert!(matches!(parsed, Ok(Parsed::Complete { .. })), "{request}");
+        exchange.asked.stage = RequestStage::Complete;
+        exchange.timeline.first_byte = Some(self.worker.now());
+        exchange.timeline.request = exchange.timeline.first_byte;
+        exchange.route.backend = Some(Arc::clone(&self.backend));
+        exchange
+    }
+
+    /// Fetches for nobody.
+    async fn fetch(&self, exchange: &mut Transaction, body: &str) -> Result<Fetched<'_>, Unfetched> {
+        let (mut kept, mut deadline) = (Kept::default(), Deadline::default());
+        let fetch = Fetch::new(&self.worker, &self.backend, Wanted::default(), &mut kept, &mut deadline);
+        fetch.run(exchange, &mut Nobody { body: body.into() }).await
+    }
+
+    /// What the server gets as the next request, body included if its length is told.
+    async fn served(&self) -> (TcpStream, String) {
+        let (mut connection, _) = self.listener.accept().await.unwrap();
+        let request = receive(&mut connection).await;
+        (connection, request)
+    }
+
+    fn traffic(&self) -> &crate::counters::Traffic {
+        self.backend.backend.traffic.of(0)
+    }
+}
+
+async fn receive(connection: &mut TcpStream) -> String {
+    let mut request = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&request);
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if length.is_none_or(|length| body.len() >= length.parse().unwrap()) {
+                return text.into_owned();
+            }
+        }
+        assert_ne!(connection.read_buf(&mut request).await.unwrap(), 0, "{request:?}");
+    }
+}
+
+/// The whole body of what was fetched, pulled piece by piece.
+async fn pull(exchange: &Transaction, fetched: &mut Fetched<'_>) -> Result<String, PumpFailure> {
+    let limits = exchange.response_limits(exchange.backend_settings());
+    let mut intake = Intake::new(fetched.length, &limits);
+    let wire = &mut fetched.upstream.connection.wire;
+    let mut body = Vec::new();
+    loop {
+        intake.approve(wire).map_err(PumpFailure::Malformed)?;
+        body.extend_from_slice(intake.bytes(wire));
+        intake.consume(wire, intake.approved());
+        if intake.has_ended() {
+            return Ok(String::from_utf8(body).unwrap());
+        }
+        poll_fn(|context| intake.poll_more(wire, context)).await?;
+    }
+}
+
+const GET: &str = "GET /a HTTP/1.1\r\nhost: example.com\r\n\r\n";
+
+#[tokio::test(start_paused = true)]
+async fn what_no_client_waits_for_is_fetched() {
+    Scene::run("http-request set-header x-never-runs 1", |scene| async move {
+        let server = async {
+            let (mut connection, request) = scene.served().await;
+            assert_eq!(request, GET);
+            connection.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\n").await.unwrap();
+            connection.write_all(b"content-length: 12\r\n\r\nhello ").await.unwrap();
+            yield_now().await;
+            connection.write_all(b"world\n").await.unwrap();
+            connection
+        };
+        let fetching = scene.worker.clocked(async {
+            let mut exchange = scene.exchange(GET);
+            let mut fetched = scene.fetch(&mut exchange, "").await.ok().unwrap();
+            assert_eq!(exchange.response.status(), 200);
+            assert!(fetched.server_keeps && fetched.upstream.slot.is_some());
+            assert_eq!(pull(&exchange, &mut fetched).await.unwrap(), "hello world\n");
+            drop(fetched);
+            exchange.answered.status = 200;
+            exchange.finish(&scene.worker);
+            exchange
+        });
+        let (_connection, exchange) = tokio::join!(server, fetching);
+        assert_eq!(exchange.ending.letters(), *b"--");
+        let times = exchange.timeline;
+        assert!(
+            times.request <= times.dequeued && times.dequeued <= times.connected && times.connected <= times.response
+        );
+        assert_eq!(exchange.route.server.as_ref().map(|server| &*server.config.name), Some("s1"));
+        assert_eq!((scene.traffic().connects.value(), scene.traffic().requests.value()), (1, 1));
+        // The slot has been given back.
+        assert_eq!(scene.backend.farm().streams(), 0);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_client_waits_for_is_tried_again_with_its_body() {
+    const POST: &str = "POST /a HTTP/1.1\r\nhost: example.com\r\ncontent-length: 3\r\n\r\n";
+    Scene::run(" retry-on empty-response", |scene| async move {
+        let server = async {
+            let (connection, first) = scene.served().await;
+            drop(connection);
+            let (mut connection, second) = scene.served().await;
+            assert_eq!((&*first, &*second), (&*format!("{POST}abc"), &*first));
+            connection.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+            connection
+        };
+        let mut exchange = scene.exchange(POST);
+        let (_connection, fetched) = tokio::join!(server, scene.worker.clocked(scene.fetch(&mut exchange, "abc")));
+        assert!(fetched.is_ok_and(|fetched| fetched.length.is_empty()));
+        assert_eq!((exchange.response.status(), exchange.route.retries), (204, 1));
+        assert_eq!((scene.traffic().connects.value(), scene.traffic().response_errors.value()), (2, 0));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_silent_is_given_up_in_time() {
+    Scene::run("", |scene| async move {
+        let is_over = Cell::new(false);
+        let server = async {
+            let connection = scene.served().await;
+            advance(Duration::from_secs(9)).await;
+            for _ in 0..100 {
+                yield_now().await;
+            }
+            assert!(!is_over.get());
+            advance(Duration::from_secs(2)).await;
+            connection
+        };
+        let mut exchange = scene.exchange(GET);
+        let fetching = async {
+            let fetched = scene.worker.clocked(scene.fetch(&mut exchange, "")).await;
+            is_over.set(true);
+            fetched
+        };
+        let (_connection, fetched) = tokio::join!(server, fetching);
+        let Err(Unfetched::NoResponse { end: end @ HeadEnd::Timeout, reused: false }) = fetched else { panic!() };
+        assert_eq!(end.ending().letters(), *b"sH");
+        assert_eq!(scene.traffic().response_errors.value(), 1);
+        assert_eq!(scene.backend.farm().streams(), 0);
+    })
+    .await;
+}
+
+/// What several clients read while one fetch fills it.
+#[derive(Default)]
+struct Filling {
+    bytes: Vec<u8>,
+    ended: bool,
+    waiting: Vec<Waker>,
+}
+
+impl Filling {
+    fn add(&mut self, bytes: &[u8], ended: bool) {
+        self.bytes.extend_from_slice(bytes);
+        self.ended = ended;
+        self.waiting.drain(..).for_each(Waker::wake);
+    }
+}
+
+/// One who reads it, at its own pace.
+struct Reader {
+    from: Rc<RefCell<Filling>>,
+    taken: usize,
+    here: Vec<u8>,
+}
+
+impl Source for Reader {
+    fn received(&self) -> &[u8] {
+        &self.here
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.here.drain(..count);
+    }
+
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut from = self.from.borrow_mut();
+        let new = from.bytes.get(self.taken..).unwrap_or_default();
+        if new.is_empty() && !from.ended {
+            from.waiting.push(context.waker().clone());
+            return Poll::Pending;
+        }
+        self.here.extend_from_slice(new);
+        self.taken = from.bytes.len();
+        Poll::Ready(Ok(new.len()))
+    }
+
+    fn stream(&mut self) -> Option<&Stream> {
+        None
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_clients_wait_for_one_fetch() {
+    Scene::run("", |scene| async move {
+        let half_read = Cell::new(0);
+        let server = async {
+            let (mut connection, _) = scene.served().await;
+            connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\nhello ").await.unwrap();
+            // They get the beginning while the end has not come.
+            while half_read.get() < 2 {
+                yield_now().await;
+            }
+            connection.write_all(b"world\n").await.unwrap();
+            connection
+        };
+        let filling = Rc::new(RefCell::new(Filling::default()));
+        let length = Rc::new(Cell::new(None));
+        let fetching = scene.worker.clocked(async {
+            let mut exchange = scene.exchange(GET);
+            let mut fetched = scene.fetch(&mut exchange, "").await.ok().unwrap();
+            length.set(Some(fetched.length));
+            let mut intake = Intake::new(fetched.length, &scene.instance.limits(false));
+            let wire = &mut fetched.upstream.connection.wire;
+            loop {
+                intake.approve(wire).unwrap();
+                filling.borrow_mut().add(intake.bytes(wire), intake.has_ended());
+                intake.consume(wire, intake.approved());
+                if intake.has_ended() {
+                    return;
+                }
+                poll_fn(|context| intake.poll_more(wire, context)).await.unwrap();
+            }
+        });
+        let client = || async {
+            let (near, mut far) = UnixStream::pair().unwrap();
+            let mut wire = Wire::new(Rc::new(Stream::Unix(near)), scene.worker.buffers.clone());
+            let (from, length, limits) = (Rc::clone(&filling), Rc::clone(&length), scene.instance.limits(false));
+            let delivering = spawn_local(async move {
+                let length = loop {
+                    match length.get() {
+                        Some(length) => break length,
+                        None => yield_now().await,
+                    }
+                };
+                let mut reader = Reader { from, taken: 0, here: Vec::new() };
+                let mut pump = BodyPump::new(length, &limits, false);
+                poll_fn(|context| pump.poll(&mut reader, &mut wire, context)).await.unwrap();
+            });
+            let mut body = [0; 12];
+            far.read_exact(&mut body[..6]).await.unwrap();
+            half_read.set(half_read.get() + 1);
+            far.read_exact(&mut body[6..]).await.unwrap();
+            delivering.await.unwrap();
+            assert_eq!(&body, b"hello world\n");
+        };
+        let (_connection, (), (), ()) = tokio::join!(server, fetching, client(), client());
+        assert_eq!(scene.traffic().connects.value(), 1);
+    })
+    .await;
+}
