@@ -7,7 +7,7 @@ use std::{net::SocketAddr, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use haproxycfg::model::{
     AddressPart, ForwardFor, HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Redirect,
-    RedirectKind, Reply, Resolve, Rule, TimeoutKind, TimeoutValue,
+    RedirectKind, Reply, Resolve, Rule, Service, TimeoutKind, TimeoutValue,
 };
 use http::{HeaderId, Headers};
 use sample::{Condition, Context, Direction, Expression, LogFormat, Options, Type, Value, expand};
@@ -62,8 +62,8 @@ pub enum Verdict<'r> {
         /// The next rule.
         resume: usize,
     },
-    /// `use-service prometheus-exporter`.
-    PrometheusExporter,
+    /// `use-service`.
+    UseService(Service),
     /// A strict normalizer found the target malformed.
     Malformed,
     /// A rewrite failed, and `strict-mode` did not say that this is to be ignored.
@@ -127,7 +127,7 @@ pub fn run<'r>(
             }
             HttpAction::Resolve(rule) => return Verdict::Resolve { rule, resume: index + 1 },
             HttpAction::EarlyHint(..) => return early_hints(transaction, rules, index),
-            HttpAction::PrometheusExporter => Verdict::PrometheusExporter,
+            HttpAction::UseService(service) => Verdict::UseService(*service),
             HttpAction::NormalizeUri(how) => {
                 transaction.client.frontend.process.acted_experimentally.store(true, Relaxed);
                 if normalize_uri(transaction, *how) {
@@ -361,7 +361,7 @@ fn change_message(transaction: &mut Transaction, action: &HttpAction, phase: Pha
         | HttpAction::EarlyHint(..)
         | HttpAction::Resolve(_)
         | HttpAction::WaitForBody { .. }
-        | HttpAction::PrometheusExporter
+        | HttpAction::UseService(_)
         | HttpAction::Stick(_) => {}
     }
     Ok(())

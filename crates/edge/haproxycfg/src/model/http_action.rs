@@ -117,8 +117,8 @@ pub enum HttpAction {
     NormalizeUri(NormalizeUri),
     /// `set-bandwidth-limit`.
     SetBandwidthLimit(Box<BandwidthLimit>),
-    /// `use-service prometheus-exporter`.
-    PrometheusExporter,
+    /// `use-service`.
+    UseService(Service),
     /// `set-map`, `del-map`, `add-acl`, `del-acl`.
     ChangePatterns(PatternChange),
     /// `set-priority-class`, `set-priority-offset`.
@@ -215,4 +215,11 @@ pub enum HeaderMatch {
     Contains(String),
     /// `-m reg`.
     Regex(sample::Regex),
+}
+
+/// What the process answers in a server's place (`use-service`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// `prometheus-exporter`: its numbers.
+    PrometheusExporter,
 }

@@ -47,7 +47,9 @@ pub use self::{
     cookie::{Cookie, CookieMode},
     filter::{Amount, Bandwidth, BandwidthLimit, Compression, Filter, Sharing, Trace},
     global::{Global, Identity},
-    http_action::{HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, TimeoutKind, TimeoutValue},
+    http_action::{
+        HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Service, TimeoutKind, TimeoutValue,
+    },
     logs::{LogDestination, LogLineFormat, LogTarget},
     mail::{MailAlert, MailAlertLevel, Mailer, MailerAddress},
     options::{ForwardFor, Options, RestrictNames},

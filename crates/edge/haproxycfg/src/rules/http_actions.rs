@@ -12,7 +12,9 @@ use crate::{
     args,
     diagnostics::Problem,
     line::Line,
-    model::{HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, TimeoutKind, TimeoutValue},
+    model::{
+        HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Service, TimeoutKind, TimeoutValue,
+    },
     scope::Scope,
     units::{self, TimeError, Unit},
 };
@@ -436,7 +438,7 @@ pub(super) fn use_service(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> 
         "" => Err(wrong("'use-service' expects a service name.", *index).expected(expected)),
         "prometheus-exporter" => {
             *index += 1;
-            Ok(HttpAction::PrometheusExporter)
+            Ok(HttpAction::UseService(Service::PrometheusExporter))
         }
         _ if word.starts_with("lua.") => {
             Err(wrong(format!("service '{word}' is not supported yet: services written in Lua come with Lua."), *index))

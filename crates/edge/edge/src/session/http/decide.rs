@@ -7,7 +7,7 @@ use haproxycfg::model::{Algorithm, Proxy, Redirect, RestrictNames};
 use http::{BodyLength, ChunkedDecoder};
 use sample::{Context, Direction, Options, Type};
 
-use super::{Next, Session};
+use super::{Next, Session, service::Service};
 use crate::{
     live::LiveProxy,
     session::{
@@ -27,8 +27,16 @@ use crate::{
 pub(super) enum Decision {
     /// Everything has been done; this comes next.
     Done(Next),
-    /// It goes to a server of the transaction's backend.
-    Forward(Wanted),
+    /// It is to be answered.
+    By(Answerer),
+}
+
+/// What answers a request that no rule has answered.
+pub(super) enum Answerer {
+    /// A server of the transaction's backend.
+    Server(Wanted),
+    /// This process, about itself.
+    Service(Service),
 }
 
 /// How the wait for a body ended.
@@ -74,8 +82,8 @@ impl Session {
             return Decision::Done(done);
         }
         transaction.count_tracked_request();
-        if let Some(done) = self.apply(transaction, frontend, body).await {
-            return Decision::Done(done);
+        if let Some(decision) = self.apply(transaction, frontend, body).await {
+            return decision;
         }
         let backend = choose_backend(transaction, frontend);
         let Some(backend) = backend else {
@@ -97,12 +105,12 @@ impl Session {
                 return Decision::Done(Next::Close);
             }
             transaction.count_backend_request();
-            if let Some(done) = self.apply(transaction, &backend, body).await {
-                return Decision::Done(done);
+            if let Some(decision) = self.apply(transaction, &backend, body).await {
+                return decision;
             }
         }
         let wanted = self.wanted(transaction, &backend, body).await;
-        Decision::Forward(wanted)
+        Decision::By(Answerer::Server(wanted))
     }
 
     /// Whether `tcp-request content` rules let the request go on. Ends it otherwise.
@@ -138,8 +146,13 @@ impl Session {
         false
     }
 
-    /// Rules, statistics and redirects of one proxy; `Some` when they have answered.
-    async fn apply(&mut self, transaction: &mut Transaction, proxy: &Arc<LiveProxy>, body: BodyLength) -> Option<Next> {
+    /// Rules, statistics and redirects of one proxy; `Some` when no server is asked.
+    async fn apply(
+        &mut self,
+        transaction: &mut Transaction,
+        proxy: &Arc<LiveProxy>,
+        body: BodyLength,
+    ) -> Option<Decision> {
         let settings = proxy.settings();
         let mut start = 0;
         while start < settings.http_request.len() {
@@ -149,7 +162,7 @@ impl Session {
                 Verdict::WaitForBody { time, at_least, resume } => {
                     let buffered = Box::pin(self.buffer_body(transaction, body, time, at_least)).await;
                     if let Some(done) = Box::pin(self.not_buffered(transaction, buffered)).await {
-                        return Some(done);
+                        return Some(Decision::Done(done));
                     }
                     // What rules wait for is a part of the request's time.
                     transaction.timeline.request = Some(self.worker.now());
@@ -168,24 +181,25 @@ impl Session {
                     }
                     start = resume;
                 }
-                verdict => return Some(Box::pin(self.execute(transaction, settings, verdict)).await),
+                Verdict::UseService(service) => return Some(Decision::By(Answerer::Service(service.into()))),
+                verdict => return Some(Decision::Done(Box::pin(self.execute(transaction, settings, verdict)).await)),
             }
         }
         if !restrict_names(&mut transaction.request.headers, settings.options.restrict_request_header_names) {
             transaction.count_denied_request();
             transaction.count_tracked_error();
             transaction.end(Ending::Refused(Stage::Request));
-            return Some(Box::pin(self.answer_error(transaction, 403)).await);
+            return Some(Decision::Done(Box::pin(self.answer_error(transaction, 403)).await));
         }
         // NOTE: other methods are for whoever stands behind, as in HAProxy.
         if let Some(stats) = &settings.stats
             && matches!(transaction.request.method(), b"GET" | b"HEAD" | b"POST")
             && crate::stats::page::matches(&stats.uri, transaction.request.target())
         {
-            return Some(Box::pin(self.answer_stats(transaction, proxy, stats, body)).await);
+            return Some(Decision::By(Answerer::Service(Service::Statistics(Arc::clone(proxy)))));
         }
         if let Some(redirect) = rules::redirect(transaction, &settings.redirects) {
-            return Box::pin(self.answer_redirect(transaction, redirect)).await;
+            return Box::pin(self.answer_redirect(transaction, redirect)).await.map(Decision::Done);
         }
         None
     }
@@ -247,12 +261,8 @@ impl Session {
                 self.client.stream.vanish();
                 Next::Close
             }
-            Verdict::PrometheusExporter => {
-                transaction.count_intercepted();
-                transaction.end(Ending::AnsweredHere(Stage::Request));
-                self.answer_prometheus(transaction).await
-            }
-            Verdict::Continue
+            Verdict::UseService(_)
+            | Verdict::Continue
             | Verdict::Allow
             | Verdict::WaitForBody { .. }
             | Verdict::Resolve { .. }

@@ -4,7 +4,10 @@ use std::rc::Rc;
 
 use http::BodyLength;
 
-use super::{Next, Session, decide::Decision};
+use super::{
+    Next, Session,
+    decide::{Answerer, Decision},
+};
 use crate::{
     live::LiveProxy,
     session::{
@@ -44,7 +47,10 @@ impl Session {
         };
         match self.decide(transaction, body).await {
             Decision::Done(next) => next,
-            Decision::Forward(wanted) => self.forward(transaction, body, wanted).await,
+            Decision::By(Answerer::Server(wanted)) => self.forward(transaction, body, wanted).await,
+            Decision::By(Answerer::Service(service)) => {
+                Box::pin(self.answer_service(transaction, &service, body)).await
+            }
         }
     }
 

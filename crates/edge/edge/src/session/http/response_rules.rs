@@ -99,7 +99,7 @@ impl Session {
                 | Verdict::Tarpit(_)
                 | Verdict::Auth(_)
                 | Verdict::Malformed
-                | Verdict::PrometheusExporter => {
+                | Verdict::UseService(_) => {
                     transaction.end(Ending::Refused(Stage::Headers));
                     return Some(Next::Close);
                 }

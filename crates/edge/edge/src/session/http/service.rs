@@ -1,8 +1,8 @@
-//! What the edge serves itself: the statistics page and the Prometheus endpoint.
+//! What this process answers about itself: the statistics page and the Prometheus endpoint.
 
 use std::{sync::Arc, time::Duration};
 
-use haproxycfg::model::Stats;
+use haproxycfg::model::{self, Stats};
 use http::{BodyLength, Version};
 
 use super::{Next, Session};
@@ -15,76 +15,119 @@ use crate::{
         rules::{self, Phase, Verdict},
         transaction::Transaction,
     },
-    stats::{page::PageRequest, serve},
+    stats::{
+        page::{PageReply, PageRequest},
+        serve,
+    },
+    worker::Worker,
 };
 
 /// How long the body of an administrator's form may take.
 const FORM_TIME: Duration = Duration::from_secs(10);
 
+/// What this process answers about itself, in a server's place.
+pub(super) enum Service {
+    /// The statistics page as this proxy has it.
+    Statistics(Arc<LiveProxy>),
+    /// The numbers for Prometheus.
+    Metrics,
+}
+
+impl From<model::Service> for Service {
+    fn from(service: model::Service) -> Self {
+        match service {
+            model::Service::PrometheusExporter => Self::Metrics,
+        }
+    }
+}
+
+impl Service {
+    /// As the log names it.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Statistics(_) => "<STATS>",
+            Self::Metrics => "<PROMEX>",
+        }
+    }
+
+    /// Whether `http-response` rules see what it says. As in HAProxy they do not see the statistics page.
+    fn passes_response_rules(&self) -> bool {
+        match self {
+            Self::Statistics(_) => false,
+            Self::Metrics => true,
+        }
+    }
+
+    /// Its answer.
+    fn make(&self, worker: &Worker, transaction: &Transaction) -> PageReply {
+        let request = &transaction.request;
+        let statistics = match self {
+            Self::Statistics(proxy) => proxy.settings().stats.as_ref().map(|stats| (proxy, stats)),
+            Self::Metrics => None,
+        };
+        let Some((proxy, stats)) = statistics else { return serve::metrics(&worker.shared, request.target()) };
+        let may_admin =
+            stats.admin.iter().any(|condition| rules::applies(condition.as_ref(), transaction, Phase::Request));
+        let request = PageRequest {
+            method: request.method(),
+            target: request.target(),
+            authorization: None,
+            fetch_site: request.headers.first(b"sec-fetch-site"),
+            body: transaction.asked.body.complete.then_some(transaction.asked.body.bytes.as_slice()),
+        };
+        serve::page(&worker.shared, proxy, stats, &request, may_admin)
+    }
+}
+
 impl Session {
-    /// Serves the statistics page.
-    pub(super) async fn answer_stats(
+    /// Has a service answer.
+    pub(super) async fn answer_service(
         &mut self,
         transaction: &mut Transaction,
-        proxy: &Arc<LiveProxy>,
-        stats: &Stats,
+        service: &Service,
         body: BodyLength,
     ) -> Next {
         transaction.count_intercepted();
-        transaction.answered.by = Some("<STATS>");
+        transaction.answered.by = Some(service.name());
         transaction.end(Ending::AnsweredHere(Stage::Request));
+        if let Service::Statistics(proxy) = service
+            && let Some(refused) = self.admit(transaction, proxy, body).await
+        {
+            return refused;
+        }
+        let reply = service.make(&self.worker, transaction);
+        // A service stands in a server's place and is reached at once.
+        let now = Some(self.worker.now());
+        let times = &mut transaction.timeline;
+        (times.dequeued, times.connected, times.response) = (now, now, now);
+        make(transaction, reply.status, &reply.headers, reply.body.len());
+        self.begin_answer(transaction);
+        if service.passes_response_rules() {
+            let proxy = transaction.route.backend.clone().unwrap_or_else(|| Arc::clone(&self.side.frontend));
+            if let Some(next) = Box::pin(self.response_rules(transaction, &proxy, None)).await {
+                return next;
+            }
+        }
+        self.answer_made(transaction, &reply.body).await
+    }
+
+    /// Runs the rules of the statistics page, demands its credentials and waits for a form; `Some` when the request is over.
+    async fn admit(&mut self, transaction: &mut Transaction, proxy: &Arc<LiveProxy>, body: BodyLength) -> Option<Next> {
+        let stats = proxy.settings().stats.as_ref()?;
         if !stats.rules.is_empty() {
             match rules::run(transaction, &stats.rules, 0, Phase::Request) {
                 Verdict::Continue | Verdict::Allow => {}
-                verdict => {
-                    let owner = Arc::clone(proxy);
-                    return Box::pin(self.execute(transaction, owner.settings(), verdict)).await;
-                }
+                verdict => return Some(Box::pin(self.execute(transaction, proxy.settings(), verdict)).await),
             }
         }
         if !stats.auth.is_empty() && !authorized(transaction, stats) {
             let realm = stats.realm.clone().unwrap_or_else(|| b"HAProxy Statistics".to_vec());
-            return self.answer_unauthorized(transaction, &realm).await;
+            return Some(self.answer_unauthorized(transaction, &realm).await);
         }
         if transaction.request.method() == b"POST" {
             Box::pin(self.buffer_body(transaction, body, FORM_TIME, 0)).await;
         }
-        let may_admin =
-            stats.admin.iter().any(|condition| rules::applies(condition.as_ref(), transaction, Phase::Request));
-        let request = PageRequest {
-            method: transaction.request.method(),
-            target: transaction.request.target(),
-            authorization: None,
-            fetch_site: transaction.request.headers.first(b"sec-fetch-site"),
-            body: transaction.asked.body.complete.then_some(transaction.asked.body.bytes.as_slice()),
-        };
-        let reply = serve::page(&self.worker.shared, proxy, stats, &request, may_admin);
-        self.note_service(transaction);
-        make(transaction, reply.status, &reply.headers, reply.body.len());
-        self.begin_answer(transaction);
-        self.answer_made(transaction, &reply.body).await
-    }
-
-    /// A service stands in a server's place and is reached at once.
-    fn note_service(&self, transaction: &mut Transaction) {
-        let now = Some(self.worker.now());
-        let times = &mut transaction.timeline;
-        (times.dequeued, times.connected, times.response) = (now, now, now);
-    }
-
-    /// Serves the numbers for Prometheus.
-    pub(super) async fn answer_prometheus(&mut self, transaction: &mut Transaction) -> Next {
-        transaction.answered.by = Some("<PROMEX>");
-        self.note_service(transaction);
-        let reply = serve::metrics(&self.worker.shared, transaction.request.target());
-        make(transaction, reply.status, &reply.headers, reply.body.len());
-        self.begin_answer(transaction);
-        // NOTE: as in HAProxy these rules see what this service says, but not the statistics page.
-        let proxy = transaction.route.backend.clone().unwrap_or_else(|| Arc::clone(&self.side.frontend));
-        if let Some(next) = Box::pin(self.response_rules(transaction, &proxy, None)).await {
-            return next;
-        }
-        self.answer_made(transaction, &reply.body).await
+        None
     }
 
     async fn answer_made(&mut self, transaction: &mut Transaction, body: &[u8]) -> Next {

@@ -8,7 +8,8 @@ use super::{accept, alerts, proxy, warnings};
 use crate::model::{
     AddressPart, BackendTarget, CheckAction, CheckExpectation, CheckPort, CheckProtocol, CheckSend, CheckStep,
     CookieMode, ErrorReply, HeaderMatch, HttpAction, LogDestination, LogLineFormat, NormalizeUri, Password, Proxy,
-    RedirectKind, Reply, ReplyBody, ServerTarget, StringMatch, TcpAction, TimeoutKind, TimeoutValue, VariableValue,
+    RedirectKind, Reply, ReplyBody, ServerTarget, Service, StringMatch, TcpAction, TimeoutKind, TimeoutValue,
+    VariableValue,
 };
 
 /// A frontend with these lines, and a backend `be`.
@@ -162,7 +163,7 @@ fn request_actions() {
     assert!(matches!(request("set-dst-port int(1)"), HttpAction::SetAddress(AddressPart::DestinationPort, _)));
     assert!(matches!(request("strict-mode Off"), HttpAction::StrictMode(false)));
     assert!(matches!(request("disable-l7-retry"), HttpAction::DisableL7Retry));
-    assert!(matches!(request("use-service prometheus-exporter"), HttpAction::PrometheusExporter));
+    assert!(matches!(request("use-service prometheus-exporter"), HttpAction::UseService(Service::PrometheusExporter)));
     let HttpAction::WaitForBody { time, at_least } = request("wait-for-body time 2s at-least 10k") else { panic!() };
     assert_eq!((time, at_least), (Duration::from_secs(2), 10_240));
     for (line, normalizer) in [
