@@ -65,11 +65,12 @@ impl Parking {
         if !session.can_be_parked() {
             return Err(session);
         }
+        let Some(socket) = session.client.stream.plain() else { return Err(session) };
         let mut places = self.places.borrow_mut();
         let place = places.vacant_entry();
         // NOTE: what the socket has received by now is told at once, so that nothing is missed.
         let (data, flags) = (EventData::new_u64(place.key() as u64), EventFlags::IN | EventFlags::RDHUP);
-        if epoll::add(epoll.get_ref(), &*session.client.stream, data, flags).is_err() {
+        if epoll::add(epoll.get_ref(), socket, data, flags).is_err() {
             return Err(session);
         }
         if let Some(parked) = Parked::new(session, until) {

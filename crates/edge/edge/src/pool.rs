@@ -21,7 +21,7 @@ use std::{
 use crate::{
     live::{LiveServer, Target},
     net::Socket,
-    session::{Wire, kept::Kept},
+    session::{Protocol, Wire, kept::Kept},
 };
 
 /// A connection to a server, with what decides whether it may be used again.
@@ -41,6 +41,8 @@ pub struct ServerConnection {
     pub greeting: u64,
     /// This end's address, and where it was to lead; none for unix sockets.
     pub ends: (Option<SocketAddr>, Option<SocketAddr>),
+    /// Which HTTP it speaks.
+    pub protocol: Protocol,
     /// The next one of those that are kept for the same client.
     pub(crate) next: Kept,
     need: Rc<Need>,
@@ -190,6 +192,7 @@ impl ServerPool {
             private: false,
             greeting: 0,
             ends: (None, None),
+            protocol: Protocol::default(),
             next: Kept::default(),
             need,
             is_idle: false,

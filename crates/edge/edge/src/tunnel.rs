@@ -164,7 +164,9 @@ impl Direction {
                 setup.pool.discard(&mut self.buffer);
                 return Poll::Ready(Ok(()));
             }
-            if let Some(pipe) = &mut self.pipe {
+            if let Some(pipe) = &mut self.pipe
+                && let Some((from, to)) = from.plain().zip(to.plain())
+            {
                 match ready!(pipe.poll(from, to, u64::MAX, context))? {
                     Spliced::Moved(count) => {
                         self.moved += count as u64;
@@ -181,7 +183,9 @@ impl Direction {
                 Ok(0) => self.ended = true,
                 Ok(_) if self.buffer.is_full() => {
                     self.full_reads += 1;
-                    if self.full_reads >= FULL_READS_BEFORE_SPLICE && setup.splice_min > 0 && self.stages.is_none() {
+                    let may_splice = setup.splice_min > 0 && self.stages.is_none();
+                    let are_plain = from.plain().is_some() && to.plain().is_some();
+                    if self.full_reads >= FULL_READS_BEFORE_SPLICE && may_splice && are_plain {
                         // Without a pipe (no descriptors left) the buffer serves as well.
                         self.pipe = Splice::new(setup.pipe_size).ok();
                     }

@@ -1,6 +1,6 @@
 //! Connections of checks: opened as HAProxy opens them and closed so that they leave nothing behind.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr};
 
 use balance::CheckStatus;
 use haproxycfg::model::{CheckConnect, CheckPort, CheckProtocol, Namespace, SendProxy, ServerAddress, SourceAddress};
@@ -311,6 +311,6 @@ impl Connection {
                 Err(_) => return,
             }
         }
-        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+        self.stream.reset_on_close();
     }
 }

@@ -16,7 +16,7 @@ use socket2::SockAddr;
 pub use buffer::{Buffer, BufferPool};
 pub use namespace::Namespaces;
 pub use splice::Splice;
-pub use stream::{Socket, Stream};
+pub use stream::{PlainSocket, Socket, Stream};
 pub use timer::Deadline;
 
 /// The address of `abns@NAME`, as listeners have it: short and long ones are different names.

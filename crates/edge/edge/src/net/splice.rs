@@ -10,7 +10,7 @@ use std::{
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use tokio::io::Interest;
 
-use super::stream::Stream;
+use super::stream::PlainSocket;
 
 /// Bytes asked of one call when the pipe's size is the system's.
 const CHUNK: usize = 65_536;
@@ -81,8 +81,8 @@ impl Splice {
     /// The socket that failed, and how.
     pub fn poll(
         &mut self,
-        from: &Stream,
-        to: &Stream,
+        from: PlainSocket<'_>,
+        to: PlainSocket<'_>,
         limit: u64,
         context: &mut Context<'_>,
     ) -> Poll<Result<Spliced, Side>> {
@@ -91,8 +91,8 @@ impl Splice {
             if self.held == 0 {
                 let most = usize::try_from(limit).unwrap_or(usize::MAX).min(self.size);
                 ready!(from.poll_readable(context)).map_err(Side::From)?;
-                let taken = from.try_io(Interest::READABLE, || {
-                    splice(from.as_fd(), None, self.write_end.as_fd(), None, most, flags).map_err(io::Error::from)
+                let taken = from.try_io(Interest::READABLE, |from| {
+                    splice(from, None, self.write_end.as_fd(), None, most, flags).map_err(io::Error::from)
                 });
                 match taken {
                     Ok(0) => return Poll::Ready(Ok(Spliced::Ended)),
@@ -102,8 +102,8 @@ impl Splice {
                 }
             }
             ready!(to.poll_writable(context)).map_err(Side::To)?;
-            let given = to.try_io(Interest::WRITABLE, || {
-                splice(self.read_end.as_fd(), None, to.as_fd(), None, self.held, flags).map_err(io::Error::from)
+            let given = to.try_io(Interest::WRITABLE, |to| {
+                splice(self.read_end.as_fd(), None, to, None, self.held, flags).map_err(io::Error::from)
             });
             match given {
                 Ok(count) => {

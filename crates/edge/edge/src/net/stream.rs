@@ -104,7 +104,7 @@ impl Stream {
         loop {
             match each!(self, stream => stream.ready(Interest::ERROR).await) {
                 Ok(ready) if ready.is_error() => {
-                    let pending = socket2::SockRef::from(self).take_error().ok().flatten();
+                    let pending = socket2::SockRef::from(&self.descriptor()).take_error().ok().flatten();
                     return pending.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into());
                 }
                 Ok(_) => {}
@@ -141,7 +141,7 @@ impl Stream {
     pub fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
         // NOTE: here and below by rustix: the C library's functions take two more calls each where there are threads, because a
         // thread could be cancelled in them.
-        self.try_io(Interest::READABLE, || Ok(rustix::net::recv(self, room, RecvFlags::empty())?.0))
+        self.try_io(Interest::READABLE, || Ok(rustix::net::recv(self.descriptor(), room, RecvFlags::empty())?.0))
     }
 
     /// Writes what the socket takes of `bytes`.
@@ -149,7 +149,7 @@ impl Stream {
     /// # Errors
     /// The socket's.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.try_io(Interest::WRITABLE, || Ok(rustix::net::send(self, bytes, SendFlags::NOSIGNAL)?))
+        self.try_io(Interest::WRITABLE, || Ok(rustix::net::send(self.descriptor(), bytes, SendFlags::NOSIGNAL)?))
     }
 
     /// Writes what the socket takes of both pieces.
@@ -164,48 +164,60 @@ impl Stream {
                 let slices = [IoSlice::new(first), IoSlice::new(second)];
                 self.try_io(Interest::WRITABLE, || {
                     let nothing = &mut SendAncillaryBuffer::default();
-                    Ok(rustix::net::sendmsg(self, &slices, nothing, SendFlags::NOSIGNAL)?)
+                    Ok(rustix::net::sendmsg(self.descriptor(), &slices, nothing, SendFlags::NOSIGNAL)?)
                 })
             }
         }
     }
 
+    /// The socket itself, where its bytes are those of the stream; `None` where they are another form of them, so that
+    /// they must pass through the process.
+    #[must_use]
+    pub fn plain(&self) -> Option<PlainSocket<'_>> {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => Some(PlainSocket(self)),
+        }
+    }
+
     /// Runs a system call on the socket, telling the runtime when it would block.
-    ///
-    /// # Errors
-    /// The call's.
-    pub fn try_io<R>(&self, interest: Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+    fn try_io<R>(&self, interest: Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         each!(self, stream => stream.try_io(interest, call))
+    }
+
+    /// The socket, for what is said of it rather than sent on it.
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        each!(self, stream => stream.as_fd())
     }
 
     /// Says that no more will be written (FIN).
     pub fn shut_write(&self) {
-        let _ = socket2::SockRef::from(self).shutdown(std::net::Shutdown::Write);
+        let _ = socket2::SockRef::from(&self.descriptor()).shutdown(std::net::Shutdown::Write);
     }
 
     /// Ends both directions; what has been received can still be read.
     pub fn shut_both(&self) {
-        let _ = socket2::SockRef::from(self).shutdown(std::net::Shutdown::Both);
+        let _ = socket2::SockRef::from(&self.descriptor()).shutdown(std::net::Shutdown::Both);
     }
 
     /// `set-tos`. What the system does not allow is left as it is, here and below.
     pub fn set_tos(&self, tos: u8) {
-        let _ = socket2::SockRef::from(self).set_tos_v4(u32::from(tos));
+        let _ = socket2::SockRef::from(&self.descriptor()).set_tos_v4(u32::from(tos));
     }
 
     /// `set-mark`.
     pub fn set_mark(&self, mark: u32) {
-        let _ = socket2::SockRef::from(self).set_mark(mark);
+        let _ = socket2::SockRef::from(&self.descriptor()).set_mark(mark);
     }
 
     /// Has the system probe the other end while it is silent.
     pub fn keep_alive(&self, how: TcpKeepalive) {
-        let _ = set_keepalive(&socket2::SockRef::from(self), how);
+        let _ = set_keepalive(&socket2::SockRef::from(&self.descriptor()), how);
     }
 
     /// Sets the sizes of the system's buffers; 0 leaves one as it is.
     pub fn set_buffers(&self, receive: usize, send: usize) {
-        let socket = socket2::SockRef::from(self);
+        let descriptor = self.descriptor();
+        let socket = socket2::SockRef::from(&descriptor);
         if receive > 0 {
             let _ = socket.set_recv_buffer_size(receive);
         }
@@ -219,22 +231,22 @@ impl Stream {
     /// # Errors
     /// When it is none.
     pub fn tcp_information(&self) -> io::Result<libc::tcp_info> {
-        runtime::tcp_information(self.as_fd())
+        runtime::tcp_information(self.descriptor())
     }
 
     /// Leaves the other end without any answer, not even a reset: the connection vanishes here and stays open there.
     pub fn vanish(&self) {
-        if runtime::set_tcp_repair(self.as_fd()).is_ok() {
+        if runtime::set_tcp_repair(self.descriptor()).is_ok() {
             return;
         }
         // Where that is not permitted there is a reset, which comes no farther than the next router.
-        let _ = rustix::net::sockopt::set_ip_ttl(self.as_fd(), 1);
+        let _ = rustix::net::sockopt::set_ip_ttl(self.descriptor(), 1);
         self.reset_on_close();
     }
 
     /// Makes closing send a reset, as for a connection that must leave no TIME-WAIT.
     pub fn reset_on_close(&self) {
-        let _ = socket2::SockRef::from(self).set_linger(Some(std::time::Duration::ZERO));
+        let _ = socket2::SockRef::from(&self.descriptor()).set_linger(Some(std::time::Duration::ZERO));
     }
 
     /// The other end's address, for TCP.
@@ -256,8 +268,34 @@ impl Stream {
     }
 }
 
-impl AsFd for Stream {
+/// The socket of a stream whose bytes are those on the socket: the system may move them without the process seeing them,
+/// and nothing but the socket need be remembered of a connection that is idle.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainSocket<'a>(&'a Stream);
+
+impl PlainSocket<'_> {
+    /// Ready when a read may get somewhere.
+    pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_readable(context)
+    }
+
+    /// Ready when a write may get somewhere.
+    pub(super) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_writable(context)
+    }
+
+    /// Runs a system call on the socket, telling the runtime when it would block.
+    pub(super) fn try_io<R>(
+        &self,
+        interest: Interest,
+        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.0.try_io(interest, || call(self.0.descriptor()))
+    }
+}
+
+impl AsFd for PlainSocket<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        each!(self, stream => stream.as_fd())
+        self.0.descriptor()
     }
 }

@@ -117,7 +117,7 @@ impl Context for Transaction {
             destination: address(self.client.destination()),
             original_source: address(self.client.original_source),
             original_destination: address(self.client.original_destination()),
-            http_major: 1,
+            http_major: self.client.protocol.major(),
             error_code: refused.map_or(0, Refused::code),
             error_text: refused.map_or("", Refused::text),
             received_proxy: self.client.received_proxy,
@@ -147,7 +147,7 @@ impl Context for Transaction {
         Some(Connection {
             source: self.route.source.map(Address::Inet),
             destination: self.route.destination.or_else(|| self.server_address()).map(Address::Inet),
-            http_major: 1,
+            http_major: self.route.protocol.major(),
             ..Connection::default()
         })
     }

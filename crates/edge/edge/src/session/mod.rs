@@ -20,6 +20,7 @@ pub mod kept;
 mod logging;
 mod normalize;
 mod persistence;
+mod protocol;
 mod proxy_protocol;
 pub mod record;
 mod reply;
@@ -52,6 +53,7 @@ use self::{
 pub use self::{
     heads::SpareHeads,
     http::{Parked, Session as HttpSession},
+    protocol::Protocol,
     transaction::{ClientSide, Transaction},
     wire::Wire,
 };
@@ -168,6 +170,7 @@ fn begin(
         original_destination: OnceCell::new(),
         received_proxy: false,
         more: OnceCell::new(),
+        protocol: Protocol::default(),
         stream: Some(stream),
         variables: RefCell::new(instance.stream_variables()),
         frontend: Arc::clone(&frontend),

@@ -14,7 +14,7 @@ use telemetry::Counter;
 
 use super::{
     context::wall_clock, ending::Ending, filter::StreamFilters, heads::Heads, persistence::Persistence,
-    proxy_protocol::Refused,
+    protocol::Protocol, proxy_protocol::Refused,
 };
 use crate::{
     counters::Traffic,
@@ -73,6 +73,8 @@ pub struct ClientSide {
     pub received_proxy: bool,
     /// What few connections have. It goes along when another configuration takes over.
     pub more: OnceCell<Rc<More>>,
+    /// Which HTTP it speaks.
+    pub protocol: Protocol,
     /// Its socket; `None` for what no client has asked for.
     pub stream: Option<Rc<Stream>>,
     /// Variables: those of the session stay from one request to the next.
@@ -100,6 +102,7 @@ impl ClientSide {
             original_destination: OnceCell::new(),
             received_proxy: false,
             more: OnceCell::new(),
+            protocol: Protocol::default(),
             stream: None,
             variables: RefCell::new(instance.stream_variables()),
             frontend,
@@ -128,6 +131,7 @@ impl ClientSide {
             original_destination: self.original_destination.clone(),
             received_proxy: self.received_proxy,
             more: self.more.clone(),
+            protocol: self.protocol,
             stream: self.stream.clone(),
             variables: RefCell::new(self.variables.replace(no_variables)),
             frontend,
@@ -298,6 +302,8 @@ pub struct Route {
     pub source: Option<SocketAddr>,
     /// The other end's.
     pub destination: Option<SocketAddr>,
+    /// Which HTTP it speaks.
+    pub protocol: Protocol,
     /// How the request is bound to a server.
     pub persistence: Persistence,
     /// What became of the cookie that binds it.

@@ -16,7 +16,7 @@ use http::{BodyLength, Limits, ParseError};
 pub use self::source::{Intake, Source};
 use super::{filter::Stages, wire::Wire};
 use crate::net::{
-    Stream,
+    PlainSocket,
     splice::{Side, Splice, Spliced},
 };
 
@@ -158,10 +158,11 @@ impl BodyPump {
                 return Poll::Ready(Ok(()));
             }
             if from.received().is_empty()
-                && self.may_splice()
-                && let Some(stream) = from.stream()
+                && self.wants_splice()
+                && let Some(sockets) = from.plain_socket().zip(to.stream.plain())
+                && self.has_pipe()
             {
-                if let Some(done) = ready!(self.poll_splice(stream, to, context)) {
+                if let Some(done) = ready!(self.poll_splice(sockets, context)) {
                     return Poll::Ready(done);
                 }
                 continue;
@@ -223,16 +224,13 @@ impl BodyPump {
         Poll::Ready(Ok(()))
     }
 
-    fn may_splice(&mut self) -> bool {
-        if self.splice_min == 0 {
-            return false;
-        }
-        if self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty()) {
-            return true;
-        }
-        if self.intake.unseen_max() < self.splice_min {
-            return false;
-        }
+    /// Whether what comes next is worth splicing.
+    fn wants_splice(&self) -> bool {
+        self.splice_min > 0
+            && (self.pipe.as_ref().is_some_and(|pipe| !pipe.is_empty()) || self.intake.unseen_max() >= self.splice_min)
+    }
+
+    fn has_pipe(&mut self) -> bool {
         if self.pipe.is_none() {
             match Splice::new(self.pipe_size) {
                 Ok(pipe) => self.pipe = Some(pipe),
@@ -245,12 +243,11 @@ impl BodyPump {
 
     fn poll_splice(
         &mut self,
-        from: &Stream,
-        to: &mut Wire,
+        (from, to): (PlainSocket<'_>, PlainSocket<'_>),
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<(), PumpFailure>>> {
         let Some(pipe) = &mut self.pipe else { return Poll::Ready(None) };
-        match ready!(pipe.poll(from, &to.stream, self.intake.unseen_max(), context)) {
+        match ready!(pipe.poll(from, to, self.intake.unseen_max(), context)) {
             Ok(Spliced::Moved(count)) => {
                 // NOTE: counted when they leave the pipe; `unseen_max` then still covers those inside.
                 self.intake.account(count as u64);

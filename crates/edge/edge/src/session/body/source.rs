@@ -8,7 +8,7 @@ use std::{
 use http::{BodyLength, BodyTracker, Limits, ParseError};
 
 use super::PumpFailure;
-use crate::{net::Stream, session::wire::Wire};
+use crate::{net::PlainSocket, session::wire::Wire};
 
 /// Where the bytes of a message's body come from. They are pulled: nothing comes before it is asked for.
 pub trait Source {
@@ -21,9 +21,9 @@ pub trait Source {
     /// Gets more; ready with the number of bytes, 0 at the end. Pending, too, as long as there is no room for more.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>>;
 
-    /// The stream on which bytes come that need not pass through the process; `None` where they must be copied. To be asked
-    /// only while nothing that has come waits.
-    fn stream(&mut self) -> Option<&Stream>;
+    /// The socket from which the system may move bytes without the process seeing them; `None` where they must be copied.
+    /// To be asked only while nothing that has come waits.
+    fn plain_socket(&mut self) -> Option<PlainSocket<'_>>;
 }
 
 impl Source for Wire {
@@ -39,9 +39,9 @@ impl Source for Wire {
         Wire::poll_receive(self, context)
     }
 
-    fn stream(&mut self) -> Option<&Stream> {
+    fn plain_socket(&mut self) -> Option<PlainSocket<'_>> {
         self.rest();
-        Some(&self.stream)
+        self.stream.plain()
     }
 }
 

@@ -106,7 +106,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
                 server.side.traffic.of(worker.index).reuses.increment();
                 proxy.backend.traffic.of(worker.index).reuses.increment();
                 transaction.timeline.connected = transaction.timeline.dequeued;
-                (transaction.route.source, transaction.route.destination) = connection.ends;
+                transaction.note_connection(&connection);
                 return Ok(Upstream { connection, slot: Some(slot), reused: true });
             }
             server.side.traffic.of(worker.index).connects.increment();
@@ -148,7 +148,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
         {
             traffic.reuses.increment();
             transaction.timeline.connected = transaction.timeline.dequeued;
-            (transaction.route.source, transaction.route.destination) = kept.ends;
+            transaction.note_connection(&kept);
             return Ok(Upstream { connection: kept, slot: None, reused: true });
         }
         loop {
@@ -159,6 +159,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
                     let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
                     let mut connection = worker.servers.borrow_mut().open(wire, Arc::clone(server));
                     connection.ends = (transaction.route.source, transaction.route.destination);
+                    transaction.route.protocol = connection.protocol;
                     connection.private = true;
                     return Ok(Upstream { connection, slot: None, reused: false });
                 }
@@ -227,6 +228,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
         let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
         let mut connection = worker.servers.borrow_mut().open(wire, server);
         connection.ends = (transaction.route.source, transaction.route.destination);
+        transaction.route.protocol = connection.protocol;
         connection.private =
             proxy.settings().http_reuse == HttpReuse::Never || connection.server.config.send_proxy.is_some();
         if let Some(version) = connection.server.config.send_proxy.filter(|_| self.is_http) {
@@ -336,5 +338,13 @@ fn server_failed(worker: &Worker, proxy: &LiveProxy, server: &LiveServer, retry:
     }
     if server.config.observe.is_on() {
         observe(worker, proxy, server.index, balance::Observation::ConnectionError);
+    }
+}
+
+impl Transaction {
+    /// Notes on which connection that stood already it goes to its server.
+    fn note_connection(&mut self, connection: &ServerConnection) {
+        (self.route.source, self.route.destination) = connection.ends;
+        self.route.protocol = connection.protocol;
     }
 }

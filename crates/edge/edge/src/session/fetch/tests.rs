@@ -22,7 +22,7 @@ use super::*;
 use crate::{
     live::{Instance, Shared},
     logs::WorkerLog,
-    net::Stream,
+    net::{PlainSocket, Stream},
     session::{
         body::{BodyPump, Intake, PumpFailure, Source},
         transaction::{ClientSide, RequestStage},
@@ -266,7 +266,7 @@ impl Source for Reader {
         Poll::Ready(Ok(new.len()))
     }
 
-    fn stream(&mut self) -> Option<&Stream> {
+    fn plain_socket(&mut self) -> Option<PlainSocket<'_>> {
         None
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     registry::{Order, Registered},
     session::{
         kept::Kept,
+        protocol::Protocol,
         transaction::{ClientSide, More},
         wire::Wire,
     },
@@ -58,7 +59,8 @@ impl Session {
     /// Whether nothing is left of the last request that would be lost.
     pub fn can_be_parked(&self) -> bool {
         let streams = if self.held.not_to_linger.is_some() { 3 } else { 2 };
-        Rc::strong_count(&self.side) == 1
+        self.side.protocol == Protocol::Http1
+            && Rc::strong_count(&self.side) == 1
             && Rc::strong_count(&self.client.stream) == streams
             && self.client.received.is_empty()
             && self.client.is_flushed()
@@ -90,6 +92,7 @@ impl Parked {
             original_destination,
             received_proxy,
             more,
+            protocol: _,
             stream,
             variables,
             frontend,
@@ -198,6 +201,8 @@ impl Parked {
             original_destination,
             received_proxy,
             more,
+            // Only connections of HTTP/1 are parked.
+            protocol: Protocol::Http1,
             stream: Some(stream),
             variables: RefCell::new(variables),
             frontend,
