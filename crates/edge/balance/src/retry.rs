@@ -112,6 +112,7 @@ impl RetryOn {
     }
 
     /// Whether a request is sent again after this failure.
+    #[inline]
     pub fn contains(self, failure: Failure) -> bool {
         let bit = match failure {
             Failure::ConnectionError | Failure::ConnectionTimeout => Self::CONN_FAILURE,
@@ -243,6 +244,7 @@ pub type RetryAfter = u64;
 
 impl RetryPolicy {
     /// Whether `retries` and `retry-on` have a request sent again after this attempt.
+    #[inline]
     #[must_use]
     pub fn sends_again(&self, attempt: &FailedAttempt) -> bool {
         self.retry_on.contains(attempt.failure) && attempt.can_resend && attempt.failed_before < self.retries

@@ -49,6 +49,13 @@ impl ConnectionGuard {
     }
 }
 
+impl Default for ConnectionGuard {
+    /// That of a connection which no acceptor has brought.
+    fn default() -> Self {
+        Self::new(&Arc::default())
+    }
+}
+
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);

@@ -209,6 +209,7 @@ impl Instance {
 
     /// What a peer may send, as far as the configuration says.
     #[must_use]
+    #[inline]
     pub fn limits(&self, accept_invalid: bool) -> http::Limits {
         let tune = &self.config.global.tune;
         let head = tune.bufsize.saturating_sub(tune.maxrewrite);

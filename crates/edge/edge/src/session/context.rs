@@ -113,8 +113,8 @@ impl Context for Transaction {
         let address = |address: Option<std::net::SocketAddr>| Some(address.map_or(Address::Unix, Address::Inet));
         let refused = self.client.more.get().and_then(|more| more.refused.get());
         Some(Connection {
-            source: address(self.client.source.get()),
-            destination: address(self.client.destination()),
+            source: address(self.source.get()),
+            destination: address(self.destination()),
             original_source: address(self.client.original_source),
             original_destination: address(self.client.original_destination()),
             http_major: self.client.protocol.major(),
@@ -323,7 +323,7 @@ impl Context for Transaction {
     fn stick(&self, key: StickKey<'_>, table: Option<&str>, query: stick::Query) -> StickAnswer {
         match key {
             StickKey::Counter(number) => self.counter_answer(number, table, query),
-            StickKey::Source => match self.client.source.get() {
+            StickKey::Source => match self.source.get() {
                 Some(source) => self.value_answer(Value::address(source.ip()), table, query, query.changes()),
                 None => StickAnswer::NoKey,
             },

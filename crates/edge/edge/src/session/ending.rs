@@ -132,6 +132,7 @@ impl Ending {
 
     /// The first two letters of HAProxy's termination state: the cause, and the stage.
     #[must_use]
+    #[inline]
     pub fn letters(self) -> [u8; 2] {
         match self {
             Self::Completed => *b"--",
@@ -183,6 +184,7 @@ impl Unreachable {
 
 impl Transaction {
     /// Ends like this unless something ended it before.
+    #[inline]
     pub fn end(&mut self, ending: Ending) {
         if self.ending == Ending::Completed {
             self.ending = ending;

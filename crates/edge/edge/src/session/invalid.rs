@@ -43,7 +43,7 @@ impl Transaction {
             frontend: named(&self.client.frontend),
             backend: self.route.backend.as_deref().map(named),
             server: server.map(|server| (server.config.name.to_string(), server.config.id)),
-            source: self.client.source.get(),
+            source: self.source.get(),
             position: wrong.as_ref().map_or(bytes.len() as u64, |wrong| wrong.offset),
             reason: wrong.map_or("the head does not fit into a buffer", |wrong| wrong.kind.text()),
             bytes: bytes.to_vec(),

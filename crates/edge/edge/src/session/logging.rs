@@ -143,7 +143,7 @@ fn short(transaction: &Transaction, out: &mut Vec<u8>) {
     let mode = if settings.mode == Mode::Http { "HTTP" } else { "TCP" };
     let text = format!(
         "Connect from {} to {} ({}/{mode})",
-        address(transaction.client.source.get()),
+        address(transaction.source.get()),
         address(transaction.destination()),
         settings.name
     );

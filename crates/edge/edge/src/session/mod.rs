@@ -28,6 +28,8 @@ mod requester;
 mod resolving;
 mod routing;
 mod rules;
+#[cfg(test)]
+mod scene;
 mod size;
 mod tcp;
 mod transaction;

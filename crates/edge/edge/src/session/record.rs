@@ -17,7 +17,7 @@ pub fn record(ring: &RingWriter, records: &mut Records, transaction: &Transactio
     let ([cause, stage], cookie) = (transaction.ending.letters(), transaction.route.cookie);
     records.summarize(&Summary {
         session: transaction.client.id,
-        source: transaction.client.source.get(),
+        source: transaction.source.get(),
         frontend: transaction.frontend_settings().name.as_bytes(),
         request_line: &transaction.line.text,
         method_len: transaction.line.method_len,

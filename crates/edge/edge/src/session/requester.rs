@@ -34,6 +34,7 @@ pub struct WaitingClient<'c> {
 }
 
 impl Requester for WaitingClient<'_> {
+    #[inline]
     fn poll_leaving(&mut self, context: &mut Context<'_>) -> Poll<Unreachable> {
         self.handle.listen(context);
         if self.handle.order() == Order::Abort {
@@ -51,6 +52,7 @@ impl Requester for WaitingClient<'_> {
         if leaves { Poll::Ready(Unreachable::ClientGone) } else { Poll::Pending }
     }
 
+    #[inline]
     fn has_spoken(&mut self) -> bool {
         if self.wire.received.is_empty() && !self.wire.ended {
             // What is wrong with the connection shows when it is used.
@@ -59,6 +61,7 @@ impl Requester for WaitingClient<'_> {
         !self.wire.received.is_empty()
     }
 
+    #[inline]
     fn goes_to(&self, proxy: &Arc<LiveProxy>, server: &Arc<LiveServer>) {
         self.handle.goes_to(proxy, server);
     }
@@ -75,37 +78,48 @@ pub struct WaitingRequest<'c> {
 
 impl<'c> WaitingRequest<'c> {
     /// One whose body `body` moves, as far as it was received looked at; `timeout` is how long the client may be silent.
+    #[inline]
     pub fn new(client: WaitingClient<'c>, body: &'c mut BodyPump, timeout: Option<Duration>) -> Self {
-        let here = || client.wire.received.bytes().get(..body.approved()).unwrap_or_default().to_vec();
-        let replay = body.is_received().then(here);
+        let replay = match (body.is_received(), body.approved()) {
+            (false, _) => None,
+            // Nearly always.
+            (true, 0) => Some(Vec::new()),
+            (true, count) => Some(client.wire.received.bytes().get(..count).unwrap_or_default().to_vec()),
+        };
         Self { client, body, replay, timeout }
     }
 }
 
 impl Requester for WaitingRequest<'_> {
+    #[inline]
     fn poll_leaving(&mut self, context: &mut Context<'_>) -> Poll<Unreachable> {
         self.client.poll_leaving(context)
     }
 
+    #[inline]
     fn has_spoken(&mut self) -> bool {
         self.client.has_spoken()
     }
 
+    #[inline]
     fn goes_to(&self, proxy: &Arc<LiveProxy>, server: &Arc<LiveServer>) {
         self.client.goes_to(proxy, server);
     }
 }
 
 impl HttpRequester for WaitingRequest<'_> {
+    #[inline]
     fn poll_order(&self, context: &Context<'_>) -> Option<ShutCause> {
         self.client.handle.listen(context);
         (self.client.handle.order() == Order::Abort).then_some(ShutCause::Administrator)
     }
 
+    #[inline]
     fn can_resend(&self) -> bool {
         self.replay.is_some()
     }
 
+    #[inline]
     fn begin_body(&mut self, to: &mut Wire, is_resent: bool) {
         if is_resent {
             self.body.discard(self.client.wire);
@@ -115,6 +129,7 @@ impl HttpRequester for WaitingRequest<'_> {
         }
     }
 
+    #[inline]
     fn poll_body(&mut self, to: &mut Wire, context: &mut Context<'_>) -> Poll<Result<(), PumpFailure>> {
         let polled = self.body.poll(self.client.wire, to, context);
         if matches!(polled, Poll::Ready(Ok(()))) {
@@ -123,14 +138,17 @@ impl HttpRequester for WaitingRequest<'_> {
         polled
     }
 
+    #[inline]
     fn body_received(&self) -> u64 {
         self.body.received()
     }
 
+    #[inline]
     fn is_paced(&self) -> bool {
         self.body.is_paced()
     }
 
+    #[inline]
     fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<HeadEnd> {
         let client = &mut self.client;
         if client.wire.ended {
@@ -157,6 +175,7 @@ impl HttpRequester for WaitingRequest<'_> {
         }
     }
 
+    #[inline]
     fn timeout(&self) -> Option<Duration> {
         self.timeout
     }

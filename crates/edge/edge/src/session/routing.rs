@@ -13,6 +13,7 @@ use crate::live::LiveProxy;
 /// The backend that the first `use_backend` rule which applies names, or the frontend's default. That is also for names made
 /// of the request that no backend has: as in HAProxy no further rule is looked at.
 #[must_use]
+#[inline]
 pub fn choose_backend(transaction: &Transaction, frontend: &Arc<LiveProxy>) -> Option<Arc<LiveProxy>> {
     let settings = frontend.settings();
     let applies = |rule: &&UseBackend| rules::applies(rule.condition.as_ref(), transaction, Phase::Request);

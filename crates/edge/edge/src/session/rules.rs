@@ -541,9 +541,8 @@ fn replace_each(regex: &sample::Regex, template: &[u8], value: &[u8]) -> Option<
 
 /// `set-src` and its siblings.
 pub fn set_address(transaction: &Transaction, part: AddressPart, expr: &sample::Expression, options: Options) {
-    let client = &transaction.client;
     let source = matches!(part, AddressPart::Source | AddressPart::SourcePort);
-    let current = if source { client.source.get() } else { client.destination() };
+    let current = if source { transaction.source.get() } else { transaction.destination() };
     let changed = match part {
         AddressPart::Source | AddressPart::Destination => {
             let address = match expr.value(transaction, options, Type::Addr) {
@@ -560,9 +559,9 @@ pub fn set_address(transaction: &Transaction, part: AddressPart, expr: &sample::
     };
     let Some(changed) = changed else { return };
     if source {
-        client.source.set(Some(changed));
+        transaction.source.set(Some(changed));
     } else {
-        client.changed_destination.set(Some(changed));
+        transaction.changed_destination.set(Some(changed));
     }
 }
 

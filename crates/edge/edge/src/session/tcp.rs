@@ -64,7 +64,9 @@ pub fn connection_rules(
     rules: &[Rule<TcpAction>],
 ) -> TcpVerdict {
     let transaction = Transaction::new(Arc::clone(instance), Rc::clone(side), worker);
-    run(&transaction, rules, 0, Level::Connection, Options::REQUEST).unwrap_or(TcpVerdict::Accept)
+    let verdict = run(&transaction, rules, 0, Level::Connection, Options::REQUEST).unwrap_or(TcpVerdict::Accept);
+    transaction.keep_addresses();
+    verdict
 }
 
 /// Runs rules from `start` on; `None` when one of them cannot be decided before more bytes come.
@@ -182,6 +184,7 @@ pub async fn serve(mut session: Box<Session>) {
     transaction.timeline.first_byte = Some(session.side.accepted);
     let to_http = run_session(&mut session, &mut transaction).await;
     if to_http {
+        transaction.keep_addresses();
         worker.heads.give(transaction.take_heads());
         return Box::pin(http::serve(session, false)).await;
     }
@@ -281,7 +284,7 @@ async fn connect_and_tunnel(
     if asks {
         look_at(transaction, session.client.received.bytes());
     }
-    let key = http::hash_key(transaction, backend, transaction.client.source.get());
+    let key = http::hash_key(transaction, backend, transaction.source.get());
     let forced = persistence::server_of_request(transaction, backend);
     transaction.asked.raw.bytes = Vec::new();
     transaction.asked.raw_head = RawHead::Unknown;

@@ -61,11 +61,11 @@ pub enum RawHead {
 /// The client's connection, as long as it lasts.
 #[derive(Debug)]
 pub struct ClientSide {
-    /// Where it came from; `None` for a unix socket. The PROXY protocol and `set-src` change it.
+    /// Where it came from; `None` for a unix socket. The PROXY protocol and rules on the connection change it.
     pub source: Cell<Option<SocketAddr>>,
     /// Where it came from before any change.
     pub original_source: Option<SocketAddr>,
-    /// Where the PROXY protocol or `set-dst` say that it went to.
+    /// Where the PROXY protocol or rules on the connection say that it went to.
     pub changed_destination: Cell<Option<SocketAddr>>,
     /// Where it went to, asked of the kernel when first needed.
     pub original_destination: OnceCell<Option<SocketAddr>>,
@@ -140,12 +140,6 @@ impl ClientSide {
             accepted_at: self.accepted_at,
             id: self.id,
         }
-    }
-
-    /// Where it went to, after any change.
-    #[must_use]
-    pub fn destination(&self) -> Option<SocketAddr> {
-        self.changed_destination.get().or_else(|| self.original_destination())
     }
 
     /// Where it went to, by the kernel.
@@ -265,12 +259,14 @@ pub struct Asked {
 impl Asked {
     /// Whether its head is complete and valid.
     #[must_use]
+    #[inline]
     pub fn is_complete(&self) -> bool {
         self.stage == RequestStage::Complete
     }
 
     /// Whether what came is no valid request.
     #[must_use]
+    #[inline]
     pub fn is_invalid(&self) -> bool {
         self.stage == RequestStage::Invalid
     }
@@ -394,6 +390,10 @@ pub struct Transaction {
     pub clock: Rc<Clock>,
     /// State of the random numbers of this transaction.
     pub random: Cell<u64>,
+    /// Where it comes from: the client's, or what `set-src` says.
+    pub source: Cell<Option<SocketAddr>>,
+    /// Where the client's PROXY protocol or `set-dst` say that it goes to.
+    pub changed_destination: Cell<Option<SocketAddr>>,
     /// Whether there are stick tables at all.
     pub has_tables: bool,
     /// What it tracks in stick tables and is to be remembered there.
@@ -440,6 +440,7 @@ impl Transaction {
     pub fn new(instance: Arc<Instance>, client: Rc<ClientSide>, worker: &Worker) -> Self {
         let Heads { request, response, line } = worker.heads.take();
         let has_tables = !instance.tables.is_empty();
+        let (source, changed_destination) = (client.source.clone(), client.changed_destination.clone());
         Self {
             number: 0,
             instance,
@@ -447,6 +448,8 @@ impl Transaction {
             worker: worker.index,
             clock: worker.clock(),
             random: Cell::new(worker.random()),
+            source,
+            changed_destination,
             has_tables,
             stick: RefCell::new(None),
             request,
@@ -475,6 +478,8 @@ impl Transaction {
             worker: _,
             clock: _,
             random,
+            source,
+            changed_destination,
             has_tables,
             stick,
             request,
@@ -515,6 +520,8 @@ impl Transaction {
         *ending = Ending::Completed;
         (*number, *bytes_in, *bytes_out) = (0, 0, 0);
         random.set(random_seed);
+        source.set(client.source.get());
+        changed_destination.set(client.changed_destination.get());
     }
 
     /// Gives it its number. As in HAProxy, what was no request has one only if it is told of, and the silent end of a
@@ -540,8 +547,15 @@ impl Transaction {
 
     /// Where the client wanted to go, after any change.
     #[must_use]
+    #[inline]
     pub fn destination(&self) -> Option<SocketAddr> {
-        self.client.destination()
+        self.changed_destination.get().or_else(|| self.client.original_destination())
+    }
+
+    /// Has what rules said of addresses go for the connection from now on.
+    pub fn keep_addresses(&self) {
+        self.client.source.set(self.source.get());
+        self.client.changed_destination.set(self.changed_destination.get());
     }
 
     /// The settings of the frontend.
@@ -558,6 +572,7 @@ impl Transaction {
 
     /// The limits on the responses of a backend with these settings.
     #[must_use]
+    #[inline]
     pub fn response_limits(&self, backend: &haproxycfg::model::Proxy) -> http::Limits {
         self.instance.limits(backend.options.accept_invalid_http_response)
     }

@@ -52,6 +52,7 @@ pub enum PumpFailure {
 impl BodyPump {
     /// A body of this length. With `decode`, chunks are taken apart.
     #[must_use]
+    #[inline]
     pub fn new(length: BodyLength, limits: &Limits, decode: bool) -> Self {
         // Chunks are taken apart for a receiver that does not know them (HTTP/1.0).
         let stages = (decode && length == BodyLength::Chunked).then(|| Box::new(Stages::decoding(limits)));
@@ -71,12 +72,14 @@ impl BodyPump {
 
     /// Whether it waits for a limit of bandwidth rather than for either side.
     #[must_use]
+    #[inline]
     pub fn is_paced(&self) -> bool {
         self.stages.as_ref().is_some_and(|stages| stages.is_waiting())
     }
 
     /// Whether the whole message has been received.
     #[must_use]
+    #[inline]
     pub fn is_received(&self) -> bool {
         self.intake.has_ended()
     }
@@ -85,41 +88,48 @@ impl BodyPump {
     ///
     /// # Errors
     /// When a chunked body is malformed.
+    #[inline]
     pub fn approve(&mut self, from: &impl Source) -> Result<(), ParseError> {
         self.intake.approve(from)
     }
 
     /// Bytes at hand that may go on.
     #[must_use]
+    #[inline]
     pub fn approved(&self) -> usize {
         self.intake.approved()
     }
 
     /// Bytes of the body received so far.
     #[must_use]
+    #[inline]
     pub fn received(&self) -> u64 {
         self.intake.received()
     }
 
     /// Bytes of data received so far, as they are counted.
     #[must_use]
+    #[inline]
     pub fn counted(&self) -> u64 {
         self.intake.counted()
     }
 
     /// The same, which is counted now.
+    #[inline]
     pub fn take_counted(&mut self) -> u64 {
         self.intake.take_counted()
     }
 
     /// Bytes received that wait for the receiver, at their source or in the pipe.
     #[must_use]
+    #[inline]
     pub fn held(&self) -> usize {
         self.intake.approved() + self.pipe.as_ref().map_or(0, Splice::held)
     }
 
     /// Moves approved bytes behind what `to` has to send, if they are few enough that copying them beats a second
     /// system call.
+    #[inline]
     pub fn append_small(&mut self, from: &mut impl Source, to: &mut Wire, most: usize) {
         let count = self.intake.approved();
         if self.stages.is_none() && count > 0 && count <= most {
@@ -129,6 +139,7 @@ impl BodyPump {
     }
 
     /// Drops what was approved: it goes out in another way.
+    #[inline]
     pub fn discard(&mut self, from: &mut impl Source) {
         let count = self.intake.approved();
         self.intake.consume(from, count);

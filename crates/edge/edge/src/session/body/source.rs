@@ -27,18 +27,22 @@ pub trait Source {
 }
 
 impl Source for Wire {
+    #[inline]
     fn received(&self) -> &[u8] {
         self.received.bytes()
     }
 
+    #[inline]
     fn consume(&mut self, count: usize) {
         self.received.consume(count);
     }
 
+    #[inline]
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         Wire::poll_receive(self, context)
     }
 
+    #[inline]
     fn plain_socket(&mut self) -> Option<PlainSocket<'_>> {
         self.rest();
         self.stream.plain()
@@ -59,6 +63,7 @@ pub struct Intake {
 impl Intake {
     /// That of a body of this length.
     #[must_use]
+    #[inline]
     pub fn new(length: BodyLength, limits: &Limits) -> Self {
         Self {
             tracker: BodyTracker::new(length, limits),
@@ -73,6 +78,7 @@ impl Intake {
     ///
     /// # Errors
     /// When a chunked body is malformed.
+    #[inline]
     pub fn approve(&mut self, from: &impl Source) -> Result<(), ParseError> {
         let bytes = from.received();
         if self.approved < bytes.len() && !self.tracker.has_ended() {
@@ -85,23 +91,27 @@ impl Intake {
     }
 
     /// The bytes at hand that belong to the body, framing included.
+    #[inline]
     pub fn bytes<'s>(&self, from: &'s impl Source) -> &'s [u8] {
         from.received().get(..self.approved).unwrap_or_default()
     }
 
     /// How many of them there are.
     #[must_use]
+    #[inline]
     pub fn approved(&self) -> usize {
         self.approved
     }
 
     /// Takes so many of them out.
+    #[inline]
     pub fn consume(&mut self, from: &mut impl Source, count: usize) {
         from.consume(count);
         self.approved -= count.min(self.approved);
     }
 
     /// Gets more of the body from its source; ready once something more is known, which is to be approved.
+    #[inline]
     pub fn poll_more(&mut self, from: &mut impl Source, context: &mut Context<'_>) -> Poll<Result<(), PumpFailure>> {
         Poll::Ready(match ready!(from.poll_receive(context)) {
             Ok(0) if self.tracker.close() => Ok(()),
@@ -124,29 +134,34 @@ impl Intake {
     }
 
     /// How many bytes to come belong to the body for certain.
+    #[inline]
     pub(super) fn unseen_max(&self) -> u64 {
         self.tracker.unseen_max()
     }
 
     /// Whether the whole body has come.
     #[must_use]
+    #[inline]
     pub fn has_ended(&self) -> bool {
         self.tracker.has_ended()
     }
 
     /// Bytes of the body that have come so far.
     #[must_use]
+    #[inline]
     pub fn received(&self) -> u64 {
         self.received
     }
 
     /// Bytes of data that have come so far, as they are counted: without the framing of chunks, whose end counts as one.
     #[must_use]
+    #[inline]
     pub fn counted(&self) -> u64 {
         self.counted
     }
 
     /// The same, which is counted now.
+    #[inline]
     pub fn take_counted(&mut self) -> u64 {
         std::mem::take(&mut self.counted)
     }

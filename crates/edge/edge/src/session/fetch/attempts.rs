@@ -44,6 +44,7 @@ pub struct Attempts<'a, 'c> {
 impl<'a, 'c> Attempts<'a, 'c> {
     /// None was made yet.
     #[must_use]
+    #[inline]
     pub fn new(
         worker: &'a Rc<Worker>,
         proxy: &'a Arc<LiveProxy>,
@@ -56,6 +57,7 @@ impl<'a, 'c> Attempts<'a, 'c> {
 
     /// How many failed.
     #[must_use]
+    #[inline]
     pub fn failed(&self) -> u32 {
         self.failed
     }
@@ -343,6 +345,7 @@ fn server_failed(worker: &Worker, proxy: &LiveProxy, server: &LiveServer, retry:
 
 impl Transaction {
     /// Notes on which connection that stood already it goes to its server.
+    #[inline]
     fn note_connection(&mut self, connection: &ServerConnection) {
         (self.route.source, self.route.destination) = connection.ends;
         self.route.protocol = connection.protocol;

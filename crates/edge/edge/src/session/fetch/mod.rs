@@ -1,7 +1,7 @@
 //! Fetching: a request goes to a server of a backend, and the head of the response comes back, whoever it is for.
 //!
 //! ```text
-//!  choose ──▶ queue ──▶ reuse, borrow or open ──▶ send ──▶ await the head ──▶ Fetched: a head, and a body to pull
+//!  choose ──▶ queue ──▶ reuse, borrow or open ──▶ send ──▶ await the head ──▶ Answer: a head, and a body to pull
 //!    ▲                          │                               │
 //!    └──────── again, elsewhere, as `balance` decides ◀─────────┴──▶ Unfetched: why not
 //! ```
@@ -9,6 +9,7 @@
 //! Nothing here knows a client's connection. Who waits for the answer is a [`Requester`]; where nobody does, it is
 //! [`Nobody`]. The body of the answer stays with the server until someone pulls it.
 
+mod answer;
 mod attempts;
 mod head;
 mod inspect;
@@ -31,6 +32,7 @@ use haproxycfg::model::ServerIndex;
 use http::{BodyLength, BodyTracker, Method, response_body_length};
 
 pub use self::{
+    answer::{Answer, AnswerBody, StoredBody},
     attempts::Attempts,
     head::HeadEnd,
     queue::Slot,
@@ -44,16 +46,6 @@ use crate::{live::LiveProxy, net::Deadline, pool::ServerConnection, stick, worke
 pub struct Fetch<'a, 'c> {
     attempts: Attempts<'a, 'c>,
     deadline: &'c mut Deadline,
-}
-
-/// A response whose head has come; it stands in the transaction.
-pub struct Fetched<'a> {
-    /// The server's connection, on which the body comes.
-    pub upstream: Upstream<'a>,
-    /// How long the body is.
-    pub length: BodyLength,
-    /// Whether the server goes on with its connection.
-    pub server_keeps: bool,
 }
 
 /// Why there is no response.
@@ -77,6 +69,7 @@ pub enum Unfetched {
 
 impl<'a, 'c> Fetch<'a, 'c> {
     /// One that has not begun. Of the connections that are `kept` for whoever asks it may use one.
+    #[inline]
     pub fn new(
         worker: &'a Rc<Worker>,
         backend: &'a Arc<LiveProxy>,
@@ -92,10 +85,10 @@ impl<'a, 'c> Fetch<'a, 'c> {
     /// # Errors
     /// Why there is none.
     pub async fn run(
-        mut self,
+        &mut self,
         transaction: &mut Transaction,
         requester: &mut impl HttpRequester,
-    ) -> Result<Fetched<'a>, Unfetched> {
+    ) -> Result<Answer<'a>, Unfetched> {
         let (worker, backend) = (self.attempts.worker, self.attempts.proxy);
         let method = transaction.request.method_kind();
         send::prepare(transaction, backend);
@@ -157,7 +150,7 @@ fn accept<'a>(
     backend: &Arc<LiveProxy>,
     upstream: Upstream<'a>,
     method: Method,
-) -> Fetched<'a> {
+) -> Answer<'a> {
     transaction.answered.has_head = true;
     transaction.timeline.response = Some(worker.now());
     transaction.client.variables.borrow_mut().start_response();
@@ -168,9 +161,9 @@ fn accept<'a>(
         stick::store(transaction, backend);
     }
     let length = response_body_length(&transaction.response, method);
-    let server_keeps = http::keep_alive(transaction.response.version(), &transaction.response.headers);
+    let keeps = http::keep_alive(transaction.response.version(), &transaction.response.headers);
     http::remove_persistence(&mut transaction.response.headers);
-    Fetched { upstream, length, server_keeps }
+    Answer { method, length, body: AnswerBody::Server { upstream, keeps } }
 }
 
 fn count_response(worker: &Worker, backend: &LiveProxy, upstream: &Upstream<'_>, status: u16) {

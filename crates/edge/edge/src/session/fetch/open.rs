@@ -46,7 +46,7 @@ pub(super) async fn open(
             let found = address_in_header(&transaction.request.headers, name, *occurrence);
             Some(found.ok_or(Unreachable::NoSource)?)
         }
-        _ => transaction.client.source.get(),
+        _ => transaction.source.get(),
     };
     let options = ConnectOptions {
         source,
@@ -157,7 +157,7 @@ fn namespace<'a>(transaction: &'a Transaction, wanted: &'a Namespace) -> Option<
 pub(super) fn proxy_header(transaction: &Transaction, version: SendProxy, options: ProxyOptions) -> Vec<u8> {
     use http::proxy_protocol::{encode_v1, encode_v2, tlv_type};
     let mut out = Vec::with_capacity(108);
-    let ends = transaction.client.source.get().zip(transaction.destination());
+    let ends = transaction.source.get().zip(transaction.destination());
     match version {
         SendProxy::V1 => encode_v1(ends, &mut out),
         SendProxy::V2 if options == ProxyOptions::default() && transaction.proxy_fields().is_none() => {

@@ -116,6 +116,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
+#[inline]
 pub(super) fn take<'a>(
     worker: &Rc<Worker>,
     transaction: &mut Transaction,

@@ -19,7 +19,7 @@ use crate::{
 fn comes_from(transaction: &Transaction, usesrc: &UseSource, connection: &ServerConnection) -> bool {
     let wanted = match usesrc {
         UseSource::Address(_) => return true,
-        UseSource::Client | UseSource::ClientIp => transaction.client.source.get(),
+        UseSource::Client | UseSource::ClientIp => transaction.source.get(),
         UseSource::Header { name, occurrence } => address_in_header(&transaction.request.headers, name, *occurrence),
     };
     let local = connection.wire.stream.local_address();

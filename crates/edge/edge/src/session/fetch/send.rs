@@ -13,6 +13,7 @@ use crate::{
 };
 
 /// Everything that is added to or taken from a request whatever server it goes to.
+#[inline]
 pub(super) fn prepare(transaction: &mut Transaction, backend: &LiveProxy) {
     let client = &transaction.client;
     let (front, back) = (client.frontend.settings(), backend.settings());
@@ -22,9 +23,11 @@ pub(super) fn prepare(transaction: &mut Transaction, backend: &LiveProxy) {
         transaction.request.headers.add(name.as_bytes(), &id);
     }
     let headers = &mut transaction.request.headers;
+    let (source, changed) = (&transaction.source, &transaction.changed_destination);
     let (front, back) = (&front.options, &back.options);
-    add_address(headers, front.forwardfor.as_ref(), back.forwardfor.as_ref(), || client.source.get());
-    add_address(headers, front.originalto.as_ref(), back.originalto.as_ref(), || client.destination());
+    let destination = || changed.get().or_else(|| client.original_destination());
+    add_address(headers, front.forwardfor.as_ref(), back.forwardfor.as_ref(), || source.get());
+    add_address(headers, front.originalto.as_ref(), back.originalto.as_ref(), destination);
     let upgrade = http::wants_upgrade(&transaction.request);
     transaction.asked.wants_upgrade = upgrade;
     http::remove_hop_by_hop(&mut transaction.request.headers, upgrade);
@@ -76,6 +79,7 @@ pub fn adjust_case(headers: &mut Headers, names: &BTreeMap<String, String>) {
 
 /// The stricter of what frontend and backend say about keeping the server's connection. The client's is the frontend's alone.
 #[must_use]
+#[inline]
 pub fn connection_mode(front: ConnectionMode, back: ConnectionMode) -> ConnectionMode {
     match (front, back) {
         (ConnectionMode::Close, _) | (_, ConnectionMode::Close) => ConnectionMode::Close,

@@ -5,122 +5,39 @@ use std::{
     future::poll_fn,
     io,
     rc::Rc,
-    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use http::{Parsed, RequestParser};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream, UnixStream},
-    task::{LocalSet, spawn_local, yield_now},
+    net::UnixStream,
+    task::{spawn_local, yield_now},
     time::advance,
 };
 
 use super::*;
 use crate::{
-    live::{Instance, Shared},
-    logs::WorkerLog,
     net::{PlainSocket, Stream},
     session::{
         body::{BodyPump, Intake, PumpFailure, Source},
-        transaction::{ClientSide, RequestStage},
+        scene::Scene,
         wire::Wire,
     },
-    test_instance::{configuration, instance},
 };
 
-/// A worker, and a backend with one server whose part the test plays.
-struct Scene {
-    worker: Rc<Worker>,
-    instance: Arc<Instance>,
-    frontend: Arc<LiveProxy>,
-    backend: Arc<LiveProxy>,
-    listener: TcpListener,
-}
-
-impl Scene {
-    /// Runs `play` in one whose backend has these lines. Time stands still but where `play` moves it on.
-    async fn run<F: Future<Output = ()>>(lines: &str, play: impl FnOnce(Rc<Self>) -> F) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let text = format!(
-            "defaults\n mode http\n timeout client 1h\n timeout server 10s\n timeout connect 5s\n\
-             frontend front\n bind 127.0.0.1:1\n default_backend back\n\
-             backend back\n server s1 {address}\n{lines}\n"
-        );
-        let (process, instance, outputs) = instance(configuration(&text), 1);
-        let shared = Arc::new(Shared::new(process, Arc::clone(&instance)));
-        let worker = Rc::new(Worker::new(0, shared, WorkerLog::new(outputs), 1));
-        worker.look_at_clock();
-        let named =
-            |name: &str| instance.proxies.iter().find(|proxy| &*proxy.settings().name == name).cloned().unwrap();
-        let (frontend, backend) = (named("front"), named("back"));
-        let scene = Rc::new(Self { worker, instance, frontend, backend, listener });
-        let local = LocalSet::new();
-        // The runtime moves a clock that stands still on when it has nothing to do, though sockets have something to say.
-        local.spawn_local(async {
-            loop {
-                yield_now().await;
-            }
-        });
-        local.run_until(play(scene)).await;
-    }
-
-    /// An exchange that no client has asked for.
-    fn exchange(&self, request: &str) -> Transaction {
-        let client = Rc::new(ClientSide::nobody(&self.instance, Arc::clone(&self.frontend), self.worker.now()));
-        let mut exchange = Transaction::new(Arc::clone(&self.instance), Rc::clone(&client), &self.worker);
-        exchange.restart(&self.instance, &client, 1);
-        let parsed =
-            RequestParser::new().parse(request.as_bytes(), &self.instance.limits(false), &mut exchange.request);
-        assert!(matches!(parsed, Ok(Parsed::Complete { .. })), "{request}");
-        exchange.asked.stage = RequestStage::Complete;
-        exchange.timeline.first_byte = Some(self.worker.now());
-        exchange.timeline.request = exchange.timeline.first_byte;
-        exchange.route.backend = Some(Arc::clone(&self.backend));
-        exchange
-    }
-
-    /// Fetches for nobody.
-    async fn fetch(&self, exchange: &mut Transaction, body: &str) -> Result<Fetched<'_>, Unfetched> {
-        let (mut kept, mut deadline) = (Kept::default(), Deadline::default());
-        let fetch = Fetch::new(&self.worker, &self.backend, Wanted::default(), &mut kept, &mut deadline);
-        fetch.run(exchange, &mut Nobody { body: body.into() }).await
-    }
-
-    /// What the server gets as the next request, body included if its length is told.
-    async fn served(&self) -> (TcpStream, String) {
-        let (mut connection, _) = self.listener.accept().await.unwrap();
-        let request = receive(&mut connection).await;
-        (connection, request)
-    }
-
-    fn traffic(&self) -> &crate::counters::Traffic {
-        self.backend.backend.traffic.of(0)
-    }
-}
-
-async fn receive(connection: &mut TcpStream) -> String {
-    let mut request = Vec::new();
-    loop {
-        let text = String::from_utf8_lossy(&request);
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-            if length.is_none_or(|length| body.len() >= length.parse().unwrap()) {
-                return text.into_owned();
-            }
-        }
-        assert_ne!(connection.read_buf(&mut request).await.unwrap(), 0, "{request:?}");
-    }
+/// Fetches for nobody.
+async fn fetch<'s>(scene: &'s Scene, exchange: &mut Transaction, body: &str) -> Result<Answer<'s>, Unfetched> {
+    let (mut kept, mut deadline) = (Kept::default(), Deadline::default());
+    let mut fetch = Fetch::new(&scene.worker, &scene.backend, Wanted::default(), &mut kept, &mut deadline);
+    fetch.run(exchange, &mut Nobody { body: body.into() }).await
 }
 
 /// The whole body of what was fetched, pulled piece by piece.
-async fn pull(exchange: &Transaction, fetched: &mut Fetched<'_>) -> Result<String, PumpFailure> {
+async fn pull(exchange: &Transaction, answer: &mut Answer<'_>) -> Result<String, PumpFailure> {
     let limits = exchange.response_limits(exchange.backend_settings());
-    let mut intake = Intake::new(fetched.length, &limits);
-    let wire = &mut fetched.upstream.connection.wire;
+    let mut intake = Intake::new(answer.length, &limits);
+    let wire = wire_of(answer);
     let mut body = Vec::new();
     loop {
         intake.approve(wire).map_err(PumpFailure::Malformed)?;
@@ -131,6 +48,11 @@ async fn pull(exchange: &Transaction, fetched: &mut Fetched<'_>) -> Result<Strin
         }
         poll_fn(|context| intake.poll_more(wire, context)).await?;
     }
+}
+
+fn wire_of<'w>(answer: &'w mut Answer<'_>) -> &'w mut Wire {
+    let AnswerBody::Server { upstream, .. } = &mut answer.body else { panic!("it comes from a server") };
+    &mut upstream.connection.wire
 }
 
 const GET: &str = "GET /a HTTP/1.1\r\nhost: example.com\r\n\r\n";
@@ -148,10 +70,10 @@ async fn what_no_client_waits_for_is_fetched() {
             connection
         };
         let fetching = scene.worker.clocked(async {
-            let mut exchange = scene.exchange(GET);
-            let mut fetched = scene.fetch(&mut exchange, "").await.ok().unwrap();
+            let mut exchange = scene.exchange_of_nobody(GET);
+            let mut fetched = fetch(&scene, &mut exchange, "").await.ok().unwrap();
             assert_eq!(exchange.response.status(), 200);
-            assert!(fetched.server_keeps && fetched.upstream.slot.is_some());
+            assert!(matches!(&fetched.body, AnswerBody::Server { upstream, keeps: true } if upstream.slot.is_some()));
             assert_eq!(pull(&exchange, &mut fetched).await.unwrap(), "hello world\n");
             drop(fetched);
             exchange.answered.status = 200;
@@ -184,8 +106,8 @@ async fn what_no_client_waits_for_is_tried_again_with_its_body() {
             connection.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
             connection
         };
-        let mut exchange = scene.exchange(POST);
-        let (_connection, fetched) = tokio::join!(server, scene.worker.clocked(scene.fetch(&mut exchange, "abc")));
+        let mut exchange = scene.exchange_of_nobody(POST);
+        let (_connection, fetched) = tokio::join!(server, scene.worker.clocked(fetch(&scene, &mut exchange, "abc")));
         assert!(fetched.is_ok_and(|fetched| fetched.length.is_empty()));
         assert_eq!((exchange.response.status(), exchange.route.retries), (204, 1));
         assert_eq!((scene.traffic().connects.value(), scene.traffic().response_errors.value()), (2, 0));
@@ -207,9 +129,9 @@ async fn a_server_that_is_silent_is_given_up_in_time() {
             advance(Duration::from_secs(2)).await;
             connection
         };
-        let mut exchange = scene.exchange(GET);
+        let mut exchange = scene.exchange_of_nobody(GET);
         let fetching = async {
-            let fetched = scene.worker.clocked(scene.fetch(&mut exchange, "")).await;
+            let fetched = scene.worker.clocked(fetch(&scene, &mut exchange, "")).await;
             is_over.set(true);
             fetched
         };
@@ -288,11 +210,11 @@ async fn several_clients_wait_for_one_fetch() {
         let filling = Rc::new(RefCell::new(Filling::default()));
         let length = Rc::new(Cell::new(None));
         let fetching = scene.worker.clocked(async {
-            let mut exchange = scene.exchange(GET);
-            let mut fetched = scene.fetch(&mut exchange, "").await.ok().unwrap();
+            let mut exchange = scene.exchange_of_nobody(GET);
+            let mut fetched = fetch(&scene, &mut exchange, "").await.ok().unwrap();
             length.set(Some(fetched.length));
             let mut intake = Intake::new(fetched.length, &scene.instance.limits(false));
-            let wire = &mut fetched.upstream.connection.wire;
+            let wire = wire_of(&mut fetched);
             loop {
                 intake.approve(wire).unwrap();
                 filling.borrow_mut().add(intake.bytes(wire), intake.has_ended());

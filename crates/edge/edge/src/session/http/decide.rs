@@ -404,7 +404,7 @@ impl Session {
             let time = settings.timeouts.http_request.or(settings.timeouts.client).unwrap_or(Duration::MAX);
             Box::pin(self.buffer_body(transaction, body, time, 0)).await;
         }
-        let key = hash_key(transaction, backend, transaction.client.source.get());
+        let key = hash_key(transaction, backend, transaction.source.get());
         let forced = persistence::server_of_request(transaction, backend).or_else(|| self.last_server(backend));
         Wanted { key, forced, avoid: None }
     }

@@ -57,7 +57,6 @@ impl Session {
     async fn forward(&mut self, transaction: &mut Transaction, body: BodyLength, wanted: Wanted) -> Next {
         let Some(backend) = transaction.route.backend.clone() else { return Next::Close };
         let _counted = InBackend::enter(&backend);
-        let method = transaction.request.method_kind();
         let mut up = BodyPump::new(body, &self.limits(), false);
         if !body.is_empty() {
             let tune = &self.instance.config.global.tune;
@@ -71,23 +70,20 @@ impl Session {
             return Box::pin(self.answer_error(transaction, 400)).await;
         }
         let worker = Rc::clone(&self.worker);
-        let client = WaitingClient {
-            wire: &mut self.client,
-            abort_on_close: backend.settings().options.abortonclose,
-            is_tcp: false,
-            handle: &self.registered.handle,
+        let fetched = {
+            let client = WaitingClient {
+                wire: &mut self.client,
+                abort_on_close: backend.settings().options.abortonclose,
+                is_tcp: false,
+                handle: &self.registered.handle,
+            };
+            let mut request = WaitingRequest::new(client, &mut up, self.side.frontend.settings().timeouts.client);
+            let mut fetch = Fetch::new(&worker, &backend, wanted, &mut self.kept, &mut self.deadline);
+            fetch.run(transaction, &mut request).await
         };
-        let mut request = WaitingRequest::new(client, &mut up, self.side.frontend.settings().timeouts.client);
-        let fetch = Fetch::new(&worker, &backend, wanted, &mut self.kept, &mut self.deadline);
-        match fetch.run(transaction, &mut request).await {
-            Ok(fetched) => {
-                drop(request);
-                self.respond(transaction, &backend, fetched, up, method).await
-            }
-            Err(why) => {
-                drop(request);
-                Box::pin(self.answer_unfetched(transaction, &mut up, &why)).await
-            }
+        match fetched {
+            Ok(answer) => self.deliver(transaction, &backend, answer, &mut up).await,
+            Err(why) => Box::pin(self.answer_unfetched(transaction, &mut up, &why)).await,
         }
     }
 

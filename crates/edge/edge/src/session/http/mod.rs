@@ -17,6 +17,8 @@ mod receive;
 mod respond;
 mod response_rules;
 mod service;
+#[cfg(test)]
+mod tests;
 mod transfer;
 
 pub use self::{decide::hash_key, exchange::InBackend, parked::Parked};
@@ -289,13 +291,9 @@ impl Session {
         transaction.asked.is_follower = !self.first;
         self.worker.heads.lend_output(&mut self.client.output);
         transaction.timeline.idle_since = Some(self.idle_since);
-        // What rules of this request say about addresses is forgotten with it.
-        let (source, destination) = (self.side.source.get(), self.side.changed_destination.get());
         let next = self.run(transaction).await;
         transaction.finish(&self.worker);
         self.registered.handle.rests();
-        self.side.source.set(source);
-        self.side.changed_destination.set(destination);
         next
     }
 

@@ -1,4 +1,4 @@
-//! Delivering a response that was fetched to the client: rules, head, body or tunnel.
+//! Delivering an answer to the client: rules, head, body or tunnel.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -12,24 +12,35 @@ use crate::{
     session::{
         body::BodyPump,
         ending::{Ending, Stage},
-        fetch::{Fetched, adjust_case, connection_mode},
+        fetch::{Answer, AnswerBody, adjust_case, connection_mode},
         filter::{self, Compression, Stages},
         logging, persistence, size,
         transaction::Transaction,
     },
 };
 
+/// How an answer is sent, once nothing changes its head any more.
+struct Framed {
+    /// How long the body is that is sent, as it comes.
+    length: BodyLength,
+    /// Whether there is a body that the client does not get.
+    hides: bool,
+    /// Whether chunks are taken apart.
+    decode: bool,
+    /// Whether the client's connection goes on.
+    client_keeps: bool,
+}
+
 impl Session {
-    /// Delivers a response that was fetched.
-    pub(super) async fn respond(
+    /// Delivers an answer, wherever it comes from.
+    pub(super) async fn deliver(
         &mut self,
         transaction: &mut Transaction,
         backend: &Arc<LiveProxy>,
-        fetched: Fetched<'_>,
-        mut up: BodyPump,
-        method: Method,
+        answer: Answer<'_>,
+        up: &mut BodyPump,
     ) -> Next {
-        let Fetched { mut upstream, length, server_keeps } = fetched;
+        let Answer { method, length, mut body } = answer;
         let status = transaction.response.status();
         let side = Rc::clone(&self.side);
         let frontend = &side.frontend;
@@ -40,7 +51,7 @@ impl Session {
         }
         // NOTE: what is rare is boxed, here and elsewhere, so that every request need not have room for it.
         if !(backend.settings().http_response.is_empty() && frontend.settings().http_response.is_empty()) {
-            let source = Some(Source { upstream: &mut upstream, up: &mut up, length });
+            let source = Some(Source { body: &mut body, up: &mut *up, length });
             if let Some(next) = Box::pin(self.response_rules(transaction, backend, source)).await {
                 return next;
             }
@@ -48,28 +59,67 @@ impl Session {
         if !persistence::finish_response(&self.worker, transaction, frontend.settings(), backend) {
             transaction.count_denied_response(backend);
             transaction.end(Ending::Refused(Stage::Headers));
-            self.settle_body(transaction, &mut up);
+            self.settle_body(transaction, up);
             return Box::pin(self.answer_error(transaction, 502)).await;
         }
-        if http::begins_tunnel(status, method) {
-            return Box::pin(self.tunnel(transaction, backend, upstream)).await;
+        let mut body = match body {
+            AnswerBody::Server { upstream, .. } if http::begins_tunnel(status, method) => {
+                return Box::pin(self.tunnel(transaction, backend, upstream)).await;
+            }
+            body => body,
+        };
+        let Some(framed) = self.frame(transaction, backend, method, length, up) else {
+            self.settle_body(transaction, up);
+            return Box::pin(self.internal_error(transaction, Stage::Headers)).await;
+        };
+        let stages = if filtered { self.filter_response(transaction, backend, framed.length) } else { None };
+        self.write_head(transaction, framed.client_keeps);
+        self.log_early(transaction, body.received().len());
+        let limits = transaction.response_limits(backend.settings());
+        let mut down = BodyPump::new(framed.length, &limits, framed.decode);
+        let tune = &self.instance.config.global.tune;
+        if let Some(stages) = stages {
+            down.stage(stages);
         }
-        let mode = connection_mode(frontend.settings().connection_mode, backend.settings().connection_mode);
+        if framed.length != BodyLength::None {
+            down.splice_from(tune.splice_min, tune.pipesize);
+        }
+        let transfer = self.transfer(transaction, backend, &mut body, up, &mut down).await;
+        if up.spliced + down.spliced > 0 {
+            self.count_spliced(backend, up, &down);
+        }
+        transaction.bytes_out += down.counted();
+        transaction.bytes_in += up.take_counted();
+        match transfer {
+            Transfer::Done => self.delivered(transaction, backend, body, up, &framed),
+            failed => self.broken_transfer(transaction, backend, body.server(), &failed),
+        }
+    }
+
+    /// Makes the head say what the client gets and runs the last rules; `None` when one of them failed.
+    fn frame(
+        &self,
+        transaction: &mut Transaction,
+        backend: &LiveProxy,
+        method: Method,
+        length: BodyLength,
+        up: &BodyPump,
+    ) -> Option<Framed> {
+        let (front, back) = (self.side.frontend.settings(), backend.settings());
         let decode = length == BodyLength::Chunked && transaction.asked.version == http::Version::Http10;
         let client_keeps = transaction.asked.wants_keep_alive
-            && frontend.settings().connection_mode != ConnectionMode::Close
+            && front.connection_mode != ConnectionMode::Close
             && length != BodyLength::UntilClose
             && !decode
             && up.is_received()
             && !self.is_leaving();
         http::remove_hop_by_hop(&mut transaction.response.headers, false);
-        let mut shown = frame(transaction, method, length, decode);
-        if !self.after_response(transaction, backend.settings()) {
-            self.settle_body(transaction, &mut up);
-            return Box::pin(self.internal_error(transaction, Stage::Headers)).await;
+        let mut shown = show_length(transaction, method, length, decode);
+        if !self.after_response(transaction, back) {
+            return None;
         }
-        if !(frontend.settings().http_after_response.is_empty() && backend.settings().http_after_response.is_empty()) {
-            shown = frame(transaction, method, length, decode);
+        if !(front.http_after_response.is_empty() && back.http_after_response.is_empty()) {
+            shown = show_length(transaction, method, length, decode);
         }
         // A body that the client is not to get stays on the server's connection, which ends with it.
         let hides = shown == BodyLength::None && !length.is_empty();
@@ -79,47 +129,34 @@ impl Session {
             // As in HAProxy it counts all the same.
             transaction.bytes_out += hidden;
         }
-        let length = if hides { BodyLength::None } else { length };
-        let stages = if filtered { self.filter_response(transaction, backend, length) } else { None };
-        self.write_head(transaction, client_keeps);
-        self.log_early(transaction, upstream.connection.wire.received.bytes().len());
-        let server_limits = transaction.response_limits(backend.settings());
-        let mut down = BodyPump::new(length, &server_limits, decode);
-        let tune = &self.instance.config.global.tune;
-        if let Some(stages) = stages {
-            down.stage(stages);
+        Some(Framed { length: if hides { BodyLength::None } else { length }, hides, decode, client_keeps })
+    }
+
+    /// What becomes of both connections when an answer has been delivered whole.
+    fn delivered(
+        &mut self,
+        transaction: &Transaction,
+        backend: &LiveProxy,
+        body: AnswerBody<'_>,
+        up: &mut BodyPump,
+        framed: &Framed,
+    ) -> Next {
+        let mode = connection_mode(self.side.frontend.settings().connection_mode, backend.settings().connection_mode);
+        let whole_request = up.is_received() && up.approved() == 0;
+        let may_keep = whole_request
+            && !framed.hides
+            && mode == ConnectionMode::KeepAlive
+            && !transaction.by_rules.closes.server
+            && framed.length != BodyLength::UntilClose;
+        if may_keep && let Some(upstream) = body.into_reusable() {
+            self.keep(upstream, backend);
         }
-        if length != BodyLength::None {
-            down.splice_from(tune.splice_min, tune.pipesize);
-        }
-        let transfer = self.transfer(transaction, backend, &mut upstream, &mut up, &mut down).await;
-        if up.spliced + down.spliced > 0 {
-            self.count_spliced(backend, &up, &down);
-        }
-        transaction.bytes_out += down.counted();
-        transaction.bytes_in += up.take_counted();
-        match transfer {
-            Transfer::Done => {
-                let whole_request = up.is_received() && up.approved() == 0;
-                let server_keeps = server_keeps
-                    && whole_request
-                    && !hides
-                    && mode == ConnectionMode::KeepAlive
-                    && !transaction.by_rules.closes.server
-                    && length != BodyLength::UntilClose
-                    && upstream.connection.wire.received.is_empty();
-                if server_keeps {
-                    self.keep(upstream, backend);
-                }
-                if client_keeps {
-                    Next::KeepAlive
-                } else if whole_request {
-                    self.end_of_answer()
-                } else {
-                    Next::Linger
-                }
-            }
-            failed => self.broken_transfer(transaction, backend, &upstream, &failed),
+        if framed.client_keeps {
+            Next::KeepAlive
+        } else if whole_request {
+            self.end_of_answer()
+        } else {
+            Next::Linger
         }
     }
 
@@ -180,7 +217,7 @@ impl Session {
 
 /// Makes the response's fields say how long its body is for the client, whatever rules made of them and of the status;
 /// tells what of a body of `length` the client gets.
-fn frame(transaction: &mut Transaction, method: Method, length: BodyLength, decode: bool) -> BodyLength {
+fn show_length(transaction: &mut Transaction, method: Method, length: BodyLength, decode: bool) -> BodyLength {
     let status = transaction.response.status();
     let expects_none = transaction.is_head() || matches!(status, 100..=199 | 204 | 304);
     let shown = match length {
@@ -190,7 +227,7 @@ fn frame(transaction: &mut Transaction, method: Method, length: BodyLength, deco
         BodyLength::Chunked if decode => BodyLength::UntilClose,
         length => length,
     };
-    if !expects_none && shown == length {
+    if !expects_none && shown == length && length == http::response_body_length(&transaction.response, method) {
         http::enforce_response_framing(&mut transaction.response, method);
     } else if !expects_none || matches!(status, 100..=199 | 204) {
         http::enforce_framing(&mut transaction.response.headers, shown);

@@ -11,7 +11,7 @@ use crate::{
     session::{
         body::BodyPump,
         ending::{Ending, Stage},
-        fetch::Upstream,
+        fetch::AnswerBody,
         rules::{self, Phase, Verdict},
         transaction::Transaction,
     },
@@ -27,10 +27,10 @@ impl Session {
         mut source: Option<Source<'_, '_>>,
     ) -> Option<Next> {
         if self.instance.config.asks_response_body
-            && let Some(Source { upstream, length, .. }) = &source
+            && let Some(Source { body, length, .. }) = &source
         {
             let limits = transaction.response_limits(backend.settings());
-            tell(Peeked::at(upstream.connection.wire.received.bytes(), *length, &limits), transaction);
+            tell(Peeked::at(body.received(), *length, &limits), transaction);
         }
         let frontend = Arc::clone(&self.side.frontend);
         let both = [backend, &frontend];
@@ -44,9 +44,9 @@ impl Session {
             let verdict = loop {
                 match rules::run(transaction, &settings.http_response, start, Phase::Response) {
                     Verdict::WaitForBody { time, at_least, resume } => {
-                        if let Some(Source { upstream, up, length }) = &mut source {
+                        if let Some(Source { body, up, length }) = &mut source {
                             let wanted = WantedBody { length: *length, time, at_least };
-                            if !self.buffer_response(transaction, backend, upstream, up, &wanted).await {
+                            if !self.buffer_response(transaction, backend, body, up, &wanted).await {
                                 transaction.end(Ending::ServerTimedOut(Stage::Request));
                                 transaction.count_tracked_failure();
                                 self.drop_response(transaction, source.as_mut());
@@ -112,10 +112,10 @@ impl Session {
     /// does not.
     fn drop_response(&mut self, transaction: &mut Transaction, source: Option<&mut Source<'_, '_>>) {
         transaction.timeline.response = None;
-        if let Some(Source { upstream, up, length }) = source {
+        if let Some(Source { body, up, length }) = source {
             self.settle_body(transaction, up);
-            let body = Peeked::at(upstream.connection.wire.received.bytes(), *length, &self.limits());
-            transaction.bytes_out += body.bytes.len() as u64;
+            let dropped = Peeked::at(body.received(), *length, &self.limits());
+            transaction.bytes_out += dropped.bytes.len() as u64;
         }
     }
 
@@ -125,7 +125,7 @@ impl Session {
         &mut self,
         transaction: &mut Transaction,
         backend: &LiveProxy,
-        upstream: &mut Upstream<'_>,
+        body: &mut AnswerBody<'_>,
         up: &mut BodyPump,
         wanted: &WantedBody,
     ) -> bool {
@@ -135,25 +135,23 @@ impl Session {
         let limits = transaction.response_limits(backend.settings());
         self.deadline.set(self.worker.now().checked_add(wanted.time));
         let (client, deadline) = (&mut self.client, &mut self.deadline);
-        let wire = &mut upstream.connection.wire;
         let mut uploading = !(up.is_received() && up.approved() == 0);
         poll_fn(|context| {
             loop {
-                if uploading && up.poll(client, wire, context).is_ready() {
+                if uploading && body.poll_upload(up, client, context).is_ready() {
                     uploading = false;
                 }
-                let peeked = Peeked::at(wire.received.bytes(), wanted.length, &limits);
+                let peeked = Peeked::at(body.received(), wanted.length, &limits);
                 // NOTE: what is malformed is found to be so when it is passed on.
                 let enough = peeked.complete
                     || peeked.is_malformed
-                    || wire.ended
-                    || (wire.received.has_block() && wire.received.is_full())
+                    || body.is_stalled()
                     || (wanted.at_least > 0 && peeked.bytes.len() >= wanted.at_least);
                 if enough {
                     tell(peeked, transaction);
                     return Poll::Ready(true);
                 }
-                match wire.poll_receive(context) {
+                match body.poll_receive(context) {
                     // What is wrong with the connection shows when the body is sent.
                     Poll::Ready(Err(_)) => return Poll::Ready(true),
                     Poll::Ready(Ok(_)) => {}
@@ -195,7 +193,7 @@ impl Session {
 
 /// Where the body of a response that rules look at comes from, while the request's goes on.
 pub(super) struct Source<'s, 'u> {
-    pub(super) upstream: &'s mut Upstream<'u>,
+    pub(super) body: &'s mut AnswerBody<'u>,
     pub(super) up: &'s mut BodyPump,
     pub(super) length: BodyLength,
 }

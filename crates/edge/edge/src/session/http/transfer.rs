@@ -3,16 +3,17 @@
 use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use haproxycfg::model::HttpReuse;
+use telemetry::Counter;
 
 use super::{Next, Session};
 use crate::{
-    live::{LiveProxy, ShutCause},
-    pool::ServerConnection,
+    counters::Traffic,
+    live::{LiveProxy, LiveServer, ShutCause},
     registry::Order,
     session::{
         body::{BodyPump, PumpFailure},
         ending::{Ending, Stage},
-        fetch::Upstream,
+        fetch::{AnswerBody, Upstream},
         filter,
         transaction::Transaction,
     },
@@ -52,19 +53,17 @@ impl Session {
         &mut self,
         transaction: &Transaction,
         backend: &Arc<LiveProxy>,
-        upstream: &mut Upstream<'_>,
+        body: &mut AnswerBody<'_>,
         up: &mut BodyPump,
         down: &mut BodyPump,
     ) -> Transfer {
         let server_limit = transaction.by_rules.server_timeout.get().or(backend.settings().timeouts.server);
         let client_limit = self.side.frontend.settings().timeouts.client;
-        let ServerConnection { server, wire, .. } = &mut *upstream.connection;
-        let shut_mark = server.shut_mark();
+        let shut_mark = body.shut_mark();
         let (handle, worker) = (&self.registered.handle, &self.worker);
-        if let Err(error) = down.approve(wire) {
+        if let Err(error) = body.begin(down, &mut self.client, COPY_MAX) {
             return Transfer::Server(PumpFailure::Malformed(error));
         }
-        down.append_small(wire, &mut self.client, COPY_MAX);
         let (client, deadline) = (&mut self.client, &mut self.deadline);
         let abort_on_close = backend.settings().options.abortonclose;
         let mut progress = None;
@@ -73,24 +72,24 @@ impl Session {
         // NOTE: before the client can read its answer, or its next request, on another worker, would be balanced as if
         // this one were still running.
         if down.is_received() && !uploading {
-            upstream.slot = None;
+            body.free_place();
         }
         poll_fn(|context| {
             handle.listen(context);
             if handle.order() == Order::Abort {
                 return Poll::Ready(Transfer::Killed(ShutCause::Administrator));
             }
-            if let Some(cause) = server.shut_cause(shut_mark) {
+            if let Some(cause) = body.shut_cause(shut_mark) {
                 return Poll::Ready(Transfer::Killed(cause));
             }
-            if let Poll::Ready(result) = down.poll(wire, client, context) {
+            if let Poll::Ready(result) = body.poll_to(down, client, context) {
                 return Poll::Ready(match result {
                     Ok(()) => Transfer::Done,
                     Err(PumpFailure::Send(_)) => Transfer::Client,
                     Err(failure) => Transfer::Server(failure),
                 });
             }
-            if uploading && let Poll::Ready(sent) = up.poll(client, wire, context) {
+            if uploading && let Poll::Ready(sent) = body.poll_upload(up, client, context) {
                 if matches!(sent, Err(PumpFailure::CutOff | PumpFailure::Receive(_))) {
                     return Poll::Ready(Transfer::Client);
                 }
@@ -127,29 +126,31 @@ impl Session {
         &mut self,
         transaction: &mut Transaction,
         backend: &LiveProxy,
-        upstream: &Upstream<'_>,
+        server: Option<&Arc<LiveServer>>,
         how: &Transfer,
     ) -> Next {
         let worker = self.worker.index;
-        let server_traffic = upstream.connection.server.side.traffic.of(worker);
+        let count = |counter: fn(&Traffic) -> &Counter| {
+            if let Some(server) = server {
+                counter(server.side.traffic.of(worker)).increment();
+            }
+            counter(backend.backend.traffic.of(worker)).increment();
+        };
         match how {
             Transfer::Done => {}
             Transfer::Server(failure) => {
                 transaction.end(Ending::ServerFailed(Stage::Data));
-                server_traffic.response_errors.increment();
-                backend.backend.traffic.of(worker).response_errors.increment();
+                count(|traffic| &traffic.response_errors);
                 if matches!(failure, PumpFailure::Malformed(_)) {
                     transaction.count_tracked_failure();
                 } else {
-                    server_traffic.server_aborts.increment();
-                    backend.backend.traffic.of(worker).server_aborts.increment();
+                    count(|traffic| &traffic.server_aborts);
                     self.side.frontend.frontend.traffic.of(worker).server_aborts.increment();
                 }
             }
             Transfer::ServerTimeout => {
                 transaction.end(Ending::ServerTimedOut(Stage::Data));
-                server_traffic.server_aborts.increment();
-                backend.backend.traffic.of(worker).server_aborts.increment();
+                count(|traffic| &traffic.server_aborts);
             }
             Transfer::Client => {
                 transaction.end(Ending::ClientLeft(Stage::Data));
