@@ -234,3 +234,26 @@ fn rules_part_no_answer_from_its_length() {
         }
     }
 }
+
+/// A server may answer before it has got all of the request. What is left of that must not be read as a request of its own.
+#[test]
+fn a_body_that_nobody_takes_is_no_request() {
+    let origin = Origin::start(|mut wire, _| {
+        while let Some(head) = wire.head() {
+            let path = head.split(' ').nth(1).unwrap_or_default();
+            wire.send(ok(path));
+        }
+    });
+    let front = free_address();
+    let _edge = Edge::start_single(&format!(
+        "{CONFIG}listen site\n bind {front}\n filter bwlim-in up default-limit 10 default-period 60s\n \
+         http-request set-bandwidth-limit up if METH_POST\n server s1 {}\n",
+        origin.address
+    ));
+    let mut client = Wire::connect(front);
+    let body = format!("{}GET /stolen HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(50));
+    let length = body.len();
+    let answer = client.ask(format!("POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}"));
+    assert_eq!((answer.status(), answer.text().as_str()), (200, "/early"));
+    assert_eq!(client.get("/next").text(), "/next");
+}

@@ -143,6 +143,10 @@ impl Session {
     ) -> Next {
         let mode = connection_mode(self.side.frontend.settings().connection_mode, backend.settings().connection_mode);
         let whole_request = up.is_received() && up.approved() == 0;
+        if up.is_received() {
+            // NOTE: what of the body nobody has taken must not be read as the next request.
+            up.discard(&mut self.client);
+        }
         let may_keep = whole_request
             && !framed.hides
             && mode == ConnectionMode::KeepAlive
