@@ -1,0 +1,51 @@
+//! Small things that clients and logs see, played beside Debian's HAProxy.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::{fmt::Write as _, thread, time::Duration};
+
+use support::{Answer, Origin, Scene, Wire, beside_haproxy, ok, wait_until};
+
+fn ask(scene: &Scene, request: &str) -> Answer {
+    Wire::connect(scene.front).ask(request)
+}
+
+fn get_with(fields: &str) -> String {
+    format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}Connection: close\r\n\r\n")
+}
+
+#[test]
+fn reason_phrases() {
+    let mut rules = String::new();
+    let pages = [400, 401, 403, 404, 405, 407, 408, 410, 413, 421, 422, 425, 429, 500, 501, 502, 503, 504];
+    let redirects = [301, 302, 303, 307, 308];
+    for status in 200..600 {
+        writeln!(rules, " http-request return status {status} if {{ path /made/{status} }}").unwrap();
+    }
+    for status in pages {
+        writeln!(rules, " http-request deny deny_status {status} if {{ path /page/{status} }}").unwrap();
+    }
+    for status in redirects {
+        writeln!(rules, " http-request redirect code {status} location / if {{ path /go/{status} }}").unwrap();
+    }
+    let made = (200..600).map(|status| format!("/made/{status}"));
+    let paths: Vec<String> = made
+        .chain(pages.map(|status| format!("/page/{status}")))
+        .chain(redirects.map(|status| format!("/go/{status}")))
+        .collect();
+    let told = beside_haproxy(
+        |front| format!("listen site\n mode http\n bind {front}\n{rules} server s1 {front}\n"),
+        |scene| {
+            let line = |path: &String| {
+                let mut client = Wire::connect(scene.front);
+                client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+                client.head().unwrap().lines().next().unwrap().to_owned()
+            };
+            paths.iter().map(line).collect()
+        },
+    );
+    assert!(told.contains(&"HTTP/1.1 302 Moved Temporarily".to_owned()));
+    assert!(told.contains(&"HTTP/1.1 302 Found".to_owned()));
+}
