@@ -49,3 +49,25 @@ fn reason_phrases() {
     assert!(told.contains(&"HTTP/1.1 302 Moved Temporarily".to_owned()));
     assert!(told.contains(&"HTTP/1.1 302 Found".to_owned()));
 }
+
+#[test]
+fn queries_of_targets_that_have_none() {
+    let origin = Origin::start(|mut wire, _| {
+        let head = wire.head().unwrap();
+        wire.send(ok(head.lines().next().unwrap()));
+    });
+    let server = origin.address;
+    for (rules, expected) in [
+        ("http-request set-query a=b", "OPTIONS *?a=b HTTP/1.1"),
+        ("http-request set-query a=b\n http-request set-query c=d", "OPTIONS *?c=d HTTP/1.1"),
+        ("http-request set-query a=b\n http-request set-path /z", "OPTIONS /z?a=b HTTP/1.1"),
+        ("http-request set-query a=b\n http-request set-pathq /z", "OPTIONS /z HTTP/1.1"),
+        ("http-request set-path /z", "OPTIONS /z HTTP/1.1"),
+    ] {
+        let told = beside_haproxy(
+            |front| format!("listen site\n mode http\n bind {front}\n {rules}\n server s1 {server}\n"),
+            |scene| vec![ask(scene, "OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").text()],
+        );
+        assert_eq!(told, [expected], "{rules}");
+    }
+}

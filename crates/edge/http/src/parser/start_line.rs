@@ -92,11 +92,11 @@ fn target_is_valid(method: Method, target: &[u8]) -> bool {
         && AUTHORITY.first_outside(parts.authority).is_none();
     match parts.form {
         TargetForm::Origin => true,
-        TargetForm::Asterisk => method == Method::Options,
+        TargetForm::Asterisk => method == Method::Options && parts.query.is_none(),
         TargetForm::Absolute => authority_is_valid,
         TargetForm::Authority => {
             let port = memchr::memrchr(b':', target).and_then(|colon| target.get(colon + 1..)).unwrap_or_default();
-            authority_is_valid && !port.is_empty() && port.iter().all(u8::is_ascii_digit)
+            authority_is_valid && parts.query.is_none() && !port.is_empty() && port.iter().all(u8::is_ascii_digit)
         }
         TargetForm::Unknown => false,
     }
