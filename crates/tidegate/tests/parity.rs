@@ -51,6 +51,21 @@ fn reason_phrases() {
 }
 
 #[test]
+fn statistics_have_a_realm_of_their_own() {
+    for (rule, expected) in [
+        ("stats enable\n stats uri /\n stats http-request auth", "Basic realm=\"HAProxy Statistics\""),
+        ("stats enable\n stats uri /\n stats http-request auth realm Mine", "Basic realm=\"Mine\""),
+        ("http-request auth", "Basic realm=\"site\""),
+    ] {
+        let told = beside_haproxy(
+            |front| format!("listen site\n mode http\n bind {front}\n {rule}\n server s1 {front}\n"),
+            |scene| vec![ask(scene, &get_with("")).field("www-authenticate").unwrap().to_owned()],
+        );
+        assert_eq!(told, [expected], "{rule}");
+    }
+}
+
+#[test]
 fn queries_of_targets_that_have_none() {
     let origin = Origin::start(|mut wire, _| {
         let head = wire.head().unwrap();

@@ -17,6 +17,8 @@ use crate::{
     stats::{page::PageRequest, serve},
 };
 
+/// The realm of the statistics unless they have one of their own.
+const REALM: &[u8] = b"HAProxy Statistics";
 /// How long the body of an administrator's form may take.
 const FORM_TIME: Duration = Duration::from_secs(10);
 
@@ -36,13 +38,14 @@ impl Session {
             match rules::run(transaction, &stats.rules, 0, Phase::Request) {
                 Verdict::Continue | Verdict::Allow => {}
                 verdict => {
+                    let verdict = if let Verdict::Auth(None) = verdict { Verdict::Auth(Some(REALM)) } else { verdict };
                     let owner = Arc::clone(proxy);
                     return Box::pin(self.execute(transaction, owner.settings(), verdict)).await;
                 }
             }
         }
         if !stats.auth.is_empty() && !authorized(transaction, stats) {
-            let realm = stats.realm.clone().unwrap_or_else(|| b"HAProxy Statistics".to_vec());
+            let realm = stats.realm.clone().unwrap_or_else(|| REALM.to_vec());
             return self.answer_unauthorized(transaction, &realm).await;
         }
         if transaction.request.method() == b"POST" {
