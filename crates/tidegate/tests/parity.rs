@@ -50,6 +50,38 @@ fn reason_phrases() {
     assert!(told.contains(&"HTTP/1.1 302 Found".to_owned()));
 }
 
+/// The cookie is looked at when a rule denies the request, and when it goes to a server; not when something else answers.
+#[test]
+fn cookies_of_requests_that_go_to_no_server() {
+    for (rule, with_valid, with_other) in [
+        ("http-request deny", "PR PRVN SRV=c1", "PR PRIN SRV=zz"),
+        ("http-request tarpit\n timeout tarpit 10", "PT PTVN SRV=c1", "PT PTIN SRV=zz"),
+        ("http-request return status 200", "LR LRNN -", "LR LRNN -"),
+        ("redirect location /x", "LR LRNN -", "LR LRNN -"),
+        ("http-request auth", "LR LRNN -", "LR LRNN -"),
+        ("http-request reject", "PR PRNN -", "PR PRNN -"),
+    ] {
+        let told = beside_haproxy(
+            |front| {
+                format!(
+                    "listen site\n mode http\n bind {front}\n log-format \"%ts %tsc %CC\"\n cookie SRV insert\n \
+                     capture cookie SRV= len 20\n {rule}\n server s1 {front} cookie c1\n"
+                )
+            },
+            |scene| {
+                let of = |cookie: &str| {
+                    let mut client = Wire::connect(scene.front);
+                    client.send(get_with(&format!("Cookie: SRV={cookie}\r\n")));
+                    client.read_to_end();
+                    scene.log.line()
+                };
+                vec![of("c1"), of("zz")]
+            },
+        );
+        assert_eq!(told, [with_valid, with_other], "{rule}");
+    }
+}
+
 #[test]
 fn statistics_have_a_realm_of_their_own() {
     for (rule, expected) in [
