@@ -118,3 +118,26 @@ fn queries_of_targets_that_have_none() {
         assert_eq!(told, [expected], "{rules}");
     }
 }
+
+#[test]
+fn a_response_whose_body_makes_no_sense_while_a_rule_waits_for_it() {
+    let origin = Origin::start(|mut wire, _| {
+        wire.head();
+        wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+        // Behind what came with the head.
+        thread::sleep(Duration::from_millis(50));
+        wire.try_send("zz\r\n");
+        wire.read_to_end();
+    });
+    let server = origin.address;
+    let told = beside_haproxy(
+        |front| {
+            format!(
+                "listen site\n mode http\n bind {front}\n log-format \"%ts %ST\"\n \
+                 http-response wait-for-body time 10s at-least 100\n server s1 {server}\n"
+            )
+        },
+        |scene| vec![ask(scene, &get_with("")).status().to_string(), scene.log.line()],
+    );
+    assert_eq!(told, ["502", "PH 502"]);
+}
