@@ -141,3 +141,91 @@ fn a_response_whose_body_makes_no_sense_while_a_rule_waits_for_it() {
     );
     assert_eq!(told, ["502", "PH 502"]);
 }
+
+/// What was written into a configuration by mistake goes out as it stands.
+#[test]
+fn names_that_are_no_header_names_are_sent() {
+    let origin = Origin::start(|mut wire, _| {
+        let head = wire.head().unwrap();
+        let line = head.lines().find(|line| line.starts_with("x-forwarded-proto")).unwrap();
+        wire.send(ok(line));
+    });
+    let server = origin.address;
+    let told = beside_haproxy(
+        |front| {
+            format!(
+                "listen site\n mode http\n bind {front}\n http-request set-header X-Forwarded-Proto: https\n server s1 {server}\n"
+            )
+        },
+        |scene| vec![ask(scene, &get_with("")).text()],
+    );
+    assert_eq!(told, ["x-forwarded-proto:: https"]);
+}
+
+/// Forms of the statistics page that change nothing, and bytes that no server sent.
+#[test]
+fn statistics_of_what_is_not_there() {
+    let told = beside_haproxy(
+        |front| {
+            format!(
+                "listen site\n mode http\n bind {front}\n stats enable\n stats uri /s\n stats admin if TRUE\n server s1 {front}\n"
+            )
+        },
+        |scene| {
+            let outcome = |action: &str| {
+                let body = format!("s=s1&action={action}&b=site");
+                let length = body.len();
+                let request = format!(
+                    "POST /s HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+                );
+                ask(scene, &request).field("location").unwrap().to_owned()
+            };
+            let mut told: Vec<String> = ["arunn", "adown", "eagent", "ehlth", "explode"].map(outcome).into();
+            let csv = ask(scene, "GET /s;csv HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").text();
+            let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+            let column = |name: &str| rows[0].iter().position(|title| *title == name).unwrap();
+            let backend = rows.iter().find(|row| row[1] == "BACKEND").unwrap();
+            told.extend(["h1_bytes_in", "h1_bytes_out"].map(|name| backend[column(name)].to_owned()));
+            told
+        },
+    );
+    assert_eq!(told, ["/s;st=NONE", "/s;st=NONE", "/s;st=NONE", "/s;st=NONE", "/s;st=ERRP", "0", "0"]);
+}
+
+#[test]
+fn requests_in_flight_are_counted() {
+    let origin = Origin::start(|mut wire, _| {
+        wire.head();
+        wire.read_to_end();
+    });
+    let server = origin.address;
+    let told = beside_haproxy(
+        |front| {
+            format!(
+                "global\n stats socket %FOLDER%/stats level admin\nlisten site\n mode http\n bind {front}\n option httplog\n server s1 {server}\n"
+            )
+        },
+        |scene| {
+            let in_flight = |wanted: &str, command: &str| {
+                wait_until(&format!("{wanted} requests are in flight"), || {
+                    scene.edge.command(command);
+                    let csv = scene.edge.command("show stat");
+                    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+                    let column = rows[0].iter().position(|title| *title == "h1_open_streams").unwrap();
+                    rows[1][1] == "FRONTEND" && rows[1][column] == wanted
+                });
+                wanted.to_owned()
+            };
+            let mut told = vec![in_flight("0", "show info")];
+            let mut clients: Vec<Wire> = (0..2).map(|_| Wire::connect(scene.front)).collect();
+            for client in &mut clients {
+                client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            }
+            told.push(in_flight("2", "show info"));
+            // Those that are broken off end too. One that is only on its way to the server is not found there yet.
+            told.push(in_flight("0", "shutdown sessions server site/s1"));
+            told
+        },
+    );
+    assert_eq!(told, ["0", "2", "0"]);
+}
