@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use http::ParseError;
 
-use super::{Session, limits};
+use super::{Session, head_limits};
 use crate::{
     capture::{self, Capture, Named},
     live::{LiveProxy, LiveServer},
@@ -29,7 +29,7 @@ impl Session {
     pub(super) fn capture_response(&self, transaction: &Transaction, upstream: &Upstream<'_>) {
         let Some(backend) = &transaction.backend else { return };
         let bytes = upstream.connection.wire.received.bytes();
-        let limits = limits(&self.instance, backend.settings().options.accept_invalid_http_response);
+        let limits = head_limits(&self.instance, backend.settings(), &upstream.connection.server);
         let wrong = capture::wrong_response(bytes, &limits);
         // What is wrong only for this request has been consumed.
         if wrong.is_none() && !upstream.connection.wire.received.is_full() {

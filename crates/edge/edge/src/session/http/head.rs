@@ -10,7 +10,7 @@ use std::{
 use balance::Observation;
 use http::{Limits, Parsed, ResponseParser};
 
-use super::{Next, Session, limits};
+use super::{Next, Session, head_limits};
 use crate::{
     live::LiveProxy,
     registry::{Handle, Order},
@@ -65,8 +65,8 @@ impl Session {
         let settings = backend.settings();
         let server_limit = transaction.server_timeout.get().or(settings.timeouts.server);
         let client_limit = self.side.frontend.settings().timeouts.client;
-        let limits = limits(&self.instance, settings.options.accept_invalid_http_response);
         let (server, worker) = (&upstream.connection.server, &self.worker);
+        let limits = head_limits(&self.instance, settings, server);
         let shut_mark = server.shut_mark();
         let handle = &self.registered.handle;
         let abort_on_close = settings.options.abortonclose;
@@ -273,7 +273,7 @@ impl AwaitHead<'_> {
                         if status == 101 && !upgrades() {
                             return Poll::Ready(HeadEnd::Junk);
                         }
-                        if status >= 200 || status == 101 {
+                        if !matches!(status, 100 | 102..=199) {
                             return Poll::Ready(HeadEnd::Response);
                         }
                         if let Some(server) = &transaction.server {

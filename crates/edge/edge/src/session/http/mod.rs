@@ -32,6 +32,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use haproxycfg::model::Proxy;
 use http::Limits;
 
 use super::{
@@ -42,7 +43,7 @@ use super::{
 };
 use crate::{
     counters::Traffic,
-    live::Instance,
+    live::{Instance, LiveServer},
     net::Deadline,
     registry::{Order, Registered},
     worker::Worker,
@@ -111,6 +112,12 @@ pub fn limits(instance: &Instance, accept_invalid: bool) -> Limits {
         accept_invalid,
         ..Limits::default()
     }
+}
+
+/// What the head of a response of this server may be.
+fn head_limits(instance: &Instance, backend: &Proxy, server: &LiveServer) -> Limits {
+    let accept_legacy = server.config.accept_legacy_http_response;
+    Limits { accept_legacy, ..limits(instance, backend.options.accept_invalid_http_response) }
 }
 
 /// Serves a client until its connection ends, or until it is so silent that it can be parked. `speaks` says that its

@@ -40,7 +40,8 @@ impl Session {
             stick::store(transaction, backend);
         }
         let length = response_body_length(&transaction.response, method);
-        let server_keeps = http::keep_alive(transaction.response.version(), &transaction.response.headers);
+        let in_doubt = transaction.response.is_in_doubt();
+        let server_keeps = !in_doubt && http::keep_alive(transaction.response.version(), &transaction.response.headers);
         http::remove_persistence(&mut transaction.response.headers);
         let side = Rc::clone(&self.side);
         let frontend = &side.frontend;
@@ -71,6 +72,7 @@ impl Session {
             && frontend.settings().connection_mode != ConnectionMode::Close
             && length != BodyLength::UntilClose
             && !decode
+            && !in_doubt
             && up.is_received()
             && !self.is_leaving();
         http::remove_hop_by_hop(&mut transaction.response.headers, false);
