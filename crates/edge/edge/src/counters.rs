@@ -71,6 +71,8 @@ pub struct Traffic {
     pub latency: OnceLock<Box<Histogram>>,
     /// Idle connections to the server that the worker keeps.
     pub idle: WorkerGauge,
+    /// `h1_open_streams` of a frontend: requests that have begun and not ended.
+    pub in_flight: WorkerGauge,
 }
 
 /// What compression did for a frontend or backend.

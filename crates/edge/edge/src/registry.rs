@@ -35,6 +35,9 @@ pub struct Handle {
     reached: Cell<Reached>,
     /// Requests so far.
     pub requests: Cell<u64>,
+    /// Whether a request of it counts as one in flight.
+    is_in_flight: Cell<bool>,
+    worker: usize,
     order: Cell<Order>,
     waker: RefCell<Option<Waker>>,
 }
@@ -123,11 +126,17 @@ impl Handle {
     pub fn begins(&self) {
         self.requests.set(self.requests.get() + 1);
         self.reached.set(Reached::Frontend);
+        if !self.is_in_flight.replace(true) {
+            self.frontend.borrow().frontend.traffic.of(self.worker).in_flight.increment();
+        }
     }
 
     /// Notes that there is no request.
     pub fn rests(&self) {
         self.reached.set(Reached::Nothing);
+        if self.is_in_flight.replace(false) {
+            self.frontend.borrow().frontend.traffic.of(self.worker).in_flight.decrement();
+        }
     }
 
     /// Whether no request has begun that has not ended.
@@ -155,6 +164,7 @@ impl Handle {
 #[derive(Debug, Default)]
 pub struct Registry {
     handles: RefCell<Slab<Rc<Handle>>>,
+    worker: usize,
     ring: Option<Rc<Ring>>,
 }
 
@@ -168,10 +178,10 @@ pub struct Registered {
 }
 
 impl Registry {
-    /// A registry that records in a ring whoever comes and goes.
+    /// The registry of a worker that records in a ring whoever comes and goes.
     #[must_use]
-    pub fn new(ring: Option<Rc<Ring>>) -> Self {
-        Self { ring, ..Self::default() }
+    pub fn new(worker: usize, ring: Option<Rc<Ring>>) -> Self {
+        Self { worker, ring, ..Self::default() }
     }
 
     /// Registers a connection.
@@ -192,6 +202,8 @@ impl Registry {
             upstream: RefCell::new(None),
             reached: Cell::new(Reached::Nothing),
             requests: Cell::new(0),
+            is_in_flight: Cell::new(false),
+            worker: self.worker,
             order: Cell::new(Order::Continue),
             waker: RefCell::new(None),
         });
@@ -229,6 +241,8 @@ impl Drop for Registered {
         if let Some(ring) = &self.registry.ring {
             ring.session_ends(&self.handle);
         }
+        // A request that is broken off does not come to its end.
+        self.handle.rests();
         self.registry.handles.borrow_mut().try_remove(self.slot);
     }
 }

@@ -83,7 +83,7 @@ impl Worker {
             clock: Rc::new(Clock::new()),
             scratch: RefCell::default(),
             compression: RefCell::default(),
-            registry: Rc::new(Registry::new(ring.clone())),
+            registry: Rc::new(Registry::new(index, ring.clone())),
             ring,
             instance: RefCell::new(instance),
             random: Cell::new(seed | 1),

@@ -21,6 +21,9 @@ pub struct Limits {
     /// values and in the target, other protocol names and versions, and HTTP/0.9 requests pass. What decides where a
     /// message ends is never relaxed.
     pub accept_invalid: bool,
+    /// `accept-legacy-http-response` of a server: heads of responses that are not as they should be, but of which it is
+    /// beyond doubt where the message ends, are put into the right form. Without effect on requests and bodies.
+    pub accept_legacy: bool,
 }
 
 impl Default for Limits {
@@ -33,6 +36,7 @@ impl Default for Limits {
             trailer_bytes_max: 16_384 - 1_024,
             extension_bytes_max: 1_024,
             accept_invalid: false,
+            accept_legacy: false,
         }
     }
 }

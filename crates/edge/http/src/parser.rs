@@ -18,6 +18,7 @@ use crate::request::RequestHead;
 use crate::response::ResponseHead;
 use crate::version::Version;
 
+mod legacy;
 mod start_line;
 
 /// Empty lines that may stand before a request line (RFC 9112 section 2.2): old clients send one after a POST body.
@@ -111,7 +112,13 @@ impl ResponseParser {
     pub fn parse(&mut self, input: &[u8], limits: &Limits, head: &mut ResponseHead) -> Result<Parsed, ParseError> {
         // A copy, so that the loop can keep it in registers.
         let mut state = self.state;
-        let parsed = state.response(input, limits, head);
+        let mut parsed = state.response(input, limits, head);
+        if let Err(error) = parsed
+            && limits.accept_legacy
+        {
+            parsed = legacy::parse(input, limits, head, error);
+            state = State::default();
+        }
         self.state = if parsed == Ok(Parsed::Incomplete) { state } else { State::default() };
         parsed
     }

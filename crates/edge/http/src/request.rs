@@ -187,30 +187,24 @@ impl RequestHead {
     /// Gives the target another path, keeping what stands before and after it. A target without path (`*`, CONNECT) is
     /// replaced as a whole.
     pub fn set_path(&mut self, path: &[u8]) {
-        self.replace(self.path_span(false), b"", path);
+        self.replace(self.path_span(false), path);
     }
 
     /// Gives the target another path and query.
     pub fn set_path_and_query(&mut self, path_and_query: &[u8]) {
-        self.replace(self.path_span(true), b"", path_and_query);
+        self.replace(self.path_span(true), path_and_query);
     }
 
     /// Gives the target another query. As in HAProxy, an empty one leaves a question mark that is there, and adds none.
     pub fn set_query(&mut self, query: &[u8]) {
-        let whole = self.target;
-        let parts = self.target_parts();
-        match parts.query {
-            Some(old) => {
-                let old_len = u32::try_from(old.len()).unwrap_or(0);
-                let old = Span { start: whole.start + whole.len - old_len, len: old_len };
-                self.replace(old, b"", query);
-            }
-            None if query.is_empty() => {}
-            None => {
-                let end = Span { start: whole.start + whole.len, len: 0 };
-                self.replace(end, b"?", query);
-            }
-        }
+        let (mark, old): (&[u8], _) = match self.target_parts().query {
+            Some(old) => (b"", old.len()),
+            None if query.is_empty() => return,
+            None => (b"?", 0),
+        };
+        let end = self.target.start as usize + self.target.len as usize;
+        let before = Span::between(self.target.start as usize, end - old);
+        self.target = self.intern_encoded(&[Part::Kept(before), Part::New(mark), Part::New(query)]);
     }
 
     /// Appends request line, fields and the empty line.
@@ -248,15 +242,15 @@ impl RequestHead {
         Span::between(end - query - parts.path.len(), path_end)
     }
 
-    /// Puts `mark` and `new` in the place of `old`, which lies in the target.
-    fn replace(&mut self, old: Span, mark: &[u8], new: &[u8]) {
+    /// Puts `new` in the place of `old`, which is the target's path.
+    fn replace(&mut self, old: Span, new: &[u8]) {
         let whole = self.target;
         let parts = self.target_parts();
-        let is_whole = parts.path.is_empty() && parts.query.is_none() && parts.scheme.is_empty();
+        let is_whole = parts.path.is_empty() && parts.scheme.is_empty();
         let before = Span { start: whole.start, len: if is_whole { 0 } else { old.start - whole.start } };
         let after_start = old.start + old.len;
         let after = Span { start: after_start, len: whole.start + whole.len - after_start };
-        self.target = self.intern_encoded(&[Part::Kept(before), Part::New(mark), Part::New(new), Part::Kept(after)]);
+        self.target = self.intern_encoded(&[Part::Kept(before), Part::New(new), Part::Kept(after)]);
     }
 
     /// Lays the parts down, percent-encoding what would end a target.

@@ -17,7 +17,11 @@ pub struct ResponseHead {
     /// What the sender said about the body.
     pub(crate) framing: Framing,
     pub(crate) status: u16,
+    /// As received when it is not of three digits from 100 up; empty otherwise.
+    pub(crate) odd_status: Span,
     pub(crate) reason: Span,
+    /// See [`ResponseHead::is_in_doubt`].
+    pub(crate) in_doubt: bool,
 }
 
 impl ResponseHead {
@@ -34,7 +38,9 @@ impl ResponseHead {
         self.odd_version = Span::default();
         self.framing = Framing::default();
         self.status = 0;
+        self.odd_status = Span::default();
         self.reason = Span::default();
+        self.in_doubt = false;
     }
 
     /// Empties the head and gives it this version and status, with the usual reason phrase.
@@ -49,6 +55,13 @@ impl ResponseHead {
     #[must_use]
     pub fn status(&self) -> u16 {
         self.status
+    }
+
+    /// Whether the sender, or the receiver, may see the end of this message elsewhere: the connections that it came and goes
+    /// on are not to be used again.
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
+        self.in_doubt
     }
 
     /// The reason phrase.
@@ -74,6 +87,7 @@ impl ResponseHead {
     /// the nearest of these.
     pub fn set_status(&mut self, status: u16) {
         self.status = status.clamp(100, 999);
+        self.odd_status = Span::default();
         self.reason = self.headers.intern(reason_phrase(self.status).as_bytes());
     }
 
@@ -109,7 +123,13 @@ impl ResponseHead {
         let status = self.status.clamp(100, 999);
         let digit = |unit: u16| b'0' + u8::try_from(status / unit % 10).unwrap_or(0);
         out.extend_from_slice(version);
-        out.extend_from_slice(&[b' ', digit(100), digit(10), digit(1), b' ']);
+        if self.odd_status.is_empty() {
+            out.extend_from_slice(&[b' ', digit(100), digit(10), digit(1), b' ']);
+        } else {
+            for part in [b" ", self.headers.bytes(self.odd_status), b" "] {
+                out.extend_from_slice(part);
+            }
+        }
         out.extend_from_slice(reason);
         out.extend_from_slice(b"\r\n");
     }

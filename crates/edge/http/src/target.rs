@@ -40,15 +40,17 @@ impl<'a> Target<'a> {
     pub fn split(method: Method, target: &'a [u8]) -> Target<'a> {
         let empty: &[u8] = &[];
         let with_form = |form| Target { form, scheme: empty, authority: empty, path: empty, query: None };
+        // The last two forms have no query but where a rule has given them one.
         if method == Method::Connect {
-            return Target { authority: target, ..with_form(TargetForm::Authority) };
+            let (authority, query) = split_query(target);
+            return Target { authority, query, ..with_form(TargetForm::Authority) };
         }
         if target.first() == Some(&b'/') {
             let (path, query) = split_query(target);
             return Target { path, query, ..with_form(TargetForm::Origin) };
         }
-        if target == b"*" {
-            return with_form(TargetForm::Asterisk);
+        if target == b"*" || target.starts_with(b"*?") {
+            return Target { query: split_query(target).1, ..with_form(TargetForm::Asterisk) };
         }
         if let Some((scheme, rest)) = split_scheme(target) {
             let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());

@@ -4,7 +4,6 @@ use std::{
     io::{self, IoSlice},
     os::fd::OwnedFd,
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -14,27 +13,18 @@ use rustix::{
 
 use super::output::Loss;
 
-/// How long a path that nobody listens at is left alone.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-
 /// A connected socket, connected again when the daemon is restarted.
 #[derive(Debug)]
 pub(super) struct UnixSyslog {
     /// The path, or a NUL and an abstract name.
     name: Vec<u8>,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    socket: Option<OwnedFd>,
-    retry_at: Option<Instant>,
+    socket: Mutex<Option<OwnedFd>>,
 }
 
 impl UnixSyslog {
     pub(super) fn open(name: Vec<u8>) -> Self {
-        let socket = connect(&name).ok();
-        Self { name, state: Mutex::new(State { socket, retry_at: None }) }
+        let socket = Mutex::new(connect(&name).ok());
+        Self { name, socket }
     }
 
     /// Where it is, as the configuration has it.
@@ -46,25 +36,34 @@ impl UnixSyslog {
     }
 
     /// Sends lines, each a datagram.
+    ///
+    /// Where nobody listens, each call tries anew: it costs little, and no line is lost that a daemon would have taken.
     pub(super) fn send<'a>(&self, lines: impl ExactSizeIterator<Item = &'a [u8]>) -> Loss {
         let mut loss = Loss::default();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lines = lines.peekable();
+        // A daemon that goes away again at once is not waited for.
+        let mut may_connect = true;
         while let Some(line) = lines.peek() {
-            let Some(socket) = &state.socket else {
-                if let Err(error) = state.reconnect(&self.name) {
-                    loss.fail(lines.len() as u64, error);
-                    return loss;
+            let Some(connected) = &*socket else {
+                let connected = if may_connect { connect(&self.name) } else { Err(io::ErrorKind::NotConnected.into()) };
+                may_connect = false;
+                match connected {
+                    Ok(new) => *socket = Some(new),
+                    Err(error) => {
+                        loss.fail(lines.len() as u64, error);
+                        return loss;
+                    }
                 }
                 continue;
             };
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            match rustix::net::sendmsg(socket, &[IoSlice::new(line)], &mut SendAncillaryBuffer::default(), flags) {
+            match rustix::net::sendmsg(connected, &[IoSlice::new(line)], &mut SendAncillaryBuffer::default(), flags) {
                 Ok(_) => {}
                 Err(Errno::AGAIN | Errno::NOBUFS) => loss.dropped += 1,
                 // The daemon went away; the next turn of the loop looks for a new one.
                 Err(Errno::CONNREFUSED | Errno::NOTCONN | Errno::CONNRESET | Errno::PIPE) => {
-                    state.socket = None;
+                    *socket = None;
                     continue;
                 }
                 Err(error) => loss.fail(1, error.into()),
@@ -72,18 +71,6 @@ impl UnixSyslog {
             lines.next();
         }
         loss
-    }
-}
-
-impl State {
-    fn reconnect(&mut self, name: &[u8]) -> io::Result<()> {
-        let now = Instant::now();
-        if self.retry_at.is_some_and(|at| now < at) {
-            return Err(io::ErrorKind::NotConnected.into());
-        }
-        self.retry_at = Some(now + RETRY_AFTER);
-        self.socket = Some(connect(name)?);
-        Ok(())
     }
 }
 

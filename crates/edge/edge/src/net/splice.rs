@@ -2,12 +2,13 @@
 
 use std::{
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
     task::{Context, Poll, ready},
 };
 
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use rustix::process::{Resource, getrlimit};
 use tokio::io::Interest;
 
 use super::stream::PlainSocket;
@@ -46,9 +47,12 @@ impl Splice {
     /// A pipe of `size` bytes; 0 is the system's choice.
     ///
     /// # Errors
-    /// The system's, when there are no more descriptors.
+    /// The system's, when there are no more descriptors. The same when they grow short: connections cannot do without them.
     pub fn new(size: usize) -> io::Result<Self> {
         let (read_end, write_end) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?;
+        if !leaves_enough(write_end.as_raw_fd(), getrlimit(Resource::Nofile).current) {
+            return Err(rustix::io::Errno::MFILE.into());
+        }
         if size > 0 {
             // A size that the system does not grant leaves the pipe as it is.
             let _ = fcntl_setpipe_size(&write_end, size);
@@ -117,6 +121,12 @@ impl Splice {
     }
 }
 
+/// Whether a pipe may stay whose last descriptor this is. The system gives the lowest number that is free, so a number tells
+/// how many are in use. Half of them are for connections alone.
+fn leaves_enough(descriptor: RawFd, limit: Option<u64>) -> bool {
+    limit.is_none_or(|limit| u64::try_from(descriptor).is_ok_and(|number| number < limit / 2))
+}
+
 /// Which of two sockets failed.
 #[derive(Debug)]
 pub enum Side {
@@ -124,4 +134,18 @@ pub enum Side {
     From(io::Error),
     /// The one written to.
     To(io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::leaves_enough;
+
+    #[test]
+    fn pipes_leave_half_of_the_descriptors_to_connections() {
+        for (descriptor, limit, expected) in
+            [(99, Some(200), true), (100, Some(200), false), (5, Some(10), false), (1 << 20, None, true)]
+        {
+            assert_eq!(leaves_enough(descriptor, limit), expected, "{descriptor} of {limit:?}");
+        }
+    }
 }

@@ -9,6 +9,10 @@ const BASE: u64 = 10;
 const EACH_WORKER: u64 = 5;
 /// The greatest `maxconn` that is chosen without being configured.
 const CONNECTIONS_MAX: u64 = 1 << 20;
+/// The least `maxconn` that is chosen without a warning: HAProxy does not start when descriptors are not enough for it.
+const CONNECTIONS_EXPECTED: u64 = 100;
+/// Descriptors of a connection: to the client and to the server.
+const EACH_CONNECTION: u64 = 2;
 
 /// Descriptors that are used without any client.
 fn overhead(config: &Config, workers: usize) -> u64 {
@@ -23,11 +27,24 @@ fn overhead(config: &Config, workers: usize) -> u64 {
     BASE + EACH_WORKER * workers as u64 + (listeners * (workers + 1) + checks + logs) as u64
 }
 
-/// The most connections at a time that so many descriptors allow: as HAProxy reckons, two for each, to the client and to the
-/// server, and half a one for pipes and idle connections.
+/// The most connections at a time that so many descriptors allow. Pipes have no part: they are opened only where there is
+/// plenty (`net::splice`), as bodies go through a buffer as well.
 pub fn connections(config: &Config, workers: usize, descriptors: u64) -> u32 {
-    let connections = (descriptors.saturating_sub(overhead(config, workers)) * 2 / 5).clamp(1, CONNECTIONS_MAX);
-    u32::try_from(connections).unwrap_or(u32::MAX)
+    let connections = descriptors.saturating_sub(overhead(config, workers)) / EACH_CONNECTION;
+    u32::try_from(connections.clamp(1, CONNECTIONS_MAX)).unwrap_or(u32::MAX)
+}
+
+/// What is to be said when no `maxconn` is configured and descriptors are enough for few connections only.
+fn few(config: &Config, workers: usize, descriptors: u64) -> Option<String> {
+    let connections = connections(config, workers, descriptors);
+    if u64::from(connections) >= CONNECTIONS_EXPECTED {
+        return None;
+    }
+    let wanted = overhead(config, workers) + EACH_CONNECTION * CONNECTIONS_EXPECTED;
+    Some(format!(
+        "[haproxy.main()] FD limit ({descriptors}) is enough for maxconn={connections} only: further connections wait \
+         until others end. Please raise 'ulimit -n' to {wanted} or more, or set 'maxconn' if that is meant."
+    ))
 }
 
 /// What a stream needs at most besides its two buffers, as HAProxy reckons.
@@ -44,14 +61,20 @@ pub fn connections_within(config: &Config, megabytes: u64) -> u32 {
 }
 
 /// Finds out whether the configured `maxconn` can be had. Returns the limit of descriptors that is needed for it where
-/// that is more than this process may open so far, and raises it.
+/// that is more than this process may open so far, and raises it. Warns when none is configured and few can be had.
 ///
 /// # Errors
 /// When it cannot be raised.
 pub fn raise(config: &Config, workers: usize) -> Result<Option<u64>, String> {
-    let Some(maxconn) = config.global.maxconn else { return Ok(None) };
-    let needed = overhead(config, workers) + 2 * u64::from(maxconn);
     let limit = getrlimit(Resource::Nofile);
+    let Some(maxconn) = config.global.maxconn else {
+        let descriptors = config.global.ulimit_n.or(limit.maximum).unwrap_or(u64::MAX);
+        if let Some(text) = few(config, workers, descriptors) {
+            runtime::log::print(runtime::log::Level::Warning, &text);
+        }
+        return Ok(None);
+    };
+    let needed = overhead(config, workers) + EACH_CONNECTION * u64::from(maxconn);
     if let Some(set) = config.global.ulimit_n {
         return if set < needed {
             Err(format!(
@@ -76,6 +99,17 @@ pub fn raise(config: &Config, workers: usize) -> Result<Option<u64>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn descriptors_are_enough_for_as_many_connections_as_in_haproxy() {
+        let config = Config::default();
+        // HAProxy with a listener, a stats socket and two threads: 498, 2034, 9986.
+        for (descriptors, connections) in [(1_024, 502), (4_096, 2_038), (20_000, 9_990), (0, 1)] {
+            assert_eq!(super::connections(&config, 2, descriptors), connections, "{descriptors}");
+        }
+        assert!(few(&config, 2, 200).is_some_and(|text| text.contains("maxconn=90 only")));
+        assert_eq!(few(&config, 2, 220), None);
+    }
 
     #[test]
     fn memory_is_enough_for_as_many_connections_as_in_haproxy() {

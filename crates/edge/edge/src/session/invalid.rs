@@ -26,7 +26,7 @@ impl Transaction {
     /// Keeps what a server sent instead of a response.
     pub(super) fn keep_invalid_response(&self, backend: &LiveProxy, upstream: &Upstream<'_>) {
         let bytes = upstream.connection.wire.received.bytes();
-        let wrong = capture::wrong_response(bytes, &self.response_limits(backend.settings()));
+        let wrong = capture::wrong_response(bytes, &self.head_limits(backend.settings(), &upstream.connection.server));
         // What is wrong only for this request has been consumed.
         if wrong.is_none() && !upstream.connection.wire.received.is_full() {
             return;

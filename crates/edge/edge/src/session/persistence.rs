@@ -73,6 +73,16 @@ pub fn server_of_request(transaction: &mut Transaction, backend: &Arc<LiveProxy>
     transaction.route.persistence.server.map(forced)
 }
 
+/// Notes what the cookie of a request says that goes to no server.
+pub fn judge_cookie(transaction: &mut Transaction, proxy: &LiveProxy) {
+    let Some(cookie) = proxy.settings().cookie.as_ref() else { return };
+    let forced = |index: ServerIndex| Forced { server: ServerId::new(index.0 as usize), even_if_down: false };
+    let now = transaction.now().as_secs();
+    let lookup = |value: &[u8]| look_up(proxy, value, forced);
+    let visit = cookie::follow(&mut transaction.request.headers, cookie, now, true, lookup);
+    transaction.route.cookie.request = visit.presented.letter();
+}
+
 /// The address that a cookie of RDP names, as in `3640205228.15629.0000`: it and the port are integers of the bytes as they
 /// are on the wire, read lowest first.
 fn rdp_address(cookie: &[u8]) -> Option<SocketAddrV4> {

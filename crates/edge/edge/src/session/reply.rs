@@ -39,7 +39,7 @@ pub fn error_page(transaction: &mut Transaction, status: u16) -> Arc<[u8]> {
         Some(ErrorReply::Raw(bytes)) => raw(&mut transaction.response, status, &bytes),
         Some(ErrorReply::Redirect { status, location }) => {
             let response = &mut transaction.response;
-            response.start(Version::Http11, status);
+            start_redirect(response, status);
             response.headers.add(b"cache-control", b"no-cache");
             response.headers.add(b"content-length", b"0");
             response.headers.add(b"location", &location);
@@ -74,6 +74,8 @@ fn reason(status: u16) -> &'static str {
     match status {
         400 => "Bad request",
         407 => "Unauthorized",
+        413 => "Payload Too Large",
+        502 => "Bad Gateway",
         _ => reason_phrase(status),
     }
 }
@@ -166,11 +168,19 @@ pub fn is_silent(transaction: &Transaction, status: u16) -> bool {
     }
 }
 
+/// Begins a redirect, for whose 302 HAProxy has another reason phrase than for others.
+fn start_redirect(response: &mut ResponseHead, status: u16) {
+    response.start(Version::Http11, status);
+    if status == 302 {
+        response.set_reason(b"Found");
+    }
+}
+
 /// Puts a redirect into the transaction's response.
 pub fn redirect(transaction: &mut Transaction, code: u16, location: &[u8], set_cookie: Option<&[u8]>) {
     let is_unread = !transaction.asked.is_over && !http::request_body_length(&transaction.request).is_empty();
     let response = &mut transaction.response;
-    response.start(Version::Http11, code);
+    start_redirect(response, code);
     if is_unread {
         response.headers.add(b"connection", b"close");
     }
@@ -187,7 +197,7 @@ pub fn redirect(transaction: &mut Transaction, code: u16, location: &[u8], set_c
 /// Puts the redirect of a server's `redir` into the transaction's response.
 pub fn server_redirect(transaction: &mut Transaction, location: &[u8]) {
     let response = &mut transaction.response;
-    response.start(Version::Http11, 302);
+    start_redirect(response, 302);
     response.headers.add(b"cache-control", b"no-cache");
     response.headers.add(b"connection", b"close");
     content(response, 0);

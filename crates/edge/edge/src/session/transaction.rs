@@ -577,6 +577,14 @@ impl Transaction {
         self.instance.limits(backend.options.accept_invalid_http_response)
     }
 
+    /// The limits on the head of a response of this server.
+    #[inline]
+    #[must_use]
+    pub fn head_limits(&self, backend: &haproxycfg::model::Proxy, server: &LiveServer) -> http::Limits {
+        let accept_legacy = server.config.accept_legacy_http_response;
+        http::Limits { accept_legacy, ..self.response_limits(backend) }
+    }
+
     /// Milliseconds from `from` to `to` as logs show them: -1 when one of them never came.
     #[must_use]
     pub fn milliseconds(from: Option<Instant>, to: Option<Instant>) -> i64 {

@@ -86,6 +86,7 @@ fn clear_traffic(traffic: &Traffic, all: bool) {
         compression,
         latency: _,
         idle: _,
+        in_flight: _,
     } = traffic;
     let times = [queue_time, connect_time, response_time, total_time];
     if !all {

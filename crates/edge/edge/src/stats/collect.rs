@@ -206,6 +206,7 @@ fn frontend_view(proxy: &LiveProxy, now_ms: u64, limit: u32) -> FrontendView {
             (false, false) => FrontendState::Open,
         },
         sessions: level(&side.sessions),
+        requests_in_flight: side.traffic.iter().map(|part| part.in_flight.value()).fold(0, u64::wrapping_add),
         sessions_limit: match proxy.maxconn.load(Relaxed) {
             0 => limit,
             own => own,

@@ -143,7 +143,7 @@ impl Row {
         }
     }
 
-    /// What HAProxy's protocols count beside proxies. What the edge does not have is 0, what it does not count is empty.
+    /// What HAProxy's protocols count beside proxies. What the edge does not have is 0.
     fn protocols(&mut self, http1: Option<&Http1>) {
         for column in [Column::TlsSessions, Column::TlsReused, Column::TlsFailed] {
             self.count(column, 0);
@@ -152,20 +152,17 @@ impl Row {
         for column in Column::HTTP2 {
             self.count(*column, 0);
         }
-        let counted = [
-            (Column::Http1Connections, Some(http1.connections)),
+        for (column, value) in [
+            (Column::Http1Connections, http1.connections),
             (Column::Http1Streams, http1.streams),
-            (Column::Http1ConnectionsTotal, Some(http1.connections_total)),
-            (Column::Http1StreamsTotal, Some(http1.streams_total)),
-            (Column::Http1BytesIn, Some(http1.bytes_in)),
-            (Column::Http1BytesOut, Some(http1.bytes_out)),
-            (Column::Http1SplicedIn, Some(http1.spliced_in)),
-            (Column::Http1SplicedOut, Some(http1.spliced_out)),
-        ];
-        for (column, value) in counted {
-            if let Some(value) = value {
-                self.count(column, value);
-            }
+            (Column::Http1ConnectionsTotal, http1.connections_total),
+            (Column::Http1StreamsTotal, http1.streams_total),
+            (Column::Http1BytesIn, http1.bytes_in),
+            (Column::Http1BytesOut, http1.bytes_out),
+            (Column::Http1SplicedIn, http1.spliced_in),
+            (Column::Http1SplicedOut, http1.spliced_out),
+        ] {
+            self.count(column, value);
         }
     }
 
@@ -367,7 +364,7 @@ impl Row {
 #[derive(Default)]
 struct Http1 {
     connections: u64,
-    streams: Option<u64>,
+    streams: u64,
     connections_total: u64,
     streams_total: u64,
     bytes_in: u64,
@@ -379,12 +376,12 @@ struct Http1 {
 impl Http1 {
     fn of_frontend(proxy: &ProxyView, frontend: &FrontendView) -> Self {
         if !proxy.http {
-            return Self { streams: Some(0), ..Self::default() };
+            return Self::default();
         }
         let totals = &frontend.totals;
         Self {
             connections: frontend.sessions.now,
-            streams: None,
+            streams: frontend.requests_in_flight,
             connections_total: totals.connections,
             streams_total: totals.requests,
             bytes_in: totals.bytes_in,
@@ -396,19 +393,24 @@ impl Http1 {
 
     fn of_backend(proxy: &ProxyView, backend: &BackendView) -> Self {
         if !proxy.http {
-            return Self { streams: Some(0), ..Self::default() };
+            return Self::default();
         }
         let totals = &backend.totals;
         let used: u64 = proxy.servers.iter().map(|server| server.used.now).sum();
         let idle: u64 = proxy.servers.iter().map(|server| server.idle).sum();
+        let sum = |of: fn(&Totals) -> u64| -> u64 {
+            // Where `dispatch` leads there is no server that counts.
+            let all = (proxy.servers.is_empty() && totals.connects > 0).then(|| of(totals));
+            all.unwrap_or_else(|| proxy.servers.iter().map(|server| of(&server.totals)).sum())
+        };
         Self {
             connections: used + idle,
-            streams: Some(used),
+            streams: used,
             connections_total: totals.connects,
             streams_total: totals.connects + totals.reuses,
-            // A backend's peers are its servers: they send what goes out to clients.
-            bytes_in: totals.bytes_out,
-            bytes_out: totals.bytes_in,
+            // A backend's peers are its servers: they send what goes out to clients. What is answered here is not theirs.
+            bytes_in: sum(|server| server.bytes_out),
+            bytes_out: sum(|server| server.bytes_in),
             spliced_in: totals.spliced_out,
             spliced_out: totals.spliced_in,
         }

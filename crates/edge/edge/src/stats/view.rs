@@ -369,6 +369,8 @@ pub struct FrontendView {
     pub totals: Totals,
     /// Sessions.
     pub sessions: Level,
+    /// HTTP requests that have begun and not ended.
+    pub requests_in_flight: u64,
     /// `maxconn`.
     pub sessions_limit: u32,
     /// Sessions a second.

@@ -106,6 +106,7 @@ impl Default for ServerDraft {
             is_referenced: false,
             is_id_forced: false,
             octet_count: false,
+            accept_legacy_http_response: false,
         };
         Self { server, pending: Pending::default() }
     }

@@ -128,6 +128,8 @@ pub struct Server {
     pub is_id_forced: bool,
     /// `log-proto octet-count`: for servers of rings.
     pub octet_count: bool,
+    /// Tidegate's: `accept-legacy-http-response`, heads that break the rules without a doubt about their end pass.
+    pub accept_legacy_http_response: bool,
 }
 
 /// Address of a server, without the port.

@@ -298,7 +298,7 @@ fn header(scope: &mut Scope<'_>, line: &Line, index: usize, send: &mut Send) -> 
         // The check frames its body itself.
         return Ok(());
     }
-    let name = header_name(line, index + 1)?;
+    let name = header_name(scope, line, index + 1)?;
     let value = format(scope, line, index + 2)?;
     send.headers.push((name, value));
     Ok(())

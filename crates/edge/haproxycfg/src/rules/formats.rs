@@ -141,7 +141,7 @@ fn unique_id_header(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     if line.word(1).is_empty() {
         return Err(wrong("unique-id-header expects an argument.", 1).expected("the name of a header"));
     }
-    let name = super::words::header_name(line, 1)?;
+    let name = super::words::header_name(scope, line, 1)?;
     args::ignore_more(scope, line, 1, 0);
     scope.proxy().proxy.unique_id_header = Some(name);
     Ok(())

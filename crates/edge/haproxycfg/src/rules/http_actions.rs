@@ -114,7 +114,7 @@ pub(super) fn header(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> P
     let ruleset = Ruleset::of(line, *index);
     let action = line.word(*index).to_owned();
     let at = arguments(line, index, 2, "expects exactly 2 arguments", "<name> <fmt>, as in X-Proto %[src]")?;
-    let name = header_name(line, at)?;
+    let name = header_name(scope, line, at)?;
     let places = ruleset.places(scope);
     let format = scope.log_format(line, at + 1, places)?;
     *index += 2;

@@ -121,10 +121,13 @@ fn global_log(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     Ok(())
 }
 
-/// `log` of a `peers` section: the target, or none for `no log`.
+/// `log` of a `peers` section: the target, or none for `no log` and `log global`.
 pub(crate) fn peers_log(scope: &mut Scope<'_>, line: &Line) -> Result<Option<LogTarget>, Problem> {
     if line.modifier() == Modifier::No {
         return no_arguments(line).map(|()| None);
+    }
+    if line.word(1) == "global" && line.word(2).is_empty() {
+        return Ok(None);
     }
     target(scope, line).map(Some).map_err(|problem| around(problem, |error| format!("log : {error}")))
 }
@@ -189,7 +192,9 @@ pub(super) fn target(scope: &mut Scope<'_>, line: &Line) -> Result<LogTarget, Pr
         let word = line.word(index + 3);
         return Err(wrong(format!("cannot handle unexpected argument '{word}'"), index + 3).expected(ARGUMENTS));
     }
-    if let Some(server) = stream {
+    if scope.section == Section::Other(Group::Peers) {
+        // Nothing is logged of peers, so nothing has to be there that takes it.
+    } else if let Some(server) = stream {
         rings::implied(scope, line, server, &mut target);
     } else if let LogDestination::Ring(name) = &target.destination {
         let place = match scope.section {

@@ -48,7 +48,7 @@ fn http_send_name_header(scope: &mut Scope<'_>, line: &Line) -> Result<(), Probl
     if line.word(1).is_empty() {
         return Err(wrong("'http-send-name-header' requires a header string.", 1).expected("the name of a header"));
     }
-    let name = header_name(line, 1)?;
+    let name = header_name(scope, line, 1)?;
     args::ignore_more(scope, line, 1, 0);
     scope.proxy().proxy.http_send_name_header = Some(name);
     Ok(())

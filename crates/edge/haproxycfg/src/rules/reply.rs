@@ -167,7 +167,7 @@ impl Parser {
             scope.warn(line, wrong(message, at + 1));
             return Ok(());
         }
-        let name = header_name(line, at + 1)?;
+        let name = header_name(scope, line, at + 1)?;
         let value = scope.log_format(line, at + 2, places)?;
         self.headers.push((name, value));
         self.header_word = at;

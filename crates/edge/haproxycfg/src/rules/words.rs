@@ -97,13 +97,34 @@ pub(super) fn is_token(name: &str) -> bool {
 }
 
 /// The name of a header that the edge will send, in lower case, as HAProxy writes names.
-pub(super) fn header_name(line: &Line, index: usize) -> Result<String, Problem> {
+///
+/// HAProxy sends any name as it stands, so one that is no header name is worth a warning, and an error only where it would
+/// break the message.
+pub(super) fn header_name(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<String, Problem> {
     let name = line.word(index);
-    if is_token(name) {
-        return Ok(name.to_ascii_lowercase());
+    if !is_token(name) {
+        let problem = |message: String| {
+            wrong(message, index).expected("letters, digits and any of !#$%&'*+-.^_`|~, as in X-Forwarded-Proto")
+        };
+        if breaks_messages(name) || name.as_bytes() != line.bytes(index) {
+            return Err(problem(format!("'{name}' is not a header name")));
+        }
+        let message = format!("'{name}' is not a header name, and is sent as it stands; many peers refuse that");
+        let meant = name.trim_end_matches(':');
+        let problem = problem(message);
+        scope.warn(line, if is_token(meant) { problem.nearest(name, [meant]) } else { problem });
     }
-    Err(wrong(format!("'{name}' is not a header name"), index)
-        .expected("letters, digits and any of !#$%&'*+-.^_`|~, as in X-Forwarded-Proto"))
+    Ok(name.to_ascii_lowercase())
+}
+
+/// Whether a message with a header of this name could be read in two ways: the name ends its line, continues the one before,
+/// or says in an odd spelling how long the body is.
+fn breaks_messages(name: &str) -> bool {
+    let token = name.split(|character: char| !is_token(character.encode_utf8(&mut [0; 4]))).next().unwrap_or_default();
+    name.is_empty()
+        || name.starts_with([' ', '\t'])
+        || name.bytes().any(|byte| byte.is_ascii_control())
+        || ["content-length", "transfer-encoding"].iter().any(|framing| token.eq_ignore_ascii_case(framing))
 }
 
 /// Text that stands for itself, as a log-format string.
@@ -148,5 +169,15 @@ mod tests {
         assert!(is_token("X-Real-IP"));
         assert!(!is_token("X Real"));
         assert!(!is_token(""));
+    }
+
+    #[test]
+    fn names_of_headers_that_break_messages() {
+        for name in ["", " X", "X\nY", "X\r", "a\0", "Content-Length:", "transfer-encoding ", "Content-Length: 5"] {
+            assert!(breaks_messages(name), "{name:?}");
+        }
+        for name in ["X:", "X Y", "Authorization Basic", "X(", ":x", "Content-Lengths:"] {
+            assert!(!breaks_messages(name), "{name:?}");
+        }
     }
 }

@@ -15,6 +15,12 @@ const fn tls(name: &'static str, arguments: &'static str, doc: &'static str, exa
 
 /// The table.
 pub const KEYWORDS: &[Keyword] = &[
+    Keyword::new(Group::Server, "accept-legacy-http-response", "", "")
+        .doc(
+            "Passes answers on whose heads break the rules but leave no doubt about their end, put in order.",
+            "server old1 192.0.2.1:80 accept-legacy-http-response",
+        )
+        .server(server::flag),
     word("addr", "<address>")
         .doc(
             "Address that checks connect to instead of the server's.",
@@ -164,6 +170,12 @@ pub const KEYWORDS: &[Keyword] = &[
         .server(server::namespace),
     word("no-agent-check", "")
         .doc("Asks no agent, whatever default-server says.", "server web1 192.0.2.1:80 no-agent-check")
+        .server(server::flag),
+    Keyword::new(Group::Server, "no-accept-legacy-http-response", "", "")
+        .doc(
+            "Refuses answers that break the rules, whatever default-server says.",
+            "server web1 192.0.2.1:80 no-accept-legacy-http-response",
+        )
         .server(server::flag),
     word("no-backup", "")
         .doc("Is no backup, whatever default-server says.", "server web1 192.0.2.1:80 no-backup")

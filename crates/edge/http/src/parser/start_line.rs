@@ -92,11 +92,11 @@ fn target_is_valid(method: Method, target: &[u8]) -> bool {
         && AUTHORITY.first_outside(parts.authority).is_none();
     match parts.form {
         TargetForm::Origin => true,
-        TargetForm::Asterisk => method == Method::Options,
+        TargetForm::Asterisk => method == Method::Options && parts.query.is_none(),
         TargetForm::Absolute => authority_is_valid,
         TargetForm::Authority => {
             let port = memchr::memrchr(b':', target).and_then(|colon| target.get(colon + 1..)).unwrap_or_default();
-            authority_is_valid && !port.is_empty() && port.iter().all(u8::is_ascii_digit)
+            authority_is_valid && parts.query.is_none() && !port.is_empty() && port.iter().all(u8::is_ascii_digit)
         }
         TargetForm::Unknown => false,
     }
@@ -145,21 +145,37 @@ pub(super) fn status_line(line: &Line<'_>, limits: &Limits, head: &mut ResponseH
     let (version, odd) = parse_version(version, limits).map_err(|kind| fail(kind, 0))?;
     let status_start = version_end + 1;
     let (status, reason_start) = match rest {
-        [b' ', a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] => {
-            if rest.first().is_some_and(|byte| *byte != b' ') {
-                return Err(fail(ParseErrorKind::InvalidStatus, status_start));
-            }
+        [b' ', a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..]
+            if rest.first().is_none_or(|byte| *byte == b' ') =>
+        {
             let value = [a, b, c].iter().fold(0, |number, digit| number * 10 + u16::from(**digit - b'0'));
             (value, (status_start + 4).min(line.bytes.len()))
         }
         [] | [b' '] | [b' ', b' ', ..] => return Err(fail(ParseErrorKind::StatusLine, version_end)),
-        _ => return Err(fail(ParseErrorKind::InvalidStatus, status_start)),
+        [_, rest @ ..] => match odd_status(rest).filter(|_| limits.accept_legacy) {
+            Some((value, len)) => {
+                head.odd_status = Span::between(status_start, status_start + len);
+                // A client may take it for one that has no body.
+                head.in_doubt = true;
+                (value, (status_start + len + 1).min(line.bytes.len()))
+            }
+            None => return Err(fail(ParseErrorKind::InvalidStatus, status_start)),
+        },
     };
     head.version = version;
     head.odd_version = if odd { Span::between(0, version_end) } else { Span::default() };
     head.status = status;
     head.reason = Span::between(reason_start, line.bytes.len());
     Ok(())
+}
+
+/// A status that is none: below 100, or of four digits; with how many bytes it takes.
+#[cold]
+fn odd_status(text: &[u8]) -> Option<(u16, usize)> {
+    let digits = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+    let value: u16 =
+        std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_digit))?.parse().ok()?;
+    matches!((digits.len(), value), (1..=3, 1..=99) | (4, 1_000..=9_999)).then_some((value, digits.len()))
 }
 
 /// Whether the Host value agrees with the target, in a head whose bytes are `bytes` but not yet in its arena.

@@ -73,6 +73,7 @@ pub fn follow(
     mut lookup: impl FnMut(&[u8]) -> Lookup,
 ) -> Visit {
     let mut visit = Visit::default();
+    headers.rewrite_known(HeaderId::Cookie, without_blanks);
     let prefix = cookie.mode == CookieMode::Prefix;
     let pieces = headers.all_known(HeaderId::Cookie).flat_map(|field| http::cookie_pieces(field, 0));
     for (_, value) in pieces.filter_map(|piece| ours(&piece, cookie)) {
@@ -87,6 +88,25 @@ pub fn follow(
         hide(headers, cookie);
     }
     visit
+}
+
+/// The field without blanks around the equals signs of its cookies: HAProxy takes them out when it looks for its own cookie.
+fn without_blanks(field: &[u8]) -> Option<Vec<u8>> {
+    if !field.windows(2).any(|pair| matches!(pair, [b'=', b' ' | b'\t'] | [b' ' | b'\t', b'='])) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(field.len());
+    let mut copied = 0;
+    for piece in http::cookie_pieces(field, 0) {
+        let text = field.get(piece.start..piece.end)?;
+        let Some(equals) = text.iter().position(|byte| *byte == b'=') else { continue };
+        let (name, value) = (text.get(..equals)?.trim_ascii_end(), text.get(equals + 1..)?.trim_ascii_start());
+        out.extend_from_slice(field.get(copied..piece.start + name.len())?);
+        out.push(b'=');
+        copied = piece.end - value.len();
+    }
+    out.extend_from_slice(field.get(copied..)?);
+    Some(out)
 }
 
 fn ours<'a>(piece: &CookiePiece<'a>, cookie: &Cookie) -> Option<(&'a [u8], &'a [u8])> {

@@ -194,3 +194,18 @@ fn cookies_age() {
     let moved = ResponseSide { dates: Dates { last_seen: Some(NOW), first_seen }, ..side(Some(Some(b"s2"))) };
     assert_eq!(given(&aging, &[], moved).1, ["set-cookie: SRV=s2|ZVPxB|ZVPtG; path=/"]);
 }
+
+/// Applications may find their cookies only as most browsers write them.
+#[test]
+fn blanks_around_equals_signs_are_taken_out() {
+    for (field, expected) in [
+        ("SRV = s1", "SRV=s1"),
+        ("a=b; SRV =s1 ; d = e", "a=b; SRV=s1 ; d=e"),
+        ("SRV\t=\ts1;x", "SRV=s1;x"),
+        ("SRV= ; a=b", "SRV=; a=b"),
+        ("a=\"x = y\"; SRV=s1", "a=\"x = y\"; SRV=s1"),
+        ("x; y", "x; y"),
+    ] {
+        assert_eq!(visit(&cookie(CookieMode::Rewrite), &[field], true).1, [expected], "{field:?}");
+    }
+}

@@ -81,8 +81,8 @@ impl Fetch<'_, '_> {
         let settings = self.attempts.proxy.settings();
         let server_limit = transaction.by_rules.server_timeout.get().or(settings.timeouts.server);
         let client_limit = requester.timeout();
-        let limits = transaction.response_limits(settings);
         let (server, worker) = (&upstream.connection.server, self.attempts.worker);
+        let limits = transaction.head_limits(settings, server);
         let shut_mark = server.shut_mark();
         let mut waiting = AwaitHead {
             requester,
@@ -199,7 +199,7 @@ impl<R: HttpRequester> AwaitHead<'_, R> {
                         if status == 101 && !upgrades() {
                             return Poll::Ready(HeadEnd::Junk);
                         }
-                        if status >= 200 || status == 101 {
+                        if !matches!(status, 100 | 102..=199) {
                             return Poll::Ready(HeadEnd::Response);
                         }
                         if let Some(server) = &transaction.route.server {

@@ -161,7 +161,8 @@ fn accept<'a>(
         stick::store(transaction, backend);
     }
     let length = response_body_length(&transaction.response, method);
-    let keeps = http::keep_alive(transaction.response.version(), &transaction.response.headers);
+    let response = &transaction.response;
+    let keeps = !response.is_in_doubt() && http::keep_alive(response.version(), &response.headers);
     http::remove_persistence(&mut transaction.response.headers);
     Answer { method, length, body: AnswerBody::Server { upstream, keeps } }
 }

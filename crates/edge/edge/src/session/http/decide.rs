@@ -211,12 +211,14 @@ impl Session {
                 transaction.count_denied_request();
                 transaction.count_tracked_error();
                 transaction.end(Ending::Refused(Stage::Request));
+                self.note_cookies(transaction);
                 self.answer_reply(transaction, reply, 403).await
             }
             Verdict::Tarpit(reply) => {
                 transaction.count_denied_request();
                 transaction.count_tracked_error();
                 transaction.end(Ending::Tarpitted);
+                self.note_cookies(transaction);
                 self.tarpit(transaction, proxy).await;
                 // As HAProxy has it, the time in the pit is one in a queue.
                 forget_request_time(transaction, proxy);
@@ -268,6 +270,14 @@ impl Session {
             | Verdict::Resolve { .. }
             | Verdict::EarlyHints { .. } => Next::Close,
         }
+    }
+
+    /// Looks at the cookies of a request that a rule denies. Those of other requests that go to no server are not logged.
+    fn note_cookies(&self, transaction: &mut Transaction) {
+        let frontend = &self.side.frontend;
+        persistence::capture_client_cookie(transaction, frontend.settings());
+        let proxy = transaction.route.backend.clone().unwrap_or_else(|| Arc::clone(frontend));
+        persistence::judge_cookie(transaction, &proxy);
     }
 
     async fn tarpit(&mut self, _transaction: &Transaction, proxy: &Proxy) {
@@ -404,6 +414,7 @@ impl Session {
             let time = settings.timeouts.http_request.or(settings.timeouts.client).unwrap_or(Duration::MAX);
             Box::pin(self.buffer_body(transaction, body, time, 0)).await;
         }
+        persistence::capture_client_cookie(transaction, self.side.frontend.settings());
         let key = hash_key(transaction, backend, transaction.source.get());
         let forced = persistence::server_of_request(transaction, backend).or_else(|| self.last_server(backend));
         Wanted { key, forced, avoid: None }
@@ -488,7 +499,6 @@ fn capture_request(transaction: &mut Transaction, settings: &Proxy) {
             transaction.set_capture(Direction::Request, slot, &value);
         }
     }
-    persistence::capture_client_cookie(transaction, settings);
 }
 
 /// The key of the backend's hash, if its algorithm has one and the request holds it.

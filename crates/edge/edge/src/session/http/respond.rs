@@ -111,6 +111,7 @@ impl Session {
             && front.connection_mode != ConnectionMode::Close
             && length != BodyLength::UntilClose
             && !decode
+            && !transaction.response.is_in_doubt()
             && up.is_received()
             && !self.is_leaving();
         http::remove_hop_by_hop(&mut transaction.response.headers, false);

@@ -5,7 +5,10 @@ use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 use haproxycfg::model::Proxy;
 use http::BodyLength;
 
-use super::{Next, Session, decide::Peeked};
+use super::{
+    Next, Session,
+    decide::{Buffered, Peeked},
+};
 use crate::{
     live::LiveProxy,
     session::{
@@ -46,11 +49,10 @@ impl Session {
                     Verdict::WaitForBody { time, at_least, resume } => {
                         if let Some(Source { body, up, length }) = &mut source {
                             let wanted = WantedBody { length: *length, time, at_least };
-                            if !self.buffer_response(transaction, backend, body, up, &wanted).await {
-                                transaction.end(Ending::ServerTimedOut(Stage::Request));
-                                transaction.count_tracked_failure();
-                                self.drop_response(transaction, source.as_mut());
-                                return Some(self.answer_error(transaction, 504).await);
+                            let end = self.buffer_response(transaction, backend, body, up, &wanted).await;
+                            if end != Buffered::Enough {
+                                let next = self.answer_unbuffered(transaction, source.as_mut(), end);
+                                return Some(Box::pin(next).await);
                             }
                         }
                         start = resume;
@@ -108,6 +110,26 @@ impl Session {
         None
     }
 
+    /// Tells the client that the body which a rule waited for did not come, or that it makes no sense.
+    async fn answer_unbuffered(
+        &mut self,
+        transaction: &mut Transaction,
+        source: Option<&mut Source<'_, '_>>,
+        end: Buffered,
+    ) -> Next {
+        let status = if end == Buffered::TimedOut {
+            transaction.end(Ending::ServerTimedOut(Stage::Request));
+            504
+        } else {
+            transaction.count_upstream(|traffic| &traffic.response_errors);
+            transaction.end(Ending::ResponseMalformed);
+            502
+        };
+        transaction.count_tracked_failure();
+        self.drop_response(transaction, source);
+        self.answer_error(transaction, status).await
+    }
+
     /// Takes note of a response that goes nowhere: what the server sent counts, though nobody sees it; the time that it took
     /// does not.
     fn drop_response(&mut self, transaction: &mut Transaction, source: Option<&mut Source<'_, '_>>) {
@@ -119,8 +141,7 @@ impl Session {
         }
     }
 
-    /// Waits until as much of the response's body as a rule wants is there; false when it takes too long. The request
-    /// goes on meanwhile.
+    /// Waits until as much of the response's body as a rule wants is there. The request goes on meanwhile.
     async fn buffer_response(
         &mut self,
         transaction: &mut Transaction,
@@ -128,9 +149,9 @@ impl Session {
         body: &mut AnswerBody<'_>,
         up: &mut BodyPump,
         wanted: &WantedBody,
-    ) -> bool {
+    ) -> Buffered {
         if wanted.length.is_empty() {
-            return true;
+            return Buffered::Enough;
         }
         let limits = transaction.response_limits(backend.settings());
         self.deadline.set(self.worker.now().checked_add(wanted.time));
@@ -142,20 +163,21 @@ impl Session {
                     uploading = false;
                 }
                 let peeked = Peeked::at(body.received(), wanted.length, &limits);
-                // NOTE: what is malformed is found to be so when it is passed on.
+                if peeked.is_malformed {
+                    return Poll::Ready(Buffered::Malformed);
+                }
                 let enough = peeked.complete
-                    || peeked.is_malformed
                     || body.is_stalled()
                     || (wanted.at_least > 0 && peeked.bytes.len() >= wanted.at_least);
                 if enough {
                     tell(peeked, transaction);
-                    return Poll::Ready(true);
+                    return Poll::Ready(Buffered::Enough);
                 }
                 match body.poll_receive(context) {
                     // What is wrong with the connection shows when the body is sent.
-                    Poll::Ready(Err(_)) => return Poll::Ready(true),
+                    Poll::Ready(Err(_)) => return Poll::Ready(Buffered::Enough),
                     Poll::Ready(Ok(_)) => {}
-                    Poll::Pending => return deadline.poll(context).map(|()| false),
+                    Poll::Pending => return deadline.poll(context).map(|()| Buffered::TimedOut),
                 }
             }
         })

@@ -22,6 +22,8 @@ use crate::{
     worker::Worker,
 };
 
+/// The realm of the statistics unless they have one of their own.
+const REALM: &[u8] = b"HAProxy Statistics";
 /// How long the body of an administrator's form may take.
 const FORM_TIME: Duration = Duration::from_secs(10);
 
@@ -117,11 +119,14 @@ impl Session {
         if !stats.rules.is_empty() {
             match rules::run(transaction, &stats.rules, 0, Phase::Request) {
                 Verdict::Continue | Verdict::Allow => {}
-                verdict => return Some(Box::pin(self.execute(transaction, proxy.settings(), verdict)).await),
+                verdict => {
+                    let verdict = if let Verdict::Auth(None) = verdict { Verdict::Auth(Some(REALM)) } else { verdict };
+                    return Some(Box::pin(self.execute(transaction, proxy.settings(), verdict)).await);
+                }
             }
         }
         if !stats.auth.is_empty() && !authorized(transaction, stats) {
-            let realm = stats.realm.clone().unwrap_or_else(|| b"HAProxy Statistics".to_vec());
+            let realm = stats.realm.clone().unwrap_or_else(|| REALM.to_vec());
             return Some(self.answer_unauthorized(transaction, &realm).await);
         }
         if transaction.request.method() == b"POST" {

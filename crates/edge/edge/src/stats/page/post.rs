@@ -123,14 +123,12 @@ pub fn act(control: &dyn Control, body: &[u8]) -> Outcome {
     let Some(proxy) = find_proxy(control, &backend, |proxy| proxy.backend) else { return Outcome::Invalid };
     let Some(change) = action(&wanted) else { return Outcome::Invalid };
     // HAProxy reads the form from its end, and servers come back into the balance in the order in which they are set up.
-    let altered = servers
-        .iter()
-        .rev()
-        .filter_map(|name| control.server_named(proxy.index, name))
-        .filter(|server| control.change_server(*server, change.clone()).is_ok())
-        .count();
+    let known: Vec<_> = servers.iter().rev().filter_map(|name| control.server_named(proxy.index, name)).collect();
+    let altered = known.iter().filter(|server| control.change_server(**server, change.clone()).is_ok()).count();
     match altered {
-        0 => Outcome::Invalid,
+        0 if known.is_empty() => Outcome::Invalid,
+        // A server that is not asked about has nothing to be changed: there is no agent, or no check.
+        0 => Outcome::Nothing,
         all if all == servers.len() => Outcome::Done,
         _ => Outcome::Partly,
     }
@@ -156,6 +154,7 @@ mod tests {
             ("s=s1&action=ready&b=web", Outcome::Invalid, ""),
             ("s=s1&action=arunn&b=app", Outcome::Done, "app/s1 Agent(true)"),
             ("s=s1&action=dagent&b=app", Outcome::Done, "app/s1 AgentChecks(false)"),
+            ("s=s1&action=eagent&b=app", Outcome::Nothing, ""),
             ("s=s1&b=app", Outcome::Nothing, ""),
             ("action=ready&b=app", Outcome::Nothing, ""),
             ("s=%zz&action=ready&b=app", Outcome::Invalid, ""),

@@ -34,6 +34,8 @@ pub fn log_proto(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut 
 pub fn flag(_: &mut Scope<'_>, line: &Line, index: &mut usize, draft: &mut ServerDraft) -> Result<(), Problem> {
     let server = &mut draft.server;
     match line.word(*index) {
+        "accept-legacy-http-response" => server.accept_legacy_http_response = true,
+        "no-accept-legacy-http-response" => server.accept_legacy_http_response = false,
         "backup" => server.backup = true,
         "no-backup" => server.backup = false,
         "disabled" => server.disabled = true,

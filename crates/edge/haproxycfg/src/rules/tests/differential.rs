@@ -133,7 +133,7 @@ fn wrongly_accepted(directory: &Directory, cases: &[Case]) -> Vec<String> {
 }
 
 /// What only this parser warns of: where HAProxy is silent, and the line is of no use or has no effect here.
-const OWN_WARNINGS: [&str; 7] = [
+const OWN_WARNINGS: [&str; 8] = [
     "crypt(3) does not know its form",
     "' and what follows is ignored",
     "' has no effect: ",
@@ -142,6 +142,7 @@ const OWN_WARNINGS: [&str; 7] = [
     "sends no request in its checks",
     // HAProxy does not look at rules that are inherited.
     "'http-request' rules ignored",
+    "is not a header name, and is sent as it stands",
 ];
 
 /// A warning as both say it, without its place and without stops and spaces.

@@ -371,3 +371,41 @@ fn arguments_of_what_has_no_effect() {
         assert!(first.contains(expected) && first.is_empty() == expected.is_empty(), "{line}: {alerts:?}");
     }
 }
+
+/// HAProxy sends such names as they stand. What would make two messages of one is refused all the same.
+#[test]
+fn names_that_are_no_header_names() {
+    for line in [
+        "http-request set-header X-Forwarded-Proto: https",
+        "http-request add-header X-Forwarded-Proto: https",
+        "http-request return status 200 hdr X-Forwarded-Proto: https",
+        "unique-id-header X-Forwarded-Proto:",
+    ] {
+        let said = warnings(&frontend(line)).concat();
+        assert!(said.contains("'X-Forwarded-Proto:' is not a header name, and is sent as it stands"), "{line}: {said}");
+        assert!(said.contains("did you mean 'X-Forwarded-Proto'"), "{line}: {said}");
+        assert_eq!(alerts(&frontend(line)), [""; 0], "{line}");
+    }
+    let check =
+        "backend b\noption httpchk\nhttp-check send meth GET uri / ver HTTP/1.0 hdr Authorization\\ Basic xyz\n";
+    assert_eq!(alerts(check), [""; 0]);
+    assert!(warnings(check).concat().contains("'Authorization Basic' is not a header name"));
+    for name in ["Content-Length:", "Transfer-Encoding\\ ", "\\ X", "X\\nY"] {
+        says(&format!("http-request set-header {name} 1"), &["is not a header name"]);
+    }
+}
+
+/// Nothing is logged of peers, so nothing has to be there.
+#[test]
+fn logs_of_peers_have_no_effect() {
+    for line in
+        ["log global", "log ring@missing local0", "log 192.0.2.1:514 local0", "no log", "log tcp@192.0.2.1:514 local0"]
+    {
+        let text = format!("peers p\n{line}\npeer a 192.0.2.1:1024\n");
+        assert_eq!(alerts(&text), [""; 0], "{line}");
+        assert!(warnings(&text).concat().contains("'log' has no effect"), "{line}");
+        assert!(read(&text).config.is_some_and(|config| config.rings.is_empty()), "{line}");
+    }
+    let wrong = alerts("peers p\nlog global local0\npeer a 192.0.2.1:1024\n");
+    assert!(!wrong.is_empty());
+}
