@@ -1,6 +1,10 @@
 //! Variables: names, scopes, storage and the accounting of their size.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use crate::error::{Error, ErrorKind};
 use crate::value::Value;
@@ -185,7 +189,8 @@ impl ProcessVariables {
 pub struct StreamVariables {
     process: Arc<ProcessVariables>,
     limits: Arc<VariableLimits>,
-    session: Variables,
+    /// Those of the session, which all its streams see.
+    session: Rc<RefCell<Variables>>,
     transaction: Variables,
     message: Variables,
     /// What `message` holds now: the scopes `req` and `res` never exist together.
@@ -199,7 +204,20 @@ impl StreamVariables {
         StreamVariables {
             process,
             limits: limits.into(),
-            session: Variables::default(),
+            session: Rc::default(),
+            transaction: Variables::default(),
+            message: Variables::default(),
+            message_scope: None,
+        }
+    }
+
+    /// Those of another stream of the same session, which has no transaction yet.
+    #[must_use]
+    pub fn of_same_session(&self) -> Self {
+        StreamVariables {
+            process: Arc::clone(&self.process),
+            limits: Arc::clone(&self.limits),
+            session: Rc::clone(&self.session),
             transaction: Variables::default(),
             message: Variables::default(),
             message_scope: None,
@@ -209,7 +227,7 @@ impl StreamVariables {
     /// Whether the session has variables of its own.
     #[must_use]
     pub fn has_session_variables(&self) -> bool {
-        !self.session.entries.is_empty()
+        !self.session.borrow().entries.is_empty()
     }
 
     /// Starts a transaction with its request; whatever the previous one left is forgotten.
@@ -251,15 +269,13 @@ impl StreamVariables {
         }
     }
 
-    fn scope_mut(&mut self, scope: Scope) -> Option<&mut Variables> {
-        if !self.has_scope(scope) {
-            return None;
-        }
+    /// Changes the variables of a scope that is there.
+    fn with_scope<T>(&mut self, scope: Scope, change: impl FnOnce(&mut Variables) -> T) -> T {
         match scope {
-            Scope::Session => Some(&mut self.session),
-            Scope::Transaction => Some(&mut self.transaction),
-            Scope::Request | Scope::Response => Some(&mut self.message),
-            Scope::Process | Scope::Check => None,
+            Scope::Session => change(&mut self.session.borrow_mut()),
+            Scope::Transaction => change(&mut self.transaction),
+            Scope::Request | Scope::Response => change(&mut self.message),
+            Scope::Process | Scope::Check => self.process.with(change),
         }
     }
 
@@ -271,7 +287,7 @@ impl StreamVariables {
         }
         match name.scope {
             Scope::Process => self.process.find(name),
-            Scope::Session => self.session.find(&name.name).cloned(),
+            Scope::Session => self.session.borrow().find(&name.name).cloned(),
             Scope::Transaction => self.transaction.find(&name.name).cloned(),
             Scope::Request | Scope::Response => self.message.find(&name.name).cloned(),
             Scope::Check => None,
@@ -291,10 +307,7 @@ impl StreamVariables {
         if before > after {
             self.release(name.scope, before - after);
         }
-        match self.scope_mut(name.scope) {
-            Some(variables) => variables.replace(name, value),
-            None => self.process.set(name, value),
-        }
+        self.with_scope(name.scope, |variables| variables.replace(name, value));
         true
     }
 
@@ -303,10 +316,7 @@ impl StreamVariables {
         if !self.has_scope(name.scope) {
             return false;
         }
-        let freed = match self.scope_mut(name.scope) {
-            Some(variables) => variables.remove(&name.name),
-            None => self.process.with(|variables| variables.remove(&name.name)),
-        };
+        let freed = self.with_scope(name.scope, |variables| variables.remove(&name.name));
         self.release(name.scope, freed);
         true
     }
@@ -317,7 +327,7 @@ impl StreamVariables {
         let depth = depth(scope);
         if (depth >= 3 && exceeds(self.message.used, self.limits.request_response))
             || (depth >= 2 && exceeds(self.transaction.used, self.limits.transaction))
-            || (depth >= 1 && exceeds(self.session.used, self.limits.session))
+            || (depth >= 1 && exceeds(self.session.borrow().used, self.limits.session))
         {
             return false;
         }
@@ -354,7 +364,8 @@ impl StreamVariables {
             self.transaction.used = change(self.transaction.used);
         }
         if depth >= 1 {
-            self.session.used = change(self.session.used);
+            let session = &mut *self.session.borrow_mut();
+            session.used = change(session.used);
         }
     }
 }
@@ -362,8 +373,10 @@ impl StreamVariables {
 impl Drop for StreamVariables {
     fn drop(&mut self) {
         self.end_transaction();
-        let freed = self.session.total();
-        self.release(Scope::Session, freed);
+        if Rc::strong_count(&self.session) == 1 {
+            let freed = self.session.borrow().total();
+            self.release(Scope::Session, freed);
+        }
     }
 }
 

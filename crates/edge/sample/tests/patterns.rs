@@ -502,6 +502,33 @@ fn variables_live_as_long_as_their_scope() {
 }
 
 #[test]
+fn streams_of_a_session_see_its_variables_and_no_others() {
+    let name = |text: &str| VariableName::parse(text.as_bytes()).unwrap();
+    let weigh = VARIABLE_OVERHEAD;
+    let limits = VariableLimits { global: Some(100 * weigh), session: Some(3 * weigh), ..VariableLimits::default() };
+    let process = Arc::new(ProcessVariables::new());
+    let session = StreamVariables::new(Arc::clone(&process), limits);
+    let (mut one, mut other) = (session.of_same_session(), session.of_same_session());
+    one.start_request();
+    other.start_request();
+    assert!(one.set(&name("txn.a"), Value::Sint(1)) && other.set(&name("sess.b"), Value::Sint(2)));
+    assert_eq!(one.find(&name("sess.b")), Some(Value::Sint(2)));
+    assert_eq!(other.find(&name("txn.a")), None);
+    // All of them count against the session's limit, as long as they are there.
+    assert!(other.set(&name("req.c"), Value::Sint(3)) && !other.set(&name("req.d"), Value::Sint(4)));
+    one.start_request();
+    assert!(other.set(&name("req.d"), Value::Sint(4)));
+    drop((one, other));
+    assert_eq!(session.find(&name("sess.b")), Some(Value::Sint(2)));
+    assert!(session.has_session_variables());
+    let mut last = session.of_same_session();
+    drop(session);
+    last.start_request();
+    assert!(last.set(&name("req.c"), Value::Sint(3)) && last.set(&name("req.d"), Value::Sint(4)));
+    assert!(!last.set(&name("req.e"), Value::Sint(5)));
+}
+
+#[test]
 fn variables_take_no_more_than_they_may() {
     let weigh = VARIABLE_OVERHEAD + 4;
     let limits = VariableLimits {

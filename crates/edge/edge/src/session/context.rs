@@ -337,19 +337,19 @@ impl Context for Transaction {
     }
 
     fn variable(&self, name: &VariableName) -> Option<Value<'static>> {
-        self.client.variables.borrow().find(name)
+        self.variables.borrow().find(name)
     }
 
     fn has_scope(&self, scope: Scope) -> bool {
-        self.client.variables.borrow().has_scope(scope)
+        self.variables.borrow().has_scope(scope)
     }
 
     fn set_variable(&self, name: &VariableName, value: Value<'static>) -> bool {
-        self.client.variables.borrow_mut().set(name, value)
+        self.variables.borrow_mut().set(name, value)
     }
 
     fn unset_variable(&self, name: &VariableName) -> bool {
-        self.client.variables.borrow_mut().unset(name)
+        self.variables.borrow_mut().unset(name)
     }
 
     fn request_capture(&self, slot: usize) -> Option<Bytes<'_>> {

@@ -307,7 +307,7 @@ async fn connect_and_tunnel(
     };
     logging::log_early(&session.worker, transaction, transaction.timeline.connected, 0);
     let mut connection = upstream.connection;
-    session.side.variables.borrow_mut().start_response();
+    transaction.variables.get_mut().start_response();
     let rules = &backend.settings().tcp_response_content;
     if !rules.is_empty() {
         let delay = backend.settings().tcp_response_inspect_delay;

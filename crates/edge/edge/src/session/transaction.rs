@@ -77,7 +77,7 @@ pub struct ClientSide {
     pub protocol: Protocol,
     /// Its socket; `None` for what no client has asked for.
     pub stream: Option<Rc<Stream>>,
-    /// Variables: those of the session stay from one request to the next.
+    /// Variables of the session, which stay from one exchange to the next.
     pub variables: RefCell<StreamVariables>,
     /// The frontend.
     pub frontend: Arc<LiveProxy>,
@@ -384,6 +384,8 @@ pub struct Transaction {
     pub instance: Arc<Instance>,
     /// The client's connection.
     pub client: Rc<ClientSide>,
+    /// Variables: its own, and those of the session.
+    pub variables: RefCell<StreamVariables>,
     /// Which worker runs it.
     pub worker: usize,
     /// The worker's clock.
@@ -441,10 +443,12 @@ impl Transaction {
         let Heads { request, response, line } = worker.heads.take();
         let has_tables = !instance.tables.is_empty();
         let (source, changed_destination) = (client.source.clone(), client.changed_destination.clone());
+        let variables = RefCell::new(client.variables.borrow().of_same_session());
         Self {
             number: 0,
             instance,
             client,
+            variables,
             worker: worker.index,
             clock: worker.clock(),
             random: Cell::new(worker.random()),
@@ -475,6 +479,7 @@ impl Transaction {
             number,
             instance: old_instance,
             client: old_client,
+            variables,
             worker: _,
             clock: _,
             random,
@@ -496,7 +501,6 @@ impl Transaction {
             bytes_in,
             bytes_out,
         } = self;
-        client.variables.borrow_mut().start_request();
         if !Arc::ptr_eq(old_instance, instance) {
             *old_instance = Arc::clone(instance);
             // Its places of tables are those of the instance before.
@@ -505,7 +509,9 @@ impl Transaction {
         }
         if !Rc::ptr_eq(old_client, client) {
             *old_client = Rc::clone(client);
+            *variables.get_mut() = client.variables.borrow().of_same_session();
         }
+        variables.get_mut().start_request();
         // What nearly every request needs keeps its memory.
         request.clear();
         response.clear();

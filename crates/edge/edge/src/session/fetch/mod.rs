@@ -153,7 +153,7 @@ fn accept<'a>(
 ) -> Answer<'a> {
     transaction.answered.has_head = true;
     transaction.timeline.response = Some(worker.now());
-    transaction.client.variables.borrow_mut().start_response();
+    transaction.variables.get_mut().start_response();
     let status = transaction.response.status();
     count_response(worker, backend, &upstream, status);
     if transaction.has_tables {

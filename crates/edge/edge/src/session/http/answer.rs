@@ -23,7 +23,7 @@ impl Session {
 
     /// From here on there is a response, and its variables.
     pub(super) fn begin_answer(&self, transaction: &mut Transaction) {
-        self.side.variables.borrow_mut().start_response();
+        transaction.variables.get_mut().start_response();
         transaction.answered.has_head = true;
     }
 
