@@ -1,0 +1,1 @@
+//! Functions that need nothing but their arguments.
