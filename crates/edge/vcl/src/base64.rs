@@ -24,3 +24,19 @@ pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     }
     Some(out)
 }
+
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Puts `bytes` as base64 behind `out`.
+pub fn encode(out: &mut Vec<u8>, bytes: &[u8]) {
+    for chunk in bytes.chunks(3) {
+        let mut bits = 0_u32;
+        for at in 0..3 {
+            bits = bits << 8 | u32::from(chunk.get(at).copied().unwrap_or(0));
+        }
+        for at in 0..4_usize {
+            let digit = DIGITS.get((bits >> (18 - 6 * at) & 0x3f) as usize).copied().unwrap_or(b'=');
+            out.push(if at <= chunk.len() { digit } else { b'=' });
+        }
+    }
+}

@@ -12,6 +12,7 @@ mod lexer;
 pub mod modules;
 pub mod pattern;
 pub mod program;
+pub mod run;
 pub mod source;
 pub mod subroutine;
 mod token;

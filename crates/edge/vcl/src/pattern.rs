@@ -45,7 +45,8 @@ impl Pattern {
             let offset = error.offset().unwrap_or(bound.len()).saturating_sub(bound.len());
             let message = error.to_string();
             // The crate's message begins with where the error is, which is told apart from it.
-            let words = message.split_once(": ").map_or(message.as_str(), |(_, words)| words).to_owned();
+            let words = message.rsplit_once(&format!("at offset {}: ", error.offset().unwrap_or(0)));
+            let words = words.map_or(message.as_str(), |(_, words)| words).to_owned();
             (words, offset)
         })
     }

@@ -55,8 +55,9 @@ impl Compiler<'_> {
         let begin = self.last_span();
         self.expect(Sign::BraceOpen)?;
         let mut backend = empty(name, Endpoint::None, span);
-        let (mut host, mut port, mut path): (Option<(String, Span)>, Option<String>, Option<(String, Span)>) =
-            (None, None, None);
+        let mut host: Option<(String, Span)> = None;
+        let mut port: Option<String> = None;
+        let mut path: Option<(String, Span)> = None;
         let mut seen = Vec::new();
         while !self.is(Sign::BraceClose) {
             let (field, field_span) = self.field(&mut seen)?;
@@ -145,11 +146,11 @@ impl Compiler<'_> {
         let first = (!self.program.backends.is_empty()).then_some(BackendIndex(0));
         self.program.default_backend = self.chosen_default.or(first);
         for name in self.options.backends {
-            if let Some(Symbol::Backend(index)) = self.symbols.get(name).copied() {
-                if self.program.backends.get(index.0 as usize).is_none() {
-                    let span = Span { source: SourceId(1), start: 0, end: 0 };
-                    self.keep_backend(index, empty(name.clone(), Endpoint::Given, span));
-                }
+            if let Some(Symbol::Backend(index)) = self.symbols.get(name).copied()
+                && self.program.backends.get(index.0 as usize).is_none()
+            {
+                let span = Span { source: SourceId(1), start: 0, end: 0 };
+                self.keep_backend(index, empty(name.clone(), Endpoint::Given, span));
             }
         }
         if self.program.default_backend.is_none() && self.options.backends.is_empty() {

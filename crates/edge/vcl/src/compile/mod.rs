@@ -26,7 +26,12 @@ use std::net::IpAddr;
 
 use rustc_hash::FxHashMap;
 
+pub use self::access::CALL_DEPTH_MAX;
 use self::{access::Trace, symbols::Symbol};
+pub(crate) use self::{
+    numbers::{bytes_of, seconds_of},
+    primary::parse_address,
+};
 use crate::{
     diagnostic::Diagnostic,
     program::{BackendIndex, Program, RoutineIndex},

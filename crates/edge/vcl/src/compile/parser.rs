@@ -107,18 +107,4 @@ impl Compiler<'_> {
         }
         Ok(())
     }
-
-    /// Goes behind the brace that closes the one which is next.
-    pub(super) fn skip_block(&mut self) {
-        let mut open = 0_usize;
-        loop {
-            match self.next().kind {
-                Kind::Sign(Sign::BraceOpen) => open += 1,
-                Kind::Sign(Sign::BraceClose) if open <= 1 => return,
-                Kind::Sign(Sign::BraceClose) => open -= 1,
-                Kind::End => return,
-                _ => {}
-            }
-        }
-    }
 }

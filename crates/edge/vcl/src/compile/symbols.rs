@@ -205,12 +205,9 @@ impl Compiler<'_> {
                 (Symbol::Backend(_), Some(_)) if name == "default" => {}
                 (Symbol::Backend(index), Some(_)) if Some(index) == self.chosen_default => {}
                 (Symbol::Probe(_), Some(_)) if name == "default" => {}
-                (_, Some(span)) if unused => {
-                    // The first backend is the default one when none says so.
-                    if symbol != Symbol::Backend(BackendIndex(0)) || self.chosen_default.is_some() {
-                        self.unused(symbol.kind(), name, *span)?;
-                    }
-                }
+                // The first backend is the default one when none says so.
+                (Symbol::Backend(BackendIndex(0)), Some(_)) if self.chosen_default.is_none() => {}
+                (_, Some(span)) if unused => self.unused(symbol.kind(), name, *span)?,
                 _ => {}
             }
         }
