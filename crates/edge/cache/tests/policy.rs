@@ -21,7 +21,7 @@ const TENTH: Heuristic = Heuristic::LastModified { part: 0.1, most: 86_400 };
 fn headers(lines: &str) -> Headers {
     let mut headers = Headers::new();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let (name, value) = line.split_once(':').unwrap();
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
         headers.add(name.as_bytes(), value.trim().as_bytes());
     }
     headers
@@ -112,7 +112,8 @@ fn ages() {
 
 #[test]
 fn what_may_be_stored() {
-    let cases: &[(&str, Method, &str, u16, &str, Result<(), NotStored>)] = &[
+    type Case = (&'static str, Method, &'static str, u16, &'static str, Result<(), NotStored>);
+    let cases: &[Case] = &[
         ("3 by status", Method::Get, "", 200, "", Ok(())),
         ("3 by max-age", Method::Get, "", 302, "Cache-Control: max-age=1", Ok(())),
         ("3 by nothing", Method::Get, "", 302, "", Err(NotStored::Nothing)),

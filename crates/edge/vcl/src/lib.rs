@@ -5,7 +5,6 @@
 //! VCL 3.
 
 pub mod action;
-pub mod base64;
 pub mod compile;
 pub mod diagnostic;
 mod lexer;

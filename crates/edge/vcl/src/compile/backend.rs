@@ -1,5 +1,7 @@
 //! `backend name { .host = "192.0.2.1"; }`, `backend name none;`
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
 use super::{Compiler, Outcome, probe::unknown_field, symbols::Symbol};
 use crate::{
     diagnostic::Diagnostic,
@@ -79,8 +81,9 @@ impl Compiler<'_> {
                 "host_header" => backend.host_header = Some(self.field_string()?),
                 "preamble" => {
                     let token = self.expect_kind(Kind::Blob)?;
-                    let bytes = crate::base64::decode(self.text(token).trim_matches(':').as_bytes());
-                    backend.preamble = bytes.unwrap_or_default().into();
+                    let bytes = STANDARD.decode(self.text(token).trim_matches(':'));
+                    let illegal = |why| Diagnostic::at(format!("Illegal BLOB: {why}"), token.span);
+                    backend.preamble = bytes.map_err(illegal)?.into();
                 }
                 "connect_timeout" => backend.connect_timeout = Some(self.duration()?),
                 "first_byte_timeout" => backend.first_byte_timeout = Some(self.duration()?),

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
 use super::{
     Compiler, Outcome,
     expressions::{Typed, is_text},
@@ -59,7 +61,9 @@ impl Compiler<'_> {
             Kind::String => self.string(wanted),
             Kind::Blob => {
                 let text = self.next_text().trim_matches(':').to_owned();
-                let bytes = crate::base64::decode(text.as_bytes()).unwrap_or_default();
+                let bytes = STANDARD
+                    .decode(text.as_bytes())
+                    .map_err(|why| Diagnostic::at(format!("Illegal BLOB: {why}"), token.span))?;
                 Ok(constant(Constant::Blob(bytes.into()), Type::Blob, token))
             }
             Kind::Identifier => self.named(token, wanted),
