@@ -1,54 +1,28 @@
-//! Regular expressions with the meaning of PCRE2, in bounded time.
+//! Regular expressions and what is put in place of what they find.
 
-use std::fmt;
-
-use pcre2::bytes::{Regex, RegexBuilder};
-
-/// How many steps one match may take (Varnish's `pcre2_match_limit`).
-pub const MATCH_STEPS_MAX: u32 = 10_000;
+use pcre::Regex;
+pub use pcre::TooHard;
 
 /// Patterns of more bytes are refused.
 pub const PATTERN_BYTES_MAX: usize = 16_384;
 
-/// Groups that a substitution can name: `\0` to `\9`.
-const GROUPS_MAX: usize = 10;
-
 /// A compiled regular expression.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Pattern {
     regex: Regex,
     text: Box<str>,
 }
 
-impl fmt::Debug for Pattern {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Pattern({:?})", self.text)
-    }
-}
-
-/// A match took too long, or more memory than it may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooHard;
-
 impl Pattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// What PCRE2 says, and the byte at which it says so.
-    pub fn new(text: &str) -> Result<Self, (String, usize)> {
+    /// What is wrong with it.
+    pub fn new(text: &str) -> Result<Self, String> {
         if text.len() > PATTERN_BYTES_MAX {
-            return Err((format!("regular expression is longer than {PATTERN_BYTES_MAX} bytes"), 0));
+            return Err(format!("regular expression is longer than {PATTERN_BYTES_MAX} bytes"));
         }
-        let bound = format!("(*LIMIT_MATCH={MATCH_STEPS_MAX})");
-        let compiled = RegexBuilder::new().jit_if_available(true).build(&format!("{bound}{text}"));
-        compiled.map(|regex| Self { regex, text: text.into() }).map_err(|error| {
-            let offset = error.offset().unwrap_or(bound.len()).saturating_sub(bound.len());
-            let message = error.to_string();
-            // The crate's message begins with where the error is, which is told apart from it.
-            let words = message.rsplit_once(&format!("at offset {}: ", error.offset().unwrap_or(0)));
-            let words = words.map_or(message.as_str(), |(_, words)| words).to_owned();
-            (words, offset)
-        })
+        Regex::new(text.as_bytes(), false).map(|regex| Self { regex, text: text.into() })
     }
 
     /// Its text.
@@ -62,43 +36,36 @@ impl Pattern {
     /// # Errors
     /// The search was given up.
     pub fn is_match(&self, subject: &[u8]) -> Result<bool, TooHard> {
-        self.regex.is_match(subject).map_err(|_| TooHard)
+        self.regex.try_match(subject)
     }
 
     /// Writes `subject` with the first place that matches, or all of them, as `replacement` says: `\0` and `\&` stand for what
     /// matched, `\1` to `\9` for its groups. `None` when nothing matches.
-    ///
-    /// # Errors
-    /// The search was given up.
-    pub fn substitute(&self, subject: &[u8], replacement: &[u8], all: bool) -> Result<Option<Vec<u8>>, TooHard> {
-        let mut locations = self.regex.capture_locations();
+    #[must_use]
+    pub fn substitute(&self, subject: &[u8], replacement: &[u8], all: bool) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         let (mut copied, mut at, mut found) = (0, 0, false);
-        while at <= subject.len() {
-            let matched = self.regex.captures_read_at(&mut locations, subject, at).map_err(|_| TooHard)?;
-            let Some((start, end)) = matched.map(|matched| (matched.start(), matched.end())) else { break };
+        while let Some(groups) = self.regex.groups_at(subject, at) {
+            let Some(whole) = groups.first().cloned().flatten() else { break };
             found = true;
-            out.extend_from_slice(subject.get(copied..start).unwrap_or_default());
+            out.extend_from_slice(subject.get(copied..whole.start).unwrap_or_default());
             expand(&mut out, replacement, |group| {
-                locations.get(group).and_then(|(start, end)| subject.get(start..end)).unwrap_or_default()
+                groups.get(group).cloned().flatten().and_then(|range| subject.get(range)).unwrap_or_default()
             });
-            copied = end;
+            copied = whole.end;
             if !all {
                 break;
             }
-            at = end;
-            if start == end {
+            at = whole.end;
+            if whole.is_empty() {
                 // An empty match moves on by a byte, which stays.
-                out.extend_from_slice(subject.get(end..=end).unwrap_or_default());
+                out.extend_from_slice(subject.get(at..=at).unwrap_or_default());
                 at += 1;
                 copied = at.min(subject.len());
             }
         }
-        if !found {
-            return Ok(None);
-        }
         out.extend_from_slice(subject.get(copied..).unwrap_or_default());
-        Ok(Some(out))
+        found.then_some(out)
     }
 }
 
@@ -110,7 +77,6 @@ fn expand<'s>(out: &mut Vec<u8>, replacement: &[u8], group: impl Fn(usize) -> &'
         match rest.get(at + 1) {
             Some(digit) if digit.is_ascii_digit() => {
                 let index = usize::from(digit - b'0');
-                debug_assert!(index < GROUPS_MAX);
                 out.extend_from_slice(group(index));
                 rest = rest.get(at + 2..).unwrap_or_default();
             }

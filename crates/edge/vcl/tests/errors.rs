@@ -16,7 +16,7 @@ const CASES: &[(&str, &str)] = &[
     ("sub vcl_nope { }", "The names 'vcl_*' are reserved for subroutines."),
     ("sub foo { set beresp.ttl = 1s; } sub vcl_hit { call foo; }", "Cannot be set from subroutine 'vcl_hit'."),
     ("sub one { call two; } sub two { call one; } sub vcl_recv { call one; }", "Subroutine recurses on"),
-    ("sub vcl_recv { if (req.url ~ \"(a\") {} }", "Regexp compilation error:\nmissing closing parenthesis"),
+    ("sub vcl_recv { if (req.url ~ \"(a\") {} }", "Regexp compilation error:\nunclosed group"),
     ("sub vcl_recv { if (req.url == 1) {} }", "Comparison of different types: STRING '==' INT"),
     ("sub vcl_recv { if (client.ip > client.ip) {} }", "Operator > not possible on IP"),
     ("sub vcl_recv { if (2 * 1s > 1s) {} }", "INT * DURATION not possible."),

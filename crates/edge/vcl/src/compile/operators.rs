@@ -152,10 +152,7 @@ impl Compiler<'_> {
 }
 
 fn compiled(text: &str, span: Span) -> Outcome<Arc<Pattern>> {
-    Pattern::new(text).map(Arc::new).map_err(|(why, at)| {
-        // Behind the opening quote.
-        let start = span.start + 1 + u32::try_from(at).unwrap_or(0);
-        let place = Span { start: start.min(span.end), end: span.end, ..span };
-        Diagnostic::new("Regexp compilation error:").say(why).show_range(place)
-    })
+    Pattern::new(text)
+        .map(Arc::new)
+        .map_err(|why| Diagnostic::new("Regexp compilation error:").say(why).show_range(span))
 }

@@ -192,12 +192,8 @@ impl<'w, H: Host> Run<'w, '_, H> {
         let subject = self.text(subject)?.unwrap_or_default();
         let replacement = self.text(replacement)?.unwrap_or_default();
         match pattern.substitute(subject, replacement, all) {
-            Ok(Some(changed)) => self.kept(&changed),
-            Ok(None) => Ok(Value::String(Some(subject))),
-            Err(why) => {
-                self.host.log_hard_match(pattern.text(), why);
-                Ok(Value::String(Some(subject)))
-            }
+            Some(changed) => self.kept(&changed),
+            None => Ok(Value::String(Some(subject))),
         }
     }
 
