@@ -24,3 +24,4 @@ pub mod sample_messages;
 pub mod script;
 pub mod stick;
 pub mod tokens;
+pub mod vcl;

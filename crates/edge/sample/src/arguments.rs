@@ -10,10 +10,10 @@ use crate::error::{Error, ErrorKind};
 use crate::map::Map;
 use crate::number;
 use crate::parser::{ParseContext, ReferenceKind};
-use crate::regex::Regex;
 use crate::token::PublicKeys;
 use crate::variables::{SetCondition, VariableName};
 use http::HeaderId;
+use pcre::Regex;
 
 /// The type that a keyword declares for an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,7 +26,6 @@ mod number;
 mod parser;
 mod pattern;
 mod place;
-mod regex;
 mod stick_key;
 mod token;
 mod value;
@@ -54,8 +53,8 @@ pub use logformat::{
 pub use nearest::nearest;
 pub use parser::{Loader, NoFiles, ParseContext, Reference, ReferenceKind};
 pub use pattern::{Hit, LookUp, MATCH_METHODS, MatchMethod, PatternReference, PatternReferences};
+pub use pcre::{Groups, Regex, expand};
 pub use place::{PLACES, Place, Places, Source, Sources};
-pub use regex::{Groups, Regex, expand};
 pub use stick_key::{stick_key, stick_key_type};
 pub use token::PublicKeys;
 pub use value::{Type, Value};

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::bytes::Bytes;
 use crate::parser::ParseContext;
 use crate::pattern::{Compilation, MatchMethod, PatternExpression, User, map_value};
-use crate::regex;
 use crate::value::{Type, Value};
 
 /// A map, loaded.
@@ -55,7 +54,7 @@ impl Map {
             let (slot, groups) = index.find_groups(subject)?;
             let Some(Value::Str(template)) = &slot.value else { return Some(Value::Sint(1)) };
             let mut output = Vec::with_capacity(template.len());
-            regex::expand(template, subject, &groups, &mut output);
+            pcre::expand(template, subject, &groups, &mut output);
             Some(Value::str(output))
         });
         found.or_else(|| self.default.as_ref().map(borrow))

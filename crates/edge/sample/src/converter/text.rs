@@ -9,8 +9,8 @@ use crate::bytes::Bytes;
 use crate::keyword::{Call, Converter};
 use crate::number;
 use crate::parser::ParseContext;
-use crate::regex::{Regex, expand};
 use crate::value::{Type, Value};
+use pcre::{Regex, expand};
 
 const PART: &[ArgumentType] = &[ArgumentType::Sint, ArgumentType::Str, ArgumentType::Sint];
 const STRING: &[ArgumentType] = &[ArgumentType::Str];

@@ -15,7 +15,7 @@ use std::{
 };
 
 use super::tree::Slot;
-use crate::regex::{Groups, Outline, Regex};
+use pcre::{Groups, Outline, Regex};
 
 /// Lengths of parts of words.
 const PART_LENS: [usize; 3] = [8, 4, 2];

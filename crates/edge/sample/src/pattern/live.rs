@@ -11,8 +11,8 @@ use super::sub::Substrings;
 use super::tree::{ByteTree, NetworkTree, RangeTree, Slot, Slots, earlier};
 use super::{DIR_DELIMITERS, DOM_DELIMITERS, MatchMethod};
 use crate::number;
-use crate::regex::Groups;
 use crate::value::Value;
+use pcre::Groups;
 
 /// Keys up to this length are lowered on the stack.
 const STACK_KEY_BYTES: usize = 256;

@@ -9,8 +9,8 @@ use super::index::{Bits, PrefixIndex};
 use super::parse::{IntegerRange, Network, integer_range, network};
 use super::{DIR_DELIMITERS, DOM_DELIMITERS, MatchMethod};
 use crate::number;
-use crate::regex::Regex;
 use crate::value::Value;
+use pcre::Regex;
 
 /// From this many patterns on, look-ups go through an index.
 const INDEX_FROM: usize = 5;

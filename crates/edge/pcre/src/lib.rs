@@ -1,6 +1,6 @@
 //! Regular expressions over bytes.
 //!
-//! HAProxy uses PCRE. Patterns that the linear-time engine of the `regex` crate takes go there: they cannot be made to
+//! HAProxy and Varnish use PCRE. Patterns that the linear-time engine of the `regex` crate takes go there: they cannot be made to
 //! backtrack by what a client sends. The others (look-around, back-references, possessive groups) go to `fancy-regex`,
 //! whose backtracking is bounded; a match that passes the bound is no match.
 
@@ -10,7 +10,7 @@ mod literal;
 use std::fmt;
 use std::ops::Range;
 
-pub(crate) use literal::Outline;
+pub use literal::Outline;
 
 /// Steps of backtracking after which a match is given up.
 const BACKTRACK_LIMIT: usize = 100_000;
@@ -31,6 +31,10 @@ enum Engine {
     Linear(regex::bytes::Regex),
     Backtracking(Box<fancy_regex::Regex>),
 }
+
+/// A search took more steps than it may, and was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooHard;
 
 /// Where a match and its groups are; group 0 is the whole match.
 pub type Groups = Vec<Option<Range<usize>>>;
@@ -67,7 +71,8 @@ impl Regex {
 
     /// What is known of a pattern without compiling it: it is valid, and small. None when that can only be known by
     /// compiling it.
-    pub(crate) fn outline(pattern: &[u8], ignore_case: bool) -> Option<Outline> {
+    #[must_use]
+    pub fn outline(pattern: &[u8], ignore_case: bool) -> Option<Outline> {
         literal::outline(&dialect::translate(pattern), ignore_case)
     }
 
@@ -83,6 +88,17 @@ impl Regex {
         match &self.engine {
             Engine::Linear(regex) => regex.is_match(subject),
             Engine::Backtracking(regex) => regex.is_match(subject).unwrap_or(false),
+        }
+    }
+
+    /// The same, told apart from a search that was given up.
+    ///
+    /// # Errors
+    /// The search was given up.
+    pub fn try_match(&self, subject: &[u8]) -> Result<bool, TooHard> {
+        match &self.engine {
+            Engine::Linear(regex) => Ok(regex.is_match(subject)),
+            Engine::Backtracking(regex) => regex.is_match(subject).map_err(|_| TooHard),
         }
     }
 
@@ -134,7 +150,7 @@ pub fn expand(template: &[u8], subject: &[u8], groups: &[Option<Range<usize>>], 
                     output.extend_from_slice(subject.get(range.clone()).unwrap_or_default());
                 }
             }
-            [b'x', high, low, tail @ ..] => match (crate::number::hex_digit(*high), crate::number::hex_digit(*low)) {
+            [b'x', high, low, tail @ ..] => match (hex_digit(*high), hex_digit(*low)) {
                 (Some(high), Some(low)) => {
                     rest = tail;
                     output.push(high << 4 | low);
@@ -148,6 +164,10 @@ pub fn expand(template: &[u8], subject: &[u8], groups: &[Option<Range<usize>>], 
             [] => {}
         }
     }
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 fn reason(error: &regex::Error) -> String {

@@ -18,9 +18,9 @@ const PARTS_MAX: u64 = 5_000;
 
 /// What is known of a pattern without compiling it.
 #[derive(Debug)]
-pub(crate) struct Outline {
+pub struct Outline {
     /// One of these must be there, in lower case; none when nothing must.
-    pub(crate) words: Vec<Vec<u8>>,
+    pub words: Vec<Vec<u8>>,
 }
 
 /// The outline of a pattern in the dialect of the linear engine; none when it is not valid there, or might be too large.

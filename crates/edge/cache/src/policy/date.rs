@@ -1,0 +1,139 @@
+//! Times as HTTP writes them, in the three forms that must be understood (RFC 9110 section 5.6.7).
+
+const MONTHS: [&[u8]; 12] =
+    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+const DAYS: [&[u8]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
+const LONG_DAYS: [&[u8]; 7] = [b"Monday", b"Tuesday", b"Wednesday", b"Thursday", b"Friday", b"Saturday", b"Sunday"];
+
+/// Seconds since 1970 of a time; `None` for what is none. `now` decides about years of two digits.
+#[must_use]
+pub fn parse(text: &[u8], now: i64) -> Option<i64> {
+    let comma = text.iter().position(|byte| *byte == b',');
+    match comma {
+        Some(3) => imf_fixdate(text),
+        Some(at) => rfc_850(text, at, now),
+        None => asctime(text),
+    }
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`
+fn imf_fixdate(text: &[u8]) -> Option<i64> {
+    if text.len() != 29 || !DAYS.contains(&text.get(..3)?) || text.get(3..5)? != b", " {
+        return None;
+    }
+    let separators = text.get(7)? == &b' ' && text.get(11)? == &b' ' && text.get(16)? == &b' ';
+    if !separators || text.get(25..)? != b" GMT" {
+        return None;
+    }
+    let (day, month, year) = (number(text.get(5..7)?)?, month(text.get(8..11)?)?, number(text.get(12..16)?)?);
+    seconds(year, month, day, clock(text.get(17..25)?)?)
+}
+
+/// `Sunday, 06-Nov-94 08:49:37 GMT`
+fn rfc_850(text: &[u8], comma: usize, now: i64) -> Option<i64> {
+    let rest = text.get(comma..)?;
+    if !LONG_DAYS.contains(&text.get(..comma)?) || rest.len() != 24 || rest.get(..2)? != b", " {
+        return None;
+    }
+    if rest.get(4)? != &b'-' || rest.get(8)? != &b'-' || rest.get(11)? != &b' ' || rest.get(20..)? != b" GMT" {
+        return None;
+    }
+    let (day, month) = (number(rest.get(2..4)?)?, month(rest.get(5..8)?)?);
+    let of_day = clock(rest.get(12..20)?)?;
+    let this_year = 1970 + now.div_euclid(31_556_952);
+    let year = this_year - this_year.rem_euclid(100) + number(rest.get(9..11)?)?;
+    // More than fifty years ahead is the last one with these digits (RFC 9110 section 5.6.7).
+    let year = if year > this_year + 50 { year - 100 } else { year };
+    seconds(year, month, day, of_day)
+}
+
+/// `Sun Nov  6 08:49:37 1994`
+fn asctime(text: &[u8]) -> Option<i64> {
+    if text.len() != 24 || !DAYS.contains(&text.get(..3)?) || text.get(3)? != &b' ' || text.get(7)? != &b' ' {
+        return None;
+    }
+    if text.get(10)? != &b' ' || text.get(19)? != &b' ' {
+        return None;
+    }
+    let day = match text.get(8..10)? {
+        [b' ', digit] => number(&[*digit])?,
+        digits => number(digits)?,
+    };
+    seconds(number(text.get(20..24)?)?, month(text.get(4..7)?)?, day, clock(text.get(11..19)?)?)
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    digits.iter().try_fold(0, |sum: i64, byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))
+}
+
+fn month(name: &[u8]) -> Option<i64> {
+    MONTHS.iter().position(|month| *month == name).and_then(|at| i64::try_from(at + 1).ok())
+}
+
+/// Seconds of `08:49:37`; a leap second counts as the one before it.
+fn clock(text: &[u8]) -> Option<i64> {
+    if text.get(2)? != &b':' || text.get(5)? != &b':' {
+        return None;
+    }
+    let (hour, minute, second) = (number(text.get(..2)?)?, number(text.get(3..5)?)?, number(text.get(6..8)?)?);
+    (hour < 24 && minute < 60 && second <= 60).then(|| hour * 3_600 + minute * 60 + second.min(59))
+}
+
+/// Seconds since 1970 of a day of the Gregorian calendar and a time of that day.
+fn seconds(year: i64, month: i64, day: i64, of_day: i64) -> Option<i64> {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let last = match month {
+        2 if is_leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    if !(1..=last).contains(&day) {
+        return None;
+    }
+    // Years begin in March here, so that the day that a leap year has more is the last one.
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+    Some(days * 86_400 + of_day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn three_forms_are_read() {
+        for text in ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
+            assert_eq!(parse(text.as_bytes(), 1_700_000_000), Some(784_111_777), "{text}");
+        }
+        assert_eq!(parse(b"Thu, 01 Jan 1970 00:00:00 GMT", 0), Some(0));
+        assert_eq!(parse(b"Thu, 29 Feb 2024 23:59:60 GMT", 0), Some(1_709_251_199));
+        assert_eq!(parse(b"Friday, 01-Jan-60 00:00:00 GMT", 1_700_000_000), parse(b"Thu, 01 Jan 2060 00:00:00 GMT", 0));
+        assert_eq!(parse(b"Friday, 01-Jan-90 00:00:00 GMT", 1_700_000_000), parse(b"Mon, 01 Jan 1990 00:00:00 GMT", 0));
+    }
+
+    #[test]
+    fn all_else_is_no_time() {
+        for text in [
+            "",
+            "0",
+            "-1",
+            "Sun, 06 Nov 1994 08:49:37",
+            "Sun, 06 Nov 1994 08:49:37 UTC",
+            "Sun, 06 Nov 1994 08:49:37 gmt",
+            "Sun, 6 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 24:49:37 GMT",
+            "Sun, 31 Feb 1994 08:49:37 GMT",
+            "Sun, 06 nov 1994 08:49:37 GMT",
+            "Foo, 06 Nov 1994 08:49:37 GMT",
+            "Sun,  06 Nov 1994 08:49:37 GMT",
+            "Sun, 29 Feb 2023 08:49:37 GMT",
+            "Sun, 00 Nov 1994 08:49:37 GMT",
+            "Sun 06-Nov-1994 08:49:37 GMT",
+        ] {
+            assert_eq!(parse(text.as_bytes(), 0), None, "{text}");
+        }
+    }
+}

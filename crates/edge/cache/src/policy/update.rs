@@ -1,0 +1,74 @@
+//! What a 304, or the answer to a HEAD, changes in a stored response (RFC 9111 sections 3.2, 4.3.4 and 4.3.5).
+
+use http::{HeaderId, Headers};
+
+use super::{
+    conditional::{strongly_equal, weakly_equal},
+    date,
+};
+
+/// Fields of a 304 that say nothing about the stored response: they are about the connection, or about a body that is not there.
+fn stays(name: &[u8]) -> bool {
+    const OWN: &[&[u8]] = &[
+        b"connection",
+        b"keep-alive",
+        b"proxy-connection",
+        b"te",
+        b"transfer-encoding",
+        b"upgrade",
+        b"proxy-authenticate",
+        b"proxy-authentication-info",
+        b"proxy-authorization",
+        b"content-encoding",
+        b"content-type",
+        b"content-range",
+        b"content-length",
+    ];
+    OWN.iter().any(|own| own.eq_ignore_ascii_case(name))
+}
+
+/// Whether a 304 is about this stored response: its validator is the same, or it has none (RFC 9111 section 4.3.4).
+#[must_use]
+pub fn is_about(not_modified: &Headers, stored: &Headers, now: i64) -> bool {
+    let stored_tag = stored.first(b"etag");
+    match not_modified.first(b"etag") {
+        Some(tag) if !tag.starts_with(b"W/") => stored_tag.is_some_and(|stored| strongly_equal(stored, tag)),
+        Some(tag) => stored_tag.is_some_and(|stored| weakly_equal(stored, tag)),
+        None => match not_modified.first_known(HeaderId::LastModified) {
+            Some(modified) => {
+                let stored = stored.first_known(HeaderId::LastModified);
+                stored.is_some_and(|stored| date::parse(stored, now) == date::parse(modified, now))
+            }
+            None => true,
+        },
+    }
+}
+
+/// Gives a stored response the fields of a 304: each that it has is replaced, those that it has not stay.
+pub fn update(stored: &mut Headers, not_modified: &Headers) {
+    let changed: Vec<(Vec<u8>, Vec<u8>)> = not_modified
+        .iter()
+        .filter(|(name, _)| !stays(name))
+        .map(|(name, value)| (name.to_vec(), value.to_vec()))
+        .collect();
+    for (name, _) in &changed {
+        stored.remove(name);
+    }
+    // An Age of before says nothing any more.
+    stored.remove_known(HeaderId::Age);
+    for (name, value) in &changed {
+        stored.add(name, value);
+    }
+}
+
+/// Whether the answer to a HEAD is about the stored response: what both say of length and validators is the same (RFC 9111 section
+/// 4.3.5). Where it is not, the stored response is stale.
+#[must_use]
+pub fn head_agrees(head: &Headers, stored: &Headers) -> bool {
+    [&b"content-length"[..], b"etag", b"last-modified"].iter().all(|name| {
+        match (head.first(name), stored.first(name)) {
+            (Some(said), Some(kept)) => said == kept,
+            _ => true,
+        }
+    })
+}

@@ -1,0 +1,166 @@
+//! What stands at the top of a text: its version, modules, lists, probes, backends, routines.
+
+use super::{Compiler, Outcome, legacy, symbols::Symbol};
+use crate::{
+    diagnostic::Diagnostic,
+    modules,
+    program::RoutineIndex,
+    subroutine::Subroutine,
+    token::{Kind, Sign, Token},
+    variables::Version,
+};
+
+impl Compiler<'_> {
+    /// Reads the words of a text.
+    pub(super) fn read(&mut self, tokens: Vec<Token>) -> Outcome<()> {
+        self.tokens = tokens;
+        self.at = 0;
+        while self.peek().kind != Kind::End {
+            self.declaration()?;
+        }
+        Ok(())
+    }
+
+    fn declaration(&mut self) -> Outcome<()> {
+        let token = self.peek();
+        match token.kind {
+            Kind::InlineC => return Err(refuse_inline_c(token)),
+            Kind::Identifier => {}
+            _ => return Err(self.unexpected(Kind::Identifier)),
+        }
+        match self.text(token) {
+            "vcl" => self.version_line(),
+            "import" => self.import(),
+            "acl" => self.acl(),
+            "probe" => self.probe_declaration(),
+            "backend" => self.backend_declaration(),
+            "director" => self.director_declaration(),
+            "sub" => self.routine_declaration(),
+            "default" => Err(Diagnostic::at("Symbol 'default' is a reserved word.", token.span)),
+            word => {
+                let words = format!("Syntax error: '{word}' begins nothing that can stand here.");
+                Err(Diagnostic::at(words, token.span)
+                    .say("Expected one of 'acl', 'sub', 'backend', 'probe', 'import', 'include', 'vcl', or 'default'"))
+            }
+        }
+    }
+
+    /// `vcl 4.1;`
+    fn version_line(&mut self) -> Outcome<()> {
+        let word = self.next();
+        let token = self.peek();
+        if token.kind != Kind::Real {
+            return Err(self.unexpected(Kind::Real));
+        }
+        let said = self.text(token).to_owned();
+        let version = match said.as_str() {
+            "4.0" => Version::V4_0,
+            "4.1" => Version::V4_1,
+            "3.0" => Version::V3,
+            _ => return Err(Diagnostic::at(format!("VCL version {said} not supported."), word.span.to(token.span))),
+        };
+        self.next();
+        let main = self.version_of_main();
+        let is_main =
+            token.span.source == crate::source::SourceId(1) || token.span.source == crate::source::SourceId(0);
+        if !is_main && version > main {
+            let words = format!(
+                "VCL version {said} in an included file is newer than {}.{} of the file that includes it.",
+                main.0 / 10,
+                main.0 % 10
+            );
+            return Err(Diagnostic::at(words, word.span.to(token.span)));
+        }
+        self.set_version(token.span.source, version);
+        self.expect(Sign::Semicolon)?;
+        Ok(())
+    }
+
+    /// `import std;`, `import std from "path";`
+    fn import(&mut self) -> Outcome<()> {
+        self.next();
+        let token = self.peek();
+        let name = self.identifier()?.to_owned();
+        if let Some(symbol) = self.symbols.get(&name) {
+            let words = format!("Symbol '{name}' has wrong type ({}), expected vmod:", symbol.kind());
+            return Err(Diagnostic::at(words, token.span));
+        }
+        if self.is_word("from") {
+            self.next();
+            self.expect_kind(Kind::String)?;
+        }
+        if self.is_word("as") {
+            let words = "A module keeps its own name here: `import NAME as OTHER` is not supported.";
+            return Err(Diagnostic::at(words, self.peek().span));
+        }
+        if !modules::is_module(&name) {
+            let mut known: Vec<&str> = modules::functions().iter().map(|function| function.module).collect();
+            known.dedup();
+            return Err(Diagnostic::at(format!("Could not find VMOD {name}"), token.span)
+                .say(format!("There are: {}.", known.join(", "))));
+        }
+        if !self.modules.contains(&name) {
+            self.modules.push(name);
+        }
+        self.expect(Sign::Semicolon)?;
+        Ok(())
+    }
+
+    /// `sub name { ... }`
+    fn routine_declaration(&mut self) -> Outcome<()> {
+        self.next();
+        let token = self.peek();
+        let (written, span) = self.declared_name("subroutine")?;
+        let name = self.modern_subroutine(token, &written);
+        let index = match self.symbols.get(&name) {
+            Some(Symbol::Routine(index)) => *index,
+            Some(other) => {
+                let words = format!("Symbol '{name}' has wrong type ({}), expected sub:", other.kind());
+                return Err(Diagnostic::at(words, span));
+            }
+            None => return Err(Diagnostic::at(format!("Symbol not found: '{name}'"), span)),
+        };
+        let accumulates = name.starts_with("vcl_");
+        if let Some(draft) = self.drafts.get_mut(index.0 as usize) {
+            if let Some(first) = draft.defined.filter(|_| !accumulates) {
+                return Err(Diagnostic::at(format!("Subroutine '{name}' redefined"), span)
+                    .say("First definition:")
+                    .show(first));
+            }
+            draft.defined.get_or_insert(span);
+        }
+        let body_at = self.at;
+        self.routine_body(index, Subroutine::of_name(&name))?;
+        if written == legacy::ERROR {
+            // It makes responses of our own and those in place of a backend's, so it becomes both subroutines.
+            let behind = std::mem::replace(&mut self.at, body_at);
+            let twin = self.routine(Subroutine::BackendError.name(), span);
+            if let Some(draft) = self.drafts.get_mut(twin.0 as usize) {
+                draft.defined.get_or_insert(span);
+            }
+            self.routine_body(twin, Some(Subroutine::BackendError))?;
+            self.at = behind;
+        }
+        Ok(())
+    }
+
+    fn routine_body(&mut self, index: RoutineIndex, place: Option<Subroutine>) -> Outcome<()> {
+        self.current = Some(index);
+        self.legacy_place = place;
+        let body = self.block()?;
+        if let Some(draft) = self.drafts.get_mut(index.0 as usize) {
+            draft.body.extend(body);
+        }
+        self.current = None;
+        self.legacy_place = None;
+        Ok(())
+    }
+}
+
+/// There is no compiler of C here, and nothing that could load what it makes.
+pub(super) fn refuse_inline_c(token: Token) -> Diagnostic {
+    Diagnostic::at("Inline-C not allowed", token.span).say(
+        "Tidegate runs VCL itself and has no compiler of C. What inline C was used for is mostly in modules: std, header, \
+         cookie, blob.",
+    )
+}
