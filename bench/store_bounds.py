@@ -5,6 +5,8 @@
               `maxmemory`, disk; then kill -9, and how long until the store answers about this data
     zipf      reads as Zipf's law has them (0.99), with data ten times as large as `maxmemory`, the process bound by a cgroup (root),
               beside the same reads with all data in memory: throughput, latency, CPU, peak memory
+    new-keys  3 million small new keys from one client that sends 100 in one go, at `maxmemory` 150 MB beside no bound: commands a
+              second, CPU, peak memory
     churn     values that change their sizes, all in memory: what the machine holds beside what is allocated
 
 The disk takes up to three times GIGABYTES (values do not compress; merges need room, the log keeps 1 GB); nothing is begun without it.
@@ -172,6 +174,31 @@ def zipf(arguments, folder):
     print(f"zipf 0.99, ratio: {rate:.2f}; of CPU a command: {cpu:.2f}", flush=True)
 
 
+def new_keys(arguments, folder):
+    """In turns, each with a folder of its own; ratios are those of neighbouring turns."""
+    keys, bound = 3_000_000, 150 * MB
+    ratios = []
+    for turn in range(arguments.turns):
+        results = {}
+        for name, maxmemory in [("bound", bound), ("no bound", 0)]:
+            inner = pathlib.Path(folder) / f"{name}-{turn}"
+            store = Store(arguments.ours, arguments.port, str(inner), maxmemory)
+            store.wait()
+            words = ["--op", "set", "--order", "sequence", "--count", str(keys), "--connections", "1", "--pipeline", "100", "--size", "10"]
+            found = load(arguments, keys, *words)
+            results[name] = (found["rate"], store.cpu_us() / keys)
+            print(
+                f"new keys, {name}: {found['rate']:.0f} SET/s, CPU {results[name][1]:.1f} us, peak RSS {store.resident_mb('VmHWM')} MB,"
+                f" longest silence {found['silence_us'] / 1000:.0f} ms, errors {found['errors']}",
+                flush=True,
+            )
+            store.end(signal.SIGKILL)
+            shutil.rmtree(inner)
+        ratios.append([results["bound"][part] / results["no bound"][part] for part in (0, 1)])
+    rate, cpu = (sorted(ratio[part] for ratio in ratios)[len(ratios) // 2] for part in (0, 1))
+    print(f"new keys, bound beside no bound: {rate:.2f} of the commands a second, {cpu:.2f} of the CPU a command", flush=True)
+
+
 def churn(arguments, folder):
     store = Store(arguments.ours, arguments.port, folder, 0)
     store.wait()
@@ -203,7 +230,7 @@ def main():
     for case in arguments.cases:
         folder = tempfile.mkdtemp(prefix="tidegate-bench-", dir=arguments.folder)
         try:
-            {"load": load_and_restart, "zipf": zipf, "churn": churn}[case](arguments, folder)
+            {"load": load_and_restart, "zipf": zipf, "new-keys": new_keys, "churn": churn}[case](arguments, folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -35,6 +35,9 @@ pub enum Failure {
     /// Any other, with its code.
     #[error("{0}")]
     Text(Cow<'static, str>),
+    /// Any other that repeats what a client sent, whatever its bytes are.
+    #[error("{}", String::from_utf8_lossy(.0))]
+    Bytes(Vec<u8>),
 }
 
 impl Failure {
@@ -43,8 +46,28 @@ impl Failure {
         Self::Text(Cow::Borrowed(text))
     }
 
+    /// One that repeats what a client sent: pieces of text and words of the client in turns. As in Redis, a word ends where it has a
+    /// zero byte.
+    pub fn quoting(pieces: &[&[u8]]) -> Self {
+        Self::Bytes(pieces.iter().map(|piece| until_zero(piece)).collect::<Vec<_>>().concat())
+    }
+
+    /// The text as it is sent.
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Text(text) => Cow::Borrowed(text.as_bytes()),
+            Self::Bytes(bytes) => Cow::Borrowed(bytes),
+            other => Cow::Owned(other.to_string().into_bytes()),
+        }
+    }
+
     /// The same with a text that was made.
     pub fn owned(text: String) -> Self {
         Self::Text(Cow::Owned(text))
     }
+}
+
+/// What comes before the first zero byte.
+pub(crate) fn until_zero(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }

@@ -346,6 +346,22 @@ impl<T: Hashed> HashIndex<T> {
         }
     }
 
+    /// Up to so many elements that lie side by side, chosen by a random number, all of them as likely. To look at one costs as much as
+    /// to look at all of them: nearly all of it is waiting for memory.
+    pub fn random_neighbours(&self, random: u64, len: usize) -> &[T] {
+        let mut random = Random::new(random);
+        let Some(segment) = self.segments.get(random.below(self.segments.len().max(1) as u64) as usize) else {
+            return &[];
+        };
+        let runs = self.segment_len_max.div_ceil(len.max(1));
+        let from = random.below(runs.max(1) as u64) as usize * len;
+        match segment.elements.get(from..) {
+            Some(rest) if !rest.is_empty() => rest.get(..len).unwrap_or(rest),
+            // Segments are not all as full as the fullest has been.
+            _ => self.random(random.draw()).map_or(&[], std::slice::from_ref),
+        }
+    }
+
     /// An element chosen by a random number, all of them as likely.
     pub fn random(&self, random: u64) -> Option<&T> {
         /// Segments are about as large as each other.
@@ -438,6 +454,14 @@ mod tests {
             let mut drawn: BTreeMap<Bytes, usize> = BTreeMap::new();
             for number in 0..len as u64 * 100 {
                 *drawn.entry(index.random(number).expect("it is not empty").clone()).or_default() += 1;
+            }
+            assert_eq!(drawn.len(), len);
+            assert!(drawn.values().all(|count| (40..=180).contains(count)), "{:?}", drawn.values().max());
+            let mut drawn: BTreeMap<Bytes, usize> = BTreeMap::new();
+            for number in 0..len as u64 * 100 / len.min(4) as u64 {
+                let neighbours = index.random_neighbours(number, 4);
+                assert!((1..=4).contains(&neighbours.len()));
+                neighbours.iter().for_each(|name| *drawn.entry(name.clone()).or_default() += 1);
             }
             assert_eq!(drawn.len(), len);
             assert!(drawn.values().all(|count| (40..=180).contains(count)), "{:?}", drawn.values().max());

@@ -45,6 +45,8 @@ pub struct Transaction {
 pub struct Blocked {
     /// The command, to be run again when one of the keys has changed.
     pub words: Vec<Bytes>,
+    /// The words that the client sent, if they are others.
+    pub sent: Option<Vec<Bytes>>,
     /// The database it was sent on.
     pub db: usize,
     /// The keys.
@@ -128,6 +130,8 @@ pub struct Session {
     pub deny_blocking: bool,
     /// The command that is run again because a key it waits for has changed.
     pub retrying: bool,
+    /// What the client sent for the command that runs again, if it was made anew to wait.
+    pub waited_as: Option<Vec<Bytes>>,
     /// That key: others that the command names are not looked at then.
     pub ready_key: Option<Bytes>,
     /// The channels it listens to.
@@ -200,6 +204,7 @@ impl Session {
             sent: None,
             deny_blocking: false,
             retrying: false,
+            waited_as: None,
             ready_key: None,
             channels: HashSet::new(),
             patterns: HashSet::new(),
@@ -265,6 +270,7 @@ impl Session {
     pub fn block(&mut self, words: &[&[u8]], keys: Vec<Bytes>, deadline: Option<Millis>, on_timeout: Vec<u8>) {
         self.blocked = Some(Box::new(Blocked {
             words: words.iter().map(|word| Bytes::from_slice(word)).collect(),
+            sent: None,
             db: self.db,
             keys,
             deadline,

@@ -143,3 +143,25 @@ fn for_the_disk_too_only_keys_go_that_the_policy_lets_go() {
     store.checkpoint();
     assert!(!store.0.server.evict_from_disk());
 }
+
+#[test]
+fn who_needs_no_disk_waits_for_none() {
+    let mut store = Store::written(50);
+    assert!(store.0.server.keyspace.is_partial());
+    let mut send = |is_cached: bool, commands: &str| {
+        store.0.tables.0.is_cached.set(is_cached);
+        let (server, session) = (&mut store.0.server, store.0.session);
+        server.input(session).unwrap().extend_from_slice(commands.as_bytes());
+        server.run(session, NOW);
+        let mut loads = Vec::new();
+        server.take_loads(&mut loads);
+        (std::mem::take(server.output(session).unwrap().0), loads.len())
+    };
+    let all = "SET new x NX\r\nGET key3\r\nGET nothing\r\nSET key4 x NX\r\nMSET key5 y new2 y\r\n";
+    let (output, loads) = send(true, all);
+    assert_eq!((String::from_utf8(output).unwrap().as_str(), loads), ("+OK\r\n$1\r\nx\r\n$-1\r\n$-1\r\n+OK\r\n", 0));
+    // The others do.
+    let (output, loads) = send(false, "SET new3 x NX\r\nGET key3\r\n");
+    assert_eq!((output.len(), loads), (0, 1));
+    assert_eq!(store.len(), 52);
+}

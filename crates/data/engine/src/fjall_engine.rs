@@ -313,6 +313,11 @@ impl Engine for FjallEngine {
         Some(Box::new(Finding::new(Arc::clone(views.disk()), views.current(), key.clone(), keeps)))
     }
 
+    fn get_cached(&self, key: &Key) -> Option<Option<Value>> {
+        let views = &self.shared.views;
+        Finding::new(Arc::clone(views.disk()), views.current(), key.clone(), false).in_memory()
+    }
+
     fn snapshot(&self) -> Arc<dyn Records> {
         Arc::new(Snapshot(self.shared.snapshots.open(&self.shared.views)))
     }

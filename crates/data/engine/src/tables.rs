@@ -84,6 +84,11 @@ impl Tables {
         change.or(self.is_void_below.then_some(None))
     }
 
+    /// The same, with what the engine knows without asking a disk.
+    pub fn get_at_once(&self, key: &Key) -> Option<Option<Value>> {
+        self.get_in_memory(key).or_else(|| self.engine.get_cached(key))
+    }
+
     /// The records within bounds, in order, one after another. May wait for a disk: see [`capture`](Self::capture).
     pub fn scan(&self, bounds: &Bounds, direction: Direction) -> TablesScan<'_> {
         let layers = self.layers().filter(|layer| !layer.is_empty());

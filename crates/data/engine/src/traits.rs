@@ -83,6 +83,12 @@ pub trait Engine: Records + 'static {
         None
     }
 
+    /// What memory has of a record: its value, or that there is none. `None` if a disk has to be asked.
+    fn get_cached(&self, key: &Key) -> Option<Option<Value>> {
+        let _ = key;
+        None
+    }
+
     /// The records as they are now, whatever is written later. Old versions are kept on disk for as long as it lives.
     fn snapshot(&self) -> Arc<dyn Records>;
 

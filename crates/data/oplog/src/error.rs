@@ -24,6 +24,28 @@ pub enum LogError {
     /// What was written once is not what is there.
     #[error(transparent)]
     Corrupt(Box<Corruption>),
+    /// There are no segments, and there were some.
+    #[error(
+        "the log in {} has no files any more, and was durable up to offset {durable}: put them back as they were, or restore a \
+         backup", folder.display()
+    )]
+    NoSegments {
+        /// Where they were.
+        folder: PathBuf,
+        /// Up to where the log was durable.
+        durable: u64,
+    },
+    /// What is noted of the log's end cannot be used.
+    #[error(
+        "{} {reason}; it says up to where the log was durable: put it back as it was, or restore a backup; or remove it, and it is \
+         not found out whether the newest files of the log are missing", path.display()
+    )]
+    EndNote {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// A sync has failed before. What has reached the disk since the last good one, nobody knows: Linux may have dropped it.
     /// The log has to be opened again.
     #[error("an earlier sync of the log failed; restart to read what has reached the disk")]
@@ -89,8 +111,8 @@ impl fmt::Display for Corruption {
         let Self { segment, position, offset, reason } = self;
         write!(
             formatter,
-            "the log is damaged in {} at byte {position}, offset {offset}: {reason}. Restore a backup; or, to give up all \
-             that came later, cut the log after offset {offset}",
+            "the log is damaged in {} at byte {position}, offset {offset}: {reason}. Put the log's files back as they were, or \
+             restore a backup; or, to give up all that came later, start the store with --until {offset}",
             segment.display()
         )
     }
@@ -117,6 +139,15 @@ pub enum Reason {
     /// A frame that reaches beyond its segment.
     #[error("a frame is longer than its segment")]
     Length,
+    /// The file is not there, and was there durably.
+    #[error("the file is missing")]
+    Gone,
+    /// What is there ends before what was durable.
+    #[error("the log ends there, and was durable up to offset {durable}")]
+    Short {
+        /// Up to where it was durable.
+        durable: u64,
+    },
     /// The segment ends, and the next one begins later.
     #[error("what came next is missing")]
     Missing,

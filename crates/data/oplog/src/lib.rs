@@ -35,8 +35,9 @@
 //! Writes that were not synced reach the disk in any order, in part, or not at all. So behind the last synced frame there
 //! may be a hole and good frames after it. A frame says how far the log was known to be durable when it was written; a bad
 //! frame that a later one knows to have been durable is damage, and [`Log::open`] refuses the log; any other is the end of
-//! the log. See `recover`.
+//! the log. What no frame can tell, since its segment is gone, stands in the note of the log's end. See `recover` and `end_note`.
 
+mod end_note;
 mod error;
 mod frame;
 mod id;
@@ -45,6 +46,7 @@ mod maintain;
 mod options;
 mod reader;
 mod recover;
+mod salvage;
 mod scan;
 mod segment;
 mod shared;
@@ -62,5 +64,6 @@ pub use maintain::Maintainer;
 pub use options::Options;
 pub use reader::{Entry, Reader};
 pub use recover::{Cut, Recovered};
+pub use salvage::Damaged;
 pub use segment::SegmentInfo;
 pub use shared::Syncer;

@@ -11,6 +11,7 @@
 //! - Otherwise the log ends at E. Segments behind it are removed. If there are good frames behind E in the last segment, it
 //!   is not written any more, since these could come to life when something of the right length is written before them: a
 //!   new segment begins at E.
+//! - All that the note of the log's end says must be there, whatever the frames say: see `end_note`.
 //!
 //! What was found good is synced before anything else happens: it may be in memory alone, if only the process had died.
 
@@ -23,10 +24,11 @@ use std::{
 use crate::{
     Log, LogError, Offset, Options, Reason,
     disk::{Disk, DiskFile},
+    end_note::{EndNote, KnownEnd},
     frame,
     log::{Active, begin_segment},
     scan::{Found, Scanner, durable_claim, durable_claim_of_unknown},
-    segment::{HEADER_LEN, SPARE_PREFIX, Segment, SegmentHeader, UNREADY_PREFIX, parse_name},
+    segment::{self, HEADER_LEN, SPARE_PREFIX, Segment, SegmentHeader, UNREADY_PREFIX, parse_name},
     shared::{SegmentFile, Shared},
 };
 
@@ -63,6 +65,7 @@ pub struct Cut {
 }
 
 /// A file with a segment's name.
+#[derive(Debug)]
 pub(crate) struct FoundSegment {
     pub(crate) path: PathBuf,
     pub(crate) first_offset: u64,
@@ -105,10 +108,11 @@ pub(crate) fn open<D: Disk>(
 ) -> Result<(Log<D>, Recovered), LogError> {
     disk.create_folder(folder).map_err(LogError::io("create", folder))?;
     let found = find(&disk, folder)?;
-    if found.is_empty() {
-        create(disk, folder, options, now_ms)
-    } else {
-        Recovery { disk, folder, found }.run(options, now_ms)
+    let note = EndNote::open(&disk, folder)?;
+    match (found.is_empty(), note) {
+        (false, note) => Recovery { disk, folder, found }.run(note, options, now_ms),
+        (true, None) => create(disk, folder, options, now_ms),
+        (true, Some(note)) => Err(LogError::NoSegments { folder: folder.to_owned(), durable: note.end().durable }),
     }
 }
 
@@ -126,8 +130,15 @@ fn create<D: Disk>(disk: D, folder: &Path, options: Options, now_ms: u64) -> Res
     let end = Offset(header.first_offset);
     shared.written.store(end.0, Ordering::Release);
     shared.durable.store(end.0, Ordering::Release);
+    shared.set_end_note(Some(EndNote::create(&shared.disk, folder, known_end(&active, end.0))?));
     let recovered = Recovered { created: true, first: end, end, last_time_ms: None, cut: None };
     Ok((Log::new(shared, active, end.0), recovered))
+}
+
+/// What is known of the end once all that the active segment has is durable.
+pub(crate) fn known_end<F>(active: &Active<F>, durable: u64) -> KnownEnd {
+    let header = active.file.segment.header;
+    KnownEnd { salt: header.salt, segment: header.first_offset, durable }
 }
 
 /// A segment whose header is durable before it has its name.
@@ -183,7 +194,12 @@ struct End {
 }
 
 impl<D: Disk> Recovery<'_, D> {
-    fn run(self, options: Options, now_ms: u64) -> Result<(Log<D>, Recovered), LogError> {
+    fn run(
+        self,
+        note: Option<EndNote<D::File>>,
+        options: Options,
+        now_ms: u64,
+    ) -> Result<(Log<D>, Recovered), LogError> {
         for FoundSegment { path, first_offset, header } in &self.found {
             if *header == Err(Reason::Version) {
                 return Err(LogError::corrupt(path, 0, Offset(*first_offset), Reason::Version));
@@ -192,6 +208,9 @@ impl<D: Disk> Recovery<'_, D> {
         let anchor = self.anchor()?;
         let end = self.end(anchor)?;
         let frames_lost = self.check_nothing_durable_is_lost(&end)?;
+        if let Some(note) = &note {
+            self.check_known_end(note, &end)?;
+        }
         let looks_torn = self.looks_torn(&end)?;
         let removed = self.found.len() - (end.index + 1);
         for later in self.found.iter().skip(end.index + 1).rev() {
@@ -236,6 +255,12 @@ impl<D: Disk> Recovery<'_, D> {
             shared.lists().unsynced.push(Arc::clone(&last));
             Active { file: last, position: end.position, len, paged: end.position }
         };
+        let known = known_end(&active, end.offset);
+        let note = match note {
+            Some(mut note) => note.record(known).map(|()| note),
+            None => EndNote::create(&shared.disk, self.folder, known),
+        };
+        shared.set_end_note(Some(note?));
         let cut = (frames_lost || removed > 0 || looks_torn).then_some(Cut {
             segment: path,
             position: end.position,
@@ -320,6 +345,26 @@ impl<D: Disk> Recovery<'_, D> {
     fn damage(&self, end: &End) -> LogError {
         let path = self.found.get(end.index).map_or(self.folder, |found| &found.path);
         LogError::corrupt(path, end.position, Offset(end.offset), end.reason)
+    }
+
+    /// Whether all is there that was noted to be durable.
+    fn check_known_end(&self, note: &EndNote<D::File>, end: &End) -> Result<(), LogError> {
+        let known = note.end();
+        if self.header(end.index)?.salt != known.salt {
+            return Err(LogError::EndNote { path: note.path().to_owned(), reason: "is of another log" });
+        }
+        let newest = self.found.iter().find(|found| found.first_offset == known.segment);
+        match newest.map(|found| found.header) {
+            Some(Ok(_)) if end.offset < known.durable => {
+                Err(self.damage(&End { reason: Reason::Short { durable: known.durable }, ..*end }))
+            }
+            Some(Ok(_)) => Ok(()),
+            missing_or_bad => {
+                let reason = missing_or_bad.and_then(Result::err).unwrap_or(Reason::Gone);
+                let path = self.folder.join(segment::name(known.segment));
+                Err(LogError::corrupt(&path, 0, Offset(end.offset), reason))
+            }
+        }
     }
 
     /// Looks for good frames behind the end; whether there are some in the last segment that is kept.

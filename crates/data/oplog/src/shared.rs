@@ -9,7 +9,12 @@ use std::{
     },
 };
 
-use crate::{LogError, Offset, Options, disk::Disk, disk::DiskFile, segment::Segment};
+use crate::{
+    LogError, Offset, Options,
+    disk::{Disk, DiskFile},
+    end_note::{EndNote, KnownEnd},
+    segment::Segment,
+};
 
 /// How long the first segment is that stands in for a prepared one. It is filled at once, by the shard's thread: about half a
 /// millisecond.
@@ -28,6 +33,8 @@ pub(crate) struct Shared<D: Disk> {
     /// A sync has failed: nothing is done any more.
     pub(crate) failed: AtomicBool,
     lists: Mutex<Lists<D::File>>,
+    /// What is noted of the end; nothing while the log is made or cut.
+    end_note: Mutex<Option<EndNote<D::File>>>,
 }
 
 /// What changes with segments, not with frames. The lock is never held over a call of the disk.
@@ -74,11 +81,24 @@ impl<D: Disk> Shared<D> {
                 garbage: VecDeque::new(),
                 next_number: 0,
             }),
+            end_note: Mutex::new(None),
         }
     }
 
     pub(crate) fn lists(&self) -> MutexGuard<'_, Lists<D::File>> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the end noted from now on, or not any more.
+    pub(crate) fn set_end_note(&self, note: Option<EndNote<D::File>>) {
+        *self.end_note.lock().unwrap_or_else(PoisonError::into_inner) = note;
+    }
+
+    /// Notes that all of a segment is durable up to an offset.
+    fn note_end(&self, segment: &Segment, durable: u64) -> Result<(), LogError> {
+        let mut note = self.end_note.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(note) = note.as_mut() else { return Ok(()) };
+        note.record(KnownEnd { salt: segment.header.salt, segment: segment.first(), durable })
     }
 
     pub(crate) fn check(&self) -> Result<(), LogError> {
@@ -122,7 +142,10 @@ impl<D: Disk> Shared<D> {
         if self.durable.load(Ordering::Acquire) >= written && !folder_changed {
             return Ok(Offset(self.durable.load(Ordering::Acquire)));
         }
-        let result = self.sync_files(&files, folder_changed);
+        let result = self.sync_files(&files, folder_changed).and_then(|()| match files.last() {
+            Some(file) => self.note_end(&file.segment, written),
+            None => Ok(()),
+        });
         if result.is_err() {
             // IMPORTANT: never tried again. The pages that could not be written may count as clean now, and a second sync
             // would succeed without them.

@@ -3,14 +3,18 @@
 //! If one of them fails half way, the log is not written any more. Opened again, it is what it was before, or a part of it
 //! that is whole.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+};
 
 use crate::{
     Log, LogError, Offset, ReplicationId,
     disk::{Disk, DiskFile},
+    end_note::{self, EndNote},
     frame::FrameHeader,
     log::Active,
-    recover::begin_segment_durably,
+    recover::{begin_segment_durably, known_end},
     scan::{Found, Scanner},
     segment::{self, Segment, SegmentHeader, UNREADY_PREFIX},
     shared::SegmentFile,
@@ -64,7 +68,15 @@ impl<D: Disk> Log<D> {
     }
 
     fn all_or_failed(&mut self, run: impl FnOnce(&mut Self) -> Result<Offset, LogError>) -> Result<(), LogError> {
-        match run(self) {
+        // NOTE: the note of the end goes first: it must never promise what was given up.
+        self.shared.set_end_note(None);
+        let result = end_note::remove(&self.shared.disk, &self.shared.folder).and_then(|()| run(self));
+        let result = result.and_then(|Offset(end)| {
+            let known = known_end(&self.active, end);
+            self.shared.set_end_note(Some(EndNote::create(&self.shared.disk, &self.shared.folder, known)?));
+            Ok(Offset(end))
+        });
+        match result {
             Ok(Offset(end)) => {
                 self.set_end(end);
                 self.shared.written.store(end, Ordering::Release);
@@ -93,21 +105,60 @@ impl<D: Disk> Log<D> {
     /// A copy of a segment up to an offset takes the place of the segment. The copy has a generation of its own, so frames
     /// that were cut off cannot come back.
     fn copy_until(&self, source: &Arc<Segment>, until: Offset) -> Result<Active<D::File>, LogError> {
-        let disk = &self.shared.disk;
         let generation = self.active.file.segment.header.generation.wrapping_add(1).max(1);
-        let header = SegmentHeader { generation, ..source.header };
-        let path = self.shared.folder.join(format!("{UNREADY_PREFIX}{}", self.shared.new_number()));
-        let from = disk.open_to_read(&source.path).map_err(LogError::io("open", &source.path))?;
-        let mut scanner = Scanner::new(from, &source.header);
+        let unready = format!("{UNREADY_PREFIX}{}", self.shared.new_number());
+        let copy = Copy {
+            disk: &self.shared.disk,
+            folder: &self.shared.folder,
+            unready: &unready,
+            len: self.shared.options.segment_len,
+        };
+        let (file, header, position) = copy.make(&source.path, &source.header, generation, until)?;
+        let len = file.len().map_err(LogError::io("open", &source.path))?;
+        let segment = Arc::new(Segment::new(&self.shared.folder, header));
+        let file = Arc::new(SegmentFile { segment: Arc::clone(&segment), file });
+        let mut lists = self.shared.lists();
+        lists.segments.pop_back();
+        lists.segments.push_back(segment);
+        lists.unsynced = vec![Arc::clone(&file)];
+        drop(lists);
+        Ok(Active { file, position, len, paged: position })
+    }
+}
+
+/// Where a shorter copy of a segment is made.
+pub(crate) struct Copy<'a, D> {
+    pub(crate) disk: &'a D,
+    pub(crate) folder: &'a Path,
+    /// The name that it has until it is whole.
+    pub(crate) unready: &'a str,
+    /// How long the file becomes.
+    pub(crate) len: u64,
+}
+
+impl<D: Disk> Copy<'_, D> {
+    /// Puts a copy of a segment up to an offset in the place of the segment, durably. Returns it with the place where it ends.
+    pub(crate) fn make(
+        &self,
+        source: &Path,
+        source_header: &SegmentHeader,
+        generation: u32,
+        until: Offset,
+    ) -> Result<(D::File, SegmentHeader, u64), LogError> {
+        let disk = self.disk;
+        let header = SegmentHeader { generation, ..*source_header };
+        let path = self.folder.join(self.unready);
+        let from = disk.open_to_read(source).map_err(LogError::io("open", source))?;
+        let mut scanner = Scanner::new(from, source_header);
         let file = disk.create(&path).map_err(LogError::io("create", &path))?;
         let write = |bytes: &[u8], position| file.write_all_at(bytes, position).map_err(LogError::io("write", &path));
-        file.preallocate(self.shared.options.segment_len).map_err(LogError::io("make room for", &path))?;
+        file.preallocate(self.len).map_err(LogError::io("make room for", &path))?;
         write(&header.encode(), 0)?;
         let mut position = segment::HEADER_LEN as u64;
         while scanner.offset() < until.0 {
             let (bad_at, offset) = (scanner.position(), scanner.offset());
-            match scanner.next().map_err(LogError::io("read", &source.path))? {
-                Found::Bad(reason) => return Err(LogError::corrupt(&source.path, bad_at, Offset(offset), reason)),
+            match scanner.next().map_err(LogError::io("read", source))? {
+                Found::Bad(reason) => return Err(LogError::corrupt(source, bad_at, Offset(offset), reason)),
                 Found::Frame(frame) => {
                     let kept = usize::try_from(until.0 - frame.offset).unwrap_or(usize::MAX);
                     let commands = scanner.commands();
@@ -121,16 +172,8 @@ impl<D: Disk> Log<D> {
             }
         }
         file.sync().map_err(LogError::io("sync", &path))?;
-        disk.rename(&path, &source.path).map_err(LogError::io("rename", &path))?;
-        disk.sync_folder(&self.shared.folder).map_err(LogError::io("sync", &self.shared.folder))?;
-        let len = file.len().map_err(LogError::io("open", &source.path))?;
-        let segment = Arc::new(Segment::new(&self.shared.folder, header));
-        let file = Arc::new(SegmentFile { segment: Arc::clone(&segment), file });
-        let mut lists = self.shared.lists();
-        lists.segments.pop_back();
-        lists.segments.push_back(segment);
-        lists.unsynced = vec![Arc::clone(&file)];
-        drop(lists);
-        Ok(Active { file, position, len, paged: position })
+        disk.rename(&path, source).map_err(LogError::io("rename", &path))?;
+        disk.sync_folder(self.folder).map_err(LogError::io("sync", self.folder))?;
+        Ok((file, header, position))
     }
 }

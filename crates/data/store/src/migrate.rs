@@ -156,15 +156,31 @@ impl Targets {
 
 fn connect(migration: &Migration) -> Result<Target, Trouble> {
     let timeout = Duration::from_millis(migration.timeout_ms);
-    let port = migration.port.parse::<u16>().map_err(|_| Trouble::Connect)?;
+    let port = port(&migration.port).ok_or(Trouble::Connect)?;
     let addresses = (migration.host.as_str(), port).to_socket_addrs().map_err(|_| Trouble::Connect)?;
+    let mut trouble = Trouble::Connect;
     for address in addresses {
-        if let Ok(stream) = TcpStream::connect_timeout(&address, timeout) {
-            let _ = stream.set_nodelay(true);
-            return Ok(Target { stream, db: 0, used: Instant::now() });
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => {
+                let _ = stream.set_nodelay(true);
+                return Ok(Target { stream, db: 0, used: Instant::now() });
+            }
+            // Redis does not look whether the connection came about before it writes.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => trouble = Trouble::Write,
+            Err(_) => {}
         }
     }
-    Err(Trouble::Connect)
+    Err(trouble)
+}
+
+/// A port as Redis reads it: the digits that the word begins with, and of their number as much as a port has room for. There is none
+/// below zero.
+fn port(word: &str) -> Option<u16> {
+    let (is_negative, digits) = word.strip_prefix('-').map_or((false, word), |digits| (true, digits));
+    let number = digits.bytes().map_while(|byte| char::from(byte).to_digit(10)).fold(0_i64, |number, digit| {
+        number.saturating_mul(10).saturating_add(i64::from(digit)).min(i64::from(i32::MAX))
+    });
+    (!is_negative || number == 0).then_some((number % (1 << 16)) as u16)
 }
 
 /// Sends the keys and reads what the other server says of each.

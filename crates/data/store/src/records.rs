@@ -366,6 +366,14 @@ impl Records for ShardTables {
         }
     }
 
+    fn load_at_once(&self, disk: u8, slot: usize, key: &[u8]) -> Option<Option<Loaded>> {
+        let name = record::key(self.key_seed(), slot as u16, disk, key);
+        match self.look(|tables| tables.get_at_once(&name))? {
+            Some(bytes) => self.decode(disk, key, &bytes).ok(),
+            None => Some(None),
+        }
+    }
+
     fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, String> {
         let bounds = record::range::keys_from(slot as u16, disk, from_hash);
         self.look(|tables| {

@@ -3,13 +3,16 @@
 //! The tables have to be at the point or before it: they cannot go back. The log is run up to the point, and what comes later
 //! is moved aside, into a folder beside the log, before anything is cut: it can be shown, and run again, from there. From the
 //! point on the log tells another history, so it gets another id.
+//!
+//! A log that is damaged, or whose end is missing, does not open. If the point is the very one that the error names, up to which
+//! it is good, it is cut there in the same way.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-use oplog::{Log, Offset, ReplicationId, disk::RealDisk};
+use oplog::{Damaged, Log, LogError, Offset, ReplicationId, disk::RealDisk};
 
 use crate::{
     StoreError,
@@ -37,11 +40,37 @@ pub fn cut(
     if applied > offset {
         return Err(StoreError::TablesBeyond { point, offset: offset.0, applied: applied.0 });
     }
-    set_aside(log, offset, &aside)?;
+    let segments = log.segments();
+    let begin = segments.iter().rposition(|segment| segment.first_offset <= offset).unwrap_or(0);
+    set_aside(segments.iter().skip(begin).map(|segment| segment.path.as_path()), &aside)?;
     log.truncate_after(offset)?;
     log.set_replication_id(new_id, now_ms)?;
     log.syncer().sync()?;
     Ok(Some(aside))
+}
+
+/// Gives up what comes behind the damage of a log that does not open, if that is where it is to go back to. Returns where the rest
+/// of the log went.
+pub fn give_up_damaged(
+    error: LogError,
+    applied: Offset,
+    point: Option<Point>,
+    folder: &Path,
+    segment_len: u64,
+) -> Result<PathBuf, StoreError> {
+    let good_until = match (&error, point) {
+        (LogError::Corrupt(damage), Some(Point::Offset(offset))) if damage.offset == offset => offset,
+        _ => return Err(error.into()),
+    };
+    if applied > good_until {
+        let point = Point::Offset(good_until);
+        return Err(StoreError::TablesBeyond { point, offset: good_until.0, applied: applied.0 });
+    }
+    let damaged = Damaged::look(RealDisk, &folder.join("log"), good_until)?;
+    let aside = folder.join(format!("log-after-{good_until}"));
+    set_aside(damaged.files(), &aside)?;
+    damaged.give_up_the_rest(segment_len)?;
+    Ok(aside)
 }
 
 /// Whether another history begins at an offset: the log was cut there.
@@ -88,7 +117,12 @@ fn find(log: &Log<RealDisk>, point: Point) -> Result<Offset, StoreError> {
 /// Whether a command or a transaction begins at an offset.
 fn check_boundary(log: &Log<RealDisk>, offset: Offset) -> Result<(), StoreError> {
     let mut reader = log.read(offset)?.whole_frames();
-    let Some(entry) = reader.next()? else { return Ok(()) };
+    let entry = match reader.next() {
+        // What is good ends there.
+        Err(LogError::Corrupt(damage)) if damage.offset == offset => return Ok(()),
+        other => other?,
+    };
+    let Some(entry) = entry else { return Ok(()) };
     let mut before = entry.offset;
     let mut after = None;
     let mut in_transaction = false;
@@ -111,8 +145,8 @@ fn check_boundary(log: &Log<RealDisk>, offset: Offset) -> Result<(), StoreError>
     Err(StoreError::NoBoundary { offset: offset.0, before: before.0, after: after.unwrap_or(entry.end()).0 })
 }
 
-/// Copies the segments that have something behind an offset into a folder, which has its name when all of it is there.
-fn set_aside(log: &Log<RealDisk>, offset: Offset, aside: &Path) -> Result<(), StoreError> {
+/// Copies segments into a folder, which has its name when all of it is there.
+fn set_aside<'a>(segments: impl Iterator<Item = &'a Path>, aside: &Path) -> Result<(), StoreError> {
     let failed = |source: io::Error| StoreError::Folder { path: aside.to_owned(), source };
     let unready = aside.with_extension("new");
     for left in [&unready, &aside.to_owned()] {
@@ -122,12 +156,10 @@ fn set_aside(log: &Log<RealDisk>, offset: Offset, aside: &Path) -> Result<(), St
         }
     }
     fs::create_dir_all(&unready).map_err(failed)?;
-    let segments = log.segments();
-    let begin = segments.iter().rposition(|segment| segment.first_offset <= offset).unwrap_or(0);
-    for segment in segments.iter().skip(begin) {
-        let Some(name) = segment.path.file_name() else { continue };
+    for segment in segments {
+        let Some(name) = segment.file_name() else { continue };
         let copy = unready.join(name);
-        fs::copy(&segment.path, &copy).map_err(failed)?;
+        fs::copy(segment, &copy).map_err(failed)?;
         fs::File::open(&copy).and_then(|file| file.sync_all()).map_err(failed)?;
     }
     sync_folder(&unready).map_err(failed)?;

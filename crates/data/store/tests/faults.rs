@@ -251,7 +251,8 @@ fn a_folder_that_cannot_be_written_is_told() {
 fn killed_store(folder: &Folder, count: usize) {
     let mut store = start(&folder.data(), &["--appendfsync", "always"]);
     let mut client = store.client();
-    for number in 1..=count {
+    let first = client.text(&["DBSIZE"]).parse::<usize>().unwrap() + 1;
+    for number in first..=count {
         client.text(&["SET", &format!("key:{number}"), &format!("value-{number}")]);
     }
     store.kill();
@@ -260,12 +261,19 @@ fn killed_store(folder: &Folder, count: usize) {
 #[test]
 fn a_torn_end_of_the_log_is_cut_off() {
     let folder = Folder::new();
+    killed_store(&folder, 9);
+    let note = folder.data().join("shard-0/log/end");
+    let before = fs::read(&note).unwrap();
     killed_store(&folder, 10);
     let last = segments(&folder.data()).pop().unwrap();
-    // What was being written when the power went away: half of the last command is there.
+    // Half of the last command is there, which was acknowledged: that is damage.
     let at = find(&last, b"value-10");
     let file = fs::OpenOptions::new().write(true).open(&last).unwrap();
     file.write_all_at(&[0; 64], at as u64).unwrap();
+    let text = refusal(&folder.data(), &[]);
+    assert!(text.contains("the log ends there, and was durable up to offset"), "{text}");
+    // What was being written when the power went away was not noted as durable.
+    fs::write(&note, before).unwrap();
     let store = start(&folder.data(), &[]);
     wait_until("it says so", || store.output().contains("the log ends at offset"));
     let mut client = store.client();
@@ -286,7 +294,7 @@ fn a_flipped_bit_in_the_log_is_found() {
     let damaged = fs::read(&segment).unwrap();
     let text = refusal(&folder.data(), &[]);
     assert!(text.contains(&format!("the log is damaged in {}", segment.display())), "{text}");
-    assert!(text.contains("checksum does not match") && text.contains("Restore a backup"), "{text}");
+    assert!(text.contains("checksum does not match") && text.contains("restore a backup"), "{text}");
     assert!(fs::read(&segment).unwrap() == damaged, "nothing is changed");
     let what = Dump { folder: folder.data(), from: None, to: None, follow: false, form: Form::Commands };
     let mut shown = Vec::new();

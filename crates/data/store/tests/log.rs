@@ -241,3 +241,76 @@ fn a_log_is_kept_as_long_as_it_is_said() {
     fs::rename(folder.0.join("tables"), folder.data().join("shard-0/tables")).unwrap();
     assert_eq!(start(&folder.data(), &[]).client().text(&["STRLEN", "large"]), LEN.to_string());
 }
+
+/// A store that was killed after writes to some small segments, and before its tables had any of them; its segments.
+fn killed_after_some_segments(folder: &Folder) -> Vec<std::path::PathBuf> {
+    let mut store = start(&folder.data(), &["--appendfsync", "always", "--log-segment-size", "64kb"]);
+    let mut client = store.client();
+    let value = "v".repeat(1_000);
+    for first in (0..300).step_by(10) {
+        let keys: Vec<String> = (first..first + 10).map(|number| format!("key{number}")).collect();
+        let pairs: Vec<&str> = keys.iter().flat_map(|key| [key.as_str(), &value]).collect();
+        client.text(&[&["MSET"], &pairs[..]].concat());
+    }
+    store.kill();
+    let log = folder.data().join("shard-0/log");
+    let names = fs::read_dir(log).unwrap().map(|entry| entry.unwrap().path());
+    let mut segments: Vec<_> = names.filter(|path| path.extension().is_some_and(|end| end == "oplog")).collect();
+    segments.sort();
+    assert!(segments.len() > 2, "{segments:?}");
+    segments
+}
+
+/// The offset that a message says to give everything up after.
+fn offset_to_give_up_after(text: &str) -> String {
+    let (_, rest) = text.split_once("start the store with --until ").unwrap_or_else(|| panic!("{text}"));
+    rest.chars().take_while(char::is_ascii_digit).collect()
+}
+
+#[test]
+fn a_newest_segment_that_is_gone_is_missed() {
+    type Harm = fn(&Path);
+    let remove: Harm = |path| fs::remove_file(path).unwrap();
+    let empty: Harm = |path| drop(fs::File::create(path).unwrap());
+    let cut: Harm = |path| {
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.set_len(5_000).unwrap();
+    };
+    for (harm, said) in [(remove, "the file is missing"), (empty, "not one"), (cut, "was durable up to offset")] {
+        let folder = Folder::new();
+        let segments = killed_after_some_segments(&folder);
+        let newest = segments.last().unwrap();
+        let all = fs::read(newest).unwrap();
+        harm(newest);
+        let text = refusal(&folder.data(), &[]);
+        assert!(text.contains(said) && text.contains(&newest.display().to_string()), "{text}");
+        // Nothing was changed: put back, it is as it was.
+        let mended = folder.0.join("mended");
+        assert!(Command::new("cp").arg("-r").args([&folder.data(), &mended]).status().unwrap().success());
+        fs::write(mended.join(newest.strip_prefix(folder.data()).unwrap()), &all).unwrap();
+        assert_eq!(start(&mended, &[]).client().text(&["DBSIZE"]), "300");
+        // Or what came later is given up, by word of who starts it.
+        let offset = offset_to_give_up_after(&refusal(&folder.data(), &[]));
+        let mut store = start(&folder.data(), &["--until", &offset]);
+        let aside = folder.data().join("shard-0").join(format!("log-after-{offset}"));
+        support::wait_until("it says so", || store.output().contains(&aside.display().to_string()));
+        let mut client = store.client();
+        let count: u32 = client.text(&["DBSIZE"]).parse().unwrap();
+        assert!(count > 0 && count < 300, "{count}");
+        assert_eq!(client.text(&["EXISTS", &format!("key{}", count - 1), &format!("key{count}")]), "1");
+        client.text(&["SET", "another", "life"]);
+        store.kill();
+        let store = start(&folder.data(), &[]);
+        assert_eq!(store.client().text(&["DBSIZE"]), (count + 1).to_string());
+    }
+}
+
+#[test]
+fn a_log_that_is_gone_is_missed() {
+    let folder = Folder::new();
+    for segment in killed_after_some_segments(&folder) {
+        fs::remove_file(segment).unwrap();
+    }
+    let text = refusal(&folder.data(), &[]);
+    assert!(text.contains("has no files any more") && text.contains("durable up to offset"), "{text}");
+}

@@ -107,3 +107,23 @@ fn what_changes_on_its_way_stays() {
     assert!(refused, "{replies:?}");
     assert_eq!(other.text(&["GET", "string"]), "value!");
 }
+
+/// As Redis says it: it writes before it looks whether the connection came about.
+#[test]
+fn who_does_not_listen_is_an_error_of_writing() {
+    let (folder, redis_folder) = (Folder::new(), Folder::new());
+    let store = start(&folder.data(), &[]);
+    let redis = redis_server(&redis_folder.0, &[]);
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = nobody.local_addr().unwrap().port().to_string();
+    drop(nobody);
+    for port in [closed.as_str(), "0", "port", "65536", "-1"] {
+        let [ours, theirs] = [store.client(), redis.client()].map(|mut client| {
+            client.text(&["SET", "string", "value"]);
+            move_all(&mut client, port, &[], &["string"])
+        });
+        assert_eq!(ours, theirs, "{port}");
+        let expected = if port == "-1" { "connecting to the client" } else { "writing to target instance" };
+        assert!(ours.contains(&format!("IOERR error or timeout {expected}")), "{ours}");
+    }
+}

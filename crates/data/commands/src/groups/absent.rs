@@ -5,8 +5,12 @@ use crate::{
     table::{Categories, Command, Flags},
 };
 
+use super::{
+    cluster::{NO_CLUSTER, no_cluster},
+    help,
+};
+
 const REPLICATION: &str = "replication comes with the cluster";
-const CLUSTER: &str = "the cluster is not there yet";
 const MODULES: &str = "there are no modules: what is written for Redis' own machine code cannot run here";
 const SENTINEL: &str = "the cluster will fail over by itself; Redis' Sentinel is a program of its own";
 
@@ -17,13 +21,8 @@ pub const COMMANDS: &[Command] = &[
     Command::new("ASKING", 1, no_cluster)
         .flags(Flags::FAST)
         .group("cluster", Categories::CONNECTION)
-        .missing(CLUSTER)
+        .missing(NO_CLUSTER)
         .docs("3.0.0", "O(1)", "Lets the next command reach a slot that is being moved."),
-    Command::new("CLUSTER", -2, no_cluster)
-        .flags(Flags::STALE)
-        .group("cluster", Categories::empty())
-        .missing(CLUSTER)
-        .docs("3.0.0", "depends on the subcommand", "The cluster and its slots."),
     Command::new("FAILOVER", -1, no_replication)
         .flags(ADMIN.union(Flags::STALE))
         .group("server", Categories::empty())
@@ -31,15 +30,24 @@ pub const COMMANDS: &[Command] = &[
         .docs("6.2.0", "O(1)", "Makes a replica the master.")
         .syntax("[TO/target{host port:integer [FORCE]}] [ABORT] [TIMEOUT/milliseconds:integer]"),
     Command::new("MODULE", -2, no_modules)
-        .flags(ADMIN)
         .group("server", Categories::empty())
         .missing(MODULES)
         .docs("4.0.0", "depends on the subcommand", "Modules.")
-        .subcommands(&[Command::new("LIST", 2, module_list).flags(ADMIN).group("server", Categories::empty()).docs(
-            "4.0.0",
-            "O(1)",
-            "The modules: none.",
-        )]),
+        .subcommands(&[
+            Command::new("HELP", 2, module_help)
+                .flags(Flags::LOADING.union(Flags::STALE))
+                .group("server", Categories::empty())
+                .docs("5.0.0", "O(1)", "The subcommands."),
+            Command::new("LIST", 2, module_list).flags(ADMIN).group("server", Categories::empty()).docs(
+                "4.0.0",
+                "O(1)",
+                "The modules: none.",
+            ),
+            absent_module("LOAD", -3, "4.0.0", "Loads a module.").syntax("path [arg...]"),
+            absent_module("LOADEX", -3, "7.0.0", "Loads a module with settings.")
+                .syntax("path [configs{CONFIG name value}...] [args{ARGS arg}...]"),
+            absent_module("UNLOAD", 3, "4.0.0", "Removes a module.").syntax("name"),
+        ]),
     Command::new("PSYNC", -3, no_snapshot)
         .flags(ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::NO_MULTI))
         .group("server", Categories::empty())
@@ -49,12 +57,12 @@ pub const COMMANDS: &[Command] = &[
     Command::new("READONLY", 1, no_cluster)
         .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE))
         .group("cluster", Categories::CONNECTION)
-        .missing(CLUSTER)
+        .missing(NO_CLUSTER)
         .docs("3.0.0", "O(1)", "Lets the connection read from a replica."),
     Command::new("READWRITE", 1, no_cluster)
         .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE))
         .group("cluster", Categories::CONNECTION)
-        .missing(CLUSTER)
+        .missing(NO_CLUSTER)
         .docs("3.0.0", "O(1)", "Ends that."),
     Command::new("REPLCONF", -1, no_replication)
         .flags(ADMIN.union(Flags::LOADING).union(Flags::STALE).union(Flags::ALLOW_BUSY))
@@ -105,12 +113,28 @@ fn no_snapshot(_: &mut Context<'_>) -> Result<(), Failure> {
     ))
 }
 
-fn no_cluster(_: &mut Context<'_>) -> Result<(), Failure> {
-    Err(Failure::text("ERR This instance has cluster support disabled"))
-}
-
 fn no_modules(_: &mut Context<'_>) -> Result<(), Failure> {
     Err(Failure::text("ERR there are no modules here"))
+}
+
+const fn absent_module(name: &'static str, arity: i32, since: &'static str, summary: &'static str) -> Command {
+    Command::new(name, arity, no_modules)
+        .flags(ADMIN.union(Flags::NO_ASYNC_LOADING))
+        .group("server", Categories::empty())
+        .missing(MODULES)
+        .docs(since, "O(1)", summary)
+}
+
+fn module_help(context: &mut Context<'_>) -> Result<(), Failure> {
+    help::reply(
+        context,
+        "MODULE",
+        &[
+            ("LIST", "The modules: there are none."),
+            ("LOAD, LOADEX, UNLOAD", "Are refused: what is written for Redis' own machine code cannot run here."),
+        ],
+    );
+    Ok(())
 }
 
 fn module_list(context: &mut Context<'_>) -> Result<(), Failure> {

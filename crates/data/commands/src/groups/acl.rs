@@ -70,11 +70,12 @@ fn setuser(context: &mut Context<'_>) -> Result<(), Failure> {
         None => User::new(name, all_channels),
     };
     let rules = acl::merge_selectors(context.words.from(3)).map_err(|begin| {
-        Failure::owned(format!("ERR Unmatched parenthesis in acl selector starting at '{}'.", text(&begin)))
+        Failure::quoting(&[b"ERR Unmatched parenthesis in acl selector starting at '", &begin, b"'."])
     })?;
     for rule in rules {
         user.apply(&rule, &shared.table, all_channels).map_err(|error: RuleError| {
-            Failure::owned(format!("ERR Error in ACL SETUSER modifier '{}': {error}", text(&rule)))
+            let error = error.to_string();
+            Failure::quoting(&[b"ERR Error in ACL SETUSER modifier '", &rule, b"': ", error.as_bytes()])
         })?;
     }
     shared.replace_user(context.session, user);
@@ -170,7 +171,7 @@ fn cat(context: &mut Context<'_>) -> Result<(), Failure> {
         return Ok(());
     };
     let category = acl::category(name)
-        .ok_or_else(|| Failure::owned(format!("ERR Unknown category '{}'", text(name.get(..128).unwrap_or(name)))))?;
+        .ok_or_else(|| Failure::quoting(&[b"ERR Unknown category '", name.get(..128).unwrap_or(name), b"'"]))?;
     let all = context.shared.table.all();
     let members: Vec<String> = all
         .iter()
@@ -250,14 +251,14 @@ fn dryrun(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words;
     let command = words.from(3);
     let Some(user) = context.shared.acl.user(words.at(2)) else {
-        return Err(Failure::owned(format!("ERR User '{}' not found", text(words.at(2)))));
+        return Err(Failure::quoting(&[b"ERR User '", words.at(2), b"' not found"]));
     };
     let found = context.shared.table.find(command).filter(|found| {
         // The name of a container does not do for what is none of its subcommands.
         found.container.is_some() || found.command.subcommands.is_empty() || command.len() == 1
     });
     let Some(found) = found else {
-        return Err(Failure::owned(format!("ERR Command '{}' not found", text(words.at(3)))));
+        return Err(Failure::quoting(&[b"ERR Command '", words.at(3), b"' not found"]));
     };
     let name = found.full_name();
     if !found.command.takes(command.len()) {

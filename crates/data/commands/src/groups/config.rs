@@ -78,10 +78,8 @@ fn get(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn set(context: &mut Context<'_>) -> Result<(), Failure> {
     let words = context.words.from(2);
-    let unknown = |name: &[u8]| {
-        let name = String::from_utf8_lossy(name);
-        Failure::owned(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"))
-    };
+    let unknown =
+        |name: &[u8]| Failure::quoting(&[b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"]);
     if !words.len().is_multiple_of(2) {
         return Err(if words.len() < 2 {
             Failure::text("ERR wrong number of arguments for 'config|set' command")

@@ -144,8 +144,7 @@ fn hello(context: &mut Context<'_>) -> Result<(), Failure> {
             set_name(context, words.at(at + 1))?;
             at += 2;
         } else {
-            let option = String::from_utf8_lossy(words.at(at));
-            return Err(Failure::owned(format!("ERR Syntax error in HELLO option '{option}'")));
+            return Err(Failure::quoting(&[b"ERR Syntax error in HELLO option '", words.at(at), b"'"]));
         }
     }
     if !context.session.authenticated {

@@ -15,6 +15,11 @@ pub(crate) fn reply(context: &mut Context<'_>, container: &str, lines: &[(&str, 
 /// What is said of a subcommand whose words do not fit.
 pub(crate) fn unknown(container: &str, words: Words<'_>) -> Failure {
     let name = words.at(1);
-    let name = String::from_utf8_lossy(name.get(..128).unwrap_or(name)).into_owned();
-    Failure::owned(format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try {container} HELP."))
+    Failure::quoting(&[
+        b"ERR unknown subcommand or wrong number of arguments for '",
+        name.get(..128).unwrap_or(name),
+        b"'. Try ",
+        container.as_bytes(),
+        b" HELP.",
+    ])
 }

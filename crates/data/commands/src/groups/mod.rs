@@ -4,6 +4,7 @@ pub mod absent;
 pub mod acl;
 pub mod bitmaps;
 pub mod client;
+pub mod cluster;
 pub mod command;
 pub mod config;
 pub mod connection;
@@ -41,6 +42,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         acl::COMMANDS,
         bitmaps::COMMANDS,
         client::COMMANDS,
+        cluster::COMMANDS,
         command::COMMANDS,
         config::COMMANDS,
         connection::COMMANDS,

@@ -15,6 +15,9 @@ const TRIES: usize = 64;
 /// How many keys of the tables are looked at at least.
 const WALKED_LEAST: usize = 16;
 
+/// How many keys are looked at together, of those that are drawn.
+const NEIGHBOURS: usize = 4;
+
 impl Keyspace {
     /// Has a key leave memory that the tables have as it is: of some that are drawn, the one that was used least. Returns
     /// whether there was one.
@@ -46,16 +49,17 @@ impl Keyspace {
             let mut databases = self.databases.iter().enumerate().filter(|(_, database)| database.len > 0);
             let Some((db, database)) = databases.nth(chosen) else { return false };
             let slot = random.below(SLOTS as u64) as usize;
-            let table = database.slot(slot);
-            let Some(entry) = table.and_then(|table| table.index.random(random.draw())) else { continue };
-            if entry.dirty != 0 || entry.value.as_ref().is_some_and(Value::is_unsettled) || !may_go(entry) {
-                continue;
-            }
-            seen += 1;
-            // What is known not to be there is of the least use.
-            let age = if entry.value.is_some() { self.usage.coldness(entry.touched) } else { u32::MAX };
-            if oldest.as_ref().is_none_or(|(least, ..)| age > *least) {
-                oldest = Some((age, db, slot, Bytes::from_slice(entry.name())));
+            let Some(table) = database.slot(slot) else { continue };
+            for entry in table.index.random_neighbours(random.draw(), NEIGHBOURS) {
+                if entry.dirty != 0 || entry.value.as_ref().is_some_and(Value::is_unsettled) || !may_go(entry) {
+                    continue;
+                }
+                seen += 1;
+                // What is known not to be there is of the least use.
+                let age = if entry.value.is_some() { self.usage.coldness(entry.touched) } else { u32::MAX };
+                if oldest.as_ref().is_none_or(|(least, ..)| age > *least) {
+                    oldest = Some((age, db, slot, Bytes::from_slice(entry.name())));
+                }
             }
         }
         let Some((_, db, slot, key)) = oldest else { return false };

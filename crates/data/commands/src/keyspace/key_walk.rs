@@ -59,7 +59,7 @@ impl KeyWalk {
     /// Answers with what it found, once it is over.
     pub(crate) fn reply(&mut self, reply: &mut Reply<'_>) {
         match &self.failure {
-            Some(failure) => reply.error(failure.to_string()),
+            Some(failure) => reply.error(failure.bytes()),
             None => {
                 reply.array(self.count);
                 reply.raw(&std::mem::take(&mut self.found));

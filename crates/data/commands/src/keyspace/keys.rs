@@ -157,6 +157,21 @@ impl<'a> Keys<'a> {
         table.is_none_or(|table| table.complete || table.index.locate(hash, key).is_some())
     }
 
+    /// The same, after a look at what can be known of the key without a disk: filters of the tables say of most keys that are new
+    /// that they are not there.
+    pub fn is_at_hand(&mut self, key: &[u8]) -> bool {
+        if self.is_resident(key) {
+            return true;
+        }
+        let slot = slot::slot(key);
+        let Some(disk) = self.space.databases.get(self.db).map(|database| database.disk) else { return false };
+        let loaded = self.space.records.as_ref().and_then(|source| source.records.load_at_once(disk, slot, key));
+        let Some(loaded) = loaded else { return false };
+        self.space.loads += 1;
+        let hash = hash_index::hash(key, self.space.seed);
+        self.put_loaded(slot, hash, key, loaded).is_ok()
+    }
+
     fn entry_at(&self, place: Place) -> Option<&Entry> {
         self.table(place.slot)?.index.at(place.location)
     }

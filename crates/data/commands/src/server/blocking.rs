@@ -144,7 +144,6 @@ impl Shared {
                         self.statistics.count_error(error);
                         let name = blocked.words.first().map_or(&b""[..], |name| name);
                         if let Some(statistics) = self.table.by_name(name).and_then(|found| self.statistics.of(found)) {
-                            statistics.calls += 1;
                             statistics.failed += 1;
                         }
                         Reply::new(&mut session.output, session.protocol).error(error);
@@ -164,15 +163,34 @@ impl Server {
     /// Runs the commands again that wait for a key, as long as they find something.
     pub(super) fn serve_waiting(&mut self, db: usize, key: &Bytes) {
         let name = (db, key.clone());
+        if !self.shared.waiting.contains_key(&name) {
+            return;
+        }
+        // What ran until now may have taken long enough for the key to expire.
+        let by_now = self.time_by_now();
+        let began = std::mem::replace(&mut self.now, by_now);
+        self.serve_those_who_wait(&name);
+        self.now = began;
+    }
+
+    /// The time when what runs now has run so far, sleep that is still to come included.
+    fn time_by_now(&self) -> Millis {
+        let host = self.shared.host.time_us().and_then(|us| Millis::try_from(us / 1000).ok());
+        let slept = Millis::try_from(self.shared.sleep_us / 1000).unwrap_or(Millis::MAX);
+        self.now.max(host.unwrap_or(Millis::MIN)).saturating_add(slept)
+    }
+
+    fn serve_those_who_wait(&mut self, name: &(usize, Bytes)) {
+        let (db, key) = (name.0, &name.1);
         let mut after = 0;
-        while self.shared.waiting.contains_key(&name) {
+        while self.shared.waiting.contains_key(name) {
             let now = self.now;
             // One that cannot be read is left to the command that asks for it next.
             let mut keys = self.keys(db, now);
             let Ok(entry) = keys.peek(key) else { return };
             let value = entry.and_then(|entry| entry.value.as_ref()).map(Awaited::of);
             self.flush_expired();
-            let Some(next) = self.shared.waiting.get(&name).and_then(|queue| queue.next(after, value)) else { return };
+            let Some(next) = self.shared.waiting.get(name).and_then(|queue| queue.next(after, value)) else { return };
             after = next.0;
             self.retry(next.1, key);
         }
@@ -182,8 +200,9 @@ impl Server {
         let Some(mut session) = self.shared.sessions.get_mut(&id).and_then(Option::take) else { return };
         // One whose connection is about to be closed would take elements with it.
         if session.close == Close::No
-            && let Some(blocked) = session.blocked.take()
+            && let Some(mut blocked) = session.blocked.take()
         {
+            session.waited_as = blocked.sent.take();
             let words: Vec<&[u8]> = blocked.words.iter().map(|word| word.as_slice()).collect();
             let mut output = std::mem::take(&mut session.output);
             let answered = output.len();
@@ -199,6 +218,7 @@ impl Server {
             let still = session.blocked.take().is_some();
             // The place in the queues stays the one it had.
             drop(words);
+            blocked.sent = session.waited_as.take();
             session.blocked = Some(blocked);
             if !still {
                 self.shared.unblock(&mut session);

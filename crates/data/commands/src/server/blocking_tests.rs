@@ -382,3 +382,52 @@ fn who_is_about_to_go_takes_nothing() {
     world.server.disconnect(gone);
     world.check(2, "RPUSH a y\nLLEN a", ":1 :1");
 }
+
+#[test]
+fn who_waits_is_shown_once_and_as_it_was_sent() {
+    let mut world = World::new(3);
+    world.check(0, "CONFIG SET slowlog-log-slower-than 0\nMONITOR", "+OK +OK");
+    world.check(1, "XREAD BLOCK 0 STREAMS a $", "");
+    assert!(world.output(0).ends_with(r#""XREAD" "BLOCK" "0" "STREAMS" "a" "$""#));
+    world.check(2, "SLOWLOG RESET\nXADD a 1-1 f v", "+OK $3 1-1");
+    world.expect(1, "*1 *2 $1 a *1 *2 $3 1-1 *2 $1 f $1 v");
+    let shown = world.output(0);
+    assert!(shown.contains(r#""XADD""#) && !shown.contains(r#""XREAD""#), "{shown}");
+    world.send(2, "SLOWLOG GET\nINFO commandstats");
+    let told = world.output(2);
+    assert!(told.contains("*6 $5 XREAD $5 BLOCK $1 0 $7 STREAMS $1 a $1 $ "), "{told}");
+    assert!(told.contains("cmdstat_xread:calls=1,"), "{told}");
+    // It counts from the beginning, and once if its time is over.
+    world.send(1, "BLPOP b 1");
+    world.send(2, "INFO commandstats");
+    assert!(world.output(2).contains("cmdstat_blpop:calls=1,"));
+    world.advance(1_000);
+    world.expect(1, "*-1");
+    world.send(2, "INFO commandstats");
+    assert!(world.output(2).contains("cmdstat_blpop:calls=1,"));
+}
+
+#[test]
+fn what_expires_before_a_transaction_is_over_serves_nobody() {
+    let mut world = World::new(4);
+    world.server.shared.settings.enable_debug_command = crate::config::Allowed::Yes;
+    world.check(0, "BLPOP a 10", "");
+    world.check(1, "BZPOPMIN a 10", "");
+    world.check(2, "XREAD BLOCK 10000 STREAMS a $", "");
+    for (make, reply) in [("RPUSH a x", ":1"), ("ZADD a 1 x", ":1"), ("XADD a 1-1 f v", "$3 1-1")] {
+        world.send(3, &format!("MULTI\n{make}\nPEXPIRE a 100\nDEBUG SLEEP 0.2\nEXEC"));
+        assert!(world.output(3).ends_with(&format!("*3 {reply} :1 +OK")), "{make}");
+        // Whoever runs the server sleeps as long as that.
+        world.now += 200;
+        world.server.shared.sleep_us = 0;
+        (0..3).for_each(|client| world.expect(client, ""));
+        world.check(3, "EXISTS a", ":0");
+    }
+    assert!(world.effects().ends_with("DEL a"));
+    world.check(
+        3,
+        "MULTI\nRPUSH a x\nPEXPIRE a 1000\nDEBUG SLEEP 0.2\nEXEC",
+        "+OK +QUEUED +QUEUED +QUEUED *3 :1 :1 +OK",
+    );
+    world.expect(0, "*2 $1 a $1 x");
+}

@@ -9,6 +9,7 @@ use crate::{
     Bytes, Context, Failure, Millis, Session, SessionId,
     config::Renamed,
     context::Words,
+    failure::until_zero,
     keyspace::{Keys, Trouble},
     session::{Close, ReplyMode},
     table::{Flags, Found, Wide},
@@ -314,9 +315,9 @@ impl Server {
                     if session.transaction.take().is_some() {
                         self.unwatch(session);
                     }
-                    let failure = failure.to_string();
-                    let reason = failure.strip_prefix("ERR ").unwrap_or(&failure);
-                    let text = format!("EXECABORT Transaction discarded because of: {reason}");
+                    let failure = failure.bytes();
+                    let reason = failure.strip_prefix(b"ERR ").unwrap_or(&failure);
+                    let text = [b"EXECABORT Transaction discarded because of: ", reason].concat();
                     self.shared.statistics.count_error(&text);
                     Reply::new(output, session.protocol).error(text);
                     return Flow::Done;
@@ -324,7 +325,7 @@ impl Server {
                 if let Some(transaction) = &mut session.transaction {
                     transaction.refused = true;
                 }
-                let text = failure.to_string();
+                let text = failure.bytes();
                 self.shared.statistics.count_error(&text);
                 Reply::new(output, session.protocol).error(text);
                 return Flow::Done;
@@ -355,8 +356,9 @@ impl Server {
         let command = found.command;
         if found.container.is_none() && !command.subcommands.is_empty() && words.len() > 1 {
             let word = words.get(1).copied().unwrap_or_default();
-            let word = String::from_utf8_lossy(word.get(..128).unwrap_or(word)).into_owned();
-            let failure = Failure::owned(format!("ERR unknown subcommand '{word}'. Try {} HELP.", command.name));
+            let word = word.get(..128).unwrap_or(word);
+            let name = command.name.as_bytes();
+            let failure = Failure::quoting(&[b"ERR unknown subcommand '", word, b"'. Try ", name, b" HELP."]);
             return Err((Some(found), failure));
         }
         if !command.takes(words.len()) {
@@ -404,7 +406,7 @@ impl Server {
                 }
                 self.call_found(session, output, words, found);
             }
-            None => Reply::new(output, session.protocol).error(unknown_command(words).to_string()),
+            None => Reply::new(output, session.protocol).error(unknown_command(words).bytes()),
         }
     }
 
@@ -520,28 +522,32 @@ impl Server {
         let Ended { outcome, elapsed_us, dirty, db, words_len, is_waiting: blocked } = ended;
         let tracks = self.shared.settings.latency_tracking.0;
         let statistics = &mut self.shared.statistics;
-        statistics.processed += 1;
-        // One that waits is counted when it is served.
-        if let Some(statistics) = statistics.of(found).filter(|_| !blocked) {
-            statistics.calls += 1;
-            statistics.time_us += elapsed_us;
-            statistics.failed += u64::from(outcome.is_err());
-            if tracks {
-                statistics.times.get_or_insert_default().record(elapsed_us);
+        // One that waits is counted as it begins, and takes its time when it is served.
+        let is_new = !session.retrying;
+        statistics.processed += u64::from(is_new);
+        if let Some(statistics) = statistics.of(found) {
+            statistics.calls += u64::from(is_new);
+            if !blocked {
+                statistics.time_us += elapsed_us;
+                statistics.failed += u64::from(outcome.is_err());
+                if tracks {
+                    statistics.times.get_or_insert_default().record(elapsed_us);
+                }
             }
         }
         if elapsed_us >= self.shared.slow_us && !blocked {
             self.note_slow(session, (words, words_len), found, elapsed_us);
         }
         if let Err(failure) = outcome {
-            let text = failure.to_string();
+            let text = failure.bytes();
             if !std::mem::take(&mut self.shared.error_is_counted) {
                 self.shared.statistics.count_error(&text);
             }
             Reply::new(output, session.protocol).error(text);
         }
         if self.shared.onlookers {
-            if !monitor::is_script(found) {
+            // One that has waited was shown when it came.
+            if !monitor::is_script(found) && is_new {
                 self.show(session, output, words, found);
             }
             self.track_command(session, found, words);
@@ -569,6 +575,8 @@ impl Server {
         let is_slow = u64::try_from(threshold).is_ok_and(|threshold| time_us >= threshold);
         if is_slow && !flags.contains(Flags::SKIP_SLOWLOG) {
             let len_max = usize::try_from(self.shared.settings.slowlog_max_len.0).unwrap_or(usize::MAX);
+            let sent: WordList<'_> = session.waited_as.iter().flatten().map(|word| word.as_slice()).collect();
+            let (words, words_len) = if sent.is_empty() { (words, words_len) } else { (&sent[..], sent.len()) };
             let words = monitor::redacted(found, words.get(..slowlog::WORDS_MAX).unwrap_or(words));
             self.shared.slowlog.push(
                 (&words, words_len),
@@ -651,7 +659,7 @@ impl Server {
             if session.restricted
                 && let Err(failure) = self.check_queued(session, &words)
             {
-                let text = failure.to_string();
+                let text = failure.bytes();
                 self.shared.statistics.count_error(&text);
                 Reply::new(output, session.protocol).error(text);
                 continue;
@@ -739,15 +747,18 @@ fn for_subscribers(name: &str) -> bool {
 
 fn unknown_command(words: &[&[u8]]) -> Failure {
     const LEN_MAX: usize = 128;
-    let short = |word: &[u8], at_most: usize| String::from_utf8_lossy(word.get(..at_most).unwrap_or(word)).into_owned();
-    let name = short(words.first().copied().unwrap_or_default(), LEN_MAX);
-    let mut rest = String::new();
+    let name = words.first().copied().unwrap_or_default();
+    let mut pieces: Vec<&[u8]> = vec![b"ERR unknown command '"];
+    pieces.extend([name.get(..LEN_MAX).unwrap_or(name), b"', with args beginning with: "]);
+    let mut len = 0;
     for word in words.get(1..).unwrap_or_default() {
-        if rest.len() >= LEN_MAX {
+        if len >= LEN_MAX {
             break;
         }
-        rest += &format!("'{}' ", short(word, LEN_MAX - rest.len()));
+        let word = until_zero(word);
+        let word = word.get(..LEN_MAX - len).unwrap_or(word);
+        len += word.len() + 3;
+        pieces.extend([b"'".as_slice(), word, b"' "]);
     }
-    let text = format!("ERR unknown command '{name}', with args beginning with: {rest}");
-    Failure::owned(text.replace(['\r', '\n'], " "))
+    Failure::quoting(&pieces)
 }

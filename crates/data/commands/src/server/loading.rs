@@ -59,8 +59,7 @@ impl Server {
         }
         for place in found.command.key_places_of(words) {
             let Some(key) = words.get(place) else { continue };
-            let resident = Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes).is_resident(key);
-            if resident {
+            if Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes).is_at_hand(key) {
                 if self.keyspace.is_cold {
                     self.ask_for_elements(session, found.command.name, place, words);
                 }
@@ -94,7 +93,7 @@ impl Server {
     ) -> usize {
         let mut count = 0;
         for key in keys {
-            if !Keys::new(&mut self.keyspace, db, self.now, &mut self.changes).is_resident(key) {
+            if !Keys::new(&mut self.keyspace, db, self.now, &mut self.changes).is_at_hand(key) {
                 self.ask_for_key(db, key, waiting);
                 count += 1;
             }

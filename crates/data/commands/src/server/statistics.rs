@@ -81,10 +81,11 @@ impl Statistics {
     }
 
     /// Counts an error reply by its first word.
-    pub fn count_error(&mut self, text: &str) {
+    pub fn count_error(&mut self, text: impl AsRef<[u8]>) {
         self.errors += 1;
-        let end = text.bytes().take(KIND_LEN_MAX).position(|byte| byte == b' ');
-        let kind = end.and_then(|end| text.get(..end)).unwrap_or("ERR");
+        let text = text.as_ref();
+        let end = text.iter().take(KIND_LEN_MAX).position(|byte| *byte == b' ');
+        let kind = end.and_then(|end| str::from_utf8(text.get(..end)?).ok()).unwrap_or("ERR");
         let kind = if self.error_kinds.len() < ERROR_KINDS_MAX || self.error_kinds.contains_key(kind) {
             kind
         } else {
@@ -165,7 +166,7 @@ mod tests {
         statistics.count_error("ERR two");
         statistics.count_error("WRONGTYPE x");
         for number in 0..1000 {
-            statistics.count_error(&format!("MINE{number} y"));
+            statistics.count_error(format!("MINE{number} y"));
         }
         assert_eq!(statistics.errors, 1003);
         assert_eq!(statistics.error_kinds.get("ERR"), Some(&2));

@@ -34,6 +34,8 @@ pub(super) struct Finding {
     /// The run that is looked into next.
     next: usize,
     wanted: Option<Wanted>,
+    /// Nothing is to be read: what no cache has, nobody asks for.
+    stays_in_memory: bool,
 }
 
 /// A block of a file that has to be read.
@@ -62,7 +64,17 @@ enum Said {
 impl Finding {
     pub(super) fn new(disk: Arc<Disk>, view: Arc<View>, key: Key, keeps: bool) -> Self {
         let hash = Builder::get_hash(&key);
-        Self { disk, view, key, hash, keeps, next: 0, wanted: None }
+        Self { disk, view, key, hash, keeps, next: 0, wanted: None, stays_in_memory: false }
+    }
+
+    /// What buffers, filters and caches say of the record; `None` if they do not suffice.
+    pub(super) fn in_memory(mut self) -> Option<Option<Key>> {
+        self.stays_in_memory = true;
+        match self.step(None) {
+            Ok(Step::Found(value)) => Some(value),
+            // Whoever reads it in one go meets an error again.
+            Ok(Step::Read(_) | Step::Waits) | Err(_) => None,
+        }
     }
 
     /// Looks into files, until something has to be read.
@@ -90,6 +102,9 @@ impl Finding {
         let id = (self.disk.tree, source.table.id()).into();
         loop {
             let Some(block) = read.take().or_else(|| self.disk.cache.get_block(id, wanted.handle.offset())) else {
+                if self.stays_in_memory {
+                    return Ok(Some(Step::Waits));
+                }
                 let files_bytes = || self.view.sources().files_bytes();
                 let (file, align) = self.disk.file_for_block(&source.table, files_bytes)?;
                 let (offset, len) = (*wanted.handle.offset(), wanted.handle.size() as usize);

@@ -153,6 +153,39 @@ fn what_is_looked_up_in_steps_is_what_there_is() {
 }
 
 #[test]
+fn what_memory_says_of_records_is_what_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = small(folder.path());
+    records_everywhere(&engine);
+    // How many records that are there, and how many that are not, memory knows of.
+    let check = |engine: &FjallEngine| {
+        let mut known = (0, 0);
+        for number in 0..30_000_u32 {
+            let (key, other) = (Key::from(number.to_be_bytes()), Key::from([&number.to_be_bytes()[..], b"x"].concat()));
+            for key in [&key, &other] {
+                let value = engine.get(key).unwrap();
+                if let Some(cached) = engine.get_cached(key) {
+                    assert_eq!(cached, value, "{number}");
+                    known.0 += usize::from(value.is_some());
+                    known.1 += usize::from(value.is_none());
+                }
+            }
+        }
+        known
+    };
+    let (_, absent) = check(&engine);
+    assert!(absent > 25_000, "{absent}");
+    engine.compact().unwrap();
+    drop(engine);
+    let engine = small(folder.path());
+    let key = Key::from(1_u32.to_be_bytes());
+    assert!(engine.get_cached(&key).is_none(), "nothing has been read yet");
+    assert!(engine.get(&key).unwrap().is_some() && engine.get_cached(&key).is_some());
+    let (present, absent) = check(&engine);
+    assert!(present > 1_000 && absent > 25_000, "{present} {absent}");
+}
+
+#[test]
 fn a_damaged_block_is_left_to_whoever_waits() {
     let folder = tempfile::tempdir().unwrap();
     let engine = small(folder.path());

@@ -209,7 +209,8 @@ fn damage_is_named_and_left_alone() {
     assert_eq!(
         error,
         "the log is damaged in log/00000000000000000000.oplog at byte 128, offset 0: a frame's checksum does not match. \
-         Restore a backup; or, to give up all that came later, cut the log after offset 0"
+         Put the log's files back as they were, or restore a backup; or, to give up all that came later, start the store with \
+         --until 0"
     );
     assert_eq!(disk.contents(&path).unwrap(), before);
 }

@@ -1,6 +1,7 @@
 //! What a log does while nothing goes wrong; crashes and faults have files of their own.
 
 mod crash;
+mod end_note;
 mod faults;
 
 use std::{

@@ -203,7 +203,25 @@ impl Persistence {
         let now = clock::now();
         let segment_len = settings.log_segment_size.0.max(SEGMENT_LEN_MIN);
         let log_options = oplog::Options { segment_len, ..oplog::Options::new(id, salt) };
-        let (mut log, recovered) = Log::open(RealDisk, &log_folder, log_options, now.unsigned_abs())?;
+        let open = || Log::open(RealDisk, &log_folder, log_options.clone(), now.unsigned_abs());
+        let mut given_up = None;
+        let (mut log, recovered) = match open() {
+            Ok(opened) => opened,
+            Err(error) => {
+                let applied = applied.unwrap_or(Offset(0));
+                given_up = Some(until::give_up_damaged(error, applied, until, &folder, segment_len)?);
+                open()?
+            }
+        };
+        if let Some(aside) = given_up {
+            log.set_replication_id(id, now.unsigned_abs())?;
+            log.syncer().sync()?;
+            messages::warn(&format!(
+                "the log was cut at offset {}; what came later is in {}",
+                log.end(),
+                aside.display()
+            ));
+        }
         if let Some(cut) = &recovered.cut {
             messages::warn(&format!(
                 "the log ends at offset {}: what follows in {} was being written when the store or the machine went down ({})",

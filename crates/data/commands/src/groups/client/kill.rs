@@ -48,7 +48,7 @@ fn read<'a>(context: &Context<'a>) -> Result<Wanted<'a>, Failure> {
                 .shared
                 .acl
                 .user(value)
-                .ok_or_else(|| Failure::owned(format!("ERR No such user '{}'", String::from_utf8_lossy(value))))?;
+                .ok_or_else(|| Failure::quoting(&[b"ERR No such user '", value, b"'"]))?;
             wanted.user = Some(user.name.clone());
         } else if words.is(at, "SKIPME") {
             wanted.skip_me = match words {

@@ -60,6 +60,5 @@ pub(super) fn list(context: &mut Context<'_>) -> Result<(), Failure> {
 
 /// A type by its name.
 pub(super) fn type_of(name: &[u8]) -> Result<ClientType, Failure> {
-    ClientType::by_name(name)
-        .ok_or_else(|| Failure::owned(format!("ERR Unknown client type '{}'", String::from_utf8_lossy(name))))
+    ClientType::by_name(name).ok_or_else(|| Failure::quoting(&[b"ERR Unknown client type '", name, b"'"]))
 }

@@ -124,7 +124,8 @@ fn search(context: &Context<'_>) -> Result<Search, Failure> {
             if rank == 0 {
                 return Err(Failure::text(NO_RANK));
             }
-            search.rank = rank.unsigned_abs();
+            // The least integer has no positive counterpart, and counts as -1 in Redis 7.0.
+            search.rank = rank.checked_neg().map_or(1, |_| rank.unsigned_abs());
             search.from = if rank < 0 { End::Tail } else { End::Head };
         } else if words.is(at, "COUNT") {
             search.count = Some(positive(words.at(at + 1), Some("ERR COUNT can't be negative"))?);

@@ -15,7 +15,7 @@ use crate::{
 };
 
 use super::{
-    GROUP, claims::Claims, create_consumer_words, interval_start, no_group, set_id_words, strict_id, text, write_id,
+    GROUP, claims::Claims, create_consumer_words, interval_start, no_group, set_id_words, strict_id, write_id,
 };
 
 /// Commands that claim.
@@ -169,7 +169,7 @@ fn xclaim(context: &mut Context<'_>) -> Result<(), Failure> {
             new_last = strict_id(words.at(at + 1), 0)?;
             at += 1;
         } else {
-            return Err(Failure::owned(format!("ERR Unrecognized XCLAIM option '{}'", text(words.at(at)))));
+            return Err(Failure::quoting(&[b"ERR Unrecognized XCLAIM option '", words.at(at), b"'"]));
         }
         at += 1;
     }

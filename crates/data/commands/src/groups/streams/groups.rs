@@ -103,7 +103,7 @@ fn stream<'k>(context: &'k mut Context<'_>) -> Result<&'k Stream, Failure> {
 
 /// The error of a group that is not there.
 pub(super) fn no_group(key: &[u8], group: &[u8]) -> Failure {
-    Failure::owned(format!("NOGROUP No such consumer group '{}' for key name '{}'", text(group), text(key)))
+    Failure::quoting(&[b"NOGROUP No such consumer group '", group, b"' for key name '", key, b"'"])
 }
 
 fn check_group(context: &mut Context<'_>) -> Result<(), Failure> {

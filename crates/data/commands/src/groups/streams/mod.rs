@@ -81,7 +81,7 @@ fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
 
 /// There is no such key, or no such group.
 fn no_group(key: &[u8], group: &[u8]) -> Failure {
-    Failure::owned(format!("NOGROUP No such key '{}' or consumer group '{}'", text(key), text(group)))
+    Failure::quoting(&[b"NOGROUP No such key '", key, b"' or consumer group '", group, b"'"])
 }
 
 /// The command that sets a group's last id.

@@ -158,6 +158,9 @@ fn wait(context: &mut Context<'_>, query: &Query<'_>, ids: &[Option<Id>]) {
     words.extend(texts.iter().map(|text| text.as_slice()));
     let keys = query.keys.iter().map(|key| Bytes::from_slice(key)).collect();
     context.session.block(&words, keys, deadline, nothing);
+    if let Some(blocked) = &mut context.session.blocked {
+        blocked.sent = Some(context.words.0.iter().map(|word| Bytes::from_slice(word)).collect());
+    }
 }
 
 pub(super) fn key_header(reply: &mut Reply<'_>, key: &[u8]) {
@@ -344,10 +347,12 @@ fn check_group(context: &mut Context<'_>, key: &[u8], group: &[u8]) -> Result<()
         Some(stream) if stream.groups.contains_key(group) => Ok(()),
         Some(_) if retrying => Err(NO_GROUP),
         None if retrying => Err(GONE),
-        _ => Err(Failure::owned(format!(
-            "NOGROUP No such key '{}' or consumer group '{}' in XREADGROUP with GROUP option",
-            text(key),
-            text(group)
-        ))),
+        _ => Err(Failure::quoting(&[
+            b"NOGROUP No such key '",
+            key,
+            b"' or consumer group '",
+            group,
+            b"' in XREADGROUP with GROUP option",
+        ])),
     }
 }
