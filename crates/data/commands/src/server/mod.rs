@@ -205,6 +205,8 @@ pub struct Shared {
     pub(crate) current_protocol: Protocol,
     /// What that session was sent while it was not in its place; it follows the reply.
     pub(crate) aside: Vec<u8>,
+    /// What the client of a script was told while that ran; it goes ahead of the reply.
+    pub(crate) pushed: Vec<u8>,
     /// The time of what runs now.
     now: Millis,
     pub(crate) stopwatch: Stopwatch,
@@ -370,6 +372,7 @@ impl Server {
                 current: SessionId(0),
                 current_protocol: Protocol::default(),
                 aside: Vec::new(),
+                pushed: Vec::new(),
                 now,
                 stopwatch,
                 refuse_writes: None,
@@ -562,10 +565,11 @@ impl Server {
     pub fn expire_if_due(&mut self, db: usize, key: &[u8], now: Millis) -> Result<(), Failure> {
         self.now = now;
         self.watch_changes();
-        self.keys(db, now).contains(key)?;
+        let is_read = self.keys(db, now).contains(key).map(drop);
+        self.keyspace.forgive();
         self.flush_expired();
         self.after_command();
-        Ok(())
+        is_read
     }
 
     /// When [`tick`](Self::tick) has something to do next.

@@ -8,8 +8,10 @@
 use resp::Reply;
 
 use crate::{
-    Millis, Session, SessionId,
+    Millis, Session, SessionId, client_info,
+    config::LogLevel,
     keyspace::{KEYS_PER_STEP, SharedKeyWalk},
+    scripting::LogLine,
     session::Close,
     value::Portions,
 };
@@ -96,6 +98,15 @@ impl Shared {
         self.send(id, b"");
     }
 
+    /// Closes a client in the middle of a reply, and says why.
+    #[cold]
+    fn close_for(&mut self, session: &mut Session, reason: &str) {
+        session.close = Close::Now;
+        let client = client_info::describe(session, self.now, 0);
+        let text = format!("Client {client} is closed in the middle of a reply: {reason}");
+        self.take_script_log(vec![LogLine { level: LogLevel::Warning, text }]);
+    }
+
     /// Takes back what was left for later: the command failed.
     #[cold]
     pub(super) fn cancel_portions(&mut self, session: &mut Session) {
@@ -172,7 +183,8 @@ impl Server {
         }
         let has_room = session.output.len() < output_max;
         if !has_room && unfinished.bytes() > FORMER_BYTES_MAX {
-            session.close = Close::Now;
+            let mb = FORMER_BYTES_MAX >> 20;
+            self.shared.close_for(session, &format!("what changed behind a reply that it does not read takes {mb} MB"));
             return false;
         }
         let mut is_over = Ok(false);
@@ -209,7 +221,7 @@ impl Server {
             // An error in the middle of a reply would be taken for an element.
             Err(ref reason) => {
                 self.shared.statistics.count_error(reason);
-                session.close = Close::Now;
+                self.shared.close_for(session, &format!("the rest of its reply cannot be read: {reason}"));
             }
         }
         let has_more = matches!(is_over, Ok(false));
