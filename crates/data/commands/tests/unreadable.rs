@@ -1,6 +1,6 @@
 //! What cannot be read: every reply is whole or an error, nothing is half done, and a key that cannot be read can be replaced.
 
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
 mod support;
 

@@ -6,8 +6,8 @@ use resp::{Limits, Progress, Reply};
 use smallvec::SmallVec;
 
 use crate::{
-    Bytes, Context, Failure, Millis, Session, SessionId,
-    config::Renamed,
+    Bytes, Context, Failure, Millis, Session, SessionId, client_info,
+    config::{LogLevel, Renamed},
     context::Words,
     keyspace::{Keys, Trouble},
     session::{Close, ReplyMode},
@@ -20,6 +20,7 @@ use super::{
     portions::{LONG_OUTPUT, Rest},
     sent::Sent,
     slowlog,
+    unread::COUNTED_FROM,
     wide::WideWork,
 };
 
@@ -101,15 +102,22 @@ impl Server {
         let mut query = std::mem::take(&mut session.query);
         let mut output = std::mem::take(&mut session.output);
         let mut parser = std::mem::take(&mut session.parser);
-        session.query_running = query.len();
-        let mut at = 0;
+        let mut at = std::mem::take(&mut session.query_at);
+        session.query_running = query.len().saturating_sub(at);
         let mut missing = 0;
+        let unread = output.len();
+        if output.is_empty() {
+            session.asked_bytes = 0;
+        }
         let accesses = self.keyspace.accesses();
         let mut commands = 0;
         // The command that the query begins with had its keys read: it runs now, whatever has left memory again since.
         let mut is_asked = session.asked;
         while at < query.len() && session.blocked.is_none() && session.loading == 0 && session.close == Close::No {
             let answered = output.len();
+            if answered > COUNTED_FROM && self.shared.is_to_read_first(&mut session, answered) {
+                break;
+            }
             let limits = Limits {
                 bulk_len_max: self.shared.settings.proto_max_bulk_len.0,
                 unauthenticated: session.auth_required,
@@ -149,6 +157,7 @@ impl Server {
                     }
                     is_asked = false;
                     commands += 1;
+                    session.asked_bytes = session.asked_bytes.saturating_add(consumed);
                     let has_done_much =
                         commands >= COMMANDS_MAX || self.keyspace.accesses().wrapping_sub(accesses) > ACCESSES_MAX;
                     if has_done_much && at < query.len() && flow == Flow::Done {
@@ -166,11 +175,10 @@ impl Server {
                         }
                         output = std::mem::take(&mut session.output);
                     }
-                    if output.len() > self.shared.limits.output_watched
-                        && self.shared.is_output_over(&mut session, output.len())
-                    {
-                        session.close = Close::Now;
-                        output = Vec::new();
+                    if output.len() > self.shared.limits.output_watched {
+                        session.output = output;
+                        self.shared.bound_output(&mut session);
+                        output = std::mem::take(&mut session.output);
                     }
                     if output.len().saturating_sub(answered) > LONG_OUTPUT
                         && session.loading == 0
@@ -191,6 +199,9 @@ impl Server {
         if session.close != Close::No {
             // What else it sends is not read any more.
             query = Vec::new();
+        } else if at < query.len().saturating_sub(at) {
+            // What is left of much does not move each time that some of it has run.
+            session.query_at = at;
         } else if at < query.len() {
             query.drain(..at);
         } else if query.capacity() > QUERY_ROOM_KEPT {
@@ -207,6 +218,9 @@ impl Server {
         session.query = query;
         session.parser = parser;
         session.output = output;
+        if session.output.len() >= COUNTED_FROM {
+            self.shared.count_unread(&mut session, unread);
+        }
         self.shared.current = current;
         self.bound_query(&mut session);
         self.shared.account(&mut session);
@@ -233,9 +247,12 @@ impl Server {
 
     /// Has a client closed that has sent more than it may and that cannot run.
     fn bound_query(&mut self, session: &mut Session) {
-        if session.query.len() > self.shared.settings.client_query_buffer_limit.0 as usize {
+        if session.query_len() > self.shared.settings.client_query_buffer_limit.0 as usize {
+            let client = client_info::describe(session, self.now, 0);
+            self.shared
+                .say(LogLevel::Warning, format!("Closing client that reached max query buffer length: {client}"));
             session.close = Close::Now;
-            session.query = Vec::new();
+            session.drop_query();
             self.list_output(session);
         }
     }
