@@ -99,9 +99,8 @@ pub fn describe(session: &Session, now: Millis, argv_bytes: usize) -> String {
     let output = session.unsent();
     let excess = excess(output);
     // What stands before a large argument is none of the buffer any more in Redis.
-    let before =
-        session.parser.argument_at().filter(|at| session.query.len() - (*at).min(session.query.len()) >= LARGE);
-    let query = (session.query.len() - before.unwrap_or(0)).max(session.query_running);
+    let before = session.parser.argument_at().filter(|at| session.query_len().saturating_sub(*at) >= LARGE);
+    let query = (session.query_len() - before.unwrap_or(0)).max(session.query_running);
     let mut text = format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={}",
         session.id.0,
@@ -122,7 +121,7 @@ pub fn describe(session: &Session, now: Millis, argv_bytes: usize) -> String {
         text,
         " qbuf={query} qbuf-free={} argv-mem={argv_bytes} multi-mem={} rbs={} rbp={} obl={} oll={} omem={excess} \
          tot-mem={} events={} cmd={} user={} redir={} resp={}",
-        session.query.capacity().saturating_sub(session.query.len()),
+        session.query.capacity().saturating_sub(session.query_len()),
         transaction_bytes(session),
         session.output.capacity().min(STATIC_OUTPUT),
         output.min(STATIC_OUTPUT),

@@ -100,10 +100,18 @@ pub struct Session {
     pub restricted: bool,
     /// What came and was not parsed yet.
     pub query: Vec<u8>,
+    /// How much of that has been run already.
+    pub(crate) query_at: usize,
     /// How far parsing has come.
     pub parser: RequestParser,
     /// What is to be sent.
     pub output: Vec<u8>,
+    /// How many bytes the commands had that have run since there was nothing to be sent.
+    pub(crate) asked_bytes: usize,
+    /// It has so much to read that no more of its commands run.
+    pub(crate) awaits_reading: bool,
+    /// Whether the session stands in the list of those with much to read.
+    pub(crate) unread_listed: bool,
     /// Whether the session stands in the list of those with output.
     pub(crate) output_listed: bool,
     /// Replies wanted or not.
@@ -189,8 +197,12 @@ impl Session {
             auth_required: false,
             restricted: false,
             query: Vec::new(),
+            query_at: 0,
             parser: RequestParser::new(),
             output: Vec::new(),
+            asked_bytes: 0,
+            awaits_reading: false,
+            unread_listed: false,
             output_listed: false,
             reply_mode: ReplyMode::On,
             transaction: None,
@@ -226,6 +238,16 @@ impl Session {
             soft_limit_since: None,
             memory: 0,
         }
+    }
+
+    /// How much came that has not run yet.
+    pub(crate) fn query_len(&self) -> usize {
+        self.query.len().saturating_sub(self.query_at)
+    }
+
+    /// Forgets what came.
+    pub(crate) fn drop_query(&mut self) {
+        (self.query, self.query_at) = (Vec::new(), 0);
     }
 
     /// How much is to be sent that is made already.

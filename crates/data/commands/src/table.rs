@@ -453,6 +453,18 @@ impl Command {
         all | if self.flags.contains(Flags::FAST) { Categories::FAST } else { Categories::SLOW }
     }
 
+    /// Whether it may change more than one key, depending on what keys hold. Commands that take something from the first of their keys
+    /// that has any change only that one.
+    pub fn may_change_several_keys(&self) -> bool {
+        let takes_from_one = |keys: &KeySpec| keys.access.contains(Access::DELETE);
+        self.flags.contains(Flags::WRITE)
+            && match self.keys {
+                [KeySpec { find: Find::Range { last: 0, .. }, .. }] | [] => self.key_places.is_some(),
+                [keys] => !takes_from_one(keys) && !keys.access.intersects(Access::OW.union(Access::RM)),
+                _ => true,
+            }
+    }
+
     /// The places of its keys among its words, with what it does with each. Channels that belong to slots are no keys.
     pub fn key_accesses(&self, words: &[&[u8]]) -> Vec<(usize, Access)> {
         let of_words = |keys: &KeySpec| match self.name {

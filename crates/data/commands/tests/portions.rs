@@ -248,7 +248,9 @@ fn a_reply_that_cannot_be_completed_ends_the_connection() {
     while server.can_go_on() {
         server.go_on(NOW);
     }
-    assert_eq!((server.output(id).unwrap().1, server.shared.broken), (Close::Now, None));
+    assert_eq!((server.output(id).unwrap().1, &server.shared.broken), (Close::Now, &None));
+    let said = &server.shared.script_log.last().unwrap().text;
+    assert!(said.contains("is closed in the middle of a reply: the rest of its reply cannot be read: ERR"), "{said}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 mod support;
 
-use commands::config::{Integer, Settings};
+use commands::config::{Allowed, Integer, Settings};
 
 const NOW: i64 = 1_700_000_000_000;
 /// More elements than this are spread.
@@ -15,7 +15,11 @@ struct Store(support::Client);
 impl Store {
     fn new() -> Self {
         Self(support::Client::new(
-            Settings { collection_max_whole_entries: Integer(WHOLE_MAX), ..Settings::default() },
+            Settings {
+                collection_max_whole_entries: Integer(WHOLE_MAX),
+                enable_debug_command: Allowed::Yes,
+                ..Settings::default()
+            },
             NOW,
         ))
     }
@@ -131,6 +135,7 @@ fn a_command_that_cannot_read_changes_nothing() {
     let mut store = Store::new();
     store.fill(50);
     let digest = store.ask("DEBUG DIGEST");
+    assert!(digest.starts_with('+'), "{digest}");
     let refused = "-ERR cannot read from disk: it is a test";
     for command in [
         "HGET hash f1",

@@ -1,6 +1,9 @@
 //! What can go wrong below, and what it means for whoever asked.
 
-use std::io;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// Result of what touches an engine.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -12,10 +15,12 @@ pub enum Error {
     #[error("input or output of the tables failed")]
     Io(#[source] io::Error),
     /// What was read is not what was written: a checksum does not match. Never served.
-    #[error("the tables are damaged {place} (`tidegate restore` makes a folder of a backup)")]
+    #[error("the tables are damaged {place}{} (`tidegate restore` makes a folder of a backup)", In(file.as_deref()))]
     Damaged {
         /// Near which record.
         place: Place,
+        /// In which file, if that is known.
+        file: Option<PathBuf>,
         /// What the engine found.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -46,9 +51,22 @@ impl Error {
     /// Names the record where damage was found, if nobody did so far.
     pub(crate) fn at(self, key: impl FnOnce() -> Place) -> Self {
         match self {
-            Self::Damaged { place: Place::Unknown, source } => Self::Damaged { place: key(), source },
+            Self::Damaged { place: Place::Unknown, file, source } => Self::Damaged { place: key(), file, source },
             error => error,
         }
+    }
+
+    /// Names the file where damage was found.
+    pub(crate) fn in_file(self, path: impl FnOnce() -> Option<PathBuf>) -> Self {
+        match self {
+            Self::Damaged { place, file: None, source } => Self::Damaged { place, file: path(), source },
+            error => error,
+        }
+    }
+
+    /// Damage whose place is not known yet.
+    pub(crate) fn damaged(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Damaged { place: Place::Unknown, file: None, source: source.into() }
     }
 }
 
@@ -67,6 +85,15 @@ pub enum Place {
     At(Vec<u8>),
     /// In a record behind this key, in the direction of the scan.
     Behind(Vec<u8>),
+}
+
+/// A file, as a part of a sentence.
+struct In<'a>(Option<&'a Path>);
+
+impl std::fmt::Display for In<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |path| write!(out, " in {}", path.display()))
+    }
 }
 
 impl std::fmt::Display for Place {

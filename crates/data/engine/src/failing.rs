@@ -64,6 +64,7 @@ impl FailingEngine {
             Some(Failure::Write | Failure::Read) => Err(io::Error::other("the disk is broken").into()),
             Some(Failure::Damage) => Err(Error::Damaged {
                 place: key.map_or(Place::Unknown, |key| Place::At(key.to_vec())),
+                file: None,
                 source: "a bit is not as it was".into(),
             }),
             #[expect(clippy::panic, reason = "that is what it was told to do")]

@@ -225,7 +225,7 @@ impl FjallEngine {
 fn open_tree(config: Config) -> Result<Tree> {
     // A damaged file may be more than the tree expects.
     let tree = crate::writer::guarded(|| Ok(config.open()?)).map_err(|error| match error {
-        Error::Broken(text) => Error::Damaged { place: Place::Unknown, source: text.into() },
+        Error::Broken(text) => Error::damaged(text),
         error => error,
     })?;
     match tree {
@@ -268,7 +268,7 @@ impl Shared {
 
 impl Records for FjallEngine {
     fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        self.shared.views.current().get(key).map_err(|error| Error::from(error).at(|| Place::At(key.to_vec())))
+        self.shared.views.current().get(key).map_err(|error| error.at(|| Place::At(key.to_vec())))
     }
 
     fn scan(&self, bounds: &Bounds, direction: Direction) -> Scan {
@@ -372,7 +372,10 @@ impl Records for Snapshot {
         match self.0.range(&bounds).next() {
             None => Ok(None),
             Some(Ok(record)) => Ok(Some(record.value)),
-            Some(Err(error)) => Err(Error::from(error).at(|| Place::At(key.to_vec()))),
+            Some(Err(error)) => {
+                let error = Error::from(error).at(|| Place::At(key.to_vec()));
+                Err(error.in_file(|| self.0.damaged_file(&bounds, Direction::Forward)))
+            }
         }
     }
 
@@ -410,10 +413,21 @@ fn scan(instant: Instant, bounds: &Bounds, direction: Direction) -> Scan {
             }
             Err(error) => {
                 ended = true;
-                Some(Err(Error::from(error).at(|| behind(last.as_ref(), &bounds, direction))))
+                let error = Error::from(error).at(|| behind(last.as_ref(), &bounds, direction));
+                let rest = || rest(last.as_ref(), &bounds, direction);
+                Some(Err(error.in_file(|| instant.damaged_file(&rest(), direction))))
             }
         }
     }))
+}
+
+/// What was left of a scan when it found damage.
+fn rest(last: Option<&Key>, bounds: &Bounds, direction: Direction) -> Bounds {
+    let Some(last) = last.map(|last| Bound::Excluded(last.clone())) else { return bounds.clone() };
+    match direction {
+        Direction::Forward => Bounds { from: last, to: bounds.to.clone() },
+        Direction::Backward => Bounds { from: bounds.from.clone(), to: last },
+    }
 }
 
 /// Where a scan was when it found damage.
@@ -440,7 +454,7 @@ pub(crate) fn decode_applied(value: Option<Value>) -> Result<Option<Offset>> {
     let Some(value) = value else { return Ok(None) };
     match <[u8; 8]>::try_from(value.as_ref()) {
         Ok(bytes) => Ok(Some(Offset(u64::from_be_bytes(bytes)))),
-        Err(error) => Err(Error::Damaged { place: Place::At(APPLIED_KEY.to_vec()), source: Box::new(error) }),
+        Err(error) => Err(Error::damaged(error).at(|| Place::At(APPLIED_KEY.to_vec()))),
     }
 }
 
@@ -464,7 +478,7 @@ impl From<lsm_tree::Error> for Error {
         match error {
             lsm_tree::Error::Io(error) => Self::Io(error),
             lsm_tree::Error::InvalidVersion(_) => Self::Engine(Box::new(error)),
-            damage => Self::Damaged { place: Place::Unknown, source: Box::new(damage) },
+            damage => Self::damaged(damage),
         }
     }
 }

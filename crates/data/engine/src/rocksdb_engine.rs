@@ -346,7 +346,7 @@ fn next_key(key: &Key) -> Vec<u8> {
 impl From<rocksdb::Error> for Error {
     fn from(error: rocksdb::Error) -> Self {
         match error.kind() {
-            ErrorKind::Corruption => Self::Damaged { place: Place::Unknown, source: Box::new(error) },
+            ErrorKind::Corruption => Self::damaged(error),
             // It tells what went wrong in words alone.
             ErrorKind::IOError if error.to_string().contains("No space left") => {
                 Self::Io(std::io::Error::new(std::io::ErrorKind::StorageFull, error))

@@ -28,6 +28,7 @@ mod overhead;
 mod pace;
 mod persistence;
 pub mod point;
+mod read_errors;
 mod records;
 mod replace;
 mod shard;

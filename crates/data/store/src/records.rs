@@ -23,6 +23,8 @@ use engine::{
 };
 use rustc_hash::FxHashMap;
 
+use crate::{clock, read_errors::ReadErrors};
+
 /// What kind of record a header names: the whole value inline, in RDB's form.
 const WHOLE_VALUE: u8 = 1;
 /// The elements are records of their own. Inline stand the type (1 byte), the slot of the elements (2 bytes, big endian), and what
@@ -63,6 +65,8 @@ pub struct ShardTables {
     next_version: Rc<Cell<u64>>,
     /// How long the slowest element took that was read in place.
     slowest: Rc<Cell<Duration>>,
+    /// What the log was told of records that cannot be read.
+    read_errors: Rc<Cell<ReadErrors>>,
     /// Collections that are no more since the last mark.
     orphans: Rc<RefCell<Vec<Collection>>>,
     /// Collections that somebody reads as they were, how many each.
@@ -79,7 +83,7 @@ impl ShardTables {
         let key_seed = match tables.get(&record::meta(0, 0, KEY_SEED))? {
             Some(bytes) => <[u8; 8]>::try_from(&*bytes).map(u64::from_be_bytes).map_err(|error| {
                 let place = engine::Place::At(record::meta(0, 0, KEY_SEED).to_vec());
-                engine::Error::Damaged { place, source: Box::new(error) }
+                engine::Error::Damaged { place, file: None, source: Box::new(error) }
             })?,
             None if tables.engine().applied()?.is_some() => 0,
             None => new_seed,
@@ -89,6 +93,7 @@ impl ShardTables {
             building: Rc::new(Cell::new(Building::new(key_seed, settings))),
             next_version: Rc::new(Cell::new(1)),
             slowest: Rc::default(),
+            read_errors: Rc::default(),
             orphans: Rc::default(),
             pinned: Rc::default(),
         })
@@ -356,8 +361,9 @@ impl ShardTables {
     }
 }
 
-impl Records for ShardTables {
-    fn load(&self, disk: u8, slot: usize, key: &[u8]) -> Result<Option<Loaded>, String> {
+/// Reading. Errors are told by whoever calls.
+impl ShardTables {
+    fn read_key(&self, disk: u8, slot: usize, key: &[u8]) -> Result<Option<Loaded>, String> {
         let name = record::key(self.key_seed(), slot as u16, disk, key);
         match self.look(|tables| tables.get(&name)) {
             Ok(Some(bytes)) => self.decode(disk, key, &bytes),
@@ -366,15 +372,7 @@ impl Records for ShardTables {
         }
     }
 
-    fn load_at_once(&self, disk: u8, slot: usize, key: &[u8]) -> Option<Option<Loaded>> {
-        let name = record::key(self.key_seed(), slot as u16, disk, key);
-        match self.look(|tables| tables.get_at_once(&name))? {
-            Some(bytes) => self.decode(disk, key, &bytes).ok(),
-            None => Some(None),
-        }
-    }
-
-    fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, String> {
+    fn read_keys(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, String> {
         let bounds = record::range::keys_from(slot as u16, disk, from_hash);
         self.look(|tables| {
             let mut found = Vec::new();
@@ -399,7 +397,7 @@ impl Records for ShardTables {
         })
     }
 
-    fn element(&self, of: Collection, name: &[u8]) -> Result<Option<SmallBytes>, String> {
+    fn read_element(&self, of: Collection, name: &[u8]) -> Result<Option<SmallBytes>, String> {
         let record = record::element(of.slot, of.disk, of.version, name);
         let value = self.look(|tables| match tables.get_in_memory(&record) {
             Some(value) => Ok(value),
@@ -418,7 +416,7 @@ impl Records for ShardTables {
         Ok(Some(SmallBytes::from_slice(value)))
     }
 
-    fn scan_elements(
+    fn read_elements(
         &self,
         of: Collection,
         span: Span<'_>,
@@ -443,6 +441,50 @@ impl Records for ShardTables {
             }
             Ok(())
         })
+    }
+
+    /// Tells the log of what cannot be read.
+    fn tell<T>(&self, read: Result<T, String>, what: impl FnOnce() -> String) -> Result<T, String> {
+        read.inspect_err(|reason| {
+            let mut errors = self.read_errors.get();
+            errors.tell(clock::now(), what, reason);
+            self.read_errors.set(errors);
+        })
+    }
+}
+
+impl Records for ShardTables {
+    fn load(&self, disk: u8, slot: usize, key: &[u8]) -> Result<Option<Loaded>, String> {
+        let what = || format!("key \"{}\" cannot be read", shown(key));
+        self.tell(self.read_key(disk, slot, key), what)
+    }
+
+    fn load_at_once(&self, disk: u8, slot: usize, key: &[u8]) -> Option<Option<Loaded>> {
+        let name = record::key(self.key_seed(), slot as u16, disk, key);
+        match self.look(|tables| tables.get_at_once(&name))? {
+            Some(bytes) => self.decode(disk, key, &bytes).ok(),
+            None => Some(None),
+        }
+    }
+
+    fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, String> {
+        let what = || format!("keys of slot {slot} cannot be read");
+        self.tell(self.read_keys(disk, slot, from_hash, at_most), what)
+    }
+
+    fn element(&self, of: Collection, name: &[u8]) -> Result<Option<SmallBytes>, String> {
+        let what = || format!("element \"{}\" of a collection in slot {} cannot be read", shown(name), of.slot);
+        self.tell(self.read_element(of, name), what)
+    }
+
+    fn scan_elements(
+        &self,
+        of: Collection,
+        span: Span<'_>,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), String> {
+        let what = || format!("elements of a collection in slot {} cannot be read", of.slot);
+        self.tell(self.read_elements(of, span, each), what)
     }
 
     fn put_element(&self, of: Collection, name: &[u8], value: &[u8]) {
@@ -550,6 +592,12 @@ fn bounds(of: Collection, span: Span<'_>) -> engine::Bounds {
         bound => bound.map(record),
     };
     engine::Bounds { from: bound(span.from, all.from), to: bound(span.to, all.to) }
+}
+
+/// The beginning of a name, as messages show it.
+fn shown(name: &[u8]) -> impl std::fmt::Display {
+    const SHOWN_MAX: usize = 128;
+    name.get(..SHOWN_MAX).unwrap_or(name).escape_ascii()
 }
 
 fn damaged_element(reason: record::NotARecord) -> String {

@@ -237,6 +237,8 @@ impl Shard {
             if sleep_us > 0 {
                 std::thread::sleep(Duration::from_micros(sleep_us));
             }
+            // Before anything is written that it is a part of.
+            self.stop_if_broken()?;
             self.fulfil_requests(now)?;
             self.migrate(now)?;
             self.load(now);
@@ -245,9 +247,7 @@ impl Shard {
             if is_tick || self.is_moving {
                 self.move_keys(now);
             }
-            if let Some(reason) = self.server.shared.broken.take() {
-                return Err(StoreError::Halved(reason));
-            }
+            self.stop_if_broken()?;
             self.server.sessions_with_output(&mut self.ready);
             match &mut self.persistence {
                 Some(persistence) => {
@@ -284,6 +284,11 @@ impl Shard {
             Some(persistence) => persistence.close(&mut self.server, now),
             None => Ok(()),
         }
+    }
+
+    /// Ends at once if a command has changed half of what it is about.
+    fn stop_if_broken(&mut self) -> Result<(), StoreError> {
+        self.server.shared.broken.take().map_or(Ok(()), |reason| Err(StoreError::Halved(reason)))
     }
 
     /// What is done each now and then is not put off until a clock that was set back is again where it was, and nobody waits longer

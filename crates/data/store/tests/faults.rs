@@ -313,10 +313,9 @@ fn a_flipped_bit_in_the_log_is_found() {
     assert_eq!(start(&folder.data(), &[]).client().text(&["DBSIZE"]), "10");
 }
 
-#[test]
-fn a_flipped_bit_in_the_tables_is_never_served() {
-    let folder = Folder::new();
-    let mut store = start(&folder.data(), &[]);
+/// A store of which the record of `key:damaged` cannot be read, besides 300 others.
+fn damaged_store(folder: &Folder, words: &[&str]) -> (Running, PathBuf) {
+    let mut store = start(&folder.data(), words);
     let mut client = store.client();
     // Several blocks: what the store itself has to read is in another one.
     for number in 0..300 {
@@ -324,12 +323,73 @@ fn a_flipped_bit_in_the_tables_is_never_served() {
     }
     client.text(&["SET", "key:damaged", "the quick brown fox"]);
     assert_eq!(store.stop(), Some(0));
-    let path = table_files(&folder.data())
-        .into_iter()
-        .find(|path| fs::read(path).unwrap().windows(9).any(|window| window == b"brown fox"));
-    let path = path.expect("records are not compressed yet");
+    let has_it = |path: &PathBuf| fs::read(path).unwrap().windows(9).any(|window| window == b"brown fox");
+    let path = table_files(&folder.data()).into_iter().find(has_it).expect("records are not compressed yet");
     flip(&path, find(&path, b"brown fox"));
+    (start(&folder.data(), words), path)
+}
+
+/// The replies to commands that are sent in one go, as text.
+fn replies(client: &mut support::Client, commands: &[&[&str]]) -> Vec<String> {
+    let mut bytes = Vec::new();
+    commands.iter().for_each(|words| resp::encode_command(&mut bytes, words));
+    assert!(client.send(&bytes));
+    let text = |value: resp::Value| match value.as_error().or_else(|| value.as_bytes()) {
+        Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        None => format!("{value:?}"),
+    };
+    commands.iter().map(|_| text(client.reply().expect("a reply to each command"))).collect()
+}
+
+#[test]
+fn a_reply_that_needs_a_damaged_key_is_an_error_and_the_next_ones_are_theirs() {
+    for threads in ["1", "2"] {
+        let folder = Folder::new();
+        let (store, path) = damaged_store(&folder, &["--maxmemory", "64mb", "--io-threads", threads]);
+        let mut client = store.client();
+        let is_error = |reply: &String| reply.starts_with("ERR cannot read from disk");
+        let damaged: &[&str] = &["MGET", "key:1", "key:damaged", "key:200"];
+        for command in [damaged, &["GET", "key:damaged"], &["SINTERCARD", "2", "none", "key:damaged"]] {
+            let all = replies(&mut client, &[command, &["PING"], &["ECHO", "own"]]);
+            assert!(is_error(&all[0]) && all[1] == "PONG" && all[2] == "own", "{command:?}: {all:?}");
+        }
+        let all = replies(&mut client, &[&["MULTI"], damaged, &["ECHO", "x"], &["EXEC"], &["PING"]]);
+        assert!(all[3].contains("Error(") && all[4] == "PONG", "{all:?}");
+        let said = "key \"key:damaged\" cannot be read: cannot read from disk: the tables are damaged at record";
+        wait_until("the log tells of it", || {
+            store.output().lines().any(|line| line.contains(said) && line.contains(path.to_str().unwrap()))
+        });
+        for _ in 0..50 {
+            client.text(damaged);
+        }
+        let lines = store.output().lines().filter(|line| line.contains(said)).count();
+        assert!(lines <= 10, "{lines} lines of one key");
+        // It can be overwritten, and is then as any other; so after a crash and after a checkpoint.
+        assert_eq!(client.text(&["SET", "key:damaged", "mended"]), "OK");
+        assert_eq!((client.text(&["GET", "key:damaged"]), client.text(&["DBSIZE"])), ("mended".into(), "301".into()));
+        assert_eq!(client.text(&["DEBUG", "RELOAD"]), "OK");
+        assert_eq!((client.text(&["GET", "key:damaged"]), client.text(&["DBSIZE"])), ("mended".into(), "301".into()));
+    }
+}
+
+#[test]
+fn a_damaged_key_can_be_removed() {
+    let folder = Folder::new();
+    let (mut store, _) = damaged_store(&folder, &[]);
+    let mut client = store.client();
+    assert_eq!((client.text(&["DEL", "key:damaged"]), client.text(&["DBSIZE"])), ("1".into(), "300".into()));
+    assert_eq!(client.text(&["GET", "key:damaged"]), "(nil)");
+    // The log has it, and runs again on the same tables.
+    store.kill();
     let store = start(&folder.data(), &[]);
+    assert_eq!(store.client().text(&["GET", "key:damaged"]), "(nil)");
+    assert_eq!(store.client().text(&["DBSIZE"]), "300");
+}
+
+#[test]
+fn a_flipped_bit_in_the_tables_is_never_served() {
+    let folder = Folder::new();
+    let (store, _) = damaged_store(&folder, &[]);
     let mut client = store.client();
     let reply = client.text(&["GET", "key:damaged"]);
     assert!(reply.starts_with("ERR") && reply.contains("damaged"), "{reply}");

@@ -232,7 +232,10 @@ fn very_long_values_of_many_clients_stay_near_maxmemory() {
 fn keys_go_before_replies_that_nobody_reads_fill_memory() {
     const BOUND: u64 = 24 * MB;
     let folder = Folder::new();
-    let store = start(&folder.data(), &["--maxmemory", "24mb", "--maxmemory-policy", "allkeys-lru"]);
+    let store = start(
+        &folder.data(),
+        &["--maxmemory", "24mb", "--maxmemory-policy", "allkeys-lru", "--client-unread-max", "0"],
+    );
     let mut client = store.client();
     assert_eq!(fill(&mut client, 0..50, |_| 200_000), 0);
     let asks = b"*2\r\n$4\r\nMGET\r\n$5\r\nkey:1\r\n".repeat(40);
@@ -290,7 +293,10 @@ fn with_a_policy_keys_that_are_only_on_the_disk_are_let_go_too() {
     assert_eq!(store.stop(), Some(0));
 
     // Half of the memory: nobody asks for any key, and they go all the same, from the disk too.
-    let mut store = start(&folder.data(), &["--maxmemory", "24mb", "--maxmemory-policy", "allkeys-lru"]);
+    let mut store = start(
+        &folder.data(),
+        &["--maxmemory", "24mb", "--maxmemory-policy", "allkeys-lru", "--client-unread-max", "0"],
+    );
     let mut client = store.client();
     wait_until("keys go that nobody asked for", || number(&mut client, "evicted_keys") > 300);
     // New ones find room, and what goes for them is gone.
@@ -489,4 +495,88 @@ fn keys_that_expire_are_counted_whether_they_are_in_memory_or_not() {
     ask(&mut client, "FLUSHALL");
     ask(&mut client, "SET key x EX 5");
     assert!(keyspace(&mut client).starts_with("keys=1,expires=1,"));
+}
+
+/// 2,000 times 100 kB are asked for in one go by each of some clients, none of which reads before all have sent.
+#[test]
+fn replies_that_nobody_has_read_yet_are_not_made() {
+    const CLIENTS: usize = 12;
+    const GETS: usize = 500;
+    const LEN: usize = 100_000;
+    for words in [["--maxmemory", "100mb", "--io-threads", "1"], ["--maxmemory", "100mb", "--io-threads", "3"]] {
+        let folder = Folder::new();
+        let store = start(&folder.data(), &words);
+        let mut client = store.client();
+        assert_eq!(fill(&mut client, 0..1, |_| LEN), 0);
+        let mut pipeline = Vec::new();
+        (0..GETS).for_each(|_| resp::encode_command(&mut pipeline, &["GET", "key:0"]));
+        let mut readers: Vec<Client> = (0..CLIENTS).map(|_| store.client()).collect();
+        readers.iter_mut().for_each(|reader| assert!(reader.send(&pipeline)));
+        wait_until("all of them have much to read", || number(&mut client, "clients_to_read") == CLIENTS as u64);
+        let (fixed, peak) = (40 * MB, peak_bytes(&store));
+        assert!(peak < fixed + 2 * CLIENTS as u64 * MB, "{words:?}: {} MB", peak / MB);
+        // Others are served meanwhile, and whoever reads gets everything.
+        assert_eq!(client.text(&["STRLEN", "key:0"]), LEN.to_string());
+        let threads: Vec<_> = readers
+            .into_iter()
+            .map(|mut reader| {
+                thread::spawn(move || {
+                    let is_whole = |_: &usize| {
+                        reader.reply().is_some_and(|reply| reply.as_bytes().is_some_and(|bytes| bytes.len() == LEN))
+                    };
+                    (0..GETS).filter(is_whole).count()
+                })
+            })
+            .collect();
+        for thread in threads {
+            assert_eq!(thread.join().unwrap(), GETS);
+        }
+        let peak = peak_bytes(&store);
+        assert!(peak < fixed + 2 * CLIENTS as u64 * MB, "{words:?}: {} MB", peak / MB);
+        assert_eq!((number(&mut client, "evicted_clients"), number(&mut client, "clients_to_read")), (0, 0));
+        assert!(number(&mut client, "client_unread_pauses") > CLIENTS as u64);
+    }
+}
+
+/// As a client library does with a long pipeline: it sends all of it, then it reads.
+#[test]
+fn a_client_that_reads_when_it_has_sent_everything_is_served() {
+    let folder = Folder::new();
+    let store = start(&folder.data(), &["--client-unread-max", "64kb"]);
+    let mut client = store.client();
+    assert_eq!(fill(&mut client, 0..1, |_| 1_000), 0);
+    // More than the system has room for on the way.
+    let count = 400_000;
+    let mut pipeline = Vec::new();
+    (0..count).for_each(|_| resp::encode_command(&mut pipeline, &["GETRANGE", "key:0", "0", "99"]));
+    assert!(client.send(&pipeline));
+    for _ in 0..count {
+        assert!(client.reply().expect("a reply to each").as_bytes().is_some_and(|bytes| bytes.len() == 100));
+    }
+}
+
+/// What is made for a script outside of Lua counts as its memory too.
+#[test]
+fn a_script_has_no_more_memory_than_it_may() {
+    const SCRIPT_MAX: u64 = 256 * MB;
+    for (script, is_refused) in [
+        ("local s='x' while true do s=s..s end", true),
+        ("return #string.rep('x', 200*1024*1024)", true),
+        ("return #string.rep('x', 100*1024*1024)", false),
+        ("local s='x' while true do s=string.gsub(s,'x','xxxxxxxxxx') end", true),
+        ("local s='x' while true do s=s:gsub('.+', function(all) return all..all end) end", true),
+        ("local t, s={}, string.rep('x', 2^20) for i=1,250 do t[i]=s end return #cjson.encode(t)", true),
+        ("local t, s={}, string.rep('x', 2^20) for i=1,250 do t[i]=s end return #cmsgpack.pack(t)", true),
+        ("local t, s={}, string.rep('x', 2^20) for i=1,70 do t[i]=s end return #cjson.encode(t)", false),
+    ] {
+        let folder = Folder::new();
+        let store = start(&folder.data(), &[]);
+        let mut client = store.client();
+        let before = peak_bytes(&store);
+        let reply = client.text(&["EVAL", script, "0"]);
+        assert_eq!(reply.contains("not enough memory"), is_refused, "{script}: {reply}");
+        let taken = peak_bytes(&store) - before;
+        assert!(taken < SCRIPT_MAX + 16 * MB, "{script}: {} MB", taken / MB);
+        assert_eq!(client.text(&["EVAL", "return #string.rep('x', 50*1024*1024)", "0"]), "52428800", "after {script}");
+    }
 }

@@ -84,6 +84,7 @@ settings! {
     "acl-pubsub-default", acl_pubsub_default: AclPubsub = AclPubsub::ResetChannels, mutable, Supported, "The channels that new users may use.";
     "acllog-max-len", acllog_max_len: Count = Integer(128), mutable, Supported, "How many entries ACL LOG keeps.";
     "client-output-buffer-limit", client_output_buffer_limit: OutputLimits = OutputLimits::DEFAULT, mutable, Supported, "How much output a client may leave unread before it is closed, by its class.";
+    "client-unread-max", client_unread_max: Memory = Memory(1024 * 1024), mutable, Supported, "How many bytes of replies a client may leave unread, besides as many as its commands have, before no more of its commands run until it has read half of them; while memory is short 64 kB are enough. 16 kB may be left in any case. 0: any number. It is not for clients that are closed for their output (`client-output-buffer-limit`, `maxmemory-clients`).";
     "client-query-buffer-limit", client_query_buffer_limit: Memory<ONE_MB> = Memory(1024 * 1024 * 1024), mutable, Supported, "The longest command, with all that follows it.";
     "maxmemory-clients", maxmemory_clients: ClientsMemory = ClientsMemory::Bytes(0), mutable, Supported, "What all clients may take of memory, in bytes or in percent of `maxmemory`; 0: no bound.";
     "tracking-table-max-keys", tracking_table_max_keys: Count = Integer(1_000_000), mutable, Supported, "How many keys are remembered for caches of clients; 0: no bound.";

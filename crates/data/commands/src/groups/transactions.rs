@@ -64,6 +64,8 @@ fn watch(context: &mut Context<'_>) -> Result<(), Failure> {
     for key in context.words.from(1) {
         // A key that has expired changes no more.
         context.keys.contains(key)?;
+    }
+    for key in context.words.from(1) {
         context.shared.watch(context.session, key);
     }
     context.reply.ok();

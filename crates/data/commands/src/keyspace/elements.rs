@@ -5,11 +5,13 @@
 //! changes there is behind the mark of a checkpoint at once, as [`Records::put_element`] says, while the key's own record is
 //! taken with all others; so both are of the same moment.
 //!
-//! # When an element cannot be read
+//! # When something cannot be read
 //!
-//! Methods of values know no errors. So a read that fails gives nothing, and is noted: from then on the command in run changes
-//! nothing more, neither elements nor keys, and it answers with the error. If it had changed something before, half of a
-//! command would be left; then the store has to stop, and its next start runs the log again up to before that command.
+//! Methods of values know no errors. So a read of an element that fails gives nothing, and is noted: from then on the command in
+//! run changes nothing more, neither elements nor keys, and it answers with the error. A key that cannot be read is noted in the
+//! same way, besides the error that whoever asked for it gets: a command that goes on as if there were none is answered with it
+//! all the same. If a command had changed something before, half of it would be left; then the store has to stop, and its next
+//! start runs the log again up to before that command.
 
 use std::{
     cell::{Cell, RefCell},
@@ -20,7 +22,7 @@ use std::{
 
 use crate::{Bytes, Failure, value::Gathering};
 
-use super::{Frozen, Records, frozen::Readers, keys::Place};
+use super::{Frozen, Loaded, Records, Walked, frozen::Readers, keys::Place};
 
 /// The elements of which collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,7 +46,7 @@ pub struct Span<'a> {
     pub backwards: bool,
 }
 
-/// What becomes of a command that met an element that cannot be read.
+/// What becomes of a command that met a key or an element that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// It changed nothing: this is its answer.
@@ -74,6 +76,14 @@ pub struct Source {
     pub(super) readers: Readers,
     /// Numbers of databases of which the tables may have records, a bit each.
     recorded: Cell<[u64; 4]>,
+}
+
+/// How much a command has changed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ChangesSoFar {
+    changed: u64,
+    soiled: u64,
+    soiled_last: Option<(usize, Place)>,
 }
 
 impl fmt::Debug for Source {
@@ -120,11 +130,44 @@ impl Source {
         self.recorded.get().get(usize::from(disk / 64)).is_some_and(|part| part >> (disk % 64) & 1 == 1)
     }
 
-    /// A command begins.
+    /// A command begins. What something else could not read before is not its trouble.
     pub(super) fn begin(&self) {
         self.changed.set(0);
         self.soiled.set(0);
         self.soiled_last.set(None);
+        if self.has_failed() {
+            self.take_trouble();
+        }
+    }
+
+    /// Reads a key.
+    pub(super) fn load(&self, disk: u8, slot: usize, key: &[u8]) -> Result<Option<Loaded>, Failure> {
+        self.records.load(disk, slot, key).map_err(|reason| self.fail_for_key(reason))
+    }
+
+    /// The first keys of a slot from a hash on.
+    pub(super) fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, Failure> {
+        self.records.walk(disk, slot, from_hash, at_most).map_err(|reason| self.fail_for_key(reason))
+    }
+
+    /// A key cannot be read.
+    #[cold]
+    pub(super) fn fail_for_key(&self, reason: String) -> Failure {
+        // It was not that key that was made ready for a change.
+        self.note_failure(reason.clone(), self.changed.get() == 0 && self.soiled.get() == 0);
+        Failure::owned(reason)
+    }
+
+    /// What the command in run has changed so far.
+    pub(super) fn changes_so_far(&self) -> ChangesSoFar {
+        ChangesSoFar { changed: self.changed.get(), soiled: self.soiled.get(), soiled_last: self.soiled_last.get() }
+    }
+
+    /// What was changed since is no change of the command in run: it is propagated on its own.
+    pub(super) fn count_no_more_than(&self, so_far: ChangesSoFar) {
+        self.changed.set(so_far.changed);
+        self.soiled.set(so_far.soiled);
+        self.soiled_last.set(so_far.soiled_last);
     }
 
     /// The key at a place of a database is about to be changed. To come back to the same one is no other change.
@@ -139,12 +182,12 @@ impl Source {
         self.accesses.set(self.accesses.get().wrapping_add(1));
     }
 
-    /// Whether the command in run met an element that cannot be read.
+    /// Whether the command in run met a key or an element that cannot be read.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.get()
     }
 
-    /// What became of the command that has just run, if it met an element that cannot be read.
+    /// What became of the command that has just run, if it met a key or an element that cannot be read.
     pub(super) fn take_trouble(&self) -> Option<Trouble> {
         self.has_failed.set(false);
         self.failure.borrow_mut().take()
@@ -152,15 +195,15 @@ impl Source {
 
     #[cold]
     fn fail(&self, reason: String) {
+        // The key whose collection it is may have been made ready for a change, which did not come about.
+        self.note_failure(reason, self.changed.get() == 0 && self.soiled.get() <= 1);
+    }
+
+    fn note_failure(&self, reason: String, is_whole: bool) {
         if self.has_failed.replace(true) {
             return;
         }
-        // The key whose collection it is may have been made ready for a change, which did not come about.
-        let trouble = if self.changed.get() == 0 && self.soiled.get() <= 1 {
-            Trouble::Refused(Failure::owned(reason))
-        } else {
-            Trouble::Halved(reason)
-        };
+        let trouble = if is_whole { Trouble::Refused(Failure::owned(reason)) } else { Trouble::Halved(reason) };
         *self.failure.borrow_mut() = Some(trouble);
     }
 }

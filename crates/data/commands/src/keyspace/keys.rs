@@ -112,11 +112,11 @@ impl<'a> Keys<'a> {
 
     #[cold]
     fn load(&mut self, slot: usize, hash: u64, key: &[u8]) -> Result<(), Failure> {
-        let Some(records) = &self.space.records else { return Ok(()) };
+        let Some(source) = self.space.records.clone() else { return Ok(()) };
         let disk = self.space.databases.get(self.db).map_or(0, |database| database.disk);
-        let loaded = records.records.load(disk, slot, key).map_err(Failure::owned)?;
+        let loaded = source.load(disk, slot, key)?;
         self.space.loads += 1;
-        self.put_loaded(slot, hash, key, loaded)
+        self.put_loaded(slot, hash, key, loaded).map_err(|failure| source.fail_for_key(failure.to_string()))
     }
 
     /// Puts what the tables have of a key into memory, unless it is there by now.
@@ -170,6 +170,25 @@ impl<'a> Keys<'a> {
         self.space.loads += 1;
         let hash = hash_index::hash(key, self.space.seed);
         self.put_loaded(slot, hash, key, loaded).is_ok()
+    }
+
+    /// Finds a key that is about to be overwritten or removed whatever it holds: also one that cannot be read.
+    fn find_to_replace(&mut self, key: &[u8]) -> Result<Option<Place>, Failure> {
+        match self.find(key) {
+            Err(_) => self.stand_in(key),
+            found => found,
+        }
+    }
+
+    /// Has an empty string stand for a key that the tables have and that cannot be read. Nobody sees it: its value goes at once.
+    #[cold]
+    fn stand_in(&mut self, key: &[u8]) -> Result<Option<Place>, Failure> {
+        self.space.forgive();
+        let slot = slot::slot(key);
+        let hash = hash_index::hash(key, self.space.seed);
+        let empty = Loaded { value: Stored::Whole(Value::String(Bytes::new())), expire_at: NEVER };
+        self.put_loaded(slot, hash, key, Some(empty))?;
+        self.find(key)
     }
 
     fn entry_at(&self, place: Place) -> Option<&Entry> {
@@ -366,7 +385,8 @@ impl<'a> Keys<'a> {
             // It had another key when the checkpoint began.
             self.space.partly_taken.push_back((database.disk, Bytes::from_slice(key)));
         }
-        let Some(place) = self.find(key)? else {
+        let found = if expiry == Expiry::Keep { self.find(key) } else { self.find_to_replace(key) };
+        let Some(place) = found? else {
             let expire_at = if let Expiry::At(at) = expiry { at } else { NEVER };
             self.put(key, value, expire_at);
             self.changes.notify(EventClass::NEW, "new", key, self.db);
@@ -532,9 +552,11 @@ impl<'a> Keys<'a> {
         value.map(|value| (value, former))
     }
 
-    /// Removes a key. Returns whether it was there.
+    /// Removes a key. Returns whether it was there: one that cannot be read was.
     pub fn remove(&mut self, key: &[u8]) -> Result<bool, Failure> {
-        let taken = self.take(key)?.map(|(value, _)| value);
+        self.check()?;
+        let Some(place) = self.find_to_replace(key)? else { return Ok(false) };
+        let taken = self.take_at(place, key).map(|(value, _)| value);
         let was_there = taken.is_some();
         self.bury(taken);
         Ok(was_there)
@@ -587,12 +609,16 @@ impl<'a> Keys<'a> {
         let place = self.find(key);
         self.now = now;
         let Ok(Some(place)) = place else { return };
+        let so_far = self.space.records.as_ref().map(|source| source.changes_so_far());
         if let Some((value, _)) = self.take_at(place, key) {
             self.bury(Some(value));
             self.space.expired += 1;
             self.changes.before.push((self.db, vec![Bytes::from_slice(b"DEL"), Bytes::from_slice(key)]));
             self.touched(key);
             self.notify(EventClass::EXPIRED, "expired", key);
+        }
+        if let (Some(source), Some(so_far)) = (&self.space.records, so_far) {
+            source.count_no_more_than(so_far);
         }
     }
 

@@ -433,7 +433,13 @@ impl Keyspace {
         self.records.as_ref()
     }
 
-    /// What became of the command that has just run, if it met an element that cannot be read.
+    /// Forgets that something could not be read: nothing hangs on it.
+    #[cold]
+    pub(crate) fn forgive(&self) {
+        self.take_trouble();
+    }
+
+    /// What became of the command that has just run, if it met a key or an element that cannot be read.
     pub(crate) fn take_trouble(&self) -> Option<Trouble> {
         self.records.as_ref().filter(|source| source.has_failed())?.take_trouble()
     }

@@ -46,10 +46,7 @@ impl Keys<'_> {
         {
             let mut at_most = count.max(LEAST_COLD);
             loop {
-                cold = records
-                    .records
-                    .walk(database.disk, slot, from << (64 - CURSOR_BITS), at_most)
-                    .map_err(Failure::owned)?;
+                cold = records.walk(database.disk, slot, from << (64 - CURSOR_BITS), at_most)?;
                 let last = cold.last().filter(|_| cold.len() >= at_most).map(|last| position(last.hash));
                 match last {
                     // All of them have the same position: more are needed to get beyond it.

@@ -2,12 +2,33 @@
 
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
+use super::machine::MEMORY_MAX;
+
+/// Shorter strings than this are made without looking at what there is.
+const SMALL: usize = 1 << 20;
+
 /// Arguments of a function.
 pub type Arguments = Vec<Value>;
 
 /// An error that a script may catch. The place is put in front of it.
 pub fn raised(text: impl Into<String>) -> mlua::Error {
     mlua::Error::RuntimeError(text.into())
+}
+
+/// Makes sure that a script may have a string of so many bytes that is being made: it is there twice until Lua has it, and counts like
+/// Lua's own memory. What nobody refers to any more makes way.
+pub fn room_for(lua: &Lua, len: usize) -> mlua::Result<()> {
+    let has_room = || lua.used_memory().saturating_add(len.saturating_mul(2)) <= MEMORY_MAX;
+    if len <= SMALL || has_room() {
+        return Ok(());
+    }
+    lua.gc_collect()?;
+    if has_room() { Ok(()) } else { Err(raised("not enough memory")) }
+}
+
+/// The same for one that grows: what it had before is there as well while it gets a larger place.
+pub fn room_to_grow(lua: &Lua, len: usize) -> mlua::Result<()> {
+    room_for(lua, len.saturating_add(len / 2))
 }
 
 /// What `redis.*` refuses, or what a command failed with: an error with its code, and without the place of the caller.

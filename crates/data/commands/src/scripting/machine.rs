@@ -413,9 +413,7 @@ fn repeat(lua: &Lua, arguments: library::Arguments) -> mlua::Result<Value> {
     let text = library::string(lua, &arguments, 0, "rep")?;
     let count = library::number(lua, &arguments, 1, "rep")?.max(0.0) as usize;
     let len = text.as_bytes().len();
-    if len.saturating_mul(count) > MEMORY_MAX {
-        return Err(library::raised("not enough memory"));
-    }
+    library::room_for(lua, len.saturating_mul(count))?;
     let repeated = if len == 0 { Vec::new() } else { text.as_bytes().repeat(count) };
     lua.create_string(repeated).map(Value::String)
 }

@@ -2,10 +2,7 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::{
-    library::{self, Arguments, bad_argument, raised},
-    machine::MEMORY_MAX,
-};
+use super::library::{self, Arguments, bad_argument, raised, room_to_grow};
 
 /// How deep tables may be; what is deeper is nil, as in cmsgpack.
 const PACK_DEPTH_MAX: usize = 16;
@@ -40,7 +37,7 @@ fn pack(lua: &Lua, arguments: Arguments) -> mlua::Result<Value> {
     }
     let mut out = Vec::new();
     for value in &arguments {
-        write(value, &mut out, 0)?;
+        write(lua, value, &mut out, 0)?;
     }
     lua.create_string(out).map(Value::String)
 }
@@ -107,30 +104,28 @@ fn write_number(out: &mut Vec<u8>, number: f64) {
     }
 }
 
-fn write(value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()> {
-    // What Lua's own memory is bounded by bounds this too.
-    if out.len() > MEMORY_MAX {
-        return Err(raised("not enough memory"));
-    }
+fn write(lua: &Lua, value: &Value, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()> {
+    room_to_grow(lua, out.len())?;
     match value {
         Value::Boolean(truth) => out.push(if *truth { 0xc3 } else { 0xc2 }),
         Value::Integer(number) => write_integer(out, *number),
         Value::Number(number) => write_number(out, *number),
         Value::String(text) => {
+            room_to_grow(lua, out.len() + text.as_bytes().len())?;
             write_len(out, text.as_bytes().len(), 0xa0, 32, [Some(0xd9), Some(0xda), Some(0xdb)]);
             out.extend_from_slice(&text.as_bytes());
         }
-        Value::Table(table) if depth < PACK_DEPTH_MAX => write_table(table, out, depth)?,
+        Value::Table(table) if depth < PACK_DEPTH_MAX => write_table(lua, table, out, depth)?,
         _ => out.push(0xc0),
     }
     Ok(())
 }
 
-fn write_table(table: &Table, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()> {
+fn write_table(lua: &Lua, table: &Table, out: &mut Vec<u8>, depth: usize) -> mlua::Result<()> {
     if let Some(len) = array_len(table)? {
         write_len(out, len, 0x90, 16, [None, Some(0xdc), Some(0xdd)]);
         for place in 1..=len {
-            write(&table.raw_get::<Value>(place)?, out, depth + 1)?;
+            write(lua, &table.raw_get::<Value>(place)?, out, depth + 1)?;
         }
         return Ok(());
     }
@@ -142,8 +137,8 @@ fn write_table(table: &Table, out: &mut Vec<u8>, depth: usize) -> mlua::Result<(
     write_len(out, count, 0x80, 16, [None, Some(0xde), Some(0xdf)]);
     for pair in table.pairs::<Value, Value>() {
         let (name, value) = pair?;
-        write(&name, out, depth + 1)?;
-        write(&value, out, depth + 1)?;
+        write(lua, &name, out, depth + 1)?;
+        write(lua, &value, out, depth + 1)?;
     }
     Ok(())
 }

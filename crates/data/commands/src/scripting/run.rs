@@ -212,7 +212,7 @@ impl Server {
             if running.messages.len() > running.messages_max {
                 session.close = Close::Now;
             }
-            output.extend_from_slice(&running.messages);
+            server.shared.pushed = running.messages;
         }
         server.shared.is_busy = false;
         server.shared.take_script_log(machine.take_log());

@@ -147,7 +147,7 @@ impl Shared {
         self.release(&mut session);
         session.close = Close::Now;
         session.output = Vec::new();
-        session.query = Vec::new();
+        session.drop_query();
         self.sessions.insert(id, Some(session));
         self.send(id, b"");
     }

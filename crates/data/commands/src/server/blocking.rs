@@ -187,7 +187,7 @@ impl Server {
             let now = self.now;
             // One that cannot be read is left to the command that asks for it next.
             let mut keys = self.keys(db, now);
-            let Ok(entry) = keys.peek(key) else { return };
+            let Ok(entry) = keys.peek(key) else { return keys.space.forgive() };
             let value = entry.and_then(|entry| entry.value.as_ref()).map(Awaited::of);
             self.flush_expired();
             let Some(next) = self.shared.waiting.get(name).and_then(|queue| queue.next(after, value)) else { return };

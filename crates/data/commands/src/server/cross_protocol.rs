@@ -7,7 +7,6 @@
 use crate::{
     Millis,
     config::LogLevel,
-    scripting::LogLine,
     session::{Close, Session},
 };
 
@@ -36,6 +35,6 @@ impl Server {
              reach the store. The connection was closed.",
             session.address
         );
-        self.shared.take_script_log(vec![LogLine { level: LogLevel::Warning, text }]);
+        self.shared.say(LogLevel::Warning, text);
     }
 }

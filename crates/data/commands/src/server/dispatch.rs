@@ -6,13 +6,13 @@ use resp::{Limits, Progress, Reply};
 use smallvec::SmallVec;
 
 use crate::{
-    Bytes, Context, Failure, Millis, Session, SessionId,
-    config::Renamed,
+    Bytes, Context, Failure, Millis, Session, SessionId, client_info,
+    config::{LogLevel, Renamed},
     context::Words,
     failure::until_zero,
     keyspace::{Keys, Trouble},
     session::{Close, ReplyMode},
-    table::{Flags, Found, Wide},
+    table::{Access, Flags, Found, Wide},
 };
 
 use super::{
@@ -21,6 +21,7 @@ use super::{
     portions::{LONG_OUTPUT, Rest},
     sent::Sent,
     slowlog,
+    unread::COUNTED_FROM,
     wide::WideWork,
 };
 
@@ -41,6 +42,8 @@ enum Flow {
 /// What became of a command that has run.
 pub(super) struct Ended {
     pub(super) outcome: Result<(), Failure>,
+    /// Where its reply begins in the output: what it has written is taken back if it failed.
+    pub(super) start: usize,
     pub(super) elapsed_us: u64,
     /// How many changes there had been before.
     pub(super) dirty: u64,
@@ -100,15 +103,22 @@ impl Server {
         let mut query = std::mem::take(&mut session.query);
         let mut output = std::mem::take(&mut session.output);
         let mut parser = std::mem::take(&mut session.parser);
-        session.query_running = query.len();
-        let mut at = 0;
+        let mut at = std::mem::take(&mut session.query_at);
+        session.query_running = query.len().saturating_sub(at);
         let mut missing = 0;
+        let unread = output.len();
+        if output.is_empty() {
+            session.asked_bytes = 0;
+        }
         let accesses = self.keyspace.accesses();
         let mut commands = 0;
         // The command that the query begins with had its keys read: it runs now, whatever has left memory again since.
         let mut is_asked = session.asked;
         while at < query.len() && session.blocked.is_none() && session.loading == 0 && session.close == Close::No {
             let answered = output.len();
+            if answered > COUNTED_FROM && self.shared.is_to_read_first(&mut session, answered) {
+                break;
+            }
             let limits = Limits {
                 bulk_len_max: self.shared.settings.proto_max_bulk_len.0,
                 unauthenticated: session.auth_required,
@@ -148,6 +158,7 @@ impl Server {
                     }
                     is_asked = false;
                     commands += 1;
+                    session.asked_bytes = session.asked_bytes.saturating_add(consumed);
                     let has_done_much =
                         commands >= COMMANDS_MAX || self.keyspace.accesses().wrapping_sub(accesses) > ACCESSES_MAX;
                     if has_done_much && at < query.len() && flow == Flow::Done {
@@ -165,11 +176,10 @@ impl Server {
                         }
                         output = std::mem::take(&mut session.output);
                     }
-                    if output.len() > self.shared.limits.output_watched
-                        && self.shared.is_output_over(&mut session, output.len())
-                    {
-                        session.close = Close::Now;
-                        output = Vec::new();
+                    if output.len() > self.shared.limits.output_watched {
+                        session.output = output;
+                        self.shared.bound_output(&mut session);
+                        output = std::mem::take(&mut session.output);
                     }
                     if output.len().saturating_sub(answered) > LONG_OUTPUT
                         && session.loading == 0
@@ -190,6 +200,9 @@ impl Server {
         if session.close != Close::No {
             // What else it sends is not read any more.
             query = Vec::new();
+        } else if at < query.len().saturating_sub(at) {
+            // What is left of much does not move each time that some of it has run.
+            session.query_at = at;
         } else if at < query.len() {
             query.drain(..at);
         } else if query.capacity() > QUERY_ROOM_KEPT {
@@ -206,6 +219,9 @@ impl Server {
         session.query = query;
         session.parser = parser;
         session.output = output;
+        if session.output.len() >= COUNTED_FROM {
+            self.shared.count_unread(&mut session, unread);
+        }
         self.shared.current = current;
         self.bound_query(&mut session);
         self.shared.account(&mut session);
@@ -232,9 +248,12 @@ impl Server {
 
     /// Has a client closed that has sent more than it may and that cannot run.
     fn bound_query(&mut self, session: &mut Session) {
-        if session.query.len() > self.shared.settings.client_query_buffer_limit.0 as usize {
+        if session.query_len() > self.shared.settings.client_query_buffer_limit.0 as usize {
+            let client = client_info::describe(session, self.now, 0);
+            self.shared
+                .say(LogLevel::Warning, format!("Closing client that reached max query buffer length: {client}"));
             session.close = Close::Now;
-            session.query = Vec::new();
+            session.drop_query();
             self.list_output(session);
         }
     }
@@ -415,12 +434,17 @@ impl Server {
         self.watch_changes();
         let dirty = self.changes.dirty;
         let db = session.db;
-        let start = output.len();
+        let mut start = output.len();
         self.keyspace.begin_command();
         let begin = (self.shared.stopwatch)();
         let slept = self.shared.sleep_us;
         // EXEC and scripts run other commands, which only the server can do.
-        let outcome = if found.command.name == "EXEC" {
+        let outcome = if self.keyspace.partial
+            && found.command.may_change_several_keys()
+            && let Err(failure) = self.read_all_keys(session, words, found)
+        {
+            Err(failure)
+        } else if found.command.name == "EXEC" {
             self.execute_transaction(session, output)
         } else if found.command.flags.contains(Flags::RUNS_SCRIPT) {
             // It is shown before what it calls.
@@ -441,14 +465,20 @@ impl Server {
             let mut context = Context { words: Words(words), reply, keys, session, shared: &mut self.shared };
             (found.command.handler)(&mut context)
         };
-        let outcome = match self.keyspace.take_trouble() {
-            Some(trouble) => {
-                self.shared.cancel_portions(session);
-                session.work = None;
-                self.fail(output, start, trouble)
-            }
-            None => outcome,
-        };
+        let outcome = self.keyspace.take_trouble().map_or(outcome, |trouble| Err(self.failure_of(trouble)));
+        if outcome.is_err() {
+            // Nothing of it comes later either.
+            self.shared.cancel_portions(session);
+            (session.work, session.blocked) = (None, None);
+        }
+        if !self.shared.pushed.is_empty() {
+            // What a script's own client was told while it ran is no part of the reply.
+            output.truncate(if outcome.is_err() { start } else { output.len() });
+            let pushed = std::mem::take(&mut self.shared.pushed);
+            let len = pushed.len();
+            output.splice(start..start, pushed);
+            start += len;
+        }
         // Whoever runs this shard sleeps when the turn is over, but the command took that long.
         let slept = self.shared.sleep_us - slept;
         let elapsed_us = (self.shared.stopwatch)().saturating_sub(begin) + slept;
@@ -463,8 +493,25 @@ impl Server {
             output,
             words,
             found,
-            Ended { outcome, elapsed_us, dirty, db, words_len: words.len(), is_waiting },
+            Ended { outcome, start, elapsed_us, dirty, db, words_len: words.len(), is_waiting },
         );
+    }
+
+    /// Reads those keys of a command that it does not just overwrite or remove: so it has changed none of them when it turns out that
+    /// one cannot be read.
+    fn read_all_keys(&mut self, session: &Session, words: &[&[u8]], found: Found) -> Result<(), Failure> {
+        if self.has_many_keys(session, found, words) {
+            // It changes nothing before it has gone through all of them.
+            return Ok(());
+        }
+        for (place, access) in found.command.key_accesses(words) {
+            let Some(key) = words.get(place).filter(|_| !access.intersects(Access::OW | Access::RM)) else { continue };
+            let mut keys = Keys::new(&mut self.keyspace, session.db, self.now, &mut self.changes);
+            if !keys.is_resident(key) {
+                keys.contains(key)?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether a command of very many words, the first of which are given, is done in steps, and how.
@@ -519,7 +566,7 @@ impl Server {
         found: Found,
         ended: Ended,
     ) {
-        let Ended { outcome, elapsed_us, dirty, db, words_len, is_waiting: blocked } = ended;
+        let Ended { outcome, start, elapsed_us, dirty, db, words_len, is_waiting: blocked } = ended;
         let tracks = self.shared.settings.latency_tracking.0;
         let statistics = &mut self.shared.statistics;
         // One that waits is counted as it begins, and takes its time when it is served.
@@ -540,6 +587,8 @@ impl Server {
         }
         if let Err(failure) = outcome {
             let text = failure.bytes();
+            // A reply is whole or an error: what it had said by then would have what follows taken for elements of it.
+            output.truncate(start);
             if !std::mem::take(&mut self.shared.error_is_counted) {
                 self.shared.statistics.count_error(&text);
             }
@@ -596,20 +645,19 @@ impl Server {
         self.changes.watched = !shared.watched.is_empty() || !shared.waiting.is_empty() || shared.tracking.is_some();
     }
 
-    /// Has a command fail that met an element that cannot be read: what it has answered so far is no answer.
+    /// The error of a command that met what cannot be read, whatever it has made of that itself. Nothing of it is propagated.
     #[cold]
-    pub(super) fn fail(&mut self, output: &mut Vec<u8>, start: usize, trouble: Trouble) -> Result<(), Failure> {
-        output.truncate(start);
+    pub(super) fn failure_of(&mut self, trouble: Trouble) -> Failure {
         match trouble {
             Trouble::Refused(failure) => {
                 self.changes.instead = Some(Vec::new());
                 self.changes.encoded = None;
-                Err(failure)
+                failure
             }
             Trouble::Halved(reason) => {
                 let failure = Failure::owned(reason.clone());
                 self.shared.broken = Some(reason);
-                Err(failure)
+                failure
             }
         }
     }
@@ -622,18 +670,17 @@ impl Server {
     }
 
     /// Whether one of some keys, all of which were valid before, has expired and nobody noticed yet.
-    fn has_expired(&mut self, watched: &[(usize, Bytes)]) -> bool {
+    fn has_expired(&mut self, watched: &[(usize, Bytes)]) -> Result<bool, Failure> {
         let noticed = self.changes.before.len();
         for (db, key) in watched {
-            // One that cannot be read has not changed.
-            let _ = self.keys(*db, self.now).contains(key);
+            self.keys(*db, self.now).contains(key)?;
         }
-        self.changes.before.len() > noticed
+        Ok(self.changes.before.len() > noticed)
     }
 
     fn execute_transaction(&mut self, session: &mut Session, output: &mut Vec<u8>) -> Result<(), Failure> {
         let transaction = session.transaction.take().ok_or(Failure::text("ERR EXEC without MULTI"))?;
-        let failed = session.watch_failed || self.has_expired(&session.watching);
+        let failed = if session.watch_failed { Ok(true) } else { self.has_expired(&session.watching) };
         self.unwatch(session);
         if transaction.refused {
             return Err(Failure::text("EXECABORT Transaction discarded because of previous errors."));
@@ -647,7 +694,7 @@ impl Server {
                 "EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.",
             ));
         }
-        if failed {
+        if failed? {
             Reply::new(output, session.protocol).null_array();
             return Ok(());
         }

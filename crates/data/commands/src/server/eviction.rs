@@ -40,7 +40,10 @@ impl Server {
             let random = &mut self.shared.random;
             let Some(db) = occupied.get(random.below(occupied.len().max(1) as u64) as usize) else { return false };
             let mut keys = Keys::new(&mut self.keyspace, *db, self.now, &mut self.changes);
-            let Ok(Some(key)) = keys.least_worth_its_place(policy, random, samples) else { continue };
+            let Ok(Some(key)) = keys.least_worth_its_place(policy, random, samples) else {
+                self.keyspace.forgive();
+                continue;
+            };
             return self.evict_key(*db, &key, || 0).is_some();
         }
         false
@@ -74,6 +77,7 @@ impl Server {
         self.watch_changes();
         // What cannot be read stays where it is: whoever asks for it is told.
         let more = self.keys(0, now).bring(at_most).unwrap_or(false);
+        self.keyspace.forgive();
         self.after_command();
         more
     }

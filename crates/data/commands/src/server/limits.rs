@@ -3,6 +3,7 @@
 use crate::{
     Millis, Session, SessionId,
     client_info::{self, ClientType},
+    config::LogLevel,
     session::Close,
 };
 
@@ -95,11 +96,30 @@ impl Shared {
         let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return };
         let len = session.unsent();
         if self.is_output_over(&mut session, len) {
-            session.close = Close::Now;
-            session.output = Vec::new();
+            self.close_for_output(&mut session);
         }
         self.account(&mut session);
         self.sessions.insert(id, Some(session));
+    }
+
+    /// Closes a client that has more output than it may.
+    pub(super) fn bound_output(&mut self, session: &mut Session) {
+        let len = session.unsent();
+        if len > self.limits.output_watched && self.is_output_over(session, len) {
+            self.close_for_output(session);
+        }
+    }
+
+    /// Closes a client for what it has not read, and says so in Redis' words.
+    #[cold]
+    fn close_for_output(&mut self, session: &mut Session) {
+        if session.close != Close::Now {
+            let client = client_info::describe(session, self.now, 0);
+            let text = format!("Client {client} scheduled to be closed ASAP for overcoming of output buffer limits.");
+            self.say(LogLevel::Warning, text);
+        }
+        session.close = Close::Now;
+        session.output = Vec::new();
     }
 
     /// Whether a client is closed for output that it does not read: then it piles up.
@@ -146,8 +166,12 @@ impl Shared {
         sessions.filter(may_go).max_by_key(|session| (session.memory, session.id)).map(|session| session.id)
     }
 
-    fn evict_client(&mut self, id: SessionId) {
+    fn evict_client(&mut self, id: SessionId, why: &str) {
         self.statistics.evicted_clients += 1;
+        let now = self.now;
+        if let Some(client) = self.session_mut(id).map(|session| client_info::describe(session, now, 0)) {
+            self.say(LogLevel::Notice, format!("Evicting client: {client} ({why})"));
+        }
         self.kill(id);
     }
 
@@ -159,7 +183,7 @@ impl Shared {
         self.count_clients_memory();
         while self.limits.clients_memory > self.limits.clients_bound {
             let Some(id) = self.largest_client(1) else { return };
-            self.evict_client(id);
+            self.evict_client(id, "clients take more than maxmemory-clients");
         }
     }
 }
@@ -170,7 +194,7 @@ impl Server {
     pub fn relieve(&mut self, at_least: u64) -> bool {
         self.shared.count_clients_memory();
         let Some(id) = self.shared.largest_client(WORTH_CLOSING.max(length(at_least))) else { return false };
-        self.shared.evict_client(id);
+        self.shared.evict_client(id, "memory is over maxmemory, and what clients take is all that could leave it");
         true
     }
 

@@ -37,6 +37,7 @@ mod statistics;
 mod steps;
 mod tasks;
 mod tracking;
+mod unread;
 mod warming;
 mod watch;
 mod wide;
@@ -66,7 +67,7 @@ use crate::{
     Bytes, Failure, Millis, Session, SessionId,
     acl::Acl,
     changes::{Changes, Effects, Group},
-    config::Settings,
+    config::{LogLevel, Settings},
     host::{Host, NoHost, PersistenceFigures},
     keyspace::{Keys, Keyspace, Records},
     pubsub::Registry,
@@ -195,6 +196,10 @@ pub struct Shared {
     pause: Option<pause::Pause>,
     /// Sessions that have done much in this turn, and go on in the next one.
     to_go_on: Vec<SessionId>,
+    /// Sessions with much to read.
+    pub(crate) unread: unread::Unread,
+    /// Memory is short: clients may leave less unread.
+    pub memory_short: bool,
     /// Commands that write wait until there is room for more.
     has_no_room: bool,
     /// Sessions whose commands wait until the pause is over.
@@ -205,6 +210,8 @@ pub struct Shared {
     pub(crate) current_protocol: Protocol,
     /// What that session was sent while it was not in its place; it follows the reply.
     pub(crate) aside: Vec<u8>,
+    /// What the client of a script was told while that ran; it goes ahead of the reply.
+    pub(crate) pushed: Vec<u8>,
     /// The time of what runs now.
     now: Millis,
     pub(crate) stopwatch: Stopwatch,
@@ -265,6 +272,11 @@ impl Shared {
         const LINES_MAX: usize = 10_000;
         let room = LINES_MAX.saturating_sub(self.script_log.len());
         self.script_log.extend(lines.into_iter().take(room));
+    }
+
+    /// Says something in the log.
+    pub(crate) fn say(&mut self, level: LogLevel, text: String) {
+        self.take_script_log(vec![LogLine { level, text }]);
     }
 
     /// Puts bytes into the output of a session that is not the one whose command runs.
@@ -364,12 +376,15 @@ impl Server {
                 onlookers: false,
                 pause: None,
                 to_go_on: Vec::new(),
+                unread: unread::Unread::default(),
+                memory_short: false,
                 has_no_room: false,
                 postponed: Vec::new(),
                 limits: limits::Limits::default(),
                 current: SessionId(0),
                 current_protocol: Protocol::default(),
                 aside: Vec::new(),
+                pushed: Vec::new(),
                 now,
                 stopwatch,
                 refuse_writes: None,
@@ -425,7 +440,7 @@ impl Server {
 
     /// How much of a client's query has come, and how much is known to be missing.
     pub fn query_lens(&mut self, id: SessionId) -> Option<(usize, usize)> {
-        self.shared.session_mut(id).map(|session| (session.query.len(), session.query_missing))
+        self.shared.session_mut(id).map(|session| (session.query_len(), session.query_missing))
     }
 
     /// What is to be sent to a client, and whether its connection is to be closed then.
@@ -441,7 +456,8 @@ impl Server {
     /// Whether a client has replies to come for what it has sent, without anybody else doing something.
     pub fn owes_replies(&self, id: SessionId) -> bool {
         let session = self.shared.sessions.get(&id).and_then(Option::as_deref);
-        session.is_some_and(|session| !session.output.is_empty() || session.loading > 0) || self.has_more_to_run(id)
+        let has_some = |session: &Session| !session.output.is_empty() || session.loading > 0 || session.awaits_reading;
+        session.is_some_and(has_some) || self.has_more_to_run(id)
     }
 
     /// The sessions that have output, or are to be closed, since this was asked last.
@@ -562,10 +578,11 @@ impl Server {
     pub fn expire_if_due(&mut self, db: usize, key: &[u8], now: Millis) -> Result<(), Failure> {
         self.now = now;
         self.watch_changes();
-        self.keys(db, now).contains(key)?;
+        let is_read = self.keys(db, now).contains(key).map(drop);
+        self.keyspace.forgive();
         self.flush_expired();
         self.after_command();
-        Ok(())
+        is_read
     }
 
     /// When [`tick`](Self::tick) has something to do next.

@@ -8,7 +8,8 @@
 use resp::Reply;
 
 use crate::{
-    Millis, Session, SessionId,
+    Millis, Session, SessionId, client_info,
+    config::LogLevel,
     keyspace::{KEYS_PER_STEP, SharedKeyWalk},
     session::Close,
     value::Portions,
@@ -88,12 +89,17 @@ impl Shared {
         let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return };
         session.portions = Some(Box::new(Unfinished { rest: Rest::Made(reply), later: Vec::new() }));
         self.portioned.push_back(id);
-        let len = session.unsent();
-        if len > self.limits.output_watched && self.is_output_over(&mut session, len) {
-            session.close = Close::Now;
-        }
+        self.bound_output(&mut session);
         self.sessions.insert(id, Some(session));
         self.send(id, b"");
+    }
+
+    /// Closes a client in the middle of a reply, and says why.
+    #[cold]
+    fn close_for(&mut self, session: &mut Session, reason: &str) {
+        session.close = Close::Now;
+        let client = client_info::describe(session, self.now, 0);
+        self.say(LogLevel::Warning, format!("Client {client} is closed in the middle of a reply: {reason}"));
     }
 
     /// Takes back what was left for later: the command failed.
@@ -111,6 +117,9 @@ impl Server {
         if self.has_steps() || !self.shared.runnable.is_empty() || !self.shared.to_go_on.is_empty() {
             return true;
         }
+        if self.has_readers() {
+            return true;
+        }
         let sessions = self.shared.portioned.iter().filter_map(|id| self.shared.sessions.get(id)?.as_deref());
         sessions.into_iter().any(|session| session.output.len() < OUTPUT_MAX)
     }
@@ -118,6 +127,7 @@ impl Server {
     /// Goes on with what takes several turns: replies that are given in portions, and commands in steps, for about a millisecond
     /// each.
     pub fn go_on(&mut self, now: Millis) {
+        self.let_readers_go_on();
         let shared = &mut self.shared;
         shared.runnable.extend(shared.to_go_on.drain(..));
         if shared.portioned.is_empty() && shared.tasks.is_empty() && shared.runnable.is_empty() {
@@ -172,7 +182,8 @@ impl Server {
         }
         let has_room = session.output.len() < output_max;
         if !has_room && unfinished.bytes() > FORMER_BYTES_MAX {
-            session.close = Close::Now;
+            let mb = FORMER_BYTES_MAX >> 20;
+            self.shared.close_for(session, &format!("what changed behind a reply that it does not read takes {mb} MB"));
             return false;
         }
         let mut is_over = Ok(false);
@@ -209,17 +220,14 @@ impl Server {
             // An error in the middle of a reply would be taken for an element.
             Err(ref reason) => {
                 self.shared.statistics.count_error(reason);
-                session.close = Close::Now;
+                self.shared.close_for(session, &format!("the rest of its reply cannot be read: {reason}"));
             }
         }
         let has_more = matches!(is_over, Ok(false));
         if has_more {
             session.portions = Some(unfinished);
         }
-        let len = session.unsent();
-        if len > self.shared.limits.output_watched && self.shared.is_output_over(session, len) {
-            session.close = Close::Now;
-        }
+        self.shared.bound_output(session);
         has_more
     }
 }

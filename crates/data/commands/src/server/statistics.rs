@@ -45,6 +45,8 @@ pub struct Statistics {
     pub blocked: usize,
     /// Clients that were closed because clients took too much memory.
     pub evicted_clients: u64,
+    /// How often a client's commands had to wait until it has read.
+    pub unread_pauses: u64,
     /// Bytes that clients sent.
     pub input_bytes: u64,
     /// Bytes that clients were sent.

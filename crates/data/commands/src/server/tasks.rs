@@ -274,7 +274,10 @@ impl Context<'_> {
     /// Does all of it at once.
     pub(super) fn work_off(&mut self, work: &mut impl Work) -> Result<(), Failure> {
         let start = self.reply.position();
-        while work.step(self, usize::MAX)? == Progress::More {}
+        while work.step(self, usize::MAX)? == Progress::More {
+            // One that cannot read what comes next may never come to its end.
+            self.keys.check()?;
+        }
         if let Some(head) = work.head() {
             let rest = self.reply.take_from(start);
             self.reply.raw(&head);
@@ -569,9 +572,9 @@ impl Server {
         let progress = if is_full { Err(OUT_OF_MEMORY) } else { task.work.step(&mut context, budget) };
         let progress = match self.keyspace.take_trouble() {
             Some(Trouble::Refused(failure)) if had_changed => {
-                self.fail(&mut task.output, 0, Trouble::Halved(failure.to_string())).map(|()| Progress::Done)
+                Err(self.failure_of(Trouble::Halved(failure.to_string())))
             }
-            Some(trouble) => self.fail(&mut task.output, 0, trouble).map(|()| Progress::Done),
+            Some(trouble) => Err(self.failure_of(trouble)),
             None => progress,
         };
         task.has_begun = true;
@@ -579,7 +582,6 @@ impl Server {
         let is_over = progress != Ok(Progress::More);
         if is_over {
             if progress.is_err() {
-                task.output.clear();
                 task.pieces = Pieces::default();
             } else if let Some(head) = task.work.head() {
                 task.pieces.push_front(head);
@@ -590,8 +592,9 @@ impl Server {
                 words = if is_head { task.words.some(HEAD, 0..0) } else { task.words.all() };
             }
             let (outcome, words_len) = (progress.map(|_| ()), task.words.len());
-            let ended =
-                Ended { outcome, elapsed_us: task.elapsed_us, dirty, db: task.db, words_len, is_waiting: false };
+            // No byte of its reply has been sent yet.
+            let (start, elapsed_us) = (0, task.elapsed_us);
+            let ended = Ended { outcome, start, elapsed_us, dirty, db: task.db, words_len, is_waiting: false };
             self.end_call(session, &mut task.output, &words, task.found, ended);
         } else if task.output.len() >= PIECE_FROM && task.work.appends() {
             task.pieces.push(std::mem::take(&mut task.output));

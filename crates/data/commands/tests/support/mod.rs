@@ -56,6 +56,10 @@ pub struct Tables {
     pub fails_after: Cell<Option<usize>>,
     /// Keys can be read without a disk.
     pub is_cached: Cell<bool>,
+    /// So do reads of keys.
+    pub keys_fail_after: Cell<Option<usize>>,
+    /// Keys that cannot be read.
+    pub damaged: RefCell<Vec<Bytes>>,
 }
 
 /// A server over tables in memory, with a client.
@@ -77,10 +81,15 @@ impl Client {
 
     /// What a command answers, with what it needs read.
     pub fn ask(&mut self, command: &str, now: Millis) -> String {
+        String::from_utf8(self.ask_bytes(command, now)).unwrap()
+    }
+
+    /// The same for an answer that may be any bytes.
+    pub fn ask_bytes(&mut self, command: &str, now: Millis) -> Vec<u8> {
         self.server.input(self.session).unwrap().extend_from_slice(format!("{command}\r\n").as_bytes());
         self.server.run(self.session, now);
         answer_loads(&mut self.server, &self.tables);
-        String::from_utf8(std::mem::take(self.server.output(self.session).unwrap().0)).unwrap()
+        std::mem::take(self.server.output(self.session).unwrap().0)
     }
 }
 
@@ -233,19 +242,26 @@ impl Tables {
     }
 
     fn may_read(&self) -> Result<(), String> {
-        match self.fails_after.get() {
-            Some(0) => Err("ERR cannot read from disk: it is a test".into()),
-            Some(left) => {
-                self.fails_after.set(Some(left - 1));
-                Ok(())
-            }
-            None => Ok(()),
+        count_down(&self.fails_after)
+    }
+}
+
+fn count_down(left: &Cell<Option<usize>>) -> Result<(), String> {
+    match left.get() {
+        Some(0) => Err("ERR cannot read from disk: it is a test".into()),
+        some => {
+            left.set(some.map(|left| left - 1));
+            Ok(())
         }
     }
 }
 
 impl Records for Shared {
     fn load(&self, disk: u8, slot: usize, key: &[u8]) -> Result<Option<Loaded>, String> {
+        count_down(&self.0.keys_fail_after)?;
+        if self.0.damaged.borrow().iter().any(|damaged| damaged.as_slice() == key) {
+            return Err("ERR cannot read from disk: it is damaged".into());
+        }
         let name = (disk, slot, hash_index::hash(key, SEED), Bytes::from_slice(key));
         let keys = self.0.keys[1].borrow();
         let Some((stored, expire_at)) = keys.get(&name).map(|record| (&record.0, &record.1)) else { return Ok(None) };
@@ -264,6 +280,7 @@ impl Records for Shared {
     }
 
     fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, String> {
+        count_down(&self.0.keys_fail_after)?;
         let keys = self.0.keys[1].borrow();
         let from = (disk, slot, from_hash, Bytes::new());
         let within = keys.range(from..).take_while(|((of, at, ..), _)| (*of, *at) == (disk, slot));

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use twox_hash::XxHash3_128;
 
-use crate::{Error, Place, Result};
+use crate::{Error, Result};
 
 /// Number of the list, its checksum, and which checksum it is.
 const CURRENT_LEN: usize = 25;
@@ -39,5 +39,5 @@ pub(super) fn verify(tree: &Path) -> Result<()> {
 }
 
 fn damaged(what: &str) -> Error {
-    Error::Damaged { place: Place::Unknown, source: format!("the list of files: {what}").into() }
+    Error::damaged(format!("the list of files: {what}"))
 }

@@ -5,12 +5,13 @@
 //! the disk, and at most the buffers of that moment in memory, however long it lives.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lsm_tree::{InternalValue, SeqNo, Tree};
 
 use super::views::{View, Views};
-use crate::Bounds;
+use crate::{Bounds, Direction};
 
 /// Records of the tree as it keeps them.
 pub(super) type Range = Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<InternalValue>> + Send>;
@@ -77,5 +78,10 @@ impl Instant {
     /// The records within bounds.
     pub(super) fn range(&self, bounds: &Bounds) -> Range {
         self.view.range(bounds, self.seqno)
+    }
+
+    /// The file in which reading records within bounds met damage.
+    pub(super) fn damaged_file(&self, bounds: &Bounds, direction: Direction) -> Option<PathBuf> {
+        self.view.damaged_file(bounds, direction)
     }
 }

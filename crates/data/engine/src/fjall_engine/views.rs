@@ -8,19 +8,27 @@
 //! Only a new buffer must be seen by all before anything comes into it; see [`Views::seal`].
 
 use std::collections::VecDeque;
+use std::ops::Bound;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use lsm_tree::table::filter::standard_bloom::Builder;
-use lsm_tree::{AbstractTree as _, InternalValue, Memtable, SeqNo, Tree};
+use lsm_tree::{AbstractTree as _, InternalValue, Memtable, SeqNo, Table, Tree};
 
 use super::disk::Disk;
 use super::snapshots::Range;
 use super::sources::Sources;
-use crate::{Bounds, Key, Value};
+use crate::{Bounds, Direction, Error, Key, Result, Value};
 
 type Buffered = dyn Fn(&[u8]) -> Option<Option<Value>> + Send + Sync;
-type Find = dyn Fn(&[u8]) -> lsm_tree::Result<Option<Value>> + Send + Sync;
+type Find = dyn Fn(&[u8]) -> Result<Option<Value>> + Send + Sync;
+type Locate = dyn Fn(&Bounds, Direction) -> Option<PathBuf> + Send + Sync;
 type Walk = dyn Fn(&Bounds, SeqNo) -> Range + Send + Sync;
+
+/// In so many files damage is searched for...
+const SEARCHED_FILES_MAX: usize = 64;
+/// ... and among so many records of each.
+const SEARCHED_RECORDS_MAX: usize = 1_000;
 
 /// The buffers and files of a moment.
 pub(super) struct View {
@@ -28,6 +36,7 @@ pub(super) struct View {
     buffered: Arc<Buffered>,
     find: Box<Find>,
     walk: Box<Walk>,
+    locate: Box<Locate>,
     sources: Sources,
 }
 
@@ -48,6 +57,7 @@ impl View {
         // In this order: what leaves the buffers in between is in the files then.
         let state = tree.get_version_history_lock().latest_version();
         let files = tree.current_version();
+        let all = files.clone();
         let mut buffers = vec![Arc::clone(&state.active_memtable)];
         buffers.extend(sealed.iter().rev().cloned());
         let buffered: Arc<Buffered> =
@@ -59,7 +69,10 @@ impl View {
             }
             let hash = Builder::get_hash(key);
             for file in files.iter_levels().flat_map(|level| level.iter()).filter_map(|run| run.get_for_key(key)) {
-                if let Some(record) = file.get(key, SeqNo::MAX, hash)? {
+                let found = file.get(key, SeqNo::MAX, hash);
+                if let Some(record) =
+                    found.map_err(|error| Error::from(error).in_file(|| Some((*file.path).clone())))?
+                {
                     return Ok(value_of(record));
                 }
             }
@@ -69,10 +82,16 @@ impl View {
             let keys = (bounds.from.clone(), bounds.to.clone());
             Box::new(Tree::create_internal_range::<Key, _>(state.clone(), &keys, seqno, None))
         };
+        let locate = move |bounds: &Bounds, direction: Direction| {
+            let tables = all.iter_levels().flat_map(|level| level.iter()).flat_map(|run| run.iter());
+            let mut some = tables.filter(|table| overlaps(table, bounds)).take(SEARCHED_FILES_MAX);
+            some.find(|table| is_damaged(table, bounds, direction)).map(|table| (*table.path).clone())
+        };
         let none = Sources::default();
         let sources =
             disk.map(|(disk, former)| Sources::of(tree, disk, former.map_or(&none, |former| &former.sources)));
-        Self { buffered, find: Box::new(find), walk: Box::new(walk), sources: sources.unwrap_or_default() }
+        let sources = sources.unwrap_or_default();
+        Self { buffered, find: Box::new(find), walk: Box::new(walk), locate: Box::new(locate), sources }
     }
 
     /// The last value of a key if a buffer knows it: that may be none.
@@ -86,7 +105,7 @@ impl View {
     }
 
     /// The last value of a key.
-    pub(super) fn get(&self, key: &[u8]) -> lsm_tree::Result<Option<Value>> {
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         (self.find)(key)
     }
 
@@ -94,6 +113,31 @@ impl View {
     pub(super) fn range(&self, bounds: &Bounds, seqno: SeqNo) -> Range {
         (self.walk)(bounds, seqno)
     }
+
+    /// The file in which reading records within bounds met damage: those in which it may have been are read again.
+    pub(super) fn damaged_file(&self, bounds: &Bounds, direction: Direction) -> Option<PathBuf> {
+        (self.locate)(bounds, direction)
+    }
+}
+
+fn overlaps(table: &Table, bounds: &Bounds) -> bool {
+    let (first, last) = (&**table.metadata.key_range.min(), &**table.metadata.key_range.max());
+    let begins = match &bounds.from {
+        Bound::Included(from) | Bound::Excluded(from) => last >= &**from,
+        Bound::Unbounded => true,
+    };
+    begins
+        && match &bounds.to {
+            Bound::Included(to) | Bound::Excluded(to) => first <= &**to,
+            Bound::Unbounded => true,
+        }
+}
+
+/// Whether one of the first records within bounds cannot be read.
+fn is_damaged(table: &Table, bounds: &Bounds, direction: Direction) -> bool {
+    let mut records = table.range::<(Bound<Key>, Bound<Key>)>((bounds.from.clone(), bounds.to.clone()));
+    let next = || if direction == Direction::Forward { records.next() } else { records.next_back() };
+    std::iter::from_fn(next).take(SEARCHED_RECORDS_MAX).any(|record| record.is_err())
 }
 
 pub(super) fn value_of(record: InternalValue) -> Option<Value> {

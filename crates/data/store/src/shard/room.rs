@@ -182,6 +182,7 @@ impl Shard {
             (memory, log) => memory.or(log),
         };
         self.has_no_room = left.is_some_and(|left| left <= 0.0);
+        self.server.shared.memory_short = is_short;
         // Who only reads goes on.
         self.server.set_no_room(self.has_no_room);
         self.pace.refill(now, left.filter(|_| !self.has_no_room));

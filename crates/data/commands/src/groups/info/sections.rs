@@ -93,9 +93,9 @@ fn server(context: &mut Context<'_>, text: &mut String) {
 fn clients(context: &mut Context<'_>, text: &mut String) {
     let shared = &context.shared;
     let others = shared.sessions.values().flatten();
-    let (mut input, mut output) = (context.session.query.len(), context.session.output.len());
+    let (mut input, mut output) = (context.session.query_len(), context.session.output.len());
     for session in others {
-        input = input.max(session.query.len());
+        input = input.max(session.query_len());
         output = output.max(session.output.len());
     }
     field(text, "connected_clients", shared.sessions.len());
@@ -104,6 +104,7 @@ fn clients(context: &mut Context<'_>, text: &mut String) {
     field(text, "client_recent_max_input_buffer", input);
     field(text, "client_recent_max_output_buffer", output);
     field(text, "blocked_clients", shared.statistics.blocked);
+    field(text, "clients_to_read", shared.unread.waiting());
     field(text, "tracking_clients", shared.tracking_counts().clients);
     field(text, "clients_in_timeout_table", shared.deadlines.len());
 }
@@ -244,6 +245,7 @@ fn stats(context: &mut Context<'_>, text: &mut String) {
     field(text, "expire_cycle_cpu_milliseconds", 0);
     field(text, "evicted_keys", evicted);
     field(text, "evicted_clients", statistics.evicted_clients);
+    field(text, "client_unread_pauses", statistics.unread_pauses);
     fields(text, &[("total_eviction_exceeded_time", 0), ("current_eviction_exceeded_time", 0)]);
     field(text, "keyspace_hits", hits);
     field(text, "keyspace_misses", misses);

@@ -123,6 +123,14 @@ impl Claim<'_> {
         let count = self.terms.count.unwrap_or(if only_ids { deliveries } else { deliveries + 1 });
         let pending = Pending { delivered: self.terms.delivered.unwrap_or(now), count, consumer: number };
         group.give(id, pending);
+        if stream.has_failed() {
+            // Nothing was given, so nobody has come to be for it.
+            if let Some(group) = stream.groups.get_mut(self.group).filter(|_| created) {
+                group.remove_consumer(self.consumer);
+            }
+            return Ok(Outcome::Left);
+        }
+        let Some(group) = stream.groups.get_mut(self.group) else { return Ok(Outcome::Left) };
         if created {
             self.log.push(create_consumer_words(self.key, self.group, self.consumer));
         }

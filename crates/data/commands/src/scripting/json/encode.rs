@@ -1,14 +1,14 @@
 //! Tables as JSON.
 
-use mlua::{Table, Value};
+use mlua::{Lua, Table, Value};
 
 use super::{DEPTH_MAX, Settings};
-use crate::scripting::{library::raised, library::type_name, machine::MEMORY_MAX, number_text};
+use crate::scripting::{library::raised, library::room_to_grow, library::type_name, machine::MEMORY_MAX, number_text};
 
 /// The text of a value.
-pub(super) fn encode(value: &Value, settings: &Settings) -> mlua::Result<Vec<u8>> {
+pub(super) fn encode(lua: &Lua, value: &Value, settings: &Settings) -> mlua::Result<Vec<u8>> {
     let mut text = Vec::new();
-    write(value, &mut text, settings, 0)?;
+    write(lua, value, &mut text, settings, 0)?;
     Ok(text)
 }
 
@@ -16,19 +16,19 @@ fn refused(value: &Value, reason: &str) -> mlua::Error {
     raised(format!("Cannot serialise {}: {reason}", type_name(value)))
 }
 
-fn write(value: &Value, out: &mut Vec<u8>, settings: &Settings, depth: i32) -> mlua::Result<()> {
-    // What Lua's own memory is bounded by bounds this too.
-    if out.len() > MEMORY_MAX {
-        return Err(raised("not enough memory"));
-    }
+fn write(lua: &Lua, value: &Value, out: &mut Vec<u8>, settings: &Settings, depth: i32) -> mlua::Result<()> {
+    room_to_grow(lua, out.len())?;
     match value {
         Value::Nil => out.extend_from_slice(b"null"),
         value if value.is_null() => out.extend_from_slice(b"null"),
         Value::Boolean(truth) => out.extend_from_slice(if *truth { b"true" } else { b"false" }),
         Value::Integer(number) => write_number(*number as f64, out, settings)?,
         Value::Number(number) => write_number(*number, out, settings)?,
-        Value::String(text) => write_string(&text.as_bytes(), out),
-        Value::Table(table) => write_table(table, out, settings, depth + 1)?,
+        Value::String(text) => {
+            room_to_grow(lua, out.len() + text.as_bytes().len())?;
+            write_string(&text.as_bytes(), out);
+        }
+        Value::Table(table) => write_table(lua, table, out, settings, depth + 1)?,
         other => return Err(refused(other, "type not supported")),
     }
     Ok(())
@@ -92,7 +92,7 @@ fn array_len(table: &Table, settings: &Settings) -> mlua::Result<Option<i64>> {
     Ok(Some(last).filter(|last| *last > 0))
 }
 
-fn write_table(table: &Table, out: &mut Vec<u8>, settings: &Settings, depth: i32) -> mlua::Result<()> {
+fn write_table(lua: &Lua, table: &Table, out: &mut Vec<u8>, settings: &Settings, depth: i32) -> mlua::Result<()> {
     if depth > settings.encode_depth.min(DEPTH_MAX) {
         return Err(raised(format!("Cannot serialise, excessive nesting ({depth})")));
     }
@@ -106,7 +106,7 @@ fn write_table(table: &Table, out: &mut Vec<u8>, settings: &Settings, depth: i32
             if place > 1 {
                 out.push(b',');
             }
-            write(&table.raw_get::<Value>(place)?, out, settings, depth)?;
+            write(lua, &table.raw_get::<Value>(place)?, out, settings, depth)?;
         }
         out.push(b']');
         return Ok(());
@@ -122,13 +122,13 @@ fn write_table(table: &Table, out: &mut Vec<u8>, settings: &Settings, depth: i32
             Value::String(text) => write_string(&text.as_bytes(), out),
             Value::Integer(_) | Value::Number(_) => {
                 out.push(b'"');
-                write(&name, out, settings, depth)?;
+                write(lua, &name, out, settings, depth)?;
                 out.push(b'"');
             }
             other => return Err(refused(other, "table key must be a number or string")),
         }
         out.push(b':');
-        write(&value, out, settings, depth)?;
+        write(lua, &value, out, settings, depth)?;
     }
     out.push(b'}');
     Ok(())

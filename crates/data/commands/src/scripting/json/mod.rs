@@ -53,7 +53,7 @@ pub fn library(lua: &Lua) -> mlua::Result<Table> {
     let own = Rc::clone(&settings);
     library::put(lua, &table, "encode", move |lua, arguments| {
         let [value] = arguments.as_slice() else { return Err(bad_argument(1, "encode", "expected 1 argument")) };
-        let text = encode::encode(value, &own.get())?;
+        let text = encode::encode(lua, value, &own.get())?;
         lua.create_string(text).map(Value::String)
     })?;
     let own = Rc::clone(&settings);

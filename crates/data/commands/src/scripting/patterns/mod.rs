@@ -12,10 +12,7 @@ use std::{cell::Cell, ops::Range, rc::Rc};
 use mlua::{Function, IntoLua as _, Lua, LuaString, MultiValue, Table, Value};
 
 use self::matcher::{Captured, Failed, Matcher, Work, until_zero};
-use super::{
-    library::{self, Arguments, raised},
-    machine::MEMORY_MAX,
-};
+use super::library::{self, Arguments, raised, room_for, room_to_grow};
 
 /// Signs that make a text a pattern.
 const SPECIALS: &[u8] = b"^$*+?.([%-";
@@ -190,7 +187,8 @@ impl Patterns {
                     break;
                 }
             }
-            append(&mut result, text.get(at..).unwrap_or_default())?;
+            append(lua, &mut result, text.get(at..).unwrap_or_default())?;
+            room_for(lua, result.len()).map_err(Failed::Ended)?;
             let result = lua.create_string(result).map_err(Failed::Ended)?;
             Ok(MultiValue::from_iter([Value::String(result), Value::Integer(i64::from(count))]))
         })
@@ -208,7 +206,7 @@ impl Patterns {
     ) -> Outcome<()> {
         let whole = text.get(found.clone()).unwrap_or_default();
         let value = match with {
-            Value::String(with) => return expand(matcher, text, found, &with.as_bytes(), result),
+            Value::String(with) => return expand(lua, matcher, text, found, &with.as_bytes(), result),
             Value::Function(function) => {
                 let mut values = vec![Value::Function(function.clone())];
                 captures(lua, matcher, text, found, true, &mut values)?;
@@ -222,11 +220,11 @@ impl Patterns {
             }
         };
         match value {
-            Value::Nil | Value::Boolean(false) => append(result, whole),
-            Value::String(value) => append(result, &value.as_bytes()),
+            Value::Nil | Value::Boolean(false) => append(lua, result, whole),
+            Value::String(value) => append(lua, result, &value.as_bytes()),
             value @ (Value::Integer(_) | Value::Number(_)) => {
                 let value = lua.coerce_string(value).map_err(Failed::Ended)?;
-                append(result, &value.map(|value| value.as_bytes().to_vec()).unwrap_or_default())
+                append(lua, result, &value.map(|value| value.as_bytes().to_vec()).unwrap_or_default())
             }
             other => {
                 let text = format!("invalid replacement value (a {})", library::type_name(&other));
@@ -278,6 +276,7 @@ fn value_of(lua: &Lua, text: &[u8], captured: &Captured) -> mlua::Result<Value> 
 
 /// Appends a text in which `%1` stands for a capture.
 fn expand(
+    lua: &Lua,
     matcher: &Matcher<'_, mlua::Error>,
     text: &[u8],
     found: &Range<usize>,
@@ -287,25 +286,26 @@ fn expand(
     let mut rest = with;
     while let Some(at) = memchr::memchr(b'%', rest) {
         let (before, from) = rest.split_at_checked(at).unwrap_or_default();
-        append(result, before)?;
+        append(lua, result, before)?;
         // Behind the last one stands the zero that ends C's strings.
         let sign = from.get(1).copied().unwrap_or(0);
         rest = from.get(2..).unwrap_or_default();
         match sign {
-            b'0' => append(result, text.get(found.clone()).unwrap_or_default())?,
+            b'0' => append(lua, result, text.get(found.clone()).unwrap_or_default())?,
             b'1'..=b'9' => match matcher.capture(usize::from(sign - b'1'), found)? {
-                Captured::Text(range) => append(result, text.get(range).unwrap_or_default())?,
-                Captured::Position(place) => append(result, place.to_string().as_bytes())?,
+                Captured::Text(range) => append(lua, result, text.get(range).unwrap_or_default())?,
+                Captured::Position(place) => append(lua, result, place.to_string().as_bytes())?,
             },
             sign => result.push(sign),
         }
     }
-    append(result, rest)
+    append(lua, result, rest)
 }
 
-fn append(result: &mut Vec<u8>, piece: &[u8]) -> Outcome<()> {
-    if result.len().saturating_add(piece.len()) > MEMORY_MAX {
-        return Err(Failed::Ended(raised("not enough memory")));
+fn append(lua: &Lua, result: &mut Vec<u8>, piece: &[u8]) -> Outcome<()> {
+    let len = result.len().saturating_add(piece.len());
+    if len > result.capacity() {
+        room_to_grow(lua, len).map_err(Failed::Ended)?;
     }
     result.extend_from_slice(piece);
     Ok(())
