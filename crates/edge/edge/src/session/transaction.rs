@@ -275,6 +275,8 @@ pub struct Transaction {
     pub server: Option<Arc<LiveServer>>,
     /// What answered in place of a server, as the log names it (`<STATS>`).
     pub answered_by: Option<&'static str>,
+    /// Whether the statistics page asks for its own sake: for itself, its files and the numbers that it draws.
+    pub is_page_request: bool,
     /// This end's address of the server's connection.
     pub upstream_source: Option<SocketAddr>,
     /// The other end's.
@@ -382,6 +384,7 @@ impl Transaction {
             backend: None,
             server: None,
             answered_by: None,
+            is_page_request: false,
             upstream_source: None,
             upstream_destination: None,
             timeline: Timeline::default(),
@@ -452,6 +455,7 @@ impl Transaction {
             backend,
             server,
             answered_by,
+            is_page_request,
             upstream_source,
             upstream_destination,
             timeline,
@@ -510,7 +514,7 @@ impl Transaction {
         (*has_response, *status) = (false, 0);
         captures.get_mut().clear();
         (*client_cookie, *server_cookie) = (None, None);
-        (*backend, *server, *answered_by) = (None, None, None);
+        (*backend, *server, *answered_by, *is_page_request) = (None, None, None, false);
         (*upstream_source, *upstream_destination) = (None, None);
         *timeline = Timeline::default();
         *termination = Termination::NORMAL;

@@ -28,7 +28,9 @@ impl Session {
             front.response(transaction.status).increment();
         }
         let times = Times::of(transaction, end);
-        if transaction.has_request {
+        if transaction.is_page_request {
+            self.end_page_request(transaction, counts_response);
+        } else if transaction.has_request {
             front.latency.get_or_init(Box::default).record(times.latency_us);
         }
         if let Some(backend) = &transaction.backend {
@@ -65,6 +67,28 @@ impl Session {
             transaction.end_tracking();
         }
         self.registered.handle.rests();
+    }
+
+    /// Notes that a request comes from the statistics page itself.
+    pub(super) fn begin_page_request(&self, transaction: &Transaction) {
+        for traffic in self.page_sides(transaction) {
+            traffic.page.get_or_init(Box::default).requests.increment();
+        }
+    }
+
+    #[cold]
+    fn end_page_request(&self, transaction: &Transaction, counts_response: bool) {
+        self.worker.traffic().page_bytes_out.add(transaction.bytes_out);
+        for traffic in self.page_sides(transaction).filter(|_| counts_response) {
+            traffic.page.get_or_init(Box::default).response(transaction.status).increment();
+        }
+    }
+
+    /// The sides that count a request: a backend, too, where the page stands in one.
+    fn page_sides<'a>(&'a self, transaction: &'a Transaction) -> impl Iterator<Item = &'a Traffic> {
+        let worker = self.worker.index;
+        let backend = transaction.backend.as_ref().map(|backend| backend.backend.traffic.of(worker));
+        std::iter::once(self.side.frontend.frontend.traffic.of(worker)).chain(backend)
     }
 }
 
@@ -122,7 +146,7 @@ impl Times {
                 average.record(time);
             }
         }
-        if self.total.is_some() {
+        if self.total.is_some() && !transaction.is_page_request {
             traffic.latency.get_or_init(Box::default).record(self.latency_us);
         }
     }

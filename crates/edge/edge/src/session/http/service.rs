@@ -14,7 +14,10 @@ use crate::{
         rules::{self, Phase, Verdict},
         transaction::Transaction,
     },
-    stats::{page::PageRequest, serve},
+    stats::{
+        page::{self, PageRequest},
+        serve,
+    },
 };
 
 /// How long the body of an administrator's form may take.
@@ -32,6 +35,10 @@ impl Session {
         self.count_intercepted(transaction);
         transaction.answered_by = Some("<STATS>");
         transaction.terminate(b'L', b'R');
+        transaction.is_page_request = page::is_own_request(&stats.uri, transaction.request.target());
+        if transaction.is_page_request {
+            self.begin_page_request(transaction);
+        }
         if !stats.rules.is_empty() {
             match rules::run(transaction, &stats.rules, 0, Phase::Request) {
                 Verdict::Continue | Verdict::Allow => {}
