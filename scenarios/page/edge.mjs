@@ -15,7 +15,7 @@ function configuration({ port, backends, origin, dead }) {
   const lines = [
     "global", "  nbthread 2", "  maxconn 500",
     "defaults", "  mode http", "  timeout connect 5s", "  timeout client 30s", "  timeout server 30s",
-    "  default-server inter 60s fastinter 200ms downinter 60s fall 1 rise 1",
+    "  default-server inter 1s downinter 60s fall 1 rise 1",
     "frontend stats", `  bind 127.0.0.1:${port}`, "  stats enable", "  stats uri /", "  stats admin if TRUE",
     "frontend web", `  bind 127.0.0.1:${port + 1}`, "  use_backend %[path,field(2,/)] if { path_sub / }", "  default_backend b1",
   ];

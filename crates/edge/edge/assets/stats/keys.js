@@ -30,7 +30,7 @@ function stepLine(by) {
 
 function nextWindow() {
   const windows = [...document.querySelectorAll("#windows button")].map((button) => Number(button.value));
-  page.setWindow(windows[(windows.indexOf(timeline.window) + 1) % windows.length]);
+  page.setWindow(windows[(windows.indexOf(page.window) + 1) % windows.length]);
 }
 
 function onKey(event) {

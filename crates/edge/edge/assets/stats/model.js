@@ -82,6 +82,7 @@ const isBackend = (proxy) => proxy.servers.length > 0 || !proxy.front;
 function healthWords({ servers, count, state }) {
   if (!servers.length) return state.front ? (state.front.state || "OPEN").toLowerCase() : "no servers";
   const well = count.up + (count.unchecked || 0);
+  if (count.unchecked === servers.length) return `${count.unchecked} not checked`;
   const parts = [well === servers.length ? (well === 1 ? "1 up" : `all ${well} up`) : well ? `${well} of ${servers.length} up` : `none of ${servers.length} up`];
   for (const kind of ["down", "unsteady", "drain", "maint"]) if (count[kind] && (well || count[kind] < servers.length || kind !== "down")) parts.push(`${count[kind]} ${KIND_WORDS[kind]}`);
   return parts.join(", ");

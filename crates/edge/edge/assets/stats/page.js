@@ -7,6 +7,8 @@ const page = {
   changes: new Changes(),
   vitals: new Vitals(() => page.setProblems(!filter.problems)),
   title: document.title,
+  // Seconds that charts are to show; the timeline follows with the next answer.
+  window: 60,
 
   get view() {
     return document.documentElement.dataset.view;
@@ -86,7 +88,7 @@ const page = {
   setWindow(seconds) {
     readout.leave();
     for (const button of document.querySelectorAll("#windows button")) setAttribute(button, "aria-pressed", String(button.value === String(seconds)));
-    timeline.window = seconds;
+    this.window = seconds;
     settings.set("window", String(seconds));
     if (this.view === "live") poller.fetchAll();
   },

@@ -22,7 +22,7 @@ const poller = {
     if (page.view === "table") return `${URI};rows${OPTIONS}`;
     const open = page.board.opened;
     [this.since, this.opened] = [this.second, open.join()];
-    const parts = [`;since=${this.second}`, `;window=${timeline.window}`, open.length ? `;open=${this.opened}` : "", page.model.shape ? `;shape=${page.model.shape}` : "", `;changes=${page.changes.last}`];
+    const parts = [`;since=${this.second}`, `;window=${page.window}`, open.length ? `;open=${this.opened}` : "", page.model.shape ? `;shape=${page.model.shape}` : "", `;changes=${page.changes.last}`];
     return `${URI};json;live${parts.join("")}${OPTIONS}`;
   },
 

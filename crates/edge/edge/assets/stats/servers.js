@@ -60,7 +60,7 @@ class ServerRow {
       const { r = new Array(points.n).fill(0), e = new Array(points.n).fill(0) } = points;
       this.track.add({ n: points.n, ok: r.map((value, index) => Math.max(0, value - e[index])), e });
     }
-    setText(this.rate, short(this.track.rate("ok", timeline.slots - 1) + this.track.rate("e", timeline.slots - 1) || 0));
+    setText(this.rate, short(server.rate || 0));
     this.chart.draw();
   }
 }
@@ -101,7 +101,7 @@ class ServerTable {
     setHidden(this.element, shown.length === 0);
     const unwell = ["down", "unsteady", "drain", "maint"].reduce((total, kind) => total + (proxy.count[kind] || 0), 0);
     const more = this.card.open || !shown.length ? 0 : unwell - (proxy.state.servers || []).length;
-    setText(this.rest, more > 0 ? `and ${plural(more, "server", "servers")} more that ${more === 1 ? "is" : "are"} not up` : "");
+    setText(this.rest, more > 0 ? `and ${more} more that ${more === 1 ? "is" : "are"} not up` : "");
     setHidden(this.rest, more <= 0);
   }
 

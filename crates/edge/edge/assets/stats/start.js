@@ -15,8 +15,8 @@ document.addEventListener("keydown", onKey);
 document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(poller.timer) : poller.paused || poller.poll()));
 {
   const window = Number(settings.get("window")) || 60;
-  timeline.window = [60, 600, 3600].includes(window) ? window : 60;
-  for (const button of document.querySelectorAll("#windows button")) button.setAttribute("aria-pressed", String(Number(button.value) === timeline.window));
+  page.window = [60, 600, 3600].includes(window) ? window : 60;
+  for (const button of document.querySelectorAll("#windows button")) button.setAttribute("aria-pressed", String(Number(button.value) === page.window));
 }
 // A link to a proxy (`#name`) is one to its table.
 page.setView(location.hash || settings.get("view") === "table" ? "table" : "live");

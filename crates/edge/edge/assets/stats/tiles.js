@@ -30,16 +30,19 @@ class HealthTile {
 
   update(totals, troubled) {
     const { servers, down } = totals;
-    setText(this.value, down ? `${down} down` : totals.unsteady ? `${totals.unsteady} unsteady` : servers ? "All up" : "None");
-    const words = this.kinds.filter((kind) => !["down", "up"].includes(kind) && totals[kind] && (kind !== "unsteady" || down));
+    const { unsteady, unchecked } = totals;
+    const [words, tone] = down ? [`${down} down`, "bad"] : unsteady ? [`${unsteady} unsteady`, "wary"] : servers > unchecked ? ["All up", "good"] : [servers ? "Not checked" : "None", "plain"];
+    setText(this.value, words);
+    this.value.className = tone;
+    const words = this.kinds.filter((kind) => !["down", "up"].includes(kind) && totals[kind] && (kind !== "unsteady" || down) && (kind !== "unchecked" || unchecked < servers));
     const said = words.map((kind) => `${totals[kind]} ${KIND_WORDS[kind] || "up"}`);
     const names = troubled.slice(0, 3).map(({ name }) => name);
     if (troubled.length > 3) names.push(`${troubled.length - 3} more`);
     const where = names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0];
-    setText(this.note, [down ? `of ${plural(servers, "server", "servers")}` : plural(servers, "server", "servers"), ...said].join(", "));
+    setText(this.note, [`${down ? "of " : ""}${servers.toLocaleString("en")} ${servers === 1 ? "server" : "servers"}`, ...said].join(", "));
     setText(this.where, where ? `See ${where}` : "");
     for (const kind of this.kinds) this.parts[kind].style.flexGrow = String(totals[kind] ? Math.max(totals[kind], servers / 60) : 0);
-    setAttribute(this.element, "data-kind", down || totals.backends ? "bad" : totals.unsteady || troubled.length ? "wary" : "good");
+    setAttribute(this.element, "data-kind", down || totals.backends ? "bad" : unsteady || troubled.length ? "wary" : "good");
     setAttribute(this.element, "aria-pressed", String(filter.problems));
     this.element.title = filter.problems ? "Show everything again" : "Show only what has problems";
   }

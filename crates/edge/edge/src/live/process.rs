@@ -12,7 +12,11 @@ use telemetry::{Gauge, PerWorker};
 use tokio::{runtime::RuntimeMetrics, sync::Notify};
 
 use crate::{
-    background::Background, checks::CheckBoard, counters::ProcessTraffic, logs::Outputs, net::Namespaces,
+    background::Background,
+    checks::CheckBoard,
+    counters::ProcessTraffic,
+    logs::Outputs,
+    net::Namespaces,
     session::filter::CompressionLimits,
     stats::{changes::Changes, sampler::ProcessRates},
 };

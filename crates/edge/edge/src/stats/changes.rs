@@ -190,7 +190,9 @@ fn words(change: &ServerChange) -> Option<(&'static str, String)> {
             ("address", place(ip, port))
         }
         ServerChange::CheckAddress { ip, port } => ("address of checks", place(ip, port.map(|port| port.to_string()))),
-        ServerChange::AgentAddress { ip, port } => ("address of the agent", place(ip, port.map(|port| port.to_string()))),
+        ServerChange::AgentAddress { ip, port } => {
+            ("address of the agent", place(ip, port.map(|port| port.to_string())))
+        }
         ServerChange::AgentSend(_) => ("question to the agent changed", String::new()),
         ServerChange::HostName(name) => ("host name", format!(" set to {name}")),
         ServerChange::ShutSessions => ("all sessions ended", String::new()),

@@ -127,8 +127,7 @@ fn add_counts(counts: &mut Counts, part: &Traffic, http: bool) {
 /// Remembers how many requests go from where to where.
 fn remember_flows(history: &mut History, instance: &Instance) {
     let frontends = instance.proxies.iter().filter(|proxy| proxy.settings().kind.has_frontend());
-    let names: HashMap<_, _> =
-        frontends.map(|proxy| (Sources::key(&proxy.frontend), &proxy.settings().name)).collect();
+    let names: HashMap<_, _> = frontends.map(|proxy| (Sources::key(&proxy.frontend), &proxy.settings().name)).collect();
     for proxy in instance.proxies.iter().filter(|proxy| proxy.settings().kind.has_backend()) {
         let mut totals = HashMap::<usize, u64>::new();
         let sources = proxy.backend.traffic.iter().filter_map(|part| part.sources.get());

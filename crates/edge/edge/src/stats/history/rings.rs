@@ -141,9 +141,13 @@ mod tests {
 
     #[test]
     fn windows_by_seconds() {
-        for (seconds, window) in
-            [(0, Window::Minute), (60, Window::Minute), (61, Window::TenMinutes), (3_600, Window::Hour), (9_999, Window::Hour)]
-        {
+        for (seconds, window) in [
+            (0, Window::Minute),
+            (60, Window::Minute),
+            (61, Window::TenMinutes),
+            (3_600, Window::Hour),
+            (9_999, Window::Hour),
+        ] {
             assert_eq!(Window::of(seconds), window, "{seconds}");
         }
     }

@@ -240,6 +240,12 @@ impl ServerSeries {
         self.rings.push(second, &ServerPoint { requests, errors }, |_, _| {});
     }
 
+    /// The last second.
+    #[must_use]
+    pub fn last_second(&self) -> ServerPoint {
+        self.after(Window::Minute, 0, u64::MAX).last().copied().unwrap_or_default()
+    }
+
     /// Points of a window: see [`Rings::after`].
     pub fn after(&self, window: Window, since: u64, now: u64) -> impl ExactSizeIterator<Item = &ServerPoint> {
         self.rings.after(window, since, now)
@@ -253,7 +259,10 @@ mod tests {
     use super::*;
 
     fn reading(requests: u64, errors: u64) -> Reading {
-        Reading { all: Counts { requests, errors, answers: [0, requests, 0, 0, errors, 0], tcp: 0 }, ..Reading::default() }
+        Reading {
+            all: Counts { requests, errors, answers: [0, requests, 0, 0, errors, 0], tcp: 0 },
+            ..Reading::default()
+        }
     }
 
     #[test]

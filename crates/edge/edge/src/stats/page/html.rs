@@ -134,7 +134,11 @@ fn toolbar(out: &mut String, settings: &PageSettings<'_>, options: &PageOptions)
         escape_html(scope)
     );
     for (set, words, change) in [
-        (options.hide_down, ["Only up", "Show those that are down"], (|o, v| o.hide_down = v) as fn(&mut PageOptions, bool)),
+        (
+            options.hide_down,
+            ["Only up", "Show those that are down"],
+            (|o, v| o.hide_down = v) as fn(&mut PageOptions, bool),
+        ),
         (options.hide_maintenance, ["No maintenance", "Show those in maintenance"], |o, v| o.hide_maintenance = v),
     ] {
         let [off, on] = words;
@@ -189,8 +193,7 @@ pub(super) fn tables(
         let rows = proxy_rows(proxy, selection);
         let form = settings.may_admin && proxy.backend.is_some() && !proxy.servers.is_empty();
         let action = format!("{}{}", settings.uri, options.carried());
-        let shown =
-            Shown { legends: selection.legends, modules: settings.modules, boxes: settings.may_admin };
+        let shown = Shown { legends: selection.legends, modules: settings.modules, boxes: settings.may_admin };
         table::write(&mut out, proxy, &rows, form.then_some(action.as_str()), shown);
     }
     if snapshot.proxies.is_empty() {

@@ -213,7 +213,14 @@ fn show(
             let changes = control.changes_after(options.changes);
             let about_shown = |change: &Change| change.proxy.as_ref().is_none_or(|proxy| in_scope(proxy));
             let changes: Vec<_> = changes.into_iter().filter(about_shown).collect();
-            let body = live::live(&live::Sight { snapshot: &snapshot, history: &history, changes: &changes, options, selection, node });
+            let body = live::live(&live::Sight {
+                snapshot: &snapshot,
+                history: &history,
+                changes: &changes,
+                options,
+                selection,
+                node,
+            });
             return PageReply::new(200, "application/json", body);
         }
         Form::Rows => {

@@ -180,7 +180,9 @@ fn write_widths(out: &mut String, shown: Shown) {
 /// How wide a column is, as a class of the style sheet.
 fn width(column: Column) -> &'static str {
     match column {
-        Column::QueueLimit | Column::RateLimit | Column::SessionsLimit | Column::RateMax | Column::SessionsMax => "limit",
+        Column::QueueLimit | Column::RateLimit | Column::SessionsLimit | Column::RateMax | Column::SessionsMax => {
+            "limit"
+        }
         Column::SessionsTotal | Column::Balanced | Column::BytesIn | Column::BytesOut => "sum",
         Column::LastSession | Column::Downtime => "age",
         Column::Status => "state",

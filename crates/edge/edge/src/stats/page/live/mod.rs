@@ -264,7 +264,7 @@ fn state_of(proxy: &ProxyView, sight: &Sight<'_>, missing: Missing) -> State {
     let server = |server: &ServerView| {
         let series = past.and_then(|past| past.server(&server.farm.name));
         let points = series.map(|series| Points::of_server(series, missing)).unwrap_or_default();
-        server_of(server, proxy.http, points)
+        server_of(server, proxy.http, series.map_or(0, |series| series.last_second().requests), points)
     };
     State {
         id: proxy.id,
@@ -323,11 +323,7 @@ fn flows_of(sight: &Sight<'_>) -> Vec<(u32, u32, u64)> {
         sight.snapshot.proxies.iter().find(|proxy| *proxy.name == *name && is_side(proxy)).map(|proxy| proxy.id)
     };
     let flow = |(from, to, requests): (&str, &str, u64)| {
-        Some((
-            number(from, |proxy| proxy.frontend.is_some())?,
-            number(to, |proxy| proxy.backend.is_some())?,
-            requests,
-        ))
+        Some((number(from, |proxy| proxy.frontend.is_some())?, number(to, |proxy| proxy.backend.is_some())?, requests))
     };
     let mut flows: Vec<_> = sight.history.flows().filter_map(flow).collect();
     flows.sort_unstable_by_key(|(from, to, requests)| (std::cmp::Reverse(*requests), *from, *to));

@@ -100,6 +100,9 @@ pub(super) struct Server {
     status: String,
     condition: &'static str,
     weight: u32,
+    /// Requests, or sessions in TCP mode, of the last second.
+    #[serde(skip_serializing_if = "super::is_zero")]
+    rate: u32,
     #[serde(skip_serializing_if = "super::is_nothing")]
     sessions: u64,
     #[serde(skip_serializing_if = "super::is_zero")]
@@ -134,7 +137,7 @@ struct Check {
     text: String,
 }
 
-pub(super) fn server_of(server: &ServerView, http: bool, points: Points) -> Server {
+pub(super) fn server_of(server: &ServerView, http: bool, rate: u32, points: Points) -> Server {
     let farm = &server.farm;
     let totals = &server.totals;
     Server {
@@ -143,6 +146,7 @@ pub(super) fn server_of(server: &ServerView, http: bool, points: Points) -> Serv
         status: farm.status.to_string(),
         condition: Condition::of(farm).name(),
         weight: farm.weight,
+        rate,
         sessions: server.sessions.now,
         limit: farm.maxconn,
         queue: farm.queued,
