@@ -31,8 +31,8 @@ class HealthTile {
   update(totals, troubled) {
     const { servers, down } = totals;
     const { unsteady, unchecked } = totals;
-    const [words, tone] = down ? [`${down} down`, "bad"] : unsteady ? [`${unsteady} unsteady`, "wary"] : servers > unchecked ? ["All up", "good"] : [servers ? "Not checked" : "None", "plain"];
-    setText(this.value, words);
+    const [state, tone] = down ? [`${down} down`, "bad"] : unsteady ? [`${unsteady} unsteady`, "wary"] : servers > unchecked ? ["All up", "good"] : [servers ? "Not checked" : "None", "plain"];
+    setText(this.value, state);
     this.value.className = tone;
     const words = this.kinds.filter((kind) => !["down", "up"].includes(kind) && totals[kind] && (kind !== "unsteady" || down) && (kind !== "unchecked" || unchecked < servers));
     const said = words.map((kind) => `${totals[kind]} ${KIND_WORDS[kind] || "up"}`);
