@@ -198,6 +198,26 @@ async function large(edge) {
     await browser.click(".backends .more");
     await until("all lines", "return document.querySelectorAll('.backends .card').length === 200");
   });
+  await test("the page does not bring the tables, and they come bit by bit", async () => {
+    const weight = (await (await fetch(edge.page)).arrayBuffer()).byteLength;
+    assert.ok(weight < 10_000, `${weight} bytes`);
+    await browser.press(["t"]);
+    await until("all tables", "return document.querySelectorAll('.classic').length === 202");
+    await until("then those in sight", "return /;rows;open=/.test(performance.getEntriesByType('resource').at(-1).name)");
+    assert.equal(await browser.run("return document.querySelectorAll('.classic').length"), 202);
+    const bytes = await browser.run("return performance.getEntriesByType('resource').at(-1).transferSize");
+    console.log(`      ${bytes} bytes of tables in sight`);
+    await browser.press(["/", ..."b199"]);
+    await until("all are searched", "return [...document.querySelectorAll('.classic')].filter((e) => !e.hidden).map((e) => e.dataset.proxy).join() === 'b199'");
+    await browser.press([ESCAPE, "t"]);
+  });
+  await test("without scripts one is sent on to the tables", async () => {
+    await browser.devtools("Emulation.setScriptExecutionDisabled", { value: true });
+    await browser.open(edge.page);
+    await browser.devtools("Emulation.setScriptExecutionDisabled", { value: false });
+    await until("the tables", "return document.querySelector('#table table')?.getClientRects().length > 0");
+    await page.open(edge.page);
+  });
 }
 
 try {

@@ -72,6 +72,8 @@ const page = {
       this.vitals.health.update(this.model.totals, this.model.inTrouble);
     }
     table.filter();
+    // Tables out of sight may be old.
+    if (this.view === "table" && filter.active && poller.some) poller.fetchAll();
   },
 
   setProblems(on) {

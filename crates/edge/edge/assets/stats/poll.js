@@ -19,7 +19,8 @@ const poller = {
   },
 
   address() {
-    if (page.view === "table") return `${URI};rows${OPTIONS}`;
+    this.some = page.view === "table" ? table.wanted : "";
+    if (page.view === "table") return `${URI};rows${this.some}${OPTIONS}`;
     const open = page.board.opened;
     [this.since, this.opened] = [this.second, open.join()];
     const parts = [`;since=${this.second}`, `;window=${page.window}`, open.length ? `;open=${this.opened}` : "", page.model.shape ? `;shape=${page.model.shape}` : "", `;changes=${page.changes.last}`];
@@ -49,7 +50,7 @@ const poller = {
       if (view === "live") page.take(data);
       else {
         page.tell("");
-        table.replace(data);
+        table.replace(data, Boolean(this.some));
       }
       this.took = performance.now() - received;
       // A page that is work for the browser comes less often.

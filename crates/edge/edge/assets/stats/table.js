@@ -1,21 +1,38 @@
 // The classic tables: brought up to date in place, filtered, and asked before sessions are ended.
 
+// Tables up to which all of them are asked for each time.
+const SECTIONS_ALL = 20;
+
 const table = {
   element: byId("table"),
   sections: [],
 
-  // What is chosen, where the focus is and how far it is scrolled stays. Sections that say the same stay as they are.
-  replace(html) {
+  // Of very many only those in sight are brought up to date, unless a filter has to see all.
+  get wanted() {
+    if (this.sections.length <= SECTIONS_ALL || filter.active) return "";
+    const inSight = (section) => {
+      const { top, bottom } = section.getBoundingClientRect();
+      return bottom > -200 && top < innerHeight + 200;
+    };
+    const numbers = this.sections.filter(inSight).map((section) => section.dataset.number);
+    return numbers.length ? `;open=${numbers.slice(0, 60).join(",")}` : "";
+  },
+
+  // What is chosen, where the focus is and how far it is scrolled stays. Sections that say the same stay as they are; where
+  // only some were asked for, so do all others.
+  replace(html, onlySome) {
     if (this.element.contains(document.activeElement) && document.activeElement.tagName === "SELECT") return;
     const fresh = [...new DOMParser().parseFromString(html, "text/html").body.children];
     const known = new Map(this.sections.map((section) => [section.dataset.proxy + section.dataset.number, section]));
-    this.sections = fresh.map((section) => {
+    const brought = fresh.map((section) => {
       const before = known.get(section.dataset.proxy + section.dataset.number);
       section.text = section.innerHTML;
       if (before?.text === section.text) return before;
       if (before) this.keepChoices(before, section);
       return section;
     });
+    const byNumber = new Map(brought.map((section) => [section.dataset.number, section]));
+    this.sections = onlySome ? this.sections.map((section) => byNumber.get(section.dataset.number) || section) : brought;
     const sheet = this.element.querySelector(".sheet") || this.element.appendChild(h("div", { className: "sheet", tabIndex: 0, role: "region", ariaLabel: "Tables" }));
     if (!this.empty) this.element.append((this.empty = h("p", { className: "empty", hidden: true })));
     order(sheet, this.sections);

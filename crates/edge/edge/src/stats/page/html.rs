@@ -12,8 +12,12 @@ use crate::stats::{
     info::uptime,
     row::{Selection, proxy_rows},
     text::escape_html,
-    view::Snapshot,
+    view::{ProxyView, Snapshot},
 };
+
+/// Servers up to which the page has the tables in it. With more, a browser without scripts is sent on to them, and one with
+/// scripts does not load megabytes for nothing.
+const SERVERS_INLINE_MAX: usize = 250;
 
 /// What stands at the top of the page beside the program's name.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +54,12 @@ pub(super) fn page(
         icon = assets::ICON,
     );
     let _ = write!(out, "<link rel=\"stylesheet\" href=\"{uri};asset=noscript.css;v={version}\">");
-    if let Some(seconds) = refresh {
+    let servers: usize = snapshot.proxies.iter().map(|proxy| proxy.servers.len()).sum();
+    let has_tables = options.tables || servers <= SERVERS_INLINE_MAX;
+    if !has_tables {
+        let carried = escape_html(&carried);
+        let _ = write!(out, "<meta http-equiv=\"refresh\" content=\"0; url={uri};tables{carried}\">");
+    } else if let Some(seconds) = refresh {
         let _ = write!(out, "<meta http-equiv=\"refresh\" content=\"{seconds}\">");
     }
     let _ = write!(
@@ -72,7 +81,9 @@ pub(super) fn page(
         "<section id=\"live\" aria-label=\"Live view\"></section>\n\
          <section id=\"table\" aria-label=\"Tables\"><noscript><div class=\"sheet\" tabindex=\"0\">\n",
     );
-    out.push_str(&tables(snapshot, settings, options, selection));
+    if has_tables {
+        out.push_str(&tables(snapshot, settings, options, selection));
+    }
     out.push_str("</div></noscript></section>\n</main>\n");
     footer(&mut out, snapshot, settings);
     out.push_str("</body>\n</html>\n");
@@ -189,7 +200,8 @@ pub(super) fn tables(
     selection: Selection,
 ) -> String {
     let mut out = String::with_capacity(snapshot.proxies.len() * 8_192);
-    for proxy in &snapshot.proxies {
+    let wanted = |proxy: &&ProxyView| options.open.is_empty() || options.open.contains(&proxy.id);
+    for proxy in snapshot.proxies.iter().filter(wanted) {
         let rows = proxy_rows(proxy, selection);
         let form = settings.may_admin && proxy.backend.is_some() && !proxy.servers.is_empty();
         let action = format!("{}{}", settings.uri, options.carried());

@@ -48,8 +48,10 @@ pub struct PageOptions {
     pub since: u64,
     /// Ours, `;window=`: how far back the live form's points go.
     pub window: Window,
-    /// Ours, `;open=3,17`: numbers of proxies of which the live form tells everything.
+    /// Ours, `;open=3,17`: numbers of proxies of which the live form tells everything, or whose tables alone are wanted.
     pub open: Vec<u32>,
+    /// Ours, `;tables`: the page has all tables in it, for browsers without scripts.
+    pub tables: bool,
     /// Ours, `;shape=`: what the page knows already of names and addresses.
     pub shape: Option<String>,
     /// Ours, `;changes=`: the live form tells only of changes after the one of this number.
@@ -92,6 +94,7 @@ impl PageOptions {
             since: value(";since=").and_then(|second| second.parse().ok()).unwrap_or(0),
             window: value(";window=").and_then(|seconds| seconds.parse().ok()).map(Window::of).unwrap_or_default(),
             open: value(";open=").map(numbers).unwrap_or_default(),
+            tables: has(";tables"),
             shape: value(";shape=").map(str::to_owned),
             changes: value(";changes=").and_then(|number| number.parse().ok()).unwrap_or(0),
             asset: value(";asset=").map(str::to_owned),

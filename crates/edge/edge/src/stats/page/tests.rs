@@ -259,6 +259,14 @@ fn names_and_addresses_come_once() {
 }
 
 #[test]
+fn tables_of_some() {
+    let (_, all) = get(&settings(), "/stats;rows");
+    let (_, some) = get(&settings(), "/stats;rows;open=3");
+    assert_eq!((all.matches("<section").count(), some.matches("<section").count()), (3, 1));
+    assert!(some.contains("data-proxy=\"app\" data-number=\"3\""));
+}
+
+#[test]
 fn assets_fit() {
     let weight: usize = super::assets::ASSETS.iter().map(|asset| asset.body.len()).sum();
     assert!(weight < 105_000, "{weight} bytes before the page itself");
