@@ -6,9 +6,8 @@
 // With SCREENSHOTS=folder pictures are left there. Needs node 20, chromedriver and Chromium, and no package.
 
 import assert from "node:assert/strict";
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 
+import { Harness } from "./harness.mjs";
 import { Browser } from "./webdriver.mjs";
 
 const [page, traffic = new URL("/", process.argv[2] ?? "http://localhost").href] = process.argv.slice(2);
@@ -19,41 +18,16 @@ if (!page) {
 
 const WEIGHT_MAX = 150_000;
 const ESCAPE = "\uE00C";
-const folder = process.env.SCREENSHOTS;
-if (folder) mkdirSync(folder, { recursive: true });
-
 const browser = await Browser.start({ width: 1400, height: 1000 });
-let failed = 0;
-
-async function check(name, test) {
-  try {
-    const skipped = await test();
-    console.log(`${skipped ? "skip" : "ok  "}  ${name}${skipped ? `: ${skipped}` : ""}`);
-  } catch (error) {
-    failed++;
-    console.log(`FAIL  ${name}\n      ${String(error.message).split("\n").join("\n      ")}`);
-    if (folder) writeFileSync(join(folder, `failed-${failed}.png`), await browser.screenshot());
-  }
-}
-
-async function picture(name) {
-  if (folder) writeFileSync(join(folder, `${name}.png`), await browser.screenshot());
-}
-
-const size = (width, height) =>
-  browser.devtools("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile: false });
-const scheme = (value) =>
-  browser.devtools("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value }] });
+const harness = new Harness(browser);
+const check = (name, test) => harness.check(name, test);
+const picture = (name) => harness.picture(name);
+const size = (width, height) => harness.size(width, height);
+const scheme = (value) => harness.scheme(value);
+const visible = (selector) => harness.visible(selector);
+const open = () => harness.open(page);
 const background = () => browser.run("return getComputedStyle(document.body).backgroundColor");
 const view = () => browser.run("return document.documentElement.dataset.view");
-const visible = (selector) =>
-  browser.run("const e = document.querySelector(arguments[0]); return !!e && e.getClientRects().length > 0", selector);
-
-async function open() {
-  await browser.open(page);
-  await browser.until("cards are there", "return document.querySelectorAll('.card').length > 0");
-}
-
 // As many requests as it takes to be seen, a few at a time.
 async function load(count) {
   for (let done = 0; done < count; done += 10) {
@@ -74,24 +48,24 @@ try {
   });
 
   await check("curves move with traffic", async () => {
-    const path = `document.querySelector(".tile.requests .stroke").getAttribute("d")`;
+    const path = `document.querySelector(".tile.requests .bar.c2").getAttribute("d")`;
     const before = await browser.run(`return ${path}`);
     await load(200);
     await browser.until("the curve moves", `return ${path} !== arguments[0]`, before);
     await browser.until(
       "requests arrive in the curve",
-      "return tiles.requests.chart.points.requests.slice(-10).some((value) => value >= 5)",
+      "return page.vitals.track.peak(['r']) >= 5",
     );
     await picture("light");
   });
 
   await check("hovering tells values", async () => {
     await browser.run(`
-      const box = document.querySelector(".tile.requests .spark").getBoundingClientRect();
-      const at = { clientX: box.right - 3, clientY: box.top + 10, bubbles: true };
-      document.querySelector(".tile.requests .spark").dispatchEvent(new PointerEvent("pointermove", at));`);
+      const plot = document.querySelector(".tile.requests .plot");
+      const box = plot.getBoundingClientRect();
+      plot.dispatchEvent(new PointerEvent("pointermove", { clientX: box.right - 3, clientY: box.top + 10, bubbles: true }));`);
     const text = await browser.run("const r = document.querySelector('.readout'); return r.hidden ? '' : r.textContent");
-    assert.match(text, /request/);
+    for (const word of [/\d\d:\d\d:\d\d/, /2xx/, /half within/, /99 % within/, /sessions/, /sent/]) assert.match(text, word);
   });
 
   await check("dark follows the system, and the button overrides it", async () => {
@@ -114,29 +88,30 @@ try {
   await check("keys", async () => {
     await browser.press(["t"]);
     assert.equal(await view(), "table");
-    assert.ok(await visible("#table table"));
+    await browser.until("the tables are there", "return document.querySelector('#table table')?.getClientRects().length > 0");
     await browser.press(["t"]);
     assert.equal(await view(), "live");
     await browser.press(["?"]);
-    assert.ok(await browser.run("return document.querySelector('#keys').open"), "the list of keys opens");
+    assert.ok(await visible("#keys"), "the list of keys opens");
     await browser.press([ESCAPE]);
-    assert.ok(!(await browser.run("return document.querySelector('#keys').open")), "and closes");
+    await browser.until("it closes", "return !document.querySelector('#keys')");
     await browser.press(["/"]);
     assert.equal(await browser.run("return document.activeElement.id"), "filter");
     await browser.press([..."no such name anywhere"]);
-    await browser.until("nothing matches", "return [...document.querySelectorAll('.card')].every((card) => card.hidden)");
+    await browser.until("nothing matches", "return !document.querySelector('.card') && /Nothing matches/.test(document.querySelector('.empty').textContent)");
+    assert.ok(await visible(".board .empty"), "and that is said");
     await browser.press([ESCAPE]);
-    await browser.until("all are back", "return [...document.querySelectorAll('.card')].every((card) => !card.hidden)");
+    await browser.until("all are back", "return document.querySelectorAll('.card').length > 1 && document.querySelector('.empty').hidden");
     await browser.press(["p"]);
     assert.equal(await browser.run("return document.getElementById('pause').getAttribute('aria-pressed')"), "true");
     await browser.press(["p"]);
     await browser.press(["j"]);
-    assert.ok(await browser.run("return document.activeElement.classList.contains('card')"), "j goes to a card");
+    assert.ok(await browser.run("return document.activeElement.matches('.card .fold')"), "j goes to a card");
   });
 
   await check("the classic table is one click away", async () => {
     await browser.click("#view-table");
-    assert.ok(await visible("#table table"));
+    await browser.until("the tables are there", "return document.querySelector('#table table')?.getClientRects().length > 0");
     const heads = await browser.run("return [...document.querySelectorAll('#table abbr')].map((a) => a.title.split(':')[0])");
     for (const column of ["qcur", "rate_max", "stot", "bin", "dreq", "wretr", "status", "check_status", "downtime"]) {
       assert.ok(heads.includes(column), column);
@@ -153,10 +128,15 @@ try {
     }
     if (!(await visible(".manage"))) return "there is no server";
     const state = `return document.querySelector(".manage").closest("tr").querySelector(".state .words").textContent`;
+    const closeActions = async () => {
+      await browser.run("document.querySelector('#actions')?.close()");
+      await browser.until("the dialog is gone", "return !document.querySelector('#actions')");
+    };
     const act = async (name, expected) => {
-      await browser.run("document.querySelector('#actions')?.close(); document.querySelector('.manage').scrollIntoView({ block: 'center' })");
+      await closeActions();
+      await browser.run("document.querySelector('.manage').scrollIntoView({ block: 'center' })");
       await browser.click(".manage");
-      assert.ok(await browser.run("return document.querySelector('#actions').open"));
+      assert.ok(await visible("#actions"));
       if (name === "maint") await picture("actions");
       await browser.click(`#actions button[value="${name}"]`);
       await browser.until(`the server is ${expected}`, state.replace("return ", "return (") + `).startsWith("${expected}")`);
@@ -165,12 +145,14 @@ try {
     await browser.until("the server is out of maintenance", state.replace("return ", "return !(") + `).startsWith("MAINT")`);
     const before = await browser.run(state);
     await act("maint", "MAINT");
-    assert.match(await browser.run("return document.querySelector('.changes').textContent"), /MAINT/);
+    await browser.until("it is among the changes", "return /maintenance/.test(document.querySelector('.changes').textContent)");
     await picture("maintenance");
-    await browser.run("document.querySelector('#actions').close()");
+    await browser.until("the dialog shows the state", "return /MAINT/.test(document.querySelector('#actions .present').textContent)");
+    await browser.until("and what would change nothing", "return document.querySelector('#actions [value=maint]').ariaCurrent === 'true'");
+    await closeActions();
     // Whatever the checks will find, it comes back up as it was or on its way there.
     await act("ready", before.startsWith("no check") ? "no check" : "UP");
-    await browser.run("document.querySelector('#actions').close()");
+    await closeActions();
   });
 
   await check("nothing is wider than a small screen", async () => {
@@ -220,4 +202,4 @@ try {
 } finally {
   await browser.close();
 }
-process.exit(failed ? 1 : 0);
+process.exit(harness.failed ? 1 : 0);

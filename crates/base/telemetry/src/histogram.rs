@@ -88,6 +88,13 @@ impl HistogramSnapshot {
         })
     }
 
+    /// Adds what another one counted.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, count) in self.counts.iter_mut().zip(&other.counts) {
+            *sum = sum.wrapping_add(*count);
+        }
+    }
+
     /// What was counted since an `earlier` snapshot of the same histograms.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -132,5 +139,8 @@ mod tests {
         assert!((500..=575).contains(&median), "{median}");
         assert!((990..=1100).contains(&snapshot.quantile(990).unwrap()));
         assert_eq!(snapshot.since(&snapshot).count(), 0);
+        let mut twice = snapshot.clone();
+        twice.add(&snapshot);
+        assert_eq!((twice.count(), twice.quantile(500)), (2000, Some(median)));
     }
 }

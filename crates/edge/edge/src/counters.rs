@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 
 use telemetry::{Counter, Histogram, SlidingAverage, WorkerGauge};
 
+use crate::sources::Sources;
+
 /// Counted by each worker for each side of a proxy, each server and each listener. Names follow HAProxy's CSV columns.
 #[derive(Debug, Default)]
 pub struct Traffic {
@@ -67,7 +69,11 @@ pub struct Traffic {
     pub total_time: SlidingAverage,
     /// What compression did, where there is any.
     pub compression: OnceLock<Box<CompressionTraffic>>,
-    /// Microseconds of whole requests, for quantiles.
+    /// What of all this the statistics page asked for itself, where there is one.
+    pub page: OnceLock<Box<PageTraffic>>,
+    /// The frontends that sent the requests (backend).
+    pub sources: OnceLock<Box<Sources>>,
+    /// Microseconds of whole requests, for quantiles; those of the statistics page are left out.
     pub latency: OnceLock<Box<Histogram>>,
     /// Idle connections to the server that the worker keeps.
     pub idle: WorkerGauge,
@@ -88,18 +94,38 @@ pub struct CompressionTraffic {
     pub responses: Counter,
 }
 
+/// What the statistics page asked for itself: its curves show what others do.
+#[derive(Debug, Default)]
+pub struct PageTraffic {
+    /// Requests.
+    pub requests: Counter,
+    /// Responses by the classes of [`Traffic::responses`].
+    pub responses: [Counter; 6],
+}
+
+impl PageTraffic {
+    /// The counter of a status' class.
+    pub fn response(&self, status: u16) -> &Counter {
+        of_class(&self.responses, status)
+    }
+}
+
+fn of_class(responses: &[Counter; 6], status: u16) -> &Counter {
+    let [one, two, three, four, five, other] = responses;
+    match status / 100 {
+        1 => one,
+        2 => two,
+        3 => three,
+        4 => four,
+        5 => five,
+        _ => other,
+    }
+}
+
 impl Traffic {
     /// The counter of a status' class.
     pub fn response(&self, status: u16) -> &Counter {
-        let [one, two, three, four, five, other] = &self.responses;
-        match status / 100 {
-            1 => one,
-            2 => two,
-            3 => three,
-            4 => four,
-            5 => five,
-            _ => other,
-        }
+        of_class(&self.responses, status)
     }
 }
 
@@ -112,6 +138,8 @@ pub struct ProcessTraffic {
     pub requests: Counter,
     /// `TotalBytesOut`.
     pub bytes_out: Counter,
+    /// Those of them that the statistics page asked for itself.
+    pub page_bytes_out: Counter,
     /// `TotalSplicedBytesOut`.
     pub bytes_spliced: Counter,
     /// `CompressBpsIn`.

@@ -25,6 +25,7 @@ pub mod role;
 pub mod server_state;
 pub mod servers;
 pub mod session;
+pub mod sources;
 pub mod stats;
 pub mod stick;
 pub mod tunnel;

@@ -13,6 +13,7 @@ use super::schedule::CheckBoard;
 use crate::{
     live::{FarmEvents, Instance, LiveProxy, Shared, ShutCause},
     logs::{AdminLog, LogLevel, Severity},
+    stats::changes::Tone,
 };
 
 /// Servers that follow others (`track`), by whom they follow.
@@ -57,6 +58,8 @@ pub fn farm_events(shared: Arc<Shared>, log: Arc<AdminLog>, board: Arc<CheckBoar
             };
             log.console(severity, &message.console_text);
             log.log(&proxy.log_targets, level(message.level), &message.text);
+            let tone = Tone::of_message(message.level, &message.text);
+            shared.process.changes.note(tone, Some(&proxy.settings().name), &*message.text);
             if let Some(mail) = message.mail.filter(|_| proxy.settings().mail.is_some()) {
                 let instance = shared.instance();
                 let own = instance.proxy(proxy.index).filter(|_| Arc::ptr_eq(&instance.config, &proxy.config));

@@ -12,8 +12,13 @@ use telemetry::{Gauge, PerWorker};
 use tokio::{runtime::RuntimeMetrics, sync::Notify};
 
 use crate::{
-    background::Background, checks::CheckBoard, counters::ProcessTraffic, logs::Outputs, net::Namespaces,
-    session::filter::CompressionLimits, stats::sampler::ProcessRates,
+    background::Background,
+    checks::CheckBoard,
+    counters::ProcessTraffic,
+    logs::Outputs,
+    net::Namespaces,
+    session::filter::CompressionLimits,
+    stats::{changes::Changes, sampler::ProcessRates},
 };
 
 use super::LiveProxy;
@@ -64,6 +69,8 @@ pub struct Process {
     pub stopping: AtomicBool,
     /// Reloads so far.
     pub reloads: AtomicU64,
+    /// What changed lately, for the statistics page.
+    pub changes: Changes,
     /// Invalid messages so far.
     pub captures: AtomicU64,
     /// Source of the numbers of sessions, which are none of requests.
@@ -143,6 +150,7 @@ impl Process {
             compression: CompressionLimits::default(),
             stopping: AtomicBool::new(false),
             reloads: AtomicU64::new(0),
+            changes: Changes::default(),
             captures: AtomicU64::new(0),
             next_session_id: AtomicU64::new(SESSION_ID_FIRST),
             next_stream_id: AtomicU64::new(0),

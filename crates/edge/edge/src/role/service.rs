@@ -29,6 +29,7 @@ use crate::{
     resolve::{self, Known},
     server_state::{self, SavedStates},
     session::borrow::Plea,
+    stats::changes::Tone,
 };
 
 /// The edge in its worker process.
@@ -307,12 +308,15 @@ impl Service for EdgeService {
         }
         *self.process.startup_logs.lock().unwrap_or_else(PoisonError::into_inner) = text;
         if let Some(shared) = &self.shared {
-            shared.replace(instance);
+            shared.replace(Arc::clone(&instance));
         }
-        if previous.is_some() {
+        if let Some(previous) = previous {
+            self.process.changes.note_reload(&previous.config, &instance.config);
             self.process.reloads.fetch_add(1, Relaxed);
             drop(previous);
             self.outputs.close_unused();
+        } else {
+            self.process.changes.note(Tone::Neutral, None, format!("Process {} started", std::process::id()));
         }
         Ok(())
     }

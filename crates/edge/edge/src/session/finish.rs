@@ -26,7 +26,9 @@ impl Transaction {
             front.response(self.answered.status).increment();
         }
         let times = Times::of(self, end);
-        if self.asked.is_complete() {
+        if self.answered.is_for_page {
+            self.end_page_request(worker, counts_response);
+        } else if self.asked.is_complete() {
             front.latency.get_or_init(Box::default).record(times.latency_us);
         }
         if let Some(backend) = &self.route.backend {
@@ -62,6 +64,28 @@ impl Transaction {
         if self.has_tables {
             self.end_tracking();
         }
+    }
+
+    /// Notes that the statistics page asks for its own sake.
+    pub(super) fn begin_page_request(&self, worker: &Worker) {
+        for traffic in self.page_sides(worker) {
+            traffic.page.get_or_init(Box::default).requests.increment();
+        }
+    }
+
+    #[cold]
+    fn end_page_request(&self, worker: &Worker, counts_response: bool) {
+        worker.traffic().page_bytes_out.add(self.bytes_out);
+        for traffic in self.page_sides(worker).filter(|_| counts_response) {
+            traffic.page.get_or_init(Box::default).response(self.answered.status).increment();
+        }
+    }
+
+    /// The sides that count a request: a backend, too, where the page stands in one.
+    fn page_sides(&self, worker: &Worker) -> impl Iterator<Item = &Traffic> {
+        let index = worker.index;
+        let backend = self.route.backend.as_ref().map(|backend| backend.backend.traffic.of(index));
+        std::iter::once(self.client.frontend.frontend.traffic.of(index)).chain(backend)
     }
 }
 
@@ -119,7 +143,7 @@ impl Times {
                 average.record(time);
             }
         }
-        if self.total.is_some() {
+        if self.total.is_some() && !transaction.answered.is_for_page {
             traffic.latency.get_or_init(Box::default).record(self.latency_us);
         }
     }

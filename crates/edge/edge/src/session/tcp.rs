@@ -230,7 +230,9 @@ async fn run_session(session: &mut Session, transaction: &mut Transaction) -> bo
         return true;
     }
     transaction.route.backend = Some(Arc::clone(&backend));
-    backend.backend.traffic.of(session.worker.index).sessions.increment();
+    let traffic = backend.backend.traffic.of(session.worker.index);
+    traffic.sessions.increment();
+    traffic.sources.get_or_init(Box::default).count(&frontend.frontend);
     if !Arc::ptr_eq(&backend, &frontend) {
         let rules = &backend.settings().tcp_request_content;
         match content_phase(session, transaction, rules, backend.settings().tcp_request_inspect_delay).await {

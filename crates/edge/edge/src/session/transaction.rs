@@ -281,6 +281,8 @@ pub struct Answered {
     pub status: u16,
     /// What answered in place of a server, as the log names it (`<STATS>`).
     pub by: Option<&'static str>,
+    /// Whether it is for the statistics page's own sake: for itself, its files and the numbers that it draws.
+    pub is_for_page: bool,
     /// Its body.
     pub body: SeenBody,
     /// What the server of a TCP session has sent.

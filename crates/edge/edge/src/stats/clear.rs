@@ -4,7 +4,7 @@
 //! next time.
 
 use crate::{
-    counters::{CompressionTraffic, ProcessTraffic, Traffic},
+    counters::{CompressionTraffic, PageTraffic, ProcessTraffic, Traffic},
     live::{Instance, Side},
 };
 
@@ -32,6 +32,7 @@ pub fn clear(instance: &Instance, all: bool) {
             connections: _,
             requests: _,
             bytes_out: _,
+            page_bytes_out: _,
             bytes_spliced: _,
             compression_in: _,
             compression_out: _,
@@ -84,6 +85,9 @@ fn clear_traffic(traffic: &Traffic, all: bool) {
         response_time,
         total_time,
         compression,
+        page,
+        // Readers only use differences.
+        sources: _,
         latency: _,
         idle: _,
         in_flight: _,
@@ -123,6 +127,10 @@ fn clear_traffic(traffic: &Traffic, all: bool) {
     if let Some(compression) = compression.get() {
         let CompressionTraffic { taken, made, bypassed, responses } = &**compression;
         [taken, made, bypassed, responses].into_iter().for_each(telemetry::Counter::reset);
+    }
+    if let Some(page) = page.get() {
+        let PageTraffic { requests, responses } = &**page;
+        responses.iter().chain([requests]).for_each(telemetry::Counter::reset);
     }
     for counter in counters.into_iter().chain(responses) {
         counter.reset();

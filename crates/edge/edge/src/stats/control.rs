@@ -8,7 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use super::view::{Detail, ProcessView, Snapshot};
+use super::{
+    changes::Change,
+    view::{Detail, ProcessView, Snapshot},
+};
 use crate::{capture::Capture, stick::Tables};
 
 /// A proxy, as far as commands have to know it to find it.
@@ -288,6 +291,11 @@ pub trait Control {
 
     /// The `peers` sections that run.
     fn peers(&self) -> Vec<Arc<crate::peers::LiveSection>> {
+        Vec::new()
+    }
+
+    /// What changed after the change of that number, the oldest first.
+    fn changes_after(&self, _: u64) -> Vec<Change> {
         Vec::new()
     }
 

@@ -10,6 +10,7 @@ use balance::{CheckKind, OperationalState, ServerId, WeightChange};
 use haproxycfg::model::{ServerAddress, ServerPort};
 
 use super::{
+    changes::{Change, Tone},
     clear,
     collect::{self, hard_maxconn},
     control::{
@@ -53,6 +54,71 @@ impl<'a> LiveControl<'a> {
         let servers = &self.instance.proxies.get(proxy)?.servers;
         let place = |server: &LiveServer| wanted(server).then_some(server.index.0 as usize);
         servers.find_map(place).map(|server| ServerRef { proxy, server })
+    }
+
+    fn apply(
+        &self,
+        proxy: &LiveProxy,
+        live: &LiveServer,
+        id: ServerId,
+        change: ServerChange,
+    ) -> Result<Option<String>, Refusal> {
+        let now_ms = self.now_ms();
+        match change {
+            ServerChange::Ready => proxy.with_farm(|farm| farm.set_ready(id, now_ms)),
+            ServerChange::Drain => proxy.with_farm(|farm| farm.set_drain(id, now_ms)),
+            ServerChange::Maintain => proxy.with_farm(|farm| farm.set_maint(id, now_ms)),
+            ServerChange::Health(health) => force_health(proxy, live, id, health, now_ms)?,
+            ServerChange::Checks(enabled) => proxy
+                .with_farm(|farm| farm.set_check_enabled(id, CheckKind::Health, enabled))
+                .map_err(|error| Refusal::new(error.to_string()))?,
+            ServerChange::Weight(weight) => WeightChange::parse(&weight)
+                .and_then(|weight| proxy.with_farm(|farm| farm.set_weight(id, weight, now_ms)))
+                .map_err(|error| Refusal::new(error.to_string()))?,
+            ServerChange::MaxConn(limit) => proxy.with_farm(|farm| farm.set_maxconn(id, limit, now_ms)),
+            ServerChange::Address { ip, port } => {
+                let said = change_address(live, ip, port);
+                proxy.with_farm(|farm| farm.set_resolved(id, now_ms));
+                return Ok(Some(said));
+            }
+            ServerChange::CheckAddress { ip, port } => {
+                let checked = proxy.farm().server_stats(id, now_ms).is_some_and(|stats| stats.check_enabled);
+                if !checked {
+                    return Err(Refusal::new("health checks are not enabled on this server"));
+                }
+                let mut place = live.check_place.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(ip) = ip {
+                    place.address = Some(ServerAddress::Ip(ip));
+                }
+                if let Some(port) = port {
+                    // As in HAProxy, 0 is the server's own port.
+                    place.port = Some(port).filter(|port| *port > 0);
+                }
+            }
+            ServerChange::AgentChecks(enabled) => proxy
+                .with_farm(|farm| farm.set_check_enabled(id, CheckKind::Agent, enabled))
+                .map_err(|error| Refusal::new(error.to_string()))?,
+            ServerChange::Agent(works) => {
+                if !proxy.with_farm(|farm| farm.force_agent(id, works, "changed from CLI", now_ms)) {
+                    return Err(Refusal::new("agent checks are not enabled on this server."));
+                }
+            }
+            ServerChange::AgentAddress { ip, port } => {
+                let mut agent = live.agent.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(ip) = ip {
+                    agent.place.address = Some(ServerAddress::Ip(ip));
+                }
+                if let Some(port) = port {
+                    agent.place.port = Some(port).filter(|port| *port > 0);
+                }
+            }
+            ServerChange::AgentSend(text) => {
+                live.agent.lock().unwrap_or_else(PoisonError::into_inner).question = text.into_bytes();
+            }
+            ServerChange::HostName(name) => return change_name(&self.instance, proxy, live, id, &name).map(Some),
+            ServerChange::ShutSessions => live.shut_sessions(ShutCause::Administrator),
+        }
+        Ok(None)
     }
 }
 
@@ -105,72 +171,25 @@ impl Control for LiveControl<'_> {
 
     fn change_server(&self, server: ServerRef, change: ServerChange) -> Result<Option<String>, Refusal> {
         let (proxy, live, id) = self.server(server)?;
-        let now_ms = self.now_ms();
-        match change {
-            ServerChange::Ready => proxy.with_farm(|farm| farm.set_ready(id, now_ms)),
-            ServerChange::Drain => proxy.with_farm(|farm| farm.set_drain(id, now_ms)),
-            ServerChange::Maintain => proxy.with_farm(|farm| farm.set_maint(id, now_ms)),
-            ServerChange::Health(health) => force_health(proxy, &live, id, health, now_ms)?,
-            ServerChange::Checks(enabled) => proxy
-                .with_farm(|farm| farm.set_check_enabled(id, CheckKind::Health, enabled))
-                .map_err(|error| Refusal::new(error.to_string()))?,
-            ServerChange::Weight(weight) => WeightChange::parse(&weight)
-                .and_then(|weight| proxy.with_farm(|farm| farm.set_weight(id, weight, now_ms)))
-                .map_err(|error| Refusal::new(error.to_string()))?,
-            ServerChange::MaxConn(limit) => proxy.with_farm(|farm| farm.set_maxconn(id, limit, now_ms)),
-            ServerChange::Address { ip, port } => {
-                let said = change_address(&live, ip, port);
-                proxy.with_farm(|farm| farm.set_resolved(id, now_ms));
-                return Ok(Some(said));
-            }
-            ServerChange::CheckAddress { ip, port } => {
-                let checked = proxy.farm().server_stats(id, now_ms).is_some_and(|stats| stats.check_enabled);
-                if !checked {
-                    return Err(Refusal::new("health checks are not enabled on this server"));
-                }
-                let mut place = live.check_place.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(ip) = ip {
-                    place.address = Some(ServerAddress::Ip(ip));
-                }
-                if let Some(port) = port {
-                    // As in HAProxy, 0 is the server's own port.
-                    place.port = Some(port).filter(|port| *port > 0);
-                }
-            }
-            ServerChange::AgentChecks(enabled) => proxy
-                .with_farm(|farm| farm.set_check_enabled(id, CheckKind::Agent, enabled))
-                .map_err(|error| Refusal::new(error.to_string()))?,
-            ServerChange::Agent(works) => {
-                if !proxy.with_farm(|farm| farm.force_agent(id, works, "changed from CLI", now_ms)) {
-                    return Err(Refusal::new("agent checks are not enabled on this server."));
-                }
-            }
-            ServerChange::AgentAddress { ip, port } => {
-                let mut agent = live.agent.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(ip) = ip {
-                    agent.place.address = Some(ServerAddress::Ip(ip));
-                }
-                if let Some(port) = port {
-                    agent.place.port = Some(port).filter(|port| *port > 0);
-                }
-            }
-            ServerChange::AgentSend(text) => {
-                live.agent.lock().unwrap_or_else(PoisonError::into_inner).question = text.into_bytes();
-            }
-            ServerChange::HostName(name) => return change_name(&self.instance, proxy, &live, id, &name).map(Some),
-            ServerChange::ShutSessions => live.shut_sessions(ShutCause::Administrator),
-        }
-        Ok(None)
+        let said = self.apply(proxy, &live, id, change.clone())?;
+        self.shared.process.changes.note_server(&proxy.settings().name, &live.config.name, &change);
+        Ok(said)
     }
 
     fn add_server(&self, proxy: usize, name: &str, words: &[&str]) -> Result<(), Refusal> {
         let proxy = self.instance.proxies.get(proxy).ok_or_else(|| Refusal::new("No such backend."))?;
-        dynamic::add(&self.instance, proxy, name, words).map_err(|refusal| Refusal(refusal.0))
+        dynamic::add(&self.instance, proxy, name, words).map_err(|refusal| Refusal(refusal.0))?;
+        let backend = &proxy.settings().name;
+        self.shared.process.changes.note(Tone::Neutral, Some(backend), format!("{backend}/{name} was added"));
+        Ok(())
     }
 
     fn remove_server(&self, server: ServerRef) -> Result<(), Refusal> {
         let (proxy, live, _) = self.server(server)?;
-        dynamic::remove(proxy, &live).map_err(|refusal| Refusal(refusal.0))
+        dynamic::remove(proxy, &live).map_err(|refusal| Refusal(refusal.0))?;
+        let (backend, name) = (&proxy.settings().name, &live.config.name);
+        self.shared.process.changes.note(Tone::Neutral, Some(backend), format!("{backend}/{name} was removed"));
+        Ok(())
     }
 
     fn is_dynamic(&self, proxy: usize) -> bool {
@@ -224,6 +243,9 @@ impl Control for LiveControl<'_> {
             steer(proxy, order);
         }
         self.shared.process.room.notify_waiters();
+        if changed {
+            self.shared.process.changes.note_frontend(&proxy.settings().name, change);
+        }
         Ok(changed)
     }
 
@@ -236,21 +258,19 @@ impl Control for LiveControl<'_> {
                 }
                 self.shared.process.maxconn.store(if limit == 0 { hard } else { limit }, Relaxed);
                 self.shared.process.room.notify_waiters();
-                Ok(())
             }
             ProcessChange::CompressionRate(kilobytes) => {
                 self.shared.process.compression.rate_max.store(u64::from(kilobytes) * 1_024, Relaxed);
-                Ok(())
             }
             ProcessChange::ConnectionRate(limit) => {
                 self.shared.process.connection_rate_limit.store(limit, Relaxed);
-                Ok(())
             }
             ProcessChange::SessionRate(limit) => {
                 self.shared.process.session_rate_limit.store(limit, Relaxed);
-                Ok(())
             }
         }
+        self.shared.process.changes.note_process(change);
+        Ok(())
     }
 
     fn clear_counters(&self, all: bool) {
@@ -279,6 +299,10 @@ impl Control for LiveControl<'_> {
 
     fn peers(&self) -> Vec<Arc<crate::peers::LiveSection>> {
         self.shared.process.peers.sections()
+    }
+
+    fn changes_after(&self, number: u64) -> Vec<Change> {
+        self.shared.process.changes.after(number)
     }
 
     fn now_ms(&self) -> u64 {

@@ -5,6 +5,7 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 use super::{
     columns::Column,
     control::{Control as _, FrontendChange, Health, PortChange, ProcessChange, ServerChange, find_proxy},
+    history::Window,
     live_control::LiveControl,
     row::{Selection, proxy_rows},
     view::Detail,
@@ -220,9 +221,55 @@ fn seconds_are_sampled() {
     }
     let history = shared.sampler.history().lock().unwrap();
     let series = history.proxy("web").unwrap().frontend.as_ref().unwrap();
-    let points: Vec<_> = series.points_after(0).map(|point| (point.requests, point.errors)).collect();
+    let points: Vec<_> = series.after(Window::Minute, 0, 3).map(|point| (point.requests, point.errors)).collect();
     assert_eq!(points, [(0, 0), (50, 2), (50, 3)]);
     assert!(series.latency().unwrap().p50 >= 2_000);
     assert!(history.proxy("app").unwrap().server("s3").is_some());
     assert_eq!(shared.sampler.idle_percent(), Some(75), "half of one of two workers");
+}
+
+#[test]
+fn flows_and_the_page_are_told_apart() {
+    let shared = shared();
+    let instance = shared.instance();
+    let [web, app, ..] = &instance.proxies[..] else { panic!() };
+    for second in 1..=3_u64 {
+        let front = web.frontend.traffic.of(0);
+        front.requests.add(5);
+        front.response(200).add(5);
+        let page = front.page.get_or_init(Box::default);
+        page.requests.add(2);
+        page.response(200).add(2);
+        let sources = app.backend.traffic.of(1).sources.get_or_init(Box::default);
+        sources.count(&web.frontend);
+        shared.sampler.tick(&instance, second * 1_000);
+    }
+    let history = shared.sampler.history().lock().unwrap();
+    let point = history.process().last_second();
+    assert_eq!((point.requests, point.answers[1]), (3, 3));
+    assert_eq!(history.flows().collect::<Vec<_>>(), [("web", "app", 2)]);
+}
+
+#[test]
+fn changes_are_remembered() {
+    let shared = shared();
+    let control = LiveControl::new(&shared);
+    let app = find_proxy(&control, "app", |proxy| proxy.backend).unwrap().index;
+    let web = find_proxy(&control, "web", |proxy| proxy.frontend).unwrap().index;
+    let s1 = control.server_named(app, "s1").unwrap();
+    control.change_server(s1, ServerChange::Weight("20".into())).unwrap();
+    control.change_server(s1, ServerChange::Weight("nonsense".into())).unwrap_err();
+    control.change_frontend(web, FrontendChange::Pause).unwrap();
+    control.change_frontend(web, FrontendChange::Pause).unwrap();
+    control.change_process(ProcessChange::SessionRate(7)).unwrap();
+    control.change_process(ProcessChange::MaxConn(501)).unwrap_err();
+    let texts: Vec<_> = control.changes_after(0).into_iter().map(|change| change.text).collect();
+    assert_eq!(
+        texts,
+        [
+            "app/s1: weight set to 20",
+            "web: disabled: it refuses connections",
+            "Process: greatest rate of sessions set to 7"
+        ]
+    );
 }

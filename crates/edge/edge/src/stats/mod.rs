@@ -4,11 +4,12 @@
 //!   counters, farms --collect--> Snapshot (view) --row--> Row --render--> CSV, typed, JSON, Prometheus
 //!        |                          |                 (columns: one table)
 //!        +--sampler, once a second--+--page--> HTML, live JSON
-//!             (rates, two minutes of history)
+//!             (rates, an hour of history, the last changes)
 //! ```
 //!
 //! Everything behind [`view::Snapshot`] is pure: it knows neither sockets nor clocks nor what runs.
 
+pub mod changes;
 mod clear;
 pub mod collect;
 pub mod columns;

@@ -1,21 +1,23 @@
-//! Looks at every counter once a second: makes rates begin a new second, and remembers two minutes for the page.
+//! Looks at every counter once a second: makes rates begin a new second, and remembers an hour for the page.
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use haproxycfg::model::Mode;
 use telemetry::{HistogramSnapshot, PerWorker};
 
-use super::history::{History, Reading};
+use super::history::{Counts, History, Reading, Sent};
 use crate::{
     counters::Traffic,
     live::{Instance, LiveProxy, Shared, Side},
     rates::RateWindow,
+    sources::Sources,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -64,38 +66,80 @@ fn remember(history: &mut History, proxy: &LiveProxy) {
     let http = settings.mode == Mode::Http;
     let frontend = settings.kind.has_frontend().then(|| {
         let sessions = proxy.frontend.sessions.value();
-        reading(&proxy.frontend.traffic, http, sessions, true)
+        reading(&proxy.frontend.traffic, http, sessions)
     });
     let backend = settings.kind.has_backend().then(|| {
         let sessions = u64::from(proxy.farm().streams());
-        reading(&proxy.backend.traffic, http, sessions, true)
+        reading(&proxy.backend.traffic, http, sessions)
     });
     let listed: Vec<_> = proxy.servers.iter().collect();
     let servers = listed.iter().map(|server| {
         let side = &server.side;
-        (&server.config.name, move || reading(&side.traffic, http, side.sessions.value(), false))
+        (&server.config.name, move || server_counts(&side.traffic, http))
     });
     history.push(&settings.name, frontend, backend, servers);
 }
 
-/// What the counters say: in HTTP mode a failed request is one answered with a 5xx, otherwise a session that got no
-/// server or lost it.
-fn reading(traffic: &PerWorker<Traffic>, http: bool, sessions: u64, with_latency: bool) -> Reading {
+/// What the counters of a side say: in HTTP mode a failed request is one answered with a 5xx, otherwise a session that got
+/// no server or lost it.
+fn reading(traffic: &PerWorker<Traffic>, http: bool, sessions: u64) -> Reading {
     let mut reading = Reading { sessions, ..Reading::default() };
     for part in traffic.iter() {
-        let [_, _, _, _, server_errors, _] = &part.responses;
-        if http {
-            reading.requests += part.requests.value();
-            reading.errors += server_errors.value();
-        } else {
-            reading.requests += part.sessions.value();
-            reading.errors += part.connection_errors.value() + part.response_errors.value();
+        add_counts(&mut reading.all, part, http);
+        if let Some(page) = part.page.get() {
+            reading.page.requests += page.requests.value();
+            for (sum, counter) in reading.page.answers.iter_mut().zip(&page.responses) {
+                *sum += counter.value();
+            }
         }
-        if let Some(latency) = part.latency.get().filter(|_| with_latency) {
+        if let Some(latency) = part.latency.get() {
             latency.add_to(reading.latency.get_or_insert_with(HistogramSnapshot::default));
         }
     }
     reading
+}
+
+/// What the counters of a server say: a request fails, too, where it could not be connected to.
+fn server_counts(traffic: &PerWorker<Traffic>, http: bool) -> Counts {
+    let mut counts = Counts::default();
+    for part in traffic.iter() {
+        add_counts(&mut counts, part, http);
+        counts.errors += if http { part.connection_errors.value() } else { 0 };
+    }
+    counts
+}
+
+fn add_counts(counts: &mut Counts, part: &Traffic, http: bool) {
+    if !http {
+        counts.requests += part.sessions.value();
+        counts.tcp += part.sessions.value();
+        counts.errors += part.connection_errors.value() + part.response_errors.value();
+        return;
+    }
+    let [_, _, _, _, server_errors, _] = &part.responses;
+    counts.requests += part.requests.value();
+    counts.errors += server_errors.value();
+    for (sum, counter) in counts.answers.iter_mut().zip(&part.responses) {
+        *sum += counter.value();
+    }
+}
+
+/// Remembers how many requests go from where to where.
+fn remember_flows(history: &mut History, instance: &Instance) {
+    let frontends = instance.proxies.iter().filter(|proxy| proxy.settings().kind.has_frontend());
+    let names: HashMap<_, _> = frontends.map(|proxy| (Sources::key(&proxy.frontend), &proxy.settings().name)).collect();
+    for proxy in instance.proxies.iter().filter(|proxy| proxy.settings().kind.has_backend()) {
+        let mut totals = HashMap::<usize, u64>::new();
+        let sources = proxy.backend.traffic.iter().filter_map(|part| part.sources.get());
+        for (key, requests) in sources.flat_map(|sources| sources.iter()) {
+            *totals.entry(key).or_default() += requests;
+        }
+        for (key, total) in totals {
+            if let Some(frontend) = names.get(&key) {
+                history.push_flow(frontend, &proxy.settings().name, total);
+            }
+        }
+    }
 }
 
 /// Makes the rates of a side begin a new second; the sessions so far.
@@ -129,11 +173,14 @@ impl Sampler {
         process.rates.compression_out.rate(traffic.sum(|part| part.compression_out.value()), now_ms);
 
         self.note_idle(traffic.sum(|part| part.busy.value()), process.workers, now_ms);
+        let started_at = process.started_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let sent = Sent { bytes: bytes_out, page_bytes: traffic.sum(|part| part.page_bytes_out.value()) };
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.begin_second(bytes_out);
+        history.begin_second(started_at + Duration::from_millis(now_ms), sent);
         for proxy in &instance.proxies {
             remember(&mut history, proxy);
         }
+        remember_flows(&mut history, instance);
         history.end_second();
     }
 

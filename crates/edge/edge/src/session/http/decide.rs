@@ -93,7 +93,9 @@ impl Session {
         };
         transaction.route.backend = Some(Arc::clone(&backend));
         self.registered.handle.enters(&backend);
-        backend.backend.traffic.of(self.worker.index).sessions.increment();
+        let traffic = backend.backend.traffic.of(self.worker.index);
+        traffic.sessions.increment();
+        traffic.sources.get_or_init(Box::default).count(&frontend.frontend);
         if backend.settings().options.http_buffer_request
             && !transaction.asked.body.complete
             && let Some(done) = Box::pin(self.buffer_request(transaction, backend.settings(), body)).await

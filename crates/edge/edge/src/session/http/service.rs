@@ -16,7 +16,7 @@ use crate::{
         transaction::Transaction,
     },
     stats::{
-        page::{PageReply, PageRequest},
+        page::{self, PageReply, PageRequest},
         serve,
     },
     worker::Worker,
@@ -116,6 +116,10 @@ impl Session {
     /// Runs the rules of the statistics page, demands its credentials and waits for a form; `Some` when the request is over.
     async fn admit(&mut self, transaction: &mut Transaction, proxy: &Arc<LiveProxy>, body: BodyLength) -> Option<Next> {
         let stats = proxy.settings().stats.as_ref()?;
+        transaction.answered.is_for_page = page::is_own_request(&stats.uri, transaction.request.target());
+        if transaction.answered.is_for_page {
+            transaction.begin_page_request(&self.worker);
+        }
         if !stats.rules.is_empty() {
             match rules::run(transaction, &stats.rules, 0, Phase::Request) {
                 Verdict::Continue | Verdict::Allow => {}

@@ -12,8 +12,12 @@ use crate::stats::{
     info::uptime,
     row::{Selection, proxy_rows},
     text::escape_html,
-    view::Snapshot,
+    view::{ProxyView, Snapshot},
 };
+
+/// Servers up to which the page has the tables in it. With more, a browser without scripts is sent on to them, and one with
+/// scripts does not load megabytes for nothing.
+const SERVERS_INLINE_MAX: usize = 250;
 
 /// What stands at the top of the page beside the program's name.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,16 +49,22 @@ pub(super) fn page(
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"robots\" content=\"noindex\">\n\
          <link rel=\"icon\" href=\"{icon}\">\n\
+         <link rel=\"stylesheet\" href=\"{uri};asset=look.css;v={version}\">\n\
          <link rel=\"stylesheet\" href=\"{uri};asset=page.css;v={version}\">\n<noscript>",
         icon = assets::ICON,
     );
     let _ = write!(out, "<link rel=\"stylesheet\" href=\"{uri};asset=noscript.css;v={version}\">");
-    if let Some(seconds) = refresh {
+    let servers: usize = snapshot.proxies.iter().map(|proxy| proxy.servers.len()).sum();
+    let has_tables = options.tables || servers <= SERVERS_INLINE_MAX;
+    if !has_tables {
+        let carried = escape_html(&carried);
+        let _ = write!(out, "<meta http-equiv=\"refresh\" content=\"0; url={uri};tables{carried}\">");
+    } else if let Some(seconds) = refresh {
         let _ = write!(out, "<meta http-equiv=\"refresh\" content=\"{seconds}\">");
     }
     let _ = write!(
         out,
-        "</noscript>\n<script src=\"{uri};asset=chart.js;v={version}\" defer></script>\n\
+        "</noscript>\n<script src=\"{uri};asset=look.js;v={version}\" defer></script>\n\
          <script src=\"{uri};asset=page.js;v={version}\" defer></script>\n</head>\n\
          <body data-uri=\"{uri}\" data-options=\"{carried}\" data-admin=\"{admin}\" data-refresh=\"{refresh}\">\n\
          <a class=\"skip\" href=\"#main\">Skip to the statistics</a>\n",
@@ -66,11 +76,15 @@ pub(super) fn page(
     toolbar(&mut out, settings, options);
     out.push_str("<main id=\"main\" tabindex=\"-1\">\n");
     notice(&mut out, options);
+    // With scripts the tables come when they are wanted: a browser makes no elements of what is in `noscript`.
     out.push_str(
-        "<section id=\"live\" aria-label=\"Live view\"></section>\n<section id=\"table\" aria-label=\"Tables\">\n",
+        "<section id=\"live\" aria-label=\"Live view\"></section>\n\
+         <section id=\"table\" aria-label=\"Tables\"><noscript><div class=\"sheet\" tabindex=\"0\">\n",
     );
-    out.push_str(&tables(snapshot, settings, options, selection));
-    out.push_str("</section>\n</main>\n");
+    if has_tables {
+        out.push_str(&tables(snapshot, settings, options, selection));
+    }
+    out.push_str("</div></noscript></section>\n</main>\n");
     footer(&mut out, snapshot, settings);
     out.push_str("</body>\n</html>\n");
     out
@@ -96,7 +110,6 @@ fn header(out: &mut String, snapshot: &Snapshot, settings: &PageSettings<'_>, he
         let _ = write!(out, "<div><dt>{name}</dt><dd id=\"{id}\">{}</dd></div>", escape_html(value));
     };
     fact("Up for", "fact-uptime", &uptime(process.uptime.as_secs()));
-    fact("Connections", "fact-connections", &format!("{} of {}", process.connections, process.connections_max));
     fact("Workers", "fact-workers", &process.workers.to_string());
     fact("Process", "fact-pid", &process.pid.to_string());
     if !settings.hide_version {
@@ -121,16 +134,28 @@ fn toolbar(out: &mut String, settings: &PageSettings<'_>, options: &PageOptions)
          <button type=\"button\" id=\"view-table\" aria-pressed=\"false\">Table</button></div>\n\
          <form class=\"search\" method=\"get\" action=\"{uri}\" role=\"search\">\
          <label for=\"filter\" class=\"hidden\">Show only names that contain</label>\
-         <input id=\"filter\" name=\"scope\" type=\"search\" maxlength=\"20\" placeholder=\"Filter by name\" \
-         value=\"{}\" autocomplete=\"off\"></form>\n<div class=\"links\">",
+         <input id=\"filter\" name=\"scope\" type=\"search\" maxlength=\"20\" placeholder=\"Name, address or state\" \
+         value=\"{}\" autocomplete=\"off\"></form>\n\
+         <button type=\"button\" id=\"problems\" class=\"needs-script\" aria-pressed=\"false\" \
+         title=\"Only what has problems (x)\">Problems</button>\n\
+         <div class=\"switch needs-script\" id=\"windows\" role=\"group\" aria-label=\"How far back charts look\">\
+         <button type=\"button\" value=\"60\" aria-pressed=\"true\">1 min</button>\
+         <button type=\"button\" value=\"600\" aria-pressed=\"false\">10 min</button>\
+         <button type=\"button\" value=\"3600\" aria-pressed=\"false\">1 h</button></div>\n<div class=\"links\">",
         escape_html(scope)
     );
     for (set, words, change) in [
-        (options.hide_down, ["Only up", "Show all"], (|o, v| o.hide_down = v) as fn(&mut PageOptions, bool)),
-        (options.hide_maintenance, ["No maintenance", "With maintenance"], |o, v| o.hide_maintenance = v),
+        (
+            options.hide_down,
+            ["Only up", "Show those that are down"],
+            (|o, v| o.hide_down = v) as fn(&mut PageOptions, bool),
+        ),
+        (options.hide_maintenance, ["No maintenance", "Show those in maintenance"], |o, v| o.hide_maintenance = v),
     ] {
         let [off, on] = words;
-        let _ = write!(out, "<a href=\"{}\">{}</a>", toggled(set, change), if set { on } else { off });
+        // Scripts have the filter for this; but what a link has left out must be told.
+        let class = if set { "" } else { " class=\"needs-no-script\"" };
+        let _ = write!(out, "<a{class} href=\"{}\">{}</a>", toggled(set, change), if set { on } else { off });
     }
     if settings.refresh.is_some() {
         let word = if options.no_refresh { "Refresh again" } else { "Stop refresh" };
@@ -175,11 +200,12 @@ pub(super) fn tables(
     selection: Selection,
 ) -> String {
     let mut out = String::with_capacity(snapshot.proxies.len() * 8_192);
-    for proxy in &snapshot.proxies {
+    let wanted = |proxy: &&ProxyView| options.open.is_empty() || options.open.contains(&proxy.id);
+    for proxy in snapshot.proxies.iter().filter(wanted) {
         let rows = proxy_rows(proxy, selection);
         let form = settings.may_admin && proxy.backend.is_some() && !proxy.servers.is_empty();
         let action = format!("{}{}", settings.uri, options.carried());
-        let shown = Shown { legends: selection.legends, modules: settings.modules };
+        let shown = Shown { legends: selection.legends, modules: settings.modules, boxes: settings.may_admin };
         table::write(&mut out, proxy, &rows, form.then_some(action.as_str()), shown);
     }
     if snapshot.proxies.is_empty() {

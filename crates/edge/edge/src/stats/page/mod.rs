@@ -16,4 +16,4 @@ mod tests;
 
 pub use options::{Form, PageOptions};
 pub use post::Outcome;
-pub use respond::{PageReply, PageRequest, PageSettings, matches, respond};
+pub use respond::{PageReply, PageRequest, PageSettings, is_own_request, matches, respond};

@@ -13,6 +13,7 @@ use super::{
     post::{self, Outcome},
 };
 use crate::stats::{
+    changes::Change,
     control::Control,
     history::History,
     render,
@@ -105,6 +106,19 @@ pub fn matches(uri: &str, target: &[u8]) -> bool {
     target.starts_with(uri.as_bytes())
 }
 
+/// The options in a target that [`matches()`].
+fn options_of(uri: &str, target: &[u8]) -> PageOptions {
+    let target = if uri.starts_with('/') { path_of(target) } else { target };
+    let rest = target.get(uri.len()..).unwrap_or_default();
+    PageOptions::parse(&String::from_utf8_lossy(rest))
+}
+
+/// Whether a request that [`matches()`] is one that the page makes for its own sake, so that no curve should show it.
+#[must_use]
+pub fn is_own_request(uri: &str, target: &[u8]) -> bool {
+    options_of(uri, target).is_own()
+}
+
 fn may_see(settings: &PageSettings<'_>, request: &PageRequest<'_>) -> bool {
     if settings.users.is_empty() {
         return true;
@@ -141,9 +155,7 @@ pub fn respond(
     if !may_see(settings, request) {
         return unauthorized(settings);
     }
-    let target = if settings.uri.starts_with('/') { path_of(request.target) } else { request.target };
-    let rest = target.get(settings.uri.len()..).unwrap_or_default();
-    let options = PageOptions::parse(&String::from_utf8_lossy(rest));
+    let options = options_of(settings.uri, request.target);
     match request.method {
         b"GET" | b"HEAD" => show(control, history, settings, &options),
         b"POST" => redirect(settings, &options, posted(control, settings, request)),
@@ -198,7 +210,17 @@ fn show(
         Form::Live => {
             let node = node_name(settings, &snapshot).unwrap_or_default();
             let history = history.lock().unwrap_or_else(PoisonError::into_inner);
-            let body = live::live(&snapshot, &history, options, selection, node);
+            let changes = control.changes_after(options.changes);
+            let about_shown = |change: &Change| change.proxy.as_ref().is_none_or(|proxy| in_scope(proxy));
+            let changes: Vec<_> = changes.into_iter().filter(about_shown).collect();
+            let body = live::live(&live::Sight {
+                snapshot: &snapshot,
+                history: &history,
+                changes: &changes,
+                options,
+                selection,
+                node,
+            });
             return PageReply::new(200, "application/json", body);
         }
         Form::Rows => {

@@ -83,6 +83,8 @@ pub(super) struct Shown {
     pub(super) legends: bool,
     /// The columns of HTTP/1.
     pub(super) modules: bool,
+    /// Boxes to choose servers with, or their room: columns are to stand below each other in all tables.
+    pub(super) boxes: bool,
 }
 
 impl Shown {
@@ -114,7 +116,8 @@ pub(super) fn write(out: &mut String, proxy: &ProxyView, rows: &[Row], action: O
     let name = escape_html(&proxy.name);
     let _ = write!(
         out,
-        "<section class=\"classic\" data-proxy=\"{name}\"><h2 id=\"{name}\"><a href=\"#{name}\">{name}</a>"
+        "<section class=\"classic\" data-proxy=\"{name}\" data-number=\"{}\"><h2 id=\"{name}\"><a href=\"#{name}\">{name}</a>",
+        proxy.id
     );
     let _ = write!(out, " <small>{}", proxy.mode());
     if shown.legends {
@@ -127,11 +130,13 @@ pub(super) fn write(out: &mut String, proxy: &ProxyView, rows: &[Row], action: O
     if let Some(action) = action {
         let _ = write!(out, "<form method=\"post\" action=\"{}\">", escape_html(action));
     }
+    out.push_str("\n<div class=\"frame\"><table><colgroup>");
+    write_widths(out, shown);
+    let choose = "<th rowspan=\"2\" scope=\"col\"><span class=\"hidden\">Choose</span></th>";
     let _ = write!(
         out,
-        "\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of {name}\">\
-         <table><thead><tr>{}<th rowspan=\"2\" scope=\"col\">Name</th>",
-        if action.is_some() { "<th rowspan=\"2\" scope=\"col\"><span class=\"hidden\">Choose</span></th>" } else { "" }
+        "</colgroup><thead><tr>{}<th rowspan=\"2\" scope=\"col\" class=\"corner\">Name</th>",
+        if shown.boxes { choose } else { "" }
     );
     for group in shown.groups() {
         let _ = write!(out, "<th colspan=\"{}\" scope=\"colgroup\">{}</th>", group.columns.len(), group.title);
@@ -154,6 +159,47 @@ pub(super) fn write(out: &mut String, proxy: &ProxyView, rows: &[Row], action: O
         write_actions(out, proxy.id);
     }
     out.push_str("</section>\n");
+}
+
+/// Columns are as wide in every table, so that one can look down a column through all of them.
+fn write_widths(out: &mut String, shown: Shown) {
+    out.push_str(if shown.boxes { "<col class=pick><col class=name>" } else { "<col class=name>" });
+    let columns = shown.groups().flat_map(|group| group.columns).map(|(column, _)| width(*column));
+    let mut widths: Vec<(&str, usize)> = Vec::new();
+    for class in columns {
+        match widths.last_mut() {
+            Some((last, count)) if *last == class => *count += 1,
+            _ => widths.push((class, 1)),
+        }
+    }
+    for (class, count) in widths {
+        let _ = write!(out, "<col class={class} span={count}>");
+    }
+}
+
+/// How wide a column is, as a class of the style sheet.
+fn width(column: Column) -> &'static str {
+    match column {
+        Column::QueueLimit | Column::RateLimit | Column::SessionsLimit | Column::RateMax | Column::SessionsMax => {
+            "limit"
+        }
+        Column::SessionsTotal | Column::Balanced | Column::BytesIn | Column::BytesOut => "sum",
+        Column::LastSession | Column::Downtime => "age",
+        Column::Status => "state",
+        Column::CheckStatus => "check",
+        Column::Http1Connections | Column::Http1ConnectionsTotal | Column::Http1StreamsTotal => "sum",
+        Column::Http1BytesIn | Column::Http1BytesOut | Column::Http1SplicedIn | Column::Http1SplicedOut => "sum",
+        _ => "count",
+    }
+}
+
+/// From where on a number has no room in its column.
+fn most(column: Column) -> u64 {
+    match width(column) {
+        "sum" => 10_000_000,
+        "limit" => 1_000_000,
+        _ => 100_000,
+    }
 }
 
 fn write_actions(out: &mut String, id: u32) {
@@ -194,8 +240,8 @@ fn write_row(out: &mut String, row: &Row, choose: bool, shown: Shown) {
     let kind = row.object.name().to_ascii_lowercase();
     let state = mark(row.value(Column::Status).as_text().unwrap_or_default());
     let _ = write!(out, "<tr class=\"{kind} {state}\">");
-    if choose {
-        if row.object == Object::Server {
+    if shown.boxes {
+        if choose && row.object == Object::Server {
             let _ = write!(out, "<td><input type=checkbox name=s value=\"{escaped}\" aria-label=\"Choose {escaped}\">");
         } else {
             out.push_str("<td>");
@@ -281,6 +327,11 @@ fn write_cell(out: &mut String, row: &Row, column: Column, first: bool) {
         (Column::Throttle, value) if !value.is_empty() => {
             open_cell(out, first, "");
             let _ = write!(out, "{} %", value.number().unwrap_or(0));
+        }
+        // What has no room is short, with all digits behind it.
+        (column, value) if value.number().is_some_and(|number| number >= most(column)) => {
+            let number = value.number().unwrap_or(0);
+            let _ = write!(out, "<td title={number}{}>{}", if first { " class=first" } else { "" }, bytes(number));
         }
         (_, value) => {
             open_cell(out, first, "");

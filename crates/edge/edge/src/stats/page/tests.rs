@@ -1,10 +1,13 @@
 //! Requests for the page and what they are answered with.
 
-use std::{sync::Mutex, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use super::*;
 use crate::stats::{
-    history::{History, Reading},
+    history::{Counts, History, Reading, Sent},
     samples::FakeControl,
 };
 
@@ -187,11 +190,16 @@ fn the_page_says_what_it_may() {
 #[test]
 fn live_numbers_and_points() {
     let mut history = History::default();
+    let app: Arc<str> = "app".into();
     for second in 0..10_u64 {
-        history.begin_second(second * 1_000);
-        let reading = || Reading { requests: second * 7, errors: second, ..Reading::default() };
-        let servers = [("s1".into(), reading)];
-        history.push(&"app".into(), None, Some(reading()), servers.iter().map(|(name, read)| (name, read)));
+        history.begin_second(Duration::from_secs(1_000 + second), Sent { bytes: second * 1_000, page_bytes: 0 });
+        let counts =
+            || Counts { requests: second * 7, errors: second, answers: [0, second * 6, 0, 0, second, 0], tcp: 0 };
+        let servers = [("s1".into(), counts)];
+        let backend = Reading { all: counts(), ..Reading::default() };
+        history.push(&app, None, Some(backend.clone()), servers.iter().map(|(name, read)| (name, read)));
+        history.push(&"web".into(), Some(backend), None, std::iter::empty::<(&Arc<str>, fn() -> Counts)>());
+        history.push_flow(&"web".into(), &app, second * 5);
         history.end_second();
     }
     let history = Mutex::new(history);
@@ -200,33 +208,68 @@ fn live_numbers_and_points() {
         let request = PageRequest { method: b"GET", target: target.as_bytes(), ..PageRequest::default() };
         serde_json::from_slice(&respond(&FakeControl::default(), &history, &settings(), &request).body).unwrap()
     };
-    let all = live("");
-    assert_eq!((&all["now"], &all["process"]["bytesOut"][9]), (&10.into(), &1_000.into()));
-    let app = &all["proxies"][1];
-    assert_eq!((&app["name"], &app["back"]["rate"], &app["back"]["up"]), (&"app".into(), &40.into(), &true.into()));
-    assert_eq!(app["back"]["points"]["r"], serde_json::json!([0, 7, 7, 7, 7, 7, 7, 7, 7, 7]));
-    let s3 = &app["servers"][2];
-    assert_eq!((&s3["status"], &s3["condition"]), (&"DOWN".into(), &"DOWN".into()));
-    assert_eq!(s3["check"]["code"], "L7STS 503 in 3 ms");
-    assert!(s3.get("address").is_none(), "without legends");
-    assert_eq!(app["servers"].as_array().unwrap().len(), 5);
-    assert_eq!(all["proxies"][0]["front"]["listeners"], serde_json::json!([]), "no addresses without legends");
+    let folded = live("");
+    assert_eq!((&folded["now"], &folded["at"], &folded["step"]), (&10.into(), &1_009.into(), &1.into()));
+    assert_eq!((&folded["process"]["points"]["bytes"][9], &folded["process"]["rate"]), (&1_000.into(), &7.into()));
+    assert_eq!(folded["flows"], serde_json::json!([[2, 3, 45]]), "from web to app");
+    let app = &folded["states"][1];
+    assert_eq!((&app["id"], &app["back"]["rate"], app["back"].get("down")), (&3.into(), &7.into(), None));
+    assert_eq!(app["back"]["mix"], serde_json::json!([0, 54, 0, 0, 9, 0]));
+    assert_eq!(app["back"]["kinds"], serde_json::json!({ "down": 1, "unsteady": 1, "maint": 1, "unchecked": 1 }));
+    assert!(app["back"].get("points").is_none(), "charts of what is folded are not drawn");
+    let names = |state: &serde_json::Value| -> Vec<String> {
+        let servers = state["servers"].as_array().unwrap();
+        servers.iter().map(|server| format!("{} {}", server["id"], server["kind"].as_str().unwrap())).collect()
+    };
+    assert_eq!(names(app), ["3 down", "2 unsteady", "4 maint"], "what is not well, the worst first");
+    assert_eq!(app["servers"][0]["check"]["code"], "L7STS 503 in 3 ms");
 
-    let some = live(";since=8");
-    assert_eq!(some["proxies"][1]["servers"][0]["points"]["e"], serde_json::json!([1, 1]));
-    assert_eq!(live(";since=10")["proxies"][1]["back"]["points"]["r"], serde_json::json!([]));
+    let open = live(";open=3");
+    let app = &open["states"][1];
+    assert_eq!(app["servers"].as_array().unwrap().len(), 5);
+    assert_eq!(app["back"]["points"]["r"], serde_json::json!([0, 7, 7, 7, 7, 7, 7, 7, 7, 7]));
+    assert_eq!(app["back"]["points"]["c5"], serde_json::json!([0, 1, 1, 1, 1, 1, 1, 1, 1, 1]));
+    assert!(app["back"]["points"].get("c4").is_none(), "there was no 4xx");
+    assert_eq!(live(";open=3;since=8")["states"][1]["servers"][0]["points"]["e"], serde_json::json!([1, 1]));
+    let nothing = live(";open=3;since=10");
+    assert_eq!(nothing["states"][1]["back"]["points"], serde_json::json!({ "n": 0 }));
+    assert_eq!(live(";open=3;since=9999")["states"][1]["back"]["points"]["n"], 10, "another process' count");
+    let long = live(";open=3;window=600");
+    assert_eq!(long["states"][1]["back"]["points"]["r"], serde_json::json!([28, 35]), "five seconds each");
+    assert_eq!(live(";open=3;up")["states"][1]["servers"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn names_and_addresses_come_once() {
+    let live = |rest: &str| -> serde_json::Value {
+        serde_json::from_str(&get(&settings(), &format!("/stats;json;live{rest}")).1).unwrap()
+    };
+    let first = live("");
+    let app = &first["proxies"][1];
+    assert_eq!((&app["name"], &app["back"]["algorithm"]), (&"app".into(), &"roundrobin".into()));
     assert_eq!(
-        live(";since=9999")["proxies"][1]["back"]["points"]["r"].as_array().unwrap().len(),
-        10,
-        "another process' count"
+        app["servers"][1],
+        serde_json::json!({"id": 2, "name": "s2", "address": "127.0.0.1:8081", "backup": true})
     );
-    assert_eq!(live(";up")["proxies"][1]["servers"].as_array().unwrap().len(), 3);
+    assert_eq!(first["proxies"][0]["front"]["listeners"], serde_json::json!(["0.0.0.0:80", "unix"]));
+    let shape = first["shape"].as_str().unwrap();
+    let again = live(&format!(";shape={shape}"));
+    assert!(again.get("shape").is_none() && again.get("proxies").is_none());
+    assert!(live(&format!(";shape={shape};up"))["proxies"].is_array(), "fewer servers are another shape");
+}
+
+#[test]
+fn tables_of_some() {
+    let (_, all) = get(&settings(), "/stats;rows");
+    let (_, some) = get(&settings(), "/stats;rows;open=3");
+    assert_eq!((all.matches("<section").count(), some.matches("<section").count()), (3, 1));
+    assert!(some.contains("data-proxy=\"app\" data-number=\"3\""));
 }
 
 #[test]
 fn assets_fit() {
     let weight: usize = super::assets::ASSETS.iter().map(|asset| asset.body.len()).sum();
-    assert!(weight < 100_000, "{weight} bytes before the page itself");
+    assert!(weight < 105_000, "{weight} bytes before the page itself");
     for asset in super::assets::ASSETS {
         for outside in ["http://", "https://", "//cdn"] {
             let body = asset.body.replace("http://www.w3.org/2000/svg", "");
