@@ -168,8 +168,39 @@ pub enum StoreError {
         /// What came of it.
         reason: String,
     },
-    /// Another process makes a backup.
-    #[error("another backup of {} is under way", path.display())]
+    /// A key that cannot be exported, or a sink that takes nothing more.
+    #[error("the export failed")]
+    Export(#[source] commands::rdb::FileError),
+    /// The file of an export cannot be written.
+    #[error("cannot write {}", path.display())]
+    ExportFile {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The tables could not be brought to the end of the log.
+    #[error(
+        "the copy of the tables is at offset {applied} of the log, and the log ends at {end}: is the disk full? The log behind \
+         the tables is run again on a copy beside them"
+    )]
+    ExportBehind {
+        /// What the copy has.
+        applied: u64,
+        /// Where the log ends.
+        end: u64,
+    },
+    /// There are functions, and the version of the file has no place for them.
+    #[error(
+        "the store has {count} {} of functions, which Redis 5 and 6 do not know: say --without-functions to leave them out, or          --rdb-version 10 for Redis 7", if *count == 1 { "library" } else { "libraries" }
+    )]
+    ExportFunctions {
+        /// How many libraries.
+        count: usize,
+    },
+    /// Another process makes a backup or an export.
+    #[error("another backup or export of {} is under way", path.display())]
     BackupUnderWay {
         /// Of what.
         path: PathBuf,
