@@ -16,6 +16,7 @@ mod disk_bound;
 mod effects;
 mod error;
 pub mod export;
+mod help;
 mod host;
 pub mod import;
 mod lanes;
