@@ -111,6 +111,8 @@ pub struct Persistence {
     sync_failures: mpsc::Receiver<String>,
     maintain_requests: mpsc::SyncSender<()>,
     readers: Readers,
+    /// Where the log ended at the start, as long as nothing has been written since: segments are prepared from then on.
+    idle_at: Option<Offset>,
     answers: mpsc::Receiver<(Asked, Answer)>,
     answer: mpsc::Sender<(Asked, Answer)>,
     /// When the tables are asked again for keys whose time has come, and of which database.
@@ -240,6 +242,7 @@ impl Persistence {
         let (sync_requests, sync_failures, syncer) = start_syncer(&log, Arc::clone(&waker))?;
         let (maintain_requests, maintainer) = start_maintainer(&log)?;
         Ok(Self {
+        let end = log.end();
             tables,
             writer,
             reports,
@@ -254,6 +257,7 @@ impl Persistence {
             sync_failures,
             maintain_requests,
             readers,
+            idle_at: Some(end),
             answers,
             answer,
             waker,
