@@ -200,6 +200,38 @@ pub enum StoreError {
         count: usize,
     },
     /// Another process makes a backup or an export.
+    /// A log that was set aside is to be run again, and nobody says from where.
+    #[error(
+        "the store went back to offset {offset}, where this log begins: with `{command}`. Name the begin: --from {next} leaves that \
+         command out, --from {offset} has it run again (without --commands and --raw all of it is shown)"
+    )]
+    DumpBegin {
+        /// Where it begins.
+        offset: u64,
+        /// With what.
+        command: String,
+        /// What is behind that.
+        next: u64,
+    },
+    /// A command that empties everything is among those that are to be run again.
+    #[error(
+        "stopped in front of `{command}` at offset {offset}, which would empty what is there: {} --with-flushes has it run again",
+        if *in_transaction {
+            "it stands in a transaction, of which nothing runs now;".into()
+        } else {
+            format!("--from {next} goes on behind it,")
+        }
+    )]
+    DumpFlush {
+        /// Where it is.
+        offset: u64,
+        /// The command.
+        command: String,
+        /// What is behind it.
+        next: u64,
+        /// Whether it is a part of a transaction.
+        in_transaction: bool,
+    },
     #[error("another backup or export of {} is under way", path.display())]
     BackupUnderWay {
         /// Of what.
