@@ -29,7 +29,7 @@ pub(crate) use links::{Linked, Links};
 pub use manifest::{Item, Manifest};
 pub use prune::Removed;
 pub use restore::{Restore, restore};
-pub use running::{folder_of, is_served};
+pub use running::folder_of;
 
 use crate::{StoreError, archive::Archive, clock, persistence::engines};
 

@@ -1,8 +1,8 @@
 //! Where a store that runs on this machine has its data.
 
-use std::{fs::File, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
-use crate::{StoreError, client::Client};
+use crate::{StoreError, client::Client, running::is_served};
 
 /// How long it may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,10 +26,4 @@ pub fn folder_of(address: &str, password: Option<&str>) -> Result<PathBuf, Store
         return Err(refused(text));
     }
     Ok(dir)
-}
-
-/// Whether a process has the folder of a store.
-pub fn is_served(dir: &std::path::Path) -> bool {
-    File::open(dir.join("lock"))
-        .is_ok_and(|lock| rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockShared).is_err())
 }
