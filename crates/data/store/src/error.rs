@@ -19,6 +19,15 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
+    /// The page's address cannot be listened on.
+    #[error("cannot serve the page on {address}{} (page-address chooses the address)", hint(source))]
+    ListenPage {
+        /// The address.
+        address: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// A path cannot be listened on.
     #[error("cannot listen on {}: is it a file, or its folder missing? (unixsocket chooses the path)", path.display())]
     ListenOnPath {
@@ -191,15 +200,6 @@ pub enum StoreError {
         /// Where the log ends.
         end: u64,
     },
-    /// There are functions, and the version of the file has no place for them.
-    #[error(
-        "the store has {count} {} of functions, which Redis 5 and 6 do not know: say --without-functions to leave them out, or          --rdb-version 10 for Redis 7", if *count == 1 { "library" } else { "libraries" }
-    )]
-    ExportFunctions {
-        /// How many libraries.
-        count: usize,
-    },
-    /// Another process makes a backup or an export.
     /// A log that was set aside is to be run again, and nobody says from where.
     #[error(
         "the store went back to offset {offset}, where this log begins: with `{command}`. Name the begin: --from {next} leaves that \
@@ -232,6 +232,15 @@ pub enum StoreError {
         /// Whether it is a part of a transaction.
         in_transaction: bool,
     },
+    /// There are functions, and the version of the file has no place for them.
+    #[error(
+        "the store has {count} {} of functions, which Redis 5 and 6 do not know: say --without-functions to leave them out, or          --rdb-version 10 for Redis 7", if *count == 1 { "library" } else { "libraries" }
+    )]
+    ExportFunctions {
+        /// How many libraries.
+        count: usize,
+    },
+    /// Another process makes a backup or an export.
     #[error("another backup or export of {} is under way", path.display())]
     BackupUnderWay {
         /// Of what.

@@ -29,16 +29,17 @@ mod migrate;
 pub mod options;
 mod overhead;
 mod pace;
+mod page;
 mod persistence;
 pub mod point;
 mod records;
 mod replace;
-mod shard;
 pub mod running;
+mod shard;
 mod signals;
 mod sockets;
-mod supervisor;
 pub mod status;
+mod supervisor;
 mod syslog;
 mod until;
 mod users;
@@ -80,6 +81,9 @@ pub fn run(mut start: Start, life: Life, memory_used: fn() -> usize) -> Result<(
         messages::notice(&format!("The data is in {}", settings.dir.0));
     }
     check_system::warn(settings);
+    if !settings.page_address.0.is_empty() {
+        messages::notice(&format!("The page is at http://{}/", settings.page_address.0));
+    }
     shard::Shard::new(start, memory_used, life)?.run()?;
     messages::notice(if has_folder {
         "The store has all that it had in its folder, and is now ready to exit, bye bye..."

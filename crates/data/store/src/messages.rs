@@ -122,9 +122,10 @@ pub fn say(level: LogLevel, text: &str) {
     let line = format!("{}:M {date} {} {text}\n", std::process::id(), mark(level));
     let mut target = TARGET.lock().unwrap_or_else(PoisonError::into_inner);
     // Whoever should read it may be gone; there is nobody else to tell.
+    let to_stderr = target.to_stderr;
     let _ = match &mut target.file {
         Some(file) => file.write(&line),
-        None if target.to_stderr => io::stderr().lock().write_all(line.as_bytes()),
+        None if to_stderr => io::stderr().lock().write_all(line.as_bytes()),
         None => io::stdout().lock().write_all(line.as_bytes()),
     };
     if let Some(syslog) = &target.syslog {
