@@ -116,8 +116,10 @@ fn who_may_not_ask_the_store_may_not_see_its_page() {
     };
     assert_eq!(status("localhost").0, "200");
     // Another site's page, by a name that was pointed here.
-    let (code, text) = status("evil.example");
-    assert!(code == "403" && text.contains("any site could read it"), "{text}");
+    for request in ["evil.example", "evil.example\nAuthorization: Basic OnNlY3JldA=="] {
+        let (code, text) = status(request);
+        assert!(code == "403" && text.contains("any site could read it"), "{text}");
+    }
     client.text(&["CONFIG", "SET", "requirepass", "secret"]);
     let (code, text) = status("localhost");
     assert!(code == "401" && text.contains("WWW-Authenticate: Basic"), "{text}");

@@ -12,6 +12,8 @@ pub struct Visitor {
     pub credentials: Option<(Vec<u8>, Vec<u8>)>,
     /// Whether it came from this machine.
     pub is_local: bool,
+    /// Whether it was asked by a name that nobody else can have pointed here: a page of another site asks by its own.
+    pub is_own_host: bool,
 }
 
 /// Why nothing is shown.
@@ -21,6 +23,8 @@ pub enum Refusal {
     Password,
     /// There is no password, and the question came from another machine (`protected-mode`).
     Protected,
+    /// The user needs no password, and the question may come from a page of another site.
+    Host,
     /// The user may not run the command.
     Command(&'static str),
 }
@@ -43,6 +47,10 @@ impl Server {
         };
         if acl.default_user().nopass && self.shared.settings.protected_mode.0 && !visitor.is_local {
             return Err(Refusal::Protected);
+        }
+        // Whatever was said for a password then: a page can say that too.
+        if user.nopass && !visitor.is_own_host {
+            return Err(Refusal::Host);
         }
         let mut found = Vec::new();
         for words in questions {
@@ -81,7 +89,7 @@ mod tests {
 
     fn visitor(credentials: Option<(&str, &str)>, is_local: bool) -> Visitor {
         let credentials = credentials.map(|(name, password)| (name.into(), password.into()));
-        Visitor { credentials, is_local }
+        Visitor { credentials, is_local, is_own_host: true }
     }
 
     #[test]
@@ -93,7 +101,12 @@ mod tests {
         assert_eq!(looks(&mut shard, visitor(None, false)), Err(Refusal::Protected));
         shard.ask(client, "CONFIG SET protected-mode no");
         assert_eq!(looks(&mut shard, visitor(None, false)), Ok(2));
+        let elsewhere = |credentials| Visitor { is_own_host: false, ..visitor(credentials, true) };
+        for credentials in [None, Some(("", "x")), Some(("default", ""))] {
+            assert_eq!(looks(&mut shard, elsewhere(credentials)), Err(Refusal::Host), "{credentials:?}");
+        }
         shard.ask(client, "CONFIG SET requirepass secret");
+        assert_eq!(looks(&mut shard, elsewhere(Some(("", "secret")))), Ok(2));
         assert_eq!(looks(&mut shard, visitor(None, true)), Err(Refusal::Password));
         assert_eq!(looks(&mut shard, visitor(Some(("", "wrong")), true)), Err(Refusal::Password));
         for name in ["", "default"] {

@@ -1,7 +1,7 @@
 //! As much of HTTP as the page needs: one request a connection, heads of a few kilobytes, no bodies.
 //!
-//! Who may see the figures is decided by the store (`Server::visit`). Besides, a page of another site must not read them by a name that it
-//! has point here (DNS rebinding): without a password only requests that name an address of numbers or `localhost` are answered.
+//! Who may see the figures is decided by the store (`Server::visit`). A page of another site must not read them by a name that it has
+//! point here (DNS rebinding): where no password is needed, only requests that name an address of numbers or `localhost` are answered.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -146,7 +146,7 @@ impl Request {
             path: path.to_owned(),
             query: query.to_owned(),
             host: String::new(),
-            visitor: Visitor { credentials: None, is_local },
+            visitor: Visitor { credentials: None, is_local, is_own_host: false },
         };
         for (name, value) in lines.filter_map(|line| line.split_once(':')) {
             let value = value.trim();
@@ -156,6 +156,7 @@ impl Request {
                 request.visitor.credentials = credentials(value);
             }
         }
+        request.visitor.is_own_host = request.is_own_host();
         Some(request)
     }
 
@@ -247,13 +248,6 @@ fn answer(request: &Request, site: &Site) -> Answer {
             "There is / (the page), /metrics (for Prometheus) and /live.json (what the page draws).",
         );
     }
-    if request.visitor.credentials.is_none() && !request.is_own_host() {
-        return Answer::text(
-            403,
-            "Without a password (requirepass) this page is shown by addresses of numbers and as localhost only: any site could \
-             read it by a name that points here.",
-        );
-    }
     let folder = site.folder.as_deref();
     let made = match request.path.as_str() {
         "/" => site.questions.ask(request.visitor.clone(), INFO).map(|_| Answer {
@@ -292,6 +286,11 @@ fn refused(reason: NoAnswer) -> Answer {
             403,
             "The store runs in protected mode (protected-mode yes) and has no password: it answers this machine alone. Set a \
              password (requirepass), or protected-mode no.",
+        ),
+        NoAnswer::Refused(Refusal::Host) => Answer::text(
+            403,
+            "Without a password (requirepass) this page is shown by addresses of numbers and as localhost only: any site could \
+             read it by a name that points here.",
         ),
         NoAnswer::Refused(Refusal::Command(name)) => Answer {
             more: ASKS_FOR_PASSWORD,
@@ -360,7 +359,11 @@ mod tests {
             ("evil.example:8379", false),
             ("127.0.0.1.evil.example", false),
         ] {
-            assert_eq!(request(&format!("GET / HTTP/1.1\nHost: {host}")).unwrap().is_own_host(), is_own, "{host}");
+            assert_eq!(
+                request(&format!("GET / HTTP/1.1\nHost: {host}")).unwrap().visitor.is_own_host,
+                is_own,
+                "{host}"
+            );
         }
     }
 }
