@@ -47,7 +47,7 @@ struct DumpArguments {
     /// The folder of the store, or one with files of its log.
     #[arg(long)]
     dir: std::path::PathBuf,
-    /// Begin at this point: an offset, a time in UTC (2026-03-01T12:00:00Z, @1772366400), or how long ago it was (-10m).
+    /// Begin at this point; a folder `log-after-N` at N: an offset, a time in UTC (2026-03-01T12:00:00Z, @1772366400), or how long ago it was (-10m).
     #[arg(long, value_parser = log_dump::point, allow_hyphen_values = true)]
     from: Option<Point>,
     /// End before this offset, or behind this time.
@@ -62,6 +62,10 @@ struct DumpArguments {
     /// As they are in the log, in RESP: what `redis-cli --pipe` takes.
     #[arg(long)]
     raw: bool,
+    /// Write commands that empty a database or all of them (FLUSHALL, FLUSHDB, FUNCTION FLUSH) as well; without this, --commands and
+    /// --raw stop in front of one.
+    #[arg(long)]
+    with_flushes: bool,
 }
 
 /// Options of `tidegate log`.
@@ -132,8 +136,14 @@ fn dump(arguments: &DumpArguments) -> ExitCode {
         (true, false) => Form::Commands,
         (false, false) => Form::Lines,
     };
-    let what =
-        Dump { folder: arguments.dir.clone(), from: arguments.from, to: arguments.to, follow: arguments.follow, form };
+    let what = Dump {
+        folder: arguments.dir.clone(),
+        from: arguments.from,
+        to: arguments.to,
+        follow: arguments.follow,
+        form,
+        with_flushes: arguments.with_flushes,
+    };
     match log_dump::dump(&what, &mut io::BufWriter::new(io::stdout().lock())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

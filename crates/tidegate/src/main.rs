@@ -4,6 +4,7 @@ mod backup_command;
 mod control_command;
 mod demo;
 mod edge_command;
+mod export_command;
 mod import_command;
 mod log_command;
 mod reference_command;
@@ -55,6 +56,8 @@ enum Command {
     Restore(backup_command::RestoreArguments),
     /// Play Redis' files (dump.rdb, appendonlydir) into a store that runs.
     Import(import_command::ImportArguments),
+    /// Write a store's data to a file that Redis loads (dump.rdb), while it serves.
+    Export(export_command::ExportArguments),
     /// Say what a keyword of haproxy.cfg, or a command or setting of the store, means and whether it is supported.
     Explain {
         /// The word: `timeout client`, `HSET`, `maxmemory`.
@@ -132,6 +135,7 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup_command::run(&arguments),
         Command::Restore(arguments) => backup_command::run_restore(&arguments),
         Command::Import(arguments) => import_command::run(&arguments),
+        Command::Export(arguments) => export_command::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoPart { part } => demo::run_part(part),
         Command::Reload(which) => control_command::run(&which, "reload"),

@@ -1,20 +1,115 @@
-//! `tidegate store`: a server that speaks Redis' protocol.
+//! `tidegate store`: a server that speaks Redis' protocol, and what is said to one that runs.
 
-use std::process::ExitCode;
+use std::{io::Write as _, path::PathBuf, process::ExitCode};
 
-use store::command::{self, Manner};
+use clap::{Args, Parser, Subcommand};
+use store::{
+    command::{self, Manner},
+    status::{self, Status, StatusError, Which},
+};
+
+/// The code when no store runs: that of `systemctl status`.
+const NOT_RUNNING: u8 = 3;
 
 /// Options of the command line, as redis-server has them.
 #[derive(Debug, clap::Args)]
 pub struct StoreArguments {
-    /// `[redis.conf] [--setting value ...]`, as redis-server takes them.
+    /// `[redis.conf] [--setting value ...]`, as redis-server takes them; or `status`, or `stop`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<String>,
 }
 
-/// Runs a store until it ends.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate store")]
+struct Line {
+    #[command(subcommand)]
+    control: Control,
+}
+
+#[derive(Debug, Subcommand)]
+enum Control {
+    /// Show how a running store is. Exits with 3 if none runs on the folder.
+    Status(StatusArguments),
+    /// End a running store: what is in memory alone goes to the disk first.
+    Stop(WhichArguments),
+}
+
+/// Which store is meant. Without any of them, the one on port 6379.
+#[derive(Args, Debug)]
+struct WhichArguments {
+    /// The one that serves this folder.
+    #[arg(long, conflicts_with_all = ["port", "host", "socket"])]
+    dir: Option<PathBuf>,
+    /// The port that it listens on.
+    #[arg(long, short, default_value_t = 6379)]
+    port: u16,
+    /// The machine that it runs on.
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    /// The path of its socket.
+    #[arg(long, short, conflicts_with_all = ["port", "host"])]
+    socket: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct StatusArguments {
+    #[command(flatten)]
+    which: WhichArguments,
+    /// All figures as JSON, by the names that `INFO` has.
+    #[arg(long)]
+    json: bool,
+}
+
+impl WhichArguments {
+    fn which(&self) -> Which {
+        match (&self.dir, &self.socket) {
+            (Some(dir), _) => Which::Folder(dir.clone()),
+            (None, Some(socket)) => {
+                // A name without a folder would be taken for a host.
+                let path = std::path::absolute(socket).unwrap_or_else(|_| socket.clone());
+                Which::Address(path.display().to_string())
+            }
+            (None, None) if self.host.contains(':') => Which::Address(format!("[{}]:{}", self.host, self.port)),
+            (None, None) => Which::Address(format!("{}:{}", self.host, self.port)),
+        }
+    }
+}
+
+/// Runs a store until it ends, or says something to one that runs.
 pub fn run(arguments: &StoreArguments) -> ExitCode {
-    command::run(&arguments.words, Manner::Tidegate)
+    match arguments.words.first().map(String::as_str) {
+        Some("status" | "stop") => {
+            let words = ["tidegate store".to_owned()].into_iter().chain(arguments.words.iter().cloned());
+            match Line::parse_from(words).control {
+                Control::Status(arguments) => ended("status", show(&arguments)),
+                Control::Stop(which) => ended("stop", status::stop(&which.which(), password().as_deref())),
+            }
+        }
+        _ => command::run(&arguments.words, Manner::Tidegate),
+    }
+}
+
+fn password() -> Option<String> {
+    std::env::var("REDISCLI_AUTH").ok()
+}
+
+fn show(arguments: &StatusArguments) -> Result<String, StatusError> {
+    let status = Status::of(&arguments.which.which(), password().as_deref())?;
+    Ok(if arguments.json { status.json().to_string() } else { status::table(&status) })
+}
+
+fn ended(command: &str, result: Result<String, StatusError>) -> ExitCode {
+    match result {
+        Ok(text) => {
+            // Whoever reads it may have seen enough.
+            let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("tidegate store {command}: {}", error.text());
+            if error.is_not_running() { ExitCode::from(NOT_RUNNING) } else { ExitCode::FAILURE }
+        }
+    }
 }
 
 /// Behaves as `redis-server` does.

@@ -9,6 +9,8 @@ pub struct MemoryFigures {
     pub used: u64,
     /// What of that was so before there was any data.
     pub at_start: u64,
+    /// What the machine held for it then: the program, stacks, what the allocator keeps for itself.
+    pub resident_at_start: u64,
     /// What the machine holds of the process.
     pub resident: u64,
     /// The allocator's name and version.

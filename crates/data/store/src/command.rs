@@ -1,18 +1,16 @@
 //! The command line: what `tidegate store` and `redis-server` do with their words.
 
 use std::{
-    fmt::Write as _,
     io::{self, Write as _},
     process::ExitCode,
 };
-
-use commands::config::{SETTINGS, Settings, State};
 
 pub use crate::options::Manner;
 use crate::{
     allocator, check_system,
     daemon::{self, Caller},
     error::chain,
+    help::help,
     life::Life,
     messages,
     options::{self, Start},
@@ -117,62 +115,9 @@ fn version() -> String {
     )
 }
 
-/// What the command line may say.
-fn help(manner: Manner) -> String {
-    let name = match manner {
-        Manner::Tidegate => "tidegate store",
-        Manner::Redis => "redis-server",
-    };
-    let mut text = format!(
-        "A server that speaks Redis' protocol, whose data may be larger than memory.\n\n\
-         Usage: {name} [FILE] [--SETTING VALUE ...] [--until POINT] [-]\n\n  \
-         FILE             a redis.conf; what the words behind it say wins over it\n  \
-         -                settings from standard input; they win over the file\n  \
-         --until POINT    go back to a time or an offset of the log before starting\n  \
-         -v, --version    the version\n  \
-         -h, --help       this\n"
-    );
-    text += match manner {
-        Manner::Tidegate => {
-            "\nExamples:\n  \
-             tidegate store --dir /var/lib/tidegate --port 6379\n  \
-             tidegate store /etc/redis/redis.conf --maxmemory 2gb\n  \
-             tidegate store                     everything in memory, and gone when it ends\n"
-        }
-        Manner::Redis => {
-            "  --check-system   what of the machine's settings is bad for the store\n\n\
-             Examples:\n  \
-             redis-server                                 data in the current folder\n  \
-             redis-server /etc/redis/redis.conf --port 7777\n  \
-             echo 'maxmemory 128mb' | redis-server -\n  \
-             redis-server --save '' --appendonly no       everything in memory, and gone when it ends\n"
-        }
-    };
-    text += "\nSettings (`tidegate explain NAME` tells more; docs/reference/redis-settings.md has all, those without effect too):\n\n";
-    let defaults = Settings::default();
-    let mut supported: Vec<_> = SETTINGS.iter().filter(|setting| setting.state == State::Supported).collect();
-    supported.sort_by_key(|setting| setting.name);
-    for setting in supported {
-        let default = (setting.text)(&defaults);
-        let default = if default.is_empty() { String::new() } else { format!(" [{default}]") };
-        let _ = writeln!(text, "  --{:<34} {}{default}", setting.name, setting.doc);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn help_names_what_is_there() {
-        let text = help(Manner::Tidegate);
-        for wanted in ["Usage: tidegate store", "--until POINT", "  --maxmemory ", "[everysec]"] {
-            assert!(text.contains(wanted), "{wanted}");
-        }
-        assert!(!text.contains("--tls-port"), "what is not there is not offered");
-        assert!(help(Manner::Redis).contains("Usage: redis-server [FILE]"));
-    }
 
     #[test]
     fn the_version_is_taken_apart_as_that_of_redis() {

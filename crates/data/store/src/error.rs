@@ -19,6 +19,15 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
+    /// The page's address cannot be listened on.
+    #[error("cannot serve the page on {address}{} (page-address chooses the address)", hint(source))]
+    ListenPage {
+        /// The address.
+        address: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// A path cannot be listened on.
     #[error("cannot listen on {}: is it a file, or its folder missing? (unixsocket chooses the path)", path.display())]
     ListenOnPath {
@@ -168,8 +177,71 @@ pub enum StoreError {
         /// What came of it.
         reason: String,
     },
-    /// Another process makes a backup.
-    #[error("another backup of {} is under way", path.display())]
+    /// A key that cannot be exported, or a sink that takes nothing more.
+    #[error("the export failed")]
+    Export(#[source] commands::rdb::FileError),
+    /// The file of an export cannot be written.
+    #[error("cannot write {}", path.display())]
+    ExportFile {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The tables could not be brought to the end of the log.
+    #[error(
+        "the copy of the tables is at offset {applied} of the log, and the log ends at {end}: is the disk full? The log behind \
+         the tables is run again on a copy beside them"
+    )]
+    ExportBehind {
+        /// What the copy has.
+        applied: u64,
+        /// Where the log ends.
+        end: u64,
+    },
+    /// A log that was set aside is to be run again, and nobody says from where.
+    #[error(
+        "the store went back to offset {offset}, where this log begins: with `{command}`. Name the begin: --from {next} leaves that \
+         command out, --from {offset} has it run again (without --commands and --raw all of it is shown)"
+    )]
+    DumpBegin {
+        /// Where it begins.
+        offset: u64,
+        /// With what.
+        command: String,
+        /// What is behind that.
+        next: u64,
+    },
+    /// A command that empties everything is among those that are to be run again.
+    #[error(
+        "stopped in front of `{command}` at offset {offset}, which would empty what is there: {} --with-flushes has it run again",
+        if *in_transaction {
+            "it stands in a transaction, of which nothing runs now;".into()
+        } else {
+            format!("--from {next} goes on behind it,")
+        }
+    )]
+    DumpFlush {
+        /// Where it is.
+        offset: u64,
+        /// The command.
+        command: String,
+        /// What is behind it.
+        next: u64,
+        /// Whether it is a part of a transaction.
+        in_transaction: bool,
+    },
+    /// There are functions, and the version of the file has no place for them.
+    #[error(
+        "the store has {count} {} of functions, which Redis 5 and 6 do not know: say --without-functions to leave them out, or          --rdb-version 10 for Redis 7", if *count == 1 { "library" } else { "libraries" }
+    )]
+    ExportFunctions {
+        /// How many libraries.
+        count: usize,
+    },
+    /// Another process makes a backup or an export.
+    #[error("another backup or export of {} is under way", path.display())]
     BackupUnderWay {
         /// Of what.
         path: PathBuf,

@@ -28,6 +28,7 @@ pub struct Process {
     run_id: String,
     memory_used: fn() -> usize,
     memory_at_start: u64,
+    resident_at_start: u64,
     listening: Rc<RefCell<Listening>>,
     /// Who supervises it.
     supervised: &'static str,
@@ -57,7 +58,9 @@ impl Process {
         let mut random = [0; 20];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let run_id = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { config_file, run_id, memory_used, memory_at_start: memory_used() as u64, listening, supervised })
+        let memory_at_start = memory_used() as u64;
+        let resident_at_start = resident_bytes().unwrap_or(memory_at_start);
+        Ok(Self { config_file, run_id, memory_used, memory_at_start, resident_at_start, listening, supervised })
     }
 }
 
@@ -86,6 +89,7 @@ impl Host for Process {
         MemoryFigures {
             used,
             at_start: self.memory_at_start,
+            resident_at_start: self.resident_at_start,
             resident: resident_bytes().unwrap_or(used),
             allocator: allocator::version(),
             allocator_allocated: allocator.allocated,

@@ -6,6 +6,7 @@ pub mod allocator;
 pub mod archive;
 pub mod backup;
 mod check_system;
+pub mod client;
 mod clock;
 pub mod command;
 mod connection;
@@ -14,6 +15,8 @@ mod descriptors;
 mod disk_bound;
 mod effects;
 mod error;
+pub mod export;
+mod help;
 mod host;
 pub mod import;
 mod lanes;
@@ -26,14 +29,17 @@ mod migrate;
 pub mod options;
 mod overhead;
 mod pace;
+mod page;
 mod persistence;
 pub mod point;
 mod read_errors;
 mod records;
 mod replace;
+pub mod running;
 mod shard;
 mod signals;
 mod sockets;
+pub mod status;
 mod supervisor;
 mod syslog;
 mod until;
@@ -76,6 +82,9 @@ pub fn run(mut start: Start, life: Life, memory_used: fn() -> usize) -> Result<(
         messages::notice(&format!("The data is in {}", settings.dir.0));
     }
     check_system::warn(settings);
+    if !settings.page_address.0.is_empty() {
+        messages::notice(&format!("The page is at http://{}/", settings.page_address.0));
+    }
     shard::Shard::new(start, memory_used, life)?.run()?;
     messages::notice(if has_folder {
         "The store has all that it had in its folder, and is now ready to exit, bye bye..."

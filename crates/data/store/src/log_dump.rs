@@ -1,4 +1,8 @@
 //! `tidegate log dump`: the log of a store as commands, also while it is served. It reads alone.
+//!
+//! What it writes for programs is mostly piped into a store, to have again what somebody went back from. What was to be undone must not
+//! come with it by accident: commands that empty everything are only written if that is said, and of a log that was set aside
+//! the begin has to be named.
 
 use std::{
     fs,
@@ -43,6 +47,8 @@ pub struct Dump {
     pub follow: bool,
     /// How it is shown.
     pub form: Form,
+    /// Commands that empty a database or all of them are written too where commands are written to be run again.
+    pub with_flushes: bool,
 }
 
 /// Shows a log. Ends well when nobody reads what is written.
@@ -72,8 +78,25 @@ pub(crate) fn log_folder(folder: &Path) -> PathBuf {
     if inner.is_dir() { inner } else { folder.to_owned() }
 }
 
+/// The offset that a log which was set aside begins to count at, as its folder is called (`log-after-482113`).
+fn set_aside_at(folder: &Path) -> Option<Offset> {
+    let folder = std::path::absolute(folder).ok()?;
+    folder.file_name()?.to_str()?.strip_prefix("log-after-")?.parse().ok().map(Offset)
+}
+
+/// Whether a command empties a database, or more.
+fn is_flush(words: &[&[u8]]) -> bool {
+    let is_flush_of_functions =
+        is_named(words, "FUNCTION") && words.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"FLUSH"));
+    is_named(words, "FLUSHALL") || is_named(words, "FLUSHDB") || is_flush_of_functions
+}
+
 struct Printer<'a> {
     what: &'a Dump,
+    /// Nothing before it: as it was asked for, or as the folder is called.
+    from: Option<Point>,
+    /// Commands are written to be run again, and nobody has named their begin though the store went back to there.
+    lacks_begin: bool,
     folder: PathBuf,
     out: &'a mut dyn Write,
     /// The database that commands of the log are for.
@@ -90,8 +113,11 @@ struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     fn new(what: &'a Dump, out: &'a mut dyn Write) -> Self {
+        let aside = set_aside_at(&what.folder).filter(|_| what.from.is_none());
         Self {
             what,
+            from: what.from.or(aside.map(Point::Offset)),
+            lacks_begin: aside.is_some() && what.form != Form::Lines,
             folder: log_folder(&what.folder),
             out,
             db: 0,
@@ -109,7 +135,7 @@ impl<'a> Printer<'a> {
         if fs::read_dir(&self.folder).is_ok_and(|entries| !entries.flatten().any(is_of_log)) {
             return Err(StoreError::NoLog { path: self.what.folder.clone() });
         }
-        let mut reader = match self.what.from {
+        let mut reader = match self.from {
             None => Reader::open(RealDisk, &self.folder, None)?,
             Some(Point::Offset(offset)) => Reader::open(RealDisk, &self.folder, Some(offset))?,
             Some(Point::Time(time)) => Reader::open_at_time(RealDisk, &self.folder, time)?,
@@ -170,7 +196,7 @@ impl<'a> Printer<'a> {
         }
         // A transaction is shown whole, or not at all.
         if !self.in_transaction {
-            self.shown = match self.what.from {
+            self.shown = match self.from {
                 None => true,
                 Some(Point::Offset(from)) => effect.offset >= from,
                 Some(Point::Time(from)) => time_ms >= from,
@@ -203,7 +229,30 @@ impl<'a> Printer<'a> {
         self.write(effect, time_ms)
     }
 
+    /// Keeps what was to be undone from being run again by accident.
+    fn check(&self, effect: &Effect<'_>) -> Result<(), StoreError> {
+        /// As much of a command is told.
+        const TOLD_MAX: usize = 60;
+        let is_wanted = self.what.form == Form::Lines || self.what.with_flushes || !is_flush(effect.words);
+        if is_wanted && !self.lacks_begin {
+            return Ok(());
+        }
+        let text = effect.words.iter().map(|word| word.escape_ascii().to_string()).collect::<Vec<_>>().join(" ");
+        let command = if text.len() > TOLD_MAX { format!("{}...", text.get(..TOLD_MAX).unwrap_or("")) } else { text };
+        let (offset, next) = (effect.offset.0, effect.offset.0 + effect.bytes.len() as u64);
+        Err(if self.lacks_begin {
+            StoreError::DumpBegin { offset, command, next }
+        } else {
+            StoreError::DumpFlush { offset, command, next, in_transaction: self.in_transaction }
+        })
+    }
+
     fn write(&mut self, effect: &Effect<'_>, time_ms: u64) -> Result<(), StoreError> {
+        if let Err(error) = self.check(effect) {
+            // What is in front of it is whole.
+            self.out.flush()?;
+            return Err(error);
+        }
         let mut line = Vec::new();
         if self.what.form == Form::Lines {
             line.extend_from_slice(format!("{} {} [{}]", effect.offset, time_text(time_ms), self.db).as_bytes());

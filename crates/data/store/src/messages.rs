@@ -20,11 +20,13 @@ use crate::{clock, syslog::Syslog};
 struct Target {
     /// Without one, to stdout.
     file: Option<LogFile>,
+    /// To stderr instead: stdout is for something else.
+    to_stderr: bool,
     /// And there too.
     syslog: Option<Syslog>,
 }
 
-static TARGET: Mutex<Target> = Mutex::new(Target { file: None, syslog: None });
+static TARGET: Mutex<Target> = Mutex::new(Target { file: None, to_stderr: false, syslog: None });
 /// The least that is said.
 static LEAST: AtomicU8 = AtomicU8::new(rank(LogLevel::Notice));
 
@@ -100,6 +102,11 @@ pub fn open_syslog(syslog: Syslog) {
     }
 }
 
+/// Has messages go to stderr rather than to stdout.
+pub fn open_stderr() {
+    TARGET.lock().unwrap_or_else(PoisonError::into_inner).to_stderr = true;
+}
+
 /// Whether messages go elsewhere than to stdout.
 pub fn are_elsewhere() -> bool {
     let target = TARGET.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,8 +122,10 @@ pub fn say(level: LogLevel, text: &str) {
     let line = format!("{}:M {date} {} {text}\n", std::process::id(), mark(level));
     let mut target = TARGET.lock().unwrap_or_else(PoisonError::into_inner);
     // Whoever should read it may be gone; there is nobody else to tell.
+    let to_stderr = target.to_stderr;
     let _ = match &mut target.file {
         Some(file) => file.write(&line),
+        None if to_stderr => io::stderr().lock().write_all(line.as_bytes()),
         None => io::stdout().lock().write_all(line.as_bytes()),
     };
     if let Some(syslog) = &target.syslog {

@@ -26,12 +26,12 @@ use rustc_hash::FxHashMap;
 use crate::{clock, read_errors::ReadErrors};
 
 /// What kind of record a header names: the whole value inline, in RDB's form.
-const WHOLE_VALUE: u8 = 1;
+pub(crate) const WHOLE_VALUE: u8 = 1;
 /// The elements are records of their own. Inline stand the type (1 byte), the slot of the elements (2 bytes, big endian), and what
 /// the type keeps besides.
-const SPREAD: u8 = 2;
+pub(crate) const SPREAD: u8 = 2;
 /// The name of the record that says how databases are numbered.
-const LAYOUT: &[u8] = b"layout";
+pub(crate) const LAYOUT: &[u8] = b"layout";
 /// Deadlines of all slots stand together, so that those that are due are one interval. A deadline is a hint: a key that
 /// got another one since, or went to another store, is found not to be due.
 const EXPIRY_SLOT: u16 = 0;
@@ -46,15 +46,15 @@ const HEADER_LEN: usize = 16;
 /// A value that is longer is not copied behind its header.
 const LONG_VALUE: usize = 64 << 10;
 /// The name of the record that counts a database's keys.
-const KEY_COUNT: &[u8] = b"keys";
-const EXPIRES_COUNT: &[u8] = b"expires";
+pub(crate) const KEY_COUNT: &[u8] = b"keys";
+pub(crate) const EXPIRES_COUNT: &[u8] = b"expires";
 /// The name of the record that says which version the next collection gets.
 const NEXT_VERSION: &[u8] = b"version";
 
 /// The name of the record with the seed of keys' hashes; tables of before there was one have none, and the seed 0.
 const KEY_SEED: &[u8] = b"seed";
 /// The name of the record that has the libraries of functions.
-const FUNCTIONS: &[u8] = b"functions";
+pub(crate) const FUNCTIONS: &[u8] = b"functions";
 
 /// A shard's tables, for its loop and for the keyspace that asks them for what is not in memory.
 #[derive(Clone)]
@@ -156,11 +156,7 @@ impl ShardTables {
     /// The tables cannot be read.
     pub fn layout(&self) -> Result<Option<Layout>, engine::Error> {
         let value = self.with(|tables| tables.get(&record::meta(0, 0, LAYOUT)))?;
-        Ok(value.and_then(|bytes| {
-            let (len, rest) = bytes.split_first()?;
-            let (disks, dropped) = rest.split_at_checked(usize::from(*len))?;
-            Some(Layout { disks: disks.to_vec(), dropped: dropped.to_vec() })
-        }))
+        Ok(value.and_then(|bytes| layout_in(&bytes)))
     }
 
     /// Hands in the libraries of functions at the mark, as `FUNCTION DUMP` gives them.
@@ -574,8 +570,15 @@ fn encode(key: &[u8], value: Stored<Vec<u8>>, expire_at_ms: Option<u64>) -> Vec<
     bytes
 }
 
+/// How the databases are numbered, as its record has it.
+pub(crate) fn layout_in(bytes: &[u8]) -> Option<Layout> {
+    let (len, rest) = bytes.split_first()?;
+    let (disks, dropped) = rest.split_at_checked(usize::from(*len))?;
+    Some(Layout { disks: disks.to_vec(), dropped: dropped.to_vec() })
+}
+
 /// What a record says of a collection whose elements are records of their own.
-fn descriptor(disk: u8, header: &Header<'_>, inline: &[u8]) -> Option<Descriptor> {
+pub(crate) fn descriptor(disk: u8, header: &Header<'_>, inline: &[u8]) -> Option<Descriptor> {
     let Elements { version, count } = header.elements?;
     let (kind, rest) = inline.split_first()?;
     let (slot, rest) = rest.split_first_chunk::<2>()?;
@@ -584,7 +587,7 @@ fn descriptor(disk: u8, header: &Header<'_>, inline: &[u8]) -> Option<Descriptor
 }
 
 /// The interval of a collection's elements.
-fn bounds(of: Collection, span: Span<'_>) -> engine::Bounds {
+pub(crate) fn bounds(of: Collection, span: Span<'_>) -> engine::Bounds {
     let all = ShardTables::elements(of);
     let record = |name: &[u8]| record::element(of.slot, of.disk, of.version, name);
     let bound = |bound: Bound<&[u8]>, open: Bound<engine::Key>| match bound {
@@ -600,11 +603,11 @@ fn shown(name: &[u8]) -> impl std::fmt::Display {
     name.get(..SHOWN_MAX).unwrap_or(name).escape_ascii()
 }
 
-fn damaged_element(reason: record::NotARecord) -> String {
+pub(crate) fn damaged_element(reason: record::NotARecord) -> String {
     format!("ERR the record of an element is damaged: {reason}")
 }
 
-fn unreadable(error: &engine::Error) -> String {
+pub(crate) fn unreadable(error: &engine::Error) -> String {
     let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
     format!("ERR cannot read from disk: {error}{cause}")
 }

@@ -29,7 +29,9 @@ use crate::{
     migrate::Migrations,
     overhead::Overhead,
     pace::Pace,
+    page::Page,
     persistence::Persistence,
+    running::Running,
     signals::{Signals, Watch},
     sockets::{SIGNALS, Sockets, WAKER},
     users::Users,
@@ -90,6 +92,8 @@ pub struct Shard {
     waker: Arc<Waker>,
     watch: Watch,
     life: Life,
+    /// What is shown of the store by HTTP, if anything is.
+    page: Option<Page>,
 }
 
 impl Shard {
@@ -103,6 +107,7 @@ impl Shard {
         let watch = signals.watch.clone();
         poll.registry().register(signals.source(), SIGNALS, Interest::READABLE)?;
         let listeners = listener::open(&settings)?;
+        let page = Page::start(&settings, &waker)?;
         let threads = usize::try_from(settings.io_threads.0).unwrap_or(1);
         let lanes = if threads > 1 { Some(Box::new(Lanes::start(threads - 1, &waker)?)) } else { None };
         let has_lanes = lanes.is_some();
@@ -146,7 +151,7 @@ impl Shard {
                 sockets.serve_while_busy(server);
             }
         }));
-        Ok(Self {
+        let shard = Self {
             sockets,
             listening,
             server,
@@ -174,7 +179,19 @@ impl Shard {
             waker,
             watch,
             life,
-        })
+            page,
+        };
+        shard.tell_place();
+        Ok(shard)
+    }
+
+    /// Says in the folder where the store can be reached.
+    fn tell_place(&self) {
+        if let Some(persistence) = &self.persistence {
+            let socket = &self.server.shared.settings.unixsocket.0;
+            let page = self.page.as_ref().map(Page::address);
+            persistence.tell_place(&Running::here(&self.listening.borrow().open, socket, page));
+        }
     }
 
     /// Serves until it is told to stop.
@@ -222,6 +239,11 @@ impl Shard {
             }
             self.sockets.borrow_mut().take_later(&mut self.server, &mut self.resume, &mut self.ready);
             let is_tick = now >= self.next_tick;
+            if let Some(page) = &mut self.page
+                && (is_tick || page.is_asked())
+            {
+                page.turn(&mut self.server, now, (self.memory_used)() as u64);
+            }
             if is_tick {
                 self.next_tick = now + TICK_MS;
                 if !self.server.shared.periodic_paused {

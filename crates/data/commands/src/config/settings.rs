@@ -97,6 +97,7 @@ settings! {
     "maxmemory-samples", maxmemory_samples: Integer<1, 2_147_483_647> = Integer(5), mutable, Supported, "Among how many keys the one to go is chosen.";
     "appendonly", appendonly: Flag = Flag(true), mutable, WithoutEffect("there is always a log when there is a folder for it"), "Whether there is a log.";
     "appendfsync", appendfsync: Fsync = Fsync::EverySecond, mutable, Supported, "When the log is made durable.";
+    "page-address", page_address: Text = Text(String::new()), fixed, Supported, "Where the store's page and its metrics for Prometheus are served by HTTP, as HOST:PORT (`127.0.0.1:8379`); without it nowhere. Who may see them is who may run INFO, by the users' passwords.";
     "log-retention-size", log_retention_size: Memory = Memory(1024 * 1024 * 1024), mutable, Supported, "How much of the log is kept, in bytes; 0: no bound. What the tables still need is kept in any case.";
     "log-segment-size", log_segment_size: Memory = Memory(64 * 1024 * 1024), fixed, Supported, "The size of the log's files: what is not kept any more goes file by file. At least 64kb.";
     "log-retention-seconds", log_retention_seconds: Integer<0, 4_294_967_295> = Integer(0), mutable, Supported, "For how long the log is kept; 0: no bound. What the tables still need is kept in any case.";

@@ -93,7 +93,8 @@ impl fmt::Debug for Source {
 }
 
 impl Source {
-    pub(super) fn new(records: Box<dyn Records>) -> Self {
+    /// Records that nothing has become of yet.
+    pub fn new(records: Box<dyn Records>) -> Self {
         Self {
             records,
             noted: Cell::new(0),
@@ -185,6 +186,24 @@ impl Source {
     /// Whether the command in run met a key or an element that cannot be read.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.get()
+    }
+
+    /// Calls with elements of a collection in the order of their names until that says no.
+    pub(crate) fn scan(
+        &self,
+        of: Collection,
+        span: Span<'_>,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), String> {
+        self.records.scan_elements(of, span, each)
+    }
+
+    /// Why an element could not be read, if that was so since this was asked last.
+    pub(crate) fn take_failure(&self) -> Option<String> {
+        self.take_trouble().map(|trouble| match trouble {
+            Trouble::Refused(failure) => failure.to_string(),
+            Trouble::Halved(reason) => reason,
+        })
     }
 
     /// What became of the command that has just run, if it met a key or an element that cannot be read.

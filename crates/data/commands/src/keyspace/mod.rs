@@ -351,6 +351,16 @@ impl Keyspace {
             database.disk = *disk;
         }
         self.dropped.clone_from(&layout.dropped);
+        // Databases that there were not then: their own numbers may be those of others by now.
+        let mut used: Vec<u8> = layout.disks.iter().chain(&layout.dropped).copied().collect();
+        for database in self.databases.iter_mut().skip(layout.disks.len()) {
+            if used.contains(&database.disk)
+                && let Some(free) = (0..=u8::MAX).find(|disk| !used.contains(disk))
+            {
+                database.disk = free;
+            }
+            used.push(database.disk);
+        }
     }
 
     /// How many emptied databases the tables still have records of.

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// How a node of a quicklist holds its elements.
-mod container {
+pub(super) mod container {
     /// One element, as it is.
     pub const PLAIN: u64 = 1;
     /// A listpack.

@@ -8,6 +8,7 @@
 mod collections;
 pub mod crc64;
 mod encode;
+mod file;
 mod libraries;
 pub mod listpack;
 pub mod lzf;
@@ -20,6 +21,7 @@ mod writer;
 mod ziplist;
 
 pub use encode::Dumping;
+pub use file::{FileError, FileOptions, FileVersion, FileWriter, Written};
 pub use libraries::{LibrariesError, decode_libraries, encode_libraries};
 pub use payload::{decode_payload, encode_payload};
 pub use reader::Reader;

@@ -45,6 +45,8 @@ pub(super) struct RestWriter {
     at: RestAt,
     /// What is pending in records of its own is left out.
     without_spilled: bool,
+    /// As the first form has it, which Redis 5 and 6 read.
+    is_first_form: bool,
     /// The group that is written, and the consumer.
     group: Option<Bytes>,
     consumer: Option<(Bytes, ConsumerNumber)>,
@@ -63,6 +65,11 @@ enum RestAt {
 }
 
 impl RestWriter {
+    /// For the first form of streams.
+    pub(super) fn of_first_form() -> Self {
+        Self { is_first_form: true, ..Self::default() }
+    }
+
     /// Goes on. Returns whether that was all.
     pub(super) fn go_on(&mut self, stream: &Stream, writer: &mut Writer<'_>, budget: usize) -> bool {
         let mut left = budget;
@@ -78,9 +85,11 @@ impl RestWriter {
             (RestAt::Numbers, _) => {
                 writer.number(stream.len());
                 write_id(stream.last_id, writer);
-                write_id(stream.first_id, writer);
-                write_id(stream.max_deleted_id, writer);
-                writer.number(stream.entries_added);
+                if !self.is_first_form {
+                    write_id(stream.first_id, writer);
+                    write_id(stream.max_deleted_id, writer);
+                    writer.number(stream.entries_added);
+                }
                 writer.count(stream.groups.len());
                 RestAt::Group
             }
@@ -90,7 +99,9 @@ impl RestWriter {
                     Some((name, group)) => {
                         writer.string(name);
                         write_id(group.last, writer);
-                        writer.number(group.entries_read.unwrap_or(UNKNOWN));
+                        if !self.is_first_form {
+                            writer.number(group.entries_read.unwrap_or(UNKNOWN));
+                        }
                         writer.count(if self.without_spilled { group.kept_len() } else { group.pending_len() });
                         (self.group, self.consumer) = (Some(name.clone()), None);
                         RestAt::Pending(Id::MIN)

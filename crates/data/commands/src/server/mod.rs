@@ -38,6 +38,7 @@ mod steps;
 mod tasks;
 mod tracking;
 mod unread;
+mod visit;
 mod warming;
 mod watch;
 mod wide;
@@ -54,6 +55,7 @@ pub use statistics::{CommandStatistics, Rates, Statistics};
 pub use steps::{ScanSome, Scanning, Steps, changing_steps, giving_steps, reading_steps};
 pub use tasks::{Pace, Progress, Window, Work};
 pub use tracking::{ClientTracking, TrackingCounts};
+pub use visit::{Refusal, Visitor};
 pub use warming::{Wanted, Warmup};
 
 use std::{

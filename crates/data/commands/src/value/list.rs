@@ -15,8 +15,8 @@ use super::{
     gathering::{self, NodesByPosition},
     packed::Packed,
 };
+pub(super) use nodes::{ALL as NODES, LETTER, delete_node, put_node};
 use nodes::{Kept, Nodes, Spread};
-pub(super) use nodes::{LETTER, delete_node, put_node};
 
 /// An end of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,6 +13,7 @@ mod portions;
 pub mod set;
 pub mod sorted_set;
 mod spread;
+pub(crate) mod stored;
 pub mod stream;
 pub(crate) mod walk;
 

@@ -16,6 +16,8 @@ use super::portions::{Form, Portions, Rest};
 
 /// What the records' names begin with.
 pub(super) const LETTER: u8 = b'n';
+/// All of them.
+pub(super) const ALL: (&[u8], &[u8]) = (&[LETTER], &[LETTER + 1]);
 /// The letter and the hash.
 const PREFIX_LEN: usize = 9;
 /// Up to so many elements, one is drawn from all of them.

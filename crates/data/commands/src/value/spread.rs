@@ -23,7 +23,7 @@ pub struct Descriptor {
 }
 
 /// The numbers of types.
-mod kind {
+pub(super) mod kind {
     pub const LIST: u8 = 1;
     pub const SET: u8 = 2;
     pub const SORTED_SET: u8 = 3;

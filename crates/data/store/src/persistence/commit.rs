@@ -103,7 +103,11 @@ impl Persistence {
                 if self.trouble.take().is_some() {
                     server.shared.refuse_writes = None;
                 }
-                if written.rotations > 0 {
+                let is_first = self.idle_at.is_some_and(|idle_at| written.end > idle_at);
+                if is_first {
+                    self.idle_at = None;
+                }
+                if written.rotations > 0 || is_first {
                     let _ = self.maintain_requests.try_send(());
                 }
                 if self.fsync == Fsync::Always {

@@ -42,6 +42,7 @@ use crate::{
     messages,
     point::Point,
     records::ShardTables,
+    running::{self, Running},
     until,
 };
 
@@ -110,6 +111,8 @@ pub struct Persistence {
     group_began: Option<Instant>,
     sync_failures: mpsc::Receiver<String>,
     maintain_requests: mpsc::SyncSender<()>,
+    /// Where the log ended at the start, as long as nothing has been written since: segments are prepared from then on.
+    idle_at: Option<Offset>,
     readers: Readers,
     answers: mpsc::Receiver<(Asked, Answer)>,
     answer: mpsc::Sender<(Asked, Answer)>,
@@ -172,7 +175,7 @@ pub struct Persistence {
     /// Those of the log; they end when nobody can ask them any more.
     threads: Vec<thread::JoinHandle<()>>,
     /// Keeps others out of the folder.
-    _lock: File,
+    lock: File,
 }
 
 impl Persistence {
@@ -185,7 +188,7 @@ impl Persistence {
         };
         let is_new = !folder.exists();
         make(&folder)?;
-        let lock = lock(&root)?;
+        let lock = running::lock(&root)?;
         if is_new {
             beginning::tell(&root);
         }
@@ -257,6 +260,7 @@ impl Persistence {
         let readers = Readers::start(&engine, &ReadersOptions { is_ring_wanted, ..ReadersOptions::default() })?;
         let (sync_requests, sync_failures, syncer) = start_syncer(&log, Arc::clone(&waker))?;
         let (maintain_requests, maintainer) = start_maintainer(&log)?;
+        let end = log.end();
         Ok(Self {
             tables,
             writer,
@@ -271,6 +275,7 @@ impl Persistence {
             group_began: None,
             sync_failures,
             maintain_requests,
+            idle_at: Some(end),
             readers,
             answers,
             answer,
@@ -310,13 +315,20 @@ impl Persistence {
             drained: None,
             trouble: None,
             threads: vec![syncer, maintainer],
-            _lock: lock,
+            lock,
         })
     }
 
     /// What the keyspace asks for keys that are not in memory.
     pub fn tables(&self) -> ShardTables {
         self.tables.clone()
+    }
+
+    /// Says in the folder who serves it.
+    pub fn tell_place(&self, running: &Running) {
+        if let Err(error) = running.write(&self.lock) {
+            messages::warn(&format!("who serves the folder cannot be written into its file `lock`: {error}"));
+        }
     }
 
     /// Follows settings that have changed.
@@ -493,12 +505,4 @@ fn tables_memory(settings: &Settings) -> u64 {
         0 => WITHOUT_BOUND,
         bound => (bound / 4).clamp(LEAST, 1 << 30),
     }
-}
-
-fn lock(root: &Path) -> Result<File, StoreError> {
-    let path = root.join("lock");
-    let file = File::create(&path).map_err(|source| StoreError::Folder { path: path.clone(), source })?;
-    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| StoreError::Locked { path: root.to_owned() })?;
-    Ok(file)
 }

@@ -93,14 +93,12 @@ pub(super) fn start_maintainer(
     let mut maintainer = log.maintainer();
     let (request, requests) = mpsc::sync_channel(1);
     let thread = thread::Builder::new().name("log-maintain".into()).spawn(move || {
-        loop {
+        // Nothing is prepared for a log that nobody writes to.
+        while requests.recv().is_ok() {
             if maintainer.is_needed()
                 && let Err(error) = maintainer.run()
             {
                 messages::warn(&format!("segments of the log cannot be prepared: {}", chain(&error)));
-            }
-            if requests.recv().is_err() {
-                return;
             }
         }
     })?;

@@ -56,6 +56,8 @@ impl Shard {
                 self.sockets.borrow_mut().listen_elsewhere(opened, &wanted)?;
                 listening.open = wanted;
             }
+            drop(listening);
+            self.tell_place();
         }
         if std::mem::take(&mut self.server.shared.requests.settings) {
             self.oom_score.apply(&self.server.shared.settings);
@@ -116,6 +118,7 @@ impl Shard {
         persistence.recover(&mut self.server)?;
         self.server.set_now(now);
         self.persistence = Some(persistence);
+        self.tell_place();
         Ok(())
     }
 }

@@ -41,6 +41,18 @@ pub fn escape_html(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The same, with what is an address of the web as a link.
+#[must_use]
+pub fn link_html(text: &str) -> String {
+    let words = text.split(' ').map(|word| {
+        let safe = escape_html(word);
+        let is_address =
+            ["http://", "https://"].iter().any(|scheme| word.len() > scheme.len() && word.starts_with(scheme));
+        if is_address { format!("<a href=\"{safe}\">{safe}</a>") } else { safe.into_owned() }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// Makes text safe as the value of a Prometheus label.
 #[must_use]
 pub fn escape_label(text: &str) -> Cow<'_, str> {
@@ -86,6 +98,21 @@ pub fn equal_in_constant_time(left: &[u8], right: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_become_links_and_nothing_else_does() {
+        for (text, expected) in [
+            ("Main site", "Main site"),
+            (
+                "store: http://10.0.0.5:8379/ up",
+                "store: <a href=\"http://10.0.0.5:8379/\">http://10.0.0.5:8379/</a> up",
+            ),
+            ("https://a/?x=1&y=\"", "<a href=\"https://a/?x=1&amp;y=&quot;\">https://a/?x=1&amp;y=&quot;</a>"),
+            ("javascript:alert(1) http:// <b>", "javascript:alert(1) http:// &lt;b&gt;"),
+        ] {
+            assert_eq!(link_html(text), expected);
+        }
+    }
 
     #[test]
     fn url() {

@@ -32,7 +32,8 @@ pub struct Fragmentation {
     pub pages: Excess,
     /// The program, stacks: what is not the allocator's.
     pub process: Excess,
-    /// What the machine holds, compared with what was asked for.
+    /// What the machine holds, compared with what was asked for. What the process takes without any data counts on both sides: else
+    /// an empty store would seem to waste ten times what it has.
     pub all: Excess,
 }
 
@@ -50,7 +51,10 @@ impl Fragmentation {
             places: Excess::of(active, allocated),
             pages: Excess::of(resident, active),
             process: Excess::of(figures.resident, resident),
-            all: Excess::of(figures.resident, figures.used),
+            all: Excess::of(
+                figures.resident,
+                figures.used + figures.resident_at_start.saturating_sub(figures.at_start),
+            ),
         }
     }
 }
@@ -74,6 +78,10 @@ mod tests {
         assert_eq!(parts.pages, Excess { ratio: 1.5, bytes: 110 });
         assert_eq!(parts.process.bytes, 70);
         assert_eq!(parts.all, Excess { ratio: 4.0, bytes: 300 });
+        let idle =
+            MemoryFigures { used: 2, at_start: 1, resident_at_start: 20, resident: 22, ..MemoryFigures::default() };
+        let all = Fragmentation::of(&idle).all;
+        assert!((1.0..1.1).contains(&all.ratio), "the program itself is no waste: {all:?}");
         let parts = Fragmentation::of(&MemoryFigures { used: 100, resident: 90, ..MemoryFigures::default() });
         assert_eq!((parts.allocated, parts.pages.bytes, parts.process.bytes), (100, 0, -10));
     }

@@ -20,6 +20,8 @@ use crate::{
 
 /// What the records of nodes begin with; the position follows.
 pub(in crate::value) const LETTER: u8 = b'c';
+/// All of them.
+pub(in crate::value) const ALL: (&[u8], &[u8]) = (&[LETTER], &[LETTER + 1]);
 /// The position of a list's first node.
 const MIDDLE: u64 = (1 << 63) + 1;
 /// From one node at an end to the next. The last byte of a position is never zero, so that there is always room between two.

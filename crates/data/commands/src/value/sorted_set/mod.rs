@@ -20,7 +20,7 @@ use crate::{
 pub(super) use order::Order;
 use order::compare;
 pub use spread::Spread;
-pub(super) use spread::write_record;
+pub(super) use spread::{ORDER, member, write_record};
 pub(super) use spread::{move_records, score_in};
 
 impl Hashed for Member {

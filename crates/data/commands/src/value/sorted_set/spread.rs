@@ -14,6 +14,8 @@ use super::{Member, Place, Ranks};
 
 /// What the records of the order begin with; score and name follow.
 const LETTER: u8 = b's';
+/// All records of the order.
+pub(in crate::value) const ORDER: (&[u8], &[u8]) = (&[LETTER], &[LETTER + 1]);
 /// The letter and the score.
 const PREFIX_LEN: usize = 9;
 /// A part with more members is divided.
@@ -47,7 +49,8 @@ fn record(ordered: u64, name: &[u8]) -> Vec<u8> {
     record
 }
 
-fn member(record: &[u8], value: &[u8]) -> Option<Member> {
+/// A member from its record in the order.
+pub(in crate::value) fn member(record: &[u8], value: &[u8]) -> Option<Member> {
     let (prefix, name) = record.split_first_chunk::<PREFIX_LEN>()?;
     let score = score_of(prefix.last_chunk().map_or(0, |score| u64::from_be_bytes(*score)));
     let score = if value == MINUS { -score } else { score };

@@ -11,7 +11,7 @@ use super::{
 use crate::stats::{
     info::uptime,
     row::{Selection, proxy_rows},
-    text::escape_html,
+    text::{escape_html, link_html},
     view::{ProxyView, Snapshot},
 };
 
@@ -103,7 +103,7 @@ fn header(out: &mut String, snapshot: &Snapshot, settings: &PageSettings<'_>, he
     }
     out.push_str("</h1>");
     if let Some(description) = head.description {
-        let _ = write!(out, "<p>{}</p>", escape_html(description));
+        let _ = write!(out, "<p>{}</p>", link_html(description));
     }
     out.push_str("</div>\n<dl class=\"facts\">");
     let mut fact = |name: &str, id: &str, value: &str| {

@@ -1,0 +1,121 @@
+//! A connection to a store or to Redis, for commands that ask something and wait for the answer.
+
+use std::{
+    io::{self, Read, Write},
+    net::{TcpStream, ToSocketAddrs as _},
+    os::unix::net::UnixStream,
+    path::Path,
+    time::Duration,
+};
+
+use resp::{ReplyLimits, ReplyParser, ReplyProgress, Value};
+
+/// How long it may take to connect.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+
+trait Stream: Read + Write {
+    fn set_patience(&self, patience: Option<Duration>) -> io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        self.set_read_timeout(patience).and_then(|()| self.set_write_timeout(patience))
+    }
+}
+
+impl Stream for UnixStream {
+    fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        self.set_read_timeout(patience).and_then(|()| self.set_write_timeout(patience))
+    }
+}
+
+/// A connection.
+pub struct Client {
+    stream: Box<dyn Stream>,
+    parser: ReplyParser,
+    received: Vec<u8>,
+}
+
+impl Client {
+    /// Connects to HOST:PORT, or to the path of a socket, and says the password if there is one: USER:PASSWORD, or a password.
+    ///
+    /// # Errors
+    ///
+    /// Nobody listens there, or the password is wrong.
+    pub fn connect(address: &str, password: Option<&str>, patience: Duration) -> io::Result<Self> {
+        let stream: Box<dyn Stream> = if address.contains('/') {
+            Box::new(UnixStream::connect(Path::new(address))?)
+        } else {
+            let found = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
+            let stream = TcpStream::connect_timeout(&found, CONNECT_PATIENCE)?;
+            stream.set_nodelay(true)?;
+            Box::new(stream)
+        };
+        stream.set_patience(Some(patience))?;
+        let mut client = Self { stream, parser: ReplyParser::new(), received: Vec::new() };
+        if let Some(password) = password {
+            client.ask(&["AUTH", password])?;
+        }
+        Ok(client)
+    }
+
+    /// Sends a command and gives its answer; one that is an error is an error here.
+    ///
+    /// # Errors
+    ///
+    /// The connection is lost, nothing comes for too long, or the answer is an error.
+    pub fn ask<W: AsRef<[u8]>>(&mut self, words: &[W]) -> io::Result<Value> {
+        let mut bytes = Vec::new();
+        resp::encode_command(&mut bytes, words);
+        self.stream.write_all(&bytes)?;
+        let value = self.reply()?;
+        match value.as_error() {
+            Some(text) => Err(io::Error::other(String::from_utf8_lossy(text).into_owned())),
+            None => Ok(value),
+        }
+    }
+
+    /// The same, of an answer that is text.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Client::ask`].
+    pub fn ask_text<W: AsRef<[u8]>>(&mut self, words: &[W]) -> io::Result<String> {
+        let value = self.ask(words)?;
+        Ok(String::from_utf8_lossy(value.as_bytes().unwrap_or_default()).into_owned())
+    }
+
+    /// A setting's value, if there is one of the name.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Client::ask`].
+    pub fn setting(&mut self, name: &str) -> io::Result<Option<String>> {
+        let value = self.ask(&["CONFIG", "GET", name])?;
+        let Value::Array(words) = &value else { return Ok(None) };
+        Ok(words.get(1).and_then(Value::as_bytes).map(|text| String::from_utf8_lossy(text).into_owned()))
+    }
+
+    fn reply(&mut self) -> io::Result<Value> {
+        let wrong = |error: resp::ReplyError| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+        loop {
+            match self.parser.parse(&self.received, &ReplyLimits::default()).map_err(wrong)? {
+                ReplyProgress::Complete { consumed, value } => {
+                    self.received.drain(..consumed);
+                    return Ok(value);
+                }
+                ReplyProgress::Incomplete { consumed, .. } => drop(self.received.drain(..consumed)),
+            }
+            let mut piece = [0; 16 << 10];
+            match self.stream.read(&mut piece) {
+                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")),
+                Ok(len) => self.received.extend_from_slice(piece.get(..len).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
