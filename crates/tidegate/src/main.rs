@@ -7,14 +7,18 @@ mod edge_command;
 mod explain_command;
 mod import_command;
 mod log_command;
+mod masters;
 mod reference_command;
+mod request_log;
+mod status_command;
 mod store_command;
+mod style;
 
 use std::{path::Path, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-use control_command::Which;
+use masters::Which;
 
 /// It counts: the store's `maxmemory` is measured by it.
 #[global_allocator]
@@ -78,8 +82,8 @@ enum Command {
     Drain(Which),
     /// Have a running edge end now.
     Stop(Which),
-    /// Show the processes of a running edge, as JSON.
-    Status(Which),
+    /// Show the processes of a running edge.
+    Status(status_command::StatusArguments),
     /// Show requests of a running edge as they end; `dump`: the log of a store.
     Log(log_command::LogArguments),
     /// Write the reference of the language (for those who develop Tidegate).
@@ -137,7 +141,7 @@ fn main() -> ExitCode {
         Command::Upgrade(which) => control_command::run(&which, "upgrade"),
         Command::Drain(which) => control_command::run(&which, "drain"),
         Command::Stop(which) => control_command::run(&which, "stop"),
-        Command::Status(which) => control_command::run(&which, "status"),
+        Command::Status(arguments) => status_command::run(&arguments),
         Command::Log(arguments) => log_command::run(&arguments),
         Command::Reference(arguments) => reference_command::run(&arguments),
     }

@@ -8,17 +8,22 @@ use super::transaction::Transaction;
 pub fn record(ring: &RingWriter, records: &mut Records, transaction: &Transaction) {
     let begun = transaction.client.accepted_at + transaction.since_accept();
     records.begin(transaction.number, begun.as_secs() * 1_000_000 + u64::from(begun.subsec_micros()));
-    let backend = transaction.backend.as_ref().map(|backend| {
-        let server = transaction.server.as_ref().map_or("<NOSRV>", |server| &*server.config.name);
-        (backend.settings().name.as_bytes(), server.as_bytes())
-    });
+    let frontend = transaction.frontend_settings();
+    let server = transaction.server.as_ref().map(|server| &*server.config.name);
+    // As in HAProxy's logs: what a frontend answers itself is its own backend's.
+    let backend = match (&transaction.backend, transaction.answered_by) {
+        (Some(backend), answered_by) => Some((&backend.settings().name, answered_by.or(server).unwrap_or("<NOSRV>"))),
+        (None, Some(answered_by)) => Some((&frontend.name, answered_by)),
+        (None, None) => None,
+    };
+    let backend = backend.map(|(backend, server)| (backend.as_bytes(), server.as_bytes()));
     let times = &transaction.timeline;
     let took = times.end.zip(times.first_byte).map(|(end, from)| end.saturating_duration_since(from));
     let (ended, cookie) = (transaction.termination, transaction.cookie_state);
     records.summarize(&Summary {
         session: transaction.client.id,
         source: transaction.client.source.get(),
-        frontend: transaction.frontend_settings().name.as_bytes(),
+        frontend: frontend.name.as_bytes(),
         request_line: &transaction.request_line,
         method_len: transaction.method_len,
         backend,
