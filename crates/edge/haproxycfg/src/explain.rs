@@ -32,9 +32,9 @@ pub fn explain(word: &str) -> String {
     for keyword in found {
         explain_keyword(&mut text, keyword);
     }
-    explain_values(&mut text, &words);
     explain_samples(&mut text, last);
     explain_acls_and_logs(&mut text, last);
+    explain_values(&mut text, &words);
     if text.is_empty() {
         suggest(&mut text, word, last);
     }

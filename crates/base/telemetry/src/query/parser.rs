@@ -323,7 +323,7 @@ impl<'a> Parser<'a> {
 /// What to write instead of `RespStatus:503`.
 fn no_prefix(selected: &str, prefix: &str, place: Range<usize>) -> QueryError {
     let instead = if prefix.parse::<i64>().is_ok() {
-        format!("{selected} == {prefix}")
+        format!("{selected} == {prefix}, or {selected} ~ {prefix} for what contains it")
     } else {
         format!("{selected} ~ {prefix:?}")
     };

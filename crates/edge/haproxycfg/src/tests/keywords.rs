@@ -178,12 +178,13 @@ fn explanations() {
         ("check", "server ... check"),
         ("leastconn", "balance leastconn"),
         ("balance leastconn", "balance leastconn"),
-        ("hdr(Host)", "balance hdr(name)"),
+        ("hdr(Host)", "hdr("),
     ] {
         let text = crate::explain(word);
         assert!(text.starts_with(first), "{word}: {text}");
     }
     assert!(crate::explain("http-request").contains("    with: add-acl, "));
+    assert!(crate::explain("hdr(Host)").contains("\nbalance hdr(name)"));
     assert!(crate::explain("leastconn").contains("a value of 'balance': The server with the fewest"));
     assert!(!crate::is_explained(&crate::explain("server leastconn")), "it is no value of that");
     assert!(crate::explain("rounrobin").contains("Nearest: roundrobin"));
