@@ -16,6 +16,7 @@ pub mod hyperloglog;
 pub mod log_lines;
 pub mod oplog;
 pub mod peers;
+pub mod queries;
 pub mod rdb;
 pub mod redis_conf;
 pub mod redis_files;

@@ -4,17 +4,22 @@ mod backup_command;
 mod control_command;
 mod demo;
 mod edge_command;
+mod explain_command;
 mod export_command;
 mod import_command;
 mod log_command;
+mod masters;
 mod reference_command;
+mod request_log;
+mod status_command;
 mod store_command;
+mod style;
 
-use std::{io::Write as _, path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-use control_command::Which;
+use masters::Which;
 
 /// It counts: the store's `maxmemory` is measured by it.
 #[global_allocator]
@@ -22,8 +27,11 @@ static ALLOCATOR: store::allocator::Counting = store::allocator::Counting;
 
 /// The scaling stack of a web application as one program.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version)]
+#[command(name = "tidegate", version, disable_version_flag = true)]
 struct Arguments {
+    /// Print the version.
+    #[arg(short = 'v', visible_short_alias = 'V', long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
     #[command(subcommand)]
     command: Command,
 }
@@ -58,12 +66,15 @@ enum Command {
     Import(import_command::ImportArguments),
     /// Write a store's data to a file that Redis loads (dump.rdb), while it serves.
     Export(export_command::ExportArguments),
-    /// Say what a keyword of haproxy.cfg, or a command or setting of the store, means and whether it is supported.
+    /// Say what a word means and whether it is supported: a keyword or value of haproxy.cfg, a command of the stats socket, a command
+    /// or setting of the store.
     Explain {
-        /// The word: `timeout client`, `HSET`, `maxmemory`.
+        /// The word: `timeout client`, `leastconn`, `show stat`, `HSET`, `maxmemory`.
         #[arg(required = true)]
         keyword: Vec<String>,
     },
+    /// Print the version, and of which programs it takes the place.
+    Version,
     /// Start two sample web sites and a load balancer in front of them, to try things on.
     Demo(demo::DemoArguments),
     /// Have a running edge read its configuration again.
@@ -74,8 +85,8 @@ enum Command {
     Drain(Which),
     /// Have a running edge end now.
     Stop(Which),
-    /// Show the processes of a running edge, as JSON.
-    Status(Which),
+    /// Show the processes of a running edge.
+    Status(status_command::StatusArguments),
     /// Show requests of a running edge as they end; `dump`: the log of a store.
     Log(log_command::LogArguments),
     /// Write the reference of the language (for those who develop Tidegate).
@@ -90,15 +101,14 @@ enum Command {
     },
 }
 
-/// What a word means, in haproxy.cfg and to the store; an error says that nobody knows it.
-fn explain(word: &str) -> Result<String, String> {
-    let of_edge = haproxycfg::explain(word);
-    match (haproxycfg::is_explained(&of_edge), store::reference::explain(word)) {
-        (true, None) => Ok(of_edge),
-        (true, Some(of_store)) => Ok(format!("{of_edge}\n{of_store}")),
-        (false, Some(of_store)) => Ok(of_store),
-        (false, None) => Err(of_edge),
-    }
+fn version() -> ExitCode {
+    println!("tidegate {}", env!("CARGO_PKG_VERSION"));
+    println!(
+        "edge: the language of HAProxy {}; store: the commands of Redis {}",
+        haproxycfg::condition::HAPROXY_VERSION,
+        store::REDIS_VERSION
+    );
+    ExitCode::SUCCESS
 }
 
 fn main() -> ExitCode {
@@ -121,28 +131,21 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Edge { arguments } => edge_command::run("tidegate", &arguments, edge_command::Personality::Tidegate),
         Command::Haproxy { arguments } => edge_command::run("haproxy", &arguments, edge_command::Personality::Haproxy),
-        Command::Explain { keyword } => {
-            let (text, code) = match explain(&keyword.join(" ")) {
-                Ok(text) => (text, ExitCode::SUCCESS),
-                Err(text) => (text, ExitCode::FAILURE),
-            };
-            // Whoever reads it may have seen enough.
-            let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
-            code
-        }
+        Command::Explain { keyword } => explain_command::run(&keyword),
         Command::Store(arguments) => store_command::run(&arguments),
         Command::RedisServer(arguments) => store_command::run_as_redis(&arguments.words),
         Command::Backup(arguments) => backup_command::run(&arguments),
         Command::Restore(arguments) => backup_command::run_restore(&arguments),
         Command::Import(arguments) => import_command::run(&arguments),
         Command::Export(arguments) => export_command::run(&arguments),
+        Command::Version => version(),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoPart { part } => demo::run_part(part),
         Command::Reload(which) => control_command::run(&which, "reload"),
         Command::Upgrade(which) => control_command::run(&which, "upgrade"),
         Command::Drain(which) => control_command::run(&which, "drain"),
         Command::Stop(which) => control_command::run(&which, "stop"),
-        Command::Status(which) => control_command::run(&which, "status"),
+        Command::Status(arguments) => status_command::run(&arguments),
         Command::Log(arguments) => log_command::run(&arguments),
         Command::Reference(arguments) => reference_command::run(&arguments),
     }

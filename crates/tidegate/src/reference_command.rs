@@ -1,4 +1,5 @@
-//! `tidegate reference`: writes docs/reference out of the tables of keywords.
+//! `tidegate reference`: writes docs/reference out of the tables of keywords, and the configurations of docs/recipes.md out of
+//! the files that are tried.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,6 +14,12 @@ pub struct ReferenceArguments {
     /// Where the pages are.
     #[arg(long, default_value = "docs/reference")]
     folder: PathBuf,
+    /// The page whose configurations are those of files.
+    #[arg(long, default_value = "docs/recipes.md")]
+    recipes: PathBuf,
+    /// Where these files are: NAME/haproxy.cfg.
+    #[arg(long, default_value = "scenarios/configurations")]
+    configurations: PathBuf,
     /// Write nothing; fail if a page is not as it should be.
     #[arg(long)]
     check: bool,
@@ -21,11 +28,18 @@ pub struct ReferenceArguments {
 /// Writes the pages, or compares them.
 pub fn run(arguments: &ReferenceArguments) -> ExitCode {
     let mut stale = false;
-    for (name, text) in pages() {
-        let path = arguments.folder.join(name);
+    let recipes = match recipes(arguments) {
+        Ok(text) => text,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let reference = pages().into_iter().map(|(name, text)| (arguments.folder.join(name), text));
+    for (path, text) in reference.chain([(arguments.recipes.clone(), recipes)]) {
         if arguments.check {
             if std::fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
-                eprintln!("{} is not what the tables say: run `make reference`", path.display());
+                eprintln!("{} is not what tables and files say: run `make reference`", path.display());
                 stale = true;
             }
         } else if let Err(error) = write(&path, &text) {
@@ -34,6 +48,55 @@ pub fn run(arguments: &ReferenceArguments) -> ExitCode {
         }
     }
     if stale { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Before the files of a recipe: the name of their folder. Behind them stands another mark.
+const MARK: (&str, &str) = ("<!-- configuration: ", " -->");
+const END_MARK: &str = "<!-- end of configuration -->";
+/// The file of a folder that is the configuration, and what its own files are called in it.
+const CONFIGURATION: &str = "haproxy.cfg";
+const FOLDER_IN_CONFIGURATION: &str = "/etc/haproxy";
+/// Ends of names of files that the reader has to have himself, or that only tests need.
+const NOT_SHOWN: [&str; 2] = [".pem", ".py"];
+
+/// The page of recipes, with what stands between marks replaced by the files of the folder that the mark names.
+fn recipes(arguments: &ReferenceArguments) -> Result<String, String> {
+    let page = read(&arguments.recipes)?;
+    let mut text = String::with_capacity(page.len());
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        text.push_str(line);
+        text.push('\n');
+        let Some(name) = line.strip_prefix(MARK.0).and_then(|rest| rest.strip_suffix(MARK.1)) else { continue };
+        if !lines.by_ref().any(|line| line == END_MARK) {
+            return Err(format!("{}: '{line}' has no '{END_MARK}' behind it", arguments.recipes.display()));
+        }
+        text.push_str(&files(&arguments.configurations.join(name))?);
+        text.push_str(END_MARK);
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// The configuration in a folder, and the files that it names.
+fn files(folder: &Path) -> Result<String, String> {
+    let failed = |error| format!("{}: {error}", folder.display());
+    let entries = std::fs::read_dir(folder).map_err(failed)?;
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names
+        .retain(|name| name != CONFIGURATION && name.contains('.') && !NOT_SHOWN.iter().any(|end| name.ends_with(end)));
+    names.sort();
+    let mut text = format!("```haproxy\n{}\n```\n", read(&folder.join(CONFIGURATION))?.trim_end());
+    for name in names {
+        let content = read(&folder.join(&name))?;
+        text.push_str(&format!("\n`{FOLDER_IN_CONFIGURATION}/{name}`:\n\n```text\n{}\n```\n", content.trim_end()));
+    }
+    Ok(text)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// What the tables of the language and of commands say.

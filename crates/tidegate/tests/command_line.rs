@@ -31,6 +31,14 @@ fn each_command_says_what_is_wrong_and_where() {
         (&["explain", "hset"], 0, "HSET (a command of the store)"),
         (&["explain", "balanc"], 1, "Nearest: balance"),
         (&["explain", ""], 1, "explain what?"),
+        (&["explain", "leastconn"], 0, "a value of 'balance'"),
+        (&["explain", "show", "stat"], 0, "show stat ["),
+        (&["explain", "HGETALLL"], 1, "Nearest: HGETALL"),
+        (&["-v"], 0, "tidegate 0."),
+        (&["version"], 0, "edge: the language of HAProxy 2.6."),
+        (&["edge", "--from", ":80"], 1, "option '--to' is missing"),
+        (&["edge", "--from", ":80", "--to", "app:80", "-f", "a.cfg"], 1, "'-f' cannot stand beside them"),
+        (&["log", "-q", "RespStatus:503", "1"], 2, "write RespStatus == 503"),
         (&["status", "--pid", no_process], 1, "process 4194999 does not answer: it is not there"),
         (&["reload", "--pid", "1"], 1, "process 1 does not answer: it is no master"),
         (&["stop", "--socket", &socket], 1, "none.sock does not answer: No such file"),
@@ -58,6 +66,6 @@ fn the_log_is_found_by_the_masters_socket() {
     );
     let _edge = Edge::start_as(env!("CARGO_BIN_EXE_tidegate"), &["edge", "-S", &socket], &config);
     assert_eq!(Wire::connect(front).get("/here").status(), 204);
-    let (code, text) = said(&["log", "--socket", &socket, "-d", "-n", "1"]);
+    let (code, text) = said(&["log", "--socket", &socket, "-d", "-n", "1", "--long"]);
     assert!(code == 0 && text.contains("ReqURL         /here"), "{text}");
 }

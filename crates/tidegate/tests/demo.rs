@@ -223,8 +223,7 @@ fn sites_answer_in_turn_and_for_each_other() {
 
     // What else it says to try.
     let edge_text = edge.to_string();
-    let (success, log) =
-        tidegate(&["log", "--pid", &edge_text, "-d", "--no-wait", "-q", "Backend:sites dune", "-g", "raw"]);
+    let (success, log) = tidegate(&["log", &edge_text, "-d", "--no-wait", "-q", "Backend eq \"sites dune\"", "--long"]);
     assert!(success && log.contains("RespStatus     200"), "{log}");
     let (success, answer) = tidegate(&["reload", "--pid", &edge_text]);
     assert!(success && answer.contains("serves the new configuration"), "{answer}");

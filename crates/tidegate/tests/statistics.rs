@@ -319,11 +319,11 @@ fn sessions_and_checks_are_recorded() {
     }
     let port = client.stream.local_addr().unwrap().port();
     Wire::connect(front).get("/other");
-    assert!(!log(&edge, &["-g", "session", "-q", "ReqURL:/first"]).contains("SessClose"), "it is still open");
+    assert!(!log(&edge, &["-g", "session", "-q", "ReqURL eq \"/first\""]).contains("SessClose"), "it is still open");
     drop(client);
     let mut session = String::new();
     wait_until("the session is over", || {
-        session = log(&edge, &["-g", "session", "-q", "ReqURL:/first"]);
+        session = log(&edge, &["-g", "session", "-q", "ReqURL eq \"/first\""]);
         session.contains("SessClose")
     });
     let begins = |text: &str| session.lines().filter(|line| line.starts_with(&format!("-   {text}"))).count();
@@ -334,7 +334,7 @@ fn sessions_and_checks_are_recorded() {
     assert!(session.contains(&opened), "{session}");
     let ends: Vec<&str> = session.lines().filter(|line| !line.is_empty()).rev().take(2).collect();
     assert!(ends[0].starts_with("-   End") && ends[1].starts_with("-   SessClose      closed "), "{session}");
-    let requests = log(&edge, &[]);
+    let requests = log(&edge, &["--long"]);
     assert_eq!(requests.matches("*   transaction").count(), 3, "{requests}");
     assert!(!requests.contains("Sess") && !requests.contains("Health"), "{requests}");
     let mut checks = String::new();

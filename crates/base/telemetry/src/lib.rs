@@ -1,9 +1,10 @@
 //! Numbers and records of what happened: counters and histograms with one writer each, summed on read, the ring of
-//! transactions, and the time of day where the machine is.
+//! transactions, queries of it, and the time of day where the machine is.
 
 mod counter;
 mod histogram;
 mod local_time;
+pub mod query;
 pub mod ring;
 
 pub use counter::{Counter, Gauge, PerWorker, SlidingAverage, WorkerGauge};

@@ -49,7 +49,7 @@ use std::{io::Write as _, path::Path};
 
 use commands::config::Settings;
 
-pub use commands::reference;
+pub use commands::{REDIS_VERSION, reference};
 pub use error::StoreError;
 pub use life::Life;
 pub use options::Start;

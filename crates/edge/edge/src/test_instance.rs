@@ -26,7 +26,7 @@ pub(crate) fn configuration(text: &str) -> Config {
 pub(crate) fn instance(config: Config, workers: usize) -> (Arc<Process>, Arc<Instance>, Arc<Outputs>) {
     let process = Arc::new(Process::new(workers, Instant::now(), SystemTime::now()));
     let outputs = Arc::new(Outputs::new());
-    let identity = Identity::new(&config.global, "haproxy");
+    let identity = Identity::new(&config.global);
     let assembly = Assembly {
         process: &process,
         outputs: &outputs,

@@ -10,6 +10,9 @@ pub const FATAL_ERRORS_MAX: usize = 50;
 /// Columns of a line of configuration that are shown around the caret.
 const SHOWN_COLUMNS_MAX: usize = 110;
 
+/// Stands for what is left out of a longer line.
+const CUT: &str = "...";
+
 /// How bad a [`Diagnostic`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -255,9 +258,11 @@ fn window(text: &str, columns: &Range<u32>) -> (String, usize, usize) {
     let indent = characters.iter().take_while(|character| **character == ' ').count().min(caret);
     let from = if caret.saturating_sub(indent) < SHOWN_COLUMNS_MAX { indent } else { caret - SHOWN_COLUMNS_MAX / 2 };
     let shown: String = characters.iter().skip(from).take(SHOWN_COLUMNS_MAX).collect();
+    let is_cut = characters.iter().skip(from + SHOWN_COLUMNS_MAX).any(|character| *character != ' ');
+    let (before, after) = (if from > indent { CUT } else { "" }, if is_cut { CUT } else { "" });
     let caret = caret - from;
     let width = (caret_end - from).min(SHOWN_COLUMNS_MAX.max(caret + 1)) - caret;
-    (shown.trim_end().to_owned(), caret, width.max(1))
+    (format!("{before}{}{after}", shown.trim_end()), before.len() + caret, width.max(1))
 }
 
 /// All that was found, in order.

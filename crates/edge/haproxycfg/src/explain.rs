@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::table::{self, Keyword, Sections, Support};
+use crate::table::{self, Group, Keyword, Sections, Support};
 
 /// Most words that are suggested for an unknown one.
 const SUGGESTIONS_MAX: usize = 5;
@@ -26,11 +26,15 @@ pub fn explain(word: &str) -> String {
             found = exact;
         }
     }
+    // What somebody means who asks with one word comes first: what lines begin with before what stands behind other words.
+    let asked = words.join(" ");
+    found.sort_by_key(|keyword| (keyword.path() != asked, rank(keyword.group)));
     for keyword in found {
         explain_keyword(&mut text, keyword);
     }
     explain_samples(&mut text, last);
     explain_acls_and_logs(&mut text, last);
+    explain_values(&mut text, &words);
     if text.is_empty() {
         suggest(&mut text, word, last);
     }
@@ -49,10 +53,48 @@ fn is_named(name: &str, word: &str) -> bool {
         || name.strip_suffix('*').is_some_and(|prefix| word.starts_with(prefix) || prefix.trim_end_matches('(') == word)
 }
 
+/// Where a keyword stands among others of its name, by how often its group is meant.
+fn rank(group: Group) -> usize {
+    match group {
+        Group::Section => 0,
+        Group::Proxy => 1,
+        Group::Global => 2,
+        Group::Bind | Group::Server => 3,
+        Group::Option => 4,
+        Group::HttpRequest | Group::HttpResponse | Group::HttpAfterResponse | Group::HttpCheck | Group::TcpCheck => 5,
+        Group::Stats | Group::GlobalStats => 7,
+        Group::Timeout => 8,
+        _ => 6,
+    }
+}
+
+/// Values of settings: `leastconn`, or `balance leastconn`.
+fn explain_values(text: &mut String, words: &[&str]) {
+    let Some((last, before)) = words.split_last() else { return };
+    let bare = |word: &str| word.split('(').next().unwrap_or_default().to_ascii_lowercase();
+    for value in table::VALUES {
+        if bare(value.name) == bare(last) && before.first().is_none_or(|word| *word == value.of) {
+            let _ = writeln!(text, "{} {}", value.of, value.name);
+            let _ = writeln!(text, "    a value of '{}': {}", value.of, value.doc);
+            let _ = writeln!(text, "    example: {}\n", value.example);
+        }
+    }
+}
+
 fn explain_keyword(text: &mut String, keyword: &Keyword) {
     let _ = writeln!(text, "{}", format!("{} {}", keyword.path(), keyword.arguments).trim_end());
     let _ = writeln!(text, "    {}", keyword.doc);
     let _ = writeln!(text, "    in: {}", keyword.places());
+    let path = keyword.path();
+    let mut actions: Vec<&str> = table::all()
+        .filter(|action| action.group.prefix() == path)
+        .map(|action| action.name.trim_end_matches("(*"))
+        .collect();
+    actions.sort_unstable();
+    actions.dedup();
+    if !actions.is_empty() {
+        let _ = writeln!(text, "    with: {}", actions.join(", "));
+    }
     if let Some(state) = keyword.state_text() {
         let _ = writeln!(text, "    {state}");
     }
@@ -114,14 +156,22 @@ fn sample_state(text: &mut String, state: &sample::State, example: &str) {
     text.push('\n');
 }
 
-fn suggest(text: &mut String, word: &str, last: &str) {
-    let _ = writeln!(text, "'{word}' is not a word of the language.");
+/// All names that [`explain`] knows.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = table::all().map(|keyword| keyword.name).collect();
+    names.extend(table::VALUES.iter().map(|value| value.name));
     names.extend(sample::fetches().map(|fetch| fetch.name));
     names.extend(sample::converters().map(|converter| converter.name));
     names.extend(sample::acl_keywords().map(|keyword| keyword.name));
     names.sort_unstable();
     names.dedup();
+    names
+}
+
+fn suggest(text: &mut String, word: &str, last: &str) {
+    let _ = writeln!(text, "'{word}' is not a word of the language.");
+    let names = names();
     let mut suggestions: Vec<&str> =
         names.iter().copied().filter(|name| name.contains(last)).take(SUGGESTIONS_MAX).collect();
     if let Some(nearest) = sample::nearest(last, names.iter().copied()) {

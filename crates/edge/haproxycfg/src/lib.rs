@@ -44,8 +44,9 @@ use crate::{
     source::Files,
 };
 
-pub use explain::{explain, is_explained};
+pub use explain::{explain, is_explained, names};
 pub use reference::reference;
+pub use sample::nearest;
 
 /// What the command line and the machine add to the configuration.
 #[derive(Clone, Debug, Default)]

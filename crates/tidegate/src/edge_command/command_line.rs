@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use edge::role::EdgeOptions;
 
+use super::quick_start::QuickStart;
+
 /// What the command line says.
 #[derive(Debug, Default)]
 pub struct CommandLine {
@@ -27,6 +29,8 @@ pub struct CommandLine {
     pub libraries: bool,
     /// `-dK`: the classes of keywords to list.
     pub keywords: Option<String>,
+    /// `--from`, `--to` and what goes with them.
+    pub quick_start: QuickStart,
     /// What is worth a warning.
     pub warnings: Vec<String>,
 }
@@ -40,6 +44,9 @@ const WITHOUT_EFFECT: [(&str, &str); 6] = [
     ("-dG", "getaddrinfo() is the only way here to look a name up"),
     ("-dV", "there is no TLS yet, so nothing of a server is verified"),
 ];
+
+/// Options that take a value and are not HAProxy's.
+const LONG_OPTIONS: [&str; 4] = ["--from", "--to", "--health", "--stats"];
 
 /// Why a flag has no effect, if it has none.
 fn without_effect(flag: &str) -> Option<&'static str> {
@@ -68,6 +75,17 @@ pub fn parse(words: &[String]) -> Result<CommandLine, String> {
                 }
             }
             "--" => line.edge.sources.extend(words.by_ref().cloned()),
+            "--from" | "--to" => {
+                let first = value("an address")?;
+                let list = if word == "--from" { &mut line.quick_start.from } else { &mut line.quick_start.to };
+                list.push(first);
+                while let Some(next) = words.next_if(|next| !next.starts_with('-')) {
+                    list.push(next.clone());
+                }
+            }
+            "--health" => line.quick_start.health = Some(value("a path")?),
+            "--stats" => line.quick_start.stats = Some(value("an address, or none")?),
+            "--print" => line.quick_start.print = true,
             "-c" => line.check = true,
             "-cc" => line.condition = Some(value("a condition")?),
             "-v" => line.version = 1,
@@ -129,6 +147,10 @@ pub fn parse(words: &[String]) -> Result<CommandLine, String> {
                 }
             }
             "-h" | "--help" => line.help = true,
+            word if word.split_once('=').is_some_and(|(option, _)| LONG_OPTIONS.contains(&option)) => {
+                let (option, value) = word.split_once('=').unwrap_or_default();
+                return Err(format!("the value of '{option}' stands behind a blank: {option} {value}"));
+            }
             word if !word.starts_with('-') => {
                 return Err(format!("'{word}' is not an option; a file or folder of configuration is named with -f"));
             }
@@ -147,6 +169,11 @@ pub fn usage(program: &str) -> String {
     format!(
         "Usage: {program} [-f <file|folder>]* [options]
   -f <file|folder>...   configuration; folders give their *.cfg in order
+  --from <address>...   without a file: listen here, as in --from :80
+  --to <server>...      without a file: pass requests on to these, as in --to app1:8080 app2:8080
+  --health <path>       with --to: a server is well when it answers this with 2xx or 3xx
+  --stats <address>     with --to: where the statistics are (default 127.0.0.1:8404; none: nowhere)
+  --print               with --to: print the haproxy.cfg that this stands for, and end
   -c                    check the configuration and say whether it is valid
   -v, -vv               version, and how it was built
   -W, -Ws               with a master process (the default of `tidegate edge`)
@@ -195,6 +222,16 @@ mod tests {
     }
 
     #[test]
+    fn servers_may_stand_on_the_command_line() {
+        let quick_start =
+            line("--from :80 :81 --to a:1 b:2 --to c:3 -q --health /up --stats none --print").unwrap().quick_start;
+        assert_eq!((quick_start.from.join(" "), quick_start.to.join(" ")), (":80 :81".into(), "a:1 b:2 c:3".into()));
+        assert_eq!((quick_start.health.as_deref(), quick_start.stats.as_deref()), (Some("/up"), Some("none")));
+        assert!(quick_start.print && quick_start.is_asked_for());
+        assert!(!line("-f a.cfg").unwrap().quick_start.is_asked_for());
+    }
+
+    #[test]
     fn no_flag_is_ignored_in_silence() {
         for flag in ["-de", "-dp", "-dk", "-dv", "-dG", "-dV", "-dM", "-dM0", "-dM0xff,no-merge", "-d", "-x a -x b"] {
             assert_eq!(line(flag).unwrap().warnings.len(), 1, "{flag}");
@@ -228,6 +265,8 @@ mod tests {
             ("-f", "option '-f' expects a file or folder"),
             ("-m", "option '-m' expects megabytes"),
             ("-n many", "option '-n' expects a number, not 'many'"),
+            ("--from", "option '--from' expects an address"),
+            ("--from=:80", "the value of '--from' stands behind a blank: --from :80"),
             ("--fast", "unknown option '--fast'; run with -h to see them all"),
             ("a.cfg", "'a.cfg' is not an option; a file or folder of configuration is named with -f"),
         ] {

@@ -5,14 +5,15 @@
 
 mod command_line;
 mod control;
+mod quick_start;
 mod version;
 
 use std::{collections::BTreeMap, io::Write as _, path::PathBuf, process::ExitCode};
 
-use edge::role::{EdgeRole, read, render};
+use edge::role::{EdgeRole, Given, read, render};
 use haproxycfg::Verdict;
 use runtime::log::{self, Level};
-use runtime::process::{EndOldProcesses, Mode, OldProcesses, Options, is_first};
+use runtime::process::{EndOldProcesses, Introduction, Mode, OldProcesses, Options, is_first, run_file};
 
 use self::command_line::CommandLine;
 
@@ -41,7 +42,18 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
         let _ = std::io::stdout().write_all(command_line::usage(called).as_bytes());
         return ExitCode::SUCCESS;
     }
-    program.clone_into(&mut line.edge.program);
+    let quick_start = match take_quick_start(&mut line) {
+        Ok(Some(configuration)) if line.quick_start.print => {
+            // Whoever reads it may have seen enough.
+            let _ = std::io::stdout().write_all(configuration.text.as_bytes());
+            return ExitCode::SUCCESS;
+        }
+        Ok(configuration) => configuration,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::FAILURE;
+        }
+    };
     line.edge.has_master = line.master_worker || personality == Personality::Tidegate;
     line.edge.language.hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     if line.version > 0 {
@@ -68,14 +80,45 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
         }
     }
     if line.edge.sources.is_empty() {
-        log::print(Level::Alert, "No configuration file given: name one with -f");
+        let without =
+            if personality == Personality::Tidegate { ", or start without one: --from :80 --to app:8080" } else { "" };
+        log::print(Level::Alert, &format!("No configuration file given: name one with -f{without}"));
         eprint!("{}", command_line::usage(called));
         return ExitCode::FAILURE;
     }
     if line.check {
         return check(&line);
     }
-    serve(line, personality)
+    serve(line, personality, quick_start)
+}
+
+/// Has the configuration that `--from` and `--to` stand for be read in the place of files.
+fn take_quick_start(line: &mut CommandLine) -> Result<Option<quick_start::Configuration>, String> {
+    if !line.quick_start.is_asked_for() {
+        return Ok(None);
+    }
+    if !line.edge.sources.is_empty() {
+        return Err(
+            "'--from' and '--to' stand for a configuration: '-f' cannot stand beside them; --print shows it".to_owned()
+        );
+    }
+    let configuration = line.quick_start.configuration()?;
+    line.edge.sources.push(quick_start::NAME.to_owned());
+    line.edge.given = Some(Given { name: quick_start::NAME.to_owned(), text: configuration.text.clone() });
+    Ok(Some(configuration))
+}
+
+/// How a master makes itself known: what it runs, and what it says.
+fn introduction(line: &CommandLine, quick_start: Option<quick_start::Configuration>) -> Introduction {
+    let absolute = |source: &String| {
+        std::path::absolute(source).map_or_else(|_| source.clone(), |path| path.display().to_string())
+    };
+    let configuration = match &quick_start {
+        Some(quick_start) => vec![quick_start.options.clone()],
+        None => line.edge.sources.iter().map(absolute).collect(),
+    };
+    let greeting = quick_start.map(|quick_start| quick_start.greeting).filter(|_| !line.edge.quiet).unwrap_or_default();
+    Introduction { folder: run_file::own_folder(), configuration, greeting }
 }
 
 /// `-cc`: success when the condition holds, 1 when it does not, 2 when it cannot be read.
@@ -163,7 +206,7 @@ fn check(line: &CommandLine) -> ExitCode {
     ExitCode::from(verdict.exit_code())
 }
 
-fn serve(mut line: CommandLine, personality: Personality) -> ExitCode {
+fn serve(mut line: CommandLine, personality: Personality, quick_start: Option<quick_start::Configuration>) -> ExitCode {
     // `-D` counts for more than `-db`, and these for more than the file.
     let foreground = (line.foreground || line.debug) && !line.daemon;
     let (mut daemon, mut master, mut pidfile) = (line.daemon, line.master_worker, line.pidfile.take());
@@ -192,6 +235,7 @@ fn serve(mut line: CommandLine, personality: Personality) -> ExitCode {
         }
     };
     line.edge.master_sockets = control.iter().map(|spec| control::listed(&spec.address)).collect();
+    let introduction = master.then(|| introduction(&line, quick_start));
     let old_processes = match (line.finish.is_empty(), line.terminate.is_empty()) {
         (true, true) => None,
         (false, _) => Some(OldProcesses { pids: line.finish, how: EndOldProcesses::Finish }),
@@ -205,6 +249,7 @@ fn serve(mut line: CommandLine, personality: Personality) -> ExitCode {
         old_processes,
         take_sockets_from: line.take_sockets_from,
         control,
+        introduction,
     };
     runtime::process::run(EdgeRole::new(line.edge), options)
 }

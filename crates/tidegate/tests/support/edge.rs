@@ -64,8 +64,14 @@ impl Edge {
 
     /// Starts a program with a configuration that stands somewhere already.
     pub fn spawn(program: &str, arguments: &[&str], config: PathBuf, folder: Folder) -> Self {
+        let run = folder.0.join("run");
+        Self::spawn_in(&run, program, arguments, config, folder)
+    }
+
+    /// The same, with its run file in a folder that it may share with others.
+    pub fn spawn_in(run: &Path, program: &str, arguments: &[&str], config: PathBuf, folder: Folder) -> Self {
         let mut command = Command::new(program);
-        command.args(arguments).arg("-f").arg(&config);
+        command.args(arguments).arg("-f").arg(&config).env("TIDEGATE_RUN_DIR", run);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         // A program that was just copied is busy as long as another test's child, begun meanwhile, holds the copy open.
         let mut child = (0..100)

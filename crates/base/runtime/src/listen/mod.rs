@@ -3,6 +3,7 @@
 mod accept;
 mod bind;
 mod guard;
+mod neighbours;
 mod spec;
 mod table;
 mod threads;
@@ -13,6 +14,7 @@ pub use bind::BindError;
 pub(crate) use bind::{begin, plain};
 pub use guard::{ConnectionCounts, ConnectionGuard};
 pub(crate) use guard::{Count, InUse, LastUse};
+pub(crate) use neighbours::neighbour;
 pub use spec::{AcceptMode, Address, ListenSpec, UnixPermissions, abstract_address, abstract_name};
 pub use table::Listener;
 pub(crate) use table::{Prepared, SocketKey, SocketTable};

@@ -29,6 +29,7 @@ mod options;
 mod privileges;
 mod program;
 mod role;
+pub mod run_file;
 mod signals;
 mod single;
 mod started;
@@ -38,7 +39,7 @@ pub mod transfer;
 mod worker;
 
 pub use conversation::{Conversation, Order, Plain, Step};
-pub use options::{EndOldProcesses, Mode, OldProcesses, Options};
+pub use options::{EndOldProcesses, Introduction, Mode, OldProcesses, Options};
 pub use privileges::{group_id, user_group_id, user_id};
 pub use role::{
     CheckReason, DrainReason, Load, MasterStatus, Plan, ProcessSettings, ProgramSpec, ProgramStatus, Programs, Role,

@@ -1,7 +1,7 @@
 //! Old processes that this one takes over from: `-sf`, `-st` and `-x`.
 
 use super::options::{EndOldProcesses, OldProcesses};
-use crate::listen::{Address, BindError, ListenSpec, Prepared, SocketTable};
+use crate::listen::{Address, BindError, ListenSpec, Prepared, SocketTable, neighbour};
 use crate::log;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashMap;
@@ -61,6 +61,15 @@ pub(crate) fn prepare(
             }
             (result, _) => return result,
         }
+    }
+}
+
+/// Why an address cannot be listened on, and who has it where that can be known.
+pub(crate) fn describe(error: &BindError) -> String {
+    let holder = error.address.parse().ok().filter(|_| error.is_in_use()).and_then(|address| neighbour(address, &[]));
+    match holder {
+        Some(holder) => format!("{error}: {holder} listens there"),
+        None => error.to_string(),
     }
 }
 

@@ -19,6 +19,19 @@ pub struct Options {
     /// Where the master takes commands (`-S`), besides the abstract socket that [`super::control`] finds by process
     /// number.
     pub control: Vec<ListenSpec>,
+    /// How a master makes itself known; not at all without one.
+    pub introduction: Option<Introduction>,
+}
+
+/// What a master tells others of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Introduction {
+    /// The folder of its [run file](super::run_file).
+    pub folder: PathBuf,
+    /// What it runs, for people.
+    pub configuration: Vec<String>,
+    /// What it says on standard output when it serves for the first time.
+    pub greeting: String,
 }
 
 /// The shape of the service.

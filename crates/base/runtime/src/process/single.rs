@@ -31,7 +31,7 @@ fn check<R: Role>(
 ) -> Result<Checked, String> {
     let plan = caught_check(role, reason)?;
     let prepared = old::prepare(table, &plan.listeners, plan.workers, old_processes, inherited)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| old::describe(&error))?;
     let plan = PlanFile::new(generation, plan).map_err(|error| error.to_string())?;
     let (header, blob) = read(&plan.file).map_err(|error| error.to_string())?;
     Ok(Checked { header, blob, prepared })

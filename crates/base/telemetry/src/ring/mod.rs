@@ -25,23 +25,23 @@
 //! the first block in it begins. The layout is written down in `docs/formats/transaction-ring.md`.
 
 mod discover;
-mod filter;
 mod group;
 mod layout;
 mod memory;
 mod reader;
 mod summary;
 mod tag;
+mod tag_set;
 mod transaction;
 mod writer;
 
 pub use discover::{RingFile, discover};
-pub use filter::{Filter, TagSet};
 pub use group::{Group, Grouper, OwnedBlock};
 pub use layout::{RING_BYTES_MAX, RING_BYTES_MIN, VERSION};
 pub use reader::{Block, Record, Records, RingEvent, RingReader};
 pub use summary::Summary;
 pub use tag::Tag;
+pub use tag_set::TagSet;
 pub use transaction::Transaction;
 pub use writer::RingWriter;
 

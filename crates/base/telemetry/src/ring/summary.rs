@@ -158,7 +158,10 @@ fn spell_out(full: &mut Transaction, summary: &Summary<'_>, begun_us: u64) {
     if let Some(took) = summary.took_us {
         let seconds = |us: u64| (us / 1_000_000, us % 1_000_000);
         let ((end, end_us), (took, took_us)) = (seconds(begun_us.saturating_add(took)), seconds(took));
-        full.record_fmt(Tag::Timestamp, format_args!("Resp {end}.{end_us:06} {took}.{took_us:06}"));
+        full.record_fmt(
+            Tag::Timestamp,
+            format_args!("Resp: {end}.{end_us:06} {took}.{took_us:06} {took}.{took_us:06}"),
+        );
     }
     full.record(Tag::Termination, &summary.termination);
     full.record_fmt(Tag::ReqAcct, format_args!("0 0 {} 0 0 {}", summary.bytes_in, summary.bytes_out));
@@ -207,7 +210,7 @@ mod tests {
             "ReqURL /a b",
             "Backend app s1",
             "RespStatus 200",
-            "Timestamp Resp 2.000042 1.000042",
+            "Timestamp Resp: 2.000042 1.000042 1.000042",
             "Termination SD--",
             "ReqAcct 0 0 10 0 0 18446744073709551615",
         ];

@@ -47,7 +47,7 @@ tags! {
     1 Begin "<kind> <parent id> <reason>" "A transaction begins: `sess 0 HTTP/1`, `sess 0 TCP`, `req <session> rxreq`, `check 0 <backend>/<server>`.";
     2 End "" "The transaction is over; nothing more comes with its id.";
     3 Link "<kind> <id> <reason>" "A transaction that this one gave rise to.";
-    4 Timestamp "<event> <unix time> <seconds since the start> <seconds since the event before>" "When a stage was reached: Start, Req, Queue, Connect, Beresp, Resp, Process.";
+    4 Timestamp "<event>: <unix time> <seconds since the start> <seconds since the event before>" "When a stage was reached: Start, Req, Queue, Connect, Beresp, Resp, Process.";
     5 Error "<text>" "Something failed: on whose side, and why.";
     6 Debug "<text>" "For whoever develops Tidegate.";
     10 SessOpen "<client address> <client port> <listener> <local address> <local port>" "A client connected.";
@@ -65,7 +65,7 @@ tags! {
     31 RespStatus "<status>" "The status of the response to the client.";
     32 RespReason "<reason>" "The reason phrase of the response to the client.";
     33 RespHeader "<name>: <value>" "A header field of the response to the client.";
-    40 Backend "<backend> <server>" "Where the request goes; `<NOSRV>` stands for no server, as in HAProxy's logs.";
+    40 Backend "<backend> <server>" "Where the request goes; `<NOSRV>` stands for no server and `<STATS>` for the statistics, as in HAProxy's logs.";
     41 BackendOpen "<server address> <server port> <local address> <local port>" "A connection to the server was opened.";
     42 BackendReuse "<server address> <server port> <local address> <local port>" "A connection that stood was used again.";
     43 BackendClose "<reason>" "The connection to the server was closed; without this record it was kept.";
@@ -95,6 +95,35 @@ impl Tag {
     #[must_use]
     pub fn number(self) -> u16 {
         u16::from(self as u8)
+    }
+
+    /// Whether its records have a name before a colon that a query can choose: `ReqHeader:host`, `Timestamp:Resp`.
+    #[must_use]
+    pub fn has_names(self) -> bool {
+        self.form().contains(">: ")
+    }
+
+    /// Whether this version writes such records. Readers know the others already, and nothing is found by them.
+    #[must_use]
+    pub fn is_written(self) -> bool {
+        matches!(
+            self,
+            Self::Begin
+                | Self::End
+                | Self::Timestamp
+                | Self::SessOpen
+                | Self::SessClose
+                | Self::Frontend
+                | Self::ReqStart
+                | Self::ReqMethod
+                | Self::ReqURL
+                | Self::ReqAcct
+                | Self::RespStatus
+                | Self::Backend
+                | Self::Termination
+                | Self::Summary
+                | Self::Health
+        )
     }
 
     /// The tag with that name, letter case ignored.

@@ -67,6 +67,16 @@ fn absent_commands() -> Vec<(String, &'static str)> {
         .collect()
 }
 
+/// All names that [`explain`] knows: commands, settings, and Redis' names that are not there.
+#[must_use]
+pub fn names() -> Vec<String> {
+    let mut names: Vec<String> = commands().into_iter().map(|command| command.name).collect();
+    names.extend(config::SETTINGS.iter().map(|setting| setting.name.to_owned()));
+    names.extend(config::DIRECTIVES.iter().map(|(name, ..)| (*name).to_owned()));
+    names.extend(absent_commands().into_iter().map(|(name, _)| name));
+    names
+}
+
 /// What a word means as a command or a setting of the store; nothing if it is neither.
 pub fn explain(word: &str) -> Option<String> {
     let wanted = word.split_ascii_whitespace().collect::<Vec<_>>().join(" ").replace('|', " ");
@@ -179,6 +189,9 @@ mod tests {
         assert!(explain("cluster nodes").unwrap().contains("not there: the cluster is not there yet"));
         assert!(explain("loadmodule").unwrap().contains("not there: "));
         assert_eq!(explain("frontend"), None);
+        for name in names() {
+            assert!(explain(&name).is_some(), "{name}");
+        }
     }
 
     #[test]

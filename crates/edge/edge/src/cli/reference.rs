@@ -35,15 +35,9 @@ pub fn reference() -> (String, (usize, usize)) {
         let level = level_name(command.level);
         let _ = writeln!(out, "| `{}` | {level} | {} |", escaped(command.usage), escaped(command.doc));
     }
-    for (usage, doc) in [
-        ("expert-mode [on\\|off]", "allow commands for experts"),
-        ("experimental-mode [on\\|off]", "allow commands that are tried out"),
-        ("help [<command>]", "list the commands, or those that match"),
-        ("prompt", "begin or end a conversation with a prompt"),
-        ("quit", "end the conversation"),
-    ] {
+    for (usage, doc) in OF_THE_SESSION {
         let level = if usage.starts_with("exp") { "admin" } else { "user" };
-        let _ = writeln!(out, "| `{usage}` | {level} | {doc} |");
+        let _ = writeln!(out, "| `{}` | {level} | {doc} |", escaped(usage));
     }
     out.push_str("\n## Not here\n\nThese are known and answered with the reason.\n\n| command | why |\n|---|---|\n");
     for command in commands.iter().filter(|command| !command.supported()) {
@@ -52,6 +46,56 @@ pub fn reference() -> (String, (usize, usize)) {
     }
     let supported = commands.iter().filter(|command| command.supported()).count();
     (out, (commands.len(), supported))
+}
+
+/// Commands of a session that no table has, with how they are written and what they do.
+const OF_THE_SESSION: [(&str, &str); 5] = [
+    ("expert-mode [on|off]", "allow commands for experts"),
+    ("experimental-mode [on|off]", "allow commands that are tried out"),
+    ("help [<command>]", "list the commands, or those that match"),
+    ("prompt", "begin or end a conversation with a prompt"),
+    ("quit", "end the conversation"),
+];
+
+/// What words mean as a command of the stats socket, or as the beginning of several; nothing if they are neither.
+#[must_use]
+pub fn explain(words: &str) -> Option<String> {
+    let words: Vec<&str> = words.split_ascii_whitespace().collect();
+    let (first, others) = words.split_first()?;
+    // A word alone is a command where it is a whole one, and the beginning of several where a keyword cannot be meant.
+    let begins = |command: &&Command| {
+        let common = command.words.len().min(words.len());
+        command.words.get(..common) == words.get(..common)
+            && (!others.is_empty() || command.words.len() == 1 || *first == "show")
+    };
+    let mut found: Vec<&Command> = COMMANDS.iter().filter(|command| !command.words.is_empty()).filter(begins).collect();
+    if found.iter().any(|command| command.words.len() <= words.len()) {
+        found.retain(|command| command.words.len() <= words.len());
+    }
+    found.sort_by_key(|command| command.words);
+    let mut text = String::new();
+    for command in found.iter().filter(|command| !command.usage.is_empty() || !command.supported()) {
+        let usage = if command.usage.is_empty() { command.words.join(" ") } else { command.usage.to_owned() };
+        let _ = writeln!(text, "{usage} (a command of the stats socket)");
+        match command.absent() {
+            None => {
+                let _ = writeln!(text, "    {}\n    level: {}", command.doc, level_name(command.level));
+            }
+            Some(reason) => {
+                let _ = writeln!(text, "    not there: {reason}");
+            }
+        }
+    }
+    for (usage, doc) in OF_THE_SESSION.iter().filter(|(usage, _)| usage.split(' ').next() == Some(*first)) {
+        let _ = writeln!(text, "{usage} (a command of the stats socket)\n    {doc}");
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// All commands by the words that they begin with.
+#[must_use]
+pub fn names() -> Vec<String> {
+    COMMANDS.iter().filter(|command| !command.usage.is_empty()).map(|command| command.words.join(" ")).collect()
 }
 
 #[cfg(test)]
@@ -67,6 +111,20 @@ mod tests {
         for line in page.lines().filter(|line| line.starts_with("| `")) {
             let cells = line.replace("\\|", "").matches('|').count();
             assert!(cells == 3 || cells == 4, "{line}");
+        }
+    }
+
+    #[test]
+    fn commands_are_explained() {
+        assert!(explain("show stat").unwrap().starts_with("show stat ["));
+        assert_eq!(explain("show stat").unwrap().matches("a command of").count(), 1);
+        assert!(explain("show servers").unwrap().contains("show servers state"));
+        assert!(explain("show").unwrap().contains("show info"));
+        assert!(explain("set weight app/s1 50").unwrap().starts_with("set weight"));
+        assert!(explain("show ssl cert").unwrap().contains("not there: it comes with TLS"));
+        assert!(explain("prompt").unwrap().starts_with("prompt"));
+        for words in ["server", "", "show nothing of that kind", "maxconn"] {
+            assert_eq!(explain(words), None, "{words}");
         }
     }
 }

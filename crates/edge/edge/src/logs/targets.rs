@@ -16,10 +16,14 @@ use super::{
 /// Bytes that the name of the machine may have.
 const HOSTNAME_BYTES_MAX: usize = 255;
 
+/// What lines are tagged with unless `log-tag` says otherwise, whatever the program is called: rules of syslog that divert
+/// HAProxy's lines, as Debian's package brings them, go on doing so.
+const DEFAULT_TAG: &str = "haproxy";
+
 /// Who logs, as the headers of lines say it.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// `log-tag`, or the name that the program was called by.
+    /// `log-tag`, or HAProxy's.
     pub tag: String,
     /// `log-send-hostname`.
     pub hostname: Option<String>,
@@ -28,14 +32,14 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// What the `global` section says, for a program called `program`.
+    /// What the `global` section says.
     #[must_use]
-    pub fn new(global: &Global, program: &str) -> Self {
+    pub fn new(global: &Global) -> Self {
         let hostname = global.log_send_hostname.as_deref().map(|given| match given {
             "" => system_hostname(),
             given => given.to_owned(),
         });
-        let tag = global.log_tag.clone().unwrap_or_else(|| program.to_owned());
+        let tag = global.log_tag.clone().unwrap_or_else(|| DEFAULT_TAG.to_owned());
         Self { tag, hostname, pid: std::process::id() }
     }
 }

@@ -152,12 +152,12 @@ fn samples_take_their_ranges_of_each_round() {
 #[test]
 fn log_tag_of_a_proxy_and_hostname_of_the_machine() {
     let mut global = Global { log_send_hostname: Some(String::new()), ..Global::default() };
-    let found = Identity::new(&global, "tidegate");
+    let found = Identity::new(&global);
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    assert_eq!((found.tag.as_str(), found.hostname, found.pid), ("tidegate", Some(name), std::process::id()));
+    assert_eq!((found.tag.as_str(), found.hostname, found.pid), ("haproxy", Some(name), std::process::id()));
     global.log_tag = Some("web".into());
     global.log_send_hostname = None;
-    let found = Identity::new(&global, "tidegate");
+    let found = Identity::new(&global);
     assert_eq!((found.tag.as_str(), found.hostname.is_none()), ("web", true));
     let (socket, _) = syslog();
     let outputs = Arc::new(Outputs::new());

@@ -4,6 +4,7 @@ use std::{fs, io, net::IpAddr, sync::Arc};
 
 use haproxycfg::source::{Files, ReadError};
 
+use super::Given;
 use crate::resolve::{Lookup as _, SystemLookup};
 
 /// Reads from the file system.
@@ -37,5 +38,29 @@ impl Files for OsFiles {
 
     fn lookup(&self, host: &str) -> Vec<IpAddr> {
         SystemLookup.lookup(host).unwrap_or_default()
+    }
+}
+
+/// The file system, with one file that is not there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WithGiven<'a> {
+    pub(super) given: Option<&'a Given>,
+    pub(super) others: OsFiles,
+}
+
+impl Files for WithGiven<'_> {
+    fn read(&self, path: &str) -> Result<Arc<[u8]>, ReadError> {
+        match self.given.filter(|given| given.name == path) {
+            Some(given) => Ok(given.text.as_bytes().into()),
+            None => self.others.read(path),
+        }
+    }
+
+    fn list(&self, path: &str) -> Result<Option<Vec<String>>, ReadError> {
+        if self.given.is_some_and(|given| given.name == path) { Ok(None) } else { self.others.list(path) }
+    }
+
+    fn lookup(&self, host: &str) -> Vec<IpAddr> {
+        self.others.lookup(host)
     }
 }

@@ -24,6 +24,7 @@ use haproxycfg::{
 };
 use runtime::process::{CheckReason, Conversation, Load, Plan, ProcessSettings, Role};
 
+use self::files::WithGiven;
 use self::payload::Payload;
 pub use self::{files::OsFiles, listeners::Owner, service::EdgeService};
 use crate::{
@@ -54,8 +55,8 @@ pub struct EdgeOptions {
     pub sources: Vec<String>,
     /// `-n`, `-N`, `-L` and the name of the machine.
     pub language: haproxycfg::Options,
-    /// The program's name in logs.
-    pub program: String,
+    /// A configuration that stands on the command line and in no file.
+    pub given: Option<Given>,
     /// Print nothing but errors (`-q`).
     pub quiet: bool,
     /// Print what `quiet` in the configuration would keep back (`-V`).
@@ -72,6 +73,15 @@ pub struct EdgeOptions {
     pub master_sockets: Vec<String>,
     /// `-dS`: no splicing.
     pub no_splice: bool,
+}
+
+/// A text that is read in the place of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The file.
+    pub name: String,
+    /// What stands in it.
+    pub text: String,
 }
 
 impl EdgeOptions {
@@ -99,7 +109,8 @@ impl EdgeRole {
 /// Reads a configuration from the files of this machine.
 #[must_use]
 pub fn read(options: &EdgeOptions) -> (Parsed, Payload) {
-    let recorder = Recorder::new(&OsFiles);
+    let files = WithGiven { given: options.given.as_ref(), others: OsFiles };
+    let recorder = Recorder::new(&files);
     // What is not UTF-8 there must not end the program.
     let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     let environment: BTreeMap<String, String> =

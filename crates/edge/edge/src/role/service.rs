@@ -39,7 +39,6 @@ pub struct EdgeService {
     outputs: Arc<Outputs>,
     identity: Identity,
     admin: Arc<AdminLog>,
-    program: String,
     seed: u64,
     workers: Option<Workers<Command>>,
     background: Vec<tokio::task::JoinHandle<()>>,
@@ -67,7 +66,7 @@ impl EdgeService {
             options.console && !options.is_quiet(Some(&config)) && (options.foreground || !config.global.daemon);
         let process = Arc::new(Process::new(first.workers, Instant::now(), SystemTime::now()));
         let outputs = Arc::new(Outputs::new());
-        let identity = Identity::new(&config.global, &options.program);
+        let identity = Identity::new(&config.global);
         let _ = process.outputs.set(Arc::clone(&outputs));
         let _ = telemetry::local_offset(0);
         // Now, while their files are within reach.
@@ -83,7 +82,6 @@ impl EdgeService {
             admin: Arc::new(AdminLog::new(Arc::clone(&outputs), console)),
             outputs,
             identity,
-            program: options.program.clone(),
             seed,
             workers: None,
             background: Vec::new(),
@@ -234,7 +232,7 @@ impl Service for EdgeService {
             None => saved.as_ref()?.known(backend, server),
         });
         open_namespaces(&self.process, &config);
-        self.identity = Identity::new(&config.global, &self.program);
+        self.identity = Identity::new(&config.global);
         self.outputs.set_rings(&config.rings);
         let assembly = Assembly {
             process: &self.process,

@@ -14,6 +14,7 @@ mod proxy;
 mod resolvers;
 mod sections;
 mod server;
+mod values;
 
 use std::{collections::HashMap, ops::BitOr, sync::OnceLock};
 
@@ -24,6 +25,8 @@ use crate::{
     model::{HttpAction, TcpAction},
     scope::{Scope, ServerDraft},
 };
+
+pub use values::{VALUES, Value};
 
 /// What a keyword stands under. Keywords are unique by group and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -168,6 +168,26 @@ fn explanations() {
     assert!(text.starts_with("option forwardfor "), "{text}");
     assert!(crate::explain("fcgi-app").contains("not supported yet"));
     assert!(crate::explain("reqadd").contains("http-request add-header"));
+    // What is meant most comes first.
+    for (word, first) in [
+        ("http-request", "http-request <action>"),
+        ("server", "server <name> <address>"),
+        ("cookie", "cookie <name>"),
+        ("bind", "bind [<address>]"),
+        ("timeout", "timeout <event>"),
+        ("check", "server ... check"),
+        ("leastconn", "balance leastconn"),
+        ("balance leastconn", "balance leastconn"),
+        ("hdr(Host)", "hdr("),
+    ] {
+        let text = crate::explain(word);
+        assert!(text.starts_with(first), "{word}: {text}");
+    }
+    assert!(crate::explain("http-request").contains("    with: add-acl, "));
+    assert!(crate::explain("hdr(Host)").contains("\nbalance hdr(name)"));
+    assert!(crate::explain("leastconn").contains("a value of 'balance': The server with the fewest"));
+    assert!(!crate::is_explained(&crate::explain("server leastconn")), "it is no value of that");
+    assert!(crate::explain("rounrobin").contains("Nearest: roundrobin"));
     assert!(crate::explain("maxcnon").contains("Nearest: maxconn"));
     assert!(crate::explain("").contains("what"));
     // A prefix of keywords that take a name in parentheses.
@@ -177,4 +197,20 @@ fn explanations() {
     assert!(crate::explain("src").contains("sample fetch"));
     assert!(crate::explain("METH_GET").contains("predefined ACL"));
     assert!(crate::explain("tune.ring.size").contains("an addition of Tidegate"));
+}
+
+#[test]
+fn every_value_is_one_that_the_parser_takes() {
+    for value in table::VALUES {
+        let text = format!("backend b\n  mode http\n  timeout connect 1s\n  timeout server 1s\n  {}\n", value.example);
+        let parsed = read(&text);
+        assert!(parsed.config.is_some(), "{text}{:?}", parsed.diagnostics);
+        let bare = value.name.split('(').next().unwrap_or_default();
+        assert!(
+            value.example.starts_with(&format!("{} {bare}", value.of)) && value.doc.ends_with('.'),
+            "{}",
+            value.name
+        );
+        assert!(table::all().any(|keyword| keyword.path() == value.of), "{}", value.of);
+    }
 }

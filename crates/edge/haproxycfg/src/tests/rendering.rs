@@ -35,10 +35,17 @@ fn carets_stand_under_wide_text_and_in_long_lines() {
         render("global\n  description \"größe\" \"\" x\n")
             .contains("\n  2 | description \"größe\" \"\" x\n    |                     ^^\n")
     );
-    let long = format!("frontend a\n  bind :80\n  acl x path {} -m nosuch\n", "/a ".repeat(50));
+    let long = format!("backend b\n  server s 192.0.2.1:80 {}nosuch x\n", "weight 10 ".repeat(20));
     let rendered = render(&long);
     let shown: Vec<&str> = rendered.lines().filter(|line| line.contains(" | ")).collect();
     assert!(shown.iter().all(|line| line.chars().count() <= 120), "{rendered}");
+    // What is left out is seen to be, and the caret still stands under its word.
+    let [line, carets] = shown.as_slice() else { panic!("{rendered}") };
+    let column = carets.find('^').unwrap();
+    assert!(line.contains("| ...") && line.get(column..).unwrap().starts_with("nosuch"), "{rendered}");
+    let cut = render(&format!("frontend a\n  bnd :80 {}\n", "x".repeat(200)));
+    assert!(cut.contains("xxx...\n"), "{cut}");
+    assert!(!render("frontend a\n  bnd :80\n").contains("..."));
     assert!(!render("frontend a\n  bind :\x01\n").contains('\x01'));
 }
 

@@ -4,6 +4,7 @@
 //! channel. A configuration is checked by another process ([`super::check`]).
 
 mod commands;
+mod introduction;
 pub(super) mod upgrade;
 
 use super::channel::{Channel, Descriptor, Outgoing};
@@ -165,7 +166,10 @@ impl<R: Role> Master<R> {
         if let Err(text) = privileges::set_descriptor_limit(None) {
             log::warning!("{text}");
         }
-        if !self.successor {
+        if self.successor {
+            // The program before this one may not have known how.
+            self.introduce();
+        } else {
             self.open_control()?;
         }
         self.serve_control()?;
@@ -186,6 +190,7 @@ impl<R: Role> Master<R> {
             let Some(input) = input else { break };
             self.take(input);
         }
+        self.take_leave();
         Ok(self.exit.unwrap_or(0))
     }
 
@@ -298,6 +303,7 @@ impl<R: Role> Master<R> {
         if let Some(old) = self.options.old_processes.take() {
             old.end();
         }
+        self.greet();
         self.started.serving();
         footprint::forget_the_start();
     }
@@ -341,7 +347,9 @@ impl<R: Role> Master<R> {
     fn bind(&mut self, plan: PlanFile) -> Result<bool, String> {
         let first = self.adopted.is_none();
         let mut inherited = Inherited::default();
-        if let Some(path) = self.options.take_sockets_from.take().filter(|_| first) {
+        let source = self.options.take_sockets_from.take().filter(|_| first);
+        let inherits = source.is_some();
+        if let Some(path) = source {
             match Inherited::from_process(&path) {
                 Ok(sockets) => inherited = sockets,
                 Err(text) => log::alert!("{text}"),
@@ -350,11 +358,14 @@ impl<R: Role> Master<R> {
         let old_processes = self.options.old_processes.as_ref().filter(|_| first);
         let header = &plan.header;
         let prepared = old::prepare(&self.table, &header.listeners, header.workers, old_processes, &mut inherited)
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| old::describe(&error))?;
         let added = self.table.commit(prepared).map_err(|error| error.to_string())?;
         if first && let Err(text) = self.started.write_pidfile() {
             self.table.remove(&added);
             return Err(text);
+        }
+        if !first || self.options.old_processes.is_none() && !inherits {
+            self.warn_of_neighbours(&plan.header.listeners, &added);
         }
         self.next_generation += 1;
         let replace = self.adopted.as_ref().is_some_and(|adopted| {
@@ -378,6 +389,7 @@ impl<R: Role> Master<R> {
         self.machine.set_exit_on_failure(!candidate.plan.header.programs.may_fail);
         self.adopted = Some(candidate.plan);
         self.forget_unused_keys();
+        self.introduce();
     }
 
     /// The current worker closes what it does not use; former ones drain and are not sent anything any more.
