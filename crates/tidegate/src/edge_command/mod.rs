@@ -5,6 +5,7 @@
 
 mod command_line;
 mod control;
+pub mod usage;
 mod version;
 
 use std::{collections::BTreeMap, io::Write as _, path::PathBuf, process::ExitCode};
@@ -38,7 +39,7 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
     let called = if personality == Personality::Tidegate { "tidegate edge" } else { program };
     if line.help {
         // Whoever reads it may have seen enough.
-        let _ = std::io::stdout().write_all(command_line::usage(called).as_bytes());
+        let _ = std::io::stdout().write_all(usage::usage(called).as_bytes());
         return ExitCode::SUCCESS;
     }
     program.clone_into(&mut line.edge.program);
@@ -69,7 +70,7 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
     }
     if line.edge.sources.is_empty() {
         log::print(Level::Alert, "No configuration file given: name one with -f");
-        eprint!("{}", command_line::usage(called));
+        eprint!("{}", usage::usage(called));
         return ExitCode::FAILURE;
     }
     if line.check {
