@@ -6,12 +6,13 @@ mod demo;
 mod edge_command;
 mod import_command;
 mod log_command;
+mod manual;
 mod reference_command;
 mod store_command;
 
 use std::{io::Write as _, path::Path, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use control_command::Which;
 
@@ -78,6 +79,9 @@ enum Command {
     /// Write the reference of the language (for those who develop Tidegate).
     #[command(hide = true)]
     Reference(reference_command::ReferenceArguments),
+    /// Write manual pages and completions for shells (for those who package Tidegate).
+    #[command(hide = true)]
+    Manual(manual::ManualArguments),
     /// A process of the demo.
     #[command(hide = true)]
     DemoPart {
@@ -141,5 +145,6 @@ fn main() -> ExitCode {
         Command::Status(which) => control_command::run(&which, "status"),
         Command::Log(arguments) => log_command::run(&arguments),
         Command::Reference(arguments) => reference_command::run(&arguments),
+        Command::Manual(arguments) => manual::run(&arguments, Arguments::command()),
     }
 }

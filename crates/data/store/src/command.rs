@@ -6,8 +6,6 @@ use std::{
     process::ExitCode,
 };
 
-use commands::config::{SETTINGS, Settings, State};
-
 pub use crate::options::Manner;
 use crate::{
     allocator, check_system,
@@ -16,6 +14,7 @@ use crate::{
     life::Life,
     messages,
     options::{self, Start},
+    setting_help::settings,
 };
 
 /// Runs a store as the words say, until it ends. They are `[redis.conf] [--setting value ...] [-]`, as redis-server takes them.
@@ -149,12 +148,8 @@ fn help(manner: Manner) -> String {
         }
     };
     text += "\nSettings (`tidegate explain NAME` tells more; docs/reference/redis-settings.md has all, those without effect too):\n\n";
-    let defaults = Settings::default();
-    let mut supported: Vec<_> = SETTINGS.iter().filter(|setting| setting.state == State::Supported).collect();
-    supported.sort_by_key(|setting| setting.name);
-    for setting in supported {
-        let default = (setting.text)(&defaults);
-        let default = if default.is_empty() { String::new() } else { format!(" [{default}]") };
+    for setting in settings() {
+        let default = if setting.default.is_empty() { String::new() } else { format!(" [{}]", setting.default) };
         let _ = writeln!(text, "  --{:<34} {}{default}", setting.name, setting.doc);
     }
     text

@@ -30,6 +30,7 @@ mod persistence;
 pub mod point;
 mod records;
 mod replace;
+pub mod setting_help;
 mod shard;
 mod signals;
 mod sockets;
