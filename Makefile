@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: help demo build package test test-model compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc test-redis redis-quick clean
+.PHONY: help demo build package install install-debug deb test test-install test-model compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc test-redis redis-quick clean
 
 help:
 	@echo 'make demo       build the release binary and try it: two web sites, a load balancer, a store'
@@ -12,6 +12,10 @@ help:
 	@echo 'make test-model random commands on the store and on redis-server, for long (SEED=1 MINUTES=10)'
 	@echo 'make build      the release binary, target/release/tidegate'
 	@echo 'make package    the same laid out by profiles of itself under load, for those who package it: target/packaged/tidegate'
+	@echo 'make install    put the release binary, units, manual pages and completions in place (PREFIX=/usr/local DESTDIR=)'
+	@echo 'make install-debug  put its debugging information where debuggers look for it (PREFIX=/usr)'
+	@echo 'make deb        Debian packages in target/debian (BINARY=target/packaged/tidegate for what make package has built)'
+	@echo 'make test-install  try package and container image in a Debian of their own (root, debootstrap, cargo-deb)'
 	@echo 'make check      format, lints and tests, with what is installed'
 	@echo 'make reference  write docs/reference out of the tables of keywords'
 	@echo 'make bench      compare the packaged binary, or else the release binary, with haproxy and nginx (CASES="..." for some cases)'
@@ -28,6 +32,22 @@ build: compiler
 
 package:
 	dist/build
+
+# What these install is built before, by whoever builds: root need not have a compiler.
+PLACES = BINARY='$(BINARY)' DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SYSCONFDIR='$(SYSCONFDIR)' ZSHDIR='$(ZSHDIR)'
+
+install:
+	$(PLACES) dist/install program
+
+install-debug:
+	$(PLACES) dist/install debug
+
+deb: $(if $(BINARY),,build)
+	BINARY='$(BINARY)' DEB_FLAGS='$(DEB_FLAGS)' dist/deb
+
+test-install:
+	.ci/tools install
+	scenarios/install/run
 
 # One profile for everything, so that each crate is built once for clippy and once for the tests.
 test: tools format lint unit docs reference-check deny page redis-quick

@@ -8,6 +8,7 @@ mod explain_command;
 mod export_command;
 mod import_command;
 mod log_command;
+mod manual;
 mod masters;
 mod reference_command;
 mod request_log;
@@ -17,7 +18,7 @@ mod style;
 
 use std::{path::Path, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use masters::Which;
 
@@ -92,6 +93,9 @@ enum Command {
     /// Write the reference of the language (for those who develop Tidegate).
     #[command(hide = true)]
     Reference(reference_command::ReferenceArguments),
+    /// Write manual pages and completions for shells (for those who package Tidegate).
+    #[command(hide = true)]
+    Manual(manual::ManualArguments),
     /// A process of the demo.
     #[command(hide = true)]
     DemoPart {
@@ -148,5 +152,6 @@ fn main() -> ExitCode {
         Command::Status(arguments) => status_command::run(&arguments),
         Command::Log(arguments) => log_command::run(&arguments),
         Command::Reference(arguments) => reference_command::run(&arguments),
+        Command::Manual(arguments) => manual::run(&arguments, Arguments::command()),
     }
 }

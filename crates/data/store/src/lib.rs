@@ -36,6 +36,7 @@ mod read_errors;
 mod records;
 mod replace;
 pub mod running;
+pub mod setting_help;
 mod shard;
 mod signals;
 mod sockets;

@@ -164,44 +164,6 @@ fn number(text: &str, option: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("option '{option}' expects a number, not '{text}'"))
 }
 
-/// What the command line may say.
-pub fn usage(program: &str) -> String {
-    format!(
-        "Usage: {program} [-f <file|folder>]* [options]
-  -f <file|folder>...   configuration; folders give their *.cfg in order
-  --from <address>...   without a file: listen here, as in --from :80
-  --to <server>...      without a file: pass requests on to these, as in --to app1:8080 app2:8080
-  --health <path>       with --to: a server is well when it answers this with 2xx or 3xx
-  --stats <address>     with --to: where the statistics are (default 127.0.0.1:8404; none: nowhere)
-  --print               with --to: print the haproxy.cfg that this stands for, and end
-  -c                    check the configuration and say whether it is valid
-  -v, -vv               version, and how it was built
-  -W, -Ws               with a master process (the default of `tidegate edge`)
-  -D, -db               detach, or stay in the foreground
-  -d                    foreground, and say more
-  -q, -V                quiet, or not
-  -p <file>             write the process number there
-  -n <count>            most connections of the process
-  -N <count>            most connections of a proxy that says nothing else
-  -C <folder>           change there before files are read
-  -L <name>             name of this machine among peers
-  -S <address>          where the master takes commands
-  -x <socket>           take listening sockets from the process behind this stats socket
-  -sf <pid>...          once serving, let these processes finish
-  -st <pid>...          once serving, end these processes
-  -m <megabytes>        memory that the process may use; bounds connections too
-  -dS                   never splice
-  -dR                   one socket for each address (as noreuseport)
-  -dW                   warnings are errors (as zero-warning)
-  -dr                   servers whose names cannot be resolved begin without an address
-  -dD                   say what is suspicious, too
-  -dL                   list the files that the program was loaded from
-  -dK<class,...>        list keywords; -dKhelp tells the classes
-  -h                    this
-"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@
 mod command_line;
 mod control;
 mod quick_start;
+pub mod usage;
 mod version;
 
 use std::{collections::BTreeMap, io::Write as _, path::PathBuf, process::ExitCode};
@@ -39,7 +40,7 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
     let called = if personality == Personality::Tidegate { "tidegate edge" } else { program };
     if line.help {
         // Whoever reads it may have seen enough.
-        let _ = std::io::stdout().write_all(command_line::usage(called).as_bytes());
+        let _ = std::io::stdout().write_all(usage::usage(called).as_bytes());
         return ExitCode::SUCCESS;
     }
     let quick_start = match take_quick_start(&mut line) {
@@ -83,7 +84,7 @@ pub fn run(program: &str, words: &[String], personality: Personality) -> ExitCod
         let without =
             if personality == Personality::Tidegate { ", or start without one: --from :80 --to app:8080" } else { "" };
         log::print(Level::Alert, &format!("No configuration file given: name one with -f{without}"));
-        eprint!("{}", command_line::usage(called));
+        eprint!("{}", usage::usage(called));
         return ExitCode::FAILURE;
     }
     if line.check {
