@@ -57,6 +57,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "maxmemory-samples",
             "maxmemory-clients",
             "client-output-buffer-limit",
+            "client-unread-max",
             "client-query-buffer-limit",
             "proto-max-bulk-len",
             "tracking-table-max-keys",

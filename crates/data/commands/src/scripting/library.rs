@@ -7,6 +7,9 @@ use super::machine::MEMORY_MAX;
 /// Shorter strings than this are made without looking at what there is.
 const SMALL: usize = 1 << 20;
 
+/// What the allocator may keep for a while of places that a growing string has left.
+const LEFT_BEHIND_MAX: usize = 16 << 20;
+
 /// Arguments of a function.
 pub type Arguments = Vec<Value>;
 
@@ -18,7 +21,7 @@ pub fn raised(text: impl Into<String>) -> mlua::Error {
 /// Makes sure that a script may have a string of so many bytes that is being made: it is there twice until Lua has it, and counts like
 /// Lua's own memory. What nobody refers to any more makes way.
 pub fn room_for(lua: &Lua, len: usize) -> mlua::Result<()> {
-    let has_room = || lua.used_memory().saturating_add(len.saturating_mul(2)) <= MEMORY_MAX;
+    let has_room = || lua.used_memory().saturating_add(len.saturating_mul(2)) <= MEMORY_MAX - LEFT_BEHIND_MAX;
     if len <= SMALL || has_room() {
         return Ok(());
     }
