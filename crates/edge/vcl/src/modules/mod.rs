@@ -1,4 +1,4 @@
-//! Modules: what `import` brings. [`table`] declares their functions and classes; those that need nothing but their arguments
+//! Modules: what `import` brings. `table` declares their functions and classes; those that need nothing but their arguments
 //! are in [`pure`], all others are the host's.
 
 pub mod pure;
