@@ -214,6 +214,7 @@ async function large(edge) {
   await test("without scripts one is sent on to the tables", async () => {
     await browser.devtools("Emulation.setScriptExecutionDisabled", { value: true });
     await browser.open(edge.page);
+    await browser.untilAt(";tables");
     await browser.devtools("Emulation.setScriptExecutionDisabled", { value: false });
     await until("the tables", "return document.querySelector('#table table')?.getClientRects().length > 0");
     await page.open(edge.page);

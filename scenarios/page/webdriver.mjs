@@ -101,6 +101,17 @@ export class Browser {
     }
   }
 
+  // Waits until the browser has gone to an address that ends so; needs no scripts.
+  async untilAt(ending) {
+    const end = Date.now() + 15_000;
+    for (;;) {
+      const address = await this.on("GET", "/url");
+      if (address.endsWith(ending)) return;
+      if (Date.now() > end) throw new Error(`still at ${address}, not at ${ending}`);
+      await pause(100);
+    }
+  }
+
   // Lines that the page or the browser wrote to the console since the last call.
   console() {
     return this.on("POST", "/se/log", { type: "browser" });

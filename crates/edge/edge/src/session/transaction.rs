@@ -402,9 +402,9 @@ pub struct Transaction {
     pub has_tables: bool,
     /// What it tracks in stick tables and is to be remembered there.
     pub stick: RefCell<Option<Box<Stick>>>,
-    /// The request's head; meaningful once [`Asked::is_complete`].
+    /// The request's head; meaningful once `Asked::is_complete`.
     pub request: RequestHead,
-    /// The response's head; meaningful from [`Answered::has_head`] on.
+    /// The response's head; meaningful from `Answered::has_head` on.
     pub response: ResponseHead,
     /// The request line as it came.
     pub line: RequestLine,
