@@ -7,7 +7,7 @@ PAGE_PORT ?= 28480
 .PHONY: help demo build package install install-debug deb test test-install test-model compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc test-redis redis-quick clean
 
 help:
-	@echo 'make demo       build the release binary and try it: two web sites, a load balancer, a store'
+	@echo 'make demo       build a binary for a first look and try it: two web sites, a load balancer, a store'
 	@echo 'make test       everything that CI runs; installs what it needs (Debian, root)'
 	@echo 'make test-model random commands on the store and on redis-server, for long (SEED=1 MINUTES=10)'
 	@echo 'make build      the release binary, target/release/tidegate'
@@ -24,8 +24,9 @@ help:
 	@echo "make test-redis  run Redis' own test suite against the store (UNITS=\"unit/type/list ...\" for some of it)"
 	@echo "make vtc        run HAProxy's own regression scripts (HAPROXY_REGTESTS=folder)"
 
-demo: build
-	$(TARGET)/release/tidegate demo $(DEMO)
+demo: compiler
+	$(CARGO) build --profile demo --locked -p tidegate
+	$(TARGET)/demo/tidegate demo $(DEMO)
 
 build: compiler
 	$(CARGO) build --release --locked -p tidegate
