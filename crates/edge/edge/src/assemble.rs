@@ -17,14 +17,12 @@ use balance::{
 use haproxycfg::model::{
     self, Algorithm, Config, Proxy, ProxyIndex, ProxyKind, ServerAddress, ServerIndex, ServerPort,
 };
+use net::Target;
 
 use crate::{
     capture::LastCapture,
     dynamic_cookie::DynamicCookie,
-    live::{
-        Agent, CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, PORT_AS_CONFIGURED, Process, Side,
-        Target,
-    },
+    live::{Agent, CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, PORT_AS_CONFIGURED, Process, Side},
     logs::{Identity, LogTargets, Outputs},
     resolve,
     servers::Servers,

@@ -13,7 +13,6 @@ pub mod keyword_dump;
 pub mod libraries;
 pub mod live;
 pub mod logs;
-pub mod net;
 pub mod parking;
 pub mod peers;
 pub mod pool;

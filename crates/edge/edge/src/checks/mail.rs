@@ -14,11 +14,12 @@ use haproxycfg::model::{
     CheckAction, CheckConnect, CheckExpect, CheckExpectation, CheckProtocol, CheckSend, CheckStep, MailAlert,
     MailerAddress,
 };
+use net::Target;
 use runtime::log::Level;
 
 use super::{run::run, subject::Subject};
 use crate::{
-    live::{CheckPlace, LiveProxy, Target},
+    live::{CheckPlace, LiveProxy},
     logs,
 };
 

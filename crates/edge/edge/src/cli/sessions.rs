@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, net::SocketAddr, time::Duration};
 
+use net::Target;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{
@@ -9,7 +10,7 @@ use super::{
     reply::Reply,
     session::{Context, Session},
 };
-use crate::{live::Target, logs::accept_date};
+use crate::logs::accept_date;
 
 /// A session as it is listed.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,6 +6,7 @@
 
 mod process;
 mod server;
+pub mod sockets;
 
 use std::{
     collections::HashMap,
@@ -25,7 +26,7 @@ use crate::{
 };
 
 pub use process::{FarmEvents, ListenerOrder, Process, SteerListeners};
-pub use server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, PORT_FIXED, ShutCause, Target};
+pub use server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, PORT_FIXED, ShutCause};
 
 /// Workers at most, as HAProxy has threads.
 pub const WORKERS_MAX: usize = 64;

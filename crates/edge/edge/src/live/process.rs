@@ -8,6 +8,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
+use net::Namespaces;
 use telemetry::{Gauge, PerWorker};
 use tokio::{runtime::RuntimeMetrics, sync::Notify};
 
@@ -16,7 +17,6 @@ use crate::{
     checks::CheckBoard,
     counters::ProcessTraffic,
     logs::Outputs,
-    net::Namespaces,
     session::filter::CompressionLimits,
     stats::{changes::Changes, sampler::ProcessRates},
 };

@@ -7,10 +7,11 @@ use std::{
 };
 
 use haproxycfg::model::{Config, LogDestination, Server, ServerAddress};
+use net::Target;
 
 use super::*;
 use crate::{
-    live::{Instance, Process, Shared, Target},
+    live::{Instance, Process, Shared},
     logs::AdminLog,
     side_by_side::{PATIENCE, receive, syslog},
     test_instance::{configuration, instance},

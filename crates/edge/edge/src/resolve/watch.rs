@@ -15,11 +15,12 @@ use std::{
 
 use balance::ServerId;
 use haproxycfg::model::ServerPort;
+use net::Target;
 use tokio::time::Instant;
 
 use super::lookup::{Lookup, preferred};
 use crate::{
-    live::{Instance, LiveProxy, LiveServer, Shared, Target},
+    live::{Instance, LiveProxy, LiveServer, Shared},
     logs::{AdminLog, LogLevel, Severity},
 };
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use haproxycfg::model::{Config, Namespace, Server};
+use net::{Stream, Target};
 use runtime::{
     WorkerOptions, Workers,
     process::{DrainReason, Load, Service},
@@ -23,9 +24,8 @@ use crate::{
     assemble::Assembly,
     checks::{self, CheckBoard},
     cli::{Access, AskSessions, serve_socket},
-    live::{Instance, ListenerOrder, LiveProxy, Process, Shared, Target},
+    live::{Instance, ListenerOrder, LiveProxy, Process, Shared},
     logs::{AdminLog, Identity, Outputs},
-    net::Stream,
     resolve::{self, Known},
     server_state::{self, SavedStates},
     session::borrow::Plea,

@@ -9,6 +9,7 @@ use std::{
 use balance::{Forced, ServerId};
 use haproxycfg::model::{CaptureCookie, Mode, Proxy, ServerIndex, ServerTarget};
 use http::HeaderId;
+use net::Target;
 use sample::{Context as _, Options};
 
 use super::{
@@ -18,7 +19,7 @@ use super::{
     transaction::Transaction,
 };
 use crate::{
-    live::{LiveProxy, LiveServer, Target},
+    live::{LiveProxy, LiveServer},
     logs::{LogLevel, LogLine},
     stick,
     worker::Worker,

@@ -23,6 +23,7 @@ use std::{
 };
 
 use haproxycfg::model::{Bind, Config, Ring};
+use net::Socket;
 use runtime::Listener;
 use tokio::sync::{
     Notify,
@@ -35,7 +36,7 @@ use super::{
     output::Outputs,
     targets::{Identity, LogTargets},
 };
-use crate::{net::Socket, role::Owner};
+use crate::role::Owner;
 
 /// What the thread is told.
 #[derive(Debug)]
