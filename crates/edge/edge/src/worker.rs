@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use logs::WorkerLog;
 use net::BufferPool;
 use pin_project_lite::pin_project;
 use tokio::sync::Notify;
@@ -16,7 +17,6 @@ use tokio::sync::Notify;
 use crate::{
     counters::ProcessTraffic,
     live::{Instance, Process, Shared},
-    logs::WorkerLog,
     parking::Parking,
     pool::ServerPool,
     registry::{Handle, Order, Registry},

@@ -18,11 +18,12 @@ use std::{
 };
 
 use haproxycfg::model::{self, Config, ProxyIndex, ServerIndex};
+use logs::LogTargets;
 use telemetry::{Gauge, PerWorker};
 
 use crate::{
-    capture::LastCapture, counters::Traffic, dynamic_cookie::DynamicCookie, logs::LogTargets, rates::RateWindow,
-    resolve::LiveResolvers, servers::Servers, stats::sampler::Sampler, stick::Tables,
+    capture::LastCapture, counters::Traffic, dynamic_cookie::DynamicCookie, rates::RateWindow, resolve::LiveResolvers,
+    servers::Servers, stats::sampler::Sampler, stick::Tables,
 };
 
 pub use process::{FarmEvents, ListenerOrder, Process, SteerListeners};

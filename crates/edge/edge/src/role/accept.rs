@@ -10,6 +10,7 @@ use runtime::{Accepted, AcceptorHandle, AcceptorSeed, Peer, WorkerContext};
 use tokio::{sync::oneshot, task::spawn_local};
 
 use haproxycfg::model::{Mode, ProxyIndex};
+use logs::{Inlet, Outputs, WorkerLog};
 use net::{Socket, Stream};
 
 use super::listeners::Owner;
@@ -17,7 +18,6 @@ use crate::{
     checks::{self, CheckBoard},
     cli::{Access, AskSessions, ProxyView, ServerView, SessionView},
     live::{Instance, ListenerOrder, LiveProxy, Process, Shared},
-    logs::{Inlet, Outputs, WorkerLog},
     parking,
     peers::{Arrival as PeerArrival, Hub},
     registry::Order,

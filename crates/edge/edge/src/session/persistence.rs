@@ -9,6 +9,7 @@ use std::{
 use balance::{Forced, ServerId};
 use haproxycfg::model::{CaptureCookie, Mode, Proxy, ServerIndex, ServerTarget};
 use http::HeaderId;
+use logs::{LogLevel, LogLine};
 use net::Target;
 use sample::{Context as _, Options};
 
@@ -20,7 +21,6 @@ use super::{
 };
 use crate::{
     live::{LiveProxy, LiveServer},
-    logs::{LogLevel, LogLine},
     stick,
     worker::Worker,
 };

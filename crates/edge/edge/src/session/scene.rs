@@ -3,6 +3,7 @@
 use std::{rc::Rc, sync::Arc};
 
 use http::{Parsed, RequestParser};
+use logs::WorkerLog;
 use net::Stream;
 use runtime::ConnectionGuard;
 use tokio::{
@@ -17,7 +18,6 @@ use super::{
 };
 use crate::{
     live::{Instance, LiveProxy, Shared},
-    logs::WorkerLog,
     test_instance::{configuration, instance},
     worker::Worker,
 };

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use super::{Arrival, Door, Forward, Header, Order, Place, Section};
-use crate::logs::{
+use crate::{
     message::{Framed, Message, framed},
     output::Outputs,
     rings::Forwarders,
