@@ -16,14 +16,10 @@ use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::{
+    connection::Connection,
     context::{CheckContext, OPTIONS},
     subject::Subject,
 };
-
-/// Reads that empty a socket before it is closed.
-const DRAIN_READS_MAX: usize = 32;
-/// Little, since it is cleared for each check; there is hardly ever anything to read.
-const DRAIN_BYTES: usize = 1024;
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -76,13 +72,6 @@ impl Wanted {
             listens_first,
         }
     }
-}
-
-/// A connection of a check.
-#[derive(Debug)]
-pub(super) struct Connection {
-    pub(super) stream: Stream,
-    linger: bool,
 }
 
 fn destination(subject: &Subject<'_>, address: Option<&ServerAddress>, port: Option<u16>) -> Target {
@@ -142,7 +131,7 @@ pub(super) async fn connect(subject: &Subject<'_>, wanted: &Wanted) -> Result<Co
         Target::Unix(path) => connect_unix(SockAddr::unix(path)).await.map_err(refuse)?,
         Target::Abstract(name) => connect_unix(abstract_address(name)).await.map_err(refuse)?,
     };
-    let connection = Connection { stream, linger: wanted.linger };
+    let connection = Connection::new(stream, wanted.linger);
     if let Some(version) = wanted.proxy_header {
         let mut header = Vec::new();
         match version {
@@ -259,57 +248,4 @@ async fn connect_unix(address: io::Result<SockAddr>) -> Result<Stream, String> {
     socket.connect(&address).map_err(|error| at_once(&error))?;
     let stream = UnixStream::from_std(socket.into()).map_err(|error| at_once(&error))?;
     Ok(Stream::Unix(stream))
-}
-
-impl Connection {
-    /// Writes all of `bytes`.
-    pub(super) async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match self.stream.try_write(bytes) {
-                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    async fn writable(&self) -> io::Result<()> {
-        std::future::poll_fn(|context| self.stream.poll_writable(context)).await
-    }
-
-    /// Reads what there is, up to the length of `room`; 0 is the end.
-    pub(super) async fn read(&self, room: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.stream.try_read(room) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.stream.readable().await?,
-                result => return result,
-            }
-        }
-    }
-
-    /// Reads what there is without waiting for more; `None` if there is nothing.
-    pub(super) fn try_read(&self, room: &mut [u8]) -> Option<io::Result<usize>> {
-        match self.stream.try_read(room) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            result => Some(result),
-        }
-    }
-
-    /// Closes: with a reset, so that no socket of thousands of checks lingers, unless the server has closed already.
-    pub(super) fn close(self) {
-        if self.linger || !matches!(self.stream, Stream::Tcp(_)) {
-            return;
-        }
-        let mut room = [0; DRAIN_BYTES];
-        for _ in 0..DRAIN_READS_MAX {
-            match self.stream.try_read(&mut room) {
-                Ok(0) => return,
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => return,
-            }
-        }
-        self.stream.reset_on_close();
-    }
 }

@@ -13,7 +13,7 @@ use sample::{
     Value, VariableName,
 };
 
-use super::{connect, response::Received};
+use super::{connection, response::Received};
 
 /// Variables that one check may have; more are not set.
 const VARIABLES_MAX: usize = 100;
@@ -22,7 +22,7 @@ const VARIABLES_MAX: usize = 100;
 pub(super) struct CheckContext<'a> {
     pub(super) proxy: &'a LiveProxy,
     pub(super) server: Option<&'a LiveServer>,
-    pub(super) connection: Option<&'a connect::Connection>,
+    pub(super) connection: Option<&'a connection::Connection>,
     pub(super) received: Option<&'a Received>,
     /// What came, if it is not HTTP.
     pub(super) input: &'a [u8],

@@ -11,7 +11,7 @@ use live::{FarmObserver, Instance, LiveProxy, LiveServer, Shared, ShutCause, cha
 use logs::{AdminLog, LogLevel, Severity};
 use tokio::time::Instant;
 
-use super::schedule::CheckBoard;
+use super::board::CheckBoard;
 
 /// Servers that follow others (`track`), by whom they follow.
 type Followers = HashMap<(ProxyIndex, ServerIndex), Vec<(ProxyIndex, ServerIndex)>>;

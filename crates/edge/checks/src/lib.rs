@@ -18,7 +18,9 @@
 //! Order of calls for an instance: [`prepare`] once, then [`start`] on each worker. What [`start`] returns ends the
 //! schedule and every check in flight when it is dropped: at a reload, and when a stop begins.
 
+mod board;
 mod connect;
+mod connection;
 mod context;
 mod events;
 mod expect;
@@ -32,8 +34,9 @@ mod schedule;
 mod subject;
 mod words;
 
+pub use board::CheckBoard;
 pub use events::FarmEvents;
-pub use schedule::{CheckBoard, Checks, prepare, start};
+pub use schedule::{Checks, prepare, start};
 
 // Helpers of tests, shared with other crates.
 #[cfg(test)]

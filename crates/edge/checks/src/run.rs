@@ -13,7 +13,8 @@ use sample::{Context as _, Value, VariableName};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    connect::{self, Connection, connect},
+    connect::{self, connect},
+    connection::Connection,
     context::{CheckContext, OPTIONS},
     expect::{self, status_named},
     expect_tcp, external,
