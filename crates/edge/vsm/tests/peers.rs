@@ -1,5 +1,7 @@
 //! Debian's own tools read what this crate publishes, and this crate reads what Debian's varnishd publishes.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
 #[path = "support/traffic.rs"]
 mod traffic;
 

@@ -201,7 +201,7 @@ tables! {
         child_panic Counter Integer Diag "Times that the worker ended by a fault of the program.";
     }
 
-    /// A storage in memory: SMA.<name>.
+    /// A storage in memory: `SMA.<name>`.
     Sma "sma" 40 "A storage in memory: SMA.<name>." {
         c_req Counter Integer Info "Requests for memory.";
         c_fail Counter Integer Info "Requests for memory that failed.";
@@ -212,7 +212,7 @@ tables! {
         g_space Gauge Bytes Info "Bytes that are free.";
     }
 
-    /// A storage in a file: SMF.<name>.
+    /// A storage in a file: `SMF.<name>`.
     Smf "smf" 50 "A storage in a file: SMF.<name>." {
         c_req Counter Integer Info "Requests for memory.";
         c_fail Counter Integer Info "Requests for memory that failed.";
@@ -226,7 +226,7 @@ tables! {
         g_smf_large Gauge Integer Info "Large free pieces.";
     }
 
-    /// A backend: VBE.<vcl>.<name>.
+    /// A backend: `VBE.<vcl>.<name>`.
     Vbe "vbe" 60 "A backend: VBE.<vcl>.<name>." {
         happy Bitmap Bitmap Info "Results of the last probes, a bit for each, the latest in the lowest one.";
         bereq_hdrbytes Counter Bytes Info "Bytes of requests' heads.";
@@ -250,7 +250,7 @@ tables! {
         helddown Counter Integer Diag "Connections that were not tried as one had just failed.";
     }
 
-    /// Locks of a kind: LCK.<name>.
+    /// Locks of a kind: `LCK.<name>`.
     Lck "lck" 70 "Locks of a kind: LCK.<name>." {
         creat Counter Integer Debug "Locks that were made.";
         destroy Counter Integer Debug "Locks that were taken away.";
