@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use commands::Millis;
 
-use crate::{StoreError, messages, migrate::Migrations, persistence::Persistence, signals::Ending};
+use crate::{StoreError, folder::ShardNumber, messages, migrate::Migrations, opening, signals::Ending};
 
-use super::Shard;
+use super::EventLoop;
 
-impl Shard {
+impl EventLoop {
     /// What is looked at now and then: figures for those who ask, and settings that the process follows.
     pub(super) fn look_around(&mut self, now: Millis) {
         let shared = &mut self.server.shared;
@@ -62,7 +62,8 @@ impl Shard {
         if std::mem::take(&mut self.server.shared.requests.settings) {
             self.oom_score.apply(&self.server.shared.settings);
             if let Some(persistence) = &self.persistence {
-                persistence.follow(&self.server.shared.settings);
+                persistence.follow_settings(&self.server.shared.settings);
+                opening::warn_of_little(&self.server.shared.settings);
             }
         }
         if std::mem::take(&mut self.server.shared.requests.shutdown_aborted) {
@@ -107,12 +108,13 @@ impl Shard {
 
     /// Closes log and tables and opens them again, while clients wait.
     fn reload(&mut self, now: Millis) -> Result<(), StoreError> {
-        let Some(mut persistence) = self.persistence.take() else { return Ok(()) };
+        let (Some(mut persistence), Some(store)) = (self.persistence.take(), &self.store_folder) else { return Ok(()) };
         self.server.finish_replies();
         persistence.drain(&mut self.server, now);
         persistence.close(&mut self.server, now)?;
         self.server.forget_data();
-        let mut persistence = Persistence::open(&self.server.shared.settings, None, Arc::clone(&self.waker))?;
+        let settings = &self.server.shared.settings;
+        let mut persistence = opening::open(store, ShardNumber::FIRST, settings, None, Arc::clone(&self.waker))?;
         let tables = persistence.tables();
         self.server.take_records(tables.key_seed(), Box::new(tables));
         persistence.recover(&mut self.server)?;

@@ -2,13 +2,14 @@
 
 use commands::{Millis, config::MaxmemoryPolicy, keyspace::Database};
 
-use crate::{
+use shard::{
     disk_bound::{self, Step},
     pace::Pace,
-    persistence::Persistence,
 };
 
-use super::Shard;
+use crate::opening::Persistence;
+
+use super::EventLoop;
 
 /// Memory is short when less than this part of `maxmemory` is left.
 const SHORT_SHARE: u64 = 8;
@@ -28,7 +29,7 @@ const SAMPLES_MIN: usize = 10;
 /// Keys that are brought into memory in one turn, if all are to be there.
 const BRING_MAX: usize = 32;
 
-impl Shard {
+impl EventLoop {
     /// Makes room while memory is short: removes keys as the policy says; without a policy they leave memory and stay in the
     /// tables. If that is not enough, because too much is not in the tables yet, clients go at their pace.
     pub(super) fn make_room(&mut self, now: Millis, may_close_clients: bool) {

@@ -5,7 +5,7 @@ use std::{
     error::Error as _,
     ops::Bound,
     rc::Rc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use commands::{
@@ -23,15 +23,15 @@ use engine::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::{clock, read_errors::ReadErrors};
+use crate::{World, read_errors::ReadErrors};
 
 /// What kind of record a header names: the whole value inline, in RDB's form.
-pub(crate) const WHOLE_VALUE: u8 = 1;
+pub const WHOLE_VALUE: u8 = 1;
 /// The elements are records of their own. Inline stand the type (1 byte), the slot of the elements (2 bytes, big endian), and what
 /// the type keeps besides.
-pub(crate) const SPREAD: u8 = 2;
+pub const SPREAD: u8 = 2;
 /// The name of the record that says how databases are numbered.
-pub(crate) const LAYOUT: &[u8] = b"layout";
+pub const LAYOUT: &[u8] = b"layout";
 /// Deadlines of all slots stand together, so that those that are due are one interval. A deadline is a hint: a key that
 /// got another one since, or went to another store, is found not to be due.
 const EXPIRY_SLOT: u16 = 0;
@@ -46,20 +46,22 @@ const HEADER_LEN: usize = 16;
 /// A value that is longer is not copied behind its header.
 const LONG_VALUE: usize = 64 << 10;
 /// The name of the record that counts a database's keys.
-pub(crate) const KEY_COUNT: &[u8] = b"keys";
-pub(crate) const EXPIRES_COUNT: &[u8] = b"expires";
+pub const KEY_COUNT: &[u8] = b"keys";
+/// The name of the record that counts those of them that expire.
+pub const EXPIRES_COUNT: &[u8] = b"expires";
 /// The name of the record that says which version the next collection gets.
 const NEXT_VERSION: &[u8] = b"version";
 
 /// The name of the record with the seed of keys' hashes; tables of before there was one have none, and the seed 0.
 const KEY_SEED: &[u8] = b"seed";
 /// The name of the record that has the libraries of functions.
-pub(crate) const FUNCTIONS: &[u8] = b"functions";
+pub const FUNCTIONS: &[u8] = b"functions";
 
 /// A shard's tables, for its loop and for the keyspace that asks them for what is not in memory.
 #[derive(Clone)]
 pub struct ShardTables {
     tables: Rc<RefCell<Tables>>,
+    world: Rc<dyn World>,
     /// How values are made of records: with the seed of the hashes of keys and elements, a secret.
     building: Rc<Cell<Building>>,
     next_version: Rc<Cell<u64>>,
@@ -79,7 +81,12 @@ impl ShardTables {
     /// # Errors
     ///
     /// The tables cannot be read.
-    pub fn new(tables: Tables, new_seed: u64, settings: &Settings) -> Result<Self, engine::Error> {
+    pub fn new(
+        tables: Tables,
+        new_seed: u64,
+        settings: &Settings,
+        world: Rc<dyn World>,
+    ) -> Result<Self, engine::Error> {
         let key_seed = match tables.get(&record::meta(0, 0, KEY_SEED))? {
             Some(bytes) => <[u8; 8]>::try_from(&*bytes).map(u64::from_be_bytes).map_err(|error| {
                 let place = engine::Place::At(record::meta(0, 0, KEY_SEED).to_vec());
@@ -90,6 +97,7 @@ impl ShardTables {
         };
         Ok(Self {
             tables: Rc::new(RefCell::new(tables)),
+            world,
             building: Rc::new(Cell::new(Building::new(key_seed, settings))),
             next_version: Rc::new(Cell::new(1)),
             slowest: Rc::default(),
@@ -398,9 +406,9 @@ impl ShardTables {
         let value = self.look(|tables| match tables.get_in_memory(&record) {
             Some(value) => Ok(value),
             None => {
-                let start = Instant::now();
+                let start = self.world.elapsed();
                 let value = tables.engine().get(&record);
-                self.slowest.set(start.elapsed().max(self.slowest.get()));
+                self.slowest.set(self.world.elapsed().saturating_sub(start).max(self.slowest.get()));
                 value
             }
         });
@@ -421,10 +429,10 @@ impl ShardTables {
         let bounds = bounds(of, span);
         let direction = if span.backwards { Direction::Backward } else { Direction::Forward };
         self.look(|tables| {
-            let start = Instant::now();
+            let start = self.world.elapsed();
             let mut scan = tables.scan(&bounds, direction).peekable();
             scan.peek();
-            self.slowest.set(start.elapsed().max(self.slowest.get()));
+            self.slowest.set(self.world.elapsed().saturating_sub(start).max(self.slowest.get()));
             for found in scan {
                 let (name, value) = found.map_err(|error| unreadable(&error))?;
                 let RecordKey::Element { element, .. } = record::decode(&name).map_err(damaged_element)? else {
@@ -443,7 +451,7 @@ impl ShardTables {
     fn tell<T>(&self, read: Result<T, String>, what: impl FnOnce() -> String) -> Result<T, String> {
         read.inspect_err(|reason| {
             let mut errors = self.read_errors.get();
-            errors.tell(clock::now(), what, reason);
+            errors.tell(&*self.world, what, reason);
             self.read_errors.set(errors);
         })
     }
@@ -571,14 +579,14 @@ fn encode(key: &[u8], value: Stored<Vec<u8>>, expire_at_ms: Option<u64>) -> Vec<
 }
 
 /// How the databases are numbered, as its record has it.
-pub(crate) fn layout_in(bytes: &[u8]) -> Option<Layout> {
+pub fn layout_in(bytes: &[u8]) -> Option<Layout> {
     let (len, rest) = bytes.split_first()?;
     let (disks, dropped) = rest.split_at_checked(usize::from(*len))?;
     Some(Layout { disks: disks.to_vec(), dropped: dropped.to_vec() })
 }
 
 /// What a record says of a collection whose elements are records of their own.
-pub(crate) fn descriptor(disk: u8, header: &Header<'_>, inline: &[u8]) -> Option<Descriptor> {
+pub fn descriptor(disk: u8, header: &Header<'_>, inline: &[u8]) -> Option<Descriptor> {
     let Elements { version, count } = header.elements?;
     let (kind, rest) = inline.split_first()?;
     let (slot, rest) = rest.split_first_chunk::<2>()?;
@@ -587,7 +595,7 @@ pub(crate) fn descriptor(disk: u8, header: &Header<'_>, inline: &[u8]) -> Option
 }
 
 /// The interval of a collection's elements.
-pub(crate) fn bounds(of: Collection, span: Span<'_>) -> engine::Bounds {
+pub fn bounds(of: Collection, span: Span<'_>) -> engine::Bounds {
     let all = ShardTables::elements(of);
     let record = |name: &[u8]| record::element(of.slot, of.disk, of.version, name);
     let bound = |bound: Bound<&[u8]>, open: Bound<engine::Key>| match bound {
@@ -603,11 +611,15 @@ fn shown(name: &[u8]) -> impl std::fmt::Display {
     name.get(..SHOWN_MAX).unwrap_or(name).escape_ascii()
 }
 
-pub(crate) fn damaged_element(reason: record::NotARecord) -> String {
+/// The error of an element whose record is none.
+#[must_use]
+pub fn damaged_element(reason: record::NotARecord) -> String {
     format!("ERR the record of an element is damaged: {reason}")
 }
 
-pub(crate) fn unreadable(error: &engine::Error) -> String {
+/// The error of a record that cannot be read.
+#[must_use]
+pub fn unreadable(error: &engine::Error) -> String {
     let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
     format!("ERR cannot read from disk: {error}{cause}")
 }
@@ -619,6 +631,7 @@ mod tests {
     use engine::{Engine as _, MemoryEngine, Offset};
 
     use super::*;
+    use crate::simulated::SimulatedWorld;
 
     #[test]
     fn the_seed_is_a_part_of_the_tables_and_older_ones_have_none() {
@@ -628,6 +641,7 @@ mod tests {
                 Tables::new(Arc::clone(&engine) as Arc<dyn engine::Engine>),
                 new_seed,
                 &Settings::default(),
+                SimulatedWorld::new(0),
             )
         };
         let first = open(7).unwrap();
@@ -651,9 +665,13 @@ mod tests {
         batch.put(record::key(0, 5, 0, b"key"), encode(b"key", whole("x"), None));
         batch.set_applied(Offset(1));
         former.write(&batch).unwrap();
-        let tables =
-            ShardTables::new(Tables::new(Arc::clone(&former) as Arc<dyn engine::Engine>), 9, &Settings::default())
-                .unwrap();
+        let tables = ShardTables::new(
+            Tables::new(Arc::clone(&former) as Arc<dyn engine::Engine>),
+            9,
+            &Settings::default(),
+            SimulatedWorld::new(0),
+        )
+        .unwrap();
         assert_eq!(tables.key_seed(), 0);
         assert!(tables.load(0, 5, b"key").unwrap().is_some());
 
@@ -661,7 +679,7 @@ mod tests {
         let mut batch = engine::Batch::new();
         batch.put(record::meta(0, 0, KEY_SEED), 9_u64.to_be_bytes());
         former.write(&batch).unwrap();
-        let tables = ShardTables::new(Tables::new(former), 1, &Settings::default()).unwrap();
+        let tables = ShardTables::new(Tables::new(former), 1, &Settings::default(), SimulatedWorld::new(0)).unwrap();
         assert!(tables.load(0, 5, b"key").unwrap().is_none());
         assert!(tables.walk(0, 5, 0, 10).unwrap_err().contains("the hash is that of another key"));
     }

@@ -1,6 +1,7 @@
 //! The log's threads.
 
 use std::{
+    io,
     num::NonZeroU64,
     sync::{Arc, mpsc},
     thread,
@@ -11,25 +12,16 @@ use mio::Waker;
 use oplog::{Log, Offset, disk::RealDisk};
 use rustix::thread::set_current_timer_slack;
 
-use crate::{StoreError, error::chain, messages};
+use shard::{SyncRequest, chain};
+
+use crate::messages;
 
 /// How to ask the syncing thread, what it tells, and the thread.
-pub(super) type Syncing = (mpsc::SyncSender<SyncRequest>, mpsc::Receiver<String>, thread::JoinHandle<()>);
+pub type Syncing = (mpsc::SyncSender<SyncRequest>, mpsc::Receiver<String>, thread::JoinHandle<()>);
 
-/// What the thread that syncs is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SyncRequest {
-    /// Something was written that is to be durable.
-    Written,
-    /// The same, and by all who may be waited for, after a sync up to there.
-    AllWritten(Offset),
-}
-
-impl SyncRequest {
-    /// Whether nobody is to be waited for. What was asked while the last sync was under way does not say so any more.
-    fn is_by_all(self, durable: Offset) -> bool {
-        self == Self::AllWritten(durable)
-    }
+/// Whether nobody is to be waited for. What was asked while the last sync was under way does not say so any more.
+fn is_by_all(request: SyncRequest, durable: Offset) -> bool {
+    request == SyncRequest::AllWritten(durable)
 }
 
 /// The next sync begins no sooner after one than this part of the time that it took, unless all have written.
@@ -41,7 +33,7 @@ const GATHER_TIME_MAX: Duration = Duration::from_millis(1);
 ///
 /// Clients that write again and again would fall into two halves, each of which writes while the other one is synced, and waits for
 /// two syncs. So the next sync waits a little for those whom the last one has let go on.
-pub(super) fn start_syncer(log: &Log<RealDisk>, waker: Arc<Waker>) -> Result<Syncing, StoreError> {
+pub fn start_syncer(log: &Log<RealDisk>, waker: Arc<Waker>) -> io::Result<Syncing> {
     const EACH: Duration = Duration::from_secs(1);
     let mut syncer = log.syncer();
     // Few requests wait at most: a sync that begins after one covers all that was written before.
@@ -53,7 +45,7 @@ pub(super) fn start_syncer(log: &Log<RealDisk>, waker: Arc<Waker>) -> Result<Syn
         let mut gathers_until = Instant::now();
         loop {
             match requests.recv_timeout(EACH) {
-                Ok(request) if request.is_by_all(syncer.durable()) => {}
+                Ok(request) if is_by_all(request, syncer.durable()) => {}
                 Ok(_) => wait_for_all(&requests, syncer.durable(), gathers_until),
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
@@ -80,16 +72,14 @@ fn wait_for_all(requests: &mpsc::Receiver<SyncRequest>, durable: Offset, end: In
     loop {
         let patience = end.saturating_duration_since(Instant::now());
         match requests.recv_timeout(patience) {
-            Ok(request) if !patience.is_zero() && !request.is_by_all(durable) => {}
+            Ok(request) if !patience.is_zero() && !is_by_all(request, durable) => {}
             _ => return,
         }
     }
 }
 
 /// Starts the thread that prepares segments of the log and removes old ones.
-pub(super) fn start_maintainer(
-    log: &Log<RealDisk>,
-) -> Result<(mpsc::SyncSender<()>, thread::JoinHandle<()>), StoreError> {
+pub fn start_maintainer(log: &Log<RealDisk>) -> io::Result<(mpsc::SyncSender<()>, thread::JoinHandle<()>)> {
     let mut maintainer = log.maintainer();
     let (request, requests) = mpsc::sync_channel(1);
     let thread = thread::Builder::new().name("log-maintain".into()).spawn(move || {

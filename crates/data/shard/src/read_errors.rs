@@ -4,7 +4,7 @@
 
 use commands::Millis;
 
-use crate::messages;
+use crate::World;
 
 /// Lines in a span.
 const LINES_MAX: u32 = 10;
@@ -22,11 +22,11 @@ pub struct ReadErrors {
 
 impl ReadErrors {
     /// Tells of a record, by what it belongs to, and why it cannot be read.
-    pub fn tell(&mut self, now: Millis, what: impl FnOnce() -> String, reason: &str) {
-        let Some(untold) = self.line(now) else { return };
+    pub fn tell(&mut self, world: &dyn World, what: impl FnOnce() -> String, reason: &str) {
+        let Some(untold) = self.line(world.now()) else { return };
         let reason = reason.strip_prefix("ERR ").unwrap_or(reason);
         let besides = if untold > 0 { format!(" ({untold} more like this were not told)") } else { String::new() };
-        messages::warn(&format!("{}: {reason}{besides}", what()));
+        world.warn(&format!("{}: {reason}{besides}", what()));
     }
 
     /// Counts an error. Returns how many were not told if there is a line for it.

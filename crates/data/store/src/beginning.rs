@@ -21,7 +21,7 @@ pub fn files_of_redis(root: &Path) -> Vec<String> {
 }
 
 /// Says that a store begins in a folder that had none.
-pub(super) fn tell(root: &Path) {
+pub fn tell(root: &Path) {
     messages::notice(&format!("{} has no data yet: an empty store begins there", root.display()));
     let found = files_of_redis(root);
     if !found.is_empty() {

@@ -5,20 +5,19 @@ use std::collections::VecDeque;
 use commands::{Millis, Server, SessionId};
 use mio::{Token, event::Event};
 use oplog::Offset;
+use shard::{long_queries, pace::Pace};
 
 use crate::{
     StoreError,
     connection::{Holds, ReadOutcome},
     lanes::Event as LaneEvent,
-    long_queries,
-    pace::Pace,
-    persistence::Persistence,
+    opening::Persistence,
     sockets::{FIRST_LISTENER, SIGNALS, WAKER},
 };
 
-use super::Shard;
+use super::EventLoop;
 
-impl Shard {
+impl EventLoop {
     pub(super) fn handle(&mut self, event: &Event, now: Millis) {
         match event.token() {
             WAKER => {}
@@ -151,7 +150,7 @@ impl Shard {
         sessions.retain(|session| sockets.holds(*session).is_some_and(Holds::release));
         drop(sockets);
         if let Some(persistence) = &mut self.persistence {
-            persistence.let_go(sessions.len());
+            persistence.released(sessions.len());
         }
         self.ready.extend_from_slice(&sessions);
         self.send();

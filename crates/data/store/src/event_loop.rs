@@ -11,26 +11,25 @@ mod clients;
 mod requests;
 mod room;
 
-use std::{cell::RefCell, collections::VecDeque, io, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::RefCell, collections::VecDeque, io, path::Path, rc::Rc, sync::Arc, time::Duration};
 
 use commands::{Millis, Server, SessionId, random::Secrets};
 use mio::{Events, Interest, Poll, Waker};
 use oplog::Offset;
+use shard::{ShardError, disk_bound::DiskBound, long_queries::LongQueries, pace::Pace};
 
 use crate::{
     Start, StoreError, clock,
-    disk_bound::DiskBound,
+    folder::{ShardNumber, StoreFolder},
     host::{Listening, OomScore, Process},
     lanes::Lanes,
     life::Life,
     listener::{self, Listener},
-    long_queries::LongQueries,
     messages,
     migrate::Migrations,
+    opening::{self, Persistence},
     overhead::Overhead,
-    pace::Pace,
     page::Page,
-    persistence::Persistence,
     running::Running,
     signals::{Signals, Watch},
     sockets::{SIGNALS, Sockets, WAKER},
@@ -47,13 +46,15 @@ const CLOCK_SET_MS: Millis = 1_000;
 const _: () = assert!(CLOCK_SET_MS > TICK_MS);
 
 /// A shard with its sockets.
-pub struct Shard {
+pub struct EventLoop {
     listening: Rc<RefCell<Listening>>,
     /// Shared with what serves clients while a script is busy. Nobody borrows them while a command runs.
     sockets: Rc<RefCell<Sockets>>,
     server: Server,
     /// Log and tables; without them everything is in memory.
     persistence: Option<Persistence>,
+    /// The folder of the data, if there is one.
+    store_folder: Option<StoreFolder>,
     /// How much memory the process has allocated.
     memory_used: fn() -> usize,
     overhead: Overhead,
@@ -96,7 +97,7 @@ pub struct Shard {
     page: Option<Page>,
 }
 
-impl Shard {
+impl EventLoop {
     /// Opens everything, and reads what there is.
     pub fn new(start: Start, memory_used: fn() -> usize, mut life: Life) -> Result<Self, StoreError> {
         let Start { settings, config_file, until, .. } = start;
@@ -120,12 +121,13 @@ impl Shard {
         let stopwatch = Rc::new(clock::stopwatch());
         let uptime = clock::stopwatch();
         let users = Users::of(&settings);
-        let (mut server, persistence) = if settings.dir.0.is_empty() {
+        let (mut server, persistence, store_folder) = if settings.dir.0.is_empty() {
             messages::notice("all data is in memory alone, without a folder, and gone when the store ends");
             life.write_process_file(&settings, &watch);
-            (Server::new(settings, random_seed()?, random_seed()?, now, None, stopwatch), None)
+            (Server::new(settings, random_seed()?, random_seed()?, now, None, stopwatch), None, None)
         } else {
-            let mut persistence = Persistence::open(&settings, until, Arc::clone(&waker))?;
+            let store = StoreFolder::take(Path::new(&settings.dir.0))?;
+            let mut persistence = opening::open(&store, ShardNumber::FIRST, &settings, until, Arc::clone(&waker))?;
             life.write_process_file(&settings, &watch);
             let tables = persistence.tables();
             let seed = tables.key_seed();
@@ -135,9 +137,9 @@ impl Shard {
             if count > 0 {
                 messages::notice(&format!("{count} commands of the log ran again"));
             }
-            server.shared.replication_id = persistence.replication_id();
+            server.shared.replication_id = persistence.replication_id().to_string();
             server.shared.persistence = persistence.figures();
-            (server, Some(persistence))
+            (server, Some(persistence), Some(store))
         };
         server.load_users(users).map_err(|reason| StoreError::Settings(vec![reason]))?;
         let mut secret = [0; 32];
@@ -156,6 +158,7 @@ impl Shard {
             listening,
             server,
             persistence,
+            store_folder,
             memory_used,
             overhead: Overhead::start(memory_used)?,
             disk_bound: DiskBound::default(),
@@ -187,10 +190,10 @@ impl Shard {
 
     /// Says in the folder where the store can be reached.
     fn tell_place(&self) {
-        if let Some(persistence) = &self.persistence {
+        if let Some(folder) = &self.store_folder {
             let socket = &self.server.shared.settings.unixsocket.0;
             let page = self.page.as_ref().map(Page::address);
-            persistence.tell_place(&Running::here(&self.listening.borrow().open, socket, page));
+            folder.tell_place(&Running::here(&self.listening.borrow().open, socket, page));
         }
     }
 
@@ -301,16 +304,16 @@ impl Shard {
         let now = clock::now();
         match self.persistence {
             Some(persistence) if self.server.shared.requests.shutdown_without_checkpoint => {
-                persistence.close_without_checkpoint(&mut self.server, now)
+                Ok(persistence.close_without_checkpoint(&mut self.server, now)?)
             }
-            Some(persistence) => persistence.close(&mut self.server, now),
+            Some(persistence) => Ok(persistence.close(&mut self.server, now)?),
             None => Ok(()),
         }
     }
 
     /// Ends at once if a command has changed half of what it is about.
     fn stop_if_broken(&mut self) -> Result<(), StoreError> {
-        self.server.shared.broken.take().map_or(Ok(()), |reason| Err(StoreError::Halved(reason)))
+        self.server.shared.broken.take().map_or(Ok(()), |reason| Err(ShardError::Halved(reason).into()))
     }
 
     /// What is done each now and then is not put off until a clock that was set back is again where it was, and nobody waits longer
