@@ -40,6 +40,8 @@ pub(crate) struct GroupCommit<D: Disk> {
     idle_at: Option<Offset>,
     /// The log could not be written: the reason.
     pub(crate) trouble: Option<String>,
+    /// Why commands that write are refused whether the log can be written or not.
+    refusal: Option<String>,
 }
 
 impl<D: Disk> GroupCommit<D> {
@@ -55,6 +57,7 @@ impl<D: Disk> GroupCommit<D> {
             group_began: None,
             idle_at: Some(log.end()),
             trouble: None,
+            refusal: None,
             log,
         }
     }
@@ -103,6 +106,12 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         let log = &self.commit.log;
         let ends = LogEnds { written: log.written(), durable: log.durable(), acknowledged: &self.commit.acknowledged };
         released_up_to(self.commit.promise, &ends)
+    }
+
+    /// Refuses commands that write, for a reason that has nothing to do with the disk, or lets them be.
+    pub(crate) fn refuse_writes(&mut self, server: &mut Server, refusal: Option<String>) {
+        self.commit.refusal = refusal;
+        server.shared.refuse_writes = self.commit.trouble.clone().or_else(|| self.commit.refusal.clone());
     }
 
     /// Replies wait from now on until so many replicas have acknowledged what they tell of.
@@ -159,7 +168,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         match self.commit.log.write() {
             Ok(written) => {
                 if self.commit.trouble.take().is_some() {
-                    server.shared.refuse_writes = None;
+                    server.shared.refuse_writes.clone_from(&self.commit.refusal);
                 }
                 let is_first = self.commit.idle_at.is_some_and(|idle_at| written.end > idle_at);
                 if is_first {

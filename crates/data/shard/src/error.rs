@@ -48,6 +48,11 @@ pub enum ShardError {
          a backup"
     )]
     Halved(String),
+    /// Something changed on a shard that follows another one, and not by that one's log.
+    #[error(
+        "a command took effect on a replica that its master's log does not have: restart, and the replica goes on from its own log"
+    )]
+    OwnWrite,
     /// The libraries of functions in the tables do not load.
     #[error("the libraries of functions cannot be loaded ({0}): they were written by a later version, or are damaged")]
     Functions(String),

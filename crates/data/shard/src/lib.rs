@@ -23,6 +23,7 @@ pub mod simulated;
 
 mod checkpoint;
 mod commit;
+pub mod follow;
 mod gathering;
 mod owed;
 mod persistence;
@@ -30,10 +31,14 @@ mod read_errors;
 mod reading;
 mod recovery;
 mod removal;
+mod room;
+mod turn;
 mod workers;
 mod world;
 
 pub use error::{ShardError, chain};
 pub use persistence::{Opened, Persistence, applied_of_log};
+pub use room::MemoryGauge;
+pub use turn::{Shard, ShardOptions, TICK_MS, TurnEnd};
 pub use workers::{ReadPurpose, SyncRequest, Workers};
 pub use world::World;

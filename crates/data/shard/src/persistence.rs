@@ -96,6 +96,11 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         &self.commit.log
     }
 
+    /// Those who wait for disks: in a simulation they are told when to.
+    pub fn workers_mut(&mut self) -> &mut W {
+        &mut self.workers
+    }
+
     /// Follows settings that have changed.
     pub fn follow_settings(&self, settings: &Settings) {
         self.tables.follow(settings);

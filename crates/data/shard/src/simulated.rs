@@ -13,7 +13,7 @@ use commands::{Millis, config::LogLevel};
 use engine::{Answer, Engine, Job, Report, Request};
 use oplog::{Log, Maintainer, Syncer, disk::Disk};
 
-use crate::{ReadPurpose, SyncRequest, Workers, World, error::chain};
+use crate::{MemoryGauge, ReadPurpose, SyncRequest, Workers, World, error::chain};
 
 /// How many jobs may wait for each worker.
 const WAITING_MAX: usize = 64;
@@ -142,12 +142,39 @@ impl<D: Disk> SimulatedWorkers<D> {
         true
     }
 
+    /// Answers all reads that commands wait for, and leaves others.
+    pub fn do_reads_of_commands(&mut self) {
+        let is_of_command = |purpose: &ReadPurpose| matches!(purpose, ReadPurpose::Key(_) | ReadPurpose::Elements(..));
+        let (now, later) = self.reads.drain(..).partition(|(_, purpose)| is_of_command(purpose));
+        self.reads = now;
+        while self.do_read() {}
+        self.reads = later;
+    }
+
     /// Answers the next read. False if nobody has asked.
     pub fn do_read(&mut self) -> bool {
         let Some((request, purpose)) = self.reads.pop_front() else { return false };
         self.answers.push_back((purpose, engine::answer(&*self.engine, request)));
         true
     }
+}
+
+/// As much memory as is wanted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AmpleMemory;
+
+impl MemoryGauge for AmpleMemory {
+    fn used(&self) -> u64 {
+        0
+    }
+
+    fn of_bound(&self, bound: u64) -> u64 {
+        bound
+    }
+
+    fn note(&mut self, _: u64, _: u64) {}
+
+    fn tick(&mut self, _: Millis, _: u64, _: u64) {}
 }
 
 impl<D: Disk> Workers for SimulatedWorkers<D> {

@@ -1,22 +1,20 @@
-//! The loop of a shard.
+//! The loop of a shard: its sockets, and when what is done.
 //!
 //! ```text
 //! wait for events -> read and run every ready client -> what is due -> log -> send replies
 //! ```
 //!
-//! All clients that are ready share one turn, and with it one write to the log and one fsync: group commit. With `appendfsync always`
-//! several turns do.
+//! What a turn is, what goes to the log and when replies may go out, the shard says ([`shard::Shard`]).
 
 mod clients;
 mod requests;
-mod room;
 
-use std::{cell::RefCell, collections::VecDeque, io, path::Path, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::RefCell, io, path::Path, rc::Rc, sync::Arc, time::Duration};
 
-use commands::{Millis, Server, SessionId, random::Secrets};
+use commands::{Server, SessionId, random::Secrets};
 use mio::{Events, Interest, Poll, Waker};
-use oplog::Offset;
-use shard::{ShardError, disk_bound::DiskBound, long_queries::LongQueries, pace::Pace};
+use oplog::disk::RealDisk;
+use shard::{ShardOptions, TICK_MS};
 
 use crate::{
     Start, StoreError, clock,
@@ -27,64 +25,36 @@ use crate::{
     listener::{self, Listener},
     messages,
     migrate::Migrations,
-    opening::{self, Persistence},
+    opening,
     overhead::Overhead,
     page::Page,
     running::Running,
     signals::{Signals, Watch},
     sockets::{SIGNALS, Sockets, WAKER},
     users::Users,
+    workers::ThreadWorkers,
+    world::ProcessWorld,
 };
 
 /// Events of one turn.
 const EVENTS_MAX: usize = 1024;
-/// How often what is due is looked for at least.
-const TICK_MS: Millis = 100;
-/// From how much on the calendar's clock was set, and has not just been corrected a little. More than a tick: so it is noticed before
-/// a command sees it.
-const CLOCK_SET_MS: Millis = 1_000;
-const _: () = assert!(CLOCK_SET_MS > TICK_MS);
+/// A shard on the machine's disks.
+pub type Shard = shard::Shard<RealDisk, ThreadWorkers>;
 
 /// A shard with its sockets.
 pub struct EventLoop {
     listening: Rc<RefCell<Listening>>,
     /// Shared with what serves clients while a script is busy. Nobody borrows them while a command runs.
     sockets: Rc<RefCell<Sockets>>,
-    server: Server,
-    /// Log and tables; without them everything is in memory.
-    persistence: Option<Persistence>,
+    shard: Shard,
     /// The folder of the data, if there is one.
     store_folder: Option<StoreFolder>,
     /// How much memory the process has allocated.
     memory_used: fn() -> usize,
-    overhead: Overhead,
-    disk_bound: DiskBound,
-    /// There is more to be done in a millisecond: keys to be removed from the disk, or to be brought into memory.
-    is_moving: bool,
-    /// Sessions with something to be sent.
-    ready: Vec<SessionId>,
-    /// How fast clients may go on when memory is over its bound.
-    pace: Pace,
-    /// Whether the tables are so far behind that commands that write wait.
-    has_no_room: bool,
-    /// From how much allocated memory on it is short, as far as is known in this turn.
-    short_from: u64,
-    /// From how much on room is made before the turn ends; nothing if there is no bound.
-    make_room_from: Option<u64>,
-    /// Since when memory is over its bound.
-    over_since: Option<Millis>,
-    /// Clients whose long queries are read while memory is short.
-    long_queries: LongQueries,
     /// Sessions that sent something that is to be read in the next millisecond.
     deferred: Vec<SessionId>,
     /// Those of them that are to be read now.
     resume: Vec<SessionId>,
-    /// Sessions whose replies wait until the log is safe up to an offset, in order.
-    held: VecDeque<(Offset, Vec<SessionId>)>,
-    next_tick: Millis,
-    /// What the calendar's clock said when it was last compared with one that nobody sets, and what that one said.
-    compared: (Millis, Millis),
-    uptime: Box<dyn Fn() -> u64>,
     /// Other threads read and write the sockets of clients.
     has_lanes: bool,
     oom_score: OomScore,
@@ -117,65 +87,46 @@ impl EventLoop {
         let mut oom_score = OomScore::new();
         oom_score.apply(&settings);
         let process = Process::new(config_file, memory_used, Rc::clone(&listening), life.supervisor().name())?;
-        let now = clock::now();
-        let stopwatch = Rc::new(clock::stopwatch());
-        let uptime = clock::stopwatch();
         let users = Users::of(&settings);
-        let (mut server, persistence, store_folder) = if settings.dir.0.is_empty() {
-            messages::notice("all data is in memory alone, without a folder, and gone when the store ends");
-            life.write_process_file(&settings, &watch);
-            (Server::new(settings, random_seed()?, random_seed()?, now, None, stopwatch), None, None)
-        } else {
-            let store = StoreFolder::take(Path::new(&settings.dir.0))?;
-            let mut persistence = opening::open(&store, ShardNumber::FIRST, &settings, until, Arc::clone(&waker))?;
-            life.write_process_file(&settings, &watch);
-            let tables = persistence.tables();
-            let seed = tables.key_seed();
-            let tables = Box::new(tables);
-            let mut server = Server::new(settings, seed, random_seed()?, now, Some(tables), stopwatch);
-            let count = persistence.recover(&mut server)?;
-            if count > 0 {
-                messages::notice(&format!("{count} commands of the log ran again"));
-            }
-            server.shared.replication_id = persistence.replication_id().to_string();
-            server.shared.persistence = persistence.figures();
-            (server, Some(persistence), Some(store))
+        let has_folder = !settings.dir.0.is_empty();
+        let store_folder = has_folder.then(|| StoreFolder::take(Path::new(&settings.dir.0))).transpose()?;
+        let opened = store_folder
+            .as_ref()
+            .map(|folder| opening::open(folder, ShardNumber::FIRST, &settings, until, Arc::clone(&waker)));
+        let opened = opened.transpose()?;
+        life.write_process_file(&settings, &watch);
+        let options = ShardOptions {
+            settings,
+            key_seed: random_seed()?,
+            seed: random_seed()?,
+            stopwatch: Rc::new(clock::stopwatch()),
+            memory: Box::new(Overhead::start(memory_used)?),
+            world: ProcessWorld::new(),
         };
+        let mut shard = recovered(opened, options)?;
+        let settled = shard.settled();
+        let server = &mut shard.server;
         server.load_users(users).map_err(|reason| StoreError::Settings(vec![reason]))?;
         let mut secret = [0; 32];
         rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty()).map_err(io::Error::from)?;
         server.shared.secrets = Secrets::new(secret);
         server.shared.host = Box::new(process);
-        let sockets = Rc::new(RefCell::new(Sockets::new(poll, listeners, signals, lanes)?));
+        let sockets = Sockets::new(poll, listeners, signals, lanes, settled)?;
+        let sockets = Rc::new(RefCell::new(sockets));
         let others = Rc::clone(&sockets);
         server.shared.while_busy = Some(Rc::new(move |server: &mut Server| {
             if let Ok(mut sockets) = others.try_borrow_mut() {
                 sockets.serve_while_busy(server);
             }
         }));
-        let shard = Self {
+        let event_loop = Self {
             sockets,
             listening,
-            server,
-            persistence,
+            shard,
             store_folder,
             memory_used,
-            overhead: Overhead::start(memory_used)?,
-            disk_bound: DiskBound::default(),
-            is_moving: false,
-            ready: Vec::new(),
-            pace: Pace::new(now),
-            has_no_room: false,
-            short_from: u64::MAX,
-            make_room_from: None,
-            over_since: None,
-            long_queries: LongQueries::default(),
             deferred: Vec::new(),
             resume: Vec::new(),
-            held: VecDeque::new(),
-            next_tick: now,
-            compared: (now, 0),
-            uptime: Box::new(uptime),
             has_lanes,
             oom_score,
             migrations: None,
@@ -184,14 +135,14 @@ impl EventLoop {
             life,
             page,
         };
-        shard.tell_place();
-        Ok(shard)
+        event_loop.tell_place();
+        Ok(event_loop)
     }
 
     /// Says in the folder where the store can be reached.
     fn tell_place(&self) {
         if let Some(folder) = &self.store_folder {
-            let socket = &self.server.shared.settings.unixsocket.0;
+            let socket = &self.shard.server.shared.settings.unixsocket.0;
             let page = self.page.as_ref().map(Page::address);
             folder.tell_place(&Running::here(&self.listening.borrow().open, socket, page));
         }
@@ -204,12 +155,12 @@ impl EventLoop {
         self.watch.serving();
         messages::notice("Ready to accept connections");
         self.life.serving();
-        while !self.server.shared.shutdown {
-            let is_more = busy || !self.resume.is_empty() || self.server.can_go_on();
-            let mut wait = match (is_more, self.deferred.is_empty() && !self.is_moving) {
+        while !self.shard.server.shared.shutdown {
+            let is_more = busy || !self.resume.is_empty() || self.shard.server.can_go_on();
+            let mut wait = match (is_more, self.deferred.is_empty() && !self.shard.is_moving()) {
                 (true, _) => 0,
                 (false, false) => 1,
-                (false, true) => (self.next_tick - clock::now()).clamp(0, TICK_MS),
+                (false, true) => (self.shard.next_tick() - clock::now()).clamp(0, TICK_MS),
             };
             if self.has_lanes && wait > 0 && !self.may_sleep() {
                 wait = 0;
@@ -219,12 +170,10 @@ impl EventLoop {
                 other => other?,
             }
             let now = clock::now();
-            if now >= self.next_tick || self.next_tick > now + TICK_MS {
-                self.compare_clocks(now);
-            }
+            self.shard.begin_turn(now);
             self.release(now);
             if !self.deferred.is_empty() {
-                self.set_pace(now, (self.memory_used)() as u64, self.owed());
+                self.shard.refresh_pace(now);
                 self.resume.append(&mut self.deferred);
             }
             for session in std::mem::take(&mut self.resume) {
@@ -240,112 +189,56 @@ impl EventLoop {
             if self.has_lanes {
                 self.serve_lanes(now)?;
             }
-            self.sockets.borrow_mut().take_later(&mut self.server, &mut self.resume, &mut self.ready);
-            let is_tick = now >= self.next_tick;
+            self.sockets.borrow_mut().take_later(&mut self.shard.server, &mut self.resume, &mut self.shard.ready);
+            let is_tick = self.shard.is_tick(now);
             if let Some(page) = &mut self.page
                 && (is_tick || page.is_asked())
             {
-                page.turn(&mut self.server, now, (self.memory_used)() as u64);
+                page.turn(&mut self.shard.server, now, (self.memory_used)() as u64);
             }
             if is_tick {
-                self.next_tick = now + TICK_MS;
-                if !self.server.shared.periodic_paused {
-                    self.server.tick(now);
-                    self.server.shared.shutdown |= self.server.shared.shutdown_waits;
-                }
+                self.shard.tick(now);
                 self.look_around(now);
             }
-            if let Some(deadline) = self.server.next_deadline() {
-                self.next_tick = self.next_tick.min(deadline.max(now + 1));
-            }
-            let sleep_us = std::mem::take(&mut self.server.shared.sleep_us);
+            self.shard.plan_tick(now);
+            let sleep_us = std::mem::take(&mut self.shard.server.shared.sleep_us);
             if sleep_us > 0 {
                 std::thread::sleep(Duration::from_micros(sleep_us));
             }
             // Before anything is written that it is a part of.
-            self.stop_if_broken()?;
+            self.shard.check_broken()?;
             self.fulfil_requests(now)?;
             self.migrate(now)?;
-            self.load(now);
-            self.server.go_on(now);
-            self.make_room(now, true);
-            if is_tick || self.is_moving {
-                self.move_keys(now);
-            }
-            self.stop_if_broken()?;
-            self.server.sessions_with_output(&mut self.ready);
-            match &mut self.persistence {
-                Some(persistence) => {
-                    self.pace.spend(self.server.effects().len() as u64);
-                    let wait_for = persistence.commit(&mut self.server, now, self.ready.len())?;
-                    busy = persistence.advance(&mut self.server, now)? || persistence.waits_for_more();
-                    if let Some((bytes, elapsed)) = persistence.take_drained() {
-                        self.pace.drained(bytes, elapsed);
-                    }
-                    match wait_for {
-                        Some(offset) => self.hold(offset),
-                        None => self.send(),
-                    }
-                }
-                None => {
-                    self.server.effects().clear();
-                    self.send();
-                }
+            let end = self.shard.end_turn(now, is_tick)?;
+            busy = end.is_busy;
+            match end.wait_for {
+                Some(offset) => self.hold(offset),
+                None => self.send(),
             }
             if self.has_lanes {
                 self.hand_over()?;
             }
         }
         let _patience = self.life.ending();
-        messages::notice(match self.persistence {
+        messages::notice(match self.shard.persistence() {
             Some(_) => "User requested shutdown... What is not on the disk yet is brought there",
             None => "User requested shutdown...",
         });
-        let now = clock::now();
-        match self.persistence {
-            Some(persistence) if self.server.shared.requests.shutdown_without_checkpoint => {
-                Ok(persistence.close_without_checkpoint(&mut self.server, now)?)
-            }
-            Some(persistence) => Ok(persistence.close(&mut self.server, now)?),
-            None => Ok(()),
-        }
+        Ok(self.shard.close()?)
     }
+}
 
-    /// Ends at once if a command has changed half of what it is about.
-    fn stop_if_broken(&mut self) -> Result<(), StoreError> {
-        self.server.shared.broken.take().map_or(Ok(()), |reason| Err(ShardError::Halved(reason).into()))
+/// A shard that goes on where its log ends, or has everything in memory alone.
+fn recovered(opened: Option<opening::Persistence>, options: ShardOptions) -> Result<Shard, StoreError> {
+    let Some(persistence) = opened else {
+        messages::notice("all data is in memory alone, without a folder, and gone when the store ends");
+        return Ok(Shard::in_memory(options));
+    };
+    let (shard, count) = Shard::recovered(persistence, options)?;
+    if count > 0 {
+        messages::notice(&format!("{count} commands of the log ran again"));
     }
-
-    /// What is done each now and then is not put off until a clock that was set back is again where it was, and nobody waits longer
-    /// or shorter because it was set.
-    fn compare_clocks(&mut self, now: Millis) {
-        let uptime = ((self.uptime)() / 1000).cast_signed();
-        let by = (now - self.compared.0) - (uptime - self.compared.1);
-        self.compared = (now, uptime);
-        if self.next_tick > now + TICK_MS {
-            self.next_tick = now;
-            self.over_since = None;
-            if let Some(persistence) = &mut self.persistence {
-                persistence.clock_was_set_back(now);
-            }
-        }
-        if by.abs() >= CLOCK_SET_MS {
-            messages::notice(&format!("the clock was set by {}.{:03} s", by / 1000, by.abs() % 1000));
-            self.over_since = None;
-            self.pace.clock_was_set(now);
-            self.server.clock_was_set(by);
-        }
-    }
-
-    /// Has keys read that commands wait for, and runs those that have them.
-    fn load(&mut self, now: Millis) {
-        if let Some(persistence) = &mut self.persistence {
-            while persistence.load(&mut self.server, now) {
-                self.sockets.borrow_mut().is_settled = false;
-                self.server.run_loaded();
-            }
-        }
-    }
+    Ok(shard)
 }
 
 fn random_seed() -> io::Result<u64> {

@@ -1,17 +1,13 @@
 //! How a shard deals with its clients' sockets: what is read and run, what waits, and what is sent when.
 
-use std::collections::VecDeque;
-
-use commands::{Millis, Server, SessionId};
+use commands::{Millis, SessionId};
 use mio::{Token, event::Event};
 use oplog::Offset;
-use shard::{long_queries, pace::Pace};
 
 use crate::{
     StoreError,
     connection::{Holds, ReadOutcome},
     lanes::Event as LaneEvent,
-    opening::Persistence,
     sockets::{FIRST_LISTENER, SIGNALS, WAKER},
 };
 
@@ -28,13 +24,13 @@ impl EventLoop {
                 }
             }
             Token(token) if token >= FIRST_LISTENER => {
-                self.sockets.borrow_mut().accept(token - FIRST_LISTENER, &mut self.server, now);
+                self.sockets.borrow_mut().accept(token - FIRST_LISTENER, &mut self.shard.server, now);
             }
             Token(token) => {
                 let mut sockets = self.sockets.borrow_mut();
                 let Some(connection) = sockets.connections.get_mut(token) else { return };
                 if event.is_writable() && std::mem::take(&mut connection.write_blocked) && !connection.holds.any() {
-                    self.ready.push(connection.session);
+                    self.shard.ready.push(connection.session);
                 }
                 if event.is_readable() || event.is_read_closed() {
                     connection.sends_no_more |= event.is_read_closed();
@@ -61,14 +57,14 @@ impl EventLoop {
         }
         loop {
             let mut sockets = self.sockets.borrow_mut();
-            let next = sockets.lanes.as_mut().and_then(|lanes| lanes.next(&mut self.server));
+            let next = sockets.lanes.as_mut().and_then(|lanes| lanes.next(&mut self.shard.server));
             drop(sockets);
             match next {
                 Some((session, LaneEvent::Input)) => self.run_remote(session, now),
                 // One that is held is sent what it gets when the log is safe.
                 Some((session, LaneEvent::Writable)) => {
                     if !self.is_held(session) {
-                        self.ready.push(session);
+                        self.shard.ready.push(session);
                     }
                 }
                 None => return Ok(()),
@@ -91,68 +87,58 @@ impl EventLoop {
             remote.pending = true;
             return lanes.stop(session);
         }
-        if self.server.has_more_to_run(session) {
+        if self.shard.server.has_more_to_run(session) {
             self.resume.push(session);
             return lanes.stop(session);
         }
-        if is_to_wait(&self.pace, self.has_no_room, &mut self.server, session) {
+        if !self.shard.may_run(session) {
             self.deferred.push(session);
             return lanes.stop(session);
         }
-        let is_long = self.server.query_lens(session).is_some_and(|(len, _)| len > long_queries::LONG);
-        let used = (self.memory_used)() as u64;
-        if is_long && !self.long_queries.admits(session, &mut self.server, now, used, self.short_from) {
+        let len = self.shard.server.query_lens(session).map_or(0, |(len, _)| len);
+        if !self.shard.admits_query(session, len, now) {
             self.deferred.push(session);
             return lanes.stop(session);
         }
         lanes.go(session);
-        sockets.is_settled = is_settled(&self.server, &self.persistence, &self.held);
         drop(guard);
-        self.server.run(session, now);
-        self.make_room_early(now);
+        self.shard.run(session, now);
     }
 
     /// Gives lanes what they have to send.
     pub(super) fn hand_over(&mut self) -> Result<(), StoreError> {
         if let Some(lanes) = &mut self.sockets.borrow_mut().lanes {
-            lanes.hand_over(&mut self.server)?;
+            lanes.hand_over(&mut self.shard.server)?;
         }
         Ok(())
     }
 
     /// Has what is ready wait until the log is safe up to an offset.
     pub(super) fn hold(&mut self, offset: Offset) {
-        if self.ready.is_empty() {
+        if self.shard.ready.is_empty() {
             return;
         }
         let mut sockets = self.sockets.borrow_mut();
-        for session in &self.ready {
+        for session in &self.shard.ready {
             if let Some(holds) = sockets.holds(*session) {
                 holds.add();
             }
         }
         drop(sockets);
-        self.held.push_back((offset, std::mem::take(&mut self.ready)));
+        self.shard.hold_ready(offset);
     }
 
     /// Sends what the log is safe for by now, and goes on with what these clients sent meanwhile.
     pub(super) fn release(&mut self, now: Millis) {
-        let Some(safe) = self.persistence.as_ref().map(Persistence::safe) else { return };
-        let mut sessions = Vec::new();
-        while self.held.front().is_some_and(|(offset, _)| *offset <= safe) {
-            let Some((_, mut some)) = self.held.pop_front() else { break };
-            sessions.append(&mut some);
-        }
+        let mut sessions = self.shard.take_released();
         if sessions.is_empty() {
             return;
         }
         let mut sockets = self.sockets.borrow_mut();
         sessions.retain(|session| sockets.holds(*session).is_some_and(Holds::release));
         drop(sockets);
-        if let Some(persistence) = &mut self.persistence {
-            persistence.released(sessions.len());
-        }
-        self.ready.extend_from_slice(&sessions);
+        self.shard.note_released(sessions.len());
+        self.shard.ready.extend_from_slice(&sessions);
         self.send();
         for session in sessions {
             let mut sockets = self.sockets.borrow_mut();
@@ -192,51 +178,45 @@ impl EventLoop {
             return;
         }
         let session = connection.session;
-        if self.server.has_more_to_run(session) {
+        if self.shard.server.has_more_to_run(session) {
             self.resume.push(session);
             return;
         }
-        if is_to_wait(&self.pace, self.has_no_room, &mut self.server, session) {
+        if !self.shard.may_run(session) {
             self.deferred.push(session);
             return;
         }
-        if connection.is_pipeline() && sockets.give_to_lane(token, &mut self.server) {
+        if connection.is_pipeline() && sockets.give_to_lane(token, &mut self.shard.server) {
             return;
         }
         let Some(connection) = sockets.connections.get_mut(token) else { return };
-        let Some(mut input) = self.server.input(session) else { return };
-        if input.len() > long_queries::LONG {
-            let used = (self.memory_used)() as u64;
-            if !self.long_queries.admits(session, &mut self.server, now, used, self.short_from) {
-                self.deferred.push(session);
-                return;
-            }
-            let Some(again) = self.server.input(session) else { return };
-            input = again;
+        let Some(len) = self.shard.server.input(session).map(|input| input.len()) else { return };
+        if !self.shard.admits_query(session, len, now) {
+            self.deferred.push(session);
+            return;
         }
+        let Some(input) = self.shard.server.input(session) else { return };
         let before = input.len();
         let outcome = connection.read(&mut sockets.scratch, input);
         let came = input.len() - before;
-        let statistics = &mut self.server.shared.statistics;
+        let statistics = &mut self.shard.server.shared.statistics;
         statistics.reads += 1;
         statistics.input_bytes += came as u64;
         // The end of what it sends is still to be met.
         let has_ended = connection.sends_no_more;
         if outcome == ReadOutcome::Closed {
-            sockets.end(token, &mut self.server);
+            sockets.end(token, &mut self.shard.server);
             return;
         }
-        sockets.is_settled = is_settled(&self.server, &self.persistence, &self.held);
         drop(guard);
-        let before = self.server.shared.statistics.processed;
-        self.server.run(session, now);
+        let before = self.shard.server.shared.statistics.processed;
+        self.shard.run(session, now);
         if self.has_lanes
             && let Some(connection) = self.sockets.borrow_mut().connections.get_mut(token)
         {
             // They may have reset what is counted.
-            connection.note_commands(self.server.shared.statistics.processed.saturating_sub(before));
+            connection.note_commands(self.shard.server.shared.statistics.processed.saturating_sub(before));
         }
-        self.make_room_early(now);
         if outcome == ReadOutcome::More || has_ended {
             self.resume.push(session);
         }
@@ -245,18 +225,8 @@ impl EventLoop {
     /// Sends what there is to send.
     pub(super) fn send(&mut self) {
         let mut sockets = self.sockets.borrow_mut();
-        for session in self.ready.drain(..) {
-            sockets.send(session, &mut self.server);
+        for session in self.shard.ready.drain(..) {
+            sockets.send(session, &mut self.shard.server);
         }
     }
-}
-
-/// Whether nothing is read from a client for now.
-fn is_to_wait(pace: &Pace, has_no_room: bool, server: &mut Server, session: SessionId) -> bool {
-    pace.is_spent(server.effects().len() as u64) || has_no_room && server.is_postponed(session)
-}
-
-/// Whether all that commands have done so far is in the log, as safe as it has to be.
-fn is_settled(server: &Server, persistence: &Option<Persistence>, held: &VecDeque<(Offset, Vec<SessionId>)>) -> bool {
-    persistence.is_none() || held.is_empty() && server.has_no_effects()
 }
