@@ -1,0 +1,508 @@
+//! Finds objects by the digest of a request, for any number of threads; one of the requests that miss fetches for all.
+//!
+//! ```text
+//! lookup ─▶ Hit              fresh: deliver it
+//!        ├▶ Grace            stale, but it may answer; with `fetch`, this request has it fetched in the background
+//!        ├▶ Miss             this request fetches; with `stale`, the server may be asked whether that has changed
+//!        ├▶ Busy             another request fetches: wait, then look again
+//!        ├▶ HitForMiss       fetch, but let nobody wait for it
+//!        └▶ HitForPass       pass
+//! ```
+//!
+//! A [`Fetch`] ends in one of three ways: an object is published, the response turns out to be for one client alone, or it failed.
+//! All who wait are told at once. After the second and third they look again with [`Query::is_impatient`], so that they do not fetch
+//! one after the other.
+
+mod expiry;
+mod waiting;
+
+use std::{
+    collections::hash_map::Entry,
+    hash::{BuildHasherDefault, Hasher},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use http::Headers;
+use smallvec::SmallVec;
+
+use crate::{
+    Time,
+    bans::{BanList, Subject},
+    object::{Kind, Lifetime, Object, Place, Variant},
+};
+use expiry::Expiry;
+use waiting::Waiters;
+pub use waiting::{Outcome, Waiting};
+
+/// Parts of the index that are locked apart.
+const SHARDS: usize = 128;
+
+/// What a request is looked up by: a hash of what `vcl_hash` names, nobody can make two alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+/// A request that is looked up.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'q> {
+    /// Its digest.
+    pub digest: Digest,
+    /// Its URL, for bans.
+    pub url: &'q [u8],
+    /// Its fields, for `Vary` and bans.
+    pub headers: &'q Headers,
+    /// When it is looked up.
+    pub now: Time,
+    /// Objects that are older than this many seconds do not answer (`req.ttl`).
+    pub ttl: Option<f64>,
+    /// Objects that are stale for longer do not answer (`req.grace`).
+    pub grace: Option<f64>,
+    /// Nothing answers: it is fetched again (`req.hash_always_miss`).
+    pub always_misses: bool,
+    /// It does not wait for others (`req.hash_ignore_busy`, or it has waited in vain).
+    pub is_impatient: bool,
+}
+
+impl<'q> Query<'q> {
+    /// A request without wishes of its own.
+    #[must_use]
+    pub fn new(digest: [u8; 32], url: &'q [u8], headers: &'q Headers, now: Time) -> Self {
+        let digest = Digest(digest);
+        Self { digest, url, headers, now, ttl: None, grace: None, always_misses: false, is_impatient: false }
+    }
+}
+
+/// What there is for a request.
+#[derive(Debug)]
+pub enum Found {
+    /// A fresh object.
+    Hit(Arc<Object>),
+    /// One that is stale, but may still answer.
+    Grace {
+        /// It.
+        object: Arc<Object>,
+        /// Nobody else fetches it: this request is to have that done.
+        fetch: Option<Fetch>,
+    },
+    /// This request fetches it.
+    Miss {
+        /// The fetch that others wait for.
+        fetch: Fetch,
+        /// What it may be validated with.
+        stale: Option<Arc<Object>>,
+    },
+    /// Another request fetches it.
+    Busy(Waiting),
+    /// The last response was not to be stored: this request fetches, and nobody waits for it.
+    HitForMiss {
+        /// The fetch.
+        fetch: Fetch,
+        /// What says so.
+        object: Arc<Object>,
+    },
+    /// The request is to be passed.
+    HitForPass(Arc<Object>),
+}
+
+/// What the index counts; the names of varnishstat stand behind.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Objects (`n_object`).
+    pub objects: AtomicU64,
+    /// Digests that have any (`n_objecthead`).
+    pub digests: AtomicU64,
+    /// Objects whose time was over (`n_expired`).
+    pub expired: AtomicU64,
+    /// Objects that left to make room (`n_lru_nuked`).
+    pub lru_nuked: AtomicU64,
+    /// Requests that waited for the fetch of another one (`busy_sleep`).
+    pub busy_sleep: AtomicU64,
+    /// Those that were told to look again (`busy_wakeup`).
+    pub busy_wakeup: AtomicU64,
+    /// Objects that were purged (`n_obj_purged`).
+    pub purged: AtomicU64,
+}
+
+/// A cache: objects by digest.
+#[derive(Debug)]
+pub struct Cache {
+    shards: Box<[Mutex<Shard>]>,
+    bans: BanList,
+    next_number: AtomicU64,
+    /// What it counts.
+    pub counters: Counters,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    entries: std::collections::HashMap<Digest, Objects, BuildHasherDefault<DigestHasher>>,
+    expiry: Expiry,
+}
+
+/// All that has one digest.
+#[derive(Debug, Default)]
+struct Objects {
+    /// The newest stands last.
+    stored: SmallVec<[Arc<Object>; 1]>,
+    fetches: SmallVec<[Arc<Waiters>; 1]>,
+}
+
+/// A digest is as good as a hash.
+#[derive(Default)]
+struct DigestHasher(u64);
+
+impl Hasher for DigestHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // The first bytes choose the shard.
+        self.0 = bytes.iter().skip(8).take(8).fold(self.0, |hash, byte| (hash << 8) | u64::from(*byte));
+    }
+}
+
+impl Cache {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            bans: BanList::default(),
+            next_number: AtomicU64::new(1),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Its bans.
+    #[must_use]
+    pub fn bans(&self) -> &BanList {
+        &self.bans
+    }
+
+    /// What there is for a request.
+    pub fn lookup(self: &Arc<Self>, query: &Query<'_>) -> Found {
+        let mut shard = self.shard(&query.digest);
+        let mut removed = Removed::default();
+        let found = self.lookup_in(&mut shard, query, &mut removed);
+        drop(shard);
+        drop(removed);
+        found
+    }
+
+    fn lookup_in(self: &Arc<Self>, shard: &mut Shard, query: &Query<'_>, removed: &mut Removed) -> Found {
+        if !query.always_misses {
+            self.remove_banned(shard, query, removed);
+        }
+        let objects = match shard.entries.entry(query.digest) {
+            Entry::Occupied(occupied) => occupied.into_mut(),
+            Entry::Vacant(vacant) => {
+                self.counters.digests.fetch_add(1, Relaxed);
+                vacant.insert(Objects::default())
+            }
+        };
+        let stale = if query.always_misses {
+            None
+        } else {
+            match objects.find(query) {
+                Candidate::Fresh(object) => match object.kind() {
+                    Kind::Ordinary => return Found::Hit(object),
+                    Kind::HitForPass => return Found::HitForPass(object),
+                    Kind::HitForMiss => {
+                        let fetch = self.begin(objects, query, false);
+                        return Found::HitForMiss { fetch, object };
+                    }
+                },
+                Candidate::Stale(object) => Some(object),
+                Candidate::None => None,
+            }
+        };
+        let usable = stale.as_ref().filter(|object| query.grace_allows(object)).cloned();
+        let others = objects.fetches.iter().find(|fetch| fetch.is_for(query.headers));
+        match (others, usable) {
+            (Some(_), Some(object)) => Found::Grace { object, fetch: None },
+            (Some(fetch), None) if !query.is_impatient => {
+                self.counters.busy_sleep.fetch_add(1, Relaxed);
+                Found::Busy(fetch.wait())
+            }
+            (Some(_), None) => Found::Miss { fetch: self.begin(objects, query, false), stale },
+            (None, Some(object)) => Found::Grace { object, fetch: Some(self.begin(objects, query, true)) },
+            (None, None) => Found::Miss { fetch: self.begin(objects, query, true), stale },
+        }
+    }
+
+    /// Removes those of a digest's objects that a ban matches which is newer than the object.
+    fn remove_banned(&self, shard: &mut Shard, query: &Query<'_>, removed: &mut Removed) {
+        let Some(objects) = shard.entries.get(&query.digest) else { return };
+        let is_banned = |object: &&Arc<Object>| {
+            let subject = Subject { request: Some((query.url, query.headers)), object, now: query.now };
+            self.bans.is_banned(&subject)
+        };
+        let banned: SmallVec<[Arc<Object>; 2]> = objects.stored.iter().filter(is_banned).cloned().collect();
+        for object in banned {
+            self.take_out(shard, &object, removed);
+        }
+    }
+
+    /// A fetch; others wait for it if `is_awaited`.
+    fn begin(self: &Arc<Self>, objects: &mut Objects, query: &Query<'_>, is_awaited: bool) -> Fetch {
+        // NOTE: what the response will vary by is not known yet; the last one tells.
+        let expected =
+            objects.stored.iter().rev().find_map(|object| object.variant().filter(|variant| !variant.names.is_empty()));
+        let expected = expected.map(|variant| Variant::of(variant.names.to_vec(), query.headers));
+        let waiters = Arc::new(Waiters::new(expected));
+        if is_awaited {
+            objects.fetches.push(Arc::clone(&waiters));
+        }
+        Fetch { cache: Arc::clone(self), digest: query.digest, waiters, variant: Variant::default(), has_ended: false }
+    }
+
+    /// Removes an object, which its readers keep.
+    pub fn remove(&self, object: &Arc<Object>) {
+        let Some(place) = object.place.get() else { return };
+        let mut removed = Removed::default();
+        let mut shard = self.shard(&place.digest);
+        self.take_out(&mut shard, object, &mut removed);
+        drop(shard);
+    }
+
+    /// Removes all objects of a digest; their number.
+    pub fn purge(&self, digest: Digest) -> usize {
+        let mut removed = Removed::default();
+        let mut shard = self.shard(&digest);
+        let stored: Vec<Arc<Object>> =
+            shard.entries.get(&digest).map(|objects| objects.stored.to_vec()).unwrap_or_default();
+        for object in &stored {
+            self.take_out(&mut shard, object, &mut removed);
+        }
+        drop(shard);
+        self.counters.purged.fetch_add(stored.len() as u64, Relaxed);
+        stored.len()
+    }
+
+    /// Gives all objects of a digest these times from `now` on (`purge.soft`); `None` leaves one as it is. Their number.
+    pub fn soft_purge(
+        &self,
+        digest: Digest,
+        now: Time,
+        ttl: Option<f64>,
+        grace: Option<f64>,
+        keep: Option<f64>,
+    ) -> usize {
+        let mut shard = self.shard(&digest);
+        let Shard { entries, expiry } = &mut *shard;
+        let Some(objects) = entries.get(&digest) else { return 0 };
+        for object in &objects.stored {
+            let old = object.lifetime();
+            let ttl = ttl.map_or(old.ttl, |ttl| ttl.min(old.ttl).max(0.0) + (now - old.origin).max(0.0));
+            let new = Lifetime {
+                ttl: ttl.min(old.ttl),
+                grace: grace.unwrap_or(old.grace),
+                keep: keep.unwrap_or(old.keep),
+                ..old
+            };
+            expiry.remove(object, old);
+            object.set_lifetime(new);
+            expiry.insert(object, new);
+        }
+        objects.stored.len()
+    }
+
+    /// Removes objects whose time is over: `most` at most. Their number; and when to come again, if anything is left.
+    pub fn expire(&self, now: Time, most: usize) -> (usize, Option<Time>) {
+        let (mut count, mut next) = (0, None::<Time>);
+        for shard in &self.shards {
+            let mut removed = Removed::default();
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            while count < most {
+                let Some(object) = shard.expiry.due(now) else { break };
+                self.take_out(&mut shard, &object, &mut removed);
+                count += 1;
+            }
+            if let Some(first) = shard.expiry.first() {
+                next = Some(next.map_or(first, |next| next.min(first)));
+            }
+        }
+        self.counters.expired.fetch_add(count as u64, Relaxed);
+        (count, next)
+    }
+
+    /// Looks at all objects of one part of the index; `None` behind the last part.
+    pub fn objects_of(&self, part: usize) -> Option<Vec<Arc<Object>>> {
+        let shard = self.shards.get(part)?.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(shard.entries.values().flat_map(|objects| objects.stored.iter().cloned()).collect())
+    }
+
+    fn shard(&self, digest: &Digest) -> MutexGuard<'_, Shard> {
+        let place = digest.0.first().map_or(0, |first| usize::from(*first) % SHARDS);
+        // NOTE: there are as many as the remainder says.
+        #[expect(clippy::indexing_slicing, reason = "a remainder of their number")]
+        self.shards[place].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_out(&self, shard: &mut Shard, object: &Arc<Object>, removed: &mut Removed) {
+        let Some(place) = object.place.get() else { return };
+        let Entry::Occupied(mut entry) = shard.entries.entry(place.digest) else { return };
+        let Some(at) = entry.get().stored.iter().position(|stored| Arc::ptr_eq(stored, object)) else { return };
+        removed.0.push(entry.get_mut().stored.remove(at));
+        shard.expiry.remove(object, object.lifetime());
+        object.is_gone.store(true, Relaxed);
+        object.storage().dismiss(object);
+        self.counters.objects.fetch_sub(1, Relaxed);
+        if entry.get().is_empty() {
+            entry.remove();
+            self.counters.digests.fetch_sub(1, Relaxed);
+        }
+    }
+
+    fn put_in(&self, digest: Digest, variant: Variant, object: &Arc<Object>, waiters: &Arc<Waiters>) {
+        let number = self.next_number.fetch_add(1, Relaxed);
+        // NOTE: an object is published once; a second place would be lost.
+        if object.place.set(Place { digest, variant, number }).is_err() {
+            return;
+        }
+        let mut removed = Removed::default();
+        let mut shard = self.shard(&digest);
+        self.take_out_superseded(&mut shard, object, &mut removed);
+        let Shard { entries, expiry } = &mut *shard;
+        let objects = entries.entry(digest).or_insert_with(|| {
+            self.counters.digests.fetch_add(1, Relaxed);
+            Objects::default()
+        });
+        objects.stored.push(Arc::clone(object));
+        objects.fetches.retain(|fetch| !Arc::ptr_eq(fetch, waiters));
+        expiry.insert(object, object.lifetime());
+        object.storage().admit(object);
+        self.counters.objects.fetch_add(1, Relaxed);
+        drop(shard);
+    }
+
+    /// What a new object answers instead of is not needed any more.
+    fn take_out_superseded(&self, shard: &mut Shard, new: &Object, removed: &mut Removed) {
+        let Some(place) = new.place.get().filter(|_| new.kind() == Kind::Ordinary) else { return };
+        let Some(objects) = shard.entries.get(&place.digest) else { return };
+        let is_old = |old: &&Arc<Object>| old.variant().is_some_and(|variant| *variant == place.variant);
+        let old: SmallVec<[Arc<Object>; 2]> = objects.stored.iter().filter(is_old).cloned().collect();
+        for object in &old {
+            self.take_out(shard, object, removed);
+        }
+    }
+
+    fn end_fetch(&self, digest: Digest, waiters: &Arc<Waiters>) {
+        let mut shard = self.shard(&digest);
+        let Entry::Occupied(mut entry) = shard.entries.entry(digest) else { return };
+        entry.get_mut().fetches.retain(|fetch| !Arc::ptr_eq(fetch, waiters));
+        if entry.get().is_empty() {
+            entry.remove();
+            self.counters.digests.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// Objects are dropped when no part of the index is locked: a large one takes a while.
+#[derive(Debug, Default)]
+struct Removed(SmallVec<[Arc<Object>; 2]>);
+
+/// The best of a digest's objects.
+enum Candidate {
+    Fresh(Arc<Object>),
+    Stale(Arc<Object>),
+    None,
+}
+
+impl Objects {
+    fn is_empty(&self) -> bool {
+        self.stored.is_empty() && self.fetches.is_empty()
+    }
+
+    fn find(&self, query: &Query<'_>) -> Candidate {
+        let mut stale: Option<&Arc<Object>> = None;
+        for object in self.stored.iter().rev() {
+            let answers = object.variant().is_some_and(|variant| variant.answers(query.headers));
+            if !answers || object.body().is_broken() {
+                continue;
+            }
+            if query.fresh_until(object) > query.now {
+                return Candidate::Fresh(Arc::clone(object));
+            }
+            if object.kind() == Kind::Ordinary && stale.is_none_or(|best| object.fresh_until() > best.fresh_until()) {
+                stale = Some(object);
+            }
+        }
+        stale.map_or(Candidate::None, |object| Candidate::Stale(Arc::clone(object)))
+    }
+}
+
+impl Query<'_> {
+    fn fresh_until(&self, object: &Object) -> Time {
+        match self.ttl {
+            Some(ttl) => {
+                let lifetime = object.lifetime();
+                lifetime.origin + lifetime.ttl.min(ttl)
+            }
+            None => object.fresh_until(),
+        }
+    }
+
+    fn grace_allows(&self, object: &Object) -> bool {
+        let lifetime = object.lifetime();
+        let grace = self.grace.map_or(lifetime.grace, |grace| grace.min(lifetime.grace));
+        self.fresh_until(object) + grace > self.now
+    }
+}
+
+/// The fetch of what a request misses. One that is dropped has failed.
+#[derive(Debug)]
+pub struct Fetch {
+    cache: Arc<Cache>,
+    digest: Digest,
+    waiters: Arc<Waiters>,
+    variant: Variant,
+    has_ended: bool,
+}
+
+impl Fetch {
+    /// What is looked up.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The response varies by what the request says in these fields.
+    pub fn varies_by(&mut self, variant: Variant) {
+        self.variant = variant;
+    }
+
+    /// Puts the object into the index, and tells all who wait. Its body may still be on its way.
+    pub fn publish(mut self, object: Arc<Object>) {
+        self.has_ended = true;
+        self.cache.put_in(self.digest, std::mem::take(&mut self.variant), &object, &self.waiters);
+        self.tell(Outcome::Published(object));
+    }
+
+    /// The response is for this request alone; all who wait fetch for themselves at once.
+    pub fn is_private(mut self) {
+        self.end(Outcome::Private);
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.has_ended = true;
+        self.cache.end_fetch(self.digest, &self.waiters);
+        self.tell(outcome);
+    }
+
+    fn tell(&self, outcome: Outcome) {
+        let woken = self.waiters.end(outcome);
+        self.cache.counters.busy_wakeup.fetch_add(woken as u64, Relaxed);
+    }
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.end(Outcome::Failed);
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! What a cache stores: the head of a response, its times and its body.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+};
+
+use bytes::{Bytes, BytesMut};
+use http::ResponseHead;
+
+use crate::{
+    Time,
+    bans::Mark,
+    body::Body,
+    index::{Cache, Digest},
+    storage::{Reservation, Slot, Stevedore, StorageFull},
+};
+
+/// What a body's chunks are at least, where its length is not known.
+const CHUNK_BYTES_MIN: usize = 4 << 10;
+/// What a chunk is at most (`fetch_maxchunksize`).
+const CHUNK_BYTES_MAX: usize = 256 << 10;
+
+/// What an object says to who finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It answers.
+    Ordinary,
+    /// The response was not to be stored: fetch, and do not wait for others who fetch.
+    HitForMiss,
+    /// The request is to be passed.
+    HitForPass,
+}
+
+/// How long an object lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lifetime {
+    /// When the response was made, as far as its age tells.
+    pub origin: Time,
+    /// Seconds from then on that it is fresh.
+    pub ttl: f64,
+    /// Seconds after those that it may answer while it is fetched again.
+    pub grace: f64,
+    /// Seconds after those that it is kept to be validated.
+    pub keep: f64,
+}
+
+impl Lifetime {
+    /// When it is no longer fresh.
+    #[must_use]
+    pub fn fresh_until(&self) -> Time {
+        self.origin + self.ttl
+    }
+
+    /// When it is removed.
+    #[must_use]
+    pub fn ends(&self) -> Time {
+        self.origin + self.ttl.max(0.0) + self.grace.max(0.0) + self.keep.max(0.0)
+    }
+}
+
+/// Which requests of those with the same digest an object answers: what they say in the fields that `Vary` names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Variant {
+    /// The fields' names in small letters.
+    pub names: Arc<[Vec<u8>]>,
+    /// What the request said in them ([`crate::policy::vary::key`]).
+    pub key: Box<[u8]>,
+}
+
+impl Variant {
+    /// The variant that `request` asks for where the response varies by `names`.
+    #[must_use]
+    pub fn of(names: Vec<Vec<u8>>, request: &http::Headers) -> Self {
+        let key = crate::policy::vary::key(&names, request).into_boxed_slice();
+        Self { names: names.into(), key }
+    }
+
+    /// Whether `request` asks for it.
+    #[must_use]
+    pub fn answers(&self, request: &http::Headers) -> bool {
+        self.names.is_empty() || *crate::policy::vary::key(&self.names, request) == *self.key
+    }
+}
+
+/// A stored response.
+#[derive(Debug)]
+pub struct Object {
+    kind: Kind,
+    head: ResponseHead,
+    body: Body,
+    lifetime: Mutex<Lifetime>,
+    /// [`Lifetime::fresh_until`] as bits, for lookups.
+    fresh_until: AtomicU64,
+    hits: AtomicU64,
+    last_use: AtomicU64,
+    /// Where it stands; set when it is published.
+    pub(crate) place: std::sync::OnceLock<Place>,
+    /// Whether it has left the index.
+    pub(crate) is_gone: AtomicBool,
+    /// Bans up to here do not match it.
+    pub(crate) ban_mark: Mark,
+    /// How often it has been found lately, for eviction.
+    pub(crate) frequency: AtomicU32,
+    /// Its place in its storage's queues.
+    pub(crate) slot: Slot,
+    tags: Mutex<Vec<Box<[u8]>>>,
+    reservation: Reservation,
+}
+
+/// Where an object stands in the index.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) digest: Digest,
+    pub(crate) variant: Variant,
+    pub(crate) number: u64,
+}
+
+impl Object {
+    /// Begins an object whose body is going to arrive.
+    ///
+    /// # Errors
+    /// The storage has no room and cannot make any.
+    pub fn start(
+        cache: &Arc<Cache>,
+        storage: &Arc<Stevedore>,
+        kind: Kind,
+        head: ResponseHead,
+        lifetime: Lifetime,
+    ) -> Result<(Arc<Self>, Filler), StorageFull> {
+        let bytes = size_of::<Self>() + head.headers.memory_bytes();
+        let object = Arc::new(Self {
+            kind,
+            head,
+            body: Body::default(),
+            fresh_until: AtomicU64::new(lifetime.fresh_until().to_bits()),
+            lifetime: Mutex::new(lifetime),
+            hits: AtomicU64::new(0),
+            last_use: AtomicU64::new(0),
+            place: std::sync::OnceLock::new(),
+            is_gone: AtomicBool::new(false),
+            ban_mark: cache.bans().newest(),
+            frequency: AtomicU32::new(0),
+            slot: Slot::default(),
+            tags: Mutex::default(),
+            reservation: storage.reserve(cache, bytes)?,
+        });
+        let filler = Filler {
+            cache: Arc::clone(cache),
+            object: Arc::clone(&object),
+            buffer: BytesMut::new(),
+            expected: 0,
+            ended: false,
+        };
+        Ok((object, filler))
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The head of the response.
+    #[must_use]
+    pub fn head(&self) -> &ResponseHead {
+        &self.head
+    }
+
+    /// The body of the response.
+    #[must_use]
+    pub fn body(&self) -> &Body {
+        &self.body
+    }
+
+    /// How long it lives.
+    #[must_use]
+    pub fn lifetime(&self) -> Lifetime {
+        *self.lifetime.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When it is no longer fresh.
+    #[must_use]
+    pub fn fresh_until(&self) -> Time {
+        f64::from_bits(self.fresh_until.load(Relaxed))
+    }
+
+    /// Seconds since the response was made.
+    #[must_use]
+    pub fn age(&self, now: Time) -> f64 {
+        (now - self.lifetime().origin).max(0.0)
+    }
+
+    /// How often it has been found, this time included.
+    pub fn count_hit(&self, now: Time) -> u64 {
+        self.last_use.store(now.to_bits(), Relaxed);
+        let frequency = self.frequency.load(Relaxed);
+        if frequency < crate::storage::FREQUENCY_MAX {
+            self.frequency.store(frequency + 1, Relaxed);
+        }
+        self.hits.fetch_add(1, Relaxed) + 1
+    }
+
+    /// How often it has been found.
+    #[must_use]
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Relaxed)
+    }
+
+    /// When it was found last; 0 for never.
+    #[must_use]
+    pub fn last_use(&self) -> Time {
+        f64::from_bits(self.last_use.load(Relaxed))
+    }
+
+    /// The fields that it varies by and what its request said in them; none before it is published.
+    #[must_use]
+    pub fn variant(&self) -> Option<&Variant> {
+        self.place.get().map(|place| &place.variant)
+    }
+
+    /// The storage that holds it.
+    #[must_use]
+    pub fn storage(&self) -> &Arc<Stevedore> {
+        self.reservation.storage()
+    }
+
+    /// What it takes of its storage.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.reservation.bytes()
+    }
+
+    /// Whether it has left the index; its readers go on.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.is_gone.load(Relaxed)
+    }
+
+    /// Names that it is removed by (surrogate keys).
+    #[must_use]
+    pub fn tags(&self) -> Vec<Box<[u8]>> {
+        self.tags.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives it a name that it is removed by; before it is published.
+    pub fn add_tag(&self, tag: &[u8]) {
+        let mut tags = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
+        if !tags.iter().any(|known| **known == *tag) {
+            tags.push(tag.into());
+        }
+    }
+
+    pub(crate) fn set_lifetime(&self, lifetime: Lifetime) {
+        *self.lifetime.lock().unwrap_or_else(PoisonError::into_inner) = lifetime;
+        self.fresh_until.store(lifetime.fresh_until().to_bits(), Relaxed);
+    }
+}
+
+/// Fills an object's body. One that is dropped before [`Filler::finish`] breaks the body: who has read a part is told, and nobody
+/// finds the object any more.
+#[derive(Debug)]
+pub struct Filler {
+    cache: Arc<Cache>,
+    object: Arc<Object>,
+    buffer: BytesMut,
+    expected: u64,
+    ended: bool,
+}
+
+impl Filler {
+    /// The object.
+    #[must_use]
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    /// Says how long the body is going to be, so that memory for it is taken at once.
+    pub fn expect(&mut self, length: u64) {
+        self.expected = length;
+    }
+
+    /// Puts bytes behind the body. Readers have them when a chunk is full, or after [`Filler::flush`].
+    ///
+    /// # Errors
+    /// The storage has no room and cannot make any: the body is broken then.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), StorageFull> {
+        while !bytes.is_empty() {
+            if self.buffer.capacity() == self.buffer.len() {
+                self.flush();
+                self.take_memory(bytes.len())?;
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(self.buffer.capacity() - self.buffer.len()));
+            self.buffer.extend_from_slice(now);
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    /// Puts a chunk behind the body that is in memory already.
+    ///
+    /// # Errors
+    /// As [`Filler::write`].
+    pub fn push(&mut self, chunk: Bytes) -> Result<(), StorageFull> {
+        self.flush();
+        self.object.reservation.grow(&self.cache, chunk.len())?;
+        self.object.body.push(chunk);
+        Ok(())
+    }
+
+    /// Lets readers have what has been written.
+    pub fn flush(&mut self) {
+        if !self.buffer.is_empty() {
+            let written = self.buffer.split().freeze();
+            self.object.body.push(written);
+        }
+    }
+
+    /// The body is whole.
+    pub fn finish(mut self) {
+        let unused = self.buffer.capacity() - self.buffer.len();
+        if !self.buffer.is_empty() && unused > self.buffer.len() / 4 {
+            // A last chunk that is much too large for what it holds is copied into one that is not.
+            let exact = Bytes::copy_from_slice(&self.buffer);
+            self.buffer = BytesMut::new();
+            self.object.reservation.shrink(unused);
+            self.object.body.push(exact);
+        } else {
+            self.flush();
+        }
+        self.ended = true;
+        self.object.body.finish();
+    }
+
+    fn take_memory(&mut self, wanted: usize) -> Result<(), StorageFull> {
+        let arrived = self.object.body.arrived();
+        let left = usize::try_from(self.expected.saturating_sub(arrived)).unwrap_or(usize::MAX);
+        let guess = if left > 0 {
+            left
+        } else {
+            usize::try_from(arrived).unwrap_or(usize::MAX).max(wanted).max(CHUNK_BYTES_MIN)
+        };
+        let bytes = guess.min(CHUNK_BYTES_MAX);
+        self.object.reservation.grow(&self.cache, bytes)?;
+        self.buffer = BytesMut::with_capacity(bytes);
+        Ok(())
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.flush();
+            self.object.body.fail();
+            self.cache.remove(&self.object);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Storages (Varnish: stevedores): what objects may take together, and which of them leave when there is no room.
+//!
+//! Everything that an object takes is counted before it is taken, and given back when its last reader lets go of it: an object that has
+//! left the index counts as long as somebody delivers it. So what is counted never passes the bound.
+
+mod eviction;
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use crate::{index::Cache, object::Object};
+use eviction::Queues;
+pub(crate) use eviction::{FREQUENCY_MAX, Slot};
+
+/// Objects that leave at most for one that needs room (`nuke_limit`).
+const EVICTED_AT_ONCE_MAX: usize = 50;
+
+/// A storage has no room, and none could be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "storage {storage} has no room for {wanted} bytes: {used} of {limit} bytes are in use; give it more (-s {storage}=malloc,SIZE)"
+)]
+pub struct StorageFull {
+    /// Its name.
+    pub storage: String,
+    /// What was asked for.
+    pub wanted: u64,
+    /// What is in use.
+    pub used: u64,
+    /// What there is.
+    pub limit: u64,
+}
+
+/// What a storage counts (`SMA.*` of varnishstat).
+#[derive(Debug, Default)]
+pub struct StorageCounters {
+    /// Requests for room (`c_req`).
+    pub requests: AtomicU64,
+    /// Those that failed (`c_fail`).
+    pub failures: AtomicU64,
+    /// Bytes given so far (`c_bytes`).
+    pub bytes_given: AtomicU64,
+    /// Bytes given back so far (`c_freed`).
+    pub bytes_freed: AtomicU64,
+    /// Pieces in use (`g_alloc`).
+    pub pieces: AtomicU64,
+    /// Objects that left to make room.
+    pub evicted: AtomicU64,
+}
+
+/// A storage in memory.
+#[derive(Debug)]
+pub struct Stevedore {
+    name: String,
+    limit: u64,
+    used: AtomicU64,
+    queues: Mutex<Queues>,
+    /// What it counts.
+    pub counters: StorageCounters,
+}
+
+impl Stevedore {
+    /// Memory of at most `limit` bytes (`-s NAME=malloc,SIZE`).
+    #[must_use]
+    pub fn malloc(name: &str, limit: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            limit,
+            used: AtomicU64::new(0),
+            queues: Mutex::new(Queues::default()),
+            counters: StorageCounters::default(),
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes at most.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Bytes in use (`g_bytes`).
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+
+    /// Bytes that are free (`g_space`).
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        self.limit.saturating_sub(self.used())
+    }
+
+    /// Takes room for an object, for which others may have to leave.
+    pub(crate) fn reserve(self: &Arc<Self>, cache: &Cache, bytes: usize) -> Result<Reservation, StorageFull> {
+        let reservation = Reservation { storage: Arc::clone(self), bytes: AtomicU64::new(0) };
+        reservation.grow(cache, bytes)?;
+        self.counters.pieces.fetch_add(1, Relaxed);
+        Ok(reservation)
+    }
+
+    pub(crate) fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An object is in the index now, and may be chosen to leave.
+    pub(crate) fn admit(&self, object: &Arc<Object>) {
+        self.queues().admit(object);
+    }
+
+    /// An object has left the index.
+    pub(crate) fn dismiss(&self, object: &Object) {
+        self.queues().remove(object);
+    }
+
+    fn take(&self, cache: &Cache, bytes: u64) -> Result<(), StorageFull> {
+        self.counters.requests.fetch_add(1, Relaxed);
+        let mut evicted = 0;
+        loop {
+            let taken = self
+                .used
+                .fetch_update(Relaxed, Relaxed, |used| used.checked_add(bytes).filter(|sum| *sum <= self.limit));
+            if taken.is_ok() {
+                self.counters.bytes_given.fetch_add(bytes, Relaxed);
+                return Ok(());
+            }
+            let victim =
+                if bytes <= self.limit && evicted < EVICTED_AT_ONCE_MAX { self.queues().choose() } else { None };
+            let Some(victim) = victim else {
+                self.counters.failures.fetch_add(1, Relaxed);
+                return Err(StorageFull {
+                    storage: self.name.clone(),
+                    wanted: bytes,
+                    used: self.used(),
+                    limit: self.limit,
+                });
+            };
+            evicted += 1;
+            self.counters.evicted.fetch_add(1, Relaxed);
+            cache.counters.lru_nuked.fetch_add(1, Relaxed);
+            cache.remove(&victim);
+        }
+    }
+}
+
+/// What an object has of its storage; given back when the object goes.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    storage: Arc<Stevedore>,
+    bytes: AtomicU64,
+}
+
+impl Reservation {
+    pub(crate) fn storage(&self) -> &Arc<Stevedore> {
+        &self.storage
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    pub(crate) fn grow(&self, cache: &Cache, bytes: usize) -> Result<(), StorageFull> {
+        self.storage.take(cache, bytes as u64)?;
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn shrink(&self, bytes: usize) {
+        let bytes = (bytes as u64).min(self.bytes());
+        self.bytes.fetch_sub(bytes, Relaxed);
+        self.give_back(bytes);
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.storage.used.fetch_sub(bytes, Relaxed);
+        self.storage.counters.bytes_freed.fetch_add(bytes, Relaxed);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.give_back(self.bytes());
+        self.storage.counters.pieces.fetch_sub(1, Relaxed);
+    }
+}
