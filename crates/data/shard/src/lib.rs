@@ -21,24 +21,14 @@ pub mod records;
 pub mod release;
 pub mod simulated;
 
-mod checkpoint;
-mod commit;
-pub mod follow;
-mod gathering;
-mod owed;
 mod persistence;
 mod read_errors;
-mod reading;
-mod recovery;
-mod removal;
-mod room;
 mod turn;
 mod workers;
 mod world;
 
 pub use error::{ShardError, chain};
 pub use persistence::{Opened, Persistence, applied_of_log};
-pub use room::MemoryGauge;
-pub use turn::{Shard, ShardOptions, TICK_MS, TurnEnd};
+pub use turn::{MemoryGauge, Shard, ShardOptions, TICK_MS, TurnEnd, follow};
 pub use workers::{ReadPurpose, SyncRequest, Workers};
 pub use world::World;

@@ -5,18 +5,28 @@
 //! in over the following turns, and become one batch that is written elsewhere with the offset ([`Persistence::advance`]). So
 //! recovery is: read the offset in the tables, run the log again from there ([`Persistence::recover`]).
 
+mod checkpoint;
+mod commit;
+mod gathering;
+mod owed;
+mod reading;
+mod recovery;
+mod removal;
+
 use std::{rc::Rc, sync::Arc};
 
 use commands::{Millis, Server, config::Settings, host::PersistenceFigures};
 use engine::{Engine, Job, Tables};
+pub(crate) use recovery::log_session;
+
 use oplog::{Log, Offset, ReplicationId, disk::Disk};
 
-use crate::{
-    ShardError, Workers, World,
+use crate::{ShardError, Workers, World, records::ShardTables};
+
+use self::{
     checkpoint::{Checkpoints, Stage},
     commit::GroupCommit,
     reading::Reads,
-    records::ShardTables,
     removal::Removals,
 };
 

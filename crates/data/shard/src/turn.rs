@@ -8,6 +8,11 @@
 //! [`TurnEnd::wait_for`] or [`take_released`](Shard::take_released) says that it may go out. All clients that are ready share one turn,
 //! and with it one write to the log and one sync: group commit. With `appendfsync always` several turns do.
 
+pub mod follow;
+mod room;
+
+pub use room::MemoryGauge;
+
 use std::{cell::Cell, collections::VecDeque, rc::Rc};
 
 use commands::{
@@ -17,12 +22,9 @@ use commands::{
 };
 use oplog::{Offset, disk::Disk};
 
-use crate::{
-    Persistence, ShardError, Workers, World,
-    follow::Role,
-    long_queries::LONG,
-    room::{MemoryGauge, Room},
-};
+use crate::{Persistence, ShardError, Workers, World, long_queries::LONG};
+
+use self::{follow::Role, room::Room};
 
 /// How often what is due is looked for at least.
 pub const TICK_MS: Millis = 100;

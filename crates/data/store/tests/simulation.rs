@@ -4,7 +4,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-#[allow(dead_code, reason = "how replies are compared is of no use here")]
 mod simulated;
 
 use commands::config::Fsync;

@@ -6,8 +6,9 @@ use oplog::{Offset, disk::Disk};
 use crate::{
     Persistence, ShardError, Workers,
     effects::{Effect, Effects},
-    removal::Removal,
 };
+
+use super::removal::Removal;
 
 /// Whose writes are those of a log that is run again.
 pub(crate) fn log_session() -> Session {

@@ -6,9 +6,9 @@ use commands::{Millis, Server, config::Settings, keyspace::Taken};
 use engine::{Job, Report, Tables};
 use oplog::{Offset, disk::Disk};
 
-use crate::{
-    Persistence, ShardError, SyncRequest, Workers, error::chain, owed::RecordBytes, persistence::set_retention,
-};
+use crate::{Persistence, ShardError, SyncRequest, Workers, error::chain};
+
+use super::{owed::RecordBytes, set_retention};
 
 /// How often it is looked for log that is not to be kept any more.
 const RETAIN_MS: Millis = 1_000;

@@ -18,7 +18,7 @@ use oplog::{Entry, Offset, ReplicationId, disk::Disk};
 use crate::{
     Persistence, Shard, ShardError, Workers,
     effects::{Effect, Effects, is_named},
-    recovery::log_session,
+    persistence::log_session,
 };
 
 /// What clients are told whose commands write.
