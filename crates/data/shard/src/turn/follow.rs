@@ -9,7 +9,7 @@
 //! nothing.
 //!
 //! Nothing changes by itself meanwhile: keys expire and leave when the master's log says so ([`Server::set_following`]), and commands
-//! of clients that write are refused. Whatever takes effect all the same is an error that ends the shard ([`Shard::check_role`]): what
+//! of clients that write are refused. Whatever takes effect all the same is an error that ends the shard (`check_role`): what
 //! is in its log must not differ from its master's.
 
 use commands::{Millis, Server, Session};

@@ -124,9 +124,17 @@ impl Machine {
         self.persistence().log().durable()
     }
 
+    /// The last offset that clients had replies of.
+    pub fn acknowledged(&self) -> Option<Offset> {
+        self.turns.iter().rev().find(|turn| turn.acknowledged_at.is_some()).map(|turn| turn.end)
+    }
+
     /// Runs a command of the client.
     pub fn run<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Vec<u8> {
-        let now = self.now();
+        self.run_at(self.now(), words)
+    }
+
+    fn run_at<W: AsRef<[u8]>>(&mut self, now: Millis, words: &[W]) -> Vec<u8> {
         let mut bytes = Vec::new();
         resp::encode_command(&mut bytes, words);
         self.shard.server.input(self.client).unwrap().extend_from_slice(&bytes);
@@ -265,7 +273,7 @@ impl Machine {
     fn look_at_keys(&mut self) {
         for db in 0..3 {
             self.run(&["SELECT", &db.to_string()]);
-            for key in self.keys() {
+            for key in self.keys(self.now()) {
                 self.run(&[b"EXISTS".as_slice(), &key]);
             }
         }
@@ -274,10 +282,15 @@ impl Machine {
 
     /// All that the log has to make again.
     pub fn state(&mut self) -> String {
-        let mut state = String::from_utf8_lossy(&self.run(&["DEBUG", "DIGEST"])).into_owned();
+        self.state_at(self.now())
+    }
+
+    /// The same as of a time.
+    pub fn state_at(&mut self, now: Millis) -> String {
+        let mut state = String::from_utf8_lossy(&self.run_at(now, &["DEBUG", "DIGEST"])).into_owned();
         for db in 0..3 {
-            self.run(&["SELECT", &db.to_string()]);
-            for key in self.keys() {
+            self.run_at(now, &["SELECT", &db.to_string()]);
+            for key in self.keys(now) {
                 let key = key.as_slice();
                 for words in [
                     &[b"TYPE".as_slice(), key][..],
@@ -285,7 +298,7 @@ impl Machine {
                     &[b"XRANGE", key, b"-", b"+"],
                     &[b"XINFO", b"GROUPS", key],
                 ] {
-                    let reply = self.run(words);
+                    let reply = self.run_at(now, words);
                     if !reply.starts_with(b"-") {
                         let name = key.get(..40).unwrap_or(key).escape_ascii();
                         state += &format!("{db} {name} {}\n", reply.escape_ascii());
@@ -293,13 +306,13 @@ impl Machine {
                 }
             }
         }
-        self.run(&["SELECT", "0"]);
+        self.run_at(now, &["SELECT", "0"]);
         assert!(self.shard.server.has_no_effects(), "looking at it changes nothing");
         state
     }
 
-    fn keys(&mut self) -> Vec<Vec<u8>> {
-        let reply = self.run(&["KEYS", "*"]);
+    fn keys(&mut self, now: Millis) -> Vec<Vec<u8>> {
+        let reply = self.run_at(now, &["KEYS", "*"]);
         // An array of bulk strings has the form of a request.
         let mut parser = RequestParser::new();
         let mut keys: Vec<Vec<u8>> = match parser.parse(&reply, &Limits::default()).unwrap() {
@@ -351,19 +364,10 @@ pub fn check(left: Disks, (turns, steps): (&[Turn], usize), seed: u64, fsync: Fs
     let is_promised = |turn: &&Turn| is_safe(turn.synced_at) || fsync == Fsync::Always && is_safe(turn.acknowledged_at);
     let safe = turns.iter().filter(is_promised).map(|turn| turn.end).max();
     assert!(Some(end) >= safe, "{told}: the log ends at {end}, but {safe:?} was safe");
-    machine.world.advance(Duration::from_millis((turn.now - BEGIN).unsigned_abs()));
     let state = machine.state_at(turn.now);
     if state != turn.state {
         let differs = state.lines().zip(turn.state.lines()).find(|(left, right)| left != right);
         panic!("{told}: what is there and what was there differ: {differs:#?}");
     }
     machine
-}
-
-impl Machine {
-    /// The state at a time.
-    fn state_at(&mut self, now: Millis) -> String {
-        self.shard.server.set_now(now);
-        self.state()
-    }
 }
