@@ -17,15 +17,13 @@ use balance::{
 use haproxycfg::model::{
     self, Algorithm, Config, Proxy, ProxyIndex, ProxyKind, ServerAddress, ServerIndex, ServerPort,
 };
+use logs::{Identity, LogTargets, Outputs};
+use net::Target;
 
 use crate::{
     capture::LastCapture,
     dynamic_cookie::DynamicCookie,
-    live::{
-        Agent, CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, PORT_AS_CONFIGURED, Process, Side,
-        Target,
-    },
-    logs::{Identity, LogTargets, Outputs},
+    live::{Agent, CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, PORT_AS_CONFIGURED, Process, Side},
     resolve,
     servers::Servers,
     stats::collect,

@@ -6,6 +6,7 @@
 
 mod process;
 mod server;
+pub mod sockets;
 
 use std::{
     collections::HashMap,
@@ -17,15 +18,16 @@ use std::{
 };
 
 use haproxycfg::model::{self, Config, ProxyIndex, ServerIndex};
+use logs::LogTargets;
 use telemetry::{Gauge, PerWorker};
 
 use crate::{
-    capture::LastCapture, counters::Traffic, dynamic_cookie::DynamicCookie, logs::LogTargets, rates::RateWindow,
-    resolve::LiveResolvers, servers::Servers, stats::sampler::Sampler, stick::Tables,
+    capture::LastCapture, counters::Traffic, dynamic_cookie::DynamicCookie, rates::RateWindow, resolve::LiveResolvers,
+    servers::Servers, stats::sampler::Sampler, stick::Tables,
 };
 
 pub use process::{FarmEvents, ListenerOrder, Process, SteerListeners};
-pub use server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, PORT_FIXED, ShutCause, Target};
+pub use server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, PORT_FIXED, ShutCause};
 
 /// Workers at most, as HAProxy has threads.
 pub const WORKERS_MAX: usize = 64;

@@ -1,0 +1,303 @@
+//! A connection to a client or server: TCP or unix.
+
+use std::{
+    io::{self, IoSlice},
+    net::SocketAddr,
+    os::fd::{AsFd, BorrowedFd},
+    task::{Context, Poll},
+};
+
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use tokio::{
+    io::Interest,
+    net::{TcpStream, UnixStream},
+};
+
+use crate::{
+    buffer::Buffer,
+    connect::{Keepalive, set_keepalive},
+};
+
+/// A connected, non-blocking stream socket.
+#[derive(Debug)]
+pub enum Stream {
+    /// TCP.
+    Tcp(TcpStream),
+    /// Unix.
+    Unix(UnixStream),
+}
+
+/// A socket that the runtime does not watch.
+#[derive(Debug)]
+pub enum Socket {
+    /// TCP.
+    Tcp(std::net::TcpStream),
+    /// Unix.
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+macro_rules! each {
+    ($self:expr, $stream:ident => $body:expr) => {
+        match $self {
+            Stream::Tcp($stream) => $body,
+            Stream::Unix($stream) => $body,
+        }
+    };
+}
+
+impl Stream {
+    /// Has the runtime watch a socket, which must not block.
+    ///
+    /// # Errors
+    /// The system's, when it has no memory for that.
+    pub fn from_socket(socket: Socket) -> io::Result<Self> {
+        match socket {
+            Socket::Tcp(socket) => TcpStream::from_std(socket).map(Self::Tcp),
+            Socket::Unix(socket) => UnixStream::from_std(socket).map(Self::Unix),
+        }
+    }
+
+    /// Takes the socket from the runtime.
+    ///
+    /// # Errors
+    /// Those of the runtime's shutdown.
+    pub fn into_socket(self) -> io::Result<Socket> {
+        match self {
+            Self::Tcp(stream) => stream.into_std().map(Socket::Tcp),
+            Self::Unix(stream) => stream.into_std().map(Socket::Unix),
+        }
+    }
+
+    /// Ready when a read may get somewhere.
+    pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => stream.poll_read_ready(context))
+    }
+
+    /// Whether a read may get somewhere, as far as the runtime knows. Nobody is woken for having asked.
+    #[must_use]
+    pub fn may_read(&self) -> bool {
+        self.try_io(Interest::READABLE, || Ok(())).is_ok()
+    }
+
+    /// Ready when a write may get somewhere.
+    pub fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, stream => stream.poll_write_ready(context))
+    }
+
+    /// Waits until a read may get somewhere.
+    ///
+    /// # Errors
+    /// Those of the runtime's shutdown.
+    pub async fn readable(&self) -> io::Result<()> {
+        each!(self, stream => stream.readable().await)
+    }
+
+    /// Waits until the connection has failed, as by a reset, though nobody reads from it or writes to it any more.
+    pub async fn failed(&self) -> io::Error {
+        loop {
+            match each!(self, stream => stream.ready(Interest::ERROR).await) {
+                Ok(ready) if ready.is_error() => {
+                    let pending = socket2::SockRef::from(&self.descriptor()).take_error().ok().flatten();
+                    return pending.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into());
+                }
+                Ok(_) => {}
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// Reads into what room `buffer` has. `Ok(0)` is the end of the stream; a full buffer is `WouldBlock`.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn try_fill(&self, buffer: &mut Buffer) -> io::Result<usize> {
+        let room = buffer.room();
+        if room.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let most = room.len();
+        let count = self.try_read(room)?;
+        buffer.fill(count);
+        if 0 < count && count < most {
+            // NOTE: a read that leaves room has emptied the socket, so the next one would only be told to wait. Saying so to
+            // the runtime saves that call. What comes from now on raises a new event (edge-triggered), and the end of the
+            // stream is remembered apart.
+            let _ = self.try_io(Interest::READABLE, || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into()));
+        }
+        Ok(count)
+    }
+
+    /// Reads into `room`.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
+        // NOTE: here and below by rustix: the C library's functions take two more calls each where there are threads, because a
+        // thread could be cancelled in them.
+        self.try_io(Interest::READABLE, || Ok(rustix::net::recv(self.descriptor(), room, RecvFlags::empty())?.0))
+    }
+
+    /// Writes what the socket takes of `bytes`.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.try_io(Interest::WRITABLE, || Ok(rustix::net::send(self.descriptor(), bytes, SendFlags::NOSIGNAL)?))
+    }
+
+    /// Writes what the socket takes of both pieces.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub fn try_write_both(&self, first: &[u8], second: &[u8]) -> io::Result<usize> {
+        match (first.is_empty(), second.is_empty()) {
+            (_, true) => self.try_write(first),
+            (true, false) => self.try_write(second),
+            (false, false) => {
+                let slices = [IoSlice::new(first), IoSlice::new(second)];
+                self.try_io(Interest::WRITABLE, || {
+                    let nothing = &mut SendAncillaryBuffer::default();
+                    Ok(rustix::net::sendmsg(self.descriptor(), &slices, nothing, SendFlags::NOSIGNAL)?)
+                })
+            }
+        }
+    }
+
+    /// The socket itself, where its bytes are those of the stream; `None` where they are another form of them, so that
+    /// they must pass through the process.
+    #[must_use]
+    pub fn plain(&self) -> Option<PlainSocket<'_>> {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => Some(PlainSocket(self)),
+        }
+    }
+
+    /// Runs a system call on the socket, telling the runtime when it would block.
+    fn try_io<R>(&self, interest: Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        each!(self, stream => stream.try_io(interest, call))
+    }
+
+    /// The socket, for what is said of it rather than sent on it.
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        each!(self, stream => stream.as_fd())
+    }
+
+    /// Says that no more will be written (FIN).
+    pub fn shut_write(&self) {
+        let _ = socket2::SockRef::from(&self.descriptor()).shutdown(std::net::Shutdown::Write);
+    }
+
+    /// Ends both directions; what has been received can still be read.
+    pub fn shut_both(&self) {
+        let _ = socket2::SockRef::from(&self.descriptor()).shutdown(std::net::Shutdown::Both);
+    }
+
+    /// `set-tos`. What the system does not allow is left as it is, here and below.
+    pub fn set_tos(&self, tos: u8) {
+        let _ = socket2::SockRef::from(&self.descriptor()).set_tos_v4(u32::from(tos));
+    }
+
+    /// `set-mark`.
+    pub fn set_mark(&self, mark: u32) {
+        let _ = socket2::SockRef::from(&self.descriptor()).set_mark(mark);
+    }
+
+    /// Has the system probe the other end while it is silent.
+    pub fn keep_alive(&self, how: Keepalive) {
+        let _ = set_keepalive(&socket2::SockRef::from(&self.descriptor()), how);
+    }
+
+    /// Sets the sizes of the system's buffers; 0 leaves one as it is.
+    pub fn set_buffers(&self, receive: usize, send: usize) {
+        let descriptor = self.descriptor();
+        let socket = socket2::SockRef::from(&descriptor);
+        if receive > 0 {
+            let _ = socket.set_recv_buffer_size(receive);
+        }
+        if send > 0 {
+            let _ = socket.set_send_buffer_size(send);
+        }
+    }
+
+    /// What the system knows of a TCP connection.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn tcp_information(&self) -> io::Result<libc::tcp_info> {
+        runtime::tcp_information(self.descriptor())
+    }
+
+    /// Leaves the other end without any answer, not even a reset: the connection vanishes here and stays open there.
+    pub fn vanish(&self) {
+        if runtime::set_tcp_repair(self.descriptor()).is_ok() {
+            return;
+        }
+        // Where that is not permitted there is a reset, which comes no farther than the next router.
+        let _ = rustix::net::sockopt::set_ip_ttl(self.descriptor(), 1);
+        self.reset_on_close();
+    }
+
+    /// Makes closing send a reset, as for a connection that must leave no TIME-WAIT.
+    pub fn reset_on_close(&self) {
+        let _ = socket2::SockRef::from(&self.descriptor()).set_linger(Some(std::time::Duration::ZERO));
+    }
+
+    /// The other end's address, for TCP.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// This end's address, for TCP.
+    #[must_use]
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream) => stream.local_addr().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+/// The socket of a stream whose bytes are those on the socket: the system may move them without the process seeing them,
+/// and nothing but the socket need be remembered of a connection that is idle.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainSocket<'a>(&'a Stream);
+
+impl PlainSocket<'_> {
+    /// Ready when a read may get somewhere.
+    pub(super) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_readable(context)
+    }
+
+    /// Ready when a write may get somewhere.
+    pub(super) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_writable(context)
+    }
+
+    /// Runs a system call on the socket, telling the runtime when it would block.
+    pub(super) fn try_io<R>(
+        &self,
+        interest: Interest,
+        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.0.try_io(interest, || call(self.0.descriptor()))
+    }
+}
+
+impl AsFd for PlainSocket<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.descriptor()
+    }
+}
