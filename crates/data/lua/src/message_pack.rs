@@ -2,7 +2,7 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::library::{self, Arguments, bad_argument, raised, room_to_grow};
+use crate::library::{self, Arguments, bad_argument, raised, room_to_grow};
 
 /// How deep tables may be; what is deeper is nil, as in cmsgpack.
 const PACK_DEPTH_MAX: usize = 16;

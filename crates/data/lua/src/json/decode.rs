@@ -3,7 +3,7 @@
 use mlua::{Lua, Table, Value};
 
 use super::{DEPTH_MAX, Settings};
-use crate::scripting::{library::raised, number_text};
+use crate::{library::raised, number_text};
 
 /// A piece of the text.
 enum Token {

@@ -5,7 +5,7 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::library::{self, Arguments, bad_argument, raised};
+use crate::library::{self, Arguments, bad_argument, raised};
 
 /// The largest integers, in bytes.
 const INTEGER_LEN_MAX: usize = 32;

@@ -2,7 +2,7 @@
 
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
-use super::machine::MEMORY_MAX;
+use crate::machine::MEMORY_MAX;
 
 /// Shorter strings than this are made without looking at what there is.
 const SMALL: usize = 1 << 20;
@@ -34,7 +34,7 @@ pub fn room_to_grow(lua: &Lua, len: usize) -> mlua::Result<()> {
     room_for(lua, len.saturating_add(len / 2))
 }
 
-/// What `redis.*` refuses, or what a command failed with: an error with its code, and without the place of the caller.
+/// What the host refuses, or what a command of its failed with: an error with its code, and without the place of the caller.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{text}")]
 pub struct Refused {
@@ -44,7 +44,7 @@ pub struct Refused {
     pub is_counted: bool,
 }
 
-/// An error of `redis.*` of the general kind.
+/// An error of the host of the general kind.
 pub fn refused(text: impl std::fmt::Display) -> mlua::Error {
     mlua::Error::external(Refused { text: format!("ERR {text}"), is_counted: false })
 }

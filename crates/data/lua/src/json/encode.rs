@@ -3,7 +3,11 @@
 use mlua::{Lua, Table, Value};
 
 use super::{DEPTH_MAX, Settings};
-use crate::scripting::{library::raised, library::room_to_grow, library::type_name, machine::MEMORY_MAX, number_text};
+use crate::{
+    library::{raised, room_to_grow, type_name},
+    machine::MEMORY_MAX,
+    number_text,
+};
 
 /// The text of a value.
 pub(super) fn encode(lua: &Lua, value: &Value, settings: &Settings) -> mlua::Result<Vec<u8>> {

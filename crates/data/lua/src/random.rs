@@ -5,7 +5,7 @@ use std::{cell::Cell, rc::Rc};
 
 use mlua::{Lua, Table, Value};
 
-use super::library;
+use crate::library;
 
 /// One more than the greatest number that is drawn.
 const RANGE: u64 = 1 << 31;
@@ -21,7 +21,7 @@ impl ScriptRandom {
     }
 
     /// The next number, of 31 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & ((1 << 48) - 1);
         self.0 >> 17
     }
@@ -33,7 +33,7 @@ impl ScriptRandom {
         library::put(lua, table, "random", move |lua, arguments| {
             let mut generator = drawn.get();
             // As Lua divides: by the greatest number, and never one.
-            let fraction = (generator.next() % (RANGE - 1)) as f64 / (RANGE - 1) as f64;
+            let fraction = (generator.draw() % (RANGE - 1)) as f64 / (RANGE - 1) as f64;
             drawn.set(generator);
             let bound = |index| Ok::<f64, mlua::Error>(library::number(lua, &arguments, index, "random")?.trunc());
             let number = match arguments.len() {
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn numbers_are_those_of_the_c_library() {
         let mut random = ScriptRandom::new(1);
-        let numbers: Vec<u64> = (0..4).map(|_| random.next()).collect();
+        let numbers: Vec<u64> = (0..4).map(|_| random.draw()).collect();
         assert_eq!(numbers, [89_400_484, 976_015_093, 1_792_756_325, 721_524_505]);
     }
 }

@@ -1,7 +1,7 @@
 //! Beside Lua's own functions, which are the judge: the same answers, and the same errors.
 
 use super::*;
-use crate::scripting::machine::message_of;
+use crate::machine::message_of;
 
 /// Lua with its own `string`, and a table with what is here.
 fn both(look: Look) -> (Lua, Table, Table) {

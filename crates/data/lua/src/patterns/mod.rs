@@ -12,7 +12,7 @@ use std::{cell::Cell, ops::Range, rc::Rc};
 use mlua::{Function, IntoLua as _, Lua, LuaString, MultiValue, Table, Value};
 
 use self::matcher::{Captured, Failed, Matcher, Work, until_zero};
-use super::library::{self, Arguments, raised, room_for, room_to_grow};
+use crate::library::{self, Arguments, raised, room_for, room_to_grow};
 
 /// Signs that make a text a pattern.
 const SPECIALS: &[u8] = b"^$*+?.([%-";

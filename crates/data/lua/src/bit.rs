@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::library::{self, Arguments};
+use crate::library::{self, Arguments};
 
 /// An operation of two numbers.
 type Operation = fn(u32, u32) -> u32;

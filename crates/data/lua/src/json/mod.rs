@@ -7,7 +7,7 @@ use std::{cell::Cell, rc::Rc};
 
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
-use super::library::{self, Arguments, bad_argument};
+use crate::library::{self, Arguments, bad_argument};
 
 /// How deep tables may ever be: the stack ends somewhere.
 const DEPTH_MAX: i32 = 1000;
