@@ -13,7 +13,7 @@ mod room;
 
 use std::{cell::RefCell, collections::VecDeque, io, rc::Rc, sync::Arc, time::Duration};
 
-use commands::{Millis, Server, SessionId, random::Secrets};
+use commands::{Millis, Server, SessionId, secrets::Secrets};
 use mio::{Events, Interest, Poll, Waker};
 use oplog::Offset;
 
