@@ -10,6 +10,7 @@ pub mod check_messages;
 pub mod configuration;
 pub mod dns;
 pub mod engine_records;
+pub mod esi;
 pub mod glob;
 pub mod http_codec;
 pub mod hyperloglog;

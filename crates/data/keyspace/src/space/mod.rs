@@ -240,6 +240,8 @@ pub struct Keyspace {
     pub evicted: u64,
     /// Keys whose time has come are not there, but nothing removes them.
     pub expiry_paused: bool,
+    /// Keys go when the log of another server says so, and not because their time has come.
+    pub is_following: bool,
     /// How keys are used.
     pub usage: usage::Usage,
     /// What is freed bit by bit.
@@ -298,6 +300,7 @@ impl Keyspace {
             loads: 0,
             evicted: 0,
             expiry_paused: false,
+            is_following: false,
             usage: usage::Usage::new(),
             graveyard: graveyard::Graveyard::default(),
             busy: busy::Busy::new(seed),
