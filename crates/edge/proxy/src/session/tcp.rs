@@ -9,10 +9,10 @@ use std::{
 };
 
 use ::http::{Parsed, RequestParser};
-use haproxycfg::model::{Mode, Rule, TcpAction};
-use live::{Instance, LiveProxy, variables};
+use haproxycfg::model::{Mode, Rule, StreamAction, TcpAction};
+use live::{Instance, LiveProxy};
 use net::splice::Side;
-use sample::{Context, Direction, Options, Outcome};
+use sample::{Options, Outcome};
 
 use super::{
     ending::{Ending, Stage},
@@ -24,7 +24,7 @@ use super::{
     requester::WaitingClient,
     resolving::{Patience, resolve},
     routing::choose_backend,
-    rules::{set_address, set_priority},
+    stream_actions,
     transaction::{ClientSide, RawHead, Transaction},
     wire::Wire,
 };
@@ -89,16 +89,16 @@ fn run(
             TcpAction::SilentDrop => TcpVerdict::Drop,
             TcpAction::ExpectProxy => TcpVerdict::ExpectProxy,
             TcpAction::ExpectNetscaler => TcpVerdict::ExpectNetscaler,
-            TcpAction::Resolve(_) => return Some(TcpVerdict::Resolve(index)),
+            TcpAction::Stream(StreamAction::Resolve(_)) => return Some(TcpVerdict::Resolve(index)),
             TcpAction::SwitchModeHttp => TcpVerdict::SwitchToHttp,
-            TcpAction::Stick(action) => {
+            TcpAction::Stream(StreamAction::Stick(action)) => {
                 if !stick::act(transaction, action, level, options) {
                     return None;
                 }
                 continue;
             }
-            action => {
-                change(transaction, action, options);
+            TcpAction::Stream(action) => {
+                stream_actions::change(transaction, action, options);
                 continue;
             }
         };
@@ -106,44 +106,6 @@ fn run(
         return Some(verdict);
     }
     Some(TcpVerdict::Accept)
-}
-
-fn change(transaction: &Transaction, action: &TcpAction, options: Options) {
-    match action {
-        TcpAction::SetVar(set) => variables::set(transaction, set, options),
-        TcpAction::UnsetVar(name) => {
-            transaction.unset_variable(name);
-        }
-        TcpAction::Capture { expr, slot, len } => {
-            let value = expr.string(transaction, options).map(|value| value.to_vec());
-            if let Some(value) = value {
-                transaction.set_capture(Direction::Request, *slot, value.get(..*len).unwrap_or(&value));
-            }
-        }
-        TcpAction::SetAddress(part, expr) => set_address(transaction, *part, expr, options),
-        TcpAction::SetTos(tos) => {
-            if let Some(stream) = &transaction.client.stream {
-                stream.set_tos(*tos);
-            }
-        }
-        TcpAction::SetMark(mark) => {
-            if let Some(stream) = &transaction.client.stream {
-                stream.set_mark(*mark);
-            }
-        }
-        TcpAction::SetLogLevel(level) => transaction.log.level.set(Some(*level)),
-        TcpAction::SetPriority { class, expr } => set_priority(transaction, *class, expr, options),
-        TcpAction::SetBandwidthLimit(limit) => transaction.set_bandwidth_limit(limit, options),
-        TcpAction::Accept
-        | TcpAction::Reject
-        | TcpAction::Close
-        | TcpAction::SilentDrop
-        | TcpAction::ExpectProxy
-        | TcpAction::ExpectNetscaler
-        | TcpAction::Resolve(_)
-        | TcpAction::SwitchModeHttp
-        | TcpAction::Stick(_) => {}
-    }
 }
 
 /// Runs `tcp-request content` rules from `start` on, on a request that is complete.
@@ -158,7 +120,7 @@ pub async fn resolve_rule(
     index: usize,
     until: Option<std::time::Instant>,
 ) {
-    if let Some(TcpAction::Resolve(rule)) = rules.get(index).map(|rule| &rule.action) {
+    if let Some(TcpAction::Stream(StreamAction::Resolve(rule))) = rules.get(index).map(|rule| &rule.action) {
         resolve(transaction, rule, until.map_or(Patience::None, Patience::Until)).await;
     }
 }
