@@ -29,6 +29,7 @@ use super::{
     wire::Wire,
 };
 use crate::{
+    pool::ServerConnection,
     stick::{self, Level},
     tunnel::{self, TunnelEnd, TunnelSetup, TunnelTimeouts},
     worker::Worker,
@@ -267,35 +268,61 @@ async fn connect_and_tunnel(session: &mut Session, transaction: &mut Transaction
     logging::log_early(&session.worker, transaction, transaction.timeline.connected, 0);
     let mut connection = upstream.connection;
     transaction.variables.get_mut().start_response();
-    let rules = &backend.settings().tcp_response_content;
-    if !rules.is_empty() {
-        let delay = backend.settings().tcp_response_inspect_delay;
-        let verdict = Box::pin(response_phase(session, transaction, &mut connection.wire, rules, delay)).await;
-        match verdict {
-            Ok(
-                TcpVerdict::Accept
-                | TcpVerdict::ExpectProxy
-                | TcpVerdict::ExpectNetscaler
-                | TcpVerdict::Resolve(_)
-                | TcpVerdict::SwitchToHttp,
-            ) => {}
-            Err(error) => {
-                connection.wire.stream.reset_on_close();
-                return transaction.end_tunnel(&TunnelEnd::ClientError(error));
-            }
-            Ok(TcpVerdict::Close) => connection.wire.stream.shut_both(),
-            Ok(TcpVerdict::Drop) => {
-                session.client.stream.vanish();
-                return transaction.end(Ending::Refused(Stage::Request));
-            }
-            Ok(TcpVerdict::Reject) => {
-                transaction.count_denied_response(backend);
-                transaction.bytes_out += connection.wire.received.bytes().len() as u64;
-                return transaction.end(Ending::Refused(Stage::Data));
-            }
-        }
+    if !goes_on_after_response(session, transaction, backend, &mut connection.wire).await {
+        return;
     }
     remember_server(transaction, backend, &connection.wire);
+    tunnel_to(session, transaction, backend, connection).await;
+}
+
+/// Runs `tcp-response content` rules; false when they, or the client, have ended the session.
+async fn goes_on_after_response(
+    session: &mut Session,
+    transaction: &mut Transaction,
+    backend: &LiveProxy,
+    server: &mut Wire,
+) -> bool {
+    let rules = &backend.settings().tcp_response_content;
+    if rules.is_empty() {
+        return true;
+    }
+    let delay = backend.settings().tcp_response_inspect_delay;
+    match Box::pin(response_phase(session, transaction, server, rules, delay)).await {
+        Ok(
+            TcpVerdict::Accept
+            | TcpVerdict::ExpectProxy
+            | TcpVerdict::ExpectNetscaler
+            | TcpVerdict::Resolve(_)
+            | TcpVerdict::SwitchToHttp,
+        ) => return true,
+        Ok(TcpVerdict::Close) => {
+            server.stream.shut_both();
+            return true;
+        }
+        Err(error) => {
+            server.stream.reset_on_close();
+            transaction.end_tunnel(&TunnelEnd::ClientError(error));
+        }
+        Ok(TcpVerdict::Drop) => {
+            session.client.stream.vanish();
+            transaction.end(Ending::Refused(Stage::Request));
+        }
+        Ok(TcpVerdict::Reject) => {
+            transaction.count_denied_response(backend);
+            transaction.bytes_out += server.received.bytes().len() as u64;
+            transaction.end(Ending::Refused(Stage::Data));
+        }
+    }
+    false
+}
+
+/// Moves bytes between client and server until both have ended.
+async fn tunnel_to(
+    session: &mut Session,
+    transaction: &mut Transaction,
+    backend: &LiveProxy,
+    mut connection: Box<ServerConnection>,
+) {
     let server = Arc::clone(&connection.server);
     let (front, back) = (&session.side.frontend.settings().timeouts, &backend.settings().timeouts);
     let setup = TunnelSetup {
