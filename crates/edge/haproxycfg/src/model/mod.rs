@@ -4,6 +4,7 @@
 //! compiled. A `listen` section is one [`Proxy`] with both sides, as in HAProxy. What only steers the parser, and what the
 //! parser refuses, is not here.
 
+mod accelerator;
 mod balance;
 mod bind;
 mod capture;
@@ -36,6 +37,7 @@ mod variable;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+pub use accelerator::{Accelerator, Parameter, StorageSpec};
 pub use self::{
     balance::{Algorithm, Balance},
     bind::{AcceptMode, Bind, BindAddress, UnixOptions},
