@@ -2,8 +2,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use edge::logs::{Framed, Message, framed, rewritten};
 use haproxycfg::model::LogLineFormat;
+use logs::{Framed, Message, framed, rewritten};
 
 const LINE_BYTES_MAX: usize = 200;
 const BYTES_MAX: usize = 100;

@@ -22,6 +22,22 @@ pub trait Backends: Send + Sync {
     fn is_healthy(&self, backend: BackendIndex) -> bool;
 }
 
+/// Tries whether a program can be loaded, without anything that lasts.
+///
+/// # Errors
+/// Why it cannot.
+pub fn try_to_load(program: &Arc<Program>, settings: &Settings) -> Result<(), Failure> {
+    let storages = Storages { named: Vec::new(), transient: Arc::new(Stevedore::malloc("Transient", 1 << 20)) };
+    let parts = Parts {
+        name: "try".to_owned(),
+        settings: settings.clone(),
+        cache: Cache::new(),
+        storages: Arc::new(storages),
+        backends: Box::new(AllHealthy),
+    };
+    Loaded::new(Arc::clone(program), parts).map(|_| ())
+}
+
 /// All of them may be asked.
 #[derive(Clone, Copy, Debug)]
 pub struct AllHealthy;
@@ -60,7 +76,7 @@ pub struct Loaded {
     /// Its name (`boot`, or what `vcl.load` says).
     pub name: String,
     /// The program.
-    pub program: Program,
+    pub program: Arc<Program>,
     /// Parameters.
     pub settings: Settings,
     /// The cache.
@@ -106,7 +122,7 @@ impl Loaded {
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub fn new(program: Program, parts: Parts) -> Result<Arc<Self>, Failure> {
+    pub fn new(program: Arc<Program>, parts: Parts) -> Result<Arc<Self>, Failure> {
         let directors = program.directors.iter().map(declared_director).collect();
         let objects = program.objects.iter().map(|_| OnceLock::new()).collect();
         let Parts { name, settings, cache, storages, backends } = parts;

@@ -17,15 +17,13 @@ use balance::{
 use haproxycfg::model::{
     self, Algorithm, Config, Proxy, ProxyIndex, ProxyKind, ServerAddress, ServerIndex, ServerPort,
 };
+use logs::{Identity, LogTargets, Outputs};
+use net::Target;
 
 use crate::{
     capture::LastCapture,
     dynamic_cookie::DynamicCookie,
-    live::{
-        Agent, CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, PORT_AS_CONFIGURED, Process, Side,
-        Target,
-    },
-    logs::{Identity, LogTargets, Outputs},
+    live::{Agent, CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, PORT_AS_CONFIGURED, Process, Side},
     resolve,
     servers::Servers,
     stats::collect,
@@ -64,6 +62,11 @@ impl Assembly<'_> {
             .zip(0..)
             .map(|(proxy, index)| Arc::new(self.proxy(&config, proxy, ProxyIndex(index), now_ms)))
             .collect();
+        for proxy in &proxies {
+            if let Some(accelerator) = &proxy.accelerator {
+                accelerator.find_backends(&proxies);
+            }
+        }
         let backends = config
             .proxies
             .iter()
@@ -150,6 +153,9 @@ impl Assembly<'_> {
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
             log_targets: LogTargets::new(&proxy.logs, proxy.log_tag.as_deref(), self.identity, self.outputs),
             log_count: AtomicU64::new(0),
+            accelerator: proxy.accelerator.as_ref().and_then(|described| {
+                Accelerator::new(described, before.and_then(|before| before.accelerator.as_deref()))
+            }),
             invalid_request: LastCapture::default(),
             invalid_response: LastCapture::default(),
         }

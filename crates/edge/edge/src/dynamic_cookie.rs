@@ -8,9 +8,10 @@ use std::{
 };
 
 use haproxycfg::model::Cookie;
+use net::Target;
 use twox_hash::XxHash64;
 
-use crate::live::{LiveProxy, LiveServer, Target};
+use crate::live::{LiveProxy, LiveServer};
 
 /// What commands may change of it.
 #[derive(Debug, Default)]

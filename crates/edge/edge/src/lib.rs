@@ -12,8 +12,6 @@ pub mod dynamic_cookie;
 pub mod keyword_dump;
 pub mod libraries;
 pub mod live;
-pub mod logs;
-pub mod net;
 pub mod parking;
 pub mod peers;
 pub mod pool;
@@ -32,11 +30,8 @@ pub mod tunnel;
 pub mod variables;
 pub mod worker;
 
-// So that bodies of fuzz targets can be part of the tests.
 #[cfg(test)]
-extern crate self as edge;
-
-#[cfg(test)]
-mod side_by_side;
+#[path = "../../logs/src/side_by_side.rs"]
+pub mod side_by_side;
 #[cfg(test)]
 mod test_instance;

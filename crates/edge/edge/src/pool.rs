@@ -18,9 +18,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use net::{Socket, Target};
+
 use crate::{
-    live::{LiveServer, Target},
-    net::Socket,
+    live::LiveServer,
     session::{Protocol, Wire, kept::Kept},
 };
 

@@ -7,11 +7,11 @@ use std::{
 };
 
 use haproxycfg::{Options, model::Config, source::Bundle};
+use logs::{Identity, Outputs};
 
 use crate::{
     assemble::Assembly,
     live::{Instance, Process},
-    logs::{Identity, Outputs},
 };
 
 /// What a text that must be valid says.

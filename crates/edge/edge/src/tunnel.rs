@@ -20,12 +20,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use net::{
+    Buffer, BufferPool, Deadline, Stream,
+    splice::{Side, Splice, Spliced},
+};
+
 use crate::{
     live::{LiveServer, ShutCause},
-    net::{
-        Buffer, BufferPool, Deadline, Stream,
-        splice::{Side, Splice, Spliced},
-    },
     registry::{Handle, Order},
     session::filter::Stages,
 };

@@ -9,14 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use logs::WorkerLog;
+use net::BufferPool;
 use pin_project_lite::pin_project;
 use tokio::sync::Notify;
 
 use crate::{
     counters::ProcessTraffic,
     live::{Instance, Process, Shared},
-    logs::WorkerLog,
-    net::BufferPool,
     parking::Parking,
     pool::ServerPool,
     registry::{Handle, Order, Registry},

@@ -14,7 +14,6 @@
 mod error;
 mod lexer;
 mod parser;
-mod pattern;
 mod selection;
 mod test;
 

@@ -11,12 +11,13 @@
 
 use std::ops::Range;
 
+use pcre::Regex;
+
 use crate::ring::{Tag, TagSet};
 
 use super::{
     DEPTH_MAX, Expression, QUERY_BYTES_MAX, QueryError,
     lexer::{Comparison, Kind, Token, is_of_word, tokens},
-    pattern::Pattern,
     selection::{Level, Selection, tags_named},
     test::{Condition, Test},
 };
@@ -314,7 +315,7 @@ impl<'a> Parser<'a> {
             let message = "a backslash in quotes has the next letter stand for itself; write two of them: \"\\\\d\"";
             return Err(QueryError::new(message, place));
         }
-        let pattern = Pattern::new(&text)
+        let pattern = Regex::new(text.as_bytes(), false)
             .map_err(|reason| QueryError::new(format!("'{text}' is no regular expression: {reason}"), place))?;
         Ok(Condition::Pattern { negated, pattern })
     }

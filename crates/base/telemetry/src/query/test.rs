@@ -1,8 +1,10 @@
 //! What an expression asks of a record.
 
+use pcre::Regex;
+
 use crate::ring::Tag;
 
-use super::{Entry, lexer::Comparison, pattern::Pattern, selection::Selection};
+use super::{Entry, lexer::Comparison, selection::Selection};
 
 #[derive(Clone, Debug)]
 pub(super) enum Test {
@@ -27,7 +29,7 @@ pub(super) enum Condition {
     },
     Pattern {
         negated: bool,
-        pattern: Pattern,
+        pattern: Regex,
     },
 }
 

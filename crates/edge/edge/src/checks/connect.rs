@@ -3,8 +3,13 @@
 use std::{io, net::SocketAddr};
 
 use balance::CheckStatus;
-use haproxycfg::model::{CheckConnect, CheckPort, CheckProtocol, Namespace, SendProxy, ServerAddress, SourceAddress};
+use haproxycfg::model::{CheckConnect, CheckPort, CheckProtocol, Namespace, SendProxy, ServerAddress};
 use http::proxy_protocol::tlv_type;
+use net::{
+    Stream, Target, abstract_address,
+    connect::{ConnectOptions, apply, tcp_socket},
+    socks4, source,
+};
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use tokio::net::{TcpStream, UnixStream};
@@ -13,14 +18,7 @@ use super::{
     context::{CheckContext, OPTIONS},
     subject::Subject,
 };
-use crate::{
-    live::Target,
-    net::{
-        Stream, abstract_address,
-        connect::{ConnectOptions, apply, tcp_socket},
-        socks4, source,
-    },
-};
+use crate::live::sockets;
 
 /// Reads that empty a socket before it is closed.
 const DRAIN_READS_MAX: usize = 32;
@@ -189,7 +187,8 @@ async fn connect_tcp(subject: &Subject<'_>, wanted: &Wanted, address: SocketAddr
     let (proxy, server) = (subject.proxy, subject.server);
     let settings = proxy.settings();
     let from = server.and_then(|server| server.config.source.as_ref()).or(settings.source.as_ref());
-    let mut ports = source::ports(from, None).peekable();
+    let from = from.map(|from| sockets::source(from, None));
+    let mut ports = source::ports(from).peekable();
     let socket = loop {
         match start_tcp(subject, wanted, address, from, ports.next().unwrap_or_default()).await {
             Err((error, _)) if ports.peek().is_some() && source::is_port_taken(&error) => {}
@@ -209,7 +208,7 @@ async fn start_tcp(
     subject: &Subject<'_>,
     wanted: &Wanted,
     address: SocketAddr,
-    from: Option<&SourceAddress>,
+    from: Option<source::Source<'_>>,
     port: u16,
 ) -> Result<Socket, (io::Error, String)> {
     let (proxy, server) = (subject.proxy, subject.server);
@@ -222,7 +221,7 @@ async fn start_tcp(
     let with = |words: String, error: io::Error| (error, words);
     let socket = tcp_socket(address, namespace).await.map_err(|error| with(at_once(&error), error))?;
     let options = ConnectOptions {
-        keepalive: settings.options.srvtcpka.then_some(settings.server_keepalive),
+        keepalive: settings.options.srvtcpka.then(|| sockets::keepalive(settings.server_keepalive)),
         user_timeout: server.and_then(|server| server.config.tcp_user_timeout),
         receive_buffer: tune.rcvbuf_server,
         send_buffer: tune.sndbuf_server,
@@ -232,7 +231,7 @@ async fn start_tcp(
     let _ = socket.set_tcp_nodelay(true);
     let _ = apply(&socket, options);
     if let Some(from) = from {
-        source::bind(&socket, from, None, port).map_err(|error| {
+        source::bind(&socket, from, port).map_err(|error| {
             let text = match (from.ports, error.kind()) {
                 (Some(_), io::ErrorKind::AddrInUse) => "Source port range exhausted",
                 _ => "Can't bind to source address",

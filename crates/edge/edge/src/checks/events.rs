@@ -7,12 +7,12 @@ use std::{
 
 use balance::{ConsoleLevel, Event, ServerId, ShutdownReason};
 use haproxycfg::model::{ProxyIndex, ServerIndex};
+use logs::{AdminLog, LogLevel, Severity};
 use tokio::time::Instant;
 
 use super::schedule::CheckBoard;
 use crate::{
     live::{FarmEvents, Instance, LiveProxy, Shared, ShutCause},
-    logs::{AdminLog, LogLevel, Severity},
     stats::changes::Tone,
 };
 

@@ -15,11 +15,12 @@ use std::{
 
 use balance::{CheckReport, CheckStatus, ServerId};
 use haproxycfg::model::{BindAddress, ExternalCheck, Mode};
+use net::Target;
 use runtime::log::Level;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tokio::{io::unix::AsyncFd, sync::oneshot, time::timeout};
 
-use crate::live::{LiveProxy, LiveServer, Target};
+use crate::live::{LiveProxy, LiveServer};
 
 /// What HAProxy says where there is no address or port.
 const NOT_USED: &str = "NOT_USED";

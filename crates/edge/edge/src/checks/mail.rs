@@ -14,13 +14,11 @@ use haproxycfg::model::{
     CheckAction, CheckConnect, CheckExpect, CheckExpectation, CheckProtocol, CheckSend, CheckStep, MailAlert,
     MailerAddress,
 };
+use net::Target;
 use runtime::log::Level;
 
 use super::{run::run, subject::Subject};
-use crate::{
-    live::{CheckPlace, LiveProxy, Target},
-    logs,
-};
+use crate::live::{CheckPlace, LiveProxy};
 
 /// Mails that wait for one mail server of one proxy; more are not sent.
 const WAITING_MAX: usize = 1_000;

@@ -1,10 +1,11 @@
 //! The request of an HTTP check, as HAProxy writes it.
 
 use balance::{OperationalState, ServerId};
+use net::Target;
 use sample::LogFormat;
 
 use super::context::CheckContext;
-use crate::live::{LiveProxy, LiveServer, Target};
+use crate::live::{LiveProxy, LiveServer};
 
 /// What `http-check send` and `option httpchk` say.
 #[derive(Clone, Copy, Debug)]

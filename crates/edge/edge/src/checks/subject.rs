@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use haproxycfg::model::{CheckProtocol, CheckStep};
+use net::Target;
 
-use crate::live::{CheckPlace, LiveProxy, LiveServer, Target};
+use crate::live::{CheckPlace, LiveProxy, LiveServer};
 
 /// What a sequence of steps is run against.
 #[derive(Clone, Debug)]

@@ -15,11 +15,11 @@ use std::{
 };
 
 use balance::CheckStatus;
+use logs::AdminLog;
 
 use super::*;
 use crate::{
     live::{Instance, Shared},
-    logs::AdminLog,
     side_by_side::{Haproxy, PATIENCE, free_port, syslog},
     test_instance,
 };

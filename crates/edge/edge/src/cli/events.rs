@@ -3,6 +3,7 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use haproxycfg::model::CliLevel;
+use logs::LogRing;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
     reply::{Reply, Severity},
     session::{Context, Session},
 };
-use crate::logs::LogRing;
 
 /// Bytes of lines that are written at a time.
 const PART_BYTES_MAX: usize = 16 * 1024;

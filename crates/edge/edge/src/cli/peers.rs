@@ -3,6 +3,7 @@
 use std::{fmt::Write as _, net::SocketAddr, sync::PoisonError, time::Duration, time::UNIX_EPOCH};
 
 use ::peers::{CursorView, PeerView};
+use net::Target;
 
 use super::{
     line::Line,
@@ -11,7 +12,7 @@ use super::{
     sessions::human,
     show::date,
 };
-use crate::{live::Target, peers::LiveSection};
+use crate::peers::LiveSection;
 
 /// Words of a cache that stand in one line.
 const WORDS_PER_LINE: usize = 4;

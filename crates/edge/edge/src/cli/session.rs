@@ -6,6 +6,7 @@ use haproxycfg::{
     model::{CliLevel, SeverityOutput},
     units::{Unit, time},
 };
+use logs::LogRing;
 
 use super::{
     help,
@@ -13,7 +14,7 @@ use super::{
     reply::{Reply, Severity},
     table::{self, Run},
 };
-use crate::{logs::LogRing, stats::control::Control};
+use crate::stats::control::Control;
 
 /// What commands work with.
 pub struct Context<'a> {

@@ -2,6 +2,8 @@
 
 use std::{fmt::Write as _, net::SocketAddr, time::Duration};
 
+use logs::accept_date;
+use net::Target;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{
@@ -9,7 +11,6 @@ use super::{
     reply::Reply,
     session::{Context, Session},
 };
-use crate::{live::Target, logs::accept_date};
 
 /// A session as it is listed.
 #[derive(Clone, Debug, PartialEq)]

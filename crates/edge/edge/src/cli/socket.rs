@@ -21,6 +21,7 @@ use tokio::{
 };
 
 use haproxycfg::model::{BindAddress, CliLevel, SeverityOutput, StatsSocket};
+use net::{Stream, Target};
 
 use super::{
     descriptors::{self, Owners},
@@ -28,11 +29,7 @@ use super::{
     session::Context,
     sessions::{AskSessions, SessionView},
 };
-use crate::{
-    live::{Shared, Target},
-    net::Stream,
-    stats::live_control::LiveControl,
-};
+use crate::{live::Shared, stats::live_control::LiveControl};
 
 /// How long a worker may take to tell about its sessions.
 const ANSWER_TIME: Duration = Duration::from_secs(1);

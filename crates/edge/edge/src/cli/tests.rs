@@ -10,10 +10,11 @@ use std::{
 };
 
 use haproxycfg::model::{CliLevel, SeverityOutput};
+use net::Target;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
-use crate::{live::Target, stats::samples::FakeControl};
+use crate::stats::samples::FakeControl;
 
 /// A host with the sample edge behind it.
 #[derive(Default)]

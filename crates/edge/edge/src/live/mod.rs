@@ -4,8 +4,10 @@
 //! process' own numbers, stands in [`Process`]. Numbers and server states of proxies that are still there after a reload
 //! are carried over by name.
 
+mod accelerator;
 mod process;
 mod server;
+pub mod sockets;
 
 use std::{
     collections::HashMap,
@@ -17,15 +19,17 @@ use std::{
 };
 
 use haproxycfg::model::{self, Config, ProxyIndex, ServerIndex};
+use logs::LogTargets;
 use telemetry::{Gauge, PerWorker};
 
 use crate::{
-    capture::LastCapture, counters::Traffic, dynamic_cookie::DynamicCookie, logs::LogTargets, rates::RateWindow,
-    resolve::LiveResolvers, servers::Servers, stats::sampler::Sampler, stick::Tables,
+    capture::LastCapture, counters::Traffic, dynamic_cookie::DynamicCookie, rates::RateWindow, resolve::LiveResolvers,
+    servers::Servers, stats::sampler::Sampler, stick::Tables,
 };
 
+pub use accelerator::{Accelerator, Targets};
 pub use process::{FarmEvents, ListenerOrder, Process, SteerListeners};
-pub use server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, PORT_FIXED, ShutCause, Target};
+pub use server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, PORT_FIXED, ShutCause};
 
 /// Workers at most, as HAProxy has threads.
 pub const WORKERS_MAX: usize = 64;
@@ -98,6 +102,8 @@ pub struct LiveProxy {
     pub log_targets: LogTargets,
     /// Log lines so far.
     pub log_count: AtomicU64,
+    /// `vcl`: what answers its requests.
+    pub accelerator: Option<Arc<Accelerator>>,
     /// The last invalid request of a client.
     pub invalid_request: LastCapture,
     /// The last invalid response of a server.

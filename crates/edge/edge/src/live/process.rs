@@ -8,6 +8,8 @@ use std::{
     time::{Instant, SystemTime},
 };
 
+use logs::Outputs;
+use net::Namespaces;
 use telemetry::{Gauge, PerWorker};
 use tokio::{runtime::RuntimeMetrics, sync::Notify};
 
@@ -15,8 +17,6 @@ use crate::{
     background::Background,
     checks::CheckBoard,
     counters::ProcessTraffic,
-    logs::Outputs,
-    net::Namespaces,
     session::filter::CompressionLimits,
     stats::{changes::Changes, sampler::ProcessRates},
 };
@@ -114,7 +114,7 @@ pub struct Process {
     /// Peers that share stick tables.
     pub peers: Arc<crate::peers::Hub>,
     /// `log-forward` sections, and what sends rings to their servers.
-    pub log_receivers: crate::logs::Receivers,
+    pub log_receivers: logs::Receivers,
     /// Connections to the stats sockets.
     pub commands: Gauge,
     /// Connections to the stats sockets so far.
@@ -171,7 +171,7 @@ impl Process {
             background: Background::default(),
             libraries: OnceLock::new(),
             peers: Arc::default(),
-            log_receivers: crate::logs::Receivers::default(),
+            log_receivers: logs::Receivers::default(),
             commands: Gauge::default(),
             commands_total: AtomicU64::new(0),
             acted_experimentally: AtomicBool::new(false),
@@ -184,7 +184,7 @@ impl Process {
     /// Log lines that did not arrive.
     #[must_use]
     pub fn logs_dropped(&self) -> u64 {
-        let lost = |counters: &crate::logs::Counters| counters.dropped() + counters.failed();
+        let lost = |counters: &logs::Counters| counters.dropped() + counters.failed();
         self.outputs.get().map_or(0, |outputs| lost(outputs.counters()))
     }
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use haproxycfg::model::{self, ProxyIndex, ServerIndex};
+use net::Target;
 use telemetry::Gauge;
 
 use super::{Process, Side};
@@ -102,19 +103,6 @@ impl Agent {
         let place = CheckPlace { address, port: server.agent_port.or(server.check_port) };
         Self { place, question: server.agent_send.clone() }
     }
-}
-
-/// Where a server is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Not known: the name has not resolved.
-    Unresolved,
-    /// TCP; port 0 stands for the port rules of the configuration.
-    Inet(SocketAddr),
-    /// Unix socket by path.
-    Unix(String),
-    /// Abstract unix socket.
-    Abstract(String),
 }
 
 impl LiveServer {

@@ -12,12 +12,13 @@ use std::{
 };
 
 use haproxycfg::model::{self, BindAddress, Config, ServerAddress, ServerPort, SourceAddress, StickTable};
+use net::{Socket, Target};
 use peers::{ConnectionId, Section, SectionConfig, SharedTable};
 use runtime::Listener;
 use socket2::SockRef;
 use tokio::sync::{Notify, mpsc};
 
-use crate::{live::Target, net::Socket, role::Owner, stick::Tables};
+use crate::{role::Owner, stick::Tables};
 
 /// Connections that wait to be looked at, at most; more are closed.
 const ARRIVALS_MAX: usize = 64;

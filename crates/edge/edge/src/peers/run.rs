@@ -10,17 +10,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use net::{
+    Stream,
+    connect::{ConnectOptions, connect},
+};
 use peers::{Action, ConnectionId, Transmit};
 use tokio::{sync::Notify, task::spawn_local};
 
 use super::hub::{Arrival, Hub, LivePeer, LiveSection};
-use crate::{
-    live::Process,
-    net::{
-        Stream,
-        connect::{ConnectOptions, connect},
-    },
-};
+use crate::live::{Process, sockets};
 
 /// A connection to a peer has to stand within this time.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
@@ -185,7 +183,7 @@ async fn open(place: Place, peer: usize) {
 
 async fn reach(place: &Place, peer: &LivePeer) -> Option<Stream> {
     let options = ConnectOptions {
-        source: peer.source.as_ref(),
+        source: peer.source.as_ref().map(|source| sockets::source(source, None)),
         user_timeout: peer.user_timeout,
         no_linger: true,
         ..ConnectOptions::default()

@@ -18,13 +18,12 @@ use std::{
 use balance::{AdminState, ServerId, WeightChange};
 use dns::{Asked, Counters, Hold, Name, Network, Section, ServerKey, Servers, Settings, Updater, WaiterKey};
 use haproxycfg::model::{Config, ProxyIndex, Resolvers, ResolversIndex, ServerIndex};
+use logs::{AdminLog, LogLevel, Severity};
+use net::Target;
 use tokio::sync::Notify;
 
 use super::transport::Transports;
-use crate::{
-    live::{Instance, LiveProxy, LiveServer, Process, Target},
-    logs::{AdminLog, LogLevel, Severity},
-};
+use crate::live::{Instance, LiveProxy, LiveServer, Process};
 
 /// A `resolvers` section that runs.
 #[derive(Debug)]

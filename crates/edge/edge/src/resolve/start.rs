@@ -10,10 +10,11 @@ use haproxycfg::{
     diagnostics::{Diagnostic, Prefix, Severity},
     model::{Config, InitAddr, LogDestination, LogTarget, Mailer, MailerAddress, Proxy, Server, ServerAddress},
 };
+use net::Target;
 use tokio::time::Instant;
 
 use super::lookup::{Lookup, preferred};
-use crate::live::{Instance, Target};
+use crate::live::Instance;
 
 /// What is known of a server from before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

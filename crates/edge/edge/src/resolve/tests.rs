@@ -7,11 +7,12 @@ use std::{
 };
 
 use haproxycfg::model::{Config, LogDestination, Server, ServerAddress};
+use logs::AdminLog;
+use net::Target;
 
 use super::*;
 use crate::{
-    live::{Instance, Process, Shared, Target},
-    logs::AdminLog,
+    live::{Instance, Process, Shared},
     side_by_side::{PATIENCE, receive, syslog},
     test_instance::{configuration, instance},
 };

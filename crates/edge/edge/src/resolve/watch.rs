@@ -15,13 +15,12 @@ use std::{
 
 use balance::ServerId;
 use haproxycfg::model::ServerPort;
+use logs::{AdminLog, LogLevel, Severity};
+use net::Target;
 use tokio::time::Instant;
 
 use super::lookup::{Lookup, preferred};
-use crate::{
-    live::{Instance, LiveProxy, LiveServer, Shared, Target},
-    logs::{AdminLog, LogLevel, Severity},
-};
+use crate::live::{Instance, LiveProxy, LiveServer, Shared};
 
 /// How long an answer counts before the name is looked up again.
 pub const HOLD_DEFAULT: Duration = Duration::from_secs(10);

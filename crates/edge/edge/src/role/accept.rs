@@ -10,14 +10,14 @@ use runtime::{Accepted, AcceptorHandle, AcceptorSeed, Peer, WorkerContext};
 use tokio::{sync::oneshot, task::spawn_local};
 
 use haproxycfg::model::{Mode, ProxyIndex};
+use logs::{Inlet, Outputs, WorkerLog};
+use net::{Socket, Stream};
 
 use super::listeners::Owner;
 use crate::{
     checks::{self, CheckBoard},
     cli::{Access, AskSessions, ProxyView, ServerView, SessionView},
     live::{Instance, ListenerOrder, LiveProxy, Process, Shared},
-    logs::{Inlet, Outputs, WorkerLog},
-    net::{Socket, Stream},
     parking,
     peers::{Arrival as PeerArrival, Hub},
     registry::Order,

@@ -1,20 +1,24 @@
 //! The worker process: makes instances, starts worker threads and hands instances to them.
 
 use std::{
+    io,
+    net::UdpSocket,
     os::fd::OwnedFd,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use haproxycfg::model::{Config, Namespace, Server};
+use logs::{AdminLog, Identity, Outputs};
+use net::{Stream, Target};
 use runtime::{
-    WorkerOptions, Workers,
+    Listener, WorkerOptions, Workers,
     process::{DrainReason, Load, Service},
 };
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    EdgeOptions,
+    EdgeOptions, Owner,
     accept::{self, Command, Start},
     life,
     payload::Payload,
@@ -23,9 +27,7 @@ use crate::{
     assemble::Assembly,
     checks::{self, CheckBoard},
     cli::{Access, AskSessions, serve_socket},
-    live::{Instance, ListenerOrder, LiveProxy, Process, Shared, Target},
-    logs::{AdminLog, Identity, Outputs},
-    net::Stream,
+    live::{Instance, ListenerOrder, LiveProxy, Process, Shared},
     resolve::{self, Known},
     server_state::{self, SavedStates},
     session::borrow::Plea,
@@ -74,7 +76,7 @@ impl EdgeService {
         outputs.set_rings(&config.rings);
         for proxy in &config.proxies {
             // Opened now so that they still are after chroot.
-            let _ = crate::logs::LogTargets::new(&proxy.logs, None, &identity, &outputs);
+            let _ = logs::LogTargets::new(&proxy.logs, None, &identity, &outputs);
         }
         Ok(Self {
             shared: None,
@@ -127,7 +129,7 @@ impl EdgeService {
         match resolve::Watch::start(Arc::clone(shared), Arc::clone(&self.admin), lookup, resolve::HOLD_DEFAULT) {
             Ok(watch) => self.resolver = Some(watch),
             Err(error) => self.admin.console(
-                crate::logs::Severity::Warning,
+                logs::Severity::Warning,
                 &format!("cannot start the resolver thread ({error}): servers keep the addresses of their names"),
             ),
         }
@@ -208,6 +210,16 @@ fn open_namespaces(process: &Process, config: &Config) {
             let _ = process.namespaces.open(name);
         }
     }
+}
+
+/// The sockets of the `dgram-bind` lines of each `log-forward` section.
+fn log_datagrams(config: &Config, listeners: &[Listener]) -> io::Result<Vec<Vec<UdpSocket>>> {
+    let of_section = |wanted: usize| {
+        let is_own = move |listener: &&Listener| matches!(Owner::of(&listener.spec.name), Some(Owner::LogDatagrams { section, .. }) if section == wanted);
+        let descriptors = listeners.iter().filter(is_own).flat_map(Listener::descriptors);
+        descriptors.map(|descriptor| descriptor.try_clone_to_owned().map(UdpSocket::from)).collect()
+    };
+    (0..config.log_forwards.len()).map(of_section).collect()
 }
 
 /// A seed that differs from process to process.
@@ -291,7 +303,9 @@ impl Service for EdgeService {
             seed: self.seed,
         };
         self.process.peers.load(&instance.config, &instance.tables, &load.listeners, &start);
-        self.process.log_receivers.load(&instance.config, &load.listeners, &self.identity, &self.outputs)?;
+        let datagrams = log_datagrams(&instance.config, &load.listeners)
+            .map_err(|error| format!("cannot share a socket of a log-forward section: {error}"))?;
+        self.process.log_receivers.load(&instance.config, datagrams, &self.identity, &self.outputs)?;
         let Some(workers) = &mut self.workers else { return Err("there are no worker threads".into()) };
         let shares = workers.distribute(&load.listeners).map_err(|error| format!("cannot share listeners: {error}"))?;
         *self.ways.lock().unwrap_or_else(PoisonError::into_inner) = workers.weak_senders();

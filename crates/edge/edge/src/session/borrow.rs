@@ -17,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use net::{Stream, Target};
 use tokio::{
     sync::mpsc::{UnboundedSender, unbounded_channel},
     time::timeout,
@@ -24,8 +25,7 @@ use tokio::{
 
 use super::wire::Wire;
 use crate::{
-    live::{LiveServer, Target},
-    net::Stream,
+    live::LiveServer,
     pool::{Lent, Reuse, ServerConnection},
     worker::Worker,
 };

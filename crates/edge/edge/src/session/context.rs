@@ -8,6 +8,7 @@ use std::{
 
 use balance::ServerId;
 use haproxycfg::model::{CookieMode, Mode, Password};
+use net::Target;
 use sample::{
     Address, Backend, BackendMetric, Body, Bytes, Connection, Context, Direction, Frontend, FrontendMetric, Listener,
     LogFields, Process, Request, Response, RuleLocation, Scope, Server, ServerMetric, StickAnswer, StickKey,
@@ -17,7 +18,7 @@ use sample::{
 use super::proxy_protocol::Refused;
 use super::transaction::{ProxyFields, RawHead, SeenBody, SeenBytes, Transaction};
 use crate::{
-    live::{LiveProxy, LiveServer, Target},
+    live::{LiveProxy, LiveServer},
     rates::per_second,
 };
 
@@ -106,7 +107,7 @@ impl Context for Transaction {
     }
 
     fn is_local_address(&self, address: IpAddr) -> bool {
-        address.is_loopback() || crate::net::is_local(address)
+        address.is_loopback() || net::is_local(address)
     }
 
     fn client(&self) -> Option<Connection<'_>> {

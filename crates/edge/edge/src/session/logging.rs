@@ -3,16 +3,14 @@
 use std::time::{Instant, SystemTime};
 
 use haproxycfg::model::Mode;
+use logs::{LogLevel, LogLine};
 
 use super::{
     ending::Blame,
     proxy_protocol::Refused,
     transaction::{ClientSide, Transaction},
 };
-use crate::{
-    logs::{self, LogLevel, LogLine},
-    worker::Worker,
-};
+use crate::worker::Worker;
 
 /// Logs a transaction that is over, if anyone wants to know.
 pub fn log(worker: &Worker, transaction: &mut Transaction) {

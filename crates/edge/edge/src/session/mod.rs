@@ -43,6 +43,7 @@ use std::{
 };
 
 use haproxycfg::model::{Mode, Proxy, Tune};
+use net::{Deadline, Stream};
 use runtime::ConnectionGuard;
 
 use self::{
@@ -60,8 +61,7 @@ pub use self::{
     wire::Wire,
 };
 use crate::{
-    live::{Instance, LiveProxy},
-    net::{Deadline, Stream},
+    live::{Instance, LiveProxy, sockets},
     worker::{Running, Worker},
 };
 
@@ -275,7 +275,7 @@ fn may_go_on(session: &http::Session) -> bool {
 /// What the configuration says about the socket of a client. What the system does not allow is left as it is.
 fn prepare_socket(stream: &Stream, settings: &Proxy, tune: &Tune) {
     if settings.options.clitcpka {
-        stream.keep_alive(settings.client_keepalive);
+        stream.keep_alive(sockets::keepalive(settings.client_keepalive));
     }
     if settings.options.nolinger {
         stream.reset_on_close();

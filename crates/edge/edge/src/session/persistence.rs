@@ -9,6 +9,8 @@ use std::{
 use balance::{Forced, ServerId};
 use haproxycfg::model::{CaptureCookie, Mode, Proxy, ServerIndex, ServerTarget};
 use http::HeaderId;
+use logs::{LogLevel, LogLine};
+use net::Target;
 use sample::{Context as _, Options};
 
 use super::{
@@ -18,8 +20,7 @@ use super::{
     transaction::Transaction,
 };
 use crate::{
-    live::{LiveProxy, LiveServer, Target},
-    logs::{LogLevel, LogLine},
+    live::{LiveProxy, LiveServer},
     stick,
     worker::Worker,
 };

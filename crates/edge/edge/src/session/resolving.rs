@@ -3,10 +3,10 @@
 use std::{future::poll_fn, net::IpAddr, task::Poll, time::Instant};
 
 use haproxycfg::model::Resolve;
+use net::Deadline;
 use sample::{Context as _, Options, Value};
 
 use super::transaction::Transaction;
-use crate::net::Deadline;
 
 /// How long a rule may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

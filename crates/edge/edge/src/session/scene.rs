@@ -3,6 +3,8 @@
 use std::{rc::Rc, sync::Arc};
 
 use http::{Parsed, RequestParser};
+use logs::WorkerLog;
+use net::Stream;
 use runtime::ConnectionGuard;
 use tokio::{
     io::AsyncReadExt as _,
@@ -16,8 +18,6 @@ use super::{
 };
 use crate::{
     live::{Instance, LiveProxy, Shared},
-    logs::WorkerLog,
-    net::Stream,
     test_instance::{configuration, instance},
     worker::Worker,
 };

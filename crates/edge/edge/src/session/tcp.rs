@@ -10,6 +10,7 @@ use std::{
 
 use ::http::{Parsed, RequestParser};
 use haproxycfg::model::{Mode, Rule, TcpAction};
+use net::splice::Side;
 use sample::{Context, Direction, Options, Outcome};
 
 use super::{
@@ -28,7 +29,6 @@ use super::{
 };
 use crate::{
     live::{Instance, LiveProxy},
-    net::splice::Side,
     stick::{self, Level},
     tunnel::{self, TunnelEnd, TunnelSetup, TunnelTimeouts},
     variables,

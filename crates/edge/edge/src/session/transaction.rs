@@ -9,6 +9,7 @@ use std::{
 };
 
 use http::{RequestHead, ResponseHead};
+use net::Stream;
 use sample::StreamVariables;
 use telemetry::Counter;
 
@@ -19,7 +20,6 @@ use super::{
 use crate::{
     counters::Traffic,
     live::{Instance, LiveProxy, LiveServer},
-    net::Stream,
     stick::{Counters, Stick},
     worker::{Clock, Worker},
 };

@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use crate::net::{Buffer, BufferPool, Stream};
+use net::{Buffer, BufferPool, Stream};
 
 /// A socket with what was received from it and what waits to be sent to it.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use std::{
 };
 
 use haproxycfg::model::{BindAddress, Config, LogForward, Mode, ServerAddress, ServerPort};
+use net::{Splice, Target};
 
 use super::view::{
     BackendView, Detail, FrontendState, FrontendView, Level, ListenerState, ListenerView, Place, ProcessView, Product,
@@ -14,8 +15,7 @@ use super::view::{
 };
 use crate::{
     counters::Traffic,
-    live::{Instance, LiveListener, LiveProxy, LiveServer, Shared, Side, Target},
-    net::Splice,
+    live::{Instance, LiveListener, LiveProxy, LiveServer, Shared, Side},
     role::{limits, worker_count},
 };
 

@@ -8,6 +8,7 @@ use std::{
 
 use balance::{CheckKind, OperationalState, ServerId, WeightChange};
 use haproxycfg::model::{ServerAddress, ServerPort};
+use net::Target;
 
 use super::{
     changes::{Change, Tone},
@@ -23,7 +24,7 @@ use crate::{
     capture::Capture,
     counters::ProcessTraffic,
     dynamic,
-    live::{Instance, ListenerOrder, LiveProxy, LiveServer, PORT_FIXED, Shared, ShutCause, Target},
+    live::{Instance, ListenerOrder, LiveProxy, LiveServer, PORT_FIXED, Shared, ShutCause},
     resolve::LiveResolvers,
     stick::Tables,
     variables,

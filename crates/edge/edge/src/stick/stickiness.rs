@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use haproxycfg::model::{ServerIndex, StickRule};
+use net::Target;
 use sample::{Expression, Options};
 use stick::{Key, ServerKey, Table};
 
 use crate::{
-    live::{LiveProxy, LiveServer, Target},
+    live::{LiveProxy, LiveServer},
     session::Transaction,
 };
 

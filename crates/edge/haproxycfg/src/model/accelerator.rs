@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use accelerator::settings::Settings;
 use vcl::program::Program;
 
 use crate::line::Line;
@@ -17,10 +18,8 @@ pub struct Accelerator {
     pub program: Option<Arc<Program>>,
     /// `storage`, in order.
     pub storages: Vec<StorageSpec>,
-    /// `param`, in order.
-    pub parameters: Vec<Parameter>,
-    /// `identity`
-    pub identity: Option<String>,
+    /// `param` and `identity`.
+    pub settings: Settings,
     /// Where it is said.
     pub line: Line,
 }
@@ -32,13 +31,4 @@ pub struct StorageSpec {
     pub name: String,
     /// Bytes at most; `None` for no bound of its own.
     pub bytes: Option<u64>,
-}
-
-/// A parameter: `NAME=VALUE`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    /// Its name.
-    pub name: String,
-    /// What it is set to.
-    pub value: String,
 }

@@ -37,7 +37,7 @@ mod variable;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-pub use accelerator::{Accelerator, Parameter, StorageSpec};
+pub use accelerator::{Accelerator, StorageSpec};
 pub use self::{
     balance::{Algorithm, Balance},
     bind::{AcceptMode, Bind, BindAddress, UnixOptions},

@@ -5,6 +5,10 @@
 
 use std::sync::Arc;
 
+use accelerator::{
+    loaded::try_to_load,
+    settings::{NotSet, Settings},
+};
 use vcl::{Options, program::Endpoint};
 
 use super::words::wrong;
@@ -12,7 +16,7 @@ use crate::{
     args,
     diagnostics::{Diagnostic, Problem, Severity},
     line::Line,
-    model::{Accelerator, Parameter, StorageSpec},
+    model::{Accelerator, StorageSpec},
     scope::Scope,
     source::Files,
     table::{Group, Keyword, Sections},
@@ -40,8 +44,7 @@ fn vcl_file(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         text: text.into(),
         program: None,
         storages: Vec::new(),
-        parameters: Vec::new(),
-        identity: None,
+        settings: Settings::default(),
         line: line.clone(),
     };
     let mut word = 2;
@@ -49,8 +52,8 @@ fn vcl_file(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         let value = line.word(word + 1);
         match line.word(word) {
             "storage" => accelerator.storages.push(storage(value, accelerator.storages.len(), word + 1)?),
-            "param" => accelerator.parameters.push(parameter(value, word + 1)?),
-            "identity" if !value.is_empty() => accelerator.identity = Some(value.to_owned()),
+            "param" => set_parameter(&mut accelerator.settings, value, word + 1)?,
+            "identity" if !value.is_empty() => value.clone_into(&mut accelerator.settings.identity),
             other => {
                 return Err(wrong(format!("'vcl' : unknown argument '{other}'."), word)
                     .expected("storage <spec>, param <name>=<value> or identity <name>")
@@ -90,9 +93,14 @@ fn bytes_of(text: &str) -> Option<u64> {
     Some((number * factor) as u64)
 }
 
-fn parameter(text: &str, word: usize) -> Result<Parameter, Problem> {
-    let (name, value) = text.split_once('=').ok_or_else(|| wrong(format!("'vcl' : parameter '{text}' has no value."), word).expected("<name>=<value>"))?;
-    Ok(Parameter { name: name.to_owned(), value: value.to_owned() })
+fn set_parameter(settings: &mut Settings, text: &str, word: usize) -> Result<(), Problem> {
+    let (name, value) = text.split_once('=').ok_or_else(|| {
+        wrong(format!("'vcl' : parameter '{text}' has no value."), word).expected("<name>=<value>")
+    })?;
+    settings.set(name, value).map_err(|why| match why {
+        NotSet::Unknown => wrong(format!("'vcl' : unknown parameter '{name}'."), word).nearest(name, Settings::NAMES),
+        NotSet::Invalid => wrong(format!("'vcl' : '{value}' is no value of parameter '{name}'."), word),
+    })
 }
 
 /// Reads files that a program includes, the way the configuration's are read.
@@ -133,6 +141,10 @@ pub(crate) fn finish(scope: &mut Scope<'_>) {
         let message = format!("'vcl' : backend '{name}' of {} has no 'backend' section of that name, which says where it is and how it is checked.", accelerator.path);
         scope.alert(&line, wrong(message, 1).expected(format!("backend {name}, with a server")));
     }
-    let compiled = Accelerator { program: Some(Arc::new(compiled.program)), ..(*accelerator).clone() };
+    let program = Arc::new(compiled.program);
+    if let Err(why) = try_to_load(&program, &accelerator.settings) {
+        scope.alert(&line, wrong(format!("'vcl' : vcl_init of {} failed: {why}.", accelerator.path), 1));
+    }
+    let compiled = Accelerator { program: Some(program), ..(*accelerator).clone() };
     scope.proxy().proxy.accelerator = Some(Arc::new(compiled));
 }

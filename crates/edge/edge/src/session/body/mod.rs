@@ -12,13 +12,13 @@ use std::{
 };
 
 use http::{BodyLength, Limits, ParseError};
-
-pub use self::source::{Intake, Source};
-use super::{filter::Stages, wire::Wire};
-use crate::net::{
+use net::{
     PlainSocket,
     splice::{Side, Splice, Spliced},
 };
+
+pub use self::source::{Intake, Source};
+use super::{filter::Stages, wire::Wire};
 
 /// Bytes that stages gather before they are sent in any case.
 const GATHERED_MAX: usize = 16 * 1024;

@@ -6,9 +6,10 @@ use std::{
 };
 
 use http::{BodyLength, BodyTracker, Limits, ParseError};
+use net::PlainSocket;
 
 use super::PumpFailure;
-use crate::{net::PlainSocket, session::wire::Wire};
+use crate::session::wire::Wire;
 
 /// Where the bytes of a message's body come from. They are pulled: nothing comes before it is asked for.
 pub trait Source {

@@ -10,11 +10,11 @@ use std::{
 };
 
 use http::{BodyLength, Method, ParseError};
+use net::PlainSocket;
 
 use super::Upstream;
 use crate::{
     live::{LiveServer, ShutCause},
-    net::PlainSocket,
     session::{
         body::{BodyPump, PumpFailure, Source},
         wire::Wire,

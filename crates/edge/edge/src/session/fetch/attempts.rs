@@ -10,6 +10,7 @@ use std::{
 
 use balance::{FailedAttempt, Pick, Retry, RetrySituation};
 use haproxycfg::model::HttpReuse;
+use net::{Deadline, Stream};
 
 use super::{
     Requester, Slot, Unreachable, Upstream, Wanted, observe,
@@ -19,7 +20,6 @@ use super::{
 };
 use crate::{
     live::{LiveProxy, LiveServer},
-    net::{Deadline, Stream},
     pool::ServerConnection,
     session::{kept::Kept, transaction::Transaction, wire::Wire},
     worker::Worker,

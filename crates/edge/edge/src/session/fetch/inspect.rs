@@ -2,14 +2,13 @@
 
 use std::{future::poll_fn, task::Poll};
 
+use net::Deadline;
+
 use super::{Fetch, HeadEnd, HttpRequester, Unfetched, Upstream};
-use crate::{
-    net::Deadline,
-    session::{
-        ending::{Ending, Stage},
-        tcp::{self, TcpVerdict},
-        transaction::Transaction,
-    },
+use crate::session::{
+    ending::{Ending, Stage},
+    tcp::{self, TcpVerdict},
+    transaction::Transaction,
 };
 
 impl Fetch<'_, '_> {

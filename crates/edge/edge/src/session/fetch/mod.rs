@@ -30,6 +30,7 @@ use std::{
 use balance::{FailedAttempt, Failure, Forced, ServerId};
 use haproxycfg::model::ServerIndex;
 use http::{BodyLength, BodyTracker, Method, response_body_length};
+use net::Deadline;
 
 pub use self::{
     answer::{Answer, AnswerBody, StoredBody},
@@ -40,7 +41,7 @@ pub use self::{
     send::{adjust_case, connection_mode},
 };
 use super::{kept::Kept, size, transaction::Transaction};
-use crate::{live::LiveProxy, net::Deadline, pool::ServerConnection, stick, worker::Worker};
+use crate::{live::LiveProxy, pool::ServerConnection, stick, worker::Worker};
 
 /// One request on its way to a server and back.
 pub struct Fetch<'a, 'c> {

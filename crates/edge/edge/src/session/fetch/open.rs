@@ -10,14 +10,14 @@ use std::{
 };
 
 use haproxycfg::model::{Mode, Namespace, ProxyOptions, SendProxy, ServerPort, UseSource};
+use net::{
+    Deadline, Namespaces, Stream, Target,
+    connect::{ConnectOptions, connect},
+};
 
 use super::{Requester, Unreachable};
 use crate::{
-    live::{LiveProxy, LiveServer, Target},
-    net::{
-        Deadline, Namespaces, Stream,
-        connect::{ConnectOptions, connect},
-    },
+    live::{LiveProxy, LiveServer, sockets},
     session::transaction::Transaction,
     worker::Worker,
 };
@@ -49,9 +49,8 @@ pub(super) async fn open(
         _ => transaction.source.get(),
     };
     let options = ConnectOptions {
-        source,
-        client,
-        keepalive: settings.options.srvtcpka.then_some(settings.server_keepalive),
+        source: source.map(|source| sockets::source(source, client)),
+        keepalive: settings.options.srvtcpka.then(|| sockets::keepalive(settings.server_keepalive)),
         no_linger: settings.options.nolinger,
         user_timeout: server.config.tcp_user_timeout,
         socks4: server.config.socks4,

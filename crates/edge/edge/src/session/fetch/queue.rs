@@ -3,9 +3,10 @@
 use std::{future::poll_fn, rc::Rc, task::Poll};
 
 use balance::{Claim, Pick, ServerId};
+use net::Deadline;
 
 use super::{Requester, Unreachable, Wanted};
-use crate::{live::LiveProxy, net::Deadline, session::transaction::Transaction, worker::Worker};
+use crate::{live::LiveProxy, session::transaction::Transaction, worker::Worker};
 
 /// A slot of a server, given back when dropped.
 pub struct Slot<'a> {

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use net::{PlainSocket, Stream};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixStream,
@@ -17,13 +18,10 @@ use tokio::{
 };
 
 use super::*;
-use crate::{
-    net::{PlainSocket, Stream},
-    session::{
-        body::{BodyPump, Intake, PumpFailure, Source},
-        scene::Scene,
-        wire::Wire,
-    },
+use crate::session::{
+    body::{BodyPump, Intake, PumpFailure, Source},
+    scene::Scene,
+    wire::Wire,
 };
 
 /// Fetches for nobody.

@@ -7,9 +7,10 @@ use std::{
 };
 
 use http::{ChunkPart, ChunkedDecoder, Limits, ParseError};
+use net::Deadline;
 
 use super::{Compression, Pace, trace::PayloadTrace};
-use crate::{net::Deadline, worker::Worker};
+use crate::worker::Worker;
 
 /// The stages of one body.
 #[derive(Default)]

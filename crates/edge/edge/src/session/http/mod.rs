@@ -32,6 +32,7 @@ use std::{
 };
 
 use http::Limits;
+use net::Deadline;
 
 use super::{
     Held,
@@ -42,7 +43,6 @@ use super::{
 use crate::{
     counters::Traffic,
     live::Instance,
-    net::Deadline,
     registry::{Order, Registered},
     worker::Worker,
 };

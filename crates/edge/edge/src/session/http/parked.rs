@@ -10,12 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use net::{Deadline, Socket, Stream};
 use sample::StreamVariables;
 
 use super::{Held, Session};
 use crate::{
     live::Instance,
-    net::{Deadline, Socket, Stream},
     registry::{Order, Registered},
     session::{
         kept::Kept,

@@ -2,22 +2,48 @@
 
 use std::{io, net::SocketAddr, os::fd::AsFd, time::Duration};
 
-use haproxycfg::model::{SourceAddress, TcpKeepalive};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::{abstract_address, namespace::Namespaces, socks4, source, stream::Stream};
-use crate::live::Target;
+use crate::{
+    abstract_address,
+    namespace::Namespaces,
+    socks4,
+    source::{self, Source},
+    stream::Stream,
+};
+
+/// Where the other end of a connection is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Not known: the name has not resolved.
+    Unresolved,
+    /// TCP; port 0 stands for the port rules of the configuration.
+    Inet(SocketAddr),
+    /// Unix socket by path.
+    Unix(String),
+    /// Abstract unix socket.
+    Abstract(String),
+}
+
+/// Probes of TCP keep-alive; what is not given is the system's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Probes without an answer after which the connection is closed.
+    pub count: Option<u32>,
+    /// Time without data before the first probe.
+    pub idle: Option<Duration>,
+    /// Time between probes.
+    pub interval: Option<Duration>,
+}
 
 /// What a connection to a server is opened with.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectOptions<'a> {
     /// `source`: where from.
-    pub source: Option<&'a SourceAddress>,
-    /// The client, for `usesrc client|clientip`.
-    pub client: Option<SocketAddr>,
+    pub source: Option<Source<'a>>,
     /// `option srvtcpka`, and how it probes.
-    pub keepalive: Option<TcpKeepalive>,
+    pub keepalive: Option<Keepalive>,
     /// `option nolinger`.
     pub no_linger: bool,
     /// `tcp-ut`.
@@ -61,7 +87,7 @@ pub async fn connect(target: &Target, options: ConnectOptions<'_>) -> io::Result
 }
 
 async fn connect_tcp(address: SocketAddr, options: ConnectOptions<'_>) -> io::Result<Stream> {
-    let mut ports = source::ports(options.source, options.client).peekable();
+    let mut ports = source::ports(options.source).peekable();
     let socket = loop {
         let started = start_tcp(address, options, ports.next().unwrap_or_default()).await;
         match started {
@@ -82,14 +108,17 @@ async fn start_tcp(address: SocketAddr, options: ConnectOptions<'_>, port: u16) 
     socket.set_tcp_nodelay(true)?;
     apply(&socket, options)?;
     if let Some(from) = options.source {
-        source::bind(&socket, from, options.client, port)?;
+        source::bind(&socket, from, port)?;
     }
     begin(&socket, &address.into())?;
     Ok(socket)
 }
 
 /// A TCP socket, in another network namespace if one is named.
-pub(crate) async fn tcp_socket(address: SocketAddr, namespace: Option<(&str, &Namespaces)>) -> io::Result<Socket> {
+///
+/// # Errors
+/// The system's, or that of [`Namespaces::socket`].
+pub async fn tcp_socket(address: SocketAddr, namespace: Option<(&str, &Namespaces)>) -> io::Result<Socket> {
     let domain = Domain::for_address(address);
     match namespace {
         None => Socket::new(domain, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP)),
@@ -125,7 +154,11 @@ async fn settle(
     SockRef::from(socket).take_error()
 }
 
-pub(crate) fn apply(socket: &Socket, options: ConnectOptions<'_>) -> io::Result<()> {
+/// Sets on a socket what is asked for, before it connects.
+///
+/// # Errors
+/// The system's, for the first option that it refuses.
+pub fn apply(socket: &Socket, options: ConnectOptions<'_>) -> io::Result<()> {
     if let Some(keepalive) = options.keepalive {
         set_keepalive(socket, keepalive)?;
     }
@@ -155,7 +188,10 @@ pub(crate) fn apply(socket: &Socket, options: ConnectOptions<'_>) -> io::Result<
 }
 
 /// Probes the other end as configured, as the system does where nothing is said.
-pub(crate) fn set_keepalive(socket: &Socket, keepalive: TcpKeepalive) -> io::Result<()> {
+///
+/// # Errors
+/// The system's.
+pub fn set_keepalive(socket: &Socket, keepalive: Keepalive) -> io::Result<()> {
     socket.set_keepalive(true)?;
     let mut probes = socket2::TcpKeepalive::new();
     if let Some(count) = keepalive.count {
@@ -178,7 +214,7 @@ mod tests {
     fn sockets_are_prepared_as_configured() {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let (idle, interval) = (Some(Duration::from_secs(70)), Some(Duration::from_secs(11)));
-        let keepalive = TcpKeepalive { count: Some(7), idle, interval };
+        let keepalive = Keepalive { count: Some(7), idle, interval };
         let options = ConnectOptions { keepalive: Some(keepalive), no_linger: true, ..ConnectOptions::default() };
         apply(&socket, options).unwrap();
         assert!(socket.keepalive().unwrap());

@@ -7,14 +7,16 @@ use std::{
     task::{Context, Poll},
 };
 
-use haproxycfg::model::TcpKeepalive;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::{
     io::Interest,
     net::{TcpStream, UnixStream},
 };
 
-use super::{buffer::Buffer, connect::set_keepalive};
+use crate::{
+    buffer::Buffer,
+    connect::{Keepalive, set_keepalive},
+};
 
 /// A connected, non-blocking stream socket.
 #[derive(Debug)]
@@ -210,7 +212,7 @@ impl Stream {
     }
 
     /// Has the system probe the other end while it is silent.
-    pub fn keep_alive(&self, how: TcpKeepalive) {
+    pub fn keep_alive(&self, how: Keepalive) {
         let _ = set_keepalive(&socket2::SockRef::from(&self.descriptor()), how);
     }
 

@@ -1,10 +1,13 @@
-//! Sockets, buffers and timers as the data path uses them.
+//! Streams, buffers, timers, pipes between sockets, and opening connections, as a data path uses them on tokio.
+//!
+//! Knows no protocol but SOCKS4 and no configuration: what a connection is opened with stands in
+//! [`ConnectOptions`](connect::ConnectOptions).
 
 pub mod buffer;
 pub mod connect;
 mod namespace;
-pub(crate) mod socks4;
-pub(crate) mod source;
+pub mod socks4;
+pub mod source;
 pub mod splice;
 pub mod stream;
 pub mod timer;
@@ -14,7 +17,9 @@ use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt as _};
 use socket2::SockAddr;
 
 pub use buffer::{Buffer, BufferPool};
+pub use connect::{Keepalive, Target};
 pub use namespace::Namespaces;
+pub use source::Source;
 pub use splice::Splice;
 pub use stream::{PlainSocket, Socket, Stream};
 pub use timer::Deadline;

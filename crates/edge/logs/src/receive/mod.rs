@@ -23,7 +23,7 @@ use std::{
 };
 
 use haproxycfg::model::{Bind, Config, Ring};
-use runtime::Listener;
+use net::Socket;
 use tokio::sync::{
     Notify,
     mpsc::{UnboundedSender, unbounded_channel},
@@ -35,7 +35,6 @@ use super::{
     output::Outputs,
     targets::{Identity, LogTargets},
 };
-use crate::{net::Socket, role::Owner};
 
 /// What the thread is told.
 #[derive(Debug)]
@@ -149,15 +148,15 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Receivers {
-    /// Serves what a configuration says from now on; the thread is started when there is something for it. Rings have been
-    /// set in `outputs`.
+    /// Serves what a configuration says from now on, with the sockets of each section's `dgram-bind` lines; the thread is
+    /// started when there is something for it. Rings have been set in `outputs`.
     ///
     /// # Errors
     /// When there can be no thread.
     pub fn load(
         &self,
         config: &Config,
-        listeners: &[Listener],
+        datagrams: Vec<Vec<UdpSocket>>,
         identity: &Identity,
         outputs: &Arc<Outputs>,
     ) -> Result<(), String> {
@@ -165,13 +164,11 @@ impl Receivers {
         let mut doors = lock(&self.doors);
         let mut kept = HashMap::new();
         let mut sections = Vec::new();
-        for (index, section) in config.log_forwards.iter().enumerate() {
+        let datagrams = datagrams.into_iter().chain(std::iter::repeat_with(Vec::new));
+        for (section, datagrams) in config.log_forwards.iter().zip(datagrams) {
             let door = doors.remove(&section.name).unwrap_or_default();
             door.connections_max.store(section.maxconn.max(1), Relaxed);
             kept.insert(Arc::clone(&section.name), Arc::clone(&door));
-            let is_own = |listener: &&Listener| matches!(Owner::of(&listener.spec.name), Some(Owner::LogDatagrams { section, .. }) if section == index);
-            let descriptors = listeners.iter().filter(is_own).flat_map(Listener::descriptors);
-            let datagrams = descriptors.map(|descriptor| descriptor.try_clone_to_owned().map(UdpSocket::from));
             sections.push(Section {
                 door,
                 forward: Forward {
@@ -179,9 +176,7 @@ impl Receivers {
                     silence_max: section.timeout_client,
                     line_bytes_max: config.global.tune.bufsize,
                 },
-                datagrams: datagrams
-                    .collect::<io::Result<_>>()
-                    .map_err(|error| format!("cannot share a socket: {error}"))?,
+                datagrams,
             });
         }
         for door in doors.values().chain(kept.values()) {

@@ -10,7 +10,6 @@ use std::{
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-use haproxycfg::model::{SourceAddress, UseSource};
 use socket2::Socket;
 
 /// Ports of a range that one attempt tries.
@@ -19,9 +18,22 @@ const TRIES_MAX: u32 = 32;
 /// Where in its range the next attempt begins.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// Address and port to bind before connecting; port 0 is any.
+    pub address: SocketAddr,
+    /// Of these ports, from the first to the last.
+    pub ports: Option<(u16, u16)>,
+    /// The interface that it goes through.
+    pub interface: Option<&'a str>,
+    /// The address of someone else that it is to come from, in place of `address` (`usesrc`).
+    pub foreign: Option<SocketAddr>,
+}
+
 /// The ports that an attempt tries one after the other: one that means nothing where there is no range.
-pub(crate) fn ports(source: Option<&SourceAddress>, client: Option<SocketAddr>) -> impl Iterator<Item = u16> + use<> {
-    let range = source.filter(|source| foreign(source, client).is_none()).and_then(|source| source.ports);
+pub fn ports(source: Option<Source<'_>>) -> impl Iterator<Item = u16> + use<> {
+    let range = source.filter(|source| source.foreign.is_none()).and_then(|source| source.ports);
     let (low, count) = range.map_or((0, 1), |(low, high)| (low, u32::from(high.saturating_sub(low)) + 1));
     let first = range.map_or(0, |_| NEXT.fetch_add(1, Relaxed) % count);
     let places = (first..count).chain(0..first).take(TRIES_MAX as usize);
@@ -29,16 +41,20 @@ pub(crate) fn ports(source: Option<&SourceAddress>, client: Option<SocketAddr>) 
 }
 
 /// Whether another port may do.
-pub(crate) fn is_port_taken(error: &io::Error) -> bool {
+#[must_use]
+pub fn is_port_taken(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
 }
 
 /// Binds a socket to where it is to connect from; of a range to `port`.
-pub(crate) fn bind(socket: &Socket, source: &SourceAddress, client: Option<SocketAddr>, port: u16) -> io::Result<()> {
-    if let Some(interface) = &source.interface {
+///
+/// # Errors
+/// The system's: the port is taken, the address is not one of this machine, or the right to use it is missing.
+pub fn bind(socket: &Socket, source: Source<'_>, port: u16) -> io::Result<()> {
+    if let Some(interface) = source.interface {
         socket.bind_device(Some(interface.as_bytes()))?;
     }
-    if let Some(address) = foreign(source, client) {
+    if let Some(address) = source.foreign {
         match address {
             SocketAddr::V4(_) => socket.set_ip_transparent_v4(true)?,
             SocketAddr::V6(_) => socket.set_ip_transparent_v6(true)?,
@@ -56,38 +72,26 @@ pub(crate) fn bind(socket: &Socket, source: &SourceAddress, client: Option<Socke
     socket.bind(&SocketAddr::new(source.address.ip(), port).into())
 }
 
-/// The address of someone else that it is to come from (`usesrc`).
-fn foreign(source: &SourceAddress, client: Option<SocketAddr>) -> Option<SocketAddr> {
-    match (&source.usesrc, client) {
-        (Some(UseSource::Client), Some(client)) => Some(client),
-        (Some(UseSource::ClientIp), Some(client)) => Some(SocketAddr::new(client.ip(), 0)),
-        // Whoever opens a connection for a request has found the address in its header.
-        (Some(UseSource::Header { .. }), Some(client)) => Some(SocketAddr::new(client.ip(), 0)),
-        (Some(UseSource::Address(address)), _) => Some(*address),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn range(ports: Option<(u16, u16)>) -> SourceAddress {
-        SourceAddress { address: "127.0.0.1:0".parse().unwrap(), ports, interface: None, usesrc: None }
+    fn range(ports: Option<(u16, u16)>) -> Source<'static> {
+        Source { address: "127.0.0.1:0".parse().unwrap(), ports, interface: None, foreign: None }
     }
 
     #[test]
     fn every_port_of_a_range_is_tried_and_the_next_attempt_begins_elsewhere() {
         let source = range(Some((100, 104)));
-        let tried: Vec<u16> = ports(Some(&source), None).collect();
-        let again: Vec<u16> = ports(Some(&source), None).collect();
+        let tried: Vec<u16> = ports(Some(source)).collect();
+        let again: Vec<u16> = ports(Some(source)).collect();
         assert_ne!(tried.first(), again.first());
         for mut tried in [tried, again] {
             tried.sort_unstable();
             assert_eq!(tried, [100, 101, 102, 103, 104]);
         }
-        assert_eq!(ports(Some(&range(Some((1024, 65535)))), None).count(), 32);
-        assert_eq!(ports(Some(&range(None)), None).count(), 1);
-        assert_eq!(ports(None, None).count(), 1);
+        assert_eq!(ports(Some(range(Some((1024, 65535))))).count(), 32);
+        assert_eq!(ports(Some(range(None))).count(), 1);
+        assert_eq!(ports(None).count(), 1);
     }
 }

@@ -43,5 +43,11 @@ pub use receive::{Inlet, Receivers};
 pub use sender::{LogSender, WorkerLog};
 pub use targets::{Identity, LogTargets};
 
+// So that bodies of fuzz targets can be part of the tests.
+#[cfg(test)]
+extern crate self as logs;
+
+#[cfg(test)]
+pub mod side_by_side;
 #[cfg(test)]
 mod tests;

@@ -11,18 +11,18 @@ use std::{
 };
 
 /// A running haproxy; ends with the value.
-pub(crate) struct Haproxy {
+pub struct Haproxy {
     child: Child,
     folder: PathBuf,
 }
 
 /// Time that a test waits for something that must come, many times what it takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Haproxy {
     /// Starts haproxy in the foreground with a configuration, in which `%FOLDER%` stands for a folder of its own; `None`, with a
     /// note, when it is not installed.
-    pub(crate) fn start(configuration: &str) -> Option<Self> {
+    pub fn start(configuration: &str) -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Relaxed);
         let folder = std::env::temp_dir().join(format!("tidegate-side-{}-{number}", std::process::id()));
@@ -46,22 +46,23 @@ impl Haproxy {
         }
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// The lines of its standard output. Can be taken once.
-    pub(crate) fn output(&mut self) -> impl Iterator<Item = String> + use<> {
+    pub fn output(&mut self) -> impl Iterator<Item = String> + use<> {
         BufReader::new(self.child.stdout.take().unwrap()).lines().map_while(Result::ok)
     }
 
     /// The lines of its standard error. Can be taken once.
-    pub(crate) fn errors(&mut self) -> impl Iterator<Item = String> + use<> {
+    pub fn errors(&mut self) -> impl Iterator<Item = String> + use<> {
         BufReader::new(self.child.stderr.take().unwrap()).lines().map_while(Result::ok)
     }
 
     /// Asks its stats socket `%FOLDER%/stats`, waiting until it is there.
-    pub(crate) fn ask(&mut self, command: &str) -> String {
+    pub fn ask(&mut self, command: &str) -> String {
         let path = self.folder.join("stats");
         loop {
             if let Ok(mut socket) = UnixStream::connect(&path) {
@@ -89,7 +90,7 @@ impl Drop for Haproxy {
 }
 
 /// A UDP socket on loopback that waits for log lines, and its port.
-pub(crate) fn syslog() -> (UdpSocket, u16) {
+pub fn syslog() -> (UdpSocket, u16) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let port = socket.local_addr().unwrap().port();
@@ -97,13 +98,13 @@ pub(crate) fn syslog() -> (UdpSocket, u16) {
 }
 
 /// The next line that a socket gets.
-pub(crate) fn receive(socket: &UdpSocket) -> String {
+pub fn receive(socket: &UdpSocket) -> String {
     let mut buffer = vec![0; 65_536];
     let count = socket.recv(&mut buffer).unwrap();
     String::from_utf8_lossy(&buffer[..count]).into_owned()
 }
 
 /// A port on loopback that was free a moment ago.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -15,7 +15,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::{descriptor::Descriptor, unix::UnixSyslog, *};
 use crate::side_by_side::{Haproxy, PATIENCE, free_port, receive, syslog};
 
-#[path = "../../../../../fuzz/src/log_lines.rs"]
+#[path = "../../../../fuzz/src/log_lines.rs"]
 mod received;
 
 const FORMATS: [(&str, LogLineFormat); 9] = [

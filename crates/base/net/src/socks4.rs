@@ -6,7 +6,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use super::stream::Stream;
+use crate::stream::Stream;
 
 /// Version 4, and the command to connect.
 const CONNECT: [u8; 2] = [4, 1];

@@ -11,7 +11,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 use rustix::process::{Resource, getrlimit};
 use tokio::io::Interest;
 
-use super::stream::PlainSocket;
+use crate::stream::PlainSocket;
 
 /// Bytes asked of one call when the pipe's size is the system's.
 const CHUNK: usize = 65_536;

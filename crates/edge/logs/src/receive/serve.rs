@@ -12,6 +12,7 @@ use std::{
 };
 
 use ::http::{netscaler, proxy_protocol};
+use net::Stream;
 use tokio::{
     net::UdpSocket,
     sync::{Notify, mpsc::UnboundedReceiver},
@@ -21,13 +22,10 @@ use tokio::{
 
 use super::{Arrival, Door, Forward, Header, Order, Place, Section};
 use crate::{
-    logs::{
-        message::{Framed, Message, framed},
-        output::Outputs,
-        rings::Forwarders,
-        sender::LogSender,
-    },
-    net::Stream,
+    message::{Framed, Message, framed},
+    output::Outputs,
+    rings::Forwarders,
+    sender::LogSender,
 };
 
 /// Bytes read from a stream at a time.
