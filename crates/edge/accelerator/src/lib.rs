@@ -23,4 +23,7 @@ pub mod fields;
 pub mod loaded;
 mod modules;
 pub mod output;
+pub mod recode;
 pub mod settings;
+
+pub use common::{Connection, Record};

@@ -18,6 +18,7 @@ mod http;
 mod invalid;
 pub mod kept;
 mod logging;
+mod object_fetch;
 mod normalize;
 mod persistence;
 mod protocol;

@@ -12,7 +12,7 @@ use std::{
 use http::{BodyLength, Method, ParseError};
 use net::PlainSocket;
 
-use super::Upstream;
+use super::{Upstream, object_body::ObjectBody};
 use crate::{
     live::{LiveServer, ShutCause},
     session::{
@@ -42,6 +42,8 @@ pub enum AnswerBody<'a> {
     },
     /// Bytes that are kept.
     Stored(StoredBody),
+    /// An object of the cache.
+    Object(Box<ObjectBody>),
 }
 
 /// A body that is kept in memory, framed as the head says.
@@ -90,6 +92,7 @@ impl<'a> AnswerBody<'a> {
         match self {
             Self::Server { upstream, .. } => upstream.connection.wire.received.bytes(),
             Self::Stored(stored) => stored.received(),
+            Self::Object(object) => object.received(),
         }
     }
 
@@ -102,6 +105,7 @@ impl<'a> AnswerBody<'a> {
                 wire.ended || (wire.received.has_block() && wire.received.is_full())
             }
             Self::Stored(_) => true,
+            Self::Object(object) => !object.received().is_empty(),
         }
     }
 
@@ -111,6 +115,7 @@ impl<'a> AnswerBody<'a> {
         match self {
             Self::Server { upstream, .. } => upstream.connection.wire.poll_receive(context),
             Self::Stored(stored) => stored.poll_receive(context),
+            Self::Object(object) => object.poll_receive(context),
         }
     }
 
@@ -130,6 +135,14 @@ impl<'a> AnswerBody<'a> {
                 pump.approve(stored)?;
                 pump.append_small(stored, to, most);
             }
+            Self::Object(object) => {
+                // What has come already goes with the head.
+                if let Poll::Ready(Err(_)) = object.poll_receive(&mut Context::from_waker(std::task::Waker::noop())) {
+                    return Ok(());
+                }
+                pump.approve(&**object)?;
+                pump.append_small(&mut **object, to, most);
+            }
         }
         Ok(())
     }
@@ -145,6 +158,7 @@ impl<'a> AnswerBody<'a> {
         match self {
             Self::Server { upstream, .. } => pump.poll(&mut upstream.connection.wire, to, context),
             Self::Stored(stored) => pump.poll(stored, to, context),
+            Self::Object(object) => pump.poll(&mut **object, to, context),
         }
     }
 
@@ -159,7 +173,7 @@ impl<'a> AnswerBody<'a> {
         match self {
             Self::Server { upstream, .. } => up.poll(client, &mut upstream.connection.wire, context),
             // Nobody wants it.
-            Self::Stored(_) => Poll::Ready(Ok(())),
+            Self::Stored(_) | Self::Object(_) => Poll::Ready(Ok(())),
         }
     }
 
@@ -169,7 +183,7 @@ impl<'a> AnswerBody<'a> {
     pub fn server(&self) -> Option<&Arc<LiveServer>> {
         match self {
             Self::Server { upstream, .. } => Some(&upstream.connection.server),
-            Self::Stored(_) => None,
+            Self::Stored(_) | Self::Object(_) => None,
         }
     }
 
@@ -192,7 +206,7 @@ impl<'a> AnswerBody<'a> {
     pub fn free_place(&mut self) {
         match self {
             Self::Server { upstream, .. } => upstream.slot = None,
-            Self::Stored(_) => {}
+            Self::Stored(_) | Self::Object(_) => {}
         }
     }
 
@@ -202,7 +216,7 @@ impl<'a> AnswerBody<'a> {
     pub fn into_reusable(self) -> Option<Upstream<'a>> {
         match self {
             Self::Server { upstream, keeps: true } if upstream.connection.wire.received.is_empty() => Some(upstream),
-            Self::Server { .. } | Self::Stored(_) => None,
+            Self::Server { .. } | Self::Stored(_) | Self::Object(_) => None,
         }
     }
 }

@@ -9,6 +9,7 @@
 //! Between two requests a connection holds its socket, its registration and little else. Everything that a request needs
 //! comes with its [`Transaction`] and goes with it.
 
+mod accelerate;
 mod answer;
 mod decide;
 mod exchange;
@@ -22,6 +23,7 @@ mod tests;
 mod transfer;
 
 pub use self::{decide::hash_key, exchange::InBackend, parked::Parked};
+pub(in crate::session) use self::transfer::give_back;
 
 use std::{
     future::poll_fn,
