@@ -181,12 +181,13 @@ impl Session {
                 (BodyLength::Exact(bytes.len() as u64), AnswerBody::Stored(StoredBody::new(bytes.into())))
             }
             DeliveredBody::Object { object, part, gunzip } => {
-                let length = http::response_body_length(&transaction.response, method);
-                let length = match (part, length) {
+                // NOTE: the head is no parsed one, so its fields say how long the body is.
+                let said = transaction.response.headers.first_known(http::HeaderId::ContentLength);
+                let said = said.and_then(|said| std::str::from_utf8(said).ok()?.parse().ok());
+                let length = match (part, said) {
                     (Part::Nothing, _) => BodyLength::Exact(0),
-                    (_, BodyLength::Exact(length)) => BodyLength::Exact(length),
-                    (_, BodyLength::None) => BodyLength::None,
-                    _ => BodyLength::Chunked,
+                    (_, Some(length)) => BodyLength::Exact(length),
+                    (_, None) => BodyLength::Chunked,
                 };
                 let is_chunked = length == BodyLength::Chunked;
                 (length, AnswerBody::Object(Box::new(ObjectBody::new(object, part, gunzip, is_chunked))))
