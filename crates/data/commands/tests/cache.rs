@@ -62,7 +62,7 @@ fn all_keys_come_into_memory_bit_by_bit_and_then_all_may_go() {
     store.fill(20);
     store.checkpoint();
     assert!(store.0.server.keyspace.is_partial());
-    assert!(store.0.server.evict(|| 0).is_none(), "nothing is in memory");
+    assert!(store.0.server.evict(&|| 0).is_none(), "nothing is in memory");
     let mut steps = 0;
     while store.0.server.bring_keys(10) {
         steps += 1;
@@ -77,7 +77,7 @@ fn all_keys_come_into_memory_bit_by_bit_and_then_all_may_go() {
     }
     assert!(!store.0.server.keyspace.is_partial());
     assert_eq!((store.len(), store.in_memory()), (500, 500));
-    while store.0.server.evict(|| 0).is_some() {}
+    while store.0.server.evict(&|| 0).is_some() {}
     assert_eq!((store.len(), store.0.server.keyspace.database(3).unwrap().len()), (0, 0));
     store.checkpoint();
     assert_eq!(store.ask("EXISTS key3"), ":0\r\n", "they are gone from the tables");

@@ -14,6 +14,7 @@
 //! one after the other.
 
 mod expiry;
+mod tags;
 mod waiting;
 
 use std::{
@@ -34,6 +35,9 @@ use crate::{
     object::{Kind, Lifetime, Object, Place, Variant},
 };
 use expiry::Expiry;
+use tags::Tags;
+pub(crate) use tags::bytes_of as bytes_of_tag;
+pub use tags::xkeys;
 use waiting::Waiters;
 pub use waiting::{Outcome, Waiting};
 
@@ -130,6 +134,7 @@ pub struct Counters {
 pub struct Cache {
     shards: Box<[Mutex<Shard>]>,
     bans: BanList,
+    tags: Tags,
     next_number: AtomicU64,
     /// What it counts.
     pub counters: Counters,
@@ -171,6 +176,7 @@ impl Cache {
         Arc::new(Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             bans: BanList::default(),
+            tags: Tags::default(),
             next_number: AtomicU64::new(1),
             counters: Counters::default(),
         })
@@ -292,22 +298,12 @@ impl Cache {
         keep: Option<f64>,
     ) -> usize {
         let mut shard = self.shard(&digest);
-        let Shard { entries, expiry } = &mut *shard;
-        let Some(objects) = entries.get(&digest) else { return 0 };
-        for object in &objects.stored {
-            let old = object.lifetime();
-            let ttl = ttl.map_or(old.ttl, |ttl| ttl.min(old.ttl).max(0.0) + (now - old.origin).max(0.0));
-            let new = Lifetime {
-                ttl: ttl.min(old.ttl),
-                grace: grace.unwrap_or(old.grace),
-                keep: keep.unwrap_or(old.keep),
-                ..old
-            };
-            expiry.remove(object, old);
-            object.set_lifetime(new);
-            expiry.insert(object, new);
+        let objects: SmallVec<[Arc<Object>; 2]> =
+            shard.entries.get(&digest).map(|objects| objects.stored.iter().cloned().collect()).unwrap_or_default();
+        for object in &objects {
+            shard.shorten(object, now, [ttl, grace, keep]);
         }
-        objects.stored.len()
+        objects.len()
     }
 
     /// Removes objects whose time is over: `most` at most. Their number; and when to come again, if anything is left.
@@ -350,6 +346,7 @@ impl Cache {
         shard.expiry.remove(object, object.lifetime());
         object.is_gone.store(true, Relaxed);
         object.storage().dismiss(object);
+        self.tags.remove(object, place.number);
         self.counters.objects.fetch_sub(1, Relaxed);
         if entry.get().is_empty() {
             entry.remove();
@@ -375,6 +372,7 @@ impl Cache {
         objects.fetches.retain(|fetch| !Arc::ptr_eq(fetch, waiters));
         expiry.insert(object, object.lifetime());
         object.storage().admit(object);
+        self.tags.insert(object, number);
         self.counters.objects.fetch_add(1, Relaxed);
         drop(shard);
     }
@@ -398,6 +396,23 @@ impl Cache {
             entry.remove();
             self.counters.digests.fetch_sub(1, Relaxed);
         }
+    }
+}
+
+impl Shard {
+    /// Gives an object a time to live from `now` on, grace and keep; `None` leaves one as it is.
+    fn shorten(&mut self, object: &Arc<Object>, now: Time, [ttl, grace, keep]: [Option<f64>; 3]) {
+        let old = object.lifetime();
+        let ttl = ttl.map_or(old.ttl, |ttl| ttl.min(old.ttl).max(0.0) + (now - old.origin).max(0.0));
+        let new = Lifetime {
+            ttl: ttl.min(old.ttl),
+            grace: grace.unwrap_or(old.grace),
+            keep: keep.unwrap_or(old.keep),
+            ..old
+        };
+        self.expiry.remove(object, old);
+        object.set_lifetime(new);
+        self.expiry.insert(object, new);
     }
 }
 

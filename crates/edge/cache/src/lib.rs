@@ -7,6 +7,7 @@
 //! - [`object`] is what is stored: a head, times, and a [`body`] that many read while one fills it.
 //! - [`storage`] bounds what objects take, and says which of them leave.
 //! - [`bans`] removes objects by what they are.
+//! - [`esi`] finds in a body what is replaced when it is delivered (Edge Side Includes).
 //!
 //! A miss, a hit, and what waits for the same object:
 //!
@@ -45,6 +46,7 @@
 
 pub mod bans;
 pub mod body;
+pub mod esi;
 pub mod index;
 pub mod object;
 pub mod policy;

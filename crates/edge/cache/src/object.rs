@@ -12,7 +12,7 @@ use crate::{
     Time,
     bans::Mark,
     body::Body,
-    index::{Cache, Digest},
+    index::{Cache, Digest, bytes_of_tag},
     storage::{Reservation, Slot, Stevedore, StorageFull},
 };
 
@@ -257,11 +257,16 @@ impl Object {
     }
 
     /// Gives it a name that it is removed by; before it is published.
-    pub fn add_tag(&self, tag: &[u8]) {
+    ///
+    /// # Errors
+    /// The storage has no room for it and cannot make any.
+    pub fn add_tag(&self, cache: &Cache, tag: &[u8]) -> Result<(), StorageFull> {
         let mut tags = self.tags.lock().unwrap_or_else(PoisonError::into_inner);
-        if !tags.iter().any(|known| **known == *tag) {
+        if self.place.get().is_none() && !tags.iter().any(|known| **known == *tag) {
+            self.reservation.grow(cache, bytes_of_tag(tag))?;
             tags.push(tag.into());
         }
+        Ok(())
     }
 
     pub(crate) fn set_lifetime(&self, lifetime: Lifetime) {

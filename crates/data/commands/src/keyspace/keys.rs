@@ -98,7 +98,7 @@ impl<'a> Keys<'a> {
             return Ok(None);
         }
         if entry.expire_at <= self.now {
-            if !self.space.expiry_paused {
+            if !self.space.expiry_paused && !self.space.is_following {
                 self.expire(key);
             }
             return Ok(None);

@@ -221,6 +221,8 @@ pub struct Keyspace {
     pub evicted: u64,
     /// Keys whose time has come are not there, but nothing removes them.
     pub(crate) expiry_paused: bool,
+    /// Keys go when the log of another server says so, and not because their time has come.
+    pub(crate) is_following: bool,
     pub(crate) usage: usage::Usage,
     pub(crate) graveyard: graveyard::Graveyard,
     /// Keys that commands have for themselves over several turns.
@@ -277,6 +279,7 @@ impl Keyspace {
             loads: 0,
             evicted: 0,
             expiry_paused: false,
+            is_following: false,
             usage: usage::Usage::new(),
             graveyard: graveyard::Graveyard::default(),
             busy: busy::Busy::new(seed),

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use lua::{
+    library::{Arguments, refused},
+    number_text,
+};
 use mlua::{Function, Value};
 
 use super::{
     flags::{self, NAMES, ScriptFlags},
-    library::{Arguments, refused},
     machine::{Kind, Machine},
 };
 use crate::{Bytes, Failure, Server, rdb, server::Stopwatch};
@@ -94,7 +97,7 @@ fn text_of(value: &Value) -> Option<Vec<u8>> {
     match value {
         Value::String(text) => Some(text.as_bytes().to_vec()),
         Value::Integer(number) => Some(number.to_string().into_bytes()),
-        Value::Number(number) => Some(super::number_text::general(*number, 14).into_bytes()),
+        Value::Number(number) => Some(number_text::general(*number, 14).into_bytes()),
         _ => None,
     }
 }

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use mlua::{Lua, Value};
 
-use super::library::{Arguments, refused};
 use crate::config::LogLevel;
+use lua::library::{Arguments, refused};
 
 /// Lines that are kept until somebody takes them; further ones are dropped.
 const LINES_MAX: usize = 1000;

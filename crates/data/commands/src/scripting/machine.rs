@@ -2,32 +2,17 @@
 
 use std::{cell::Cell, cell::RefCell, rc::Rc};
 
-use mlua::{
-    Function, HookTriggers, IntoLua as _, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value, VmState,
-};
+use lua::{library, machine, machine::message_of, patterns};
+use mlua::{Function, IntoLua as _, Lua, LuaString, MultiValue, Table, Value};
 use resp::Protocol;
 
-use super::{
-    bit, functions::Registered, json, library, message_pack, patterns, random::ScriptRandom, structure, values,
-};
+use super::{functions::Registered, values};
 use crate::{Failure, server::Stopwatch};
 
-/// Memory of a machine. A script that needs more fails.
-pub const MEMORY_MAX: usize = 256 * 1024 * 1024;
 /// A machine that has more than this after a script failed is cleaned at once.
-const MEMORY_CLEAN: usize = MEMORY_MAX / 2;
-/// Instructions between looks at the clock.
-const LOOK_EACH: u32 = 100_000;
+const MEMORY_CLEAN: usize = machine::MEMORY_MAX / 2;
 /// How long loading a library may take, in microseconds.
 const LOAD_US_MAX: u64 = 500_000;
-/// How many levels of calls are looked at for the line of an error.
-const LEVELS_MAX: usize = 32;
-/// How much of a text is its name.
-const NAME_LEN_MAX: usize = 200;
-/// The name of the function that is asked each now and then whether a script is to be stopped.
-const PAUSE: &str = "pause";
-/// The name under which the host's table is kept.
-const HOST: &str = "host";
 /// What a script that is stopped finds as its error.
 const STOPPED: &str = "ERR Script killed by user with SCRIPT KILL...";
 
@@ -78,11 +63,6 @@ fn broken(error: &mlua::Error) -> Failure {
     Failure::owned(format!("ERR the machine of scripts failed: {error}").replace(['\r', '\n'], " "))
 }
 
-/// The first line of an error's text: Lua appends where it was on the stack.
-pub fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
-}
-
 impl Machine {
     /// A new one.
     ///
@@ -94,9 +74,7 @@ impl Machine {
     }
 
     fn start(kind: Kind, stopwatch: &Stopwatch) -> mlua::Result<Self> {
-        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
-        let lua = Lua::new_with(libraries, LuaOptions::default().catch_rust_panics(true))?;
-        lua.set_memory_limit(MEMORY_MAX)?;
+        let lua = machine::start()?;
         let protocol = Rc::new(Cell::new(Protocol::Resp2));
         let loading = Rc::new(Cell::new(None));
         let registered = Rc::new(RefCell::new(Vec::new()));
@@ -104,24 +82,21 @@ impl Machine {
         host.set("evaluates", kind == Kind::Scripts)?;
         let asked = Rc::new(Asked::default());
         asked.put(&lua, &host)?;
-        put_api(&lua, &host, kind, &protocol, &registered, &loading)?;
+        put_api(&lua, &host, &protocol, &registered, &loading)?;
         let (since, clock) = (Rc::clone(&loading), Rc::clone(stopwatch));
         let look: patterns::Look = Rc::new(move |lua| {
             let stopped = match since.get() {
                 Some(begin) => (clock().saturating_sub(begin) > LOAD_US_MAX).then_some("ERR FUNCTION LOAD timeout"),
-                None => is_to_stop(lua)?.then_some(STOPPED),
+                None => machine::is_to_stop(lua)?.then_some(STOPPED),
             };
-            stopped.map_or(Ok(()), |reason| Err(stop(lua, reason)))
+            stopped.map_or(Ok(()), |reason| Err(machine::stop(lua, reason)))
         });
-        put_strings(&lua, &host, Rc::clone(&look))?;
+        machine::put(&lua, &host, kind.chunk(), Rc::clone(&look))?;
         let prelude: Table = lua.load(include_str!("prelude.lua")).set_name("@prelude").call(host.clone())?;
-        lua.set_named_registry_value(HOST, &host)?;
+        machine::keep_host(&lua, &host)?;
         // What compiling has left behind.
         lua.gc_collect()?;
-        // A hook of all threads: coroutines are watched too.
-        lua.set_global_hook(HookTriggers::new().every_nth_instruction(LOOK_EACH), move |lua, _| {
-            look(lua).map(|()| VmState::Continue)
-        })?;
+        machine::watch(&lua, look)?;
         Ok(Self {
             evaluate: prelude.get("evaluate")?,
             call: prelude.get("call")?,
@@ -152,7 +127,7 @@ impl Machine {
     ///
     /// It is not Lua: why, with the line.
     pub fn compile(&self, source: &[u8]) -> Result<Function, String> {
-        compile(&self.lua, source, self.kind.chunk()).map_err(|error| message_of(&error))
+        machine::compile(&self.lua, source, self.kind.chunk()).map_err(|error| message_of(&error))
     }
 
     /// Runs the text of a library and gives what it registered. It may take as long as it wants if it is not `bounded`.
@@ -199,7 +174,7 @@ impl Machine {
                 Ok(())
             })?;
             *asked.serve.borrow_mut() = Some(serve);
-            lua.set_named_registry_value(PAUSE, scope.create_function(|_, ()| Ok(pause()))?)?;
+            machine::set_pause(lua, scope.create_function(|_, ()| Ok(pause()))?)?;
             let list = |words: &[&[u8]]| {
                 let table = lua.create_table_with_capacity(words.len(), 0)?;
                 for word in words {
@@ -306,25 +281,10 @@ impl Asked {
     }
 }
 
-/// Asks whether what runs is to stop.
-pub(super) fn is_to_stop(lua: &Lua) -> mlua::Result<bool> {
-    match lua.named_registry_value::<Option<Function>>(PAUSE)? {
-        Some(pause) => pause.call(()),
-        None => Ok(false),
-    }
-}
-
-/// The error that stops what runs, and that nothing in it can catch for good.
-pub(super) fn stop(lua: &Lua, reason: &'static str) -> mlua::Error {
-    let marked = lua.named_registry_value::<Table>(HOST).and_then(|host| host.raw_set("stopped", reason));
-    marked.err().unwrap_or_else(|| mlua::Error::runtime(reason))
-}
-
 /// Puts what scripts call into the host's table.
 fn put_api(
     lua: &Lua,
     host: &Table,
-    kind: Kind,
     protocol: &Rc<Cell<Protocol>>,
     registered: &Rc<RefCell<Vec<Registered>>>,
     loading: &Rc<Cell<Option<u64>>>,
@@ -358,28 +318,6 @@ fn put_api(
         }
     })?;
     library::put(lua, host, "log", super::log::write)?;
-    host.set("loadstring", lua.create_function(load_string)?)?;
-    let chunk = kind.chunk();
-    host.set("line", lua.create_function(move |lua, ()| Ok(place_of_script(lua, chunk)))?)?;
-    let describe = |_: &Lua, value: Value| match value {
-        Value::Error(error) => {
-            let refused = error.chain().find_map(|cause| cause.downcast_ref::<library::Refused>());
-            let raised = error.chain().any(|cause| cause.is::<patterns::Raised>());
-            let counted = refused.is_some_and(|refused| refused.is_counted).then_some(true);
-            Ok((refused.map(|refused| refused.text.clone()), Some(message_of(&error)), raised, counted))
-        }
-        _ => Ok((None, None, false, None)),
-    };
-    host.set("describe", lua.create_function(describe)?)?;
-    let lock_strings = |lua: &Lua, methods: Table| {
-        let metatable = lua.create_table()?;
-        metatable.set("__index", methods)?;
-        metatable.set("__metatable", false)?;
-        lua.set_type_metatable::<LuaString>(Some(metatable));
-        Ok(())
-    };
-    host.set("lock_strings", lua.create_function(lock_strings)?)?;
-    ScriptRandom::put(lua, host)?;
     let (collected, since) = (Rc::clone(registered), Rc::clone(loading));
     library::put(lua, host, "register_function", move |_, words| {
         if since.get().is_none() {
@@ -393,69 +331,5 @@ fn put_api(
         }
         registered.push(function);
         Ok(Value::Nil)
-    })?;
-    host.set("cjson", json::library(lua)?)?;
-    host.set("cmsgpack", message_pack::library(lua)?)?;
-    host.set("bit", bit::library(lua)?)?;
-    host.set("struct", structure::library(lua)?)
-}
-
-/// Puts what replaces functions of Lua's strings, which nothing could stop.
-fn put_strings(lua: &Lua, host: &Table, look: patterns::Look) -> mlua::Result<()> {
-    let strings = lua.create_table()?;
-    library::put(lua, &strings, "rep", repeat)?;
-    patterns::put(lua, host, &strings, look)?;
-    host.set("string", strings)
-}
-
-/// `string.rep`. Lua's own adds piece by piece, also where there is nothing to add, and nothing stops it.
-fn repeat(lua: &Lua, arguments: library::Arguments) -> mlua::Result<Value> {
-    let text = library::string(lua, &arguments, 0, "rep")?;
-    let count = library::number(lua, &arguments, 1, "rep")?.max(0.0) as usize;
-    let len = text.as_bytes().len();
-    library::room_for(lua, len.saturating_mul(count))?;
-    let repeated = if len == 0 { Vec::new() } else { text.as_bytes().repeat(count) };
-    lua.create_string(repeated).map(Value::String)
-}
-
-fn load_string(lua: &Lua, (source, name): (LuaString, Option<LuaString>)) -> mlua::Result<(Value, Value)> {
-    // Lua shows a text's beginning where it has no name.
-    let name = name.unwrap_or_else(|| source.clone()).to_string_lossy();
-    let name: String = name.split('\0').next().unwrap_or_default().chars().take(NAME_LEN_MAX).collect();
-    Ok(match compile(lua, &source.as_bytes(), &name) {
-        Ok(function) => (Value::Function(function), Value::Nil),
-        Err(error) => (Value::Nil, message_of(&error).into_lua(lua)?),
     })
-}
-
-/// Compiles source, and nothing but source. Lua 5.1's compiler does not hold on to the name of what it compiles, so that collecting
-/// garbage meanwhile could take it away (CVE-2025-49844). Equal strings are one in Lua: as long as this one is held, that one stays.
-fn compile(lua: &Lua, source: &[u8], name: &str) -> mlua::Result<Function> {
-    let held = lua.create_string(name)?;
-    let function = lua.load(source).set_name(name).set_mode(mlua::chunk::ChunkMode::Text).into_function();
-    drop(held);
-    function
-}
-
-/// What an error says, as Lua itself would have it: one line, without the kind of error in front.
-pub(super) fn message_of(error: &mlua::Error) -> String {
-    match error {
-        mlua::Error::RuntimeError(text) | mlua::Error::SyntaxError { message: text, .. } => {
-            text.split("\nstack traceback:").next().unwrap_or_default().to_owned()
-        }
-        mlua::Error::MemoryError(_) => "not enough memory".into(),
-        mlua::Error::CallbackError { cause, .. } => message_of(cause),
-        mlua::Error::BadArgument { cause, .. } => message_of(cause),
-        other => first_line(&other.to_string()).to_owned(),
-    }
-}
-
-/// The chunk and the line of the script that runs: what it has called stands above it.
-fn place_of_script(lua: &Lua, chunk: &str) -> (Option<String>, Option<usize>) {
-    let of_script = |frame: &mlua::debug::Debug<'_>| {
-        let is_script = frame.source().source.is_some_and(|source| source == chunk);
-        is_script.then(|| frame.current_line()).flatten()
-    };
-    let line = (1..LEVELS_MAX).find_map(|level| lua.inspect_stack(level, of_script).flatten());
-    (line.map(|_| chunk.to_owned()), line)
 }

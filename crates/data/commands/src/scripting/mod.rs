@@ -2,23 +2,15 @@
 //!
 //! A script runs whole, between two commands, on the keys of this shard; what it calls are ordinary commands, and their effects
 //! are what is propagated. Its surroundings are in `prelude.lua`: nothing of the operating system, no globals to write, tables
-//! that cannot be changed. How much memory it may take is bounded; one that takes long lets other clients be answered
+//! that cannot be changed. The machine itself and its libraries are in the crate `lua`. How much memory it may take is bounded; one that takes long lets other clients be answered
 //! ([`busy`]).
 
-mod bit;
 pub mod busy;
 pub mod flags;
 pub mod functions;
-mod json;
-mod library;
 mod log;
 mod machine;
-mod message_pack;
-mod number_text;
-mod patterns;
-mod random;
 mod run;
-mod structure;
 mod values;
 
 use std::collections::HashMap;

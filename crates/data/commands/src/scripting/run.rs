@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use lua::{library, machine::message_of, number_text};
 use mlua::{Function, Lua, LuaString, MultiValue, Value};
 use resp::Reply;
 
@@ -9,9 +10,8 @@ use super::Scripts;
 use super::{
     busy::Running,
     flags::ScriptFlags,
-    library,
-    machine::{Answer, Machine, Question, message_of},
-    number_text, values,
+    machine::{Answer, Machine, Question},
+    values,
 };
 use crate::{
     Bytes, Failure, Server, Session, SessionId, number,

@@ -18,6 +18,7 @@ mod clock;
 mod cross_protocol;
 mod dispatch;
 mod eviction;
+mod following;
 mod histogram;
 mod latency;
 mod limits;
@@ -538,7 +539,7 @@ impl Server {
         self.keyspace.usage.by_frequency = self.shared.settings.maxmemory_policy.is_by_frequency();
         self.keyspace.usage.is_cache = self.shared.settings.maxmemory.0 > 0 && self.keyspace.has_tables();
         self.shared.statistics.sample(now);
-        if self.shared.active_expiry && !paused {
+        if self.shared.active_expiry && !paused && !self.keyspace.is_following {
             let begin = (self.shared.stopwatch)();
             for db in 0..self.keyspace.len() {
                 self.keys(db, now).expire_due(EXPIRE_AT_MOST);
@@ -592,7 +593,8 @@ impl Server {
         let expiring =
             (0..self.keyspace.len()).filter_map(|db| self.keyspace.database(db)?.expiring.first().map(|(at, _)| *at));
         let freeing = (!self.keyspace.graveyard.is_empty()).then_some(self.now);
-        let expiring = expiring.filter(|_| self.shared.pause.is_none() && !self.shared.has_no_room);
+        let is_paused = self.shared.pause.is_some() || self.shared.has_no_room || self.keyspace.is_following;
+        let expiring = expiring.filter(|_| !is_paused);
         let pause = self.shared.pause.map(pause::Pause::over_at);
         expiring.chain(pause).chain(self.blocked_deadline()).chain(freeing).min()
     }
