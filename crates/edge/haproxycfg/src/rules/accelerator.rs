@@ -22,10 +22,13 @@ use crate::{
     table::{Group, Keyword, Sections},
 };
 
+/// Stands for a program that says nothing itself: Varnish's built-in policy.
+const BUILTIN: &str = "builtin";
+
 pub(super) const KEYWORDS: &[Keyword] = &[Keyword::new(
     Group::Proxy,
     "vcl",
-    "<file> [storage <spec>]* [param <name>=<value>]* [identity <name>]",
+    "{ <file> | builtin } [storage <spec>]* [param <name>=<value>]* [identity <name>]",
     "Tidegate",
 )
 .sections(Sections::FRONTEND_BACKEND)
@@ -37,7 +40,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[Keyword::new(
 
 fn vcl_file(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::required(line, 1, "a file.")?;
-    let bytes = scope.read_file(line, 1)?;
+    let bytes = if line.word(1) == BUILTIN { Arc::from(b"vcl 4.1;\n".as_slice()) } else { scope.read_file(line, 1)? };
     let text = std::str::from_utf8(&bytes).map_err(|_| wrong(format!("'vcl' : {} is no text in UTF-8.", line.word(1)), 1))?;
     let mut accelerator = Accelerator {
         path: line.word(1).to_owned(),
