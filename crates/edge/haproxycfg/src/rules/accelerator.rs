@@ -9,7 +9,10 @@ use accelerator::{
     loaded::try_to_load,
     settings::{NotSet, Settings},
 };
-use vcl::{Options, program::Endpoint};
+use vcl::{
+    Options,
+    program::{BackendIndex, Endpoint},
+};
 
 use super::words::wrong;
 use crate::{
@@ -120,6 +123,14 @@ impl vcl::source::Files for Included<'_> {
     }
 }
 
+/// Where the proxy's requests go without a program: its `default_backend`, or itself.
+fn default_name(scope: &mut Scope<'_>) -> String {
+    let proxy = &scope.proxy().proxy;
+    let own = proxy.name.to_string();
+    let target = proxy.default_backend.and_then(|index| scope.state.proxies.get(index.0 as usize));
+    target.map_or(own, |draft| draft.proxy.name.to_string())
+}
+
 /// Compiles the program of a proxy, once all proxies are known.
 pub(crate) fn finish(scope: &mut Scope<'_>) {
     let Some(accelerator) = scope.proxy().proxy.accelerator.clone() else { return };
@@ -144,7 +155,15 @@ pub(crate) fn finish(scope: &mut Scope<'_>) {
         let message = format!("'vcl' : backend '{name}' of {} has no 'backend' section of that name, which says where it is and how it is checked.", accelerator.path);
         scope.alert(&line, wrong(message, 1).expected(format!("backend {name}, with a server")));
     }
-    let program = Arc::new(compiled.program);
+    let mut program = compiled.program;
+    if program.default_backend.is_none() {
+        let wanted = default_name(scope);
+        let place = program.backends.iter().position(|backend| backend.name == wanted).or_else(|| {
+            program.backends.iter().position(|backend| backend.name == "default")
+        });
+        program.default_backend = Some(BackendIndex(place.and_then(|place| u32::try_from(place).ok()).unwrap_or(0)));
+    }
+    let program = Arc::new(program);
     if let Err(why) = try_to_load(&program, &accelerator.settings) {
         scope.alert(&line, wrong(format!("'vcl' : vcl_init of {} failed: {why}.", accelerator.path), 1));
     }
