@@ -279,7 +279,8 @@ impl Backend {
         let status = self.host.response.status();
         let heuristic = freshness::Heuristic::None;
         let said = freshness::lifetime(status, headers, &directives, is_targeted, exchange, heuristic);
-        let says_nothing = matches!(said.source, freshness::LifetimeSource::Nothing | freshness::LifetimeSource::Heuristic);
+        let says_nothing =
+            matches!(said.source, freshness::LifetimeSource::Nothing | freshness::LifetimeSource::Heuristic);
         let ttl = match (status, says_nothing) {
             (200 | 203 | 204 | 300 | 301 | 304 | 404 | 410 | 414, true) => settings.default_ttl,
             (200 | 203 | 204 | 300 | 301 | 302 | 304 | 307 | 404 | 410 | 414, false) => said.seconds as f64,
@@ -484,7 +485,10 @@ impl Backend {
             Ok(answer) if answer.action == Action::Fail => None,
             Ok(answer) => Some(Answered {
                 action: answer.action,
-                status: answer.status.and_then(|status| u16::try_from(status % 1000).ok()).filter(|status| *status >= 100),
+                status: answer
+                    .status
+                    .and_then(|status| u16::try_from(status % 1000).ok())
+                    .filter(|status| *status >= 100),
                 text: answer.text.map(<[u8]>::to_vec),
                 seconds: answer.seconds,
             }),

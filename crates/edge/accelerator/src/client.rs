@@ -113,7 +113,11 @@ enum Wrong {
 impl Client {
     /// A request. `next_xid` gives numbers of transactions; `has_body` says whether a body follows the head.
     pub fn new(
-        loaded: &Arc<Loaded>, request: RequestHead, connection: Connection, now: f64, mut next_xid: impl FnMut() -> u64 + 'static,
+        loaded: &Arc<Loaded>,
+        request: RequestHead,
+        connection: Connection,
+        now: f64,
+        mut next_xid: impl FnMut() -> u64 + 'static,
         has_body: bool,
     ) -> Self {
         let is_head = request.method() == b"HEAD";
@@ -407,6 +411,7 @@ impl Client {
             && !fields::accepts_gzip(&self.host.request.headers);
         if gunzip {
             self.host.response.headers.remove(b"content-encoding");
+            self.host.response.headers.remove(b"content-length");
             weaken_tag(&mut self.host.response.headers);
         }
         let outcome = self.run(Subroutine::Deliver);
@@ -414,7 +419,8 @@ impl Client {
             return step;
         }
         let length = if gunzip { None } else { known_length(&object) };
-        let part = output::finish(&self.host.request, &mut self.host.response, length, self.loaded.settings.ranges, now);
+        let part =
+            output::finish(&self.host.request, &mut self.host.response, length, self.loaded.settings.ranges, now);
         self.end(DeliveredBody::Object { object, part, gunzip })
     }
 

@@ -68,7 +68,11 @@ impl Common {
     }
 
     /// Variables that mean the same on both sides.
-    pub(crate) fn variable<'w>(&self, variable: Variable, workspace: &'w Workspace) -> Result<Option<Value<'w>>, Failure> {
+    pub(crate) fn variable<'w>(
+        &self,
+        variable: Variable,
+        workspace: &'w Workspace,
+    ) -> Result<Option<Value<'w>>, Failure> {
         let settings = &self.loaded.settings;
         Ok(Some(match variable {
             Variable::Now => Value::Time(self.now),

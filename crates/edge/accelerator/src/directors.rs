@@ -68,18 +68,18 @@ impl Director {
         match self.policy {
             Policy::RoundRobin => {
                 let count = state.members.len();
-                let place = (0..count).map(|step| (state.next + step) % count).find(|place| {
-                    state.members.get(*place).is_some_and(|(backend, _)| is_healthy(*backend))
-                })?;
+                let place = (0..count)
+                    .map(|step| (state.next + step) % count)
+                    .find(|place| state.members.get(*place).is_some_and(|(backend, _)| is_healthy(*backend)))?;
                 state.next = place + 1;
                 state.members.get(place).map(|(backend, _)| *backend)
             }
             Policy::Fallback { sticky } => {
                 let start = if sticky { state.next } else { 0 };
                 let count = state.members.len();
-                let place = (0..count).map(|step| (start + step) % count).find(|place| {
-                    state.members.get(*place).is_some_and(|(backend, _)| is_healthy(*backend))
-                })?;
+                let place = (0..count)
+                    .map(|step| (start + step) % count)
+                    .find(|place| state.members.get(*place).is_some_and(|(backend, _)| is_healthy(*backend)))?;
                 state.next = place;
                 state.members.get(place).map(|(backend, _)| *backend)
             }
@@ -98,10 +98,13 @@ fn pick(members: &[(Backend, f64)], part: f64, is_healthy: impl Fn(Backend) -> b
     let at = |members: &[(Backend, f64)]| {
         let sum: f64 = members.iter().map(|(_, weight)| weight.max(0.0)).sum();
         let mut left = part * sum;
-        members.iter().find(|(_, weight)| {
-            left -= weight.max(0.0);
-            left < 0.0
-        }).map(|(backend, _)| *backend)
+        members
+            .iter()
+            .find(|(_, weight)| {
+                left -= weight.max(0.0);
+                left < 0.0
+            })
+            .map(|(backend, _)| *backend)
     };
     let first = at(members)?;
     if is_healthy(first) {

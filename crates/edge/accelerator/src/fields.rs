@@ -55,7 +55,9 @@ pub fn keep_for_object(headers: &mut Headers) {
 pub fn remove_connection(headers: &mut Headers) {
     let named: Vec<Vec<u8>> =
         headers.all_known(HeaderId::Connection).flat_map(http::elements).map(<[u8]>::to_ascii_lowercase).collect();
-    headers.retain(|name, _| !is_one_of(&OF_THE_CONNECTION, name) && !named.iter().any(|named| named.eq_ignore_ascii_case(name)));
+    headers.retain(|name, _| {
+        !is_one_of(&OF_THE_CONNECTION, name) && !named.iter().any(|named| named.eq_ignore_ascii_case(name))
+    });
 }
 
 /// Whether a client may have a body in gzip.
@@ -75,7 +77,9 @@ pub fn accepts_gzip(headers: &Headers) -> bool {
 /// Whether a message's body stands in gzip.
 #[must_use]
 pub fn is_gzip(headers: &Headers) -> bool {
-    headers.first(b"content-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip"))
+    headers
+        .first(b"content-encoding")
+        .is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip"))
 }
 
 /// Whether the connection ends with this message, as far as its fields say.

@@ -142,10 +142,13 @@ impl Loaded {
         match backend {
             Backend::Declared(index) => {
                 let declared = self.program.backends.get(index.0 as usize);
-                declared.is_some_and(|declared| declared.endpoint != vcl::program::Endpoint::None) && self.backends.is_healthy(index)
+                declared.is_some_and(|declared| declared.endpoint != vcl::program::Endpoint::None)
+                    && self.backends.is_healthy(index)
             }
             Backend::Host(_) => true,
-            _ => self.director(backend).is_some_and(|director| director.members().iter().any(|member| self.is_healthy(*member))),
+            _ => self
+                .director(backend)
+                .is_some_and(|director| director.members().iter().any(|member| self.is_healthy(*member))),
         }
     }
 
@@ -167,8 +170,12 @@ impl Loaded {
     #[must_use]
     pub fn name_of(&self, backend: Backend) -> Option<&str> {
         match backend {
-            Backend::Declared(index) => self.program.backends.get(index.0 as usize).map(|backend| backend.name.as_str()),
-            Backend::Director(place) => self.program.directors.get(place as usize).map(|director| director.name.as_str()),
+            Backend::Declared(index) => {
+                self.program.backends.get(index.0 as usize).map(|backend| backend.name.as_str())
+            }
+            Backend::Director(place) => {
+                self.program.directors.get(place as usize).map(|director| director.name.as_str())
+            }
             Backend::Object(index) => self.program.objects.get(index.0 as usize).map(|object| object.name.as_str()),
             Backend::Host(_) => None,
         }

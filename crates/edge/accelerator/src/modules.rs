@@ -29,7 +29,10 @@ fn text_at<'w>(arguments: Arguments<'_, 'w>, place: usize) -> &'w [u8] {
 
 /// Does what a function does that needs no message; `None` for others.
 pub(crate) fn call<'w>(
-    common: &mut Common, function: &'static Function, arguments: Arguments<'_, 'w>, workspace: &'w Workspace,
+    common: &mut Common,
+    function: &'static Function,
+    arguments: Arguments<'_, 'w>,
+    workspace: &'w Workspace,
 ) -> Option<Result<Value<'w>, Failure>> {
     if let Some(result) = pure::call(function.id, arguments, workspace) {
         return Some(result);
@@ -80,7 +83,10 @@ pub(crate) fn call<'w>(
 }
 
 fn cookies<'w>(
-    common: &mut Common, id: FunctionId, arguments: Arguments<'_, 'w>, workspace: &'w Workspace,
+    common: &mut Common,
+    id: FunctionId,
+    arguments: Arguments<'_, 'w>,
+    workspace: &'w Workspace,
 ) -> Option<Result<Value<'w>, Failure>> {
     let name = text_at(arguments, 0);
     let listed = |name: &[u8]| text_at(arguments, 0).split(|byte| *byte == b',').any(|item| item.trim_ascii() == name);
@@ -159,7 +165,10 @@ fn parse_cookies(header: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 /// Does what a function does with the fields of a message; `None` for functions that do something else. `headers` gives the message's.
 pub(crate) fn change<'w>(
-    function: &'static Function, arguments: Arguments<'_, 'w>, headers: &mut Headers, workspace: &'w Workspace,
+    function: &'static Function,
+    arguments: Arguments<'_, 'w>,
+    headers: &mut Headers,
+    workspace: &'w Workspace,
 ) -> Option<Result<Value<'w>, Failure>> {
     let Some(Value::Header(header)) = argument(arguments, 0) else { return None };
     let name = header.name.lower.as_bytes();
@@ -179,7 +188,8 @@ pub(crate) fn change<'w>(
         }
         FunctionId::HeaderRemove => {
             let Some(Value::Regex(pattern)) = argument(arguments, 1) else { return None };
-            headers.retain(|known, value| !known.eq_ignore_ascii_case(name) || !pattern.is_match(value).unwrap_or(false));
+            headers
+                .retain(|known, value| !known.eq_ignore_ascii_case(name) || !pattern.is_match(value).unwrap_or(false));
             Some(Ok(Value::Void))
         }
         FunctionId::HeaderGet => {
@@ -201,7 +211,11 @@ pub(crate) fn missing(function: &Function) -> Failure {
 
 /// Does what an object's method does.
 pub(crate) fn method<'w>(
-    common: &mut Common, object: ObjectIndex, method: &'static Method, arguments: Arguments<'_, 'w>, workspace: &'w Workspace,
+    common: &mut Common,
+    object: ObjectIndex,
+    method: &'static Method,
+    arguments: Arguments<'_, 'w>,
+    workspace: &'w Workspace,
 ) -> Result<Value<'w>, Failure> {
     let loaded = Arc::clone(&common.loaded);
     let backend = || match argument(arguments, 0) {

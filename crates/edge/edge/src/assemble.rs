@@ -23,7 +23,10 @@ use net::Target;
 use crate::{
     capture::LastCapture,
     dynamic_cookie::DynamicCookie,
-    live::{Accelerator, Agent, CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, PORT_AS_CONFIGURED, Process, Side},
+    live::{
+        Accelerator, Agent, CheckPlace, Farm, Instance, LiveListener, LiveProxy, LiveServer, PORT_AS_CONFIGURED,
+        Process, Side,
+    },
     resolve,
     servers::Servers,
     stats::collect,

@@ -89,7 +89,8 @@ pub fn write(options: &VarnishOptions) -> Result<String, String> {
 }
 
 fn compile(path: &str, options: &VarnishOptions) -> Result<Program, String> {
-    let source = std::fs::read_to_string(path).map_err(|error| format!("Error: Cannot read -f file '{path}' ({error})"))?;
+    let source =
+        std::fs::read_to_string(path).map_err(|error| format!("Error: Cannot read -f file '{path}' ({error})"))?;
     let name_of = |(place, storage): (usize, &String)| {
         storage.split_once('=').map_or_else(|| format!("s{place}"), |(name, _)| name.to_owned())
     };
@@ -150,7 +151,12 @@ fn write_check(text: &mut String, probe: &Probe, backend: &Backend) {
     text.push_str("    option httpchk\n");
     match &probe.request {
         ProbeRequest::Url(url) => {
-            let _ = writeln!(text, "    http-check send meth GET uri {} ver HTTP/1.1 hdr Host {}", quoted(url), quoted(&host));
+            let _ = writeln!(
+                text,
+                "    http-check send meth GET uri {} ver HTTP/1.1 hdr Host {}",
+                quoted(url),
+                quoted(&host)
+            );
         }
         ProbeRequest::Lines(lines) => {
             let mut words = lines.first().map(String::as_str).unwrap_or_default().split_whitespace();

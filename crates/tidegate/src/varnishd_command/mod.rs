@@ -5,7 +5,7 @@ mod options;
 
 use std::process::ExitCode;
 
-use edge::role::{EdgeRole, EdgeOptions, Given};
+use edge::role::{EdgeOptions, EdgeRole, Given};
 use runtime::process::{Introduction, Mode, Options, run_file};
 
 use options::{Parsed, VarnishOptions};
@@ -61,8 +61,11 @@ fn serve(options: VarnishOptions, text: String) -> ExitCode {
     edge.language.hostname = rustix::system::uname().nodename().to_string_lossy().into_owned();
     edge.sources.push(NAME.to_owned());
     edge.given = Some(Given { name: NAME.to_owned(), text });
-    let introduction =
-        Introduction { folder: run_file::own_folder(), configuration: vec![options.described()], greeting: String::new() };
+    let introduction = Introduction {
+        folder: run_file::own_folder(),
+        configuration: vec![options.described()],
+        greeting: String::new(),
+    };
     let run = Options {
         mode: Mode::MasterWorker,
         daemon,

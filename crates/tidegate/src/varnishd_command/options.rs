@@ -108,14 +108,19 @@ pub fn parse(words: &[String]) -> Result<Parsed, String> {
 }
 
 fn takes_value(letter: &str) -> bool {
-    matches!(letter, "a" | "b" | "f" | "n" | "s" | "p" | "t" | "i" | "P" | "T" | "S" | "M" | "l" | "j" | "r" | "I" | "x" | "W" | "E")
+    matches!(
+        letter,
+        "a" | "b" | "f" | "n" | "s" | "p" | "t" | "i" | "P" | "T" | "S" | "M" | "l" | "j" | "r" | "I" | "x" | "W" | "E"
+    )
 }
 
 fn set(options: &mut VarnishOptions, letter: &str, value: &str) -> Result<(), String> {
     match letter {
         "a" => options.listen.push(listen(value)?),
         "b" => options.backend = Some(host_and_port(value)?),
-        "f" if value.is_empty() => return Err("-f without a file is for instances that -T or -M load: not there yet".to_owned()),
+        "f" if value.is_empty() => {
+            return Err("-f without a file is for instances that -T or -M load: not there yet".to_owned());
+        }
         "f" if options.program.is_some() => return Err("several programs (-f) are not there yet".to_owned()),
         "f" => options.program = Some(value.to_owned()),
         "s" => options.storages.push(value.to_owned()),
@@ -126,7 +131,9 @@ fn set(options: &mut VarnishOptions, letter: &str, value: &str) -> Result<(), St
         "t" => options.parameters.push(("default_ttl".to_owned(), value.to_owned())),
         "i" => options.identity = Some(value.to_owned()),
         "P" => options.pidfile = Some(value.into()),
-        "n" => options.warnings.push(format!("-n {value}: the log and the counters are not published for Varnish's tools yet")),
+        "n" => options
+            .warnings
+            .push(format!("-n {value}: the log and the counters are not published for Varnish's tools yet")),
         "l" => options.warnings.push(format!("-l {value} has no effect: there is no log in shared memory yet")),
         "j" | "r" | "W" => options.warnings.push(format!("-{letter} {value} has no effect here")),
         other => return Err(format!("-{other} is not there yet")),
@@ -175,9 +182,16 @@ mod tests {
 
     #[test]
     fn options_are_varnishds() {
-        let options = run("-f /etc/a.vcl -a :6081 -a api=127.0.0.1:81,PROXY -smalloc,256m -p default_ttl=60 -t 9 -F -P /run/v.pid").unwrap();
+        let options = run(
+            "-f /etc/a.vcl -a :6081 -a api=127.0.0.1:81,PROXY -smalloc,256m -p default_ttl=60 -t 9 -F -P /run/v.pid",
+        )
+        .unwrap();
         assert_eq!(options.program.as_deref(), Some("/etc/a.vcl"));
-        let listen = |name: Option<&str>, address: &str, is_proxy| Listen { name: name.map(str::to_owned), address: address.to_owned(), is_proxy };
+        let listen = |name: Option<&str>, address: &str, is_proxy| Listen {
+            name: name.map(str::to_owned),
+            address: address.to_owned(),
+            is_proxy,
+        };
         assert_eq!(options.listen, [listen(None, ":6081", false), listen(Some("api"), "127.0.0.1:81", true)]);
         assert_eq!(options.storages, ["malloc,256m"]);
         assert_eq!(options.parameters.len(), 2);

@@ -135,7 +135,11 @@ impl BackendHost {
             Variable::BerespStorage => Value::Storage(decisions.storage),
             Variable::BerespFilters => text(workspace, if decisions.gunzips { b"gunzip" } else { b"" })?,
             Variable::ClientIdentity => {
-                let client = self.common.connection.client.map_or_else(|| "0.0.0.0".to_owned(), |client| client.ip().to_string());
+                let client = self
+                    .common
+                    .connection
+                    .client
+                    .map_or_else(|| "0.0.0.0".to_owned(), |client| client.ip().to_string());
                 text(workspace, client.as_bytes())?
             }
             other => return Err(Failure::Host(format!("{} is not there yet", other.name()))),

@@ -99,7 +99,9 @@ impl ClientHost {
         Ok(Some(match variable {
             Variable::ReqMethod | Variable::ReqTopMethod => text(workspace, request.method())?,
             Variable::ReqUrl | Variable::ReqTopUrl => text(workspace, request.target())?,
-            Variable::ReqProto | Variable::ReqProtoOld | Variable::ReqTopProto => text(workspace, request.version_bytes())?,
+            Variable::ReqProto | Variable::ReqProtoOld | Variable::ReqTopProto => {
+                text(workspace, request.version_bytes())?
+            }
             Variable::ReqXid => text(workspace, self.xid.to_string().as_bytes())?,
             Variable::ReqRestarts => Value::Int(i64::from(self.restarts)),
             Variable::ReqEsiLevel => Value::Int(0),
@@ -134,7 +136,9 @@ impl ClientHost {
                 Variable::ObjCanEsi => Some(Value::Bool(false)),
                 Variable::ObjStorage => Some(Value::Storage(None)),
                 Variable::ObjTime => Some(Value::Time(0.0)),
-                Variable::ObjAge | Variable::ObjTtl | Variable::ObjGrace | Variable::ObjKeep => Some(Value::Duration(0.0)),
+                Variable::ObjAge | Variable::ObjTtl | Variable::ObjGrace | Variable::ObjKeep => {
+                    Some(Value::Duration(0.0))
+                }
                 _ => None,
             });
         };
@@ -149,7 +153,9 @@ impl ClientHost {
             Variable::ObjTtl => Value::Duration(lifetime.fresh_until() - now),
             Variable::ObjGrace => Value::Duration(lifetime.grace),
             Variable::ObjKeep => Value::Duration(lifetime.keep),
-            Variable::ObjUncacheable => Value::Bool(object.variant().is_none() || object.kind() != cache::object::Kind::Ordinary),
+            Variable::ObjUncacheable => {
+                Value::Bool(object.variant().is_none() || object.kind() != cache::object::Kind::Ordinary)
+            }
             Variable::ObjCanEsi => Value::Bool(false),
             Variable::ObjStorage => {
                 let named = &self.common.loaded.program.storages;
@@ -262,7 +268,9 @@ impl Host for ClientHost {
             | Variable::SessIdleSendTimeout
             | Variable::BereqConnectTimeout
             | Variable::RespDoEsi
-            | Variable::ReqEsi => self.common.record("Notice", format!("{} has no effect yet", variable.name()).as_bytes()),
+            | Variable::ReqEsi => {
+                self.common.record("Notice", format!("{} has no effect yet", variable.name()).as_bytes())
+            }
             other => return Err(Failure::Host(format!("{} cannot be set yet", other.name()))),
         }
         Ok(())
@@ -332,7 +340,9 @@ impl Host for ClientHost {
                 let number = |place: usize| arguments.get(place).copied().flatten().map(seconds);
                 let (grace, keep) = (number(1).filter(|grace| *grace >= 0.0), number(2).filter(|keep| *keep >= 0.0));
                 let now = self.common.now;
-                let purged = self.digest.map_or(0, |digest| self.common.loaded.cache.soft_purge(digest, now, number(0), grace, keep));
+                let purged = self
+                    .digest
+                    .map_or(0, |digest| self.common.loaded.cache.soft_purge(digest, now, number(0), grace, keep));
                 Ok(Value::Int(i64::try_from(purged).unwrap_or(i64::MAX)))
             }
             _ => Err(modules::missing(function)),

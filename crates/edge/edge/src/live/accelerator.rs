@@ -47,7 +47,9 @@ struct Health(Arc<Targets>);
 impl Backends for Health {
     fn is_healthy(&self, backend: BackendIndex) -> bool {
         // NOTE: a proxy without servers says so itself, by an error that names it.
-        self.0.proxy(Backend::Declared(backend)).is_some_and(|proxy| proxy.direct.is_some() || proxy.farm().usable() > 0)
+        self.0
+            .proxy(Backend::Declared(backend))
+            .is_some_and(|proxy| proxy.direct.is_some() || proxy.farm().usable() > 0)
     }
 }
 
@@ -98,5 +100,8 @@ fn storages(specs: &[StorageSpec]) -> Storages {
         named.push(Arc::new(Stevedore::malloc("s0", STORAGE_BYTES)));
     }
     let transient = specs.iter().find(|spec| spec.name == "Transient").map(make);
-    Storages { named, transient: transient.unwrap_or_else(|| Arc::new(Stevedore::malloc("Transient", TRANSIENT_BYTES))) }
+    Storages {
+        named,
+        transient: transient.unwrap_or_else(|| Arc::new(Stevedore::malloc("Transient", TRANSIENT_BYTES))),
+    }
 }

@@ -112,7 +112,10 @@ impl Place {
 
     /// Puts what was accepted into the cache.
     async fn keep(
-        &self, accepted: Accepted, answer: Option<(Answer<'_>, &Transaction, &Arc<LiveProxy>)>, told: oneshot::Sender<Fetched>,
+        &self,
+        accepted: Accepted,
+        answer: Option<(Answer<'_>, &Transaction, &Arc<LiveProxy>)>,
+        told: oneshot::Sender<Fetched>,
     ) {
         let Some(stored) = accepted.stored else { return };
         let Stored { object, mut filler, mut fetch, streams } = stored;
@@ -173,7 +176,10 @@ impl Place {
 
 /// Pulls a body from its server, without its framing.
 async fn pull(
-    answer: &mut Answer<'_>, exchange: &Transaction, proxy: &Arc<LiveProxy>, mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    answer: &mut Answer<'_>,
+    exchange: &Transaction,
+    proxy: &Arc<LiveProxy>,
+    mut take: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
     let limits = exchange.response_limits(proxy.settings());
     let mut intake = Intake::new(answer.length, &limits);

@@ -37,7 +37,6 @@ mod variable;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-pub use accelerator::{Accelerator, StorageSpec};
 pub use self::{
     balance::{Algorithm, Balance},
     bind::{AcceptMode, Bind, BindAddress, UnixOptions},
@@ -74,6 +73,7 @@ pub use self::{
     users::{Password, User, Userlist},
     variable::{SetVariable, VariableValue},
 };
+pub use accelerator::{Accelerator, StorageSpec};
 
 /// A place in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -44,7 +44,8 @@ pub(super) const KEYWORDS: &[Keyword] = &[Keyword::new(
 fn vcl_file(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::required(line, 1, "a file.")?;
     let bytes = if line.word(1) == BUILTIN { Arc::from(b"vcl 4.1;\n".as_slice()) } else { scope.read_file(line, 1)? };
-    let text = std::str::from_utf8(&bytes).map_err(|_| wrong(format!("'vcl' : {} is no text in UTF-8.", line.word(1)), 1))?;
+    let text =
+        std::str::from_utf8(&bytes).map_err(|_| wrong(format!("'vcl' : {} is no text in UTF-8.", line.word(1)), 1))?;
     let mut accelerator = Accelerator {
         path: line.word(1).to_owned(),
         text: text.into(),
@@ -73,13 +74,20 @@ fn vcl_file(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
 }
 
 fn storage(text: &str, place: usize, word: usize) -> Result<StorageSpec, Problem> {
-    let (name, rest) = text.split_once('=').map_or_else(|| (format!("s{place}"), text), |(name, rest)| (name.to_owned(), rest));
+    let (name, rest) =
+        text.split_once('=').map_or_else(|| (format!("s{place}"), text), |(name, rest)| (name.to_owned(), rest));
     let (kind, size) = rest.split_once(',').map_or((rest, None), |(kind, size)| (kind, Some(size)));
     if !matches!(kind, "malloc" | "default") {
         return Err(wrong(format!("'vcl' : storage '{text}' is of a kind that is not there: '{kind}'."), word)
             .expected("malloc,SIZE or NAME=malloc,SIZE"));
     }
-    let bytes = size.map(|size| bytes_of(size).ok_or_else(|| wrong(format!("'vcl' : '{size}' is no size."), word).expected("a number with k, m, g or t"))).transpose()?;
+    let bytes = size
+        .map(|size| {
+            bytes_of(size).ok_or_else(|| {
+                wrong(format!("'vcl' : '{size}' is no size."), word).expected("a number with k, m, g or t")
+            })
+        })
+        .transpose()?;
     Ok(StorageSpec { name, bytes })
 }
 
@@ -100,9 +108,9 @@ fn bytes_of(text: &str) -> Option<u64> {
 }
 
 fn set_parameter(settings: &mut Settings, text: &str, word: usize) -> Result<(), Problem> {
-    let (name, value) = text.split_once('=').ok_or_else(|| {
-        wrong(format!("'vcl' : parameter '{text}' has no value."), word).expected("<name>=<value>")
-    })?;
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| wrong(format!("'vcl' : parameter '{text}' has no value."), word).expected("<name>=<value>"))?;
     settings.set(name, value).map_err(|why| match why {
         NotSet::Unknown => wrong(format!("'vcl' : unknown parameter '{name}'."), word).nearest(name, Settings::NAMES),
         NotSet::Invalid => wrong(format!("'vcl' : '{value}' is no value of parameter '{name}'."), word),
@@ -138,8 +146,20 @@ pub(crate) fn finish(scope: &mut Scope<'_>) {
     let has_backend = |scope: &Scope<'_>, name: &str| scope.backend_named(name).is_some();
     let storages: Vec<String> =
         accelerator.storages.iter().map(|storage| storage.name.clone()).chain(["Transient".to_owned()]).collect();
-    let names: Vec<String> = scope.state.proxies.iter().filter(|draft| draft.proxy.kind.has_backend()).map(|draft| draft.proxy.name.to_string()).collect();
-    let options = Options { files: &Included(scope.files), storages: &storages, backends: &names, unused_is_error: false, ..Options::default() };
+    let names: Vec<String> = scope
+        .state
+        .proxies
+        .iter()
+        .filter(|draft| draft.proxy.kind.has_backend())
+        .map(|draft| draft.proxy.name.to_string())
+        .collect();
+    let options = Options {
+        files: &Included(scope.files),
+        storages: &storages,
+        backends: &names,
+        unused_is_error: false,
+        ..Options::default()
+    };
     let compiled = match vcl::compile(&accelerator.path, &accelerator.text, &options) {
         Ok(compiled) => compiled,
         Err(rejected) => {
@@ -148,19 +168,34 @@ pub(crate) fn finish(scope: &mut Scope<'_>) {
         }
     };
     for note in &compiled.notes {
-        scope.diagnostics.push(Diagnostic::on_line(Severity::Notice, &line, wrong(format!("'vcl' : {}", note.summary()), 1)));
+        scope.diagnostics.push(Diagnostic::on_line(
+            Severity::Notice,
+            &line,
+            wrong(format!("'vcl' : {}", note.summary()), 1),
+        ));
     }
-    let homeless: Vec<String> = compiled.program.backends.iter().filter(|backend| backend.endpoint != Endpoint::None && !has_backend(scope, &backend.name)).map(|backend| backend.name.clone()).collect();
+    let homeless: Vec<String> = compiled
+        .program
+        .backends
+        .iter()
+        .filter(|backend| backend.endpoint != Endpoint::None && !has_backend(scope, &backend.name))
+        .map(|backend| backend.name.clone())
+        .collect();
     for name in homeless {
-        let message = format!("'vcl' : backend '{name}' of {} has no 'backend' section of that name, which says where it is and how it is checked.", accelerator.path);
+        let message = format!(
+            "'vcl' : backend '{name}' of {} has no 'backend' section of that name, which says where it is and how it is checked.",
+            accelerator.path
+        );
         scope.alert(&line, wrong(message, 1).expected(format!("backend {name}, with a server")));
     }
     let mut program = compiled.program;
     if program.default_backend.is_none() {
         let wanted = default_name(scope);
-        let place = program.backends.iter().position(|backend| backend.name == wanted).or_else(|| {
-            program.backends.iter().position(|backend| backend.name == "default")
-        });
+        let place = program
+            .backends
+            .iter()
+            .position(|backend| backend.name == wanted)
+            .or_else(|| program.backends.iter().position(|backend| backend.name == "default"));
         program.default_backend = Some(BackendIndex(place.and_then(|place| u32::try_from(place).ok()).unwrap_or(0)));
     }
     let program = Arc::new(program);

@@ -40,7 +40,16 @@ impl ObjectBody {
             Part::Bytes { start, end } => (start, Some(end - start)),
         };
         let recoder = Recoder::new(if gunzip { Recoding::Gunzip } else { Recoding::None });
-        Self { object, cursor: Cursor::default(), current: Bytes::new(), skip, left, recoder, is_chunked, has_ended: false }
+        Self {
+            object,
+            cursor: Cursor::default(),
+            current: Bytes::new(),
+            skip,
+            left,
+            recoder,
+            is_chunked,
+            has_ended: false,
+        }
     }
 
     /// What a client gets of a chunk.

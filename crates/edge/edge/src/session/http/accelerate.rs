@@ -61,8 +61,14 @@ impl Session {
         let numbers = Arc::clone(&accelerator);
         let connection = connection_of(transaction);
         let request = transaction.request.clone();
-        let mut client =
-            Client::new(&accelerator.loaded, request, connection, wall_clock(), move || numbers.next_number(), !body.is_empty());
+        let mut client = Client::new(
+            &accelerator.loaded,
+            request,
+            connection,
+            wall_clock(),
+            move || numbers.next_number(),
+            !body.is_empty(),
+        );
         let mut road = Road { proxy, accelerator: &accelerator, up, is_body_sent: false };
         let mut step = client.begin();
         loop {
@@ -78,12 +84,10 @@ impl Session {
                     let fetched = self.place(&accelerator, proxy).fetch(*order).await;
                     client.fetched(fetched.unwrap_or(Fetched::Nothing), wall_clock())
                 }
-                Step::Pass(backend) => {
-                    match Box::pin(self.pass(transaction, &mut client, *backend, &mut road)).await {
-                        AfterPass::Done(next) => return next,
-                        AfterPass::Go(step) => step,
-                    }
-                }
+                Step::Pass(backend) => match Box::pin(self.pass(transaction, &mut client, *backend, &mut road)).await {
+                    AfterPass::Done(next) => return next,
+                    AfterPass::Go(step) => step,
+                },
                 Step::Pipe(pipe) => return Box::pin(self.pipe_program(transaction, *pipe, road)).await,
                 Step::Deliver(delivery) => return self.deliver_made(transaction, *delivery, &mut road).await,
             };
@@ -92,7 +96,11 @@ impl Session {
 
     /// Asks a backend for this client alone, and delivers what it says unless the program wants something else.
     async fn pass(
-        &mut self, transaction: &mut Transaction, client: &mut Client, mut backend: Backend, road: &mut Road<'_>,
+        &mut self,
+        transaction: &mut Transaction,
+        client: &mut Client,
+        mut backend: Backend,
+        road: &mut Road<'_>,
     ) -> AfterPass {
         let worker = Rc::clone(&self.worker);
         let mut step = backend.begin();
@@ -118,9 +126,13 @@ impl Session {
                                         _ => None,
                                     };
                                     return match client.passed(Some(accepted.head), length, wall_clock()) {
-                                        Step::Deliver(delivery) if matches!(delivery.body, DeliveredBody::Passed(_)) => {
+                                        Step::Deliver(delivery)
+                                            if matches!(delivery.body, DeliveredBody::Passed(_)) =>
+                                        {
                                             transaction.response = delivery.head;
-                                            AfterPass::Done(self.deliver(transaction, &proxy, answer, &mut road.up).await)
+                                            AfterPass::Done(
+                                                self.deliver(transaction, &proxy, answer, &mut road.up).await,
+                                            )
                                         }
                                         other => AfterPass::Go(other),
                                     };
@@ -151,7 +163,12 @@ impl Session {
 
     /// Sends the request of a machine to a proxy of the configuration.
     async fn ask<'p>(
-        &mut self, worker: &'p Rc<Worker>, transaction: &mut Transaction, backend: &Backend, proxy: &'p Arc<LiveProxy>, road: &mut Road<'_>,
+        &mut self,
+        worker: &'p Rc<Worker>,
+        transaction: &mut Transaction,
+        backend: &Backend,
+        proxy: &'p Arc<LiveProxy>,
+        road: &mut Road<'_>,
     ) -> Result<Answer<'p>, Unfetched> {
         // NOTE: rules and the log see the request as it goes to the server, as they do without a program.
         transaction.request = backend.request().clone();
@@ -252,7 +269,11 @@ fn is_about_client(why: &Unfetched) -> bool {
         }
         Unfetched::NoResponse { end, .. } => matches!(
             end,
-            HeadEnd::ClientGone | HeadEnd::ClientCutOff | HeadEnd::ClientTimeout | HeadEnd::ClientMalformed | HeadEnd::Killed { .. }
+            HeadEnd::ClientGone
+                | HeadEnd::ClientCutOff
+                | HeadEnd::ClientTimeout
+                | HeadEnd::ClientMalformed
+                | HeadEnd::Killed { .. }
         ),
         Unfetched::Refused { .. } => false,
     }

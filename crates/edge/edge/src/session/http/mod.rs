@@ -22,8 +22,8 @@ mod service;
 mod tests;
 mod transfer;
 
-pub use self::{decide::hash_key, exchange::InBackend, parked::Parked};
 pub(in crate::session) use self::transfer::give_back;
+pub use self::{decide::hash_key, exchange::InBackend, parked::Parked};
 
 use std::{
     future::poll_fn,

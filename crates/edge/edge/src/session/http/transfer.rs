@@ -42,7 +42,11 @@ pub(super) enum Transfer {
 }
 
 /// Lets others have a server's connection for another request; one that only the same client may use is given back.
-pub(in crate::session) fn give_back(worker: &Worker, upstream: Upstream<'_>, backend: &LiveProxy) -> Option<Box<ServerConnection>> {
+pub(in crate::session) fn give_back(
+    worker: &Worker,
+    upstream: Upstream<'_>,
+    backend: &LiveProxy,
+) -> Option<Box<ServerConnection>> {
     let Upstream { mut connection, slot, .. } = upstream;
     drop(slot);
     connection.wire.leave();
