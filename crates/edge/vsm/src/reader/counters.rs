@@ -147,6 +147,10 @@ fn description(value: &Value) -> Option<CounterDescription> {
     })
 }
 
+pub(super) fn survives(text: &[u8]) {
+    let _ = descriptions(text);
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
