@@ -37,7 +37,7 @@ pub(super) const KEYWORDS: &[Keyword] = &[Keyword::new(
 .sections(Sections::FRONTEND_BACKEND)
 .doc(
     "Has a program of VCL answer the requests that rules let through, from a cache where it can. A storage is malloc,SIZE or NAME=malloc,SIZE.",
-    "vcl /etc/varnish/default.vcl storage malloc,256m param default_ttl=60",
+    "vcl builtin storage malloc,256m param default_ttl=60",
 )
 .line(vcl_file)];
 
