@@ -306,3 +306,109 @@ impl<'b> Reader<'b> {
         Some(StoredChunk { at: self.u64()?, length: self.u32()?, sum: self.u32()? })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// docs/formats/cache-journal.md: what is written once must be read for ever.
+    #[test]
+    fn layout_of_version_1() {
+        let stored = StoredObject {
+            digest: [0xdd; 32],
+            lifetime: Lifetime { origin: 1.0, ttl: 2.0, grace: 3.0, keep: 4.0 },
+            ban: 5,
+            variant: Variant { names: vec![b"accept".to_vec()].into(), key: (*b"k").into() },
+            tags: vec![(*b"t").into()],
+            head: StoredChunk { at: 0x400, length: 6, sum: 7 },
+            extents: vec![Extent { at: 0x100, length: 0x200 }, Extent { at: 0x400, length: 0x100 }],
+            chunks: vec![StoredChunk { at: 0x100, length: 8, sum: 9 }],
+        };
+        let put_contents = [
+            "01",
+            "0a00000000000000",
+            &"dd".repeat(32),
+            "000000000000f03f",
+            "0000000000000040",
+            "0000000000000840",
+            "0000000000001040",
+            "0500000000000000",
+            "0004000000000000",
+            "06000000",
+            "07000000",
+            "0100",
+            "0600616363657074",
+            "01006b",
+            "0100",
+            "010074",
+            "0200",
+            "0001000000000000",
+            "0002000000000000",
+            "0004000000000000",
+            "0001000000000000",
+            "0001000000000000",
+            "08000000",
+            "09000000",
+        ]
+        .concat();
+        let record = put(10, &stored).unwrap();
+        assert_eq!(hex(&record[FRAME_BYTES..]), put_contents);
+        assert_eq!(hex(&remove(10)[FRAME_BYTES..]), "020a00000000000000");
+        let times = lifetime(10, &stored.lifetime);
+        assert_eq!(hex(&times[FRAME_BYTES..]), "030a00000000000000000000000000004000000000000008400000000000001040");
+        let words: Vec<String> = ["req.url", "~", "a"].map(str::to_owned).to_vec();
+        let banned = ban(2, 1.0, &words).unwrap();
+        assert_eq!(hex(&banned[FRAME_BYTES..]), "040200000000000000000000000000f03f030007007265712e75726c01007e010061");
+        assert_eq!(hex(&remove(10)), "0900000099826663564c3786020a00000000000000");
+        assert_eq!(hex(&header(1 << 20)), "5449444543414348010000000000000000001000000000000b9c9b0e00000000");
+
+        let journal = [&header(1 << 20)[..], &record, &times, &banned, &remove(10)].concat();
+        let mut kinds = Vec::new();
+        let end = read(&journal, |record| match record {
+            Record::Put { number, contents } => {
+                assert_eq!((number, read_put(contents)), (10, Some(stored.clone())));
+                kinds.push(1);
+            }
+            Record::Remove { number } => {
+                assert_eq!(number, 10);
+                kinds.push(2);
+            }
+            Record::Lifetime { number, ttl, grace, keep } => {
+                assert_eq!((number, [ttl, grace, keep]), (10, [2.0, 3.0, 4.0]));
+                kinds.push(3);
+            }
+            Record::Ban { number, time, words } => {
+                assert_eq!((number, time, words), (2, 1.0, vec!["req.url", "~", "a"]));
+                kinds.push(4);
+            }
+        });
+        assert_eq!((end, kinds), (End::Whole { length: journal.len() }, vec![1, 3, 4, 2]));
+        // The process may be killed within any record.
+        for length in 0..journal.len() {
+            assert!(matches!(read(&journal[..length], |_| {}), End::Whole { length: whole } if whole <= length));
+        }
+    }
+
+    #[test]
+    fn heads() {
+        let mut from = ResponseHead::new();
+        from.start(Version::Http10, 404);
+        from.set_reason(b"Gone");
+        from.headers.add(b"A", b"");
+        from.headers.add(b"Set-Cookie", b"x");
+        let bytes = head(&from);
+        let expected = [
+            "9401", "01", "04000000", "476f6e65", "01000000", "41", "00000000", "0a000000", "5365742d436f6f6b6965",
+            "01000000", "78",
+        ];
+        assert_eq!(hex(&bytes), expected.concat());
+        let back = read_head(&bytes).unwrap();
+        assert_eq!((back.status(), back.version(), back.reason()), (404, Version::Http10, &b"Gone"[..]));
+        assert_eq!(back.headers.iter().collect::<Vec<_>>(), from.headers.iter().collect::<Vec<_>>());
+        (1..bytes.len()).for_each(|length| drop(read_head(&bytes[..length])));
+    }
+}
