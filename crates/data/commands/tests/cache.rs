@@ -4,7 +4,8 @@
 
 mod support;
 
-use commands::config::{MaxmemoryPolicy, Settings};
+use commands::config::Settings;
+use keyspace::MaxmemoryPolicy;
 
 const NOW: i64 = 1_700_000_000_000;
 
@@ -62,7 +63,7 @@ fn all_keys_come_into_memory_bit_by_bit_and_then_all_may_go() {
     store.fill(20);
     store.checkpoint();
     assert!(store.0.server.keyspace.is_partial());
-    assert!(store.0.server.evict(|| 0).is_none(), "nothing is in memory");
+    assert!(store.0.server.evict(&|| 0).is_none(), "nothing is in memory");
     let mut steps = 0;
     while store.0.server.bring_keys(10) {
         steps += 1;
@@ -77,7 +78,7 @@ fn all_keys_come_into_memory_bit_by_bit_and_then_all_may_go() {
     }
     assert!(!store.0.server.keyspace.is_partial());
     assert_eq!((store.len(), store.in_memory()), (500, 500));
-    while store.0.server.evict(|| 0).is_some() {}
+    while store.0.server.evict(&|| 0).is_some() {}
     assert_eq!((store.len(), store.0.server.keyspace.database(3).unwrap().len()), (0, 0));
     store.checkpoint();
     assert_eq!(store.ask("EXISTS key3"), ":0\r\n", "they are gone from the tables");
@@ -90,7 +91,7 @@ fn what_is_not_there_leaves_memory_and_is_not_asked_for_once_all_keys_are_here()
         assert_eq!(store.ask(&format!("GET nothing{number}")), "$-1\r\n");
     }
     store.read(50);
-    let mut random = commands::random::Random::new(1);
+    let mut random = keyspace::random::Random::new(1);
     let mut gone = 0;
     while store.0.server.keyspace.evict_absent(&mut random, 10) {
         gone += 1;

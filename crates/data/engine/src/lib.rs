@@ -48,7 +48,7 @@ pub use error::{Error, Place, Result};
 pub use failing::{FailingEngine, Failure};
 pub use fjall_engine::{Compression, FjallEngine, FjallOptions, PageCache, open_frozen};
 pub use memory::MemoryEngine;
-pub use readers::{Answer, QueueFull, Readers, ReadersOptions, Request};
+pub use readers::{Answer, QueueFull, Readers, ReadersOptions, Request, answer};
 pub use remove::{Removed, remove_range};
 #[cfg(feature = "rocksdb")]
 pub use rocksdb_engine::{RocksEngine, RocksOptions};

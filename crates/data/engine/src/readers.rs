@@ -244,7 +244,8 @@ fn gather(count: usize, done: Done) -> impl Fn(usize) -> Done {
     }
 }
 
-fn answer(engine: &dyn Engine, request: Request) -> Answer {
+/// Answers a request on this thread: what a reader does.
+pub fn answer(engine: &dyn Engine, request: Request) -> Answer {
     match request {
         Request::Get(key) => Answer::Get(guarded(|| engine.get(&key))),
         Request::GetAll(keys) => Answer::GetAll(guarded(|| keys.iter().map(|key| engine.get(key)).collect())),

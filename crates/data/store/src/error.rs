@@ -2,6 +2,9 @@
 
 use std::{io, path::PathBuf};
 
+use shard::ShardError;
+pub use shard::chain;
+
 use crate::point::Point;
 
 /// What went wrong, with the remedy where there is one.
@@ -67,15 +70,9 @@ pub enum StoreError {
         /// Which.
         path: PathBuf,
     },
-    /// The log.
-    #[error("the log failed")]
-    Log(#[from] oplog::LogError),
-    /// A sync of the log failed: what has reached the disk, nobody knows.
-    #[error("the log cannot be made durable ({0}): restart, and what is on the disk is read again")]
-    Sync(String),
-    /// The tables.
-    #[error("the tables failed")]
-    Tables(#[from] engine::Error),
+    /// The shard cannot go on.
+    #[error(transparent)]
+    Shard(#[from] ShardError),
     /// The tables are in another engine than the settings say.
     #[error(
         "the tables in {} are of the engine {engine}: say `tables-engine {engine}`, or choose another `dir`",
@@ -100,26 +97,6 @@ pub enum StoreError {
         action: &'static str,
         /// The tables.
         path: PathBuf,
-    },
-    /// The tables are ahead of the log.
-    #[error(
-        "the tables have everything up to offset {applied}, but the log ends at {end}: files of the log are missing; restore \
-         them, or a backup"
-    )]
-    LogBehind {
-        /// What the tables have.
-        applied: u64,
-        /// Where the log ends.
-        end: u64,
-    },
-    /// There are no tables, and the log does not go back to the beginning.
-    #[error(
-        "the tables are missing, and the log begins only at offset {first}: most of the data would be lost; put the folder \
-         `tables` back, or restore a backup"
-    )]
-    TablesMissing {
-        /// Where the log begins.
-        first: u64,
     },
     /// The tables cannot go back to a point.
     #[error(
@@ -287,28 +264,9 @@ pub enum StoreError {
         /// Which folder.
         path: PathBuf,
     },
-    /// A command of the log does not run.
-    #[error(
-        "the command at offset {offset} of the log does not run ({reason}): it was written by a later version, or is damaged"
-    )]
-    Replay {
-        /// Where it is.
-        offset: u64,
-        /// Why.
-        reason: String,
-    },
-    /// A command changed something and then could not read the rest from the disk.
-    #[error(
-        "a command could not be finished ({0}): restart, and the log is run again up to before it; if that happens again, restore \
-         a backup"
-    )]
-    Halved(String),
     /// A thread that reads and writes clients' sockets has ended before the store did.
     #[error("a thread of the clients' sockets has ended (io-threads): restart, and clients come back")]
     Lane,
-    /// The libraries of functions in the tables do not load.
-    #[error("the libraries of functions cannot be loaded ({0}): they were written by a later version, or are damaged")]
-    Functions(String),
     /// Too few files may be open.
     #[error(
         "your current 'ulimit -n' of {limit} is not enough for the store to start: make it {least} at least (LimitNOFILE= in a \
@@ -334,13 +292,14 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// An error with its causes.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
+impl From<oplog::LogError> for StoreError {
+    fn from(error: oplog::LogError) -> Self {
+        Self::Shard(error.into())
     }
-    text
+}
+
+impl From<engine::Error> for StoreError {
+    fn from(error: engine::Error) -> Self {
+        Self::Shard(error.into())
+    }
 }

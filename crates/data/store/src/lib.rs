@@ -1,10 +1,12 @@
 //! The store: a server that speaks Redis' protocol.
 //!
-//! Each shard is one thread with one loop (`shard`). All that is Redis is in `commands`; here are sockets, clocks, files.
+//! A thread runs the loop (`event_loop`) of a shard. All that is Redis is in `commands`, and what makes it outlive the process is in
+//! `shard`; here are sockets, threads, clocks, folders.
 
 pub mod allocator;
 pub mod archive;
 pub mod backup;
+mod beginning;
 mod check_system;
 pub mod client;
 mod clock;
@@ -12,10 +14,11 @@ pub mod command;
 mod connection;
 mod daemon;
 mod descriptors;
-mod disk_bound;
-mod effects;
+mod engines;
 mod error;
+mod event_loop;
 pub mod export;
+mod folder;
 mod help;
 mod host;
 pub mod import;
@@ -23,21 +26,17 @@ mod lanes;
 mod life;
 mod listener;
 pub mod log_dump;
-mod long_queries;
+mod log_threads;
 mod messages;
 mod migrate;
+mod opening;
 pub mod options;
 mod overhead;
-mod pace;
 mod page;
-mod persistence;
 pub mod point;
-mod read_errors;
-mod records;
 mod replace;
 pub mod running;
 pub mod setting_help;
-mod shard;
 mod signals;
 mod sockets;
 pub mod status;
@@ -45,6 +44,8 @@ mod supervisor;
 mod syslog;
 mod until;
 mod users;
+mod workers;
+mod world;
 
 use std::{io::Write as _, path::Path};
 
@@ -86,7 +87,7 @@ pub fn run(mut start: Start, life: Life, memory_used: fn() -> usize) -> Result<(
     if !settings.page_address.0.is_empty() {
         messages::notice(&format!("The page is at http://{}/", settings.page_address.0));
     }
-    shard::Shard::new(start, memory_used, life)?.run()?;
+    event_loop::EventLoop::new(start, memory_used, life)?.run()?;
     messages::notice(if has_folder {
         "The store has all that it had in its folder, and is now ready to exit, bye bye..."
     } else {

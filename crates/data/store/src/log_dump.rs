@@ -13,10 +13,14 @@ use std::{
 };
 
 use oplog::{LogError, Offset, Reader, disk::RealDisk};
+use shard::{
+    ShardError,
+    effects::{Effect, Effects, is_named},
+};
 
 use crate::{
     StoreError, clock,
-    effects::{Effect, Effects, is_named},
+    folder::ShardFolder,
     point::{Point, time_text},
 };
 
@@ -74,7 +78,7 @@ pub fn point(text: &str) -> Result<Point, String> {
 
 /// The folder of the log's files.
 pub(crate) fn log_folder(folder: &Path) -> PathBuf {
-    let inner = folder.join("shard-0").join("log");
+    let inner = ShardFolder::first(folder).log();
     if inner.is_dir() { inner } else { folder.to_owned() }
 }
 
@@ -148,7 +152,8 @@ impl<'a> Printer<'a> {
                 Ok(Some(entry)) => {
                     let time_ms = entry.time_ms;
                     end = Some(entry.end());
-                    let broken = |offset: Offset, reason| StoreError::Replay { offset: offset.0, reason };
+                    let broken =
+                        |offset: Offset, reason| StoreError::Shard(ShardError::Replay { offset: offset.0, reason });
                     effects.each(&entry, |effect| self.take(&effect, time_ms), broken)?;
                     if self.done {
                         break;

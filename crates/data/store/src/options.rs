@@ -11,7 +11,7 @@ use commands::{
     glob,
 };
 
-use crate::{StoreError, clock, persistence::files_of_redis, point::Point};
+use crate::{StoreError, beginning::files_of_redis, clock, folder::ShardFolder, point::Point};
 
 /// How deep files may include one another.
 const INCLUDE_DEPTH_MAX: usize = 16;
@@ -146,7 +146,7 @@ fn place(manner: Manner, settings: &mut Settings) -> Result<(), String> {
     }
     let folder = std::path::absolute(if is_said { &settings.dir.0 } else { "." })
         .map_err(|error| format!("'dir': {error}: name the folder by its whole path"))?;
-    let has_store = folder.join("shard-0").exists();
+    let has_store = ShardFolder::first(&folder).path().exists();
     let of_redis = if manner == Manner::Redis && !has_store { files_of_redis(&folder) } else { Vec::new() };
     if !of_redis.is_empty() {
         // Whoever put this program into Redis' place expects to see that data, and not an empty store.

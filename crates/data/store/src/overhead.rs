@@ -17,6 +17,8 @@ use std::{
 
 use commands::Millis;
 
+use shard::MemoryGauge;
+
 use crate::{allocator, host};
 
 /// What the process may take beside `maxmemory`: the program's own data, stacks, what the allocator keeps for each thread.
@@ -37,6 +39,8 @@ pub struct Overhead {
     next: Millis,
     /// The most that was allocated since the allocator was last asked to give back what is free.
     highest: u64,
+    /// How much memory is allocated.
+    used: fn() -> usize,
 }
 
 impl Overhead {
@@ -52,11 +56,17 @@ impl Overhead {
                 told.store(resident.saturating_sub(used() as u64 + BESIDE), Ordering::Relaxed);
             }
         })?;
-        Ok(Self { bytes: 0, measured, request, next: 0, highest: 0 })
+        Ok(Self { bytes: 0, measured, request, next: 0, highest: 0, used })
+    }
+}
+
+impl MemoryGauge for Overhead {
+    fn used(&self) -> u64 {
+        (self.used)() as u64
     }
 
     /// Time goes on: it may be measured again.
-    pub fn tick(&mut self, now: Millis, used: u64, bound: u64) {
+    fn tick(&mut self, now: Millis, used: u64, bound: u64) {
         if bound == 0 || used < bound / 2 {
             self.bytes = 0;
             return;
@@ -71,7 +81,7 @@ impl Overhead {
 
     /// So much is allocated now. If much has become free since the most was, the allocator does not keep it for a second: what comes
     /// next may take other places, and the machine would hold both.
-    pub fn note(&mut self, used: u64, bound: u64) {
+    fn note(&mut self, used: u64, bound: u64) {
         self.highest = self.highest.max(used);
         if bound > 0 && self.highest > bound / 2 && self.highest - used > bound / FREED_SHARE {
             self.highest = used;
@@ -80,7 +90,7 @@ impl Overhead {
     }
 
     /// What is left of a bound for what is allocated.
-    pub fn of_bound(&self, bound: u64) -> u64 {
+    fn of_bound(&self, bound: u64) -> u64 {
         bound - self.bytes.min(bound / SHARE_MAX)
     }
 }
@@ -111,7 +121,7 @@ mod tests {
     #[test]
     fn what_has_become_free_is_given_back_at_once_if_it_is_much() {
         let (request, requests) = mpsc::sync_channel(1);
-        let mut overhead = Overhead { bytes: 0, measured: Arc::default(), request, next: 0, highest: 0 };
+        let mut overhead = Overhead { bytes: 0, measured: Arc::default(), request, next: 0, highest: 0, used: || 0 };
         for (used, bound, is_much) in [
             (30, 100, false),
             (10, 100, false),

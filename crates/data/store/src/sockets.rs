@@ -1,6 +1,6 @@
 //! A shard's sockets, and how other clients are served while a script is busy.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{cell::Cell, io, net::SocketAddr, rc::Rc, time::Duration};
 
 use commands::{Millis, Server, SessionId, session::Close};
 use mio::{Events, Interest, Poll, Token, net::TcpStream};
@@ -54,7 +54,7 @@ pub struct Sockets {
     /// All have been looked at since the script is busy.
     looked_at: bool,
     /// What was done before the command in run needs not wait for the log: its replies can be sent while it runs.
-    pub is_settled: bool,
+    is_settled: Rc<Cell<bool>>,
 }
 
 impl Sockets {
@@ -64,6 +64,7 @@ impl Sockets {
         mut listeners: Vec<Listener>,
         signals: Signals,
         lanes: Option<Box<Lanes>>,
+        is_settled: Rc<Cell<bool>>,
     ) -> io::Result<Self> {
         for (index, listener) in listeners.iter_mut().enumerate() {
             poll.registry().register(listener, Token(FIRST_LISTENER + index), Interest::READABLE)?;
@@ -81,7 +82,7 @@ impl Sockets {
             later_remote: Vec::new(),
             writable: Vec::new(),
             looked_at: false,
-            is_settled: false,
+            is_settled,
         })
     }
 
@@ -238,7 +239,7 @@ impl Sockets {
             // What became ready in the turn that the script runs in was told to the loop, and is not told again.
             (0..self.listeners.len()).for_each(|index| self.accept(index, server, now));
             let tokens: Vec<usize> = self.connections.iter().map(|(token, _)| token).collect();
-            if self.is_settled {
+            if self.is_settled.get() {
                 tokens.iter().for_each(|token| self.send_before_busy(*token, server));
             }
             tokens.into_iter().for_each(|token| self.serve_one_while_busy(token, server, now));
@@ -323,7 +324,8 @@ impl Sockets {
             self.later_remote.push(running.session);
         }
         for session in lanes.sessions() {
-            let Some(remote) = lanes.remote(session).filter(|remote| self.is_settled && !remote.holds.any()) else {
+            let Some(remote) = lanes.remote(session).filter(|remote| self.is_settled.get() && !remote.holds.any())
+            else {
                 continue;
             };
             if server.output(session).is_some_and(|(output, _)| !output.is_empty()) {

@@ -14,9 +14,13 @@ use std::{
 
 use oplog::{Damaged, Log, LogError, Offset, ReplicationId, disk::RealDisk};
 
+use shard::{
+    ShardError,
+    effects::{Effect, Effects, is_named},
+};
+
 use crate::{
     StoreError,
-    effects::{Effects, is_named},
     point::{Point, time_text},
 };
 
@@ -126,8 +130,8 @@ fn check_boundary(log: &Log<RealDisk>, offset: Offset) -> Result<(), StoreError>
     let mut before = entry.offset;
     let mut after = None;
     let mut in_transaction = false;
-    let broken = |offset: Offset, reason| StoreError::Replay { offset: offset.0, reason };
-    let take = |effect: crate::effects::Effect<'_>| {
+    let broken = |offset: Offset, reason| StoreError::Shard(ShardError::Replay { offset: offset.0, reason });
+    let take = |effect: Effect<'_>| {
         if !in_transaction {
             if effect.offset <= offset {
                 before = effect.offset;

@@ -1,6 +1,6 @@
 //! Keys that are removed because memory is full, as `maxmemory-policy` says.
 
-use crate::{changes::EventClass, config::MaxmemoryPolicy, keyspace::Keys};
+use keyspace::{Keys, MaxmemoryPolicy, changes::EventClass};
 
 use super::Server;
 
@@ -13,7 +13,7 @@ impl Server {
     ///
     /// Returns how many bytes were taken for what is to be told, by `memory_used`: with long names it may be as much as became
     /// free. It is gone at the end of the turn, and no more keys should go for that.
-    pub fn evict(&mut self, memory_used: fn() -> usize) -> Option<usize> {
+    pub fn evict(&mut self, memory_used: &dyn Fn() -> usize) -> Option<usize> {
         let policy = self.shared.settings.maxmemory_policy;
         if policy == MaxmemoryPolicy::NoEviction || self.is_paused() {
             return None;
@@ -44,12 +44,12 @@ impl Server {
                 self.keyspace.forgive();
                 continue;
             };
-            return self.evict_key(*db, &key, || 0).is_some();
+            return self.evict_key(*db, &key, &|| 0).is_some();
         }
         false
     }
 
-    fn evict_key(&mut self, db: usize, key: &[u8], memory_used: fn() -> usize) -> Option<usize> {
+    fn evict_key(&mut self, db: usize, key: &[u8], memory_used: &dyn Fn() -> usize) -> Option<usize> {
         if self.keyspace.busy.has(key) {
             self.finish_tasks();
         }
@@ -85,10 +85,8 @@ impl Server {
 
 #[cfg(test)]
 mod tests {
-    use crate::{
-        Millis, Server,
-        config::{MaxmemoryPolicy, Settings},
-    };
+    use crate::{Server, config::Settings};
+    use keyspace::{MaxmemoryPolicy, Millis};
 
     fn ask(server: &mut Server, id: crate::SessionId, now: Millis, command: &str) -> String {
         server.input(id).unwrap().extend_from_slice(format!("{command}\r\n").as_bytes());
@@ -106,7 +104,7 @@ mod tests {
         ask(&mut server, id, start, "SET old x");
         ask(&mut server, id, start + 60_000, "SET ttl x EX 1000000");
         ask(&mut server, id, start + 120_000, "SET new x");
-        while server.keyspace.database(0).unwrap().len() > 1 && server.evict(|| 0).is_some() {}
+        while server.keyspace.database(0).unwrap().len() > 1 && server.evict(&|| 0).is_some() {}
         let there = |name: &&str| ask(&mut server, id, start + 120_000, &format!("EXISTS {name}")) == ":1\r\n";
         ["old", "ttl", "new"].into_iter().filter(there).collect()
     }
@@ -128,7 +126,7 @@ mod tests {
         let id = server.connect(String::new(), String::new(), 0);
         ask(&mut server, id, 0, "SET key x");
         server.effects().clear();
-        assert!(server.evict(|| 0).is_some());
+        assert!(server.evict(&|| 0).is_some());
         assert!(String::from_utf8_lossy(server.effects().bytes()).ends_with("$3\r\nDEL\r\n$3\r\nkey\r\n"));
         server.shared.memory_full = true;
         assert!(ask(&mut server, id, 0, "SET key x").starts_with("-OOM command not allowed"));

@@ -31,7 +31,7 @@ pub use prune::Removed;
 pub use restore::{Restore, restore};
 pub use running::folder_of;
 
-use crate::{StoreError, archive::Archive, clock, persistence::engines};
+use crate::{StoreError, archive::Archive, clock, engines, folder::ShardFolder};
 
 /// What was done.
 #[derive(Debug, Clone)]
@@ -62,18 +62,18 @@ pub fn backup(dir: &Path, archive: &dyn Archive) -> Result<Made, StoreError> {
 ///
 /// Those of [`backup`]; a backup that is to be kept cannot be read. Then the new one is there and nothing is removed.
 pub fn backup_and_keep(dir: &Path, archive: &dyn Archive, keep: Option<NonZeroUsize>) -> Result<Made, StoreError> {
-    let shard = dir.join("shard-0");
-    if !shard.join("log").is_dir() {
+    let folder = ShardFolder::first(dir);
+    if !folder.log().is_dir() {
         return Err(StoreError::NoStore { path: dir.to_owned() });
     }
-    let rocksdb = shard.join(engines::ROCKSDB);
+    let rocksdb = folder.path().join(engines::ROCKSDB);
     if rocksdb.exists() {
         return Err(StoreError::NotForRocksdb { action: "tidegate backup", path: rocksdb });
     }
     let created_ms = clock::now().unsigned_abs();
     let former = newest(archive)?;
-    let links = Links::new(&shard)?;
-    let linked = links.all(&shard, former.as_ref().map(|former| Offset(former.log_end)))?;
+    let links = Links::new(folder.path())?;
+    let linked = links.all(folder.path(), former.as_ref().map(|former| Offset(former.log_end)))?;
     let records = engine::open_frozen(&links.folder.join("tables"))?;
     // What the tables do not need has gone by being opened.
     let summary = engine::summary(&*records)?;

@@ -13,6 +13,7 @@ use crate::{
     StoreError,
     archive::{Archive, sync_folder},
     clock,
+    folder::ShardFolder,
     point::Point,
 };
 
@@ -130,10 +131,10 @@ fn offset_of(path: &str) -> Option<u64> {
 }
 
 fn fill(manifest: &Manifest, archive: &dyn Archive, folder: &Path) -> Result<(), StoreError> {
-    let shard = folder.join("shard-0");
+    let shard = ShardFolder::first(folder);
     let failed = |source| StoreError::Folder { path: folder.to_owned(), source };
-    let mut folders = vec![folder.to_owned(), shard.clone()];
-    for (items, to) in [(&manifest.tables, shard.join("tables")), (&manifest.log, shard.join("log"))] {
+    let mut folders = vec![folder.to_owned(), shard.path().to_owned()];
+    for (items, to) in [(&manifest.tables, shard.tables()), (&manifest.log, shard.log())] {
         fs::create_dir_all(&to).map_err(failed)?;
         folders.push(to.clone());
         for item in items {
@@ -145,8 +146,8 @@ fn fill(manifest: &Manifest, archive: &dyn Archive, folder: &Path) -> Result<(),
             folders.extend(path.parent().map(PathBuf::from));
         }
     }
-    check(manifest, archive, &shard)?;
-    begin_history(&shard.join("log"), Offset(manifest.log_end))?;
+    check(manifest, archive, shard.path())?;
+    begin_history(&shard.log(), Offset(manifest.log_end))?;
     folders.sort_unstable();
     folders.dedup();
     folders.iter().try_for_each(|folder| sync_folder(folder)).map_err(failed)

@@ -17,7 +17,9 @@ use engine::{
     record::{self, Header, Kind, RecordKey},
 };
 
-use crate::{StoreError, records};
+use shard::records;
+
+use crate::StoreError;
 
 /// What of an export is not in the tables.
 #[derive(Debug, Clone, Default)]

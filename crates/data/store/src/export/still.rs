@@ -21,8 +21,9 @@ use mio::{Poll, Token, Waker};
 use crate::{
     StoreError,
     backup::{Linked, Links},
-    clock, messages,
-    persistence::{Persistence, engines},
+    clock, engines,
+    folder::{ShardFolder, ShardNumber, StoreFolder},
+    messages, opening,
 };
 
 /// What running the log again, and the tables meanwhile, may take of memory, in bytes, besides the commands' own.
@@ -46,18 +47,18 @@ impl Still {
     ///
     /// The folder is none of a store, or cannot be written; data that is damaged.
     pub fn of(dir: &Path) -> Result<Self, StoreError> {
-        let shard = dir.join("shard-0");
-        if !shard.join("log").is_dir() {
+        let folder = ShardFolder::first(dir);
+        if !folder.log().is_dir() {
             return Err(StoreError::NoStore { path: dir.to_owned() });
         }
-        let rocksdb = shard.join(engines::ROCKSDB);
+        let rocksdb = folder.path().join(engines::ROCKSDB);
         if rocksdb.exists() {
             return Err(StoreError::NotForRocksdb { action: "tidegate export", path: rocksdb });
         }
         // What is exported may go to stdout.
         messages::open_stderr();
-        let links = Links::new(&shard)?;
-        let linked = links.all(&shard, None)?;
+        let links = Links::new(folder.path())?;
+        let linked = links.all(folder.path(), None)?;
         if linked.applied < linked.end {
             bring_to_end(&links.folder, &linked)?;
         }
@@ -71,22 +72,27 @@ impl Still {
     }
 }
 
+/// The folder of the store that runs the rest of the log on copies.
+fn replay(links: &Path) -> PathBuf {
+    links.join("replay")
+}
+
 /// Where the tables are in the end.
 fn scratch(links: &Path, linked: &Linked) -> PathBuf {
-    if linked.applied < linked.end { links.join("replay/shard-0/tables") } else { links.join("tables") }
+    if linked.applied < linked.end { ShardFolder::first(&replay(links)).tables() } else { links.join("tables") }
 }
 
 /// Has a store of its own run on the tables what the log has besides.
 fn bring_to_end(links: &Path, linked: &Linked) -> Result<(), StoreError> {
-    let root = links.join("replay");
-    let shard = root.join("shard-0");
+    let root = replay(links);
+    let folder = ShardFolder::first(&root);
     let failed = |source: io::Error| StoreError::Folder { path: root.clone(), source };
-    fs::create_dir_all(shard.join("log")).map_err(failed)?;
-    fs::rename(links.join("tables"), shard.join("tables")).map_err(failed)?;
+    fs::create_dir_all(folder.log()).map_err(failed)?;
+    fs::rename(links.join("tables"), folder.tables()).map_err(failed)?;
     for (name, len) in &linked.segments {
         // IMPORTANT: a copy, and of what is good: a log is appended to, and its end cut, where it lies.
         let mut from = File::open(links.join("log").join(name)).map_err(failed)?.take(*len);
-        let mut to = File::create(shard.join("log").join(name)).map_err(failed)?;
+        let mut to = File::create(folder.log().join(name)).map_err(failed)?;
         io::copy(&mut from, &mut to).map_err(failed)?;
     }
     let settings = Settings {
@@ -101,11 +107,12 @@ fn bring_to_end(links: &Path, linked: &Linked) -> Result<(), StoreError> {
     };
     let poll = Poll::new()?;
     let waker = Arc::new(Waker::new(poll.registry(), Token(0))?);
-    let mut persistence = Persistence::open(&settings, None, waker)?;
+    let store = StoreFolder::take(&root)?;
+    let mut persistence = opening::open(&store, ShardNumber::FIRST, &settings, None, waker)?;
     let tables = persistence.tables();
     let (seed, now) = (tables.key_seed(), clock::now());
     let stopwatch = Rc::new(clock::stopwatch());
     let mut server = Server::new(settings, seed, seed, now, Some(Box::new(tables)), stopwatch);
     persistence.recover(&mut server)?;
-    persistence.close(&mut server, clock::now())
+    Ok(persistence.close(&mut server, clock::now())?)
 }

@@ -19,7 +19,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use commands::server::{Refusal, Visitor};
 use resp::Value as Reply;
 
-use crate::{messages, running::disk_bytes};
+use crate::{folder::ShardFolder, messages, running::disk_bytes};
 
 use super::{
     assets, live, metrics,
@@ -320,8 +320,8 @@ fn all_metrics(request: &Request, site: &Site) -> Result<String, NoAnswer> {
         Some((u64::try_from(len).ok()?, last))
     });
     let disk = site.folder.as_deref().map(|folder| {
-        let shard = folder.join("shard-0");
-        (disk_bytes(&shard.join("tables")), disk_bytes(&shard.join("log")))
+        let shard = ShardFolder::first(folder);
+        (disk_bytes(&shard.tables()), disk_bytes(&shard.log()))
     });
     Ok(metrics::text(&info, slow, disk))
 }

@@ -6,7 +6,7 @@ use commands::server::Visitor;
 use resp::{ReplyLimits, ReplyParser, ReplyProgress, Value as Reply};
 use serde_json::{Map, Value, json};
 
-use crate::{running::disk_bytes, status::Info};
+use crate::{folder::ShardFolder, running::disk_bytes, status::Info};
 
 use super::{
     requests::{NoAnswer, Questions},
@@ -59,8 +59,8 @@ pub fn live(questions: &Questions, visitor: Visitor, folder: Option<&Path>, wind
         .map(|(db, keys, expires)| json!({ "db": db, "keys": keys, "expires": expires }))
         .collect();
     let disk = folder.map(|folder| {
-        let shard = folder.join("shard-0");
-        json!({ "tables": disk_bytes(&shard.join("tables")), "log": disk_bytes(&shard.join("log")) })
+        let shard = ShardFolder::first(folder);
+        json!({ "tables": disk_bytes(&shard.tables()), "log": disk_bytes(&shard.log()) })
     });
     Ok(json!({
         "window": window,

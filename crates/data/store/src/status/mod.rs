@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use crate::{
     client::Client,
     error::chain,
+    folder::ShardFolder,
     running::{Running, disk_bytes, is_served},
 };
 
@@ -179,8 +180,8 @@ impl Status {
             // Who may not ask for settings sees the rest.
             Which::Address(_) => client.setting("dir").ok().flatten().filter(|dir| !dir.is_empty()).map(PathBuf::from),
         };
-        let shard = folder.as_deref().filter(|dir| is_served(dir)).map(|dir| dir.join("shard-0"));
-        let disk = shard.map(|shard| (disk_bytes(&shard.join("tables")), disk_bytes(&shard.join("log"))));
+        let shard = folder.as_deref().filter(|dir| is_served(dir)).map(ShardFolder::first);
+        let disk = shard.map(|shard| (disk_bytes(&shard.tables()), disk_bytes(&shard.log())));
         let running = running.or_else(|| Running::find(folder.as_deref()?).ok().flatten());
         Ok(Self { address, running, folder, disk, info, slow })
     }

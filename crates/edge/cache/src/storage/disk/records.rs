@@ -402,8 +402,17 @@ mod tests {
         from.headers.add(b"Set-Cookie", b"x");
         let bytes = head(&from);
         let expected = [
-            "9401", "01", "04000000", "476f6e65", "01000000", "41", "00000000", "0a000000", "5365742d436f6f6b6965",
-            "01000000", "78",
+            "9401",
+            "01",
+            "04000000",
+            "476f6e65",
+            "01000000",
+            "41",
+            "00000000",
+            "0a000000",
+            "5365742d436f6f6b6965",
+            "01000000",
+            "78",
         ];
         assert_eq!(hex(&bytes), expected.concat());
         let back = read_head(&bytes).unwrap();

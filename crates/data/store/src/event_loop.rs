@@ -1,0 +1,248 @@
+//! The loop of a shard: its sockets, and when what is done.
+//!
+//! ```text
+//! wait for events -> read and run every ready client -> what is due -> log -> send replies
+//! ```
+//!
+//! What a turn is, what goes to the log and when replies may go out, the shard says ([`shard::Shard`]).
+
+mod clients;
+mod requests;
+
+use std::{cell::RefCell, io, path::Path, rc::Rc, sync::Arc, time::Duration};
+
+use commands::{Server, SessionId, secrets::Secrets};
+use mio::{Events, Interest, Poll, Waker};
+use oplog::disk::RealDisk;
+use shard::{ShardOptions, TICK_MS};
+
+use crate::{
+    Start, StoreError, clock,
+    folder::{ShardNumber, StoreFolder},
+    host::{Listening, OomScore, Process},
+    lanes::Lanes,
+    life::Life,
+    listener::{self, Listener},
+    messages,
+    migrate::Migrations,
+    opening,
+    overhead::Overhead,
+    page::Page,
+    running::Running,
+    signals::{Signals, Watch},
+    sockets::{SIGNALS, Sockets, WAKER},
+    users::Users,
+    workers::ThreadWorkers,
+    world::ProcessWorld,
+};
+
+/// Events of one turn.
+const EVENTS_MAX: usize = 1024;
+/// A shard on the machine's disks.
+pub type Shard = shard::Shard<RealDisk, ThreadWorkers>;
+
+/// A shard with its sockets.
+pub struct EventLoop {
+    listening: Rc<RefCell<Listening>>,
+    /// Shared with what serves clients while a script is busy. Nobody borrows them while a command runs.
+    sockets: Rc<RefCell<Sockets>>,
+    shard: Shard,
+    /// The folder of the data, if there is one.
+    store_folder: Option<StoreFolder>,
+    /// How much memory the process has allocated.
+    memory_used: fn() -> usize,
+    /// Sessions that sent something that is to be read in the next millisecond.
+    deferred: Vec<SessionId>,
+    /// Those of them that are to be read now.
+    resume: Vec<SessionId>,
+    /// Other threads read and write the sockets of clients.
+    has_lanes: bool,
+    oom_score: OomScore,
+    /// Sends keys to other servers; nothing until there are some.
+    migrations: Option<Migrations>,
+    waker: Arc<Waker>,
+    watch: Watch,
+    life: Life,
+    /// What is shown of the store by HTTP, if anything is.
+    page: Option<Page>,
+}
+
+impl EventLoop {
+    /// Opens everything, and reads what there is.
+    pub fn new(start: Start, memory_used: fn() -> usize, mut life: Life) -> Result<Self, StoreError> {
+        let Start { settings, config_file, until, .. } = start;
+        let _patience = life.starting();
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let mut signals = Signals::new(life.supervisor().clone())?;
+        let watch = signals.watch.clone();
+        poll.registry().register(signals.source(), SIGNALS, Interest::READABLE)?;
+        let listeners = listener::open(&settings)?;
+        let page = Page::start(&settings, &waker)?;
+        let threads = usize::try_from(settings.io_threads.0).unwrap_or(1);
+        let lanes = if threads > 1 { Some(Box::new(Lanes::start(threads - 1, &waker)?)) } else { None };
+        let has_lanes = lanes.is_some();
+        let listening: Rc<RefCell<Listening>> = Rc::default();
+        listening.borrow_mut().open = listeners.iter().filter_map(Listener::address).collect();
+        let mut oom_score = OomScore::new();
+        oom_score.apply(&settings);
+        let process = Process::new(config_file, memory_used, Rc::clone(&listening), life.supervisor().name())?;
+        let users = Users::of(&settings);
+        let has_folder = !settings.dir.0.is_empty();
+        let store_folder = has_folder.then(|| StoreFolder::take(Path::new(&settings.dir.0))).transpose()?;
+        let opened = store_folder
+            .as_ref()
+            .map(|folder| opening::open(folder, ShardNumber::FIRST, &settings, until, Arc::clone(&waker)));
+        let opened = opened.transpose()?;
+        life.write_process_file(&settings, &watch);
+        let options = ShardOptions {
+            settings,
+            key_seed: random_seed()?,
+            seed: random_seed()?,
+            stopwatch: Rc::new(clock::stopwatch()),
+            memory: Box::new(Overhead::start(memory_used)?),
+            world: ProcessWorld::new(),
+        };
+        let mut shard = recovered(opened, options)?;
+        let settled = shard.settled();
+        let server = &mut shard.server;
+        server.load_users(users).map_err(|reason| StoreError::Settings(vec![reason]))?;
+        let mut secret = [0; 32];
+        rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty()).map_err(io::Error::from)?;
+        server.shared.secrets = Secrets::new(secret);
+        server.shared.host = Box::new(process);
+        let sockets = Sockets::new(poll, listeners, signals, lanes, settled)?;
+        let sockets = Rc::new(RefCell::new(sockets));
+        let others = Rc::clone(&sockets);
+        server.shared.while_busy = Some(Rc::new(move |server: &mut Server| {
+            if let Ok(mut sockets) = others.try_borrow_mut() {
+                sockets.serve_while_busy(server);
+            }
+        }));
+        let event_loop = Self {
+            sockets,
+            listening,
+            shard,
+            store_folder,
+            memory_used,
+            deferred: Vec::new(),
+            resume: Vec::new(),
+            has_lanes,
+            oom_score,
+            migrations: None,
+            waker,
+            watch,
+            life,
+            page,
+        };
+        event_loop.tell_place();
+        Ok(event_loop)
+    }
+
+    /// Says in the folder where the store can be reached.
+    fn tell_place(&self) {
+        if let Some(folder) = &self.store_folder {
+            let socket = &self.shard.server.shared.settings.unixsocket.0;
+            let page = self.page.as_ref().map(Page::address);
+            folder.tell_place(&Running::here(&self.listening.borrow().open, socket, page));
+        }
+    }
+
+    /// Serves until it is told to stop.
+    pub fn run(mut self) -> Result<(), StoreError> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut busy = false;
+        self.watch.serving();
+        messages::notice("Ready to accept connections");
+        self.life.serving();
+        while !self.shard.server.shared.shutdown {
+            let is_more = busy || !self.resume.is_empty() || self.shard.server.can_go_on();
+            let mut wait = match (is_more, self.deferred.is_empty() && !self.shard.is_moving()) {
+                (true, _) => 0,
+                (false, false) => 1,
+                (false, true) => (self.shard.next_tick() - clock::now()).clamp(0, TICK_MS),
+            };
+            if self.has_lanes && wait > 0 && !self.may_sleep() {
+                wait = 0;
+            }
+            match self.sockets.borrow_mut().poll.poll(&mut events, Some(Duration::from_millis(wait.unsigned_abs()))) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other?,
+            }
+            let now = clock::now();
+            self.shard.begin_turn(now);
+            self.release(now);
+            if !self.deferred.is_empty() {
+                self.shard.refresh_pace(now);
+                self.resume.append(&mut self.deferred);
+            }
+            for session in std::mem::take(&mut self.resume) {
+                let token = self.sockets.borrow().tokens.get(&session).copied();
+                match token {
+                    Some(token) => self.read(token, now),
+                    None => self.run_remote(session, now),
+                }
+            }
+            for event in &events {
+                self.handle(event, now);
+            }
+            if self.has_lanes {
+                self.serve_lanes(now)?;
+            }
+            self.sockets.borrow_mut().take_later(&mut self.shard.server, &mut self.resume, &mut self.shard.ready);
+            let is_tick = self.shard.is_tick(now);
+            if let Some(page) = &mut self.page
+                && (is_tick || page.is_asked())
+            {
+                page.turn(&mut self.shard.server, now, (self.memory_used)() as u64);
+            }
+            if is_tick {
+                self.shard.tick(now);
+                self.look_around(now);
+            }
+            self.shard.plan_tick(now);
+            let sleep_us = std::mem::take(&mut self.shard.server.shared.sleep_us);
+            if sleep_us > 0 {
+                std::thread::sleep(Duration::from_micros(sleep_us));
+            }
+            // Before anything is written that it is a part of.
+            self.shard.check_broken()?;
+            self.fulfil_requests(now)?;
+            self.migrate(now)?;
+            let end = self.shard.end_turn(now, is_tick)?;
+            busy = end.is_busy;
+            match end.wait_for {
+                Some(offset) => self.hold(offset),
+                None => self.send(),
+            }
+            if self.has_lanes {
+                self.hand_over()?;
+            }
+        }
+        let _patience = self.life.ending();
+        messages::notice(match self.shard.persistence() {
+            Some(_) => "User requested shutdown... What is not on the disk yet is brought there",
+            None => "User requested shutdown...",
+        });
+        Ok(self.shard.close()?)
+    }
+}
+
+/// A shard that goes on where its log ends, or has everything in memory alone.
+fn recovered(opened: Option<opening::Persistence>, options: ShardOptions) -> Result<Shard, StoreError> {
+    let Some(persistence) = opened else {
+        messages::notice("all data is in memory alone, without a folder, and gone when the store ends");
+        return Ok(Shard::in_memory(options));
+    };
+    let (shard, count) = Shard::recovered(persistence, options)?;
+    if count > 0 {
+        messages::notice(&format!("{count} commands of the log ran again"));
+    }
+    Ok(shard)
+}
+
+fn random_seed() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
+}

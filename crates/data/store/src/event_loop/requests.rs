@@ -1,0 +1,89 @@
+//! What commands ask of the process, and what it looks at now and then.
+
+use std::sync::Arc;
+
+use commands::{Millis, config::Settings};
+
+use crate::{StoreError, folder::ShardNumber, messages, migrate::Migrations, opening, signals::Ending};
+
+use super::EventLoop;
+
+impl EventLoop {
+    /// What is looked at now and then: figures for those who ask, and settings that the process follows.
+    pub(super) fn look_around(&mut self, now: Millis) {
+        self.shard.measure_memory(now);
+        let shared = &mut self.shard.server.shared;
+        messages::set_level(shared.settings.loglevel);
+        for line in shared.script_log.drain(..) {
+            messages::say(line.level, &line.text);
+        }
+        self.oom_score.apply(&shared.settings);
+        self.shard.tell_figures();
+    }
+
+    /// Ends as the setting of the signal says; without a word of it with a checkpoint, which `nosave` leaves out.
+    pub(super) fn end_by(&mut self, signal: Ending) {
+        let shared = &mut self.shard.server.shared;
+        let words = match signal {
+            Ending::Interrupt => &shared.settings.shutdown_on_sigint,
+            Ending::Terminate => &shared.settings.shutdown_on_sigterm,
+        };
+        shared.requests.shutdown_without_checkpoint = words.has("nosave");
+        let waits = if shared.periodic_paused { &mut shared.shutdown_waits } else { &mut shared.shutdown };
+        *waits = true;
+    }
+
+    /// Does what commands asked for.
+    pub(super) fn fulfil_requests(&mut self, now: Millis) -> Result<(), StoreError> {
+        let requests = self.shard.server.shared.requests;
+        if requests.listen {
+            self.shard.server.shared.requests.listen = false;
+            let mut listening = self.listening.borrow_mut();
+            if let Some((opened, wanted)) = listening.next.take() {
+                self.sockets.borrow_mut().listen_elsewhere(opened, &wanted)?;
+                listening.open = wanted;
+            }
+            drop(listening);
+            self.tell_place();
+        }
+        if std::mem::take(&mut self.shard.server.shared.requests.settings) {
+            self.oom_score.apply(&self.shard.server.shared.settings);
+            if let Some(persistence) = self.shard.persistence() {
+                persistence.follow_settings(&self.shard.server.shared.settings);
+                opening::warn_of_little(&self.shard.server.shared.settings);
+            }
+        }
+        if std::mem::take(&mut self.shard.server.shared.requests.shutdown_aborted) {
+            self.watch.forget();
+            messages::notice("Shutdown manually aborted");
+        }
+        if std::mem::take(&mut self.shard.server.shared.requests.reload) {
+            self.reload(now)?;
+        }
+        Ok(self.shard.fulfil_requests(now)?)
+    }
+
+    /// Has keys sent to other servers, and removes those that arrived.
+    pub(super) fn migrate(&mut self, now: Millis) -> Result<(), StoreError> {
+        if !self.shard.server.shared.migrations.is_empty() && self.migrations.is_none() {
+            self.migrations = Some(Migrations::start(Arc::clone(&self.waker))?);
+        }
+        let Some(migrations) = &self.migrations else { return Ok(()) };
+        for migration in self.shard.server.shared.migrations.drain(..) {
+            migrations.send(migration);
+        }
+        while let Some(migrated) = migrations.outcome() {
+            self.shard.server.finish_migration(&migrated, now);
+        }
+        self.shard.server.shared.migration_sockets = migrations.sockets();
+        Ok(())
+    }
+
+    /// Closes log and tables and opens them again, while clients wait.
+    fn reload(&mut self, now: Millis) -> Result<(), StoreError> {
+        let Some(folder) = &self.store_folder else { return Ok(()) };
+        let waker = &self.waker;
+        let open = |settings: &Settings| opening::open(folder, ShardNumber::FIRST, settings, None, Arc::clone(waker));
+        self.shard.reopen(now, open)
+    }
+}
