@@ -6,6 +6,7 @@
 
 pub mod acl;
 pub mod backup;
+pub mod bans;
 pub mod cache_disk;
 pub mod check_messages;
 pub mod configuration;

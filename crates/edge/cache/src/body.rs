@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use slab::Slab;
 
-use crate::storage::disk::{Disk, StoredChunk};
+use crate::storage::disk::{Chunks, Disk, StoredChunk};
 
 /// The body will never be whole: its fetch failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +31,7 @@ enum Chunk {
 #[derive(Debug)]
 enum Whole {
     Memory(Box<[Bytes]>),
-    Disk(Box<[StoredChunk]>),
+    Disk(Chunks),
     /// Some pieces could not be written.
     Mixed(Box<[Chunk]>),
 }
@@ -82,10 +82,10 @@ impl Body {
     }
 
     /// One that a former process has stored.
-    pub(crate) fn stored_in(disk: &Arc<Disk>, chunks: Vec<StoredChunk>) -> Self {
+    pub(crate) fn stored_in(disk: &Arc<Disk>, chunks: Chunks) -> Self {
         let body = Self::on_disk(Some(disk));
         body.arrived.store(chunks.iter().map(|chunk| u64::from(chunk.length)).sum(), Relaxed);
-        let _ = body.whole.set(Whole::Disk(chunks.into_boxed_slice()));
+        let _ = body.whole.set(Whole::Disk(chunks));
         body
     }
 

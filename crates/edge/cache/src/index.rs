@@ -403,6 +403,14 @@ impl Cache {
         self.next_number.fetch_max(newest.saturating_add(1), Relaxed);
     }
 
+    /// Makes room for about so many objects more.
+    pub(crate) fn expect(&self, objects: usize) {
+        for shard in &self.shards {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.entries.reserve(objects / SHARDS + objects / SHARDS / 16);
+        }
+    }
+
     /// Puts an object into the index that a former process has stored.
     pub(crate) fn put_recovered(&self, digest: Digest, variant: Variant, object: &Arc<Object>, number: u64) {
         if object.place.set(Place { digest, variant, number }).is_err() {

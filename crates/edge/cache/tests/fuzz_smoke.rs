@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+#[path = "../../../../fuzz/src/bans.rs"]
+mod bans;
 #[path = "../../../../fuzz/src/cache_disk.rs"]
 mod cache_disk;
 #[path = "../../../../fuzz/src/esi.rs"]
@@ -56,4 +58,14 @@ fn any_journal_can_be_started_with() {
     assert!(example.len() > 1000);
     let seeds = [[&[0][..], &example].concat(), [&[1][..], &example].concat()];
     mutate(&seeds, 900, cache_disk::journal);
+}
+
+#[test]
+fn any_text_is_a_ban_or_refused() {
+    let seeds = [
+        "req.url ~ ^/news(/.*)?$ && obj.http.X-Tag == \"a b\"",
+        "obj.age > 1.5h && obj.ttl <= 20ms && obj.grace != 3d && obj.keep < 1w && obj.status !~ ^4",
+        "req.http.host != example.com && obj.http.set-cookie ~ .",
+    ];
+    mutate(&seeds.map(|seed| seed.as_bytes().to_vec()), 3000, bans::expression);
 }

@@ -41,6 +41,7 @@ pub(crate) use chunk::{DiskShare, StoredChunk};
 pub use compaction::Compaction;
 pub use files::{Files, JournalFile, RealFiles};
 pub use memory::MemoryFiles;
+pub(crate) use records::Chunks;
 pub use recovery::{Recovered, StartedEmpty};
 pub(crate) use space::Extent;
 

@@ -7,7 +7,7 @@ use std::sync::{
 
 use super::{
     Disk,
-    records::{self, StoredObject},
+    records::{self, Extents, StoredObject},
     space::Extent,
 };
 use crate::object::{Kind, Object};
@@ -30,7 +30,7 @@ impl StoredChunk {
 #[derive(Debug)]
 pub(crate) struct DiskShare {
     pub(super) disk: Arc<Disk>,
-    extents: Mutex<Vec<Extent>>,
+    extents: Mutex<Extents>,
     head: OnceLock<StoredChunk>,
     /// Bytes of its record in the journal; 0 while it has none.
     record_bytes: AtomicU32,
@@ -49,7 +49,7 @@ impl DiskShare {
         }
     }
 
-    pub(super) fn recovered(disk: &Arc<Disk>, head: StoredChunk, extents: Vec<Extent>, record_bytes: u32) -> Self {
+    pub(super) fn recovered(disk: &Arc<Disk>, head: StoredChunk, extents: Extents, record_bytes: u32) -> Self {
         Self {
             disk: Arc::clone(disk),
             extents: Mutex::new(extents),
@@ -171,7 +171,7 @@ impl Object {
             tags: self.tags(),
             head: *share.head.get()?,
             extents: share.extents.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            chunks: self.body().stored()?.to_vec(),
+            chunks: self.body().stored()?.into(),
         };
         records::put(place.number, &stored)
     }

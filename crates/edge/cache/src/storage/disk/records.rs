@@ -1,6 +1,9 @@
 //! The journal as bytes: docs/formats/cache-journal.md.
 
+use std::sync::Arc;
+
 use http::{ResponseHead, Version};
+use smallvec::SmallVec;
 
 use super::{chunk::StoredChunk, space::Extent};
 use crate::{
@@ -30,6 +33,11 @@ pub(crate) enum Record<'b> {
     Ban { number: u64, time: f64, words: Vec<&'b str> },
 }
 
+/// Most objects have one for the body and one for the head.
+pub(crate) type Extents = SmallVec<[Extent; 2]>;
+/// Most bodies are one piece.
+pub(crate) type Chunks = SmallVec<[StoredChunk; 1]>;
+
 /// What there is to know of an object without reading its data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StoredObject {
@@ -39,8 +47,8 @@ pub(crate) struct StoredObject {
     pub(crate) variant: Variant,
     pub(crate) tags: Vec<Box<[u8]>>,
     pub(crate) head: StoredChunk,
-    pub(crate) extents: Vec<Extent>,
-    pub(crate) chunks: Vec<StoredChunk>,
+    pub(crate) extents: Extents,
+    pub(crate) chunks: Chunks,
 }
 
 impl StoredObject {
@@ -183,12 +191,14 @@ pub(crate) fn read_put(contents: &[u8]) -> Option<StoredObject> {
     let key = reader.short()?.into();
     let tags = (0..reader.u16()?).map(|_| Some(reader.short()?.into())).collect::<Option<Vec<_>>>()?;
     let extent = |reader: &mut Reader<'_>| Some(Extent { at: reader.u64()?, length: reader.u64()? });
-    let extents = (0..reader.u16()?).map(|_| extent(&mut reader)).collect::<Option<Vec<_>>>()?;
-    let mut chunks = Vec::with_capacity(reader.0.len() / 16);
+    let extents = (0..reader.u16()?).map(|_| extent(&mut reader)).collect::<Option<_>>()?;
+    let mut chunks = Chunks::with_capacity(reader.0.len() / 16);
     while !reader.0.is_empty() {
         chunks.push(reader.chunk()?);
     }
-    let variant = Variant { names: names.into(), key };
+    // NOTE: an empty one by itself takes no memory.
+    let names = if names.is_empty() { Arc::default() } else { names.into() };
+    let variant = Variant { names, key };
     Some(StoredObject { digest, lifetime, ban, variant, tags, head, extents, chunks })
 }
 
@@ -325,8 +335,8 @@ mod tests {
             variant: Variant { names: vec![b"accept".to_vec()].into(), key: (*b"k").into() },
             tags: vec![(*b"t").into()],
             head: StoredChunk { at: 0x400, length: 6, sum: 7 },
-            extents: vec![Extent { at: 0x100, length: 0x200 }, Extent { at: 0x400, length: 0x100 }],
-            chunks: vec![StoredChunk { at: 0x100, length: 8, sum: 9 }],
+            extents: [Extent { at: 0x100, length: 0x200 }, Extent { at: 0x400, length: 0x100 }].into(),
+            chunks: [StoredChunk { at: 0x100, length: 8, sum: 9 }].into(),
         };
         let put_contents = [
             "01",

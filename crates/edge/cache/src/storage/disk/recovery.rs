@@ -2,8 +2,6 @@
 
 use std::{io, sync::Arc};
 
-use rustc_hash::FxHashMap;
-
 use super::{
     Disk, DiskShare, Extent, Files, StoredChunk, empty,
     records::{self, End, Record, StoredObject},
@@ -49,36 +47,36 @@ pub struct Recovered {
     pub started_empty: Option<StartedEmpty>,
 }
 
-/// What a journal says in the end.
+/// What a journal says.
 #[derive(Debug, Default)]
 struct Replay<'b> {
-    objects: FxHashMap<u64, &'b [u8]>,
-    lifetimes: FxHashMap<u64, (f64, f64, f64)>,
+    /// By numbers, then in the journal's order.
+    events: Vec<(u64, Event<'b>)>,
     bans: Vec<(u64, f64, Vec<&'b str>)>,
-    newest_number: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event<'b> {
+    Put(&'b [u8]),
+    Remove,
+    Lifetime(f64, f64, f64),
 }
 
 impl<'b> Replay<'b> {
     fn of(bytes: &'b [u8]) -> (Self, End) {
         let mut replay = Self::default();
-        // NOTE: most journals are of objects that are there; a record of one is rarely shorter.
-        replay.objects.reserve(bytes.len() / 256);
         let end = records::read(bytes, |record| replay.take(record));
+        // NOTE: stable. A journal is nearly in this order, which makes it quick.
+        replay.events.sort_by_key(|(number, _)| *number);
         (replay, end)
     }
 
     fn take(&mut self, record: Record<'b>) {
         match record {
-            Record::Put { number, contents } => {
-                self.newest_number = self.newest_number.max(number);
-                self.objects.insert(number, contents);
-            }
-            Record::Remove { number } => {
-                self.objects.remove(&number);
-                self.lifetimes.remove(&number);
-            }
+            Record::Put { number, contents } => self.events.push((number, Event::Put(contents))),
+            Record::Remove { number } => self.events.push((number, Event::Remove)),
             Record::Lifetime { number, ttl, grace, keep } => {
-                self.lifetimes.insert(number, (ttl, grace, keep));
+                self.events.push((number, Event::Lifetime(ttl, grace, keep)));
             }
             Record::Ban { number, time, words } => self.bans.push((number, time, words)),
         }
@@ -89,13 +87,47 @@ impl<'b> Replay<'b> {
             |(number, time, words): &(u64, f64, Vec<&str>)| Some((*number, *time, Expression::of_words(words).ok()?));
         self.bans.iter().map(ban).collect()
     }
+
+    fn newest_number(&self) -> u64 {
+        self.events.last().map_or(0, |(number, _)| *number)
+    }
+
+    /// The objects that are there, the oldest first.
+    fn objects(&self) -> impl Iterator<Item = Candidate<'b>> {
+        self.events.chunk_by(|one, next| one.0 == next.0).filter_map(|events| {
+            let (mut contents, mut times) = (None, None);
+            for (_, event) in events {
+                match event {
+                    Event::Put(bytes) => (contents, times) = (Some(*bytes), None),
+                    Event::Remove => (contents, times) = (None, None),
+                    Event::Lifetime(ttl, grace, keep) => times = Some((*ttl, *grace, *keep)),
+                }
+            }
+            Some(Candidate { number: events.first()?.0, contents: contents?, times })
+        })
+    }
 }
 
-/// An object of a journal, checked against the data file's size.
-struct Candidate {
+/// An object of a journal.
+#[derive(Clone, Copy, Debug)]
+struct Candidate<'b> {
     number: u64,
-    stored: StoredObject,
-    record_bytes: u32,
+    contents: &'b [u8],
+    times: Option<(f64, f64, f64)>,
+}
+
+impl Candidate<'_> {
+    fn read(&self) -> Option<StoredObject> {
+        let mut stored = records::read_put(self.contents)?;
+        if let Some((ttl, grace, keep)) = self.times {
+            stored.lifetime = Lifetime { origin: stored.lifetime.origin, ttl, grace, keep };
+        }
+        Some(stored)
+    }
+
+    fn record_bytes(&self) -> u32 {
+        u32::try_from(self.contents.len() + records::FRAME_BYTES + 9).unwrap_or(u32::MAX)
+    }
 }
 
 impl Stevedore {
@@ -128,10 +160,11 @@ impl Stevedore {
                 if cache.bans().join(&disk, bans) {
                     let mut recovered = Recovered { bans: ban_count, ..Recovered::default() };
                     let candidates = candidates(&replay, &disk, now, &mut recovered);
-                    cache.number_from(replay.newest_number);
+                    cache.number_from(replay.newest_number());
+                    cache.expect(candidates.len());
                     let storage = Arc::new(Self::on_disk(name, &disk));
                     for candidate in candidates {
-                        storage.recover(cache, candidate, &mut recovered);
+                        storage.recover(cache, &disk, candidate, &mut recovered);
                     }
                     return Ok((storage, recovered));
                 }
@@ -144,18 +177,22 @@ impl Stevedore {
         Ok((storage, Recovered { started_empty: empty_because, ..Recovered::default() }))
     }
 
-    fn recover(self: &Arc<Self>, cache: &Arc<Cache>, candidate: Candidate, recovered: &mut Recovered) {
-        let Candidate { number, stored, record_bytes } = candidate;
-        let Some(disk) = self.disk() else { return };
-        let (digest, variant) = (stored.digest(), stored.variant.clone());
+    fn recover(
+        self: &Arc<Self>,
+        cache: &Arc<Cache>,
+        disk: &Arc<Disk>,
+        candidate: Candidate<'_>,
+        recovered: &mut Recovered,
+    ) {
+        let Some(stored) = candidate.read() else { return };
+        let digest = stored.digest();
         let body = Body::stored_in(disk, stored.chunks);
-        let share = DiskShare::recovered(disk, stored.head, stored.extents, record_bytes);
-        disk.journal().live_bytes += u64::from(record_bytes);
+        let share = DiskShare::recovered(disk, stored.head, stored.extents, candidate.record_bytes());
         let mark = cache.bans().mark_at(stored.ban);
-        let made = Object::recovered(cache, self, (stored.lifetime, stored.tags), (body, share), mark);
-        match made {
+        match Object::recovered(cache, self, (stored.lifetime, stored.tags), (body, share), mark) {
             Ok(object) => {
-                cache.put_recovered(digest, variant, &object, number);
+                disk.journal().live_bytes += u64::from(candidate.record_bytes());
+                cache.put_recovered(digest, stored.variant, &object, candidate.number);
                 recovered.objects += 1;
             }
             Err(_) => recovered.dropped += 1,
@@ -163,28 +200,21 @@ impl Stevedore {
     }
 }
 
-/// The objects that are there, the oldest first. The rest of the data file is free.
-fn candidates(replay: &Replay<'_>, disk: &Disk, now: Time, recovered: &mut Recovered) -> Vec<Candidate> {
-    let mut candidates = Vec::with_capacity(replay.objects.len());
-    for (number, contents) in &replay.objects {
-        let Some(mut stored) = records::read_put(contents).filter(|stored| fits(stored, disk.size)) else {
+/// The objects that can be there. The rest of the data file is free.
+fn candidates<'b>(replay: &Replay<'b>, disk: &Disk, now: Time, recovered: &mut Recovered) -> Vec<Candidate<'b>> {
+    let mut candidates = Vec::with_capacity(replay.events.len());
+    let mut taken: Vec<(Extent, usize)> = Vec::with_capacity(replay.events.len() * 2);
+    for candidate in replay.objects() {
+        let Some(stored) = candidate.read().filter(|stored| fits(stored, disk.size)) else {
             recovered.dropped += 1;
             continue;
         };
-        if let Some((ttl, grace, keep)) = replay.lifetimes.get(number) {
-            stored.lifetime = Lifetime { origin: stored.lifetime.origin, ttl: *ttl, grace: *grace, keep: *keep };
-        }
         if stored.lifetime.ends() <= now {
             recovered.expired += 1;
             continue;
         }
-        let record_bytes = u32::try_from(contents.len() + records::FRAME_BYTES + 9).unwrap_or(u32::MAX);
-        candidates.push(Candidate { number: *number, stored, record_bytes });
-    }
-    candidates.sort_unstable_by_key(|candidate| candidate.number);
-    let mut taken: Vec<(Extent, usize)> = Vec::with_capacity(candidates.len() * 2);
-    for (place, candidate) in candidates.iter().enumerate() {
-        taken.extend(candidate.stored.extents.iter().map(|extent| (*extent, place)));
+        taken.extend(stored.extents.iter().map(|extent| (*extent, candidates.len())));
+        candidates.push(candidate);
     }
     taken.sort_unstable();
     let mut overlaps = vec![false; candidates.len()];
