@@ -7,6 +7,7 @@
 #[macro_use]
 mod stream_table;
 
+mod accelerator;
 mod acl;
 mod captures;
 mod check_expect;
@@ -61,6 +62,7 @@ use crate::{
     table::{Group, Keyword},
 };
 
+pub(crate) use accelerator::finish as finish_accelerator;
 pub(crate) use errors::open_section as open_http_errors;
 pub(crate) use logs::peers_log;
 pub(crate) use mail::open_section as open_mailers;
@@ -102,6 +104,7 @@ pub(crate) const TABLES: &[&[Keyword]] = &{
         http_table::LINES,
         logs::KEYWORDS,
         mail::KEYWORDS,
+        accelerator::KEYWORDS,
         monitor::KEYWORDS,
         options::KEYWORDS,
         refused::KEYWORDS,
