@@ -10,7 +10,12 @@ use crate::{
 };
 
 const GROUP: &str = "pubsub";
-const LISTEN: Flags = Flags::PUBSUB.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
+const LISTEN: Flags = Flags::PUBSUB
+    .union(Flags::NOSCRIPT)
+    .union(Flags::LOADING)
+    .union(Flags::STALE)
+    .union(Flags::WHILE_LISTENING)
+    .union(Flags::PUSHES);
 const SEND: Flags =
     Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST).union(Flags::MAY_REPLICATE);
 
