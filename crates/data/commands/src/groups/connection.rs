@@ -157,7 +157,7 @@ fn hello(context: &mut Context<'_>) -> Result<(), Failure> {
             return Err(Failure::quoting(&[b"ERR Syntax error in HELLO option '", words.at(at), b"'"]));
         }
     }
-    if !context.session.authenticated {
+    if !context.session.access.authenticated {
         return Err(Failure::text(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> \
              option can be used to authenticate the client and select the RESP protocol version at the same time",

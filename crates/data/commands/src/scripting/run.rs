@@ -160,14 +160,14 @@ impl Server {
         inner.db = session.db;
         inner.internal = true;
         inner.deny_blocking = true;
-        if session.restricted {
-            inner.restricted = true;
-            inner.user.clone_from(&session.user);
-            inner.address.clone_from(&session.address);
-            inner.local_address.clone_from(&session.local_address);
+        if session.access.restricted {
+            inner.access.restricted = true;
+            inner.access.user.clone_from(&session.access.user);
+            inner.connection.address.clone_from(&session.connection.address);
+            inner.connection.local_address.clone_from(&session.connection.local_address);
             inner.name.clone_from(&session.name);
-            inner.descriptor = session.descriptor;
-            inner.created = session.created;
+            inner.connection.descriptor = session.connection.descriptor;
+            inner.connection.created = session.connection.created;
             inner.last_interaction = session.last_interaction;
             inner.last_command = session.last_command;
         }
@@ -229,7 +229,7 @@ impl Server {
         let Some(found) = self.shared.table.find(&words) else {
             return Answer::Refused("ERR Invalid command passed to redis.acl_check_cmd()".into());
         };
-        let user = session.user.as_ref().filter(|_| session.restricted);
+        let user = session.access.user.as_ref().filter(|_| session.access.restricted);
         Answer::Reply(Value::Boolean(user.is_none_or(|user| user.check(found, &words).is_ok())))
     }
 

@@ -73,18 +73,18 @@ impl QueryRun {
     /// Takes it from its session.
     #[inline(always)]
     fn begin(session: &mut Session, accesses: u32) -> Self {
-        let query = std::mem::take(&mut session.query);
-        let at = std::mem::take(&mut session.query_at);
-        session.query_running = query.len().saturating_sub(at);
-        if session.output.is_empty() {
-            session.asked_bytes = 0;
+        let query = std::mem::take(&mut session.query.bytes);
+        let at = std::mem::take(&mut session.query.at);
+        session.query.running = query.len().saturating_sub(at);
+        if session.output.bytes.is_empty() {
+            session.output.asked_bytes = 0;
         }
         Self {
             query,
             at,
-            parser: std::mem::take(&mut session.parser),
+            parser: std::mem::take(&mut session.query.parser),
             missing: 0,
-            unread: session.output.len(),
+            unread: session.output.bytes.len(),
             commands: 0,
             accesses,
             is_asked: session.asked,
@@ -105,7 +105,7 @@ impl QueryRun {
             self.query = Vec::new();
         } else if self.at < self.query.len().saturating_sub(self.at) {
             // What is left of much does not move each time that some of it has run.
-            session.query_at = self.at;
+            session.query.at = self.at;
         } else if self.at < self.query.len() {
             self.query.drain(..self.at);
         } else if self.query.capacity() > QUERY_ROOM_KEPT {
@@ -117,10 +117,10 @@ impl QueryRun {
             // As much as is to come: growing by doubling would take up to twice of it.
             self.query.reserve_exact(self.missing.min(self.query.len().max(QUERY_ROOM_MAX)));
         }
-        session.query_running = 0;
-        session.query_missing = self.missing;
-        session.query = self.query;
-        session.parser = self.parser;
+        session.query.running = 0;
+        session.query.missing = self.missing;
+        session.query.bytes = self.query;
+        session.query.parser = self.parser;
     }
 }
 
@@ -149,7 +149,7 @@ impl Server {
         // Not the first while a script is busy.
         let current = std::mem::replace(&mut self.shared.current, id);
         let mut run = QueryRun::begin(&mut session, self.keyspace.accesses());
-        let mut output = std::mem::take(&mut session.output);
+        let mut output = std::mem::take(&mut session.output.bytes);
         while run.goes_on(&session) {
             let answered = output.len();
             if answered > COUNTED_FROM && self.shared.is_to_read_first(&mut session, answered) {
@@ -157,7 +157,7 @@ impl Server {
             }
             let limits = Limits {
                 bulk_len_max: self.shared.settings.proto_max_bulk_len.0,
-                unauthenticated: session.auth_required,
+                unauthenticated: session.access.auth_required,
                 ..Limits::default()
             };
             match run.parser.parse(run.query.get(run.at..).unwrap_or_default(), &limits) {
@@ -173,7 +173,7 @@ impl Server {
                     }
                     run.is_asked = false;
                     run.commands += 1;
-                    session.asked_bytes = session.asked_bytes.saturating_add(consumed);
+                    session.output.asked_bytes = session.output.asked_bytes.saturating_add(consumed);
                     let has_done_much = run.commands >= COMMANDS_MAX
                         || self.keyspace.accesses().wrapping_sub(run.accesses) > ACCESSES_MAX;
                     if has_done_much && run.at < run.query.len() && flow == Flow::Done {
@@ -182,14 +182,14 @@ impl Server {
                     }
                     if flow == Flow::Told {
                         // What is told of this command's changes follows its reply, as any other session's output.
-                        session.output = std::mem::take(&mut output);
+                        session.output.bytes = std::mem::take(&mut output);
                         self.shared.sessions.insert(id, Some(session));
                         self.shared.deliver_invalidations();
                         match self.shared.sessions.get_mut(&id).and_then(Option::take) {
                             Some(own) => session = own,
                             None => return,
                         }
-                        output = std::mem::take(&mut session.output);
+                        output = std::mem::take(&mut session.output.bytes);
                     }
                     self.bound_reply(&mut session, &mut output, answered);
                 }
@@ -201,8 +201,8 @@ impl Server {
         }
         let unread = run.unread;
         run.end(&mut session);
-        session.output = output;
-        if session.output.len() >= COUNTED_FROM {
+        session.output.bytes = output;
+        if session.output.bytes.len() >= COUNTED_FROM {
             self.shared.count_unread(&mut session, unread);
         }
         self.shared.current = current;
@@ -242,9 +242,9 @@ impl Server {
     #[inline(always)]
     fn bound_reply(&mut self, session: &mut Session, output: &mut Vec<u8>, answered: usize) {
         if output.len() > self.shared.limits.output_watched {
-            session.output = std::mem::take(output);
+            session.output.bytes = std::mem::take(output);
             self.shared.bound_output(session);
-            *output = std::mem::take(&mut session.output);
+            *output = std::mem::take(&mut session.output.bytes);
         }
         if output.len().saturating_sub(answered) > LONG_OUTPUT
             && session.loading == 0
@@ -293,8 +293,8 @@ impl Server {
     }
 
     pub(super) fn list_output(&mut self, session: &mut Session) {
-        if !session.output_listed && (!session.output.is_empty() || session.close != Close::No) {
-            session.output_listed = true;
+        if !session.output.is_listed && (!session.output.bytes.is_empty() || session.close != Close::No) {
+            session.output.is_listed = true;
             self.shared.with_output.push(session.id);
         }
     }
@@ -341,7 +341,7 @@ impl Server {
         self.after_command();
         session.portions.as_mut().map_or(output, |portions| &mut portions.later).append(&mut self.shared.aside);
         if self.shared.watch_failed_self.take() == Some(session.id) {
-            session.watch_failed = true;
+            session.watch.has_failed = true;
         }
         if self.shared.onlookers {
             self.end_tracked(session);
@@ -418,7 +418,7 @@ impl Server {
             let failure = Failure::owned(format!("ERR wrong number of arguments for '{name}' command"));
             return Err((Some(found), failure));
         }
-        if session.restricted {
+        if session.access.restricted {
             self.check_rights(session, found, words).map_err(|failure| (Some(found), failure))?;
         }
         if session.transaction.is_some() && command.flags.contains(Flags::NO_MULTI) {

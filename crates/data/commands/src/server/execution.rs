@@ -145,7 +145,7 @@ impl Server {
     /// take longer than anything else that is done in this turn. Returns false if it has to be begun as any other.
     pub(super) fn begin_wide(&mut self, session: &mut Session, sent: &Sent) -> bool {
         let is_plain = session.transaction.is_none()
-            && !session.restricted
+            && !session.access.restricted
             && session.reply_mode == ReplyMode::On
             && !self.shared.is_looked_on();
         if !is_plain {
@@ -188,7 +188,7 @@ impl Server {
         let tracks = self.shared.settings.latency_tracking.0;
         let statistics = &mut self.shared.statistics;
         // One that waits is counted as it begins, and takes its time when it is served.
-        let is_new = !session.retrying;
+        let is_new = session.retry.is_none();
         statistics.processed += u64::from(is_new);
         if let Some(statistics) = statistics.of(found) {
             statistics.calls += u64::from(is_new);
@@ -242,14 +242,19 @@ impl Server {
         let is_slow = u64::try_from(threshold).is_ok_and(|threshold| time_us >= threshold);
         if is_slow && !flags.contains(Flags::SKIP_SLOWLOG) {
             let len_max = usize::try_from(self.shared.settings.slowlog_max_len.0).unwrap_or(usize::MAX);
-            let sent: WordList<'_> = session.waited_as.iter().flatten().map(|word| word.as_slice()).collect();
+            let sent: WordList<'_> = session
+                .retry
+                .iter()
+                .flat_map(|retry| retry.received_as.iter().flatten())
+                .map(|word| word.as_slice())
+                .collect();
             let (words, words_len) = if sent.is_empty() { (words, words_len) } else { (&sent[..], sent.len()) };
             let words = monitor::redacted(found, words.get(..slowlog::WORDS_MAX).unwrap_or(words));
             self.shared.slowlog.push(
                 (&words, words_len),
                 self.now / 1000,
                 time_us,
-                &session.address,
+                &session.connection.address,
                 &session.name,
                 len_max,
             );

@@ -115,7 +115,7 @@ impl Server {
         // A transaction that began the pause is over by now.
         self.keyspace.expiry_paused = true;
         let do_all_wait = self.shared.pause.is_some_and(|pause| pause.all);
-        if session.monitoring || !do_all_wait && !self.shared.may_write(session, found, words) {
+        if session.listening.monitors || !do_all_wait && !self.shared.may_write(session, found, words) {
             return false;
         }
         session.postponed = true;

@@ -252,7 +252,7 @@ impl Tasks {
 impl Session {
     /// Whether a command that is about so many elements is done in steps.
     pub fn takes_steps(&self, elements: usize, shared: &Shared) -> bool {
-        elements > shared.pace.from && !self.deny_blocking && !self.internal && !self.retrying
+        elements > shared.pace.from && !self.deny_blocking && !self.internal && self.retry.is_none()
     }
 }
 
@@ -664,7 +664,7 @@ impl Server {
                     return;
                 }
                 if session.close == Close::No {
-                    reply.take(&mut session.output, usize::MAX);
+                    reply.take(&mut session.output.bytes, usize::MAX);
                 }
                 self.release_waiting(id);
                 self.shared.send(id, b"");

@@ -20,7 +20,7 @@ impl Server {
     /// Runs the queued commands of a session.
     pub(super) fn execute_transaction(&mut self, session: &mut Session, output: &mut Vec<u8>) -> Result<(), Failure> {
         let transaction = session.transaction.take().ok_or(Failure::text("ERR EXEC without MULTI"))?;
-        let failed = if session.watch_failed { Ok(true) } else { self.has_expired(&session.watching) };
+        let failed = if session.watch.has_failed { Ok(true) } else { self.has_expired(&session.watch.keys) };
         self.unwatch(session);
         if transaction.refused {
             return Err(Failure::text("EXECABORT Transaction discarded because of previous errors."));
@@ -43,7 +43,7 @@ impl Server {
         let denied = std::mem::replace(&mut session.deny_blocking, true);
         for command in &transaction.commands {
             let words: WordList<'_> = command.iter().map(|word| word.as_slice()).collect();
-            if session.restricted
+            if session.access.restricted
                 && let Err(failure) = self.check_queued(session, &words)
             {
                 let text = failure.bytes();
