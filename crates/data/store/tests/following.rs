@@ -209,6 +209,12 @@ fn a_piece_is_applied_whole_or_not_at_all() {
         encoded(&[&["SELECT", "0"], &["MULTI"], &["INCR", "a"]]),
         encoded(&[&["SELECT", "0"], &["INCR", "a"], &["EXEC"]]),
         encoded(&[&["MULTI"], &["MULTI"], &["INCR", "a"], &["EXEC"]]),
+        encoded(&[&["SELECT", "0"], &["INCR", "a"], &["SHUTDOWN", "NOSAVE"]]),
+        encoded(&[&["INCR", "a"], &["CONFIG", "SET", "appendfsync", "no"]]),
+        encoded(&[&["INCR", "a"], &["BLPOP", "none", "0"]]),
+        encoded(&[&["INCR", "a"], &["EVAL", "while true do end", "0"]]),
+        encoded(&[&["INCR", "a"], &["DISCARD"]]),
+        encoded(&[&["INCR", "a"], &["NOSUCH"]]),
     ] {
         assert!(matches!(refused(&mut follower, &piece_of(id, end, &open)), FollowError::Damaged { .. }));
     }
