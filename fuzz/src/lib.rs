@@ -29,3 +29,5 @@ pub mod script;
 pub mod stick;
 pub mod tokens;
 pub mod vcl;
+pub mod varnish_cli;
+pub mod vsm_reader;

@@ -6,6 +6,7 @@ mod histogram;
 mod local_time;
 pub mod query;
 pub mod ring;
+pub mod vsl;
 
 pub use counter::{Counter, Gauge, PerWorker, SlidingAverage, WorkerGauge};
 pub use histogram::{Histogram, HistogramSnapshot};

@@ -16,12 +16,13 @@ mod lexer;
 mod parser;
 mod selection;
 mod test;
+mod vocabulary;
 
 use crate::ring::Tag;
 use test::Test;
 
 pub use error::QueryError;
-pub use selection::tags_named;
+pub use vocabulary::{TagName, Vocabulary, tags_named};
 
 /// Bytes of a query, and levels of its parentheses, at most: reading one takes as much of the stack as it is deep.
 const QUERY_BYTES_MAX: usize = 64 * 1024;
@@ -63,7 +64,15 @@ impl Query {
     /// # Errors
     /// When it is no query, or one that nothing can ever be true of; with the place, and what to write instead.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
-        parser::parse(text).map(|expression| Self { expression })
+        Self::parse_for(&Vocabulary::RING, text)
+    }
+
+    /// Reads a query of a log with those tags.
+    ///
+    /// # Errors
+    /// As [`Query::parse`].
+    pub fn parse_for(vocabulary: &Vocabulary, text: &str) -> Result<Self, QueryError> {
+        parser::parse(vocabulary, text).map(|expression| Self { expression })
     }
 
     /// What is true where one of `queries` is; nothing when there are none.

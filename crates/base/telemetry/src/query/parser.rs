@@ -13,13 +13,14 @@ use std::ops::Range;
 
 use pcre::Regex;
 
-use crate::ring::{Tag, TagSet};
+use crate::ring::TagSet;
 
 use super::{
     DEPTH_MAX, Expression, QUERY_BYTES_MAX, QueryError,
     lexer::{Comparison, Kind, Token, is_of_word, tokens},
-    selection::{Level, Selection, tags_named},
+    selection::{Level, Selection},
     test::{Condition, Test},
+    vocabulary::{TagName, Vocabulary},
 };
 
 type Read<T> = Result<T, QueryError>;
@@ -27,13 +28,13 @@ type Read<T> = Result<T, QueryError>;
 /// Words that are operators and no names.
 const KEYWORDS: [&str; 5] = ["and", "or", "not", "eq", "ne"];
 
-pub(super) fn parse(text: &str) -> Read<Expression> {
+pub(super) fn parse(vocabulary: &Vocabulary, text: &str) -> Read<Expression> {
     if text.len() > QUERY_BYTES_MAX {
         let message = format!("a query may have {QUERY_BYTES_MAX} bytes, this one has {}", text.len());
         return Err(QueryError::new(message, 0..0));
     }
     let tokens = tokens(text);
-    let mut parser = Parser { text, tokens: &tokens, at: 0, depth: 0 };
+    let mut parser = Parser { vocabulary, text, tokens: &tokens, at: 0, depth: 0 };
     let mut queries = Vec::new();
     while parser.at < tokens.len() {
         if parser.take(&Kind::End) {
@@ -61,6 +62,7 @@ fn one_or(mut list: Vec<Expression>, join: impl FnOnce(Vec<Expression>) -> Expre
 }
 
 struct Parser<'a> {
+    vocabulary: &'a Vocabulary,
     text: &'a str,
     tokens: &'a [Token],
     at: usize,
@@ -151,7 +153,7 @@ impl<'a> Parser<'a> {
         let tags = self.tags()?;
         let prefix = self.prefix(start, &tags)?;
         let field = self.field()?;
-        let tags = tags.iter().fold(TagSet::NONE, |set, tag| set.with(*tag));
+        let tags = tags.iter().fold(TagSet::NONE, |set, tag| set.with_number(tag.number));
         let condition = self.condition()?;
         Ok(Test::Record(Selection { level, tags, prefix, field }, condition))
     }
@@ -195,13 +197,13 @@ impl<'a> Parser<'a> {
         Ok(Some(level))
     }
 
-    fn tags(&mut self) -> Read<Vec<Tag>> {
+    fn tags(&mut self) -> Read<Vec<TagName>> {
         let mut tags = Vec::new();
         loop {
             let place = self.place();
             match self.peek() {
                 Kind::Word(word) if !KEYWORDS.contains(&word.as_str()) => {
-                    tags.extend(tags_named(word).map_err(|message| QueryError::new(message, place))?);
+                    tags.extend(self.vocabulary.named(word).map_err(|message| QueryError::new(message, place))?);
                     self.at += 1;
                 }
                 _ => return Err(self.unexpected("a tag, as RespStatus")),
@@ -213,12 +215,12 @@ impl<'a> Parser<'a> {
     }
 
     /// `:prefix`, which means something only where records have a name before a colon. `start` is where the selection begins.
-    fn prefix(&mut self, start: usize, tags: &[Tag]) -> Read<Option<String>> {
+    fn prefix(&mut self, start: usize, tags: &[TagName]) -> Read<Option<String>> {
         let colon = self.place().start;
         if !self.take_sign(':') {
             return Ok(None);
         }
-        let names = tags.iter().any(|tag| tag.has_names());
+        let names = tags.iter().any(|tag| tag.has_names);
         let prefix = match self.peek() {
             Kind::Word(word) if !KEYWORDS.contains(&word.as_str()) => word.clone(),
             Kind::Quoted { text, .. } => text.clone(),

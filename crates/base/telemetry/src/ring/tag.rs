@@ -24,7 +24,7 @@ macro_rules! tags {
 
             /// The name, as printed and as given to filters.
             #[must_use]
-            pub fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self { $(Tag::$name => stringify!($name),)* }
             }
 
@@ -36,7 +36,7 @@ macro_rules! tags {
 
             /// What its text is made of.
             #[must_use]
-            pub fn form(self) -> &'static str {
+            pub const fn form(self) -> &'static str {
                 match self { $(Tag::$name => $form,)* }
             }
         }
@@ -99,8 +99,16 @@ impl Tag {
 
     /// Whether its records have a name before a colon that a query can choose: `ReqHeader:host`, `Timestamp:Resp`.
     #[must_use]
-    pub fn has_names(self) -> bool {
-        self.form().contains(">: ")
+    pub const fn has_names(self) -> bool {
+        let form = self.form().as_bytes();
+        let mut rest = form;
+        while let [first, tail @ ..] = rest {
+            if let (b'>', [b':', b' ', ..]) = (*first, tail) {
+                return true;
+            }
+            rest = tail;
+        }
+        false
     }
 
     /// Whether this version writes such records. Readers know the others already, and nothing is found by them.

@@ -14,9 +14,15 @@ impl TagSet {
 
     /// With `tag` too.
     #[must_use]
-    pub fn with(mut self, tag: Tag) -> Self {
-        if let Some(word) = self.0.get_mut(usize::from(tag.number() / 64)) {
-            *word |= 1 << (tag.number() % 64);
+    pub fn with(self, tag: Tag) -> Self {
+        self.with_number(tag.number())
+    }
+
+    /// With the tag of that number too; numbers from 256 on are in no set but [`TagSet::ALL`].
+    #[must_use]
+    pub fn with_number(mut self, number: u16) -> Self {
+        if let Some(word) = self.0.get_mut(usize::from(number / 64)) {
+            *word |= 1 << (number % 64);
         }
         self
     }

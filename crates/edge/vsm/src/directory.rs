@@ -1,0 +1,145 @@
+//! The folder of an instance: where it is, whose it is, and what is in it.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::FlockOperation;
+
+use crate::{Publisher, VsmError};
+
+/// Where instances with a name are, in Debian.
+pub const STATE_FOLDER: &str = "/var/lib/varnish";
+/// The folder of what the managing process publishes.
+pub const MANAGER_FOLDER: &str = "_.vsm_mgt";
+/// The folder of what the worker publishes.
+pub const WORKER_FOLDER: &str = "_.vsm_child";
+
+const DEFAULT_INSTANCE: &str = "varnishd";
+const PID_FILE: &str = "_.pid";
+const PID_BYTES_MAX: u64 = 32;
+const INSTANCE_MODE: u32 = 0o755;
+const PUBLIC_FOLDER_MODE: u32 = 0o750;
+const PID_MODE: u32 = 0o644;
+
+/// The folder that `-n NAME` means: a path that begins with `/` is it, anything else is a name in [`STATE_FOLDER`].
+#[must_use]
+pub fn instance_path(name: &str) -> PathBuf {
+    // `join` takes an absolute path as it is.
+    Path::new(STATE_FOLDER).join(if name.is_empty() { DEFAULT_INSTANCE } else { name })
+}
+
+/// The folder of an instance that lives in this process. It is the only one there as long as this value lives.
+#[derive(Debug)]
+pub struct WorkingDirectory {
+    path: PathBuf,
+    /// Locked; the lock goes with the last process that has it open.
+    pid_file: File,
+}
+
+impl WorkingDirectory {
+    /// Makes the folder where it is missing, and takes it.
+    ///
+    /// # Errors
+    /// When another instance has it, or the system refuses.
+    pub fn create(path: &Path) -> Result<Self, VsmError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(INSTANCE_MODE)
+            .create(path)
+            .map_err(VsmError::io("make the working directory", path))?;
+        let pid_path = path.join(PID_FILE);
+        let mut pid_file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(PID_MODE)
+            .open(&pid_path)
+            .map_err(VsmError::io("open", &pid_path))?;
+        if rustix::fs::flock(&pid_file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let mut pid = String::new();
+            // What cannot be read is told as it is: empty.
+            let _ = Read::by_ref(&mut pid_file).take(PID_BYTES_MAX).read_to_string(&mut pid);
+            return Err(VsmError::InUse { path: path.to_owned(), pid: pid.trim().to_owned() });
+        }
+        let directory = Self { path: path.to_owned(), pid_file };
+        directory.set_pid(std::process::id())?;
+        Ok(directory)
+    }
+
+    /// Says which process the instance is, for those who look at the file.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn set_pid(&self, pid: u32) -> Result<(), VsmError> {
+        use std::os::unix::fs::FileExt;
+        let text = format!("{pid}\n");
+        let written =
+            self.pid_file.write_all_at(text.as_bytes(), 0).and_then(|()| self.pid_file.set_len(text.len() as u64));
+        written.map_err(VsmError::io("write", self.path.join(PID_FILE)))
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the managing process publishes; nothing of before stays.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn manager(&self) -> Result<Publisher, VsmError> {
+        publisher(&self.path.join(MANAGER_FOLDER))
+    }
+
+    /// What the worker publishes; nothing of before stays, and readers of that see a restart.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn worker(&self) -> Result<Publisher, VsmError> {
+        publisher(&self.path.join(WORKER_FOLDER))
+    }
+
+    /// Writes a file into the folder that only this user can read, such as the secret of the management protocol.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn write_private(&self, name: &str, content: &[u8]) -> Result<PathBuf, VsmError> {
+        let path = self.path.join(name);
+        let written = remove_file(&path)
+            .and_then(|()| OpenOptions::new().write(true).create_new(true).mode(0o640).open(&path)?.write_all(content));
+        written.map_err(VsmError::io("write", &path))?;
+        Ok(path)
+    }
+}
+
+impl Drop for WorkingDirectory {
+    fn drop(&mut self) {
+        // Readers know by it that nobody is here. Nobody can be told of a failure, and the lock goes in any case.
+        let _ = fs::remove_file(self.path.join(PID_FILE));
+    }
+}
+
+fn publisher(folder: &Path) -> Result<Publisher, VsmError> {
+    DirBuilder::new().recursive(true).mode(PUBLIC_FOLDER_MODE).create(folder).map_err(VsmError::io("make", folder))?;
+    for entry in fs::read_dir(folder).map_err(VsmError::io("list", folder))? {
+        let entry = entry.map_err(VsmError::io("list", folder))?;
+        // Only what has the name of published memory.
+        if entry.file_name().as_encoded_bytes().starts_with(b"_.") {
+            remove_file(&entry.path()).map_err(VsmError::io("remove", entry.path()))?;
+        }
+    }
+    Publisher::new(folder)
+}
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
