@@ -45,6 +45,7 @@ pub struct Following {
 impl Role {
     /// Whether its writes come from another shard's log.
     #[must_use]
+    #[inline]
     pub fn is_follower(&self) -> bool {
         matches!(self, Self::Follower(_))
     }
@@ -227,6 +228,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     }
 
     /// Fails if something took effect on a follower that its master's log does not have.
+    #[inline]
     pub(crate) fn check_role(&self) -> Result<(), ShardError> {
         match self.role.is_follower() && !self.server.has_no_effects() {
             true => Err(ShardError::OwnWrite),
