@@ -15,35 +15,41 @@ pub struct Buffer {
 impl Buffer {
     /// Bytes waiting.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.block.get(self.start..self.end).unwrap_or_default()
     }
 
     /// Number of bytes waiting.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.end - self.start
     }
 
     /// Whether no byte waits.
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
     /// Whether nothing more fits in, even after moving what waits to the front.
     #[must_use]
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.len() == self.block.len()
     }
 
     /// Whether it holds a block at all.
     #[must_use]
+    #[inline]
     pub fn has_block(&self) -> bool {
         !self.block.is_empty()
     }
 
     /// Drops the first `count` bytes.
+    #[inline]
     pub fn consume(&mut self, count: usize) {
         self.start = (self.start + count).min(self.end);
         if self.start == self.end {
@@ -53,6 +59,7 @@ impl Buffer {
     }
 
     /// Room to receive into, at the end; moves waiting bytes to the front when less than a quarter is left behind them.
+    #[inline]
     pub fn room(&mut self) -> &mut [u8] {
         if self.start > 0 && self.block.len() - self.end < self.block.len() / 4 {
             self.block.copy_within(self.start..self.end, 0);
@@ -63,6 +70,7 @@ impl Buffer {
     }
 
     /// Takes in `count` bytes that were written to [`Buffer::room`].
+    #[inline]
     pub fn fill(&mut self, count: usize) {
         self.end = (self.end + count).min(self.block.len());
     }
@@ -88,11 +96,13 @@ impl BufferPool {
 
     /// Bytes in a block.
     #[must_use]
+    #[inline]
     pub fn size(&self) -> usize {
         self.0.size
     }
 
     /// Gives `buffer` a block if it has none.
+    #[inline]
     pub fn lend(&self, buffer: &mut Buffer) {
         if !buffer.has_block() {
             let spare = self.0.spare.borrow_mut().pop();
@@ -103,6 +113,7 @@ impl BufferPool {
     }
 
     /// Takes the block back if no byte waits in it.
+    #[inline]
     pub fn reclaim(&self, buffer: &mut Buffer) {
         if buffer.is_empty() && buffer.has_block() {
             self.discard(buffer);
@@ -110,6 +121,7 @@ impl BufferPool {
     }
 
     /// Takes the block back with whatever it holds.
+    #[inline]
     pub fn discard(&self, buffer: &mut Buffer) {
         let block = std::mem::take(buffer).block;
         let mut spare = self.0.spare.borrow_mut();

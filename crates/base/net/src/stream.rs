@@ -78,17 +78,20 @@ impl Stream {
     }
 
     /// Ready when a read may get somewhere.
+    #[inline]
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         each!(self, stream => stream.poll_read_ready(context))
     }
 
     /// Whether a read may get somewhere, as far as the runtime knows. Nobody is woken for having asked.
     #[must_use]
+    #[inline]
     pub fn may_read(&self) -> bool {
         self.try_io(Interest::READABLE, || Ok(())).is_ok()
     }
 
     /// Ready when a write may get somewhere.
+    #[inline]
     pub fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         each!(self, stream => stream.poll_write_ready(context))
     }
@@ -119,6 +122,7 @@ impl Stream {
     ///
     /// # Errors
     /// The socket's.
+    #[inline]
     pub fn try_fill(&self, buffer: &mut Buffer) -> io::Result<usize> {
         let room = buffer.room();
         if room.is_empty() {
@@ -140,6 +144,7 @@ impl Stream {
     ///
     /// # Errors
     /// The socket's.
+    #[inline]
     pub fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
         // NOTE: here and below by rustix: the C library's functions take two more calls each where there are threads, because a
         // thread could be cancelled in them.
@@ -150,6 +155,7 @@ impl Stream {
     ///
     /// # Errors
     /// The socket's.
+    #[inline]
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.try_io(Interest::WRITABLE, || Ok(rustix::net::send(self.descriptor(), bytes, SendFlags::NOSIGNAL)?))
     }
@@ -158,6 +164,7 @@ impl Stream {
     ///
     /// # Errors
     /// The socket's.
+    #[inline]
     pub fn try_write_both(&self, first: &[u8], second: &[u8]) -> io::Result<usize> {
         match (first.is_empty(), second.is_empty()) {
             (_, true) => self.try_write(first),
@@ -175,6 +182,7 @@ impl Stream {
     /// The socket itself, where its bytes are those of the stream; `None` where they are another form of them, so that
     /// they must pass through the process.
     #[must_use]
+    #[inline]
     pub fn plain(&self) -> Option<PlainSocket<'_>> {
         match self {
             Self::Tcp(_) | Self::Unix(_) => Some(PlainSocket(self)),
@@ -182,11 +190,13 @@ impl Stream {
     }
 
     /// Runs a system call on the socket, telling the runtime when it would block.
+    #[inline]
     fn try_io<R>(&self, interest: Interest, call: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         each!(self, stream => stream.try_io(interest, call))
     }
 
     /// The socket, for what is said of it rather than sent on it.
+    #[inline]
     fn descriptor(&self) -> BorrowedFd<'_> {
         each!(self, stream => stream.as_fd())
     }

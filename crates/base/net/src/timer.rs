@@ -24,12 +24,14 @@ pub struct Deadline {
 
 impl Deadline {
     /// Sets or lifts the deadline.
+    #[inline]
     pub fn set(&mut self, at: Option<Instant>) {
         self.at = at;
     }
 
     /// When it is.
     #[must_use]
+    #[inline]
     pub fn at(&self) -> Option<Instant> {
         self.at
     }
@@ -43,6 +45,7 @@ impl Deadline {
     }
 
     /// Ready once the deadline has passed; otherwise the task is woken then.
+    #[inline]
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(at) = self.at else { return Poll::Pending };
         self.wakes = context.waker().data().addr();

@@ -40,6 +40,7 @@ pub struct Instance {
 impl Instance {
     /// The variables of a connection that has none of its own yet.
     #[must_use]
+    #[inline]
     pub fn stream_variables(&self) -> sample::StreamVariables {
         sample::StreamVariables::new(Arc::clone(&self.process.variables), Arc::clone(&self.variable_limits))
     }
@@ -62,6 +63,7 @@ impl Instance {
 
     /// The proxy at a place.
     #[must_use]
+    #[inline]
     pub fn proxy(&self, index: ProxyIndex) -> Option<&Arc<LiveProxy>> {
         self.proxies.get(index.0 as usize)
     }

@@ -235,6 +235,7 @@ impl Process {
 
     /// Milliseconds from the start of the process to `now`.
     #[must_use]
+    #[inline]
     pub fn milliseconds(&self, now: Instant) -> u64 {
         u64::try_from(now.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
     }

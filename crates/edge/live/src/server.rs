@@ -165,6 +165,7 @@ impl LiveServer {
 
     /// How its port follows from the client's.
     #[must_use]
+    #[inline]
     pub fn port_rule(&self) -> model::ServerPort {
         match self.port_map.load(Relaxed) {
             PORT_AS_CONFIGURED => self.config.port,
@@ -175,6 +176,7 @@ impl LiveServer {
 
     /// Whether where connections go depends on the client: [`LiveServer::is_relative`], or a command said so.
     #[must_use]
+    #[inline]
     pub fn leads_elsewhere(&self) -> bool {
         self.is_relative || !matches!(self.port_map.load(Relaxed), PORT_AS_CONFIGURED | PORT_FIXED)
     }
@@ -234,12 +236,14 @@ impl LiveServer {
 
     /// What [`LiveServer::shut_cause`] compares with.
     #[must_use]
+    #[inline]
     pub fn shut_mark(&self) -> u64 {
         self.shutdown_epoch.load(Relaxed)
     }
 
     /// Why its sessions have been ordered to end since the mark was taken, if they have.
     #[must_use]
+    #[inline]
     pub fn shut_cause(&self, mark: u64) -> Option<ShutCause> {
         let epoch = self.shutdown_epoch.load(Relaxed);
         if epoch == mark {

@@ -128,6 +128,7 @@ pub struct LiveListener {
 impl LiveProxy {
     /// What the configuration says of it.
     #[must_use]
+    #[inline]
     pub fn settings(&self) -> &model::Proxy {
         &self.settings
     }
@@ -164,18 +165,21 @@ impl LiveProxy {
 
     /// What a worker counts for one of its listeners, if anyone wants to know (`option socket-stats`).
     #[must_use]
+    #[inline]
     pub fn listener_traffic(&self, listener: usize, worker: usize) -> Option<&Traffic> {
         let wanted = self.settings().options.socket_stats;
         self.listeners.get(listener).filter(|_| wanted).map(|listener| listener.side.traffic.of(worker))
     }
 
     /// The number of its next log line.
+    #[inline]
     pub fn next_log(&self) -> u64 {
         self.log_count.fetch_add(1, Relaxed)
     }
 
     /// The server at a place.
     #[must_use]
+    #[inline]
     pub fn server(&self, index: ServerIndex) -> Option<Arc<LiveServer>> {
         self.servers.get(index.0 as usize)
     }
