@@ -1,6 +1,6 @@
 //! Patterns of keys, with texts.
 
-use commands::glob::{matches, matches_ignoring_case};
+use keyspace::glob::{matches, matches_ignoring_case};
 
 /// The first line is the pattern. It takes time that its length and the text's bound, and knows itself if it is plain.
 pub fn pattern(data: &[u8]) {

@@ -1,6 +1,6 @@
 //! A string that is said to be a HyperLogLog and holds anything.
 
-use commands::value::hyperloglog::HyperLogLog;
+use keyspace::value::hyperloglog::HyperLogLog;
 
 /// It is counted, changed and made dense; what has been counted is counted the same in the other form.
 pub fn hyperloglog(data: &[u8]) {

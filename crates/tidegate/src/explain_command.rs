@@ -19,7 +19,7 @@ pub fn run(words: &[String]) -> ExitCode {
 /// What a word means, in haproxy.cfg, on the stats socket and to the store; an error says that nobody knows it, and what is near.
 fn explain(word: &str) -> Result<String, String> {
     let of_edge = Some(haproxycfg::explain(word)).filter(|text| haproxycfg::is_explained(text));
-    let of_socket = edge::cli::reference::explain(word);
+    let of_socket = admin::cli::reference::explain(word);
     let of_store = store::reference::explain(word);
     // Of several words a command of the socket is all that is meant: `show map` is not the converter.
     let is_command = of_socket.is_some() && word.split_whitespace().nth(1).is_some();
@@ -46,7 +46,7 @@ fn near(word: &str) -> Vec<String> {
     let asked = word.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     let last = asked.rsplit(' ').next().unwrap_or_default().to_owned();
     let of_edge: Vec<String> = haproxycfg::names().into_iter().map(str::to_owned).collect();
-    let kinds = [of_edge, edge::cli::reference::names(), store::reference::names()];
+    let kinds = [of_edge, admin::cli::reference::names(), store::reference::names()];
     let mut near: Vec<String> = Vec::new();
     let mut containing: Vec<String> = Vec::new();
     for names in kinds {

@@ -101,8 +101,8 @@ fn read(path: &Path) -> Result<String, String> {
 
 /// What the tables of the language and of commands say.
 fn pages() -> Vec<(String, String)> {
-    let (runtime_api, (total, supported)) = edge::cli::reference::reference();
-    let name = edge::cli::reference::PAGE;
+    let (runtime_api, (total, supported)) = admin::cli::reference::reference();
+    let name = admin::cli::reference::PAGE;
     let mut pages = haproxycfg::reference();
     for (_, index) in pages.iter_mut().filter(|(name, _)| name == "README.md") {
         let line = format!("| [Commands of the stats socket]({name}) | {total} | {supported} |\n");

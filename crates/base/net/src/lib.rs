@@ -5,6 +5,7 @@
 
 pub mod buffer;
 pub mod connect;
+mod keepalive;
 mod namespace;
 pub mod socks4;
 pub mod source;
@@ -17,7 +18,8 @@ use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt as _};
 use socket2::SockAddr;
 
 pub use buffer::{Buffer, BufferPool};
-pub use connect::{Keepalive, Target};
+pub use connect::Target;
+pub use keepalive::Keepalive;
 pub use namespace::Namespaces;
 pub use source::Source;
 pub use splice::Splice;

@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::{
     buffer::Buffer,
-    connect::{Keepalive, set_keepalive},
+    keepalive::{Keepalive, set_keepalive},
 };
 
 /// A connected, non-blocking stream socket.

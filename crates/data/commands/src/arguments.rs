@@ -1,6 +1,8 @@
 //! Arguments that several groups of commands have: counts, timeouts, ends of a scan.
 
-use crate::{Failure, Millis, context::Words, glob, long_double::LongDouble, number};
+use keyspace::{Failure, Millis, glob, long_double::LongDouble, number};
+
+use crate::context::Words;
 
 /// A number that is not negative.
 ///

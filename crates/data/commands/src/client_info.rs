@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::{Context, Millis, Session, session::Close};
+use keyspace::Millis;
+
+use crate::{Context, Session, session::Close};
 
 /// What a client's output holds before Redis, which these figures are read for, would begin to allocate for it.
 const STATIC_OUTPUT: usize = 16 * 1024;
@@ -59,8 +61,8 @@ pub fn memory(session: &Session) -> usize {
         + excess(session.output.capacity())
         + session.unsent().saturating_sub(session.output.len())
         + transaction_bytes(session)
-        + session.watching.len() * size_of::<(usize, crate::Bytes)>()
-        + listening * size_of::<crate::Bytes>()
+        + session.watching.len() * size_of::<(usize, keyspace::Bytes)>()
+        + listening * size_of::<keyspace::Bytes>()
         + excess(session.parser.memory_len())
         + session.tracking.as_ref().map_or(0, |tracking| tracking.prefix_bytes)
 }

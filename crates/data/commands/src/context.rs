@@ -1,8 +1,9 @@
 //! What a command has at hand while it runs.
 
+use keyspace::{Failure, Keys, Millis};
 use resp::Reply;
 
-use crate::{Failure, Millis, Session, config::Allowed, keyspace::Keys, server::Shared, session::Close};
+use crate::{Session, config::Allowed, server::Shared, session::Close};
 
 /// The words of a command. Those that are not there read as empty: a command's arity has been checked before it runs.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +42,7 @@ impl<'a> Words<'a> {
 
     /// A word as an integer.
     pub fn integer(self, index: usize) -> Result<i64, Failure> {
-        crate::number::integer(self.at(index))
+        keyspace::number::integer(self.at(index))
     }
 }
 

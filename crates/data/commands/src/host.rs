@@ -1,6 +1,8 @@
 //! What a server asks of the process it runs in: figures of the machine, and the file of settings.
 
-use crate::{Millis, config::Settings};
+use keyspace::Millis;
+
+use crate::config::Settings;
 
 /// Memory of the process and the machine, in bytes.
 #[derive(Debug, Clone, Default)]

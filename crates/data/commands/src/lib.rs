@@ -7,43 +7,29 @@
 
 pub mod acl;
 pub mod arguments;
-pub mod bytes;
-pub mod changes;
 pub mod client_info;
 pub mod config;
 pub mod context;
-pub mod digest;
-pub mod failure;
-pub mod glob;
 pub mod groups;
-pub mod hash_index;
 pub mod host;
-pub mod keyspace;
-pub mod long_double;
-pub mod number;
 pub mod pubsub;
-pub mod random;
-pub mod rdb;
 pub mod reference;
 pub mod runs;
 pub mod sample;
 pub mod scripting;
+pub mod secrets;
 pub mod server;
 pub mod session;
-pub mod slot;
 pub mod syntax;
 pub mod table;
-pub mod value;
 
-pub use bytes::Bytes;
 pub use context::Context;
-pub use failure::Failure;
+pub use keyspace::{
+    self, Bytes, Failure, Millis, Value, bytes, changes, digest, failure, glob, hash_index, long_double, number,
+    random, rdb, slot, value,
+};
 pub use server::Server;
 pub use session::{Session, SessionId};
-pub use value::Value;
-
-/// Milliseconds since 1970, the unit of all times of keys.
-pub type Millis = i64;
 
 /// The version of Redis whose commands these are, as `INFO` and `HELLO` give it.
 pub const REDIS_VERSION: &str = "7.0.15";

@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use keyspace::{
+    Bytes,
+    changes::{Event, EventClass},
+    glob,
+};
 use resp::Reply;
 
 use crate::{
-    Bytes, Session, SessionId,
-    changes::{Event, EventClass},
-    glob,
+    Session, SessionId,
     server::{Server, Shared},
     session::Close,
 };

@@ -96,7 +96,7 @@ impl<T> Runs<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use keyspace::random::Random;
 
     #[test]
     fn runs_give_what_sorting_all_of_it_gives() {

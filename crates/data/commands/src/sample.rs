@@ -1,6 +1,6 @@
 //! Some of many, chosen at random.
 
-use crate::random::Random;
+use keyspace::random::Random;
 
 /// So many different ones of all, in any order; all of them as they are if there are no more.
 pub fn choose<T>(mut all: Vec<T>, count: usize, random: &mut Random) -> Vec<T> {

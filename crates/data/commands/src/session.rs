@@ -2,12 +2,12 @@
 
 use std::{collections::HashSet, rc::Rc};
 
+use keyspace::{Bytes, Millis, sent::Sent};
 use resp::{Protocol, RequestParser};
 
 use crate::{
-    Bytes, Millis,
     acl::User,
-    server::{ClientTracking, Sent, Unfinished, Work},
+    server::{ClientTracking, Unfinished, Work},
     table::Found,
 };
 

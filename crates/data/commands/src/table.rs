@@ -2,9 +2,10 @@
 //! answered from here: dispatch, `COMMAND` and its subcommands, extraction of keys, categories of ACLs, the reference.
 
 use bitflags::bitflags;
+use keyspace::Failure;
 use rustc_hash::FxHashMap;
 
-use crate::{Context, Failure, groups};
+use crate::{Context, groups};
 
 /// Runs a command.
 pub type Handler = fn(&mut Context<'_>) -> Result<(), Failure>;

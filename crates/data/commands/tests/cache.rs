@@ -4,7 +4,8 @@
 
 mod support;
 
-use commands::config::{MaxmemoryPolicy, Settings};
+use commands::config::Settings;
+use keyspace::MaxmemoryPolicy;
 
 const NOW: i64 = 1_700_000_000_000;
 
@@ -90,7 +91,7 @@ fn what_is_not_there_leaves_memory_and_is_not_asked_for_once_all_keys_are_here()
         assert_eq!(store.ask(&format!("GET nothing{number}")), "$-1\r\n");
     }
     store.read(50);
-    let mut random = commands::random::Random::new(1);
+    let mut random = keyspace::random::Random::new(1);
     let mut gone = 0;
     while store.0.server.keyspace.evict_absent(&mut random, 10) {
         gone += 1;

@@ -7,9 +7,9 @@ mod support;
 use commands::{
     Server, SessionId,
     config::{Allowed, Settings},
-    keyspace::Records,
     server::Pace,
 };
+use keyspace::Records;
 
 const NOW: i64 = 1_700_000_000_000;
 /// How much of a reply is made before its client has read some.

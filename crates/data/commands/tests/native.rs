@@ -13,9 +13,8 @@ use std::{collections::VecDeque, rc::Rc};
 use commands::{
     Server, Session, SessionId,
     config::{Allowed, Integer, Memory, Settings},
-    keyspace::{Gather, Records},
-    random::Random,
 };
+use keyspace::{Gather, Records, random::Random};
 use resp::{Limits, Progress, RequestParser};
 
 const NOW: i64 = 1_700_000_000_000;
@@ -54,7 +53,7 @@ impl Peer {
 struct Coming {
     gather: Gather,
     behind: Vec<u8>,
-    piece: Option<(Vec<(commands::Bytes, commands::Bytes)>, bool)>,
+    piece: Option<(Vec<(keyspace::Bytes, keyspace::Bytes)>, bool)>,
 }
 
 /// What happened how often, so that a test that tests nothing is noticed.
@@ -75,7 +74,7 @@ struct World {
     /// Effects since the last checkpoint, and how many of them are in front of the one that is being taken.
     log: Vec<u8>,
     marked: Option<usize>,
-    taken: Vec<commands::keyspace::Taken>,
+    taken: Vec<keyspace::Taken>,
     coming: VecDeque<Coming>,
     db: usize,
     history: Vec<String>,

@@ -7,16 +7,16 @@ mod support;
 use commands::{
     Server, SessionId,
     config::{Allowed, Integer, Settings},
-    random::Random,
     session::Close,
 };
+use keyspace::random::Random;
 
 const NOW: i64 = 1_700_000_000_000;
 
 /// A server whose collections are records from the third element on, and whose replies are given by twos.
 fn spread(tables: &support::Shared) -> Server {
     let settings = Settings { collection_max_whole_entries: Integer(2), ..settings() };
-    let records = Some(Box::new(tables.clone()) as Box<dyn commands::keyspace::Records>);
+    let records = Some(Box::new(tables.clone()) as Box<dyn keyspace::Records>);
     let mut server = Server::new(settings, support::SEED, 7, NOW, records, std::rc::Rc::new(|| 0));
     server.shared.portion_min = 2;
     server.keyspace.set_complete();

@@ -21,9 +21,10 @@ use std::{
 mod support;
 
 use commands::{
-    Millis, Server, SessionId,
+    Server, SessionId,
     config::{Allowed, Integer, Settings},
 };
+use keyspace::Millis;
 use resp::{ReplyLimits, ReplyParser, ReplyProgress};
 
 /// Whoever answers commands.
@@ -49,7 +50,7 @@ impl Ours {
     fn new(settings: Settings, tables: Option<support::Shared>, forgets_after: Option<usize>) -> Self {
         let now = 1_700_000_000_000;
         let settings = Settings { enable_debug_command: Allowed::Yes, ..settings };
-        let records = tables.clone().map(|tables| Box::new(tables) as Box<dyn commands::keyspace::Records>);
+        let records = tables.clone().map(|tables| Box::new(tables) as Box<dyn keyspace::Records>);
         let mut server = Server::new(settings, support::SEED, 7, now, records, std::rc::Rc::new(|| 0));
         if tables.is_some() {
             server.shared.portion_min = 1;

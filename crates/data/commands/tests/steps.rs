@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 use commands::{
     Server, Session, SessionId,
     config::{Allowed, Integer, Settings},
-    random::Random,
     server::Pace,
 };
+use keyspace::random::Random;
 use resp::{Limits, Progress, RequestParser};
 
 const NOW: i64 = 1_700_000_000_000;
@@ -39,7 +39,7 @@ fn plain() -> Server {
 fn stepping(tables: Option<&support::Shared>) -> Server {
     let whole = if tables.is_some() { Integer(6) } else { Integer(1_000) };
     let settings = Settings { collection_max_whole_entries: whole, ..settings() };
-    let records = tables.map(|tables| Box::new(tables.clone()) as Box<dyn commands::keyspace::Records>);
+    let records = tables.map(|tables| Box::new(tables.clone()) as Box<dyn keyspace::Records>);
     let mut server = Server::new(settings, support::SEED, 7, NOW, records, std::rc::Rc::new(|| 0));
     server.shared.pace = Pace { from: 2, keys_from: 2, step_max: 2, steps: 1 };
     server.shared.portion_min = 2;

@@ -7,8 +7,8 @@ mod support;
 use commands::{
     Server, SessionId,
     config::{Allowed, Integer, Settings},
-    random::Random,
 };
+use keyspace::random::Random;
 
 const NOW: i64 = 1_700_000_000_000;
 
@@ -26,7 +26,7 @@ impl Side {
             enable_debug_command: Allowed::Yes,
             ..Settings::default()
         };
-        let records = tables.clone().map(|tables| Box::new(tables) as Box<dyn commands::keyspace::Records>);
+        let records = tables.clone().map(|tables| Box::new(tables) as Box<dyn keyspace::Records>);
         let mut server = Server::new(settings, support::SEED, 7, NOW, records, std::rc::Rc::new(|| 0));
         server.shared.portion_min = 2;
         let session = server.connect("127.0.0.1:1".into(), "127.0.0.1:2".into(), NOW);

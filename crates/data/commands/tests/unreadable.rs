@@ -5,10 +5,10 @@
 mod support;
 
 use commands::{
-    Bytes, Server,
+    Server,
     config::{Allowed, Integer, Settings},
-    keyspace::Records,
 };
+use keyspace::{Bytes, Records};
 use resp::{ReplyLimits, ReplyParser, ReplyProgress, Value};
 
 const NOW: i64 = 1_700_000_000_000;

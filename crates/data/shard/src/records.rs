@@ -12,10 +12,10 @@ use commands::{
     Bytes as SmallBytes, Millis,
     config::Settings,
     keyspace::{Collection, GATHERED, Layout, Loaded, NEVER, Records, Span, Stored, Taken, Walked},
-    rdb::{self, Building},
+    rdb,
     server::Load,
     slot::SLOTS,
-    value::Descriptor,
+    value::{Descriptor, ValueLimits},
 };
 use engine::{
     Direction, Tables,
@@ -63,7 +63,7 @@ pub struct ShardTables {
     tables: Rc<RefCell<Tables>>,
     world: Rc<dyn World>,
     /// How values are made of records: with the seed of the hashes of keys and elements, a secret.
-    building: Rc<Cell<Building>>,
+    value_limits: Rc<Cell<ValueLimits>>,
     next_version: Rc<Cell<u64>>,
     /// How long the slowest element took that was read in place.
     slowest: Rc<Cell<Duration>>,
@@ -98,7 +98,7 @@ impl ShardTables {
         Ok(Self {
             tables: Rc::new(RefCell::new(tables)),
             world,
-            building: Rc::new(Cell::new(Building::new(key_seed, settings))),
+            value_limits: Rc::new(Cell::new(settings.value_limits(key_seed))),
             next_version: Rc::new(Cell::new(1)),
             slowest: Rc::default(),
             read_errors: Rc::default(),
@@ -109,7 +109,7 @@ impl ShardTables {
 
     /// The seed of the hashes.
     pub fn key_seed(&self) -> u64 {
-        self.building.get().seed
+        self.value_limits.get().seed
     }
 
     /// Hands it in at the mark.
@@ -119,7 +119,7 @@ impl ShardTables {
 
     /// Takes over which values are small, as they are read from now on.
     pub fn follow(&self, settings: &Settings) {
-        self.building.set(Building::new(self.building.get().seed, settings));
+        self.value_limits.set(settings.value_limits(self.value_limits.get().seed));
     }
 
     /// Does something with them. They are not borrowed elsewhere: whoever borrows them does nothing else meanwhile.
@@ -353,7 +353,7 @@ impl ShardTables {
         }
         let value = match header.kind {
             WHOLE_VALUE => Stored::Whole(
-                rdb::decode_value(value, &self.building.get()).map_err(|error| damaged(error.to_string()))?,
+                rdb::decode_value(value, &self.value_limits.get()).map_err(|error| damaged(error.to_string()))?,
             ),
             SPREAD => {
                 Stored::Spread(descriptor(disk, &header, value).ok_or_else(|| damaged("it is cut off".to_owned()))?)

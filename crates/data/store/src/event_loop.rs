@@ -11,7 +11,7 @@ mod requests;
 
 use std::{cell::RefCell, io, path::Path, rc::Rc, sync::Arc, time::Duration};
 
-use commands::{Server, SessionId, random::Secrets};
+use commands::{Server, SessionId, secrets::Secrets};
 use mio::{Events, Interest, Poll, Waker};
 use oplog::disk::RealDisk;
 use shard::{ShardOptions, TICK_MS};

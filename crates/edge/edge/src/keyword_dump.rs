@@ -7,14 +7,13 @@ use std::{
     fmt::Write as _,
 };
 
+use admin::cli::{COMMANDS, master};
 use haproxycfg::{
     keywords::option::http_only,
     model::Options,
     table::{self, Group, Keyword, Sections, Support},
 };
 use sample::{MatchMethod, PLACES, State, acl_keywords, converters, fetches};
-
-use crate::cli::{COMMANDS, master::COMMANDS as MASTER_COMMANDS};
 
 /// A class: its name, what the help says of it, the heading of its list, and what writes that.
 type Class = (&'static str, &'static str, &'static str, fn(&mut String));
@@ -158,7 +157,7 @@ fn commands(out: &mut String) {
     let mut sides: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     let workers =
         COMMANDS.iter().filter(|command| command.supported()).map(|command| (command.words.join(" "), WORKER));
-    let masters = MASTER_COMMANDS.iter().map(|command| (command.words.join(" "), MASTER));
+    let masters = master::words().map(|words| (words.join(" "), MASTER));
     let both = CONVERSATION.iter().flat_map(|word| [MASTER, WORKER].map(|side| ((*word).to_owned(), side)));
     for (words, side) in workers.chain(masters).chain(both) {
         sides.entry(words).or_default().insert(side);

@@ -14,8 +14,7 @@ use std::{
 
 use balance::{AdminState, AgentSnapshot, CheckResult, CheckStatus, OperationalState, ServerId, ServerSnapshot};
 use haproxycfg::model::{Config, Global, LoadServerState, Proxy, Server};
-
-use crate::{live::Instance, resolve::Known};
+use live::{Instance, resolve::Known};
 
 /// The one version of the form.
 const VERSION: &str = "1";

@@ -12,7 +12,7 @@ use rustix::{
     net::SendFlags,
 };
 
-use super::output::Loss;
+use super::loss::Loss;
 
 /// Bytes that a pipe takes all or none of (`PIPE_BUF`), so that lines of several processes do not mix.
 const PIPE_ATOMIC_BYTES: usize = 4096;

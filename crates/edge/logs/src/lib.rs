@@ -25,6 +25,7 @@ mod descriptor;
 mod forwarder;
 mod line;
 mod log_ring;
+mod loss;
 mod message;
 mod output;
 mod receive;

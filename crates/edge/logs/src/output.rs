@@ -12,7 +12,7 @@ use std::{
 
 use haproxycfg::model::{LogDestination, LogLineFormat, Ring};
 
-use super::{dates::Dates, descriptor::Descriptor, log_ring::LogRing, unix::UnixSyslog};
+use super::{dates::Dates, descriptor::Descriptor, log_ring::LogRing, loss::Loss, unix::UnixSyslog};
 
 /// Bytes of the ring `buf0`.
 const BUFFER_SIZE: usize = 1024 * 1024;
@@ -73,24 +73,6 @@ impl Output {
             Self::Descriptor(_) => " (a descriptor)".to_owned(),
             Self::Ring(_) | Self::Nowhere => String::new(),
         }
-    }
-}
-
-/// What became of a batch of lines.
-#[derive(Debug, Default)]
-pub(super) struct Loss {
-    /// Lines for which there was no room.
-    pub(super) dropped: u64,
-    /// Lines that failed otherwise.
-    pub(super) failed: u64,
-    /// Why the first of them failed.
-    pub(super) error: Option<io::Error>,
-}
-
-impl Loss {
-    pub(super) fn fail(&mut self, lines: u64, error: io::Error) {
-        self.failed += lines;
-        self.error.get_or_insert(error);
     }
 }
 

@@ -20,8 +20,9 @@ use rustix::{
 use super::{
     dates::Dates,
     line::LogLine,
+    loss::Loss,
     message::Message,
-    output::{Loss, Output, Outputs},
+    output::{Output, Outputs},
     targets::{LogTargets, Target},
 };
 

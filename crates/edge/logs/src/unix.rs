@@ -11,7 +11,7 @@ use rustix::{
     net::{AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType},
 };
 
-use super::output::Loss;
+use super::loss::Loss;
 
 /// A connected socket, connected again when the daemon is restarted.
 #[derive(Debug)]

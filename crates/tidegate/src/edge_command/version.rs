@@ -18,7 +18,7 @@ pub fn print_version(long: bool) {
     println!();
     println!(
         "Built with multi-threading support (MAX_THREADS={}, default={}).",
-        edge::live::WORKERS_MAX,
+        live::WORKERS_MAX,
         std::thread::available_parallelism().map_or(1, usize::from)
     );
     let codings = http::Coding::ALL.map(|coding| format!("{}(\"{}\")", coding.name(), coding.token()));

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use keyspace::Bytes;
+
 use crate::{
-    Bytes,
     config::{Settings, UserLine, quoted},
     table::Table,
 };

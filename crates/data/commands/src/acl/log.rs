@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Bytes, Millis};
+use keyspace::{Bytes, Millis};
 
 /// Entries that are looked at for one that is the same.
 const LOOKED_AT: usize = 10;

@@ -20,8 +20,9 @@ pub use user::User;
 
 use std::{collections::BTreeMap, rc::Rc};
 
+use keyspace::Bytes;
+
 use crate::{
-    Bytes,
     config::Settings,
     table::{Categories, Table},
 };

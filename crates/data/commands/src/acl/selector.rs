@@ -4,11 +4,9 @@
 use std::collections::BTreeMap;
 
 use bitflags::bitflags;
+use keyspace::{Bytes, glob};
 
-use crate::{
-    Bytes, glob,
-    table::{Access, Categories, Flags, Found, Table},
-};
+use crate::table::{Access, Categories, Flags, Found, Table};
 
 use super::{CATEGORIES, Denied, RuleError};
 

@@ -248,8 +248,8 @@ fn users_are_kept_in_a_file() {
 #[test]
 fn users_may_stand_in_the_settings() {
     let table = Table::default();
-    let line = |text: &str| -> Vec<crate::Bytes> {
-        text.split(' ').map(|word| crate::Bytes::from_slice(word.as_bytes())).collect()
+    let line = |text: &str| -> Vec<keyspace::Bytes> {
+        text.split(' ').map(|word| keyspace::Bytes::from_slice(word.as_bytes())).collect()
     };
     let mut acl = Acl::new(&Settings::default(), &table);
     acl.load_lines(&[line("default on nopass ~* +@all -flushall"), line("bob on >x ( +get ~a )")], &table, false)

@@ -1,11 +1,9 @@
 //! A user: whether it may come in, by which passwords, and what it may do.
 
+use keyspace::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use crate::{
-    Bytes,
-    table::{Access, Found, Table},
-};
+use crate::table::{Access, Found, Table};
 
 use super::{Denied, RuleError, Selector};
 

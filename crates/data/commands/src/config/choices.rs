@@ -1,5 +1,7 @@
 //! Settings that are one of a few words.
 
+use keyspace::MaxmemoryPolicy;
+
 use super::kinds::Choice;
 
 macro_rules! choices {
@@ -43,25 +45,6 @@ choices! {
         Direct = "direct",
         /// Each by a thread that waits for it, through the page cache.
         Threads = "threads",
-    }
-    /// `maxmemory-policy`: what goes when memory is full.
-    MaxmemoryPolicy {
-        /// Of keys that expire, those not used for longest.
-        VolatileLru = "volatile-lru",
-        /// Of keys that expire, those used least often.
-        VolatileLfu = "volatile-lfu",
-        /// Of keys that expire, any.
-        VolatileRandom = "volatile-random",
-        /// Of keys that expire, those that expire first.
-        VolatileTtl = "volatile-ttl",
-        /// Keys not used for longest.
-        AllkeysLru = "allkeys-lru",
-        /// Keys used least often.
-        AllkeysLfu = "allkeys-lfu",
-        /// Any keys.
-        AllkeysRandom = "allkeys-random",
-        /// None: what is not used leaves memory but stays on disk; without a disk, writes are refused.
-        NoEviction = "noeviction",
     }
     /// `acl-pubsub-default`: the channels of new users.
     AclPubsub {
@@ -180,14 +163,15 @@ choices! {
     }
 }
 
-impl MaxmemoryPolicy {
-    /// Whether keys are told apart by how often they are used.
-    pub fn is_by_frequency(self) -> bool {
-        matches!(self, Self::VolatileLfu | Self::AllkeysLfu)
-    }
-
-    /// Whether only keys that expire go.
-    pub fn is_volatile(self) -> bool {
-        matches!(self, Self::VolatileLru | Self::VolatileLfu | Self::VolatileRandom | Self::VolatileTtl)
-    }
+impl Choice for MaxmemoryPolicy {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("volatile-lru", Self::VolatileLru),
+        ("volatile-lfu", Self::VolatileLfu),
+        ("volatile-random", Self::VolatileRandom),
+        ("volatile-ttl", Self::VolatileTtl),
+        ("allkeys-lru", Self::AllkeysLru),
+        ("allkeys-lfu", Self::AllkeysLfu),
+        ("allkeys-random", Self::AllkeysRandom),
+        ("noeviction", Self::NoEviction),
+    ];
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::Bytes;
+use keyspace::Bytes;
 
 use super::{DIRECTIVES, SETTINGS, Settings, State, find};
 

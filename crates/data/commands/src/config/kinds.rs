@@ -2,7 +2,7 @@
 
 use resp::parse_integer;
 
-use crate::{Bytes, changes::EventClass};
+use keyspace::{Bytes, changes::EventClass};
 
 /// A kind of setting.
 pub trait Kind: Sized {

@@ -4,14 +4,15 @@ mod choices;
 mod clients;
 pub mod file;
 mod kinds;
+mod limits;
 mod lists;
 mod renames;
 mod rewrite;
 mod settings;
 
 pub use choices::{
-    AclPubsub, Allowed, EndpointType, Fsync, LogLevel, MaxmemoryPolicy, OomScoreAdjust, PropagationError, ReplicaLoad,
-    SanitizeDump, Supervised, SyslogFacility, TablesEngine, TablesRead, TlsClients,
+    AclPubsub, Allowed, EndpointType, Fsync, LogLevel, OomScoreAdjust, PropagationError, ReplicaLoad, SanitizeDump,
+    Supervised, SyslogFacility, TablesEngine, TablesRead, TlsClients,
 };
 pub use clients::{ClientsMemory, OutputLimit, OutputLimits};
 pub use kinds::{Choice, Events, Flag, Hertz, Integer, Kind, Memory, Password, Text};

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::Bytes;
+use keyspace::Bytes;
 
 use super::{SETTINGS, Setting, Settings, file, find};
 

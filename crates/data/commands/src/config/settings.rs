@@ -1,12 +1,13 @@
 //! The settings.
 
-use crate::{Bytes, changes::EventClass};
+use keyspace::MaxmemoryPolicy;
+use keyspace::{Bytes, changes::EventClass};
 
 use super::{
     Change, Setting, State,
     choices::{
-        AclPubsub, Allowed, EndpointType, Fsync, LogLevel, MaxmemoryPolicy, OomScoreAdjust, PropagationError,
-        ReplicaLoad, SanitizeDump, Supervised, SyslogFacility, TablesEngine, TablesRead, TlsClients,
+        AclPubsub, Allowed, EndpointType, Fsync, LogLevel, OomScoreAdjust, PropagationError, ReplicaLoad, SanitizeDump,
+        Supervised, SyslogFacility, TablesEngine, TablesRead, TlsClients,
     },
     clients::{ClientsMemory, OutputLimits},
     kinds::{Events, Flag, Hertz, Integer, Kind as _, Memory, Password, Text},

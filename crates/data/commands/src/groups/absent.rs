@@ -1,7 +1,9 @@
 //! Commands of Redis that are known here and refused, or that have little to say on a server that stands alone.
 
+use keyspace::Failure;
+
 use crate::{
-    Context, Failure,
+    Context,
     table::{Categories, Command, Flags},
 };
 

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use keyspace::Failure;
 use resp::Reply;
 
 use crate::{
-    Context, Failure,
+    Context,
     acl::{self, CATEGORIES, Denied, RuleError, Selector, User},
     table::{Categories, Command, Flags, Table},
 };

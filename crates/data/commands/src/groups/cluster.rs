@@ -1,7 +1,9 @@
 //! CLUSTER: its subcommands are known, and refused as Redis refuses all of them, HELP too, where it stands alone.
 
+use keyspace::Failure;
+
 use crate::{
-    Context, Failure,
+    Context,
     table::{Categories, Command, Flags},
 };
 

@@ -1,11 +1,12 @@
 //! COMMAND: what the table knows of its commands.
 
+use keyspace::{Failure, glob};
 use resp::Reply;
 
 use crate::{
-    Context, Failure,
+    Context,
     acl::{self, CATEGORIES},
-    glob, syntax,
+    syntax,
     table::{Access, Begin, Categories, Command, Find, Flags, Found, KeySpec},
 };
 

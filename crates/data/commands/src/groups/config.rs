@@ -1,9 +1,10 @@
 //! `CONFIG`: settings while the server runs.
 
+use keyspace::{Failure, glob};
+
 use crate::{
-    Context, Failure,
+    Context,
     config::{self, Change, SETTINGS, Settings, State},
-    glob,
     table::{Categories, Command, Flags},
 };
 

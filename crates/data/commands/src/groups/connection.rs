@@ -1,9 +1,10 @@
 //! Commands about the connection.
 
+use keyspace::{Bytes, Failure};
 use resp::Protocol;
 
 use crate::{
-    Bytes, Context, Failure,
+    Context,
     session::{Close, ReplyMode},
     table::{Categories, Command, Flags},
 };
@@ -128,7 +129,7 @@ fn hello(context: &mut Context<'_>) -> Result<(), Failure> {
     let mut protocol = context.session.protocol;
     let mut at = 1;
     if let Some(version) = words.get(1) {
-        protocol = match crate::number::parse_integer(version) {
+        protocol = match keyspace::number::parse_integer(version) {
             Some(2) => Protocol::Resp2,
             Some(3) => Protocol::Resp3,
             Some(_) => return Err(Failure::text("NOPROTO unsupported protocol version")),

@@ -2,14 +2,11 @@
 
 use std::ops::RangeInclusive;
 
+use keyspace::{Bytes, Expiry, Failure, Keyspace, Value, changes::EventClass, digest, glob, rdb};
 use resp::{Protocol, Reply};
 
 use crate::{
-    Bytes, Context, Failure, Value,
-    changes::EventClass,
-    digest, glob,
-    keyspace::{Expiry, Keyspace},
-    rdb,
+    Context,
     table::{Categories, Command, Flags, Handler},
 };
 
@@ -151,7 +148,7 @@ fn allow_scripts(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn sleep(context: &mut Context<'_>) -> Result<(), Failure> {
-    let seconds = crate::number::float(context.words.at(2))?;
+    let seconds = keyspace::number::float(context.words.at(2))?;
     context.shared.sleep_us += (seconds.max(0.0) * 1e6) as u64;
     context.reply.ok();
     Ok(())

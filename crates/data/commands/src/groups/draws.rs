@@ -1,14 +1,13 @@
 //! Many random elements of a collection, in steps.
 
+use keyspace::{Failure, random::Random, value::Kind};
 use resp::Reply;
 
 use crate::{
-    Context, Failure,
+    Context,
     arguments::Draws,
-    random::Random,
     sample::Chooser,
     server::{Progress, giving_steps, reading_steps},
-    value::Kind,
 };
 
 /// Whether so many draws from so many elements are too many for one go.

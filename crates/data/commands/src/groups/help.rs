@@ -1,6 +1,8 @@
 //! HELP of commands that have subcommands.
 
-use crate::{Context, Failure, context::Words};
+use keyspace::Failure;
+
+use crate::{Context, context::Words};
 
 /// Answers with the subcommands and what each does, in the form that Redis gives to it.
 pub(crate) fn reply(context: &mut Context<'_>, container: &str, lines: &[(&str, &str)]) {

@@ -2,18 +2,20 @@
 
 use std::borrow::Cow;
 
-use crate::{
-    Bytes, Context, Failure, Value,
+use keyspace::{
+    Bytes, Expiry, Failure, Value,
     changes::EventClass,
-    keyspace::Expiry,
     random::Random,
+    value::hyperloglog::{Encoding, HyperLogLog, REGISTERS, Run, count},
+};
+
+use crate::{
+    Context,
     server::{Progress, Window, Work},
     table::{Access, Categories, Command, Flags, KeySpec},
-    value::hyperloglog::{Corrupt, Encoding, HyperLogLog, REGISTERS, Run, count},
 };
 
 const GROUP: &str = "hyperloglog";
-const CORRUPT: Failure = Failure::text("INVALIDOBJ Corrupted HLL object detected");
 const NOT_ONE: Failure = Failure::text("WRONGTYPE Key is not a valid HyperLogLog string value.");
 
 /// So many bytes are merged as fast as an element of a collection is given.
@@ -58,12 +60,6 @@ pub const COMMANDS: &[Command] = &[
         "Tests the implementation.",
     ),
 ];
-
-impl From<Corrupt> for Failure {
-    fn from(_: Corrupt) -> Self {
-        CORRUPT
-    }
-}
 
 /// The one of a key, to be read.
 fn read<'k>(context: &'k mut Context<'_>, key: &[u8]) -> Result<Option<HyperLogLog<'k>>, Failure> {

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use keyspace::{Failure, Millis};
+
 use crate::{
-    Context, Failure, Millis,
+    Context,
     server::{Histogram, LatencyEvent},
     table::{Categories, Command, Flags},
 };

@@ -3,8 +3,10 @@
 //! Data is in the log as soon as a command is answered, as `appendfsync` says; what Redis calls saving is here a checkpoint of
 //! the tables, after which a start has less of the log to run again.
 
+use keyspace::Failure;
+
 use crate::{
-    Context, Failure,
+    Context,
     table::{Categories, Command, Flags},
 };
 

@@ -1,7 +1,9 @@
 //! Messages to whoever listens.
 
+use keyspace::{Bytes, Failure, glob};
+
 use crate::{
-    Bytes, Context, Failure, glob,
+    Context,
     groups::help,
     pubsub::Medium,
     table::{Access, Categories, Command, Flags, KeySpec},

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use keyspace::Failure;
+
 use crate::{
-    Context, Failure,
+    Context,
     table::{Categories, Command, Flags},
 };
 
@@ -55,7 +57,7 @@ fn lolwut(context: &mut Context<'_>) -> Result<(), Failure> {
 
 fn dbsize(context: &mut Context<'_>) -> Result<(), Failure> {
     let db = context.keys.db;
-    let len = context.keys.space().database(db).map_or(0, crate::keyspace::Database::len);
+    let len = context.keys.space().database(db).map_or(0, keyspace::Database::len);
     context.reply.count(len);
     Ok(())
 }

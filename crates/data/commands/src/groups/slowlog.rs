@@ -1,7 +1,9 @@
 //! `SLOWLOG`: commands that took long.
 
+use keyspace::Failure;
+
 use crate::{
-    Context, Failure,
+    Context,
     table::{Categories, Command, Flags},
 };
 

@@ -1,7 +1,9 @@
 //! Transactions: commands that run together.
 
+use keyspace::Failure;
+
 use crate::{
-    Context, Failure,
+    Context,
     table::{Access, Categories, Command, Flags, KeySpec},
 };
 

@@ -8,9 +8,10 @@
 
 use std::rc::Rc;
 
+use keyspace::{Bytes, Failure};
 use resp::Protocol;
 
-use crate::{Bytes, Failure, Server, SessionId};
+use crate::{Server, SessionId};
 
 /// What the owner of a server does while a script is busy: lets other clients send and be answered, then comes back soon.
 pub type WhileBusy = Rc<dyn Fn(&mut Server)>;

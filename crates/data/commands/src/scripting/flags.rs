@@ -2,7 +2,7 @@
 
 use bitflags::bitflags;
 
-use crate::Failure;
+use keyspace::Failure;
 
 bitflags! {
     /// What a script says of itself.

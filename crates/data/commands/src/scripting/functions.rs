@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use keyspace::{Bytes, Failure, rdb};
 use lua::{
     library::{Arguments, refused},
     number_text,
@@ -12,7 +13,7 @@ use super::{
     flags::{self, NAMES, ScriptFlags},
     machine::{Kind, Machine},
 };
-use crate::{Bytes, Failure, Server, rdb, server::Stopwatch};
+use crate::{Server, server::Stopwatch};
 
 /// A function that a library has registered.
 #[derive(Debug, Clone)]

@@ -2,12 +2,13 @@
 
 use std::{cell::Cell, cell::RefCell, rc::Rc};
 
+use keyspace::Failure;
 use lua::{library, machine, machine::message_of, patterns};
 use mlua::{Function, IntoLua as _, Lua, LuaString, MultiValue, Table, Value};
 use resp::Protocol;
 
 use super::{functions::Registered, values};
-use crate::{Failure, server::Stopwatch};
+use crate::server::Stopwatch;
 
 /// A machine that has more than this after a script failed is cleaned at once.
 const MEMORY_CLEAN: usize = machine::MEMORY_MAX / 2;

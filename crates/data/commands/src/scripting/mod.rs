@@ -15,10 +15,11 @@ mod values;
 
 use std::collections::HashMap;
 
+use keyspace::{Bytes, Failure};
 use mlua::Function;
 use sha1::{Digest as _, Sha1};
 
-use crate::{Bytes, Failure, server::Stopwatch};
+use crate::server::Stopwatch;
 
 use flags::ScriptFlags;
 use machine::{Kind, Machine};

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use keyspace::{Bytes, Failure, number};
 use lua::{library, machine::message_of, number_text};
 use mlua::{Function, Lua, LuaString, MultiValue, Value};
 use resp::Reply;
@@ -14,7 +15,7 @@ use super::{
     values,
 };
 use crate::{
-    Bytes, Failure, Server, Session, SessionId, number,
+    Server, Session, SessionId,
     server::OUT_OF_MEMORY,
     session::Close,
     table::{Flags, Found},

@@ -2,8 +2,10 @@
 
 use std::rc::Rc;
 
+use keyspace::{Bytes, Failure};
+
 use crate::{
-    Bytes, Context, Failure, Session, SessionId,
+    Context, Session, SessionId,
     acl::{self, Denied, Entry, Place, Reason, User},
     client_info::{self, ClientType},
     config::AclPubsub,

@@ -14,10 +14,11 @@ use std::{
     ops::Bound::{Excluded, Unbounded},
 };
 
+use keyspace::{Bytes, Millis, Value};
 use resp::Reply;
 
 use crate::{
-    Bytes, Millis, Session, SessionId, Value,
+    Session, SessionId,
     session::Close,
     table::{Command, Table},
 };

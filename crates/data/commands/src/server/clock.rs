@@ -3,7 +3,7 @@
 //! Keys expire by the calendar, so all goes by its clock. What has lasted for some time, or is to, does not become longer or shorter
 //! when somebody sets that clock: it is moved along.
 
-use crate::Millis;
+use keyspace::Millis;
 
 use super::Server;
 

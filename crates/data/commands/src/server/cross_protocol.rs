@@ -4,8 +4,9 @@
 //! machine among them, and what the browser sends as the body would be read as inline commands. So whoever sends `POST`, or
 //! the field `Host:` that each request has, is no client: nothing that follows is read.
 
+use keyspace::Millis;
+
 use crate::{
-    Millis,
     config::LogLevel,
     session::{Close, Session},
 };

@@ -2,15 +2,14 @@
 
 use std::rc::Rc;
 
+use keyspace::{Bytes, Failure, Keys, Millis, Trouble, failure::until_zero, sent::Sent};
 use resp::{Limits, Progress, Reply};
 use smallvec::SmallVec;
 
 use crate::{
-    Bytes, Context, Failure, Millis, Session, SessionId, client_info,
+    Context, Session, SessionId, client_info,
     config::{LogLevel, Renamed},
     context::Words,
-    failure::until_zero,
-    keyspace::{Keys, Trouble},
     session::{Close, ReplyMode},
     table::{Access, Flags, Found, Wide},
 };
@@ -19,7 +18,6 @@ use super::{
     Server, cross_protocol, monitor,
     pieces::Pieces,
     portions::{LONG_OUTPUT, Rest},
-    sent::Sent,
     slowlog,
     unread::COUNTED_FROM,
     wide::WideWork,
@@ -538,12 +536,12 @@ impl Server {
             return false;
         }
         let Some(found) = self.shared.table.find(&head) else { return false };
-        let wide = self.is_wide(session, found, &head, sent.len()).filter(|wide| wide.of_keys);
+        let wide = self.is_wide(session, found, &head, sent.word_count()).filter(|wide| wide.of_keys);
         self.shared.is_unknown = false;
         let Some(wide) = wide.filter(|_| self.check(session, &head).is_ok()) else { return false };
         session.last_interaction = self.now;
         session.asked = false;
-        session.work = Some(Box::new(WideWork::new(found, wide, &head, sent.len())));
+        session.work = Some(Box::new(WideWork::new(found, wide, &head, sent.word_count())));
         self.begin_task(session, &head, found, 0);
         true
     }

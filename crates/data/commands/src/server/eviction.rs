@@ -1,6 +1,6 @@
 //! Keys that are removed because memory is full, as `maxmemory-policy` says.
 
-use crate::{changes::EventClass, config::MaxmemoryPolicy, keyspace::Keys};
+use keyspace::{Keys, MaxmemoryPolicy, changes::EventClass};
 
 use super::Server;
 
@@ -85,10 +85,8 @@ impl Server {
 
 #[cfg(test)]
 mod tests {
-    use crate::{
-        Millis, Server,
-        config::{MaxmemoryPolicy, Settings},
-    };
+    use crate::{Server, config::Settings};
+    use keyspace::{MaxmemoryPolicy, Millis};
 
     fn ask(server: &mut Server, id: crate::SessionId, now: Millis, command: &str) -> String {
         server.input(id).unwrap().extend_from_slice(format!("{command}\r\n").as_bytes());

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::Millis;
+use keyspace::Millis;
 
 /// Samples of an event that are kept.
 const SAMPLES_MAX: usize = 160;

@@ -1,7 +1,9 @@
 //! Bounds on what clients take: output that they do not read, queries that do not end, the memory of all of them.
 
+use keyspace::Millis;
+
 use crate::{
-    Millis, Session, SessionId,
+    Session, SessionId,
     client_info::{self, ClientType},
     config::LogLevel,
     session::Close,

@@ -5,11 +5,9 @@
 //!
 //! A command of very many keys has them read some at a time, each time before it does something with them.
 
-use crate::{
-    Bytes, Session, SessionId, hash_index,
-    keyspace::{Keys, Loaded},
-    slot,
-};
+use keyspace::{Bytes, Keys, Loaded, WaiterId, hash_index, slot};
+
+use crate::{Session, SessionId};
 
 use super::Server;
 
@@ -73,7 +71,7 @@ impl Server {
     /// Has a key read for a client, or for a task.
     fn ask_for_key(&mut self, db: usize, key: &[u8], waiting: SessionId) {
         let disk = self.keyspace.database(db).map_or(0, |database| database.disk);
-        if self.keyspace.reading.wait(disk, key, waiting) {
+        if self.keyspace.reading.wait(disk, key, WaiterId(waiting.0)) {
             self.loads.push(Load {
                 db,
                 disk,
@@ -115,7 +113,8 @@ impl Server {
             let _ = keys.put_loaded(load.slot, load.hash, &load.key, loaded);
             keys.space.loads += 1;
         }
-        for id in waiting {
+        for WaiterId(id) in waiting {
+            let id = SessionId(id);
             if self.shared.tasks.loaded(id) {
                 continue;
             }

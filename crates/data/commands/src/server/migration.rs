@@ -1,14 +1,14 @@
 //! Keys on their way to another server.
 
-use resp::Reply;
-
-use crate::{
-    Bytes, Failure, Millis, Session, SessionId,
+use keyspace::{
+    Bytes, Failure, Keys, Millis,
     changes::EventClass,
     digest::{self, Digest},
-    keyspace::Keys,
     rdb,
 };
+use resp::Reply;
+
+use crate::{Session, SessionId};
 
 use super::{Server, Shared};
 

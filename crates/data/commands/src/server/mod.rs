@@ -50,7 +50,6 @@ pub use latency::{Event as LatencyEvent, LatencyMonitor};
 pub use loading::Load;
 pub use migration::{Credentials, Migrated, Migration, Parcel};
 pub use portions::{PORTION_MIN, Rest, Unfinished};
-pub use sent::Sent;
 pub use slowlog::{SlowCommand, SlowLog};
 pub use statistics::{CommandStatistics, Rates, Statistics};
 pub use steps::{ScanSome, Scanning, Steps, changing_steps, giving_steps, reading_steps};
@@ -64,21 +63,24 @@ use std::{
     rc::Rc,
 };
 
+use keyspace::{
+    Bytes, Failure, Keys, Keyspace, Millis, Records,
+    changes::{Changes, Effects, Group},
+    random::Random,
+};
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Bytes, Failure, Millis, Session, SessionId,
+    Session, SessionId,
     acl::Acl,
-    changes::{Changes, Effects, Group},
     config::{LogLevel, Settings},
     host::{Host, NoHost, PersistenceFigures},
-    keyspace::{Keys, Keyspace, Records},
     pubsub::Registry,
-    random::{Random, Secrets},
     scripting::{
         Functions, LogLine, Scripts,
         busy::{Running, WhileBusy},
     },
+    secrets::Secrets,
     session::Close,
     table::Table,
 };
@@ -325,7 +327,7 @@ impl Server {
     ) -> Self {
         let table = Table::default();
         let mut keyspace = Keyspace::new(settings.databases.0 as usize, key_seed, records);
-        keyspace.set_limits(&settings);
+        keyspace.set_limits(settings.space_limits());
         let mut server = Self {
             keyspace,
             changes: Changes::default(),
@@ -508,7 +510,7 @@ impl Server {
 
     fn replace_keyspace(&mut self, key_seed: u64, records: Option<Box<dyn Records>>) {
         let mut keyspace = Keyspace::new(self.shared.settings.databases.0 as usize, key_seed, records);
-        keyspace.set_limits(&self.shared.settings);
+        keyspace.set_limits(self.shared.settings.space_limits());
         std::mem::swap(&mut self.keyspace, &mut keyspace);
         self.keyspace.take_statistics(&mut keyspace);
     }
@@ -535,7 +537,7 @@ impl Server {
         self.watch_changes();
         self.sweep_clients(now);
         self.shared.limit_tracking();
-        self.keyspace.set_limits(&self.shared.settings);
+        self.keyspace.set_limits(self.shared.settings.space_limits());
         self.keyspace.usage.by_frequency = self.shared.settings.maxmemory_policy.is_by_frequency();
         self.keyspace.usage.is_cache = self.shared.settings.maxmemory.0 > 0 && self.keyspace.has_tables();
         self.shared.statistics.sample(now);

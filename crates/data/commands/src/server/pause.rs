@@ -4,8 +4,10 @@
 //! A command that has to wait stays where it is, in front of its client's query; it is parsed and checked again when the pause
 //! is over. Meanwhile no key expires and none is evicted: what is not written is not removed either.
 
+use keyspace::{Bytes, Millis};
+
 use crate::{
-    Bytes, Millis, Session, SessionId,
+    Session, SessionId,
     scripting::flags::{self, ScriptFlags},
     table::{Flags, Found},
 };

@@ -1,19 +1,14 @@
 //! Replies that are given over several turns, as far as their clients read them.
 //!
 //! What a command gives of a large collection, it gives with the elements as they were when it ran
-//! ([`Portions`](crate::value::Portions)). Its client's next commands wait; nobody else does. While a client has much to read,
+//! ([`Portions`](keyspace::value::Portions)). Its client's next commands wait; nobody else does. While a client has much to read,
 //! nothing more is made for it, so a reply may be larger than memory. One that reads so slowly that what changes meanwhile fills
 //! memory is closed, and so is one whose reply cannot be completed.
 
+use keyspace::{KEYS_PER_STEP, Millis, SharedKeyWalk, value::Portions};
 use resp::Reply;
 
-use crate::{
-    Millis, Session, SessionId, client_info,
-    config::LogLevel,
-    keyspace::{KEYS_PER_STEP, SharedKeyWalk},
-    session::Close,
-    value::Portions,
-};
+use crate::{Session, SessionId, client_info, config::LogLevel, session::Close};
 
 use super::{Server, Shared, pieces::Pieces};
 

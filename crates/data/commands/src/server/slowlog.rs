@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Bytes, Millis};
+use keyspace::{Bytes, Millis};
 
 /// Words of a command that are kept.
 pub(super) const WORDS_MAX: usize = 32;

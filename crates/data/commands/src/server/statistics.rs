@@ -101,12 +101,12 @@ impl Statistics {
         }
     }
 
-    pub(super) fn clock_was_set(&mut self, by: crate::Millis) {
+    pub(super) fn clock_was_set(&mut self, by: keyspace::Millis) {
         self.rates.last = self.rates.last.map(|(at, sums)| (at.saturating_add(by), sums));
     }
 
     /// Notes how much has been counted by now, for the rates.
-    pub(super) fn sample(&mut self, now: crate::Millis) {
+    pub(super) fn sample(&mut self, now: keyspace::Millis) {
         let sums = [self.processed, self.input_bytes, self.output_bytes];
         self.rates.sample(now, sums);
     }
@@ -118,7 +118,7 @@ const SAMPLES: usize = 16;
 /// What each second brought, over the last samples: commands, bytes in, bytes out.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rates {
-    last: Option<(crate::Millis, [u64; 3])>,
+    last: Option<(keyspace::Millis, [u64; 3])>,
     samples: [[u64; 3]; SAMPLES],
     next: usize,
 }
@@ -128,7 +128,7 @@ impl Rates {
         Self { last: self.last.map(|(at, _)| (at, [0; 3])), ..self }
     }
 
-    fn sample(&mut self, now: crate::Millis, sums: [u64; 3]) {
+    fn sample(&mut self, now: keyspace::Millis, sums: [u64; 3]) {
         if let Some((at, former)) = self.last {
             let elapsed = now.saturating_sub(at).unsigned_abs();
             if elapsed == 0 {

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use keyspace::Failure;
 use resp::{Protocol, Reply};
 
-use crate::{Context, Failure};
+use crate::Context;
 
 use super::tasks::{Progress, Work};
 

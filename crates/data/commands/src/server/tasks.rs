@@ -26,12 +26,12 @@
 
 use std::{collections::VecDeque, ops::Range, rc::Rc};
 
+use keyspace::{Bytes, Failure, Keys, Millis, Trouble, Value};
 use resp::{Protocol, Reply};
 
 use crate::{
-    Bytes, Context, Failure, Millis, Session, SessionId, Value,
+    Context, Session, SessionId,
     context::Words,
-    keyspace::{Keys, Trouble},
     session::Close,
     table::{Access, Command, Flags, Found},
 };
@@ -354,7 +354,7 @@ impl Server {
         let is_shared = found.command.flags.contains(Flags::READONLY);
         let wide = work.keys_apart().map(|apart| WideKeys { apart, next: 1 });
         if let Some(WideKeys { apart, .. }) = wide {
-            let len = session.sent.as_ref().map_or(words.len(), |sent| sent.len());
+            let len = session.sent.as_ref().map_or(words.len(), |sent| sent.word_count());
             self.keyspace.busy.begin_wide(session.id.0, is_shared, len / apart);
         } else {
             each_key(found.command, words, |key, reads| keys.push((Bytes::from_slice(key), reads && !changes)));

@@ -9,12 +9,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use keyspace::{
+    Bytes,
+    hash_index::{HashIndex, Hashed},
+};
 use resp::{Protocol, Reply};
 use smallvec::SmallVec;
 
 use crate::{
-    Bytes, Session, SessionId,
-    hash_index::{HashIndex, Hashed},
+    Session, SessionId,
     session::Close,
     table::{Flags, Found},
 };

@@ -1,9 +1,10 @@
 //! Somebody who looks without a connection of the protocol: the page of figures. Who may see what is decided as for clients, by users
 //! and their rules; what is looked at is counted nowhere.
 
+use keyspace::Keys;
 use resp::Reply;
 
-use crate::{Context, Server, Session, SessionId, context::Words, keyspace::Keys, table::Flags};
+use crate::{Context, Server, Session, SessionId, context::Words, table::Flags};
 
 /// Who looks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

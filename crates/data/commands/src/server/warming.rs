@@ -1,15 +1,16 @@
 //! Elements that a command needs and the cache of the tables may not have.
 //!
 //! Elements that are records are read in place, as long as that is quick: the tables have a cache. When whoever reads them finds
-//! that the disk is slow ([`Keyspace::set_cold`](crate::keyspace::Keyspace::set_cold)), the elements that a command names, and the
+//! that the disk is slow ([`Keyspace::set_cold`](keyspace::Keyspace::set_cold)), the elements that a command names, and the
 //! entries of a stream that it begins with, are read off the loop first, which brings them into that cache, and then the command
 //! runs.
 
-use crate::{
-    Session, SessionId, Value,
-    keyspace::{Collection, Keys},
+use keyspace::{
+    Collection, Keys, Value,
     value::{Stream, stream::Id},
 };
+
+use crate::{Session, SessionId};
 
 use super::Server;
 

@@ -1,6 +1,8 @@
 //! WATCH: who is to be told that a key changed before EXEC.
 
-use crate::{Bytes, Session};
+use keyspace::Bytes;
+
+use crate::Session;
 
 use super::Server;
 

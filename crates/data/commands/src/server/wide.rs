@@ -3,13 +3,15 @@
 //! A step sees no more than these words. Nobody is told of anything before the end, and then once. Where the words are keys, all of
 //! them are held before the first step.
 
+use keyspace::{
+    Bytes, Failure, Keys,
+    changes::{Encoded, Event},
+    number,
+};
 use resp::Reply;
 
 use crate::{
-    Bytes, Context, Failure,
-    changes::{Encoded, Event},
-    keyspace::Keys,
-    number,
+    Context,
     table::{Flags, Found, Handler, Replies, Wide},
 };
 

@@ -10,13 +10,13 @@ use std::{
 };
 
 use commands::{
-    Bytes, Millis, Server, SessionId,
+    Server, SessionId,
     config::Settings,
-    hash_index,
-    keyspace::{Collection, GATHERED, Keyspace, Layout, Loaded, Records, Span, Stored, Taken, Walked},
-    rdb::{self, Building},
     server::{Wanted, Warmup},
-    value::Descriptor,
+};
+use keyspace::{
+    Bytes, Collection, GATHERED, Keyspace, Layout, Loaded, Millis, Records, Span, Stored, Taken, Walked, hash_index,
+    rdb, value::Descriptor,
 };
 
 /// What keys are hashed with.
@@ -154,8 +154,7 @@ impl Tables {
             let disk = database.disk();
             let keys = self.keys[1].borrow();
             let of_it = || keys.iter().filter(|((of, ..), _)| *of == disk);
-            database
-                .set_len(of_it().count(), of_it().filter(|(_, record)| record.1 != commands::keyspace::NEVER).count());
+            database.set_len(of_it().count(), of_it().filter(|(_, record)| record.1 != keyspace::NEVER).count());
         }
     }
 
@@ -267,7 +266,7 @@ impl Records for Shared {
         let Some((stored, expire_at)) = keys.get(&name).map(|record| (&record.0, &record.1)) else { return Ok(None) };
         let value = match stored {
             Stored::Whole(bytes) => {
-                let building = Building::new(SEED, &Settings::default());
+                let building = Settings::default().value_limits(SEED);
                 Stored::Whole(rdb::decode_value(bytes, &building).map_err(|error| error.to_string())?)
             }
             Stored::Spread(descriptor) => Stored::Spread(descriptor.clone()),

@@ -1,6 +1,9 @@
 //! What a shard does to have memory, and the disk, stay within their bounds.
 
-use commands::{Millis, config::MaxmemoryPolicy, keyspace::Database};
+use commands::{
+    Millis,
+    keyspace::{Database, MaxmemoryPolicy},
+};
 use oplog::disk::Disk;
 
 use crate::{

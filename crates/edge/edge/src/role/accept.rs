@@ -6,24 +6,23 @@ use std::{
     time::Duration,
 };
 
+use admin::cli::{Access, AskSessions, LiveHost, serve_socket};
+use checks::CheckBoard;
+use haproxycfg::model::ProxyIndex;
+use live::{
+    Instance, ListenerOrder, LiveProxy, Process, Shared,
+    peering::{Arrival as PeerArrival, Hub},
+};
+use logs::{Inlet, Outputs, WorkerLog};
+use net::{Socket, Stream};
+use proxy::{
+    Neighbours, Order, Plea, Worker, keep_parking,
+    session::{self, Arrival, Counted},
+};
 use runtime::{Accepted, AcceptorHandle, AcceptorSeed, Peer, WorkerContext};
 use tokio::{sync::oneshot, task::spawn_local};
 
-use haproxycfg::model::{Mode, ProxyIndex};
-use logs::{Inlet, Outputs, WorkerLog};
-use net::{Socket, Stream};
-
-use super::listeners::Owner;
-use crate::{
-    checks::{self, CheckBoard},
-    cli::{Access, AskSessions, ProxyView, ServerView, SessionView},
-    live::{Instance, ListenerOrder, LiveProxy, Process, Shared},
-    parking,
-    peers::{Arrival as PeerArrival, Hub},
-    registry::Order,
-    session::{self, Arrival, Counted, borrow::Plea},
-    worker::Worker,
-};
+use super::{listeners::Owner, sessions::answer_about_sessions};
 
 /// How often idle server connections are looked after.
 const SWEEP_TIME: Duration = Duration::from_secs(1);
@@ -75,6 +74,10 @@ pub struct Start {
     pub shared: Arc<Shared>,
     /// Sockets of the logs.
     pub outputs: Arc<Outputs>,
+    /// Whom workers turn to.
+    pub neighbours: Neighbours,
+    /// What stands behind the stats sockets.
+    pub host: Arc<LiveHost>,
     /// Seed of random numbers.
     pub seed: u64,
     /// Tells checks that are urgent.
@@ -86,16 +89,16 @@ pub async fn run(mut context: WorkerContext<Command>, start: Start) {
     let log = WorkerLog::new(Arc::clone(&start.outputs));
     let flusher = spawn_local(log.clone().run());
     let seed = start.seed ^ (context.index as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let worker = Rc::new(Worker::new(context.index, Arc::clone(&start.shared), log, seed));
+    let worker = Rc::new(Worker::new(context.index, Arc::clone(&start.shared), log, seed, start.neighbours.clone()));
     start.shared.process.watch_runtime(context.index, tokio::runtime::Handle::current().metrics());
     let sweeper = spawn_local(sweep(Rc::clone(&worker)));
-    let keeper = spawn_local(parking::keep(Rc::clone(&worker)));
+    let keeper = spawn_local(keep_parking(Rc::clone(&worker)));
     let mut handles: Vec<(Owner, AcceptorHandle)> = Vec::new();
     let mut checks = None;
     while let Some(command) = next_command(&worker, &mut context).await {
         match command {
             Command::Load { instance, seeds, workers, done } => {
-                let result = listen(&worker, &instance, seeds).map(|new| {
+                let result = listen(&worker, &start.host, &instance, seeds).map(|new| {
                     checks = Some(checks::start(&instance, &start.board, worker.ring.clone(), worker.index, workers));
                     worker.adopt(instance);
                     // NOTE: the new ones accept before the old ones stop, so that nobody has to wait.
@@ -154,52 +157,6 @@ fn steer(handle: &AcceptorHandle, order: ListenerOrder) {
     }
 }
 
-/// Whoever asked may have gone, so that nobody takes the answer.
-fn answer_about_sessions(worker: &Worker, ask: &AskSessions) {
-    match ask {
-        AskSessions::List(answers) => {
-            let _ = answers.send(worker.registry.handles().iter().map(|handle| session_view(handle)).collect());
-        }
-        AskSessions::Shut(id, answers) => {
-            if worker.tell(Order::Abort, |handle| handle.id == *id) > 0 {
-                let _ = answers.send(());
-            }
-        }
-        AskSessions::Wait(_) => {}
-    }
-}
-
-fn session_view(handle: &crate::registry::Handle) -> SessionView {
-    let (backend, server) = handle.upstream().unzip();
-    let frontend = handle.frontend.borrow();
-    let side = |proxy: &LiveProxy| ProxyView {
-        name: proxy.settings().name.to_string(),
-        id: proxy.settings().id,
-        is_http: proxy.settings().mode == Mode::Http,
-    };
-    // With several it is not known by which one it came.
-    let listener = match (&frontend.settings().binds[..], &frontend.listeners[..]) {
-        ([bind], [listener]) => Some((bind.name.clone(), listener.id)),
-        _ => None,
-    };
-    SessionView {
-        id: handle.id,
-        source: handle.source.get(),
-        listener,
-        backend: backend.as_deref().map(side),
-        server: server.flatten().map(|server| ServerView {
-            name: server.config.name.to_string(),
-            id: server.config.id,
-            target: server.target(),
-        }),
-        age: handle.since.elapsed(),
-        requests: handle.requests.get(),
-        // In TCP mode there is something going on from the first moment on.
-        is_idle: handle.is_idle() && frontend.settings().mode == Mode::Http,
-        frontend: side(&frontend),
-    }
-}
-
 /// The next command; none when there will be none, or when a worker that drains has nothing left.
 async fn next_command(worker: &Worker, context: &mut WorkerContext<Command>) -> Option<Command> {
     if !worker.draining.get() {
@@ -248,6 +205,7 @@ async fn sweep(worker: Rc<Worker>) {
 
 fn listen(
     worker: &Rc<Worker>,
+    host: &Arc<LiveHost>,
     instance: &Arc<Instance>,
     seeds: Vec<AcceptorSeed>,
 ) -> Result<Vec<(Owner, AcceptorHandle)>, String> {
@@ -264,7 +222,14 @@ fn listen(
                 spawn_local(accept(Rc::clone(worker), Arc::clone(instance), frontend, bind, acceptor));
             }
             Owner::StatsSocket(index) => {
-                spawn_local(accept_commands(Rc::clone(worker), Arc::clone(instance), index, acceptor));
+                let Some(access) = instance.config.global.stats_sockets.get(index).map(Access::of) else { continue };
+                spawn_local(accept_commands(
+                    Rc::clone(worker),
+                    Arc::clone(host),
+                    Arc::clone(instance),
+                    access,
+                    acceptor,
+                ));
             }
             Owner::LogForward { section, bind } => {
                 let Some(section) = instance.config.log_forwards.get(section) else { continue };
@@ -276,7 +241,7 @@ fn listen(
             Owner::LogDatagrams { .. } => {}
             Owner::Peers(index) => {
                 let Some(peers) = instance.config.peers.get(index) else { continue };
-                spawn_local(accept_peers(Arc::clone(&worker.shared.process.peers), Arc::clone(&peers.name), acceptor));
+                spawn_local(accept_peers(Arc::clone(&worker.shared.peers), Arc::clone(&peers.name), acceptor));
             }
         }
     }
@@ -332,8 +297,7 @@ async fn wait_for_room(frontend: &LiveProxy, bind: usize, listener_limit: u64) {
             || too_fast(process)
             || rate_limit > 0
                 && full(
-                    crate::rates::per_second(process, side, |traffic| traffic.sessions.value(), &side.session_rate)
-                        .unsigned_abs(),
+                    process.per_second(side, |traffic| traffic.sessions.value(), &side.session_rate).unsigned_abs(),
                     rate_limit,
                 );
         if !crowded {
@@ -389,10 +353,14 @@ async fn accept_peers(hub: Arc<Hub>, section: Arc<str>, mut acceptor: runtime::A
     }
 }
 
-async fn accept_commands(worker: Rc<Worker>, instance: Arc<Instance>, index: usize, mut acceptor: runtime::Acceptor) {
-    let global = &instance.config.global;
-    let Some(access) = global.stats_sockets.get(index).map(Access::of) else { return };
-    let most = global.stats_maxconn.map_or(STATS_CONNECTIONS_DEFAULT, u64::from);
+async fn accept_commands(
+    worker: Rc<Worker>,
+    host: Arc<LiveHost>,
+    instance: Arc<Instance>,
+    access: Access,
+    mut acceptor: runtime::Acceptor,
+) {
+    let most = instance.config.global.stats_maxconn.map_or(STATS_CONNECTIONS_DEFAULT, u64::from);
     let process = Arc::clone(&worker.shared.process);
     loop {
         // Those that come meanwhile wait in the kernel's queue.
@@ -401,7 +369,7 @@ async fn accept_commands(worker: Rc<Worker>, instance: Arc<Instance>, index: usi
         }
         let Some(Accepted { stream, guard, .. }) = acceptor.accept().await else { return };
         let Ok(stream) = into_stream(stream) else { continue };
-        let shared = Arc::clone(&worker.shared);
+        let host = Arc::clone(&host);
         process.commands.increment();
         process.commands_total.fetch_add(1, Relaxed);
         let process = Arc::clone(&process);
@@ -409,7 +377,7 @@ async fn accept_commands(worker: Rc<Worker>, instance: Arc<Instance>, index: usi
         let running = worker.count_running();
         spawn_local(async move {
             let _running = running;
-            crate::cli::serve_socket(shared, stream, access).await;
+            serve_socket(host, stream, access).await;
             process.commands.decrement();
             drop(guard);
         });

@@ -3,9 +3,9 @@
 use std::{fs, io, net::IpAddr, sync::Arc};
 
 use haproxycfg::source::{Files, ReadError};
+use live::resolve::{Lookup as _, SystemLookup};
 
 use super::Given;
-use crate::resolve::{Lookup as _, SystemLookup};
 
 /// Reads from the file system.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,9 +2,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use live::{Instance, LiveProxy};
 use logs::{AdminLog, LogLevel, Severity};
-
-use crate::live::{Instance, LiveProxy};
 
 /// What a proxy has served so far: connections of clients, and what its backend was given.
 fn served(proxy: &LiveProxy) -> (u64, u64) {

@@ -8,30 +8,31 @@ mod accept;
 mod files;
 mod identities;
 mod life;
-pub(crate) mod limits;
 mod listeners;
+mod pages;
 mod payload;
 mod programs;
 mod service;
+mod sessions;
+mod ways;
 
 use std::collections::BTreeMap;
 
+use admin::cli::master::MasterConversation;
 use haproxycfg::{
     Parsed,
     diagnostics::{Diagnostic, Prefix, Severity},
     model::{CliLevel, Config, InitAddr, Location, Namespace, Server},
     source::Recorder,
 };
+use live::limits::{self, worker_count};
+use live::resolve::{self, Recorded, SystemLookup};
 use runtime::process::{CheckReason, Conversation, Load, Plan, ProcessSettings, Role};
 
 use self::files::WithGiven;
 use self::payload::Payload;
 pub use self::{files::OsFiles, listeners::Owner, service::EdgeService};
-use crate::{
-    cli::master::MasterConversation,
-    resolve::{self, Recorded, SystemLookup},
-    server_state::SavedStates,
-};
+use crate::server_state::SavedStates;
 
 /// Names of the master's control sockets, by the level of who talks there.
 const CONTROL_USER: &str = "master-socket user";
@@ -195,13 +196,6 @@ fn missing_threads(config: &Config) -> Vec<Diagnostic> {
 pub fn render(parsed: &Parsed) -> String {
     let pid = runtime::log::process_number();
     parsed.diagnostics.iter().map(|diagnostic| diagnostic.render(pid)).collect()
-}
-
-/// Workers that a configuration runs on.
-#[must_use]
-pub fn worker_count(config: &Config) -> usize {
-    let usable = std::thread::available_parallelism().map_or(1, usize::from);
-    config.global.nbthread.map_or(usable, |count| count as usize).clamp(1, crate::live::WORKERS_MAX)
 }
 
 fn settings(config: &Config) -> ProcessSettings {

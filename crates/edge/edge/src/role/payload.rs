@@ -7,9 +7,8 @@
 use std::collections::BTreeMap;
 
 use haproxycfg::{Parsed, source::Bundle};
+use live::resolve::Recorded;
 use serde::{Deserialize, Serialize};
-
-use crate::resolve::Recorded;
 
 /// A configuration as it was read.
 #[derive(Clone, Debug, Default)]

@@ -1,5 +1,6 @@
 //! `program` sections: what the master is to run, and who it is to be.
 
+use admin::{cli::address, stats::view::Product};
 use haproxycfg::{
     diagnostics::{Diagnostic, Severity},
     model::Config,
@@ -7,7 +8,6 @@ use haproxycfg::{
 use runtime::process::{ProgramSpec, Programs};
 
 use super::{EdgeOptions, identities};
-use crate::{cli::address, stats::view::Product};
 
 /// What is wrong with the programs on this machine.
 pub fn problems(config: &Config, options: &EdgeOptions) -> Vec<Diagnostic> {

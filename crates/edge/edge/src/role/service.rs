@@ -4,35 +4,40 @@ use std::{
     io,
     net::UdpSocket,
     os::fd::OwnedFd,
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
+use admin::{
+    cli::{Access, LiveHost, serve_socket},
+    stats::{RunningEdge, sampler},
+};
+use checks::{CheckBoard, FarmEvents};
 use haproxycfg::model::{Config, Namespace, Server};
+use live::{
+    FarmObserver, Instance, Process, Shared,
+    assemble::Assembly,
+    changes::Tone,
+    resolve::{self, Known},
+};
 use logs::{AdminLog, Identity, Outputs};
 use net::{Stream, Target};
+use proxy::Neighbours;
 use runtime::{
     Listener, WorkerOptions, Workers,
     process::{DrainReason, Load, Service},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::{
     EdgeOptions, Owner,
     accept::{self, Command, Start},
     life,
+    pages::OwnPages,
     payload::Payload,
+    ways::Ways,
 };
-use crate::{
-    assemble::Assembly,
-    checks::{self, CheckBoard},
-    cli::{Access, AskSessions, serve_socket},
-    live::{Instance, ListenerOrder, LiveProxy, Process, Shared},
-    resolve::{self, Known},
-    server_state::{self, SavedStates},
-    session::borrow::Plea,
-    stats::changes::Tone,
-};
+use crate::server_state::{self, SavedStates};
 
 /// The edge in its worker process.
 pub struct EdgeService {
@@ -47,13 +52,12 @@ pub struct EdgeService {
     peers: Option<tokio::task::JoinHandle<()>>,
     takes_over: bool,
     board: Arc<CheckBoard>,
-    ways: Ways,
+    events: Arc<FarmEvents>,
+    ways: Arc<Ways>,
+    host: Option<Arc<LiveHost>>,
     resolver: Option<resolve::Watch>,
     saved: Option<SavedStates>,
 }
-
-/// Ways to the worker threads, renewed at each load.
-type Ways = Arc<Mutex<Vec<mpsc::WeakUnboundedSender<Command>>>>;
 
 impl EdgeService {
     /// Opens what is out of reach once privileges are given up.
@@ -66,10 +70,14 @@ impl EdgeService {
         let seed = random_seed();
         let console =
             options.console && !options.is_quiet(Some(&config)) && (options.foreground || !config.global.daemon);
-        let process = Arc::new(Process::new(first.workers, Instant::now(), SystemTime::now()));
         let outputs = Arc::new(Outputs::new());
+        let admin = Arc::new(AdminLog::new(Arc::clone(&outputs), console));
+        let board = Arc::<CheckBoard>::default();
+        let ways = Arc::new(Ways::new(Arc::clone(&admin)));
+        let sessions = Arc::<Ways>::clone(&ways);
+        let process = Process::new(first.workers, Instant::now(), SystemTime::now(), Arc::clone(&outputs), sessions);
+        let process = Arc::new(process);
         let identity = Identity::new(&config.global);
-        let _ = process.outputs.set(Arc::clone(&outputs));
         let _ = telemetry::local_offset(0);
         // Now, while their files are within reach.
         open_namespaces(&process, &config);
@@ -81,7 +89,8 @@ impl EdgeService {
         Ok(Self {
             shared: None,
             process,
-            admin: Arc::new(AdminLog::new(Arc::clone(&outputs), console)),
+            events: Arc::new(FarmEvents::new(Arc::clone(&admin), Arc::clone(&board))),
+            admin,
             outputs,
             identity,
             seed,
@@ -89,14 +98,23 @@ impl EdgeService {
             background: Vec::new(),
             peers: None,
             takes_over: options.takes_over,
-            board: Arc::default(),
-            ways: Ways::default(),
+            board,
+            ways,
+            host: None,
             resolver: None,
             saved,
         })
     }
 
-    fn start_workers(&mut self, load: &Load, shared: &Arc<Shared>) -> Result<(), String> {
+    /// What stands behind the stats sockets of what runs.
+    fn host_of(&self, shared: &Arc<Shared>) -> Arc<LiveHost> {
+        let edge = RunningEdge::new(Arc::clone(shared), Arc::<Ways>::clone(&self.ways));
+        let workers = Arc::<Ways>::clone(&self.ways);
+        Arc::new(LiveHost { edge: Arc::new(edge), workers, libraries: crate::libraries::loaded() })
+    }
+
+    fn start_workers(&mut self, load: &Load, host: &Arc<LiveHost>) -> Result<(), String> {
+        let shared = &host.edge.shared;
         let global = &shared.instance().config.global.clone();
         let mut cpu_map = vec![Vec::new(); load.workers];
         for (worker, cores) in &global.cpu_map {
@@ -115,6 +133,11 @@ impl EdgeService {
         let start = Start {
             shared: Arc::clone(shared),
             outputs: Arc::clone(&self.outputs),
+            neighbours: Neighbours {
+                pages: Arc::new(OwnPages(Arc::clone(&host.edge))),
+                others: Arc::<Ways>::clone(&self.ways),
+            },
+            host: Arc::clone(host),
             seed: self.seed,
             board: Arc::clone(&self.board),
         };
@@ -124,7 +147,8 @@ impl EdgeService {
         Ok(())
     }
 
-    fn start_background(&mut self, shared: &Arc<Shared>) {
+    fn start_background(&mut self, edge: &Arc<RunningEdge>) {
+        let shared = &edge.shared;
         let lookup = Arc::new(resolve::SystemLookup);
         match resolve::Watch::start(Arc::clone(shared), Arc::clone(&self.admin), lookup, resolve::HOLD_DEFAULT) {
             Ok(watch) => self.resolver = Some(watch),
@@ -133,58 +157,10 @@ impl EdgeService {
                 &format!("cannot start the resolver thread ({error}): servers keep the addresses of their names"),
             ),
         }
-        self.background.push(tokio::task::spawn_local(crate::stats::sampler::run(Arc::clone(shared))));
-        self.background.push(tokio::task::spawn_local(crate::stick::expire(Arc::clone(shared))));
-        let peers = crate::peers::run(Arc::clone(&self.process.peers), Arc::clone(&self.process));
+        self.background.push(tokio::task::spawn_local(sampler::run(Arc::clone(edge))));
+        self.background.push(tokio::task::spawn_local(live::upkeep::expire(Arc::clone(shared))));
+        let peers = live::peering::run(Arc::clone(&shared.peers), Arc::clone(&self.process));
         self.peers = Some(tokio::task::spawn_local(peers));
-    }
-}
-
-/// Wakes the sessions of a server, on whatever worker they are.
-fn wake_server(ways: &Ways, key: u64) {
-    for way in ways.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        if let Some(way) = way.upgrade() {
-            // A worker that has ended has no connection left to wake.
-            let _ = way.send(Command::WakeServer(key));
-        }
-    }
-}
-
-/// Asks every worker about its sessions.
-fn ask_sessions(ways: &Ways, ask: &AskSessions) {
-    for way in ways.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        if let Some(way) = way.upgrade() {
-            // A worker that has ended has no session left to tell about.
-            let _ = way.send(Command::AskSessions(ask.clone()));
-        }
-    }
-}
-
-/// Asks every worker but the one that asks for an idle connection.
-fn ask_idle(ways: &Ways, plea: &Plea) {
-    for (worker, way) in ways.lock().unwrap_or_else(PoisonError::into_inner).iter().enumerate() {
-        if worker != plea.from
-            && let Some(way) = way.upgrade()
-        {
-            // A worker that has ended has no connection left.
-            let _ = way.send(Command::LendIdle(plea.clone()));
-        }
-    }
-}
-
-/// Steers the listeners of a frontend on every worker, and says so.
-fn steer_listeners(ways: &Ways, log: &AdminLog, proxy: &LiveProxy, generation: u64, order: ListenerOrder) {
-    for way in ways.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        if let Some(way) = way.upgrade() {
-            // A worker that has ended listens no more.
-            let _ = way.send(Command::Steer { generation, proxy: proxy.index, order });
-        }
-    }
-    let (settings, targets) = (proxy.settings(), &proxy.log_targets);
-    match order {
-        ListenerOrder::Suspend => log.proxy_paused(targets, settings.kind, &settings.name),
-        ListenerOrder::Resume => log.proxy_resumed(targets, settings.kind, &settings.name),
-        ListenerOrder::Stop => life::proxy_stopped(log, proxy),
     }
 }
 
@@ -246,9 +222,10 @@ impl Service for EdgeService {
         open_namespaces(&self.process, &config);
         self.identity = Identity::new(&config.global);
         self.outputs.set_rings(&config.rings);
+        let observer: Arc<dyn FarmObserver> = Arc::<FarmEvents>::clone(&self.events);
         let assembly = Assembly {
             process: &self.process,
-            outputs: &self.outputs,
+            observer: &observer,
             identity: &self.identity,
             generation: load.generation,
             workers: load.workers,
@@ -272,43 +249,35 @@ impl Service for EdgeService {
                 }
             }
             None => {
-                let shared = Arc::new(Shared::new(Arc::clone(&self.process), Arc::clone(&instance)));
-                self.start_workers(&load, &shared)?;
-                let handler =
-                    checks::farm_events(Arc::clone(&shared), Arc::clone(&self.admin), Arc::clone(&self.board));
-                // Set only here.
-                let _ = self.process.libraries.set(crate::libraries::loaded());
-                let _ = self.process.check_board.set(Arc::clone(&self.board));
-                let _ = self.process.farm_events.set(handler);
-                let ways = Arc::clone(&self.ways);
-                let _ = self.process.wake_server.set(Box::new(move |key| wake_server(&ways, key)));
-                let ways = Arc::clone(&self.ways);
-                let _ = self.process.ask_sessions.set(Box::new(move |ask| ask_sessions(&ways, &ask)));
-                let ways = Arc::clone(&self.ways);
-                let _ = self.process.ask_idle.set(Box::new(move |plea| ask_idle(&ways, &plea)));
-                let (ways, log, seen) = (Arc::clone(&self.ways), Arc::clone(&self.admin), Arc::downgrade(&shared));
-                let _ = self.process.steer_listeners.set(Box::new(move |proxy, order| {
-                    if let Some(shared) = seen.upgrade() {
-                        steer_listeners(&ways, &log, proxy, shared.instance().generation, order);
-                    }
-                }));
-                self.start_background(&shared);
+                let process = Arc::clone(&self.process);
+                let shared = Arc::new(Shared::new(process, Arc::default(), Arc::clone(&instance)));
+                let host = self.host_of(&shared);
+                self.start_workers(&load, &host)?;
+                self.events.begin(&shared);
+                self.ways.begin(&shared);
+                self.start_background(&host.edge);
+                self.host = Some(host);
                 self.shared = Some(shared);
             }
         }
-        let start = crate::peers::Start {
+        let start = live::peering::Start {
             // A later load of the same process keeps its tables; another process of the same master, or of one that ends,
             // will come and teach.
             has_predecessor: previous.is_none() && (load.generation > 1 || self.takes_over),
             seed: self.seed,
         };
-        self.process.peers.load(&instance.config, &instance.tables, &load.listeners, &start);
+        if let Some(shared) = &self.shared {
+            let local: Vec<_> = (0..instance.config.peers.len())
+                .map(|index| load.listeners.iter().find(|it| Owner::of(&it.spec.name) == Some(Owner::Peers(index))))
+                .collect();
+            shared.peers.load(&instance.config, &instance.tables, &local, &start);
+        }
         let datagrams = log_datagrams(&instance.config, &load.listeners)
             .map_err(|error| format!("cannot share a socket of a log-forward section: {error}"))?;
         self.process.log_receivers.load(&instance.config, datagrams, &self.identity, &self.outputs)?;
         let Some(workers) = &mut self.workers else { return Err("there are no worker threads".into()) };
         let shares = workers.distribute(&load.listeners).map_err(|error| format!("cannot share listeners: {error}"))?;
-        *self.ways.lock().unwrap_or_else(PoisonError::into_inner) = workers.weak_senders();
+        self.ways.renew(workers.weak_senders());
         let mut answers = Vec::new();
         for (index, seeds) in shares.into_iter().enumerate() {
             let (done, answer) = oneshot::channel();
@@ -344,7 +313,7 @@ impl Service for EdgeService {
         }
         let receivers = &self.process.log_receivers;
         receivers.retire();
-        let peers = Arc::clone(&self.process.peers);
+        let peers = self.shared.as_ref().map(|shared| Arc::clone(&shared.peers)).unwrap_or_default();
         match &mut self.workers {
             // A successor is taught while connections end.
             Some(workers) => {
@@ -380,16 +349,16 @@ impl Service for EdgeService {
 
     fn inherit(&mut self, legacy: Vec<u8>) {
         if let Some(shared) = &self.shared {
-            tokio::task::spawn_local(crate::stick::inherit(Arc::clone(shared), legacy));
+            tokio::task::spawn_local(live::upkeep::inherit(Arc::clone(shared), legacy));
         }
     }
 
     fn talker(&self) -> Box<dyn Fn(OwnedFd)> {
-        let shared = self.shared.clone();
+        let host = self.host.clone();
         Box::new(move |socket| {
             let stream = std::os::unix::net::UnixStream::from(socket);
-            if let (Some(shared), Ok(stream)) = (&shared, tokio::net::UnixStream::from_std(stream)) {
-                tokio::task::spawn_local(serve_socket(Arc::clone(shared), Stream::Unix(stream), Access::of_master()));
+            if let (Some(host), Ok(stream)) = (&host, tokio::net::UnixStream::from_std(stream)) {
+                tokio::task::spawn_local(serve_socket(Arc::clone(host), Stream::Unix(stream), Access::of_master()));
             }
         })
     }

@@ -1,9 +1,9 @@
 //! BITOP: strings combined bit by bit.
 
+use keyspace::{Bytes, Expiry, Failure, Value, changes::EventClass};
+
 use crate::{
-    Bytes, Context, Failure, Value,
-    changes::EventClass,
-    keyspace::Expiry,
+    Context,
     server::{Progress, Work},
 };
 

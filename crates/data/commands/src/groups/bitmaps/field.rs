@@ -1,6 +1,8 @@
 //! BITFIELD: integers of any width at any place of a string.
 
-use crate::{Bytes, Context, Failure, changes::EventClass};
+use keyspace::{Bytes, Failure, changes::EventClass};
+
+use crate::Context;
 
 use super::{grow, offset};
 
@@ -40,7 +42,7 @@ impl Width {
             [b'u', digits @ ..] => (false, digits, 63),
             _ => (false, &[][..], 0),
         };
-        let bits = crate::number::parse_integer(digits).filter(|bits| (1..=bits_max).contains(bits));
+        let bits = keyspace::number::parse_integer(digits).filter(|bits| (1..=bits_max).contains(bits));
         let text = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
         Ok(Self { signed, bits: bits.ok_or(Failure::text(text))? as u8 })
     }

@@ -4,10 +4,10 @@ mod combine;
 mod field;
 mod search;
 
+use keyspace::{Bytes, Failure, changes::EventClass, number};
+
 use crate::{
-    Bytes, Context, Failure,
-    changes::EventClass,
-    number,
+    Context,
     table::{Access, Categories, Command, Flags, KeySpec},
 };
 

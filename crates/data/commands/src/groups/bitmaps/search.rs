@@ -1,7 +1,9 @@
 //! BITCOUNT and BITPOS: bits in a range.
 
+use keyspace::{Bytes, Failure};
+
 use crate::{
-    Bytes, Context, Failure,
+    Context,
     server::{Progress, reading_steps},
 };
 
@@ -134,7 +136,7 @@ pub(super) fn bitpos(context: &mut Context<'_>) -> Result<(), Failure> {
     };
     let value = context.keys.peek(words.at(1))?.and_then(|entry| entry.value.as_ref());
     let position = match (range, value) {
-        (Some((first, last)), Some(crate::Value::String(string))) => {
+        (Some((first, last)), Some(keyspace::Value::String(string))) => {
             match position(string, first, last, wanted) {
                 Some(position) => position as i64,
                 // Behind the end there are zeros, unless an end was given.
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn ranges_are_searched_as_bit_by_bit() {
-        let mut random = crate::random::Random::new(3);
+        let mut random = keyspace::random::Random::new(3);
         for round in 0..2000 {
             let len = 1 + random.below(40) as usize;
             let plain = [0x00, 0xff][round % 2];

@@ -1,6 +1,8 @@
 //! `CLIENT KILL`.
 
-use crate::{Bytes, Context, Failure, Session, SessionId, client_info::ClientType, session::Close};
+use keyspace::{Bytes, Failure};
+
+use crate::{Context, Session, SessionId, client_info::ClientType, session::Close};
 
 use super::list::{sessions, type_of};
 

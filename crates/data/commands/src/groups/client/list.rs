@@ -1,7 +1,9 @@
 //! `CLIENT LIST`, `CLIENT INFO`.
 
+use keyspace::Failure;
+
 use crate::{
-    Context, Failure, Session, SessionId,
+    Context, Session, SessionId,
     client_info::{ClientType, describe},
     session::Close,
 };

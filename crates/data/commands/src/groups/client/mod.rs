@@ -4,8 +4,10 @@ mod kill;
 mod list;
 mod tracking;
 
+use keyspace::Failure;
+
 use crate::{
-    Context, Failure, SessionId,
+    Context, SessionId,
     session::ReplyMode,
     table::{Categories, Command, Flags, Handler},
 };

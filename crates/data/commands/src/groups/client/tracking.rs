@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Bytes, Context, Failure, SessionId, server::ClientTracking, session::Close};
+use keyspace::{Bytes, Failure};
+
+use crate::{Context, SessionId, server::ClientTracking, session::Close};
 
 fn read_options(context: &Context<'_>) -> Result<(ClientTracking, Vec<Bytes>), Failure> {
     let words = context.words;

@@ -7,10 +7,11 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+use keyspace::{Failure, number, value::SortedSet};
+
 use crate::{
-    Context, Failure, number,
+    Context,
     table::{Access, Begin, Categories, Command, Find, Flags, KeySpec, Replies, Wide},
-    value::SortedSet,
 };
 
 use super::sorted_sets::change::{AddOptions, put};

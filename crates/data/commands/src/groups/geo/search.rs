@@ -2,19 +2,21 @@
 
 use std::{borrow::Cow, cmp::Ordering, collections::VecDeque};
 
-use resp::Reply;
-
-use crate::{
-    Context, Failure, Value,
-    context::Words,
-    groups::sorted_sets,
-    number,
-    runs::Runs,
-    server::{Progress, Work},
+use keyspace::{
+    Failure, Value, number,
     value::{
         Kind as _, SortedSet,
         sorted_set::{Building, Member, Place, Ranks},
     },
+};
+use resp::Reply;
+
+use crate::{
+    Context,
+    context::Words,
+    groups::sorted_sets,
+    runs::Runs,
+    server::{Progress, Work},
 };
 
 use super::{

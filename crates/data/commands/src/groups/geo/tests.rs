@@ -1,5 +1,7 @@
+use keyspace::random::Random;
+
 use super::*;
-use crate::{groups::testing::Shard, random::Random};
+use crate::groups::testing::Shard;
 
 #[test]
 fn places_survive_being_numbers() {

@@ -1,6 +1,8 @@
 //! Numbers in fields.
 
-use crate::{Bytes, Context, Failure, changes::EventClass, long_double::LongDouble, number, value::Hash};
+use keyspace::{Bytes, Failure, changes::EventClass, long_double::LongDouble, number, value::Hash};
+
+use crate::Context;
 
 use super::limits;
 

@@ -3,16 +3,19 @@
 mod increment;
 mod random;
 
+use keyspace::{
+    Failure,
+    changes::EventClass,
+    value::{Form, Hash, hash::HashLimits},
+};
 use resp::Reply;
 
 use crate::{
-    Context, Failure,
+    Context,
     arguments::{self, ScanOptions},
-    changes::EventClass,
     config::Settings,
     server::{Progress, Rest, Scanning, giving_steps},
     table::{Access, Categories, Command, Flags, Handler, KeySpec, Replies, Wide},
-    value::{Form, Hash, hash::HashLimits},
 };
 
 const GROUP: &str = "hash";
@@ -83,10 +86,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn limits(settings: &Settings) -> HashLimits {
-    HashLimits {
-        fields: settings.hash_max_listpack_entries.0 as usize,
-        len: settings.hash_max_listpack_value.0 as usize,
-    }
+    settings.hash_limits()
 }
 
 fn hget(context: &mut Context<'_>) -> Result<(), Failure> {

@@ -2,16 +2,14 @@
 
 use std::collections::HashSet;
 
-use resp::{Protocol, Reply};
-
-use crate::{
-    Context, Failure,
-    arguments::Draws,
-    groups::draws,
+use keyspace::{
+    Failure,
     random::Random,
-    sample,
     value::{Hash, hash::Pair},
 };
+use resp::{Protocol, Reply};
+
+use crate::{Context, arguments::Draws, groups::draws, sample};
 
 /// Beyond, a count with values could not be doubled.
 const PAIRS_MAX: u64 = i64::MAX as u64 / 2;

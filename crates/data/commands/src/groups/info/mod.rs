@@ -6,8 +6,10 @@ mod sections;
 
 pub(crate) use fragmentation::Fragmentation;
 
+use keyspace::Failure;
+
 use crate::{
-    Context, Failure,
+    Context,
     table::{Categories, Command, Flags},
 };
 

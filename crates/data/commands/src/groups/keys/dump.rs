@@ -1,13 +1,16 @@
 //! DUMP and RESTORE.
 
-use crate::{
-    Bytes, Context, Failure, Value,
+use keyspace::{
+    Bytes, Expiry, Failure, NEVER, Value,
     changes::EventClass,
-    keyspace::{Expiry, NEVER},
     number,
-    rdb::{self, Building, Dumping, RdbError, Restoring},
-    server::{Progress, Work, reading_steps},
+    rdb::{self, Dumping, RdbError, Restoring},
     value::walk,
+};
+
+use crate::{
+    Context,
+    server::{Progress, Work, reading_steps},
 };
 
 pub(super) fn dump(context: &mut Context<'_>) -> Result<(), Failure> {
@@ -91,11 +94,11 @@ pub(super) fn restore(context: &mut Context<'_>) -> Result<(), Failure> {
     if ttl < 0 {
         return Err(Failure::text("ERR Invalid TTL value, must be >= 0"));
     }
-    let building = Building::new(context.keys.space().seed, &context.shared.settings);
+    let limits = context.shared.settings.value_limits(context.keys.seed());
     let payload = context.words.at(3);
     let weight = rdb::weight(payload);
     if context.session.takes_steps(weight, context.shared) {
-        let mut restoring = Restoring::new(building);
+        let mut restoring = Restoring::new(limits);
         let step = move |context: &mut Context<'_>, budget: usize| {
             let value = restoring.go_on(context.words.at(3), budget).map_err(failure_of)?;
             let is_over = value.is_some();
@@ -104,7 +107,7 @@ pub(super) fn restore(context: &mut Context<'_>) -> Result<(), Failure> {
         };
         return context.work_on(weight, reading_steps(step));
     }
-    let value = rdb::decode_payload(payload, &building).map_err(failure_of)?;
+    let value = rdb::decode_payload(payload, &limits).map_err(failure_of)?;
     put(context, value, ttl, &options)
 }
 

@@ -1,6 +1,8 @@
 //! Commands about the time when keys expire.
 
-use crate::{Bytes, Context, Failure, Millis, changes::EventClass, keyspace::NEVER, number};
+use keyspace::{Bytes, Failure, Millis, NEVER, changes::EventClass, number};
+
+use crate::Context;
 
 pub(super) fn expire(context: &mut Context<'_>) -> Result<(), Failure> {
     set_expiry(context, "expire", 1000, context.now())

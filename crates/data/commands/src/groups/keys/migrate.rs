@@ -3,10 +3,10 @@
 //! Redis does nothing else meanwhile. Here the client alone waits: the values leave as they are now, somebody else sends them
 //! ([`Migration`]), and a key is removed when the other server has it, unless it has changed since.
 
+use keyspace::{Bytes, Failure, NEVER, Value, digest, rdb};
+
 use crate::{
-    Bytes, Context, Failure, Value, digest,
-    keyspace::NEVER,
-    rdb,
+    Context,
     server::{Credentials, Migration, Parcel},
 };
 

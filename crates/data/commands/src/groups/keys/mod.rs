@@ -11,9 +11,10 @@ mod sorting;
 
 pub use object::encoding_of;
 
+use keyspace::{Failure, changes::EventClass};
+
 use crate::{
-    Context, Failure,
-    changes::EventClass,
+    Context,
     table::{Access, Begin, Categories, Command, Find, Flags, KeySpec, Replies, Wide},
 };
 
@@ -221,7 +222,7 @@ fn exists(context: &mut Context<'_>) -> Result<(), Failure> {
 fn type_of(context: &mut Context<'_>) -> Result<(), Failure> {
     let key = context.words.at(1);
     let value = context.keys.peek(key)?.and_then(|entry| entry.value.as_ref());
-    let name = value.map(crate::Value::type_name);
+    let name = value.map(keyspace::Value::type_name);
     context.keys.asked(key, name.is_some());
     context.reply.simple(name.unwrap_or("none"));
     Ok(())

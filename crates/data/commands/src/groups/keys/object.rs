@@ -1,10 +1,10 @@
 //! OBJECT: how values are held.
 
+use keyspace::{Entry, Failure, MaxmemoryPolicy, Value};
+
 use crate::{
-    Context, Failure, Value,
-    config::MaxmemoryPolicy,
+    Context,
     groups::strings,
-    keyspace::Entry,
     table::{Access, Categories, Command, Flags, KeySpec},
 };
 
@@ -102,7 +102,7 @@ fn references(context: &mut Context<'_>) -> Result<(), Failure> {
     about(context, |reply, entry| {
         let shared = match &entry.value {
             Some(Value::String(string)) if strings::encoding(string) == "int" => {
-                crate::number::parse_integer(string).is_some_and(|number| (0..SHARED_BELOW).contains(&number))
+                keyspace::number::parse_integer(string).is_some_and(|number| (0..SHARED_BELOW).contains(&number))
             }
             _ => false,
         };

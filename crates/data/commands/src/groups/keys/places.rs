@@ -1,11 +1,14 @@
 //! Commands that bring a value to another key, or another database.
 
-use crate::{
-    Bytes, Context, Failure, Millis, Value,
+use keyspace::{
+    Bytes, Database, Expiry, Failure, Keys, Millis, NEVER, Value,
     changes::EventClass,
-    keyspace::{Database, Expiry, Keys, NEVER},
-    server::{Progress, Work},
     value::{copying::Copying, walk},
+};
+
+use crate::{
+    Context,
+    server::{Progress, Work},
 };
 
 const SAME: Failure = Failure::text("ERR source and destination objects are the same");
@@ -130,9 +133,9 @@ impl Work for MoveInSteps {
 /// A copy of what a key holds, for a database, if it can be made in steps.
 fn begin_copy(context: &mut Context<'_>, key: &[u8], db: usize) -> Result<Option<Copying>, Failure> {
     let disk = context.keys.space().database(db).map_or(0, Database::disk);
-    let (seed, settings) = (context.keys.seed(), &context.shared.settings);
+    let limits = context.shared.settings.value_limits(context.keys.seed());
     let value = context.keys.peek(key)?.and_then(|entry| entry.value.as_ref());
-    Ok(value.and_then(|value| Copying::of(value, seed, disk, settings)))
+    Ok(value.and_then(|value| Copying::of(value, disk, limits)))
 }
 
 /// Goes on with the copy of the first key's value. Returns it when it is whole.
@@ -219,7 +222,7 @@ impl Work for CopyInSteps {
 
 pub(super) fn swap_databases(context: &mut Context<'_>) -> Result<(), Failure> {
     let number = |index: usize, error: &'static str| {
-        let number = crate::number::parse_integer(context.words.at(index));
+        let number = keyspace::number::parse_integer(context.words.at(index));
         number.filter(|number| i32::try_from(*number).is_ok()).ok_or(Failure::text(error))
     };
     let one = number(1, "ERR invalid first DB index")?;

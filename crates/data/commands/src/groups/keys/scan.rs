@@ -1,10 +1,10 @@
 //! Commands that look for keys: KEYS, SCAN, RANDOMKEY.
 
+use keyspace::{Bytes, Database, Failure, glob};
+
 use crate::{
-    Bytes, Context, Failure,
+    Context,
     arguments::cursor,
-    glob,
-    keyspace::Database,
     server::{Rest, Scanning},
 };
 

@@ -1,6 +1,8 @@
 //! SORT: the elements of a list, a set or a sorted set, by themselves or by what other keys hold.
 
-use crate::{Context, Failure, Value};
+use keyspace::{Failure, Value};
+
+use crate::Context;
 
 use super::sorting::Sorting;
 

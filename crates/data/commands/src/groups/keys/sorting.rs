@@ -6,18 +6,18 @@
 
 use std::{cmp::Ordering, collections::VecDeque, ops::Range};
 
-use crate::{
-    Bytes, Context, Failure, Value,
+use keyspace::{
+    Bytes, Expiry, Failure, Keys, Value,
     changes::EventClass,
-    context::Words,
-    keyspace::{Expiry, Keys},
     number,
+    value::{Hash, Kind as _, List, list::End},
+};
+
+use crate::{
+    Context,
+    context::Words,
     runs::Runs,
     server::{Progress, Work},
-    value::{
-        Hash, Kind as _, List,
-        list::{End, NodeLimit},
-    },
 };
 
 use super::sort::Options;
@@ -251,7 +251,7 @@ impl Sorting {
     /// Returns whether all was given.
     fn give(&mut self, context: &mut Context<'_>, budget: usize) -> Result<bool, Failure> {
         let compare = self.compare();
-        let limit = NodeLimit::new(context.shared.settings.list_max_listpack_size.0);
+        let limit = context.shared.settings.list_limit();
         for _ in 0..budget {
             if self.taken >= self.wanted.end {
                 return Ok(true);

@@ -1,8 +1,9 @@
 //! Commands that wait for elements.
 
+use keyspace::{Bytes, Failure, Millis, value::list::End};
 use resp::Reply;
 
-use crate::{Bytes, Context, Failure, Millis, arguments, value::list::End};
+use crate::{Context, arguments};
 
 use super::pop::{end, move_one, pop_one, pop_some, some_of};
 

@@ -4,18 +4,21 @@ mod blocking;
 mod pop;
 mod search;
 
-use resp::Reply;
-
-use crate::{
-    Context, Failure,
+use keyspace::{
+    Failure,
     changes::EventClass,
-    config::Settings,
-    server::{Progress, Rest, Work, giving_steps},
-    table::{Access, Categories, Command, Flags, Handler, KeySpec, Replies, Wide},
     value::{
         List,
         list::{End, NodeLimit},
     },
+};
+use resp::Reply;
+
+use crate::{
+    Context,
+    config::Settings,
+    server::{Progress, Rest, Work, giving_steps},
+    table::{Access, Categories, Command, Flags, Handler, KeySpec, Replies, Wide},
 };
 
 const GROUP: &str = "list";
@@ -136,7 +139,7 @@ pub const COMMANDS: &[Command] = &[
 const ELEMENTS_AS_ONE: usize = 16;
 
 fn limit(settings: &Settings) -> NodeLimit {
-    NodeLimit::new(settings.list_max_listpack_size.0)
+    settings.list_limit()
 }
 
 fn push_event(end: End) -> &'static str {

@@ -1,15 +1,17 @@
 //! Commands that take elements from the ends of lists.
 
+use keyspace::{
+    Bytes, Failure, Keys,
+    changes::EventClass,
+    number,
+    value::{List, list::End},
+};
 use resp::Reply;
 
 use crate::{
-    Bytes, Context, Failure,
+    Context,
     arguments::{at_least_one, positive},
-    changes::EventClass,
-    keyspace::Keys,
-    number,
     server::{Progress, changing_steps},
-    value::{List, list::End},
 };
 
 use super::{limit, push_event};

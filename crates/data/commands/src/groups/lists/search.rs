@@ -1,11 +1,15 @@
 //! Commands that look for elements.
 
-use crate::{
-    Context, Failure,
-    arguments::positive,
+use keyspace::{
+    Failure,
     changes::EventClass,
-    server::{Progress, Work, reading_steps},
     value::{List, list::End},
+};
+
+use crate::{
+    Context,
+    arguments::positive,
+    server::{Progress, Work, reading_steps},
 };
 
 use super::{ELEMENTS_AS_ONE, limit};

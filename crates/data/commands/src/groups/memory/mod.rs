@@ -1,11 +1,11 @@
 //! `MEMORY`: what takes how much.
 
-mod usage;
-
 use std::fmt::Write as _;
 
+use keyspace::{Failure, footprint};
+
 use crate::{
-    Context, Failure, client_info,
+    Context, client_info,
     table::{Access, Categories, Command, Flags, KeySpec},
 };
 
@@ -13,9 +13,6 @@ use super::{
     help,
     info::{Fragmentation, human},
 };
-
-pub use usage::of_entry;
-pub(crate) use usage::of_value;
 
 const GROUP: &str = "server";
 
@@ -85,7 +82,7 @@ fn usage(context: &mut Context<'_>) -> Result<(), Failure> {
         index += 2;
     }
     match context.keys.peek(words.at(2))? {
-        Some(entry) => context.reply.count(of_entry(entry, samples)),
+        Some(entry) => context.reply.count(footprint::of_entry(entry, samples)),
         None => context.reply.null(),
     }
     Ok(())

@@ -1,7 +1,9 @@
 //! `FUNCTION`: libraries of functions.
 
+use keyspace::{Failure, glob};
+
 use crate::{
-    Context, Failure, glob,
+    Context,
     scripting::{
         busy,
         flags::NAMES,

@@ -2,8 +2,10 @@
 
 mod functions;
 
+use keyspace::Failure;
+
 use crate::{
-    Context, Failure,
+    Context,
     scripting::{NO_DEBUGGER, Scripts, busy},
     table::{Access, Categories, Command, Flags, KeySpec},
 };

@@ -1,11 +1,14 @@
 //! Unions, intersections and differences.
 
-use crate::{
-    Context, Failure,
-    arguments::{at_least_one, positive},
+use keyspace::{
+    Expiry, Failure, Keys,
     changes::EventClass,
-    keyspace::{Expiry, Keys},
     value::{Kind, Set, set::Member},
+};
+
+use crate::{
+    Context,
+    arguments::{at_least_one, positive},
 };
 
 use super::{

@@ -4,14 +4,14 @@ mod algebra;
 mod random;
 mod steps;
 
+use keyspace::{Failure, changes::EventClass, value::Set};
+
 use crate::{
-    Context, Failure,
+    Context,
     arguments::{self, ScanOptions},
-    changes::EventClass,
     config::Settings,
     server::{Progress, Rest, Scanning, giving_steps},
     table::{Access, Categories, Command, Flags, Handler, KeySpec, Replies, Wide},
-    value::Set,
 };
 
 const GROUP: &str = "set";
@@ -95,7 +95,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn integers_max(settings: &Settings) -> usize {
-    settings.set_max_intset_entries.0 as usize
+    settings.integers_max()
 }
 
 fn sadd(context: &mut Context<'_>) -> Result<(), Failure> {

@@ -2,17 +2,20 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use keyspace::{
+    Bytes, Failure,
+    changes::{Encoded, EventClass},
+    random::Random,
+    value::Set,
+};
 use resp::Reply;
 
 use crate::{
-    Bytes, Context, Failure,
+    Context,
     arguments::{Draws, positive},
-    changes::{Encoded, EventClass},
     groups::draws,
-    random::Random,
     sample::{self, Chooser},
     server::{Progress, Work},
-    value::Set,
 };
 
 /// So many different members.

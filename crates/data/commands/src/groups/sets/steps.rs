@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 
+use keyspace::{
+    Failure, Keys, Value,
+    value::{Kind as _, Set, set::Member},
+};
 use resp::Deferred;
 
 use crate::{
-    Context, Failure, Value,
-    keyspace::Keys,
+    Context,
     server::{Progress, Work},
-    value::{Kind as _, Set, set::Member},
 };
 
 use super::{

@@ -1,15 +1,19 @@
 //! Members put, scored and removed.
 
-use crate::{
-    Bytes, Context, Failure,
+use keyspace::{
+    Bytes, Failure,
     changes::EventClass,
     number,
-    server::{Progress, Work},
-    table::{Access, Categories, Command, Flags, KeySpec, Replies, Wide},
     value::{
         SortedSet,
         sorted_set::{Member, Ranks},
     },
+};
+
+use crate::{
+    Context,
+    server::{Progress, Work},
+    table::{Access, Categories, Command, Flags, KeySpec, Replies, Wide},
 };
 
 use super::{Between, GROUP, between_indices, limits};

@@ -1,14 +1,15 @@
 //! Unions, intersections and differences. Sets take part in them as if all scores were 1.
 
 use hashbrown::{HashMap, hash_map::Entry};
+use keyspace::{
+    Bytes, Failure, Keys, Value, number,
+    value::{Set, SortedSet, sorted_set::Member},
+};
 use rustc_hash::FxBuildHasher;
 
 use crate::{
-    Bytes, Context, Failure, Value,
-    keyspace::Keys,
-    number,
+    Context,
     table::{Access, Categories, Command, Flags, KeySpec},
-    value::{Set, SortedSet, sorted_set::Member},
 };
 
 use super::{

@@ -11,21 +11,22 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use crate::{
-    Bytes, Context, Failure, Value,
+use keyspace::{
+    Bytes, Expiry, Failure, Value,
     changes::EventClass,
-    keyspace::Expiry,
     value::{
         SortedSet,
         sorted_set::{Member, Place, Ranks, SmallLimits},
     },
 };
 
+use crate::Context;
+
 const GROUP: &str = "sorted-set";
 
 /// The limits of small sets.
 pub(super) fn limits(context: &Context<'_>) -> SmallLimits {
-    SmallLimits::of(&context.shared.settings)
+    context.shared.settings.sorted_set_limits()
 }
 
 /// Puts a result of distinct members into a key, or removes that if there are none. Returns how many there are.
@@ -135,7 +136,7 @@ fn score_bound(text: &[u8]) -> Result<(f64, bool), Failure> {
     if text.is_empty() {
         return Ok((0.0, excluded));
     }
-    let value = crate::number::parse_float_bound(text).ok_or(Failure::NotScoreRange)?;
+    let value = keyspace::number::parse_float_bound(text).ok_or(Failure::NotScoreRange)?;
     Ok((value, excluded))
 }
 

@@ -1,14 +1,17 @@
 //! Members taken from either end, and clients that wait for some.
 
+use keyspace::{
+    Bytes, Failure, Millis,
+    changes::EventClass,
+    number,
+    value::{SortedSet, sorted_set::Member},
+};
 use resp::{Protocol, Reply};
 
 use crate::{
-    Bytes, Context, Failure, Millis, arguments,
-    changes::EventClass,
-    number,
+    Context, arguments,
     server::{Progress, changing_steps},
     table::{Access, Categories, Command, Flags, KeySpec},
-    value::{SortedSet, sorted_set::Member},
 };
 
 use super::GROUP;

@@ -2,15 +2,14 @@
 
 use std::collections::HashSet;
 
+use keyspace::{Failure, random::Random, value::SortedSet};
 use resp::Reply;
 
 use crate::{
-    Context, Failure,
+    Context,
     arguments::Draws,
     groups::draws,
-    random::Random,
     table::{Access, Categories, Command, Flags, KeySpec},
-    value::SortedSet,
 };
 
 use super::{

@@ -1,15 +1,18 @@
 //! Ranges of members.
 
-use resp::{Protocol, Reply};
-
-use crate::{
-    Context, Failure,
-    server::{Progress, Rest, giving_steps},
-    table::{Access, Categories, Command, Flags, KeySpec},
+use keyspace::{
+    Failure,
     value::{
         SortedSet,
         sorted_set::{Member, Ranks},
     },
+};
+use resp::{Protocol, Reply};
+
+use crate::{
+    Context,
+    server::{Progress, Rest, giving_steps},
+    table::{Access, Categories, Command, Flags, KeySpec},
 };
 
 use super::{Between, GROUP, between_indices, steps::RangeStoring};

@@ -1,12 +1,12 @@
 //! Scores, ranks and numbers of members.
 
+use keyspace::{Failure, number, value::SortedSet};
+
 use crate::{
-    Context, Failure,
+    Context,
     arguments::{self, ScanOptions},
-    number,
     server::Scanning,
     table::{Access, Categories, Command, Flags, KeySpec, Replies, Wide},
-    value::SortedSet,
 };
 
 use super::{Between, GROUP};

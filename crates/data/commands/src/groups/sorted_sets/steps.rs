@@ -1,13 +1,17 @@
 //! Unions, intersections and differences of large sets, and large ranges that are stored, in steps. Nothing changes before the last
 //! one.
 
-use crate::{
-    Context, Failure, Value,
-    server::{Progress, Work},
+use keyspace::{
+    Failure, Value,
     value::{
         Kind as _, SortedSet,
         sorted_set::{Building, Ranks},
     },
+};
+
+use crate::{
+    Context,
+    server::{Progress, Work},
 };
 
 use super::{

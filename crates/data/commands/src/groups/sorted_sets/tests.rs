@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::{groups::testing::Shard, random::Random};
+use keyspace::random::Random;
+
+use crate::groups::testing::Shard;
 
 #[test]
 fn those_who_wait_are_served_in_their_order() {

@@ -1,16 +1,20 @@
 //! Entries appended and removed.
 
-use crate::{
-    Bytes, Context, Failure,
+use keyspace::{
+    Bytes, Failure,
     changes::EventClass,
-    context::Words,
     number,
-    server::{Progress, Shared, Work, changing_steps},
-    table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         Stream,
-        stream::{Bound, Id, NODE_BYTES_MAX, NodeLimits, unsigned},
+        stream::{Bound, Id, NODE_BYTES_MAX, unsigned},
     },
+};
+
+use crate::{
+    Context,
+    context::Words,
+    server::{Progress, Shared, Work, changing_steps},
+    table::{Access, Categories, Command, Flags, KeySpec},
 };
 
 use super::{GROUP, INVALID_ID, strict_id, strict_ids};
@@ -174,7 +178,7 @@ fn options(context: &Context<'_>, adding: bool) -> Result<Options, Failure> {
 
 /// A hundred nodes: what may go at once unless a client says otherwise.
 fn limit_by_default(context: &Context<'_>) -> u64 {
-    match NodeLimits::of(&context.shared.settings).entries.saturating_mul(100) {
+    match context.shared.settings.stream_limits().entries.saturating_mul(100) {
         0 => 10_000,
         entries => entries.min(1_000_000),
     }
@@ -257,7 +261,7 @@ impl Work for Adding {
         let words = context.words;
         let key = words.at(1);
         let pairs = words.from(self.options.id_at + 1);
-        let limits = NodeLimits::of(&context.shared.settings);
+        let limits = context.shared.settings.stream_limits();
         let stream = context.keys.get_or_insert(key, |_| Stream::default())?;
         if !self.is_added {
             stream.append(self.id, pairs, limits);

@@ -1,17 +1,20 @@
 //! Pending entries that go from one consumer to another.
 
-use resp::{Protocol, Reply};
-
-use crate::{
-    Context, Failure, Millis,
+use keyspace::{
+    Failure, Millis,
     changes::EventClass,
     number,
-    server::{Progress, Window, Work},
-    table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         Stream,
         stream::{ConsumerNumber, Id, Pending},
     },
+};
+use resp::{Protocol, Reply};
+
+use crate::{
+    Context,
+    server::{Progress, Window, Work},
+    table::{Access, Categories, Command, Flags, KeySpec},
 };
 
 use super::{

@@ -1,6 +1,6 @@
 //! What is propagated of entries that were given to consumers: one XCLAIM for as many as are alike.
 
-use crate::{
+use keyspace::{
     Bytes,
     changes::{Changes, Encoded},
     number,

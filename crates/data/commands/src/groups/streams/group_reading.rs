@@ -1,15 +1,18 @@
 //! The way of XREADGROUP: of each stream, either what nobody of the group was given yet, or what the consumer was given before.
 
-use resp::Deferred;
-
-use crate::{
-    Bytes, Context, Failure,
+use keyspace::{
+    Bytes, Failure,
     changes::EventClass,
-    server::{Progress, Work},
     value::{
         Stream,
         stream::{Id, Pending},
     },
+};
+use resp::Deferred;
+
+use crate::{
+    Context,
+    server::{Progress, Work},
 };
 
 use super::{

@@ -1,14 +1,18 @@
 //! XGROUP: groups and consumers come and go.
 
-use crate::{
-    Bytes, Context, Failure,
+use keyspace::{
+    Bytes, Failure,
     changes::EventClass,
-    server::{Progress, changing_steps},
-    table::{Access, Categories, Command, Flags, KeySpec},
     value::{
         Stream,
         stream::{Consumer, Group, Id},
     },
+};
+
+use crate::{
+    Context,
+    server::{Progress, changing_steps},
+    table::{Access, Categories, Command, Flags, KeySpec},
 };
 
 use super::{GROUP, id, strict_id, text};

@@ -2,16 +2,19 @@
 
 use std::ops::Bound;
 
-use resp::Reply;
-
-use crate::{
-    Bytes, Context, Failure,
-    server::{Progress, Work},
-    table::{Access, Categories, Command, Flags, KeySpec},
+use keyspace::{
+    Bytes, Failure,
     value::{
         Stream,
         stream::{Consumer, ConsumerNumber, Group, Id, Pending},
     },
+};
+use resp::Reply;
+
+use crate::{
+    Context,
+    server::{Progress, Work},
+    table::{Access, Categories, Command, Flags, KeySpec},
 };
 
 use super::{

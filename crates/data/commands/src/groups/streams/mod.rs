@@ -15,7 +15,7 @@ mod tests;
 
 use resp::Reply;
 
-use crate::{
+use keyspace::{
     Bytes, Failure, number,
     value::{
         Stream,

@@ -1,16 +1,19 @@
 //! Entries that were given and not acknowledged.
 
-use resp::Reply;
-
-use crate::{
-    Context, Failure, Millis,
-    context::Words,
-    server::{Progress, changing_steps, reading_steps},
-    table::{Access, Categories, Command, Flags, KeySpec},
+use keyspace::{
+    Failure, Millis,
     value::{
         Stream,
         stream::{Group, Id},
     },
+};
+use resp::Reply;
+
+use crate::{
+    Context,
+    context::Words,
+    server::{Progress, changing_steps, reading_steps},
+    table::{Access, Categories, Command, Flags, KeySpec},
 };
 
 use super::{GROUP, interval_end, interval_start, no_group, strict_ids, write_id};

@@ -2,13 +2,16 @@
 
 use std::ops::RangeInclusive;
 
+use keyspace::{
+    Failure,
+    value::{Stream, stream::Id},
+};
 use resp::Reply;
 
 use crate::{
-    Context, Failure,
+    Context,
     server::{Progress, Rest, reading_steps},
     table::{Access, Categories, Command, Flags, KeySpec},
-    value::{Stream, stream::Id},
 };
 
 use super::{GROUP, interval_end, interval_start};

@@ -2,13 +2,16 @@
 
 use std::ops::RangeInclusive;
 
+use keyspace::{
+    Bytes, Failure, Millis, number,
+    value::{Stream, stream::Id},
+};
 use resp::{Deferred, Protocol, Reply};
 
 use crate::{
-    Bytes, Context, Failure, Millis, Session, number,
+    Context, Session,
     server::{Progress, Work},
     table::{Access, Begin, Categories, Command, Find, Flags, KeySpec},
-    value::{Stream, stream::Id},
 };
 
 use super::{GROUP, claims::Claims, group_reading::GroupReading, has_entries_behind, range::Given, strict_id, text};

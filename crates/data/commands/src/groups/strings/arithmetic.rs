@@ -1,6 +1,8 @@
 //! Strings that are numbers.
 
-use crate::{Bytes, Context, Failure, Value, changes::EventClass, keyspace::Expiry, long_double::LongDouble, number};
+use keyspace::{Bytes, Expiry, Failure, Value, changes::EventClass, long_double::LongDouble, number};
+
+use crate::Context;
 
 pub(super) fn increment(context: &mut Context<'_>) -> Result<(), Failure> {
     add(context, 1)

@@ -1,6 +1,8 @@
 //! Commands that change a part of a string.
 
-use crate::{Bytes, Context, Failure, changes::EventClass};
+use keyspace::{Bytes, Failure, changes::EventClass};
+
+use crate::Context;
 
 use super::{check_length, grow};
 
@@ -9,7 +11,7 @@ pub(super) fn append(context: &mut Context<'_>) -> Result<(), Failure> {
     let len = match context.keys.look::<Bytes>(key)? {
         Some(value) => value.len(),
         None => {
-            context.keys.set(key, crate::Value::String(Bytes::from_slice(added)), crate::keyspace::Expiry::Clear)?;
+            context.keys.set(key, keyspace::Value::String(Bytes::from_slice(added)), keyspace::Expiry::Clear)?;
             return changed(context, key, "append", added.len());
         }
     };

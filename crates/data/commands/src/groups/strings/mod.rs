@@ -6,10 +6,10 @@ mod read;
 mod set;
 mod subsequence;
 
+use keyspace::{Bytes, Failure, Millis, NEVER, number};
+
 use crate::{
-    Bytes, Context, Failure, Millis,
-    keyspace::NEVER,
-    number,
+    Context,
     table::{Access, Categories, Command, Flags, KeySpec, Replies, Wide},
 };
 

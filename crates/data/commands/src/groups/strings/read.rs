@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
+use keyspace::{Bytes, Failure, Millis, NEVER, changes::EventClass, number};
+
 use crate::{
-    Bytes, Context, Failure, Millis,
-    changes::EventClass,
-    keyspace::NEVER,
-    number,
+    Context,
     server::{Progress, Work},
 };
 
@@ -140,7 +139,7 @@ pub(super) fn get_and_expire(context: &mut Context<'_>) -> Result<(), Failure> {
         None => Change::None,
     };
     if let Some(value) = context.keys.peek(key)?.and_then(|entry| entry.value.as_ref())
-        && let crate::Value::String(value) = value
+        && let keyspace::Value::String(value) = value
     {
         context.reply.bulk(value);
     }

@@ -1,10 +1,13 @@
 //! Commands that give keys strings.
 
-use crate::{
-    Bytes, Context, Failure, Millis, Value,
+use keyspace::{
+    Bytes, Expiry, Failure, Millis, Value,
     changes::{Encoded, EventClass},
-    keyspace::Expiry,
     number,
+};
+
+use crate::{
+    Context,
     server::{Progress, reading_steps},
 };
 

@@ -3,7 +3,9 @@
 //! `length(i, j)`, the length for the first `i` bytes of one and the first `j` of the other, follows from the three
 //! neighbours before it; the subsequence itself is found by going back from the end along what made the lengths.
 
-use crate::{Bytes, Context, Failure};
+use keyspace::{Bytes, Failure};
+
+use crate::Context;
 
 #[derive(Default)]
 struct Options {

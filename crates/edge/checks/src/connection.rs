@@ -1,0 +1,75 @@
+//! A connection of a check: what is written to it and read from it, and how it is closed.
+
+use std::io;
+
+use net::Stream;
+
+/// Reads that empty a socket before it is closed.
+const DRAIN_READS_MAX: usize = 32;
+/// Little, since it is cleared for each check; there is hardly ever anything to read.
+const DRAIN_BYTES: usize = 1024;
+
+/// A connection of a check.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) stream: Stream,
+    linger: bool,
+}
+
+impl Connection {
+    /// One that stands; with `linger` it is closed without a reset.
+    pub(super) fn new(stream: Stream, linger: bool) -> Self {
+        Self { stream, linger }
+    }
+
+    /// Writes all of `bytes`.
+    pub(super) async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.stream.try_write(bytes) {
+                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn writable(&self) -> io::Result<()> {
+        std::future::poll_fn(|context| self.stream.poll_writable(context)).await
+    }
+
+    /// Reads what there is, up to the length of `room`; 0 is the end.
+    pub(super) async fn read(&self, room: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.stream.try_read(room) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.stream.readable().await?,
+                result => return result,
+            }
+        }
+    }
+
+    /// Reads what there is without waiting for more; `None` if there is nothing.
+    pub(super) fn try_read(&self, room: &mut [u8]) -> Option<io::Result<usize>> {
+        match self.stream.try_read(room) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            result => Some(result),
+        }
+    }
+
+    /// Closes: with a reset, so that no socket of thousands of checks lingers, unless the server has closed already.
+    pub(super) fn close(self) {
+        if self.linger || !matches!(self.stream, Stream::Tcp(_)) {
+            return;
+        }
+        let mut room = [0; DRAIN_BYTES];
+        for _ in 0..DRAIN_READS_MAX {
+            match self.stream.try_read(&mut room) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => return,
+            }
+        }
+        self.stream.reset_on_close();
+    }
+}

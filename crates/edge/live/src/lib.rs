@@ -1,0 +1,54 @@
+//! A configuration that runs: proxies and servers with their state and numbers.
+//!
+//! An [`Instance`] is made of a checked configuration ([`assemble`]) and replaced as a whole by a reload. What outlives
+//! reloads, the process' own numbers, stands in [`Process`]. Both serve whoever carries traffic, checks servers or shows
+//! numbers, and know none of them: who is told what happens to servers ([`FarmObserver`]) and who reaches the sessions of
+//! a server ([`WakeSessions`]) is handed in at construction.
+//!
+//! ```text
+//!   rates <- counters <- process <- server <- proxy <- resolvers <- instance <- assemble, dynamic, resolve, upkeep
+//! ```
+
+pub mod assemble;
+pub mod background;
+pub mod capture;
+pub mod changes;
+pub mod counters;
+pub mod dynamic;
+mod instance;
+pub mod limits;
+pub mod peering;
+mod process;
+mod proxy;
+pub mod rates;
+pub mod resolve;
+mod resolvers;
+pub mod ring;
+mod server;
+pub mod sockets;
+mod tables;
+pub mod upkeep;
+pub mod variables;
+
+pub use self::{
+    counters::{Side, Traffic},
+    instance::{Instance, Shared},
+    limits::WORKERS_MAX,
+    process::{CompressionLimits, Process, ProcessRates, WakeSessions},
+    proxy::{DynamicCookie, Farm, FarmObserver, ListenerOrder, LiveListener, LiveProxy, Servers},
+    resolvers::{Asking, LiveResolvers},
+    server::{
+        Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, PORT_FIXED, ShutCause, configured_port, is_relative, target,
+    },
+    tables::Tables,
+};
+
+// So that helpers of tests can be part of other crates' tests.
+#[cfg(test)]
+extern crate self as live;
+
+#[cfg(test)]
+#[path = "../../logs/src/side_by_side.rs"]
+pub mod side_by_side;
+#[cfg(test)]
+pub mod test_instance;

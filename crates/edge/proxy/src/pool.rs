@@ -1,0 +1,318 @@
+//! Idle server connections that a worker keeps for the next request.
+//!
+//! A pool belongs to one worker, so taking and giving back needs no lock; what other workers want of it they ask for
+//! (`session/borrow`). Nobody watches an idle connection: whether its
+//! server has closed it shows in the readiness that the runtime has recorded for it, which is looked at when it is taken
+//! and by the sweep in between. The limits count over all workers ([`LiveServer::idle`]).
+//!
+//! As in HAProxy, a pool keeps as many as were in use at the same time lately: a thousand clients that each ask once leave
+//! a connection or two behind, not a thousand.
+
+use std::{
+    cell::Cell,
+    collections::{HashMap, VecDeque},
+    hash::{BuildHasherDefault, Hasher},
+    net::SocketAddr,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use live::LiveServer;
+use net::{Socket, Target};
+
+use crate::session::{Protocol, Wire, kept::Kept};
+
+/// A connection to a server, with what decides whether it may be used again.
+#[derive(Debug)]
+pub struct ServerConnection {
+    /// The socket and its buffers.
+    pub wire: Wire,
+    /// The server it leads to.
+    pub server: Arc<LiveServer>,
+    /// [`LiveServer::target_epoch`] when it was opened.
+    pub epoch: u64,
+    /// Requests sent on it.
+    pub requests: u32,
+    /// Whether it may only serve the client connection that opened it.
+    pub private: bool,
+    /// Tells the PROXY header that it began with from others.
+    pub greeting: u64,
+    /// This end's address, and where it was to lead; none for unix sockets.
+    pub ends: (Option<SocketAddr>, Option<SocketAddr>),
+    /// Which HTTP it speaks.
+    pub protocol: Protocol,
+    /// The next one of those that are kept for the same client.
+    pub(crate) next: Kept,
+    need: Rc<Need>,
+    is_idle: bool,
+    worker: usize,
+}
+
+impl ServerConnection {
+    /// Whether the server has closed it or sent something that nobody asked for. Costs no system call unless something
+    /// has happened on it.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        if self.epoch != self.server.target_epoch.load(Relaxed) {
+            return true;
+        }
+        // The runtime refuses to try what cannot get anywhere as far as it knows.
+        let mut byte = [0];
+        !matches!(self.wire.stream.try_read(&mut byte), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+}
+
+impl ServerConnection {
+    /// Whether it is one to this address.
+    #[must_use]
+    pub fn leads_to(&self, place: &Target) -> bool {
+        let Target::Inet(wanted) = place else { return true };
+        self.ends.1 == Some(*wanted)
+    }
+}
+
+/// An idle connection on its way to another worker.
+#[derive(Debug)]
+pub struct Lent {
+    /// The socket.
+    pub socket: Socket,
+    /// [`ServerConnection::epoch`].
+    pub epoch: u64,
+    /// [`ServerConnection::requests`].
+    pub requests: u32,
+    /// [`ServerConnection::ends`].
+    pub ends: (Option<SocketAddr>, Option<SocketAddr>),
+}
+
+impl ServerConnection {
+    /// Takes it out of this worker; none when something holds on to it.
+    #[must_use]
+    pub fn lend(self: Box<Self>) -> Option<Lent> {
+        let (stream, epoch, requests, ends) = (Rc::clone(&self.wire.stream), self.epoch, self.requests, self.ends);
+        drop(self);
+        let socket = Rc::try_unwrap(stream).ok()?.into_socket().ok()?;
+        Some(Lent { socket, epoch, requests, ends })
+    }
+}
+
+impl ServerConnection {
+    fn leave_idle(&self) {
+        self.server.idle.decrement();
+        self.server.side.traffic.of(self.worker).idle.decrement();
+    }
+}
+
+impl Drop for ServerConnection {
+    fn drop(&mut self) {
+        self.server.connections.decrement();
+        if self.is_idle {
+            self.leave_idle();
+        } else {
+            self.need.release();
+        }
+    }
+}
+
+/// How many connections to a server a worker uses at the same time.
+#[derive(Debug, Default)]
+struct Need {
+    used: Cell<usize>,
+    /// The most since the last purge.
+    used_max: Cell<usize>,
+    /// The most lately: what is beyond it was not needed for a while.
+    estimate: Cell<usize>,
+}
+
+impl Need {
+    fn take(&self) {
+        let used = self.used.get() + 1;
+        self.used.set(used);
+        self.used_max.set(self.used_max.get().max(used));
+        self.estimate.set(self.estimate.get().max(used));
+    }
+
+    fn release(&self) {
+        self.used.set(self.used.get().saturating_sub(1));
+    }
+
+    /// Moves on to the next period between two purges; how many of `idle` connections and those in use were not needed
+    /// in the one that ends.
+    fn next_period(&self, idle: usize) -> usize {
+        let (used, most, estimate) = (self.used.get(), self.used_max.get(), self.estimate.get());
+        self.estimate.set(usize::midpoint(estimate, most).max(most));
+        self.used_max.set(used);
+        (used + idle).saturating_sub(most.max(estimate))
+    }
+}
+
+/// The idle connections of one worker, by server.
+#[derive(Debug)]
+pub struct ServerPool {
+    by_server: HashMap<u64, Idle, BuildHasherDefault<KeyHasher>>,
+    worker: usize,
+}
+
+#[derive(Debug, Default)]
+struct Idle {
+    connections: VecDeque<Box<ServerConnection>>,
+    need: Rc<Need>,
+    purge_at: Option<Instant>,
+}
+
+/// Which idle connections a request may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// Any.
+    Any,
+    /// Only those that have served more than one request already.
+    Proven,
+}
+
+impl ServerPool {
+    /// That of this worker, empty.
+    #[must_use]
+    pub fn new(worker: usize) -> Self {
+        Self { by_server: HashMap::default(), worker }
+    }
+
+    /// A connection that was just opened.
+    #[must_use]
+    pub fn open(&mut self, wire: Wire, server: Arc<LiveServer>) -> Box<ServerConnection> {
+        let epoch = server.target_epoch.load(Relaxed);
+        server.connections.increment();
+        let need = Rc::clone(&self.by_server.entry(server.key).or_default().need);
+        need.take();
+        Box::new(ServerConnection {
+            wire,
+            server,
+            epoch,
+            requests: 0,
+            private: false,
+            greeting: 0,
+            ends: (None, None),
+            protocol: Protocol::default(),
+            next: Kept::default(),
+            need,
+            is_idle: false,
+            worker: self.worker,
+        })
+    }
+
+    /// Takes an idle connection to `server`, the one used last first, dropping those that have gone stale; to `place`, if it
+    /// is one of several places.
+    pub fn take(&mut self, server: &LiveServer, reuse: Reuse, place: Option<&Target>) -> Option<Box<ServerConnection>> {
+        let idle = self.by_server.get_mut(&server.key)?;
+        loop {
+            let at = match reuse {
+                _ if let Some(place) = place => idle.connections.iter().rposition(|connection| {
+                    connection.leads_to(place) && (reuse == Reuse::Any || connection.requests > 1)
+                })?,
+                Reuse::Any => idle.connections.len().checked_sub(1)?,
+                Reuse::Proven => idle.connections.iter().rposition(|connection| connection.requests > 1)?,
+            };
+            let mut connection = idle.connections.remove(at)?;
+            if connection.is_stale() {
+                continue;
+            }
+            connection.is_idle = false;
+            connection.leave_idle();
+            idle.need.take();
+            return Some(connection);
+        }
+    }
+
+    /// Keeps a connection, unless the server's `pool-max-conn` is reached or more than `pool-low-conn` are kept that were
+    /// not needed lately.
+    pub fn give(&mut self, mut connection: Box<ServerConnection>) {
+        let settings = &connection.server.config;
+        let limit = match u64::try_from(settings.pool_max_conn) {
+            Ok(0) => return,
+            Ok(limit) => limit,
+            Err(_) => 0,
+        };
+        let idle = self.by_server.entry(connection.server.key).or_default();
+        let used = idle.need.used.get();
+        let wanted = used.max(idle.need.estimate.get()) + settings.pool_low_conn as usize;
+        // NOTE: nobody watches them: one that its server has closed must not count against one that works. The oldest is
+        // first, and was closed first.
+        while used + idle.connections.len() > wanted && idle.connections.front().is_some_and(|oldest| oldest.is_stale())
+        {
+            idle.connections.pop_front();
+        }
+        let kept = idle.connections.len();
+        if settings.pool_purge_delay.is_zero()
+            || (kept > 0 && used + kept > wanted)
+            || connection.epoch != connection.server.target_epoch.load(Relaxed)
+            || !connection.server.idle.increment_below(limit)
+        {
+            return;
+        }
+        connection.is_idle = true;
+        connection.server.side.traffic.of(connection.worker).idle.increment();
+        idle.need.release();
+        idle.connections.push_back(connection);
+    }
+
+    /// Drops connections that went stale, and for each server once every `pool-purge-delay` half of those that were
+    /// never needed meanwhile, but for `pool-low-conn`.
+    pub fn sweep(&mut self, now: Instant) {
+        self.by_server.retain(|_, idle| {
+            idle.connections.retain(|connection| !connection.is_stale());
+            let Some(first) = idle.connections.front() else {
+                // What is in use goes on being counted.
+                return Rc::strong_count(&idle.need) > 1;
+            };
+            let settings = &first.server.config;
+            if settings.pool_purge_delay == Duration::MAX {
+                return true;
+            }
+            let purge_at = *idle.purge_at.get_or_insert_with(|| now + settings.pool_purge_delay);
+            if now >= purge_at {
+                let surplus = idle.connections.len().saturating_sub(settings.pool_low_conn as usize);
+                let unneeded = idle.need.next_period(idle.connections.len()).div_ceil(2).min(surplus);
+                let delay = settings.pool_purge_delay;
+                idle.connections.drain(..unneeded);
+                idle.purge_at = Some(now + delay);
+            }
+            true
+        });
+    }
+
+    /// Drops every connection.
+    pub fn clear(&mut self) {
+        self.by_server.clear();
+    }
+
+    /// Number of connections kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_server.values().map(|idle| idle.connections.len()).sum()
+    }
+
+    /// Whether none is kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Server keys are small counted numbers: a multiplication spreads them well enough.
+#[derive(Debug, Default)]
+pub struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(26);
+    }
+}

@@ -1,0 +1,206 @@
+//! Where the body of an answer comes from.
+//!
+//! Whoever delivers an answer pulls its body from here and does not know what stands behind: a server's connection, or bytes
+//! that are kept.
+
+use std::{
+    io,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use http::{BodyLength, Method, ParseError};
+use live::{LiveServer, ShutCause};
+use net::PlainSocket;
+
+use super::Upstream;
+use crate::session::{
+    body::{BodyPump, PumpFailure, Source},
+    wire::Wire,
+};
+
+/// A response whose head stands in the transaction.
+pub struct Answer<'a> {
+    /// The method of the request that it answers.
+    pub method: Method,
+    /// How long its body is.
+    pub length: BodyLength,
+    /// The body.
+    pub body: AnswerBody<'a>,
+}
+
+/// Where the body of an answer comes from.
+pub enum AnswerBody<'a> {
+    /// A server's connection, to which the rest of the request's body goes meanwhile.
+    Server {
+        /// The connection.
+        upstream: Upstream<'a>,
+        /// Whether the server goes on with it.
+        keeps: bool,
+    },
+    /// Bytes that are kept.
+    Stored(StoredBody),
+}
+
+/// A body that is kept in memory, framed as the head says.
+#[derive(Clone, Debug)]
+pub struct StoredBody {
+    bytes: Arc<[u8]>,
+    consumed: usize,
+}
+
+impl StoredBody {
+    /// All of it is to be delivered.
+    #[must_use]
+    pub fn new(bytes: Arc<[u8]>) -> Self {
+        Self { bytes, consumed: 0 }
+    }
+}
+
+impl Source for StoredBody {
+    #[inline]
+    fn received(&self) -> &[u8] {
+        self.bytes.get(self.consumed..).unwrap_or_default()
+    }
+
+    #[inline]
+    fn consume(&mut self, count: usize) {
+        self.consumed += count;
+    }
+
+    #[inline]
+    fn poll_receive(&mut self, _: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        // All there is has been there from the beginning.
+        Poll::Ready(Ok(0))
+    }
+
+    #[inline]
+    fn plain_socket(&mut self) -> Option<PlainSocket<'_>> {
+        None
+    }
+}
+
+impl<'a> AnswerBody<'a> {
+    /// What of it has come and was not consumed.
+    #[must_use]
+    #[inline]
+    pub fn received(&self) -> &[u8] {
+        match self {
+            Self::Server { upstream, .. } => upstream.connection.wire.received.bytes(),
+            Self::Stored(stored) => stored.received(),
+        }
+    }
+
+    /// Whether no more can come before what has come is consumed.
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        match self {
+            Self::Server { upstream, .. } => {
+                let wire = &upstream.connection.wire;
+                wire.ended || (wire.received.has_block() && wire.received.is_full())
+            }
+            Self::Stored(_) => true,
+        }
+    }
+
+    /// Gets more of it.
+    #[inline]
+    pub fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Server { upstream, .. } => upstream.connection.wire.poll_receive(context),
+            Self::Stored(stored) => stored.poll_receive(context),
+        }
+    }
+
+    /// Puts what has come of it behind what `to` has to send, if it is little.
+    ///
+    /// # Errors
+    /// When a chunked body is malformed.
+    #[inline]
+    pub fn begin(&mut self, pump: &mut BodyPump, to: &mut Wire, most: usize) -> Result<(), ParseError> {
+        match self {
+            Self::Server { upstream, .. } => {
+                let wire = &mut upstream.connection.wire;
+                pump.approve(wire)?;
+                pump.append_small(wire, to, most);
+            }
+            Self::Stored(stored) => {
+                pump.approve(stored)?;
+                pump.append_small(stored, to, most);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves what can be moved of it; ready once all has been sent.
+    #[inline]
+    pub fn poll_to(
+        &mut self,
+        pump: &mut BodyPump,
+        to: &mut Wire,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), PumpFailure>> {
+        match self {
+            Self::Server { upstream, .. } => pump.poll(&mut upstream.connection.wire, to, context),
+            Self::Stored(stored) => pump.poll(stored, to, context),
+        }
+    }
+
+    /// Moves the request's body on to where this comes from; ready once that is over.
+    #[inline]
+    pub fn poll_upload(
+        &mut self,
+        up: &mut BodyPump,
+        client: &mut Wire,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), PumpFailure>> {
+        match self {
+            Self::Server { upstream, .. } => up.poll(client, &mut upstream.connection.wire, context),
+            // Nobody wants it.
+            Self::Stored(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// The server it comes from, if it comes from one.
+    #[must_use]
+    #[inline]
+    pub fn server(&self) -> Option<&Arc<LiveServer>> {
+        match self {
+            Self::Server { upstream, .. } => Some(&upstream.connection.server),
+            Self::Stored(_) => None,
+        }
+    }
+
+    /// What [`AnswerBody::shut_cause`] compares with.
+    #[must_use]
+    #[inline]
+    pub fn shut_mark(&self) -> u64 {
+        self.server().map_or(0, |server| server.shut_mark())
+    }
+
+    /// Why it has been ordered to end since the mark was taken, if it has.
+    #[must_use]
+    #[inline]
+    pub fn shut_cause(&self, mark: u64) -> Option<ShutCause> {
+        self.server().and_then(|server| server.shut_cause(mark))
+    }
+
+    /// Lets others have the place at the server: all of it has come.
+    #[inline]
+    pub fn free_place(&mut self) {
+        match self {
+            Self::Server { upstream, .. } => upstream.slot = None,
+            Self::Stored(_) => {}
+        }
+    }
+
+    /// The connection, if it can serve another request: the server goes on with it, and nothing is left on it.
+    #[must_use]
+    #[inline]
+    pub fn into_reusable(self) -> Option<Upstream<'a>> {
+        match self {
+            Self::Server { upstream, keeps: true } if upstream.connection.wire.received.is_empty() => Some(upstream),
+            Self::Server { .. } | Self::Stored(_) => None,
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The attempts to reach a server, and what is done after one that failed.
+
+use std::{
+    future::poll_fn,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    task::Poll,
+    time::Duration,
+};
+
+use balance::{FailedAttempt, Pick, Retry, RetrySituation};
+use haproxycfg::model::HttpReuse;
+use live::{LiveProxy, LiveServer};
+use net::{Deadline, Stream};
+
+use super::{
+    Requester, Slot, Unreachable, Upstream, Wanted, observe,
+    open::{destination, greeting, open, proxy_header},
+    queue::{ask, queue, take},
+    reuse::{borrow_connection, idle_connection},
+};
+use crate::{
+    pool::ServerConnection,
+    session::{kept::Kept, transaction::Transaction, wire::Wire},
+    worker::Worker,
+};
+
+/// The attempts to have a request, or a TCP session, reach a server.
+pub struct Attempts<'a, 'c> {
+    pub(super) worker: &'a Rc<Worker>,
+    pub(super) proxy: &'a Arc<LiveProxy>,
+    wanted: Wanted,
+    is_http: bool,
+    /// The connections that only this client may use.
+    pub(super) kept: &'c mut Kept,
+    /// Attempts that failed.
+    pub(super) failed: u32,
+    /// The slot to use again.
+    slot: Option<Slot<'a>>,
+    /// Only a new connection will do.
+    pub(super) fresh: bool,
+}
+
+impl<'a, 'c> Attempts<'a, 'c> {
+    /// None was made yet.
+    #[must_use]
+    #[inline]
+    pub fn new(
+        worker: &'a Rc<Worker>,
+        proxy: &'a Arc<LiveProxy>,
+        wanted: Wanted,
+        kept: &'c mut Kept,
+        is_http: bool,
+    ) -> Self {
+        Self { worker, proxy, wanted, is_http, kept, failed: 0, slot: None, fresh: false }
+    }
+
+    /// How many failed.
+    #[must_use]
+    #[inline]
+    pub fn failed(&self) -> u32 {
+        self.failed
+    }
+
+    /// Gets a connection to a server of the transaction's backend.
+    ///
+    /// # Errors
+    /// Why there is none, after all retries.
+    pub async fn reach(
+        &mut self,
+        transaction: &mut Transaction,
+        requester: &mut impl Requester,
+    ) -> Result<Upstream<'a>, Unreachable> {
+        let (worker, proxy) = (self.worker, self.proxy);
+        if let Some(server) = &proxy.direct
+            && self.wanted.forced.is_none()
+            && self.slot.is_none()
+        {
+            return Box::pin(self.reach_direct(transaction, server, requester)).await;
+        }
+        // NOTE: what has to wait is boxed: mostly a server has room and a connection stands, and then nothing waits here.
+        loop {
+            let kept_slot = self.slot.take();
+            let chosen_again = kept_slot.is_none() && self.failed > 0;
+            let slot = match kept_slot {
+                Some(slot) => slot,
+                None => self.choose(transaction, requester).await?,
+            };
+            let Some(server) = proxy.servers.get(slot.server.index()) else { return Err(Unreachable::NoServer) };
+            if chosen_again {
+                self.count_choice(transaction, &server);
+            }
+            transaction.route.server = Some(Arc::clone(&server));
+            server.side.traffic.of(worker.index).sessions.increment();
+            requester.goes_to(proxy, &server);
+            if self.is_http && server.config.redir.is_some() && matches!(transaction.request.method(), b"GET" | b"HEAD")
+            {
+                return Err(Unreachable::Elsewhere);
+            }
+            let mut idle = match self.is_http {
+                true => idle_connection(worker, transaction, proxy, &server, self),
+                false => None,
+            };
+            if idle.is_none() && self.is_http && server.idle.value() > 0 {
+                idle = Box::pin(borrow_connection(worker, transaction, proxy, &server, self)).await;
+            }
+            if let Some(connection) = idle {
+                server.side.traffic.of(worker.index).reuses.increment();
+                proxy.backend.traffic.of(worker.index).reuses.increment();
+                transaction.timeline.connected = transaction.timeline.dequeued;
+                transaction.note_connection(&connection);
+                return Ok(Upstream { connection, slot: Some(slot), reused: true });
+            }
+            server.side.traffic.of(worker.index).connects.increment();
+            proxy.backend.traffic.of(worker.index).connects.increment();
+            let opened = Box::pin(open(worker, transaction, proxy, &server, self.failed == 0, requester)).await;
+            let unreachable = match opened {
+                Ok(stream) => {
+                    let connection = self.connected(transaction, stream, server);
+                    return Ok(Upstream { connection, slot: Some(slot), reused: false });
+                }
+                Err(unreachable) => unreachable,
+            };
+            let Some(failure) = unreachable.ending(true).failure() else { return Err(unreachable) };
+            let attempt = FailedAttempt::to_connect(failure, self.failed);
+            let retry = self.decide(attempt, Some(&slot));
+            server_failed(worker, proxy, &server, retry);
+            if retry == Retry::GiveUp {
+                return Err(unreachable);
+            }
+            Box::pin(self.prepare_next(transaction, retry, Some(slot), requester)).await?;
+        }
+    }
+
+    /// Opens a connection where `dispatch` or `option transparent` lead; nothing is chosen, so there is no server to name.
+    async fn reach_direct(
+        &mut self,
+        transaction: &mut Transaction,
+        server: &Arc<LiveServer>,
+        requester: &mut impl Requester,
+    ) -> Result<Upstream<'a>, Unreachable> {
+        let (worker, proxy) = (self.worker, self.proxy);
+        let traffic = proxy.backend.traffic.of(worker.index);
+        transaction.route.server = None;
+        transaction.timeline.dequeued = Some(worker.now());
+        // Such connections serve the client alone that opened them, and only as long as it wants to go to the same place.
+        if self.failed == 0
+            && !self.fresh
+            && let Some(kept) = self.kept.take_to(server.key, |kept| kept.leads_to(&destination(transaction, server)))
+        {
+            traffic.reuses.increment();
+            transaction.timeline.connected = transaction.timeline.dequeued;
+            transaction.note_connection(&kept);
+            return Ok(Upstream { connection: kept, slot: None, reused: true });
+        }
+        loop {
+            let unreachable = match open(worker, transaction, proxy, server, self.failed == 0, requester).await {
+                Ok(stream) => {
+                    transaction.timeline.connected = Some(worker.now());
+                    traffic.connects.increment();
+                    let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
+                    let mut connection = worker.servers.borrow_mut().open(wire, Arc::clone(server));
+                    connection.ends = (transaction.route.source, transaction.route.destination);
+                    transaction.route.protocol = connection.protocol;
+                    connection.private = true;
+                    return Ok(Upstream { connection, slot: None, reused: false });
+                }
+                Err(unreachable) => unreachable,
+            };
+            let Some(failure) = unreachable.ending(true).failure() else { return Err(unreachable) };
+            let retry = self.decide(FailedAttempt::to_connect(failure, self.failed), None);
+            if retry == Retry::GiveUp {
+                traffic.connection_errors.increment();
+                return Err(unreachable);
+            }
+            traffic.retries.increment();
+            self.prepare_next(transaction, retry, None, requester).await?;
+        }
+    }
+
+    /// Chooses a server that has room, waiting for one if need be.
+    async fn choose(
+        &mut self,
+        transaction: &mut Transaction,
+        requester: &mut impl Requester,
+    ) -> Result<Slot<'a>, Unreachable> {
+        let (worker, proxy) = (self.worker, self.proxy);
+        let chosen = match ask(worker, transaction, proxy, &self.wanted).await {
+            Pick::Assigned(server) => return Ok(take(worker, transaction, proxy, server)),
+            Pick::NoServer => Err(Unreachable::NoServer),
+            Pick::QueueFull(_) => Err(Unreachable::QueueFull),
+            Pick::Queued(ticket) => {
+                Box::pin(queue(worker, transaction, proxy, &mut self.wanted, requester, ticket)).await
+            }
+        };
+        if matches!(chosen, Err(Unreachable::NoServer | Unreachable::QueueFull | Unreachable::QueueTimeout)) {
+            proxy.backend.traffic.of(worker.index).connection_errors.increment();
+        }
+        chosen
+    }
+
+    /// Counts where a request goes whose attempt before has failed.
+    fn count_choice(&self, transaction: &mut Transaction, server: &LiveServer) {
+        let Some(before) = transaction.route.server.as_ref() else { return };
+        let worker = self.worker.index;
+        let (server_traffic, traffic) = (before.side.traffic.of(worker), self.proxy.backend.traffic.of(worker));
+        if before.key == server.key {
+            server_traffic.retries.increment();
+            traffic.retries.increment();
+        } else {
+            transaction.route.redispatched = true;
+            server_traffic.redispatches.increment();
+            traffic.redispatches.increment();
+        }
+    }
+
+    /// Makes a server's connection of one that has just come to stand.
+    fn connected(
+        &self,
+        transaction: &mut Transaction,
+        stream: Stream,
+        server: Arc<LiveServer>,
+    ) -> Box<ServerConnection> {
+        let (worker, proxy) = (self.worker, self.proxy);
+        transaction.timeline.connected = Some(worker.now());
+        if !self.is_http {
+            server.last_session_ms.store(worker.now_ms(), Relaxed);
+            proxy.last_session_ms.store(worker.now_ms(), Relaxed);
+        }
+        let wire = Wire::new(Rc::new(stream), worker.buffers.clone());
+        let mut connection = worker.servers.borrow_mut().open(wire, server);
+        connection.ends = (transaction.route.source, transaction.route.destination);
+        transaction.route.protocol = connection.protocol;
+        connection.private =
+            proxy.settings().http_reuse == HttpReuse::Never || connection.server.config.send_proxy.is_some();
+        if let Some(version) = connection.server.config.send_proxy.filter(|_| self.is_http) {
+            let options = connection.server.config.proxy_options;
+            connection.greeting = greeting(&proxy_header(transaction, version, options));
+        }
+        connection
+    }
+
+    /// Does what is to be done after a request that reached a server failed there; false when there is to be no other attempt.
+    ///
+    /// # Errors
+    /// When the wait for another attempt ends early.
+    pub async fn after_failure(
+        &mut self,
+        transaction: &mut Transaction,
+        attempt: FailedAttempt,
+        slot: Option<Slot<'a>>,
+        requester: &mut impl Requester,
+    ) -> Result<bool, Unreachable> {
+        let retry = self.decide(attempt, slot.as_ref());
+        if retry == Retry::GiveUp {
+            return Ok(false);
+        }
+        self.prepare_next(transaction, retry, slot, requester).await?;
+        Ok(true)
+    }
+
+    /// Asks the retry policy. Without a slot there was no choice of servers.
+    fn decide(&self, attempt: FailedAttempt, slot: Option<&Slot<'_>>) -> Retry {
+        let situation = match slot {
+            None => RetrySituation::without_choice(attempt),
+            Some(slot) => {
+                let farm = self.proxy.farm();
+                let stats = farm.server_stats(slot.server, self.worker.now_ms());
+                RetrySituation {
+                    attempt,
+                    server_state: stats.map_or(balance::OperationalState::Stopped, |stats| stats.state),
+                    active_servers: farm.active(),
+                    is_forced: self.wanted.forced.is_some(),
+                    even_if_down: self.wanted.forced.is_some_and(|forced| forced.even_if_down),
+                }
+            }
+        };
+        self.proxy.retry.decide(&situation)
+    }
+
+    /// Does what was decided for another attempt: keeps or frees the slot, counts and waits.
+    async fn prepare_next(
+        &mut self,
+        transaction: &mut Transaction,
+        retry: Retry,
+        slot: Option<Slot<'a>>,
+        requester: &mut impl Requester,
+    ) -> Result<(), Unreachable> {
+        let time = match retry {
+            Retry::GiveUp => return Ok(()),
+            Retry::FreshConnection => {
+                self.fresh = true;
+                self.slot = slot;
+                return Ok(());
+            }
+            Retry::SameServer(time) => {
+                if let Some(slot) = &slot {
+                    self.proxy.with_farm(|farm| farm.count_retry(slot.server));
+                    self.proxy.servers.with(slot.server.index(), |server| {
+                        server.side.traffic.of(self.worker.index).retries.increment();
+                    });
+                    self.proxy.backend.traffic.of(self.worker.index).retries.increment();
+                }
+                self.slot = slot;
+                time
+            }
+            Retry::Redispatch(time) => {
+                self.wanted.avoid = slot.as_ref().map(|slot| slot.server);
+                self.wanted.forced = None;
+                drop(slot);
+                time
+            }
+        };
+        self.failed += 1;
+        transaction.route.retries += 1;
+        wait(self.worker, time, requester).await
+    }
+}
+
+/// Lets the time before another attempt pass.
+async fn wait(worker: &Worker, milliseconds: u64, requester: &mut impl Requester) -> Result<(), Unreachable> {
+    if milliseconds == 0 {
+        return Ok(());
+    }
+    let mut deadline = Deadline::default();
+    deadline.set(Some(worker.now() + Duration::from_millis(milliseconds)));
+    poll_fn(|context| match requester.poll_leaving(context) {
+        Poll::Ready(ended) => Poll::Ready(Err(ended)),
+        Poll::Pending => deadline.poll(context).map(Ok),
+    })
+    .await
+}
+
+/// Notes a connection that failed: an error for the one who asked only if there is no other attempt.
+fn server_failed(worker: &Worker, proxy: &LiveProxy, server: &LiveServer, retry: Retry) {
+    server.last_session_ms.store(worker.now_ms(), Relaxed);
+    if retry == Retry::GiveUp {
+        server.side.traffic.of(worker.index).connection_errors.increment();
+        proxy.backend.traffic.of(worker.index).connection_errors.increment();
+    }
+    if server.config.observe.is_on() {
+        observe(worker, proxy, server.index, balance::Observation::ConnectionError);
+    }
+}
+
+impl Transaction {
+    /// Notes on which connection that stood already it goes to its server.
+    #[inline]
+    fn note_connection(&mut self, connection: &ServerConnection) {
+        (self.route.source, self.route.destination) = connection.ends;
+        self.route.protocol = connection.protocol;
+    }
+}

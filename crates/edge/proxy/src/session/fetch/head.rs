@@ -1,0 +1,233 @@
+//! Waiting for the head of a server's response while the request goes out.
+
+use std::{
+    future::poll_fn,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use balance::Observation;
+use http::{Limits, Parsed, ResponseParser};
+use live::ShutCause;
+
+use super::{Fetch, HttpRequester, Upstream, observe};
+use crate::{
+    session::{
+        body::PumpFailure,
+        ending::{Ending, Stage},
+        size,
+        transaction::Transaction,
+        wire::Wire,
+    },
+    worker::Worker,
+};
+
+/// How the wait for a response's head ended.
+#[derive(Debug)]
+pub enum HeadEnd {
+    /// The head is there.
+    Response,
+    /// The server closed before it sent anything.
+    Empty,
+    /// The server closed or failed in the middle of the head.
+    Broken,
+    /// What the server sent is no response.
+    Junk,
+    /// The server took too long.
+    Timeout,
+    /// The client left.
+    ClientGone,
+    /// The client left within its body.
+    ClientCutOff,
+    /// The client took too long with its body.
+    ClientTimeout,
+    /// The client's body is malformed.
+    ClientMalformed,
+    /// It was told to end, because its server went down or by an administrator.
+    Killed {
+        /// Which of these, for the log.
+        cause: ShutCause,
+        /// Whether the request had been received whole.
+        asked: bool,
+    },
+}
+
+impl HeadEnd {
+    /// How a transaction ends for which this was the last attempt.
+    #[must_use]
+    pub fn ending(&self) -> Ending {
+        match self {
+            Self::Response => Ending::Completed,
+            Self::Empty => Ending::NoResponse,
+            Self::Broken => Ending::ServerFailed(Stage::Headers),
+            Self::Junk => Ending::ResponseMalformed,
+            Self::Timeout => Ending::ServerTimedOut(Stage::Headers),
+            Self::ClientGone => Ending::ClientLeft(Stage::Headers),
+            Self::ClientCutOff => Ending::ClientLeft(Stage::Data),
+            Self::ClientTimeout => Ending::ClientTimedOut(Stage::Headers),
+            Self::ClientMalformed => Ending::RequestMalformed(Stage::Headers),
+            Self::Killed { cause, asked } => Ending::Shut(*cause, asked.then_some(Stage::Headers)),
+        }
+    }
+}
+
+impl Fetch<'_, '_> {
+    pub(super) async fn await_response(
+        &mut self,
+        transaction: &mut Transaction,
+        upstream: &mut Upstream<'_>,
+        requester: &mut impl HttpRequester,
+    ) -> HeadEnd {
+        let settings = self.attempts.proxy.settings();
+        let server_limit = transaction.by_rules.server_timeout.get().or(settings.timeouts.server);
+        let client_limit = requester.timeout();
+        let (server, worker) = (&upstream.connection.server, self.attempts.worker);
+        let limits = transaction.head_limits(settings, server);
+        let shut_mark = server.shut_mark();
+        let mut waiting = AwaitHead {
+            requester,
+            server: &mut upstream.connection.wire,
+            sent: false,
+            upload_failed: false,
+            parser: ResponseParser::new(),
+            limits,
+            progress: None,
+            worker,
+            since: transaction.timeline.connected.unwrap_or_else(|| worker.now()),
+        };
+        let deadline = &mut *self.deadline;
+        poll_fn(|context| {
+            if let Some(cause) = waiting.requester.poll_order(context).or_else(|| server.shut_cause(shut_mark)) {
+                return Poll::Ready(HeadEnd::Killed { cause, asked: waiting.sent });
+            }
+            if let Poll::Ready(end) = waiting.poll(transaction, context) {
+                return Poll::Ready(end);
+            }
+            // NOTE: as in HAProxy a server has to answer within its time even if the client still owes it the body. Only
+            // without that limit is a slow client's own one what counts.
+            let on_client = server_limit.is_none() && !waiting.sent && waiting.server.is_flushed();
+            let limit = if on_client { client_limit } else { server_limit };
+            // NOTE: who is kept waiting by a limit of bandwidth is not late.
+            let limit = limit.filter(|_| !waiting.requester.is_paced());
+            deadline.set(limit.map(|limit| waiting.since + limit));
+            deadline
+                .poll_at(waiting.worker.now(), context)
+                .map(|()| if on_client { HeadEnd::ClientTimeout } else { HeadEnd::Timeout })
+        })
+        .await
+    }
+
+    /// Counts a response that failed, and tells the server's health.
+    pub(super) fn count_response_error(&self, transaction: &Transaction, upstream: &Upstream<'_>, end: &HeadEnd) {
+        let (worker, backend) = (self.attempts.worker, self.attempts.proxy);
+        let server = &upstream.connection.server;
+        server.side.traffic.of(worker.index).response_errors.increment();
+        if matches!(end, HeadEnd::Junk) {
+            transaction.keep_invalid_response(backend, upstream);
+        }
+        backend.backend.traffic.of(worker.index).response_errors.increment();
+        if server.config.observe.is_on() {
+            let observation = match end {
+                HeadEnd::Timeout => Observation::ReadTimeout,
+                HeadEnd::Junk => Observation::ResponseHeaders,
+                HeadEnd::Empty => Observation::BrokenPipe,
+                _ => Observation::ReadError,
+            };
+            observe(worker, backend, server.index, observation);
+        }
+    }
+}
+
+/// The request going out and the response's head coming in.
+struct AwaitHead<'a, R> {
+    requester: &'a mut R,
+    server: &'a mut Wire,
+    sent: bool,
+    upload_failed: bool,
+    parser: ResponseParser,
+    limits: Limits,
+    progress: Option<(u64, usize)>,
+    worker: &'a Worker,
+    since: Instant,
+}
+
+impl<R: HttpRequester> AwaitHead<'_, R> {
+    fn poll(&mut self, transaction: &mut Transaction, context: &mut Context<'_>) -> Poll<HeadEnd> {
+        if !self.sent
+            && !self.upload_failed
+            && let Poll::Ready(result) = self.requester.poll_body(self.server, context)
+        {
+            match result {
+                Ok(()) => self.sent = true,
+                // NOTE: the server may have answered already and then closed: its answer counts.
+                Err(PumpFailure::Send(_)) => self.upload_failed = true,
+                Err(PumpFailure::Malformed(_)) => return Poll::Ready(HeadEnd::ClientMalformed),
+                Err(PumpFailure::CutOff | PumpFailure::Receive(_)) => return Poll::Ready(HeadEnd::ClientCutOff),
+            }
+        }
+        if let Poll::Ready(end) = self.poll_head(transaction, context) {
+            return Poll::Ready(end);
+        }
+        if self.sent
+            && let Poll::Ready(end) = self.requester.poll_waiting(context)
+        {
+            return Poll::Ready(end);
+        }
+        let progress = (self.requester.body_received(), self.server.unsent().len());
+        if self.progress != Some(progress) {
+            // NOTE: the first look only notes where it stands: nothing has been waited for yet.
+            if self.progress.replace(progress).is_some() {
+                self.since = self.worker.now();
+            }
+        }
+        Poll::Pending
+    }
+
+    fn poll_head(&mut self, transaction: &mut Transaction, context: &mut Context<'_>) -> Poll<HeadEnd> {
+        loop {
+            if !self.server.received.is_empty() {
+                match self.parser.parse(self.server.received.bytes(), &self.limits, &mut transaction.response) {
+                    Ok(Parsed::Complete { consumed }) => {
+                        self.server.received.consume(consumed);
+                        transaction.bytes_out += size::of_response(&transaction.response);
+                        let status = transaction.response.status();
+                        // A 101 that nobody asked for would make the client's next request part of a tunnel.
+                        let upgrades = || {
+                            transaction.asked.wants_upgrade
+                                && http::ConnectionOptions::of(&transaction.response.headers).upgrade
+                        };
+                        if status == 101 && !upgrades() {
+                            return Poll::Ready(HeadEnd::Junk);
+                        }
+                        if !matches!(status, 100 | 102..=199) {
+                            return Poll::Ready(HeadEnd::Response);
+                        }
+                        if let Some(server) = &transaction.route.server {
+                            let traffic = server.side.traffic.of(transaction.worker);
+                            traffic.response(status).increment();
+                            traffic.requests.increment();
+                        }
+                        // NOTE: clients that predate interim responses do not hear of them.
+                        if transaction.asked.version == http::Version::Http11
+                            && let Err(end) = self.requester.hear_interim(&transaction.response, context)
+                        {
+                            return Poll::Ready(end);
+                        }
+                        continue;
+                    }
+                    Ok(Parsed::Incomplete) if self.server.received.is_full() => return Poll::Ready(HeadEnd::Junk),
+                    Ok(Parsed::Incomplete) => {}
+                    Err(_) => return Poll::Ready(HeadEnd::Junk),
+                }
+            }
+            match self.server.poll_receive(context) {
+                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => {
+                    let end = if self.server.received.is_empty() { HeadEnd::Empty } else { HeadEnd::Broken };
+                    return Poll::Ready(end);
+                }
+                Poll::Ready(Ok(_)) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}

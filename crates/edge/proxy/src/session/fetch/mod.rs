@@ -1,0 +1,247 @@
+//! Fetching: a request goes to a server of a backend, and the head of the response comes back, whoever it is for.
+//!
+//! ```text
+//!  choose ──▶ queue ──▶ reuse, borrow or open ──▶ send ──▶ await the head ──▶ Answer: a head, and a body to pull
+//!    ▲                          │                               │
+//!    └──────── again, elsewhere, as `balance` decides ◀─────────┴──▶ Unfetched: why not
+//! ```
+//!
+//! Nothing here knows a client's connection. Who waits for the answer is a [`Requester`]; where nobody does, it is
+//! [`Nobody`]. The body of the answer stays with the server until someone pulls it.
+
+mod answer;
+mod attempts;
+mod head;
+mod inspect;
+mod open;
+mod queue;
+mod requester;
+mod reuse;
+mod send;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    io,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use balance::{FailedAttempt, Failure, Forced, ServerId};
+use haproxycfg::model::ServerIndex;
+use http::{BodyLength, BodyTracker, Method, response_body_length};
+use live::LiveProxy;
+use net::Deadline;
+
+pub use self::{
+    answer::{Answer, AnswerBody, StoredBody},
+    attempts::Attempts,
+    head::HeadEnd,
+    queue::Slot,
+    requester::{HttpRequester, Nobody, Requester},
+    send::{adjust_case, connection_mode},
+};
+use super::{kept::Kept, size, transaction::Transaction};
+use crate::{pool::ServerConnection, stick, worker::Worker};
+
+/// One request on its way to a server and back.
+pub struct Fetch<'a, 'c> {
+    attempts: Attempts<'a, 'c>,
+    deadline: &'c mut Deadline,
+}
+
+/// Why there is no response.
+#[derive(Debug)]
+pub enum Unfetched {
+    /// No server could be reached.
+    Unreachable(Unreachable),
+    /// The server that was reached gave none.
+    NoResponse {
+        /// What became of it.
+        end: HeadEnd,
+        /// Whether its connection had served requests before.
+        reused: bool,
+    },
+    /// `tcp-response content` rules want none of it.
+    Refused {
+        /// Whether the client is not to be told.
+        silently: bool,
+    },
+}
+
+impl<'a, 'c> Fetch<'a, 'c> {
+    /// One that has not begun. Of the connections that are `kept` for whoever asks it may use one.
+    #[inline]
+    pub fn new(
+        worker: &'a Rc<Worker>,
+        backend: &'a Arc<LiveProxy>,
+        wanted: Wanted,
+        kept: &'c mut Kept,
+        deadline: &'c mut Deadline,
+    ) -> Self {
+        Self { attempts: Attempts::new(worker, backend, wanted, kept, true), deadline }
+    }
+
+    /// Sends the request and awaits the head of the response, over all attempts.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn run(
+        &mut self,
+        transaction: &mut Transaction,
+        requester: &mut impl HttpRequester,
+    ) -> Result<Answer<'a>, Unfetched> {
+        let (worker, backend) = (self.attempts.worker, self.attempts.proxy);
+        let method = transaction.request.method_kind();
+        send::prepare(transaction, backend);
+        loop {
+            let mut upstream = self.attempts.reach(transaction, requester).await.map_err(Unfetched::Unreachable)?;
+            send::write_request(worker, transaction, backend, &mut upstream, requester);
+            let end = if backend.settings().tcp_response_content.is_empty() {
+                self.await_response(transaction, &mut upstream, requester).await
+            } else {
+                Box::pin(self.inspect_response(transaction, &mut upstream, requester)).await?
+            };
+            let end = match end {
+                HeadEnd::Response if body_is_malformed(transaction, backend, &upstream, method) => {
+                    transaction.bytes_out -= size::of_response(&transaction.response);
+                    HeadEnd::Junk
+                }
+                end => end,
+            };
+            let failure = match end {
+                HeadEnd::Response => Some(Failure::Status(transaction.response.status())),
+                _ => end.ending().failure(),
+            };
+            let Some(failure) = failure else { return Err(Unfetched::NoResponse { end, reused: false }) };
+            let attempt = FailedAttempt {
+                failure,
+                failed_before: self.attempts.failed(),
+                can_resend: requester.can_resend() && !transaction.by_rules.l7_retry_disabled.get(),
+                reused_connection: upstream.reused,
+                is_idempotent: method.is_idempotent(),
+            };
+            let sends_again = backend.retry.sends_again(&attempt);
+            if matches!(end, HeadEnd::Response) && !sends_again {
+                return Ok(accept(worker, transaction, backend, upstream, method));
+            }
+            if sends_again {
+                // As in HAProxy this counts as a retry wherever it goes.
+                transaction.bytes_out = 0;
+                backend.backend.traffic.of(worker.index).retries.increment();
+                upstream.connection.server.side.traffic.of(worker.index).retries.increment();
+            }
+            if backend.retry.counts_as_error(&attempt) {
+                self.count_response_error(transaction, &upstream, &end);
+            }
+            let Upstream { connection, slot, reused } = upstream;
+            drop(connection);
+            match Box::pin(self.attempts.after_failure(transaction, attempt, slot, requester)).await {
+                Ok(true) => transaction.route.resent = true,
+                Ok(false) => return Err(Unfetched::NoResponse { end, reused }),
+                Err(unreachable) => return Err(Unfetched::Unreachable(unreachable)),
+            }
+        }
+    }
+}
+
+/// Takes note of a response that is the answer.
+fn accept<'a>(
+    worker: &Worker,
+    transaction: &mut Transaction,
+    backend: &Arc<LiveProxy>,
+    upstream: Upstream<'a>,
+    method: Method,
+) -> Answer<'a> {
+    transaction.answered.has_head = true;
+    transaction.timeline.response = Some(worker.now());
+    transaction.variables.get_mut().start_response();
+    let status = transaction.response.status();
+    count_response(worker, backend, &upstream, status);
+    if transaction.has_tables {
+        transaction.count_tracked_status(status);
+        stick::store(transaction, backend);
+    }
+    let length = response_body_length(&transaction.response, method);
+    let response = &transaction.response;
+    let keeps = !response.is_in_doubt() && http::keep_alive(response.version(), &response.headers);
+    http::remove_persistence(&mut transaction.response.headers);
+    Answer { method, length, body: AnswerBody::Server { upstream, keeps } }
+}
+
+fn count_response(worker: &Worker, backend: &LiveProxy, upstream: &Upstream<'_>, status: u16) {
+    let server = &upstream.connection.server;
+    let now = worker.now_ms();
+    server.last_session_ms.store(now, Relaxed);
+    backend.last_session_ms.store(now, Relaxed);
+    server.side.traffic.of(worker.index).response(status).increment();
+    server.side.traffic.of(worker.index).requests.increment();
+    if server.config.observe.is_on() {
+        let good = matches!(status, 100..=499 | 501 | 505);
+        let seen = if good { balance::Observation::ResponseOk } else { balance::Observation::ResponseStatus };
+        observe(worker, backend, server.index, seen);
+    }
+}
+
+/// Whether what came of the body together with the response's head makes no sense. As in HAProxy the response counts as
+/// malformed then, and the client gets another one.
+fn body_is_malformed(transaction: &Transaction, backend: &LiveProxy, upstream: &Upstream<'_>, method: Method) -> bool {
+    let (response, received) = (&transaction.response, &upstream.connection.wire.received);
+    if received.is_empty() || !response.headers.contains_known(http::HeaderId::TransferEncoding) {
+        return false;
+    }
+    let limits = transaction.response_limits(backend.settings());
+    let length = response_body_length(response, method);
+    length == BodyLength::Chunked && BodyTracker::new(length, &limits).track(received.bytes()).is_err()
+}
+
+/// A connection to a server and the right to use it.
+pub struct Upstream<'a> {
+    /// The connection.
+    pub connection: Box<ServerConnection>,
+    /// The right.
+    pub slot: Option<Slot<'a>>,
+    /// Whether the connection had served requests before.
+    pub reused: bool,
+}
+
+/// Why there is no connection to a server.
+#[derive(Debug)]
+pub enum Unreachable {
+    /// No server is up.
+    NoServer,
+    /// The queues are full.
+    QueueFull,
+    /// It waited too long in a queue.
+    QueueTimeout,
+    /// The client left meanwhile.
+    ClientGone,
+    /// The client's connection failed meanwhile, in TCP mode.
+    ClientFailed,
+    /// It was told to end.
+    Killed,
+    /// The last attempt failed.
+    Refused(io::Error),
+    /// The last attempt took too long.
+    ConnectTimeout,
+    /// The request has not the source address that it is to come from (`usesrc hdr_ip`).
+    NoSource,
+    /// The client is to ask the server itself (`redir`).
+    Elsewhere,
+}
+
+/// What is asked of the balancer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// The hash key.
+    pub key: Option<u32>,
+    /// The server that persistence or `use-server` names.
+    pub forced: Option<Forced>,
+    /// Not this one, if there is another.
+    pub avoid: Option<ServerId>,
+}
+
+/// Tells the health of a server what traffic has shown.
+pub fn observe(worker: &Worker, proxy: &LiveProxy, server: ServerIndex, observation: balance::Observation) {
+    proxy.with_farm(|farm| farm.observe(ServerId::new(server.0 as usize), observation, worker.now_ms()));
+}

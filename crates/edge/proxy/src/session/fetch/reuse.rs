@@ -1,0 +1,106 @@
+//! Connections to servers that stand already, and which of them a request may use.
+
+use std::sync::Arc;
+
+use haproxycfg::model::{HttpReuse, SendProxy, UseSource};
+use live::{LiveProxy, LiveServer};
+
+use super::{
+    Attempts,
+    open::{address_in_header, destination, greeting, proxy_header},
+};
+use crate::{
+    pool::{Reuse, ServerConnection},
+    session::{borrow::borrow, transaction::Transaction},
+    worker::Worker,
+};
+
+/// Whether a connection comes from the address that one for this request would come from.
+fn comes_from(transaction: &Transaction, usesrc: &UseSource, connection: &ServerConnection) -> bool {
+    let wanted = match usesrc {
+        UseSource::Address(_) => return true,
+        UseSource::Client | UseSource::ClientIp => transaction.source.get(),
+        UseSource::Header { name, occurrence } => address_in_header(&transaction.request.headers, name, *occurrence),
+    };
+    let local = connection.wire.stream.local_address();
+    wanted.zip(local).is_some_and(|(wanted, local)| wanted.ip() == local.ip())
+}
+
+/// An idle connection that `http-reuse` allows for this request.
+pub(super) fn idle_connection(
+    worker: &Worker,
+    transaction: &Transaction,
+    proxy: &LiveProxy,
+    server: &LiveServer,
+    attempts: &mut Attempts<'_, '_>,
+) -> Option<Box<ServerConnection>> {
+    // A request that failed before is sent again on a connection that is known to be fresh.
+    if attempts.failed > 0 || attempts.fresh {
+        return None;
+    }
+    if let Some(version) = server.config.send_proxy {
+        return greeted_connection(transaction, server, attempts, version);
+    }
+    // Where a server is may depend on the client: a connection to it leads to one of several places.
+    let place = server.leads_elsewhere().then(|| destination(transaction, server));
+    let source = server.config.source.as_ref().or(proxy.settings().source.as_ref());
+    let usesrc = source.and_then(|source| source.usesrc.as_ref());
+    let kept = attempts.kept.take_to(server.key, |kept| {
+        usesrc.is_none_or(|usesrc| comes_from(transaction, usesrc, kept))
+            && place.as_ref().is_none_or(|place| kept.leads_to(place))
+    });
+    if kept.is_some() {
+        return kept;
+    }
+    if usesrc.is_some() {
+        return None;
+    }
+    let reuse = allowed_reuse(transaction, proxy)?;
+    worker.servers.borrow_mut().take(server, reuse, place.as_ref())
+}
+
+/// Which connections of others `http-reuse` allows for this request.
+fn allowed_reuse(transaction: &Transaction, proxy: &LiveProxy) -> Option<Reuse> {
+    match (proxy.settings().http_reuse, transaction.asked.is_follower) {
+        (HttpReuse::Never, _) | (HttpReuse::Safe, false) => None,
+        (HttpReuse::Aggressive, false) => Some(Reuse::Proven),
+        (HttpReuse::Always, _) | (_, true) => Some(Reuse::Any),
+    }
+}
+
+/// An idle connection of another worker, where one of this worker would do. Like HAProxy it leaves the others
+/// `pool-low-conn` of them.
+pub(super) async fn borrow_connection(
+    worker: &Worker,
+    transaction: &Transaction,
+    proxy: &LiveProxy,
+    server: &Arc<LiveServer>,
+    attempts: &Attempts<'_, '_>,
+) -> Option<Box<ServerConnection>> {
+    let source = server.config.source.as_ref().or(proxy.settings().source.as_ref());
+    if attempts.failed > 0
+        || attempts.fresh
+        || server.config.send_proxy.is_some()
+        || source.is_some_and(|source| source.usesrc.is_some())
+        || server.idle.value() < u64::from(server.config.pool_low_conn)
+    {
+        return None;
+    }
+    let reuse = allowed_reuse(transaction, proxy)?;
+    let place = server.leads_elsewhere().then(|| destination(transaction, server));
+    borrow(worker, server, reuse, place).await
+}
+
+/// A connection of this client that began with the very header that would be sent now.
+fn greeted_connection(
+    transaction: &Transaction,
+    server: &LiveServer,
+    attempts: &mut Attempts<'_, '_>,
+    version: SendProxy,
+) -> Option<Box<ServerConnection>> {
+    let greeting = greeting(&proxy_header(transaction, version, server.config.proxy_options));
+    let place = server.leads_elsewhere().then(|| destination(transaction, server));
+    attempts.kept.take_to(server.key, |kept| {
+        kept.greeting == greeting && place.as_ref().is_none_or(|place| kept.leads_to(place))
+    })
+}

@@ -1,0 +1,247 @@
+//! The body of a response on its way to the client, or bytes both ways, and what becomes of the connections then.
+
+use std::{future::poll_fn, sync::Arc, task::Poll};
+
+use haproxycfg::model::HttpReuse;
+use live::{LiveProxy, LiveServer, ShutCause, counters::Traffic};
+use telemetry::Counter;
+
+use super::{Next, Session};
+use crate::{
+    registry::Order,
+    session::{
+        body::{BodyPump, PumpFailure},
+        ending::{Ending, Stage},
+        fetch::{AnswerBody, Upstream},
+        filter,
+        transaction::Transaction,
+    },
+    tunnel::{self, TunnelSetup, TunnelTimeouts},
+};
+
+/// Bodies up to this many bytes are sent behind their head from one buffer.
+const COPY_MAX: usize = 4_096;
+
+/// How the transfer of a response ended.
+pub(super) enum Transfer {
+    /// Whole.
+    Done,
+    /// The server failed.
+    Server(PumpFailure),
+    /// The client failed.
+    Client,
+    /// The server was too slow.
+    ServerTimeout,
+    /// The client was too slow.
+    ClientTimeout,
+    /// It was told to end.
+    Killed(ShutCause),
+}
+
+impl Session {
+    pub(super) fn count_spliced(&self, backend: &LiveProxy, up: &BodyPump, down: &BodyPump) {
+        let worker = self.worker.index;
+        self.worker.traffic().bytes_spliced.add(up.spliced + down.spliced);
+        for traffic in [self.side.frontend.frontend.traffic.of(worker), backend.backend.traffic.of(worker)] {
+            traffic.spliced_in.add(up.spliced);
+            traffic.spliced_out.add(down.spliced);
+        }
+    }
+
+    pub(super) async fn transfer(
+        &mut self,
+        transaction: &Transaction,
+        backend: &Arc<LiveProxy>,
+        body: &mut AnswerBody<'_>,
+        up: &mut BodyPump,
+        down: &mut BodyPump,
+    ) -> Transfer {
+        let server_limit = transaction.by_rules.server_timeout.get().or(backend.settings().timeouts.server);
+        let client_limit = self.side.frontend.settings().timeouts.client;
+        let shut_mark = body.shut_mark();
+        let (handle, worker) = (&self.registered.handle, &self.worker);
+        if let Err(error) = body.begin(down, &mut self.client, COPY_MAX) {
+            return Transfer::Server(PumpFailure::Malformed(error));
+        }
+        let (client, deadline) = (&mut self.client, &mut self.deadline);
+        let abort_on_close = backend.settings().options.abortonclose;
+        let mut progress = None;
+        let mut since = transaction.timeline.response.unwrap_or_else(|| worker.now());
+        let mut uploading = !(up.is_received() && up.approved() == 0);
+        // NOTE: before the client can read its answer, or its next request, on another worker, would be balanced as if
+        // this one were still running.
+        if down.is_received() && !uploading {
+            body.free_place();
+        }
+        poll_fn(|context| {
+            handle.listen(context);
+            if handle.order() == Order::Abort {
+                return Poll::Ready(Transfer::Killed(ShutCause::Administrator));
+            }
+            if let Some(cause) = body.shut_cause(shut_mark) {
+                return Poll::Ready(Transfer::Killed(cause));
+            }
+            if let Poll::Ready(result) = body.poll_to(down, client, context) {
+                return Poll::Ready(match result {
+                    Ok(()) => Transfer::Done,
+                    Err(PumpFailure::Send(_)) => Transfer::Client,
+                    Err(failure) => Transfer::Server(failure),
+                });
+            }
+            if uploading && let Poll::Ready(sent) = body.poll_upload(up, client, context) {
+                if matches!(sent, Err(PumpFailure::CutOff | PumpFailure::Receive(_))) {
+                    return Poll::Ready(Transfer::Client);
+                }
+                // A server that takes no more may still answer: the response decides from here on.
+                uploading = false;
+            }
+            if abort_on_close && !uploading && !client.ended {
+                match client.poll_receive(context) {
+                    Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Transfer::Client),
+                    // A pipelined request waits in the buffer for its turn.
+                    Poll::Ready(Ok(_)) => context.waker().wake_by_ref(),
+                    Poll::Pending => {}
+                }
+            }
+            // A client that takes a part of what is held is not stuck.
+            let held = down.held() + client.unsent().len();
+            let moved = (down.received(), up.received(), held);
+            if progress != Some(moved) && progress.replace(moved).is_some() {
+                since = worker.now();
+            }
+            let on_client = held > 0;
+            let limit = if on_client { client_limit } else { server_limit };
+            // NOTE: who is kept waiting by a limit of bandwidth is not late.
+            let limit = limit.filter(|_| !down.is_paced());
+            deadline.set(limit.map(|limit| since + limit));
+            deadline
+                .poll_at(worker.now(), context)
+                .map(|()| if on_client { Transfer::ClientTimeout } else { Transfer::ServerTimeout })
+        })
+        .await
+    }
+
+    pub(super) fn broken_transfer(
+        &mut self,
+        transaction: &mut Transaction,
+        backend: &LiveProxy,
+        server: Option<&Arc<LiveServer>>,
+        how: &Transfer,
+    ) -> Next {
+        let worker = self.worker.index;
+        let count = |counter: fn(&Traffic) -> &Counter| {
+            if let Some(server) = server {
+                counter(server.side.traffic.of(worker)).increment();
+            }
+            counter(backend.backend.traffic.of(worker)).increment();
+        };
+        match how {
+            Transfer::Done => {}
+            Transfer::Server(failure) => {
+                transaction.end(Ending::ServerFailed(Stage::Data));
+                count(|traffic| &traffic.response_errors);
+                if matches!(failure, PumpFailure::Malformed(_)) {
+                    transaction.count_tracked_failure();
+                } else {
+                    count(|traffic| &traffic.server_aborts);
+                    self.side.frontend.frontend.traffic.of(worker).server_aborts.increment();
+                }
+            }
+            Transfer::ServerTimeout => {
+                transaction.end(Ending::ServerTimedOut(Stage::Data));
+                count(|traffic| &traffic.server_aborts);
+            }
+            Transfer::Client => {
+                transaction.end(Ending::ClientLeft(Stage::Data));
+                transaction.count_client_abort();
+            }
+            Transfer::ClientTimeout => {
+                transaction.end(Ending::ClientTimedOut(Stage::Data));
+                transaction.count_client_abort();
+            }
+            Transfer::Killed(cause) => transaction.end(Ending::Shut(*cause, Some(Stage::Data))),
+        }
+        Next::Close
+    }
+
+    /// Keeps a server's connection for another request.
+    pub(super) fn keep(&mut self, upstream: Upstream<'_>, backend: &LiveProxy) {
+        let Upstream { mut connection, slot, .. } = upstream;
+        drop(slot);
+        connection.wire.leave();
+        self.worker.heads.reclaim_output(&mut connection.wire.output);
+        let max_reuse = connection.server.config.max_reuse;
+        if u32::try_from(max_reuse).is_ok_and(|most| connection.requests > most) {
+            return;
+        }
+        if connection.private || backend.settings().http_reuse == HttpReuse::Never {
+            self.kept.put(connection, self.side.frontend.settings().max_session_srv_conns);
+        } else {
+            self.worker.servers.borrow_mut().give(connection);
+        }
+    }
+
+    /// Bytes both ways after a 101 or a CONNECT.
+    pub(super) async fn tunnel(
+        &mut self,
+        transaction: &mut Transaction,
+        backend: &LiveProxy,
+        upstream: Upstream<'_>,
+    ) -> Next {
+        let frontend = Arc::clone(&self.side.frontend);
+        let (front, back) = (&frontend.settings().timeouts, &backend.settings().timeouts);
+        let hop = transaction.response.status() == 101;
+        if !hop {
+            http::remove_hop_by_hop(&mut transaction.response.headers, false);
+        }
+        transaction.answered.status = transaction.response.status();
+        transaction.response.write_to(&mut self.client.output);
+        self.log_early(transaction, 0);
+        if self.flush().await.is_err() {
+            transaction.end(Ending::ClientLeft(Stage::Data));
+            return Next::Close;
+        }
+        let server = Arc::clone(&upstream.connection.server);
+        let both = transaction.by_rules.tunnel_timeout.get().or(back.tunnel);
+        let setup = TunnelSetup {
+            pool: &self.worker.buffers,
+            timeouts: TunnelTimeouts {
+                client: both.or(front.client),
+                server: both.or(back.server),
+                client_fin: front.client_fin,
+                server_fin: back.server_fin,
+            },
+            splice_min: self.instance.config.global.tune.splice_min,
+            pipe_size: self.instance.config.global.tune.pipesize,
+            independent: (
+                frontend.settings().options.independent_streams,
+                backend.settings().options.independent_streams,
+            ),
+            handle: &self.registered.handle,
+            server: &server,
+            stages: filter::tunnel_stages(transaction, &self.worker, backend),
+        };
+        let Upstream { mut connection, slot, .. } = upstream;
+        let from_client = std::mem::take(&mut self.client.received);
+        let from_server = std::mem::take(&mut connection.wire.received);
+        let report = tunnel::run(&self.client.stream, from_client, &connection.wire.stream, from_server, setup).await;
+        drop(slot);
+        transaction.bytes_in += report.bytes_up;
+        transaction.bytes_out += report.bytes_down;
+        self.worker.traffic().bytes_spliced.add(report.bytes_spliced);
+        transaction.end_tunnel(&report.end);
+        Next::Close
+    }
+
+    /// Sends what waits for the client, within `timeout client`.
+    pub(super) async fn flush(&mut self) -> Result<(), ()> {
+        let limit = self.side.frontend.settings().timeouts.client;
+        self.deadline.set(limit.map(|limit| self.worker.now() + limit));
+        let (client, deadline) = (&mut self.client, &mut self.deadline);
+        poll_fn(|context| match client.poll_flush(context) {
+            Poll::Ready(result) => Poll::Ready(result.map_err(|_| ())),
+            Poll::Pending => deadline.poll(context).map(|()| Err(())),
+        })
+        .await
+    }
+}

@@ -1,0 +1,352 @@
+//! Bytes both ways between two connections until both have ended: TCP mode, CONNECT and upgraded connections.
+//!
+//! ```text
+//!            read            write
+//!  client ─────────▶ buffer ─────────▶ server      upward
+//!  client ◀───────── buffer ◀───────── server      downward
+//!            write           read
+//! ```
+//!
+//! Each direction ends on its own: an end of stream is passed on as one (FIN) once every byte before it has been written,
+//! and the other direction goes on. A direction reads only when everything it read before has been written, so a slow
+//! reader slows its writer and memory stays at one buffer a direction. Once a direction fills its buffer several times in
+//! a row it is moved through a pipe instead (`splice`).
+
+use std::{
+    future::poll_fn,
+    io,
+    pin::pin,
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
+
+use live::{LiveServer, ShutCause};
+use net::{
+    Buffer, BufferPool, Deadline, Stream,
+    splice::{Side, Splice, Spliced},
+};
+
+use crate::{
+    registry::{Handle, Order},
+    session::filter::Stages,
+};
+
+/// Full reads in a row after which a direction is spliced.
+const FULL_READS_BEFORE_SPLICE: u32 = 4;
+
+/// How long each side may be silent; `None` is for ever.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TunnelTimeouts {
+    /// The client.
+    pub client: Option<Duration>,
+    /// The server.
+    pub server: Option<Duration>,
+    /// The client, once one direction has ended.
+    pub client_fin: Option<Duration>,
+    /// The server, once one direction has ended.
+    pub server_fin: Option<Duration>,
+}
+
+/// Why a tunnel ended.
+#[derive(Debug)]
+pub enum TunnelEnd {
+    /// Both sides closed.
+    Closed {
+        /// The client closed before the server did.
+        client_first: bool,
+    },
+    /// The client's connection failed.
+    ClientError(io::Error),
+    /// The server's connection failed.
+    ServerError(io::Error),
+    /// The client was silent for too long.
+    ClientTimeout,
+    /// The server was silent for too long.
+    ServerTimeout,
+    /// It was told to end, for this cause.
+    Killed(ShutCause),
+}
+
+/// What went through.
+#[derive(Debug)]
+pub struct TunnelReport {
+    /// Why it ended.
+    pub end: TunnelEnd,
+    /// Bytes written to the server.
+    pub bytes_up: u64,
+    /// Bytes written to the client.
+    pub bytes_down: u64,
+    /// Of both, those that were spliced.
+    pub bytes_spliced: u64,
+}
+
+/// What a tunnel needs beside its two sockets.
+#[derive(Debug)]
+pub struct TunnelSetup<'a> {
+    /// Where buffers come from.
+    pub pool: &'a BufferPool,
+    /// Timeouts.
+    pub timeouts: TunnelTimeouts,
+    /// Body bytes from which splicing pays; 0 turns it off.
+    pub splice_min: u64,
+    /// `tune.pipesize`.
+    pub pipe_size: usize,
+    /// Whether the client's and the server's time runs on while bytes go to them (`option independent-streams`).
+    pub independent: (bool, bool),
+    /// Who may end it.
+    pub handle: &'a Handle,
+    /// Whose sessions may be told to end.
+    pub server: &'a LiveServer,
+    /// What filters put bytes to the server and to the client through.
+    pub stages: (Option<Box<Stages>>, Option<Box<Stages>>),
+}
+
+#[derive(Debug)]
+struct Direction {
+    buffer: Buffer,
+    ended: bool,
+    done: bool,
+    moved: u64,
+    spliced: u64,
+    full_reads: u32,
+    pipe: Option<Splice>,
+    stages: Option<Box<Stages>>,
+}
+
+impl Direction {
+    fn new(buffer: Buffer, stages: Option<Box<Stages>>) -> Self {
+        Self { buffer, ended: false, done: false, moved: 0, spliced: 0, full_reads: 0, pipe: None, stages }
+    }
+
+    /// How many bytes may be written now; pending while limits of bandwidth allow none.
+    fn poll_allowed(&mut self, context: &mut Context<'_>) -> Poll<usize> {
+        let waiting = self.buffer.len();
+        let Some(stages) = &mut self.stages else { return Poll::Ready(waiting) };
+        loop {
+            match stages.allowance(waiting) {
+                0 => ready!(stages.poll_pace(waiting, context)),
+                allowed => return Poll::Ready(allowed),
+            }
+        }
+    }
+
+    /// Whether it waits for a limit of bandwidth rather than for either side.
+    fn is_paced(&self) -> bool {
+        self.stages.as_ref().is_some_and(|stages| stages.is_waiting())
+    }
+
+    /// Moves bytes until one of the sockets has to be waited for; ready once the end has been passed on.
+    fn poll(
+        &mut self,
+        from: &Stream,
+        to: &Stream,
+        setup: &TunnelSetup<'_>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Side>> {
+        loop {
+            while !self.buffer.is_empty() {
+                let allowed = ready!(self.poll_allowed(context));
+                ready!(to.poll_writable(context)).map_err(Side::To)?;
+                match to.try_write(self.buffer.bytes().get(..allowed).unwrap_or_default()) {
+                    Ok(count) => {
+                        if let Some(stages) = &mut self.stages {
+                            stages.note(self.buffer.bytes().get(..count).unwrap_or_default());
+                        }
+                        self.buffer.consume(count);
+                        self.moved += count as u64;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Poll::Ready(Err(Side::To(error))),
+                }
+            }
+            if self.ended {
+                to.shut_write();
+                self.done = true;
+                setup.pool.discard(&mut self.buffer);
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(pipe) = &mut self.pipe
+                && let Some((from, to)) = from.plain().zip(to.plain())
+            {
+                match ready!(pipe.poll(from, to, u64::MAX, context))? {
+                    Spliced::Moved(count) => {
+                        self.moved += count as u64;
+                        self.spliced += count as u64;
+                    }
+                    Spliced::Ended => self.ended = true,
+                }
+                continue;
+            }
+            setup.pool.reclaim(&mut self.buffer);
+            ready!(from.poll_readable(context)).map_err(Side::From)?;
+            setup.pool.lend(&mut self.buffer);
+            match from.try_fill(&mut self.buffer) {
+                Ok(0) => self.ended = true,
+                Ok(_) if self.buffer.is_full() => {
+                    self.full_reads += 1;
+                    let may_splice = setup.splice_min > 0 && self.stages.is_none();
+                    let are_plain = from.plain().is_some() && to.plain().is_some();
+                    if self.full_reads >= FULL_READS_BEFORE_SPLICE && may_splice && are_plain {
+                        // Without a pipe (no descriptors left) the buffer serves as well.
+                        self.pipe = Splice::new(setup.pipe_size).ok();
+                    }
+                }
+                Ok(_) => self.full_reads = 0,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(Side::From(error))),
+            }
+        }
+    }
+}
+
+/// Runs a tunnel to its end. `from_client` and `from_server` hold bytes that were received before.
+pub async fn run(
+    client: &Stream,
+    from_client: Buffer,
+    server: &Stream,
+    from_server: Buffer,
+    mut setup: TunnelSetup<'_>,
+) -> TunnelReport {
+    let mut up = Direction::new(from_client, setup.stages.0.take());
+    let mut down = Direction::new(from_server, setup.stages.1.take());
+    let mut client_first = None;
+    let mut late = None;
+    let mut activity = Activity::new(Instant::now());
+    let mut deadline = Deadline::default();
+    let shut_mark = setup.server.shut_mark();
+    let (mut client_failed, mut server_failed) = (pin!(client.failed()), pin!(server.failed()));
+    let end = poll_fn(|context| {
+        setup.handle.listen(context);
+        if setup.handle.order() == Order::Abort {
+            return Poll::Ready(TunnelEnd::Killed(ShutCause::Administrator));
+        }
+        if let Some(cause) = setup.server.shut_cause(shut_mark) {
+            return Poll::Ready(TunnelEnd::Killed(cause));
+        }
+        if !up.done
+            && let Poll::Ready(Err(side)) = up.poll(client, server, &setup, context)
+        {
+            return Poll::Ready(match side {
+                Side::From(error) => TunnelEnd::ClientError(error),
+                Side::To(error) => TunnelEnd::ServerError(error),
+            });
+        }
+        if !down.done
+            && let Poll::Ready(Err(side)) = down.poll(server, client, &setup, context)
+        {
+            return Poll::Ready(match side {
+                Side::From(error) => TunnelEnd::ServerError(error),
+                Side::To(error) => TunnelEnd::ClientError(error),
+            });
+        }
+        if client_first.is_none() && (up.ended || down.ended) {
+            client_first = Some(up.ended);
+        }
+        // Nobody reads from a side that has ended: what breaks it would only show when something is sent there.
+        if up.done
+            && !down.done
+            && let Poll::Ready(error) = client_failed.as_mut().poll(context)
+        {
+            return Poll::Ready(TunnelEnd::ClientError(error));
+        }
+        if down.done
+            && !up.done
+            && let Poll::Ready(error) = server_failed.as_mut().poll(context)
+        {
+            return Poll::Ready(TunnelEnd::ServerError(error));
+        }
+        if up.done && down.done {
+            return Poll::Ready(TunnelEnd::Closed { client_first: client_first.unwrap_or(true) });
+        }
+        activity.note(up.moved, down.moved);
+        if up.is_paced() || down.is_paced() {
+            // Neither side is to blame for that; the limit's timer comes back here.
+            return Poll::Pending;
+        }
+        let now = Instant::now;
+        let expired = |limit: Option<Duration>, since: Instant| limit.is_some_and(|limit| now() >= since + limit);
+        // A direction that has been silent for too long ends on its own: the other one goes on.
+        if setup.independent.0 && !up.ended && expired(setup.timeouts.client, activity.up) {
+            up.ended = true;
+            late = Some(TunnelEnd::ClientTimeout);
+            context.waker().wake_by_ref();
+        }
+        if setup.independent.1 && !down.ended && expired(setup.timeouts.server, activity.down) {
+            down.ended = true;
+            late = Some(TunnelEnd::ServerTimeout);
+            context.waker().wake_by_ref();
+        }
+        let half_closed = up.ended || down.ended;
+        let limit = |usual: Option<Duration>, fin: Option<Duration>| if half_closed { fin.or(usual) } else { usual };
+        let client_at = limit(setup.timeouts.client, setup.timeouts.client_fin)
+            .map(|limit| activity.of_client(setup.independent.0 && !up.ended) + limit);
+        let server_at = limit(setup.timeouts.server, setup.timeouts.server_fin)
+            .map(|limit| activity.of_server(setup.independent.1 && !down.ended) + limit);
+        deadline.set(match (client_at, server_at) {
+            (Some(client), Some(server)) => Some(client.min(server)),
+            (client, server) => client.or(server),
+        });
+        if deadline.poll(context).is_pending() {
+            return Poll::Pending;
+        }
+        // A side that still has bytes to take is to blame before one that has none to give.
+        let client_late = client_at.is_some_and(|at| server_at.is_none_or(|server| at <= server));
+        let blame_client = if down.buffer.is_empty() { client_late && !up.ended } else { true };
+        Poll::Ready(if blame_client && up.buffer.is_empty() {
+            TunnelEnd::ClientTimeout
+        } else {
+            TunnelEnd::ServerTimeout
+        })
+    })
+    .await;
+    // Who was silent first is to blame, however the other direction ended.
+    let end = match (late, end) {
+        (_, killed @ TunnelEnd::Killed(_)) => killed,
+        (Some(late), _) => late,
+        (None, end) => end,
+    };
+    if matches!(end, TunnelEnd::ClientError(_)) {
+        // NOTE: an end of stream would tell the server that it has got everything there was.
+        server.reset_on_close();
+    }
+    setup.pool.discard(&mut up.buffer);
+    setup.pool.discard(&mut down.buffer);
+    TunnelReport { end, bytes_up: up.moved, bytes_down: down.moved, bytes_spliced: up.spliced + down.spliced }
+}
+
+#[derive(Debug)]
+struct Activity {
+    up: Instant,
+    down: Instant,
+    moved: (u64, u64),
+}
+
+impl Activity {
+    fn new(now: Instant) -> Self {
+        Self { up: now, down: now, moved: (0, 0) }
+    }
+
+    fn note(&mut self, up: u64, down: u64) {
+        if self.moved == (up, down) {
+            return;
+        }
+        let now = Instant::now();
+        if self.moved.0 != up {
+            self.up = now;
+        }
+        if self.moved.1 != down {
+            self.down = now;
+        }
+        self.moved = (up, down);
+    }
+
+    /// When the client did something last: what it takes counts as well, unless directions are independent.
+    fn of_client(&self, independent: bool) -> Instant {
+        if independent { self.up } else { self.up.max(self.down) }
+    }
+
+    /// The same of the server.
+    fn of_server(&self, independent: bool) -> Instant {
+        if independent { self.down } else { self.up.max(self.down) }
+    }
+}
