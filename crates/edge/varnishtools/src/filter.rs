@@ -24,11 +24,13 @@ const FORMER_TAGS: &[(&str, &str)] = &[
     ("XID", "Begin"),
 ];
 
-/// What somebody wants to see.
+/// What somebody wants to see. In this order: what `-I` matches is shown, what `-X` matches is hidden, and then the tag decides.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     shown: Vec<Rule>,
     hidden: Vec<Rule>,
+    /// Tags of `-i` (true) and `-x` (false); the last one that names a tag decides.
+    tags: Vec<(Vec<u16>, bool)>,
     /// The first option was one that shows: what none names is hidden.
     hides_others: bool,
     has_any: bool,
@@ -38,13 +40,13 @@ pub(crate) struct Filter {
 #[derive(Debug)]
 struct Rule {
     tags: Vec<u16>,
-    pattern: Option<Regex>,
+    pattern: Regex,
 }
 
 impl Rule {
     fn matches(&self, record: &Record) -> bool {
         (self.tags.is_empty() || self.tags.contains(&u16::from(record.tag)))
-            && self.pattern.as_ref().is_none_or(|pattern| pattern.is_match(&record.text))
+            && self.pattern.is_match(&record.text)
     }
 }
 
@@ -69,26 +71,68 @@ impl Filter {
             self.hides_others = shows;
             self.has_any = true;
         }
-        let rule = if option.is_ascii_lowercase() {
-            Rule { tags: tags(value)?, pattern: None }
-        } else {
-            let (list, pattern) = value.split_once(':').unwrap_or(("", value));
-            let tags = if list.is_empty() { Vec::new() } else { tags(list)? };
-            let pattern = Regex::new(pattern.as_bytes(), ignores_case)
-                .map_err(|reason| format!("'{pattern}' is no regular expression: {reason}"))?;
-            Rule { tags, pattern: Some(pattern) }
-        };
-        if shows {
-            self.shown.push(rule)
-        } else {
-            self.hidden.push(rule)
+        if option.is_ascii_lowercase() {
+            self.tags.push((tags(value)?, shows));
+            return Ok(());
         }
+        let (list, pattern) = value.split_once(':').unwrap_or(("", value));
+        let tags = if list.is_empty() { Vec::new() } else { tags(list)? };
+        let pattern = Regex::new(pattern.as_bytes(), ignores_case)
+            .map_err(|reason| format!("'{pattern}' is no regular expression: {reason}"))?;
+        let rules = if shows { &mut self.shown } else { &mut self.hidden };
+        rules.push(Rule { tags, pattern });
         Ok(())
     }
 
-    /// Whether a record is to be shown. What shows it wins over what hides it.
+    /// Whether a record is to be shown.
     pub(crate) fn shows(&self, record: &Record) -> bool {
-        self.shown.iter().any(|rule| rule.matches(record))
-            || !self.hides_others && !self.hidden.iter().any(|rule| rule.matches(record))
+        if self.shown.iter().any(|rule| rule.matches(record)) {
+            return true;
+        }
+        if self.hidden.iter().any(|rule| rule.matches(record)) {
+            return false;
+        }
+        let tag = u16::from(record.tag);
+        let last = self.tags.iter().rev().find(|(tags, _)| tags.contains(&tag));
+        last.map_or(!self.hides_others, |(_, shows)| *shows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use telemetry::vsl::VslTag;
+
+    use super::*;
+
+    #[test]
+    fn rules_are_varnishs() {
+        let record = |tag: VslTag, text: &str| Record {
+            tag: tag.number(),
+            vxid: 1,
+            is_client: true,
+            is_backend: false,
+            text: text.as_bytes().to_vec(),
+        };
+        let url = record(VslTag::ReqURL, "/a");
+        let host = record(VslTag::ReqHeader, "Host: b");
+        let cases: &[(&[(char, &str)], bool, bool)] = &[
+            (&[], true, true),
+            (&[('i', "ReqURL")], true, false),
+            (&[('i', "RxURL,rxheader")], true, true),
+            (&[('x', "ReqURL")], false, true),
+            (&[('i', "Req*"), ('x', "ReqURL")], false, true),
+            (&[('x', "Req*"), ('i', "ReqURL")], true, false),
+            (&[('I', "ReqHeader:^Host")], false, true),
+            (&[('X', "^/"), ('i', "ReqURL")], false, true),
+            (&[('I', "^/"), ('X', "^/")], true, false),
+        ];
+        for (options, shows_url, shows_host) in cases {
+            let mut filter = Filter::default();
+            options.iter().for_each(|(option, value)| filter.add(*option, value, false).unwrap());
+            assert_eq!((filter.shows(&url), filter.shows(&host)), (*shows_url, *shows_host), "{options:?}");
+        }
+        let error = Filter::default().add('i', "Nope", false).unwrap_err();
+        assert!(error.starts_with("there is no tag 'Nope'"), "{error}");
+        assert!(Filter::default().add('I', "(", false).is_err());
     }
 }

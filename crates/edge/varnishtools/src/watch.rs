@@ -139,7 +139,10 @@ impl Watch {
         match transaction.kind {
             Kind::Request => self.wants_requests && (self.wants_esi || !transaction.is_esi),
             Kind::Fetch => self.wants_fetches,
-            Kind::Raw => true,
+            // A record on its own says whose it is.
+            Kind::Raw => transaction.records.iter().any(|record| {
+                self.wants_requests && record.is_client || self.wants_fetches && record.is_backend
+            }),
             Kind::Session | Kind::Unknown => false,
         }
     }
