@@ -6,6 +6,8 @@
 
 pub mod acl;
 pub mod backup;
+pub mod bans;
+pub mod cache_disk;
 pub mod check_messages;
 pub mod configuration;
 pub mod dns;

@@ -21,7 +21,7 @@ use http::Headers;
 pub use expression::{Expression, Refused};
 pub use lurker::{Lurker, LurkerSettings};
 
-use crate::{Time, object::Object};
+use crate::{Time, object::Object, storage::disk::Disk};
 
 /// An object and, where one asks for it, a request.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +92,8 @@ struct Inner {
     /// Their numbers follow one another.
     bans: RwLock<VecDeque<Arc<Ban>>>,
     newest: AtomicU64,
+    /// Disk tiers that note every ban.
+    journals: RwLock<Vec<Arc<Disk>>>,
     counters: BanCounters,
 }
 
@@ -113,7 +115,9 @@ impl BanList {
             objects: AtomicU64::new(0),
         };
         let bans = RwLock::new(VecDeque::from([Arc::new(first)]));
-        Self { inner: Arc::new(Inner { bans, newest: AtomicU64::new(1), counters: BanCounters::default() }) }
+        let inner =
+            Inner { bans, newest: AtomicU64::new(1), journals: RwLock::default(), counters: BanCounters::default() };
+        Self { inner: Arc::new(inner) }
     }
 
     /// What it counts.
@@ -132,8 +136,11 @@ impl BanList {
             }
         }
         let number = self.inner.newest.load(Relaxed) + 1;
-        let is_completed = AtomicBool::new(false);
-        bans.push_back(Arc::new(Ban { number, time: now, expression, is_completed, objects: AtomicU64::new(0) }));
+        // NOTE: before any object can have passed it.
+        for journal in self.inner.journals.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            journal.note_ban(number, now, &expression.words());
+        }
+        bans.push_back(Arc::new(Ban::new(number, now, expression)));
         self.inner.counters.added.fetch_add(1, Relaxed);
         self.inner.newest.store(number, Relaxed);
     }
@@ -200,7 +207,89 @@ impl BanList {
     }
 }
 
+/// A ban as a journal has it.
+pub(crate) type StoredBan = (u64, Time, Expression);
+
+impl BanList {
+    /// Takes the bans over that a disk tier has noted, and has it note those that come. `false` if they are not those that the list
+    /// has: then its objects cannot be tested.
+    pub(crate) fn join(&self, disk: &Arc<Disk>, stored: Vec<StoredBan>) -> bool {
+        let mut bans = self.inner.bans.write().unwrap_or_else(PoisonError::into_inner);
+        let follows = stored.windows(2).all(|pair| matches!(pair, [one, next] if one.0.checked_add(1) == Some(next.0)));
+        let newest = self.inner.newest.load(Relaxed);
+        let last = stored.last().map_or(1, |ban| ban.0);
+        let agrees = |(number, time, expression): &StoredBan| {
+            bans.front().is_some_and(|oldest| *number < oldest.number)
+                || Inner::at(&bans, *number).is_some_and(|ban| {
+                    ban.time.to_bits() == time.to_bits() && ban.expression.words() == expression.words()
+                })
+        };
+        if newest == 1 && follows && stored.first().is_none_or(|first| first.0 > 1 && first.0 < u64::MAX / 2) {
+            if let (Some(first), Some(oldest)) = (stored.first(), bans.front_mut()) {
+                // The entry that bans nothing stands before the first one; objects that are there already are older than all.
+                let (number, objects) = (first.0 - 1, oldest.objects.load(Relaxed));
+                let entry = Ban::new(number, oldest.time, Expression::default());
+                entry.is_completed.store(true, Relaxed);
+                entry.objects.store(objects, Relaxed);
+                *oldest = Arc::new(entry);
+            }
+            bans.extend(
+                stored.into_iter().map(|(number, time, expression)| Arc::new(Ban::new(number, time, expression))),
+            );
+            self.inner.newest.store(last, Relaxed);
+        } else if follows && last <= newest && stored.iter().all(agrees) {
+            bans.iter()
+                .filter(|ban| ban.number > last)
+                .for_each(|ban| disk.note_ban(ban.number, ban.time, &ban.expression.words()));
+        } else {
+            return false;
+        }
+        self.inner.journals.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(disk));
+        true
+    }
+
+    /// Has a disk tier that knows no ban note all of them.
+    pub(crate) fn join_anew(&self, disk: &Arc<Disk>) {
+        let bans = self.inner.bans.write().unwrap_or_else(PoisonError::into_inner);
+        for ban in bans.iter().filter(|ban| ban.number > 1) {
+            disk.note_ban(ban.number, ban.time, &ban.expression.words());
+        }
+        self.inner.journals.write().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(disk));
+    }
+
+    /// Calls `note` with all bans, the oldest first, while none can be added.
+    pub(crate) fn with_all(&self, note: impl FnOnce(&mut dyn Iterator<Item = &Ban>)) {
+        let bans = self.inner.read();
+        note(&mut bans.iter().map(|ban| &**ban).filter(|ban| !ban.expression.is_empty()));
+    }
+
+    /// A mark for an object that has passed bans up to this one.
+    pub(crate) fn mark_at(&self, number: u64) -> Mark {
+        let bans = self.inner.read();
+        let oldest = bans.front().map_or(1, |ban| ban.number);
+        let number = number.clamp(oldest, self.inner.newest.load(Relaxed).max(oldest));
+        self.inner.enter(&bans, number);
+        drop(bans);
+        Mark { number: AtomicU64::new(number), list: Arc::clone(&self.inner) }
+    }
+}
+
+impl Mark {
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Relaxed)
+    }
+}
+
 impl Ban {
+    fn new(number: u64, time: Time, expression: Expression) -> Self {
+        Self { number, time, expression, is_completed: AtomicBool::new(false), objects: AtomicU64::new(0) }
+    }
+
+    /// Its place among all bans that there ever were.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// When it was made.
     #[must_use]
     pub fn time(&self) -> Time {

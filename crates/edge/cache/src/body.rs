@@ -4,8 +4,8 @@
 
 use std::{
     sync::{
-        Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     task::{Context, Poll, Waker},
 };
@@ -13,23 +13,45 @@ use std::{
 use bytes::Bytes;
 use slab::Slab;
 
+use crate::storage::disk::{Chunks, Disk, StoredChunk};
+
 /// The body will never be whole: its fetch failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the fetch of the body failed")]
+#[error("the fetch of the body failed, or the disk has lost it")]
 pub struct Broken;
+
+/// A piece of a body.
+#[derive(Clone, Debug)]
+enum Chunk {
+    Memory(Bytes),
+    Disk(StoredChunk),
+}
+
+/// All pieces of a body.
+#[derive(Debug)]
+enum Whole {
+    Memory(Box<[Bytes]>),
+    Disk(Chunks),
+    /// Some pieces could not be written.
+    Mixed(Box<[Chunk]>),
+}
 
 /// A body, whole or on its way.
 #[derive(Debug, Default)]
 pub struct Body {
     /// Set once it is whole: readers take no lock then.
-    whole: OnceLock<Box<[Bytes]>>,
+    whole: OnceLock<Whole>,
     arriving: Mutex<Arriving>,
     arrived: AtomicU64,
+    /// Where pieces are that are not in memory.
+    disk: Option<Arc<Disk>>,
+    /// Whether a piece was not what had been written.
+    is_damaged: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Arriving {
-    chunks: Vec<Bytes>,
+    chunks: Vec<Chunk>,
     broken: bool,
     /// One for each reader that waits; all are woken by each chunk.
     readers: Slab<Waker>,
@@ -50,8 +72,29 @@ impl Body {
     pub fn of(chunks: Vec<Bytes>) -> Self {
         let body = Self::default();
         body.arrived.store(chunks.iter().map(|chunk| chunk.len() as u64).sum(), Relaxed);
-        let _ = body.whole.set(chunks.into_boxed_slice());
+        let _ = body.whole.set(Whole::Memory(chunks.into_boxed_slice()));
         body
+    }
+
+    /// One that arrives on a disk.
+    pub(crate) fn on_disk(disk: Option<&Arc<Disk>>) -> Self {
+        Self { disk: disk.cloned(), ..Self::default() }
+    }
+
+    /// One that a former process has stored.
+    pub(crate) fn stored_in(disk: &Arc<Disk>, chunks: Chunks) -> Self {
+        let body = Self::on_disk(Some(disk));
+        body.arrived.store(chunks.iter().map(|chunk| u64::from(chunk.length)).sum(), Relaxed);
+        let _ = body.whole.set(Whole::Disk(chunks));
+        body
+    }
+
+    /// All pieces, if it is whole and all of them are on the disk.
+    pub(crate) fn stored(&self) -> Option<&[StoredChunk]> {
+        match self.whole.get() {
+            Some(Whole::Disk(chunks)) => Some(chunks),
+            _ => None,
+        }
     }
 
     /// Bytes that have arrived.
@@ -66,33 +109,43 @@ impl Body {
         self.whole.get().map(|_| self.arrived())
     }
 
-    /// All chunks, once it is whole.
+    /// All chunks, once it is whole, of a body in memory. One on a disk is read with [`Body::poll_next`].
     #[must_use]
     pub fn whole(&self) -> Option<&[Bytes]> {
-        self.whole.get().map(|chunks| &chunks[..])
+        match self.whole.get() {
+            Some(Whole::Memory(chunks)) => Some(chunks),
+            _ => None,
+        }
     }
 
-    /// Whether its fetch failed.
+    /// Whether its fetch failed, or the disk did.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.whole.get().is_none() && self.lock().broken
+        self.is_damaged.load(Relaxed) || (self.whole.get().is_none() && self.lock().broken)
+    }
+
+    pub(crate) fn damage(&self) {
+        self.is_damaged.store(true, Relaxed);
     }
 
     /// The next chunk, `None` after the last one. Where it has not arrived yet, the reader is woken when it has.
     ///
     /// # Errors
-    /// The fetch failed.
+    /// The fetch failed, or the disk has something else than was written.
     pub fn poll_next(&self, cursor: &mut Cursor, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broken>> {
         if let Some(whole) = self.whole.get() {
-            return Poll::Ready(Ok(cursor.take(whole)));
+            return Poll::Ready(self.load(cursor.take_of(whole)));
         }
         let mut arriving = self.lock();
         if let Some(chunk) = cursor.take(&arriving.chunks) {
-            return Poll::Ready(Ok(Some(chunk)));
+            // NOTE: a disk is not waited for with the lock.
+            drop(arriving);
+            return Poll::Ready(self.load(Some(chunk)));
         }
         // It may have become whole before the lock was had.
         if let Some(whole) = self.whole.get() {
-            return Poll::Ready(Ok(cursor.take(whole)));
+            drop(arriving);
+            return Poll::Ready(self.load(cursor.take_of(whole)));
         }
         if arriving.broken {
             return Poll::Ready(Err(Broken));
@@ -106,17 +159,41 @@ impl Body {
         Poll::Pending
     }
 
+    fn load(&self, chunk: Option<Chunk>) -> Result<Option<Bytes>, Broken> {
+        match (chunk, &self.disk) {
+            (None, _) => Ok(None),
+            (Some(Chunk::Memory(bytes)), _) => Ok(Some(bytes)),
+            (Some(Chunk::Disk(stored)), Some(disk)) => match disk.read(stored) {
+                Some(bytes) => Ok(Some(bytes)),
+                None => {
+                    self.damage();
+                    Err(Broken)
+                }
+            },
+            (Some(Chunk::Disk(_)), None) => Err(Broken),
+        }
+    }
+
     pub(crate) fn push(&self, chunk: Bytes) {
+        let bytes = chunk.len() as u64;
+        self.add(Chunk::Memory(chunk), bytes);
+    }
+
+    pub(crate) fn push_stored(&self, chunk: StoredChunk) {
+        self.add(Chunk::Disk(chunk), u64::from(chunk.length));
+    }
+
+    fn add(&self, chunk: Chunk, bytes: u64) {
         let mut arriving = self.lock();
-        self.arrived.fetch_add(chunk.len() as u64, Relaxed);
+        self.arrived.fetch_add(bytes, Relaxed);
         arriving.chunks.push(chunk);
         wake(arriving);
     }
 
     pub(crate) fn finish(&self) {
         let mut arriving = self.lock();
-        let chunks = std::mem::take(&mut arriving.chunks).into_boxed_slice();
-        let _ = self.whole.set(chunks);
+        let chunks = std::mem::take(&mut arriving.chunks);
+        let _ = self.whole.set(Whole::of(chunks, self.disk.is_some()));
         wake(arriving);
     }
 
@@ -131,8 +208,30 @@ impl Body {
     }
 }
 
+impl Whole {
+    fn of(chunks: Vec<Chunk>, is_on_disk: bool) -> Self {
+        let memory = |chunk: &Chunk| if let Chunk::Memory(bytes) = chunk { Some(bytes.clone()) } else { None };
+        let stored = |chunk: &Chunk| if let Chunk::Disk(stored) = chunk { Some(*stored) } else { None };
+        if is_on_disk && let Some(all) = chunks.iter().map(stored).collect() {
+            return Self::Disk(all);
+        }
+        match chunks.iter().map(memory).collect() {
+            Some(all) => Self::Memory(all),
+            None => Self::Mixed(chunks.into_boxed_slice()),
+        }
+    }
+}
+
 impl Cursor {
-    fn take(&mut self, chunks: &[Bytes]) -> Option<Bytes> {
+    fn take_of(&mut self, whole: &Whole) -> Option<Chunk> {
+        match whole {
+            Whole::Memory(chunks) => self.take(chunks).map(Chunk::Memory),
+            Whole::Disk(chunks) => self.take(chunks).map(Chunk::Disk),
+            Whole::Mixed(chunks) => self.take(chunks),
+        }
+    }
+
+    fn take<C: Clone>(&mut self, chunks: &[C]) -> Option<C> {
         let chunk = chunks.get(self.next).cloned();
         self.next += usize::from(chunk.is_some());
         chunk

@@ -110,6 +110,19 @@ pub enum Found {
     HitForPass(Arc<Object>),
 }
 
+impl Found {
+    fn object(&self) -> Option<&Arc<Object>> {
+        match self {
+            Self::Hit(object)
+            | Self::Grace { object, .. }
+            | Self::HitForMiss { object, .. }
+            | Self::HitForPass(object) => Some(object),
+            Self::Miss { stale, .. } => stale.as_ref(),
+            Self::Busy(_) => None,
+        }
+    }
+}
+
 /// What the index counts; the names of varnishstat stand behind.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -190,12 +203,18 @@ impl Cache {
 
     /// What there is for a request.
     pub fn lookup(self: &Arc<Self>, query: &Query<'_>) -> Found {
-        let mut shard = self.shard(&query.digest);
-        let mut removed = Removed::default();
-        let found = self.lookup_in(&mut shard, query, &mut removed);
-        drop(shard);
-        drop(removed);
-        found
+        loop {
+            let mut shard = self.shard(&query.digest);
+            let mut removed = Removed::default();
+            let found = self.lookup_in(&mut shard, query, &mut removed);
+            drop(shard);
+            drop(removed);
+            // What a former process has stored is looked at when it is found first, without the lock.
+            match found.object().filter(|object| !object.is_readable()).cloned() {
+                Some(lost) => self.remove(&lost),
+                None => return found,
+            }
+        }
     }
 
     fn lookup_in(self: &Arc<Self>, shard: &mut Shard, query: &Query<'_>, removed: &mut Removed) -> Found {
@@ -345,6 +364,7 @@ impl Cache {
         removed.0.push(entry.get_mut().stored.remove(at));
         shard.expiry.remove(object, object.lifetime());
         object.is_gone.store(true, Relaxed);
+        object.unpersist();
         object.storage().dismiss(object);
         self.tags.remove(object, place.number);
         self.counters.objects.fetch_sub(1, Relaxed);
@@ -375,6 +395,38 @@ impl Cache {
         self.tags.insert(object, number);
         self.counters.objects.fetch_add(1, Relaxed);
         drop(shard);
+        object.persist();
+    }
+
+    /// Objects get numbers above this one.
+    pub(crate) fn number_from(&self, newest: u64) {
+        self.next_number.fetch_max(newest.saturating_add(1), Relaxed);
+    }
+
+    /// Makes room for about so many objects more.
+    pub(crate) fn expect(&self, objects: usize) {
+        for shard in &self.shards {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.entries.reserve(objects / SHARDS + objects / SHARDS / 16);
+        }
+    }
+
+    /// Puts an object into the index that a former process has stored.
+    pub(crate) fn put_recovered(&self, digest: Digest, variant: Variant, object: &Arc<Object>, number: u64) {
+        if object.place.set(Place { digest, variant, number }).is_err() {
+            return;
+        }
+        let mut shard = self.shard(&digest);
+        let Shard { entries, expiry } = &mut *shard;
+        let objects = entries.entry(digest).or_insert_with(|| {
+            self.counters.digests.fetch_add(1, Relaxed);
+            Objects::default()
+        });
+        objects.stored.push(Arc::clone(object));
+        expiry.insert(object, object.lifetime());
+        object.storage().admit(object);
+        self.tags.insert(object, number);
+        self.counters.objects.fetch_add(1, Relaxed);
     }
 
     /// What a new object answers instead of is not needed any more.
@@ -413,6 +465,18 @@ impl Shard {
         self.expiry.remove(object, old);
         object.set_lifetime(new);
         self.expiry.insert(object, new);
+        object.persist_lifetime();
+    }
+}
+
+/// Objects and their storage hold each other.
+impl Drop for Cache {
+    fn drop(&mut self) {
+        for shard in &mut self.shards {
+            let shard = shard.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let objects = shard.entries.values().flat_map(|objects| &objects.stored);
+            objects.for_each(|object| object.storage().dismiss(object));
+        }
     }
 }
 

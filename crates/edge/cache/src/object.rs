@@ -1,7 +1,7 @@
 //! What a cache stores: the head of a response, its times and its body.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex, OnceLock, PoisonError,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
@@ -13,13 +13,14 @@ use crate::{
     bans::Mark,
     body::Body,
     index::{Cache, Digest, bytes_of_tag},
-    storage::{Reservation, Slot, Stevedore, StorageFull},
+    storage::{
+        CHUNK_BYTES_MAX, Reservation, Slot, Stevedore, StorageFull,
+        disk::{DiskShare, Extent, StoredChunk},
+    },
 };
 
 /// What a body's chunks are at least, where its length is not known.
 const CHUNK_BYTES_MIN: usize = 4 << 10;
-/// What a chunk is at most (`fetch_maxchunksize`).
-const CHUNK_BYTES_MAX: usize = 256 << 10;
 
 /// What an object says to who finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +88,8 @@ impl Variant {
 #[derive(Debug)]
 pub struct Object {
     kind: Kind,
-    head: ResponseHead,
+    /// Read when it is asked for, where a former process has stored it.
+    head: OnceLock<ResponseHead>,
     body: Body,
     lifetime: Mutex<Lifetime>,
     /// [`Lifetime::fresh_until`] as bits, for lookups.
@@ -95,7 +97,7 @@ pub struct Object {
     hits: AtomicU64,
     last_use: AtomicU64,
     /// Where it stands; set when it is published.
-    pub(crate) place: std::sync::OnceLock<Place>,
+    pub(crate) place: OnceLock<Place>,
     /// Whether it has left the index.
     pub(crate) is_gone: AtomicBool,
     /// Bans up to here do not match it.
@@ -105,6 +107,8 @@ pub struct Object {
     /// Its place in its storage's queues.
     pub(crate) slot: Slot,
     tags: Mutex<Vec<Box<[u8]>>>,
+    /// What it has of a disk.
+    share: Option<Box<DiskShare>>,
     reservation: Reservation,
 }
 
@@ -131,28 +135,60 @@ impl Object {
         let bytes = size_of::<Self>() + head.headers.memory_bytes();
         let object = Arc::new(Self {
             kind,
-            head,
-            body: Body::default(),
+            head: OnceLock::from(head),
+            body: Body::on_disk(storage.disk()),
             fresh_until: AtomicU64::new(lifetime.fresh_until().to_bits()),
             lifetime: Mutex::new(lifetime),
             hits: AtomicU64::new(0),
             last_use: AtomicU64::new(0),
-            place: std::sync::OnceLock::new(),
+            place: OnceLock::new(),
             is_gone: AtomicBool::new(false),
             ban_mark: cache.bans().newest(),
             frequency: AtomicU32::new(0),
             slot: Slot::default(),
             tags: Mutex::default(),
+            share: storage.disk().map(|disk| Box::new(DiskShare::new(disk))),
             reservation: storage.reserve(cache, bytes)?,
         });
         let filler = Filler {
             cache: Arc::clone(cache),
             object: Arc::clone(&object),
             buffer: BytesMut::new(),
+            extent: None,
             expected: 0,
             ended: false,
         };
         Ok((object, filler))
+    }
+
+    /// One that a former process has stored.
+    pub(crate) fn recovered(
+        cache: &Cache,
+        storage: &Arc<Stevedore>,
+        (lifetime, tags): (Lifetime, Vec<Box<[u8]>>),
+        (body, share): (Body, DiskShare),
+        ban_mark: Mark,
+    ) -> Result<Arc<Self>, StorageFull> {
+        let length = usize::try_from(body.arrived()).unwrap_or(usize::MAX);
+        let of_tags: usize = tags.iter().map(|tag| bytes_of_tag(tag)).sum();
+        let bytes = (size_of::<Self>() + of_tags).saturating_add(length);
+        Ok(Arc::new(Self {
+            kind: Kind::Ordinary,
+            head: OnceLock::new(),
+            body,
+            fresh_until: AtomicU64::new(lifetime.fresh_until().to_bits()),
+            lifetime: Mutex::new(lifetime),
+            hits: AtomicU64::new(0),
+            last_use: AtomicU64::new(0),
+            place: OnceLock::new(),
+            is_gone: AtomicBool::new(false),
+            ban_mark,
+            frequency: AtomicU32::new(0),
+            slot: Slot::default(),
+            tags: Mutex::new(tags),
+            share: Some(Box::new(share)),
+            reservation: storage.reserve(cache, bytes)?,
+        }))
     }
 
     /// What it says.
@@ -161,10 +197,21 @@ impl Object {
         self.kind
     }
 
-    /// The head of the response.
+    /// The head of the response. It is empty if a disk has lost it; [`Body::is_broken`] says so then.
     #[must_use]
     pub fn head(&self) -> &ResponseHead {
-        &self.head
+        self.head.get_or_init(|| {
+            let share = self.share();
+            let stored = share.and_then(|share| share.disk().read_head(share.head()?));
+            stored.unwrap_or_else(|| {
+                self.body.damage();
+                ResponseHead::new()
+            })
+        })
+    }
+
+    pub(crate) fn share(&self) -> Option<&DiskShare> {
+        self.share.as_deref()
     }
 
     /// The body of the response.
@@ -269,6 +316,8 @@ pub struct Filler {
     cache: Arc<Cache>,
     object: Arc<Object>,
     buffer: BytesMut,
+    /// Where on a disk the buffer goes, and how much of that is used.
+    extent: Option<(Extent, u64)>,
     expected: u64,
     ended: bool,
 }
@@ -307,6 +356,9 @@ impl Filler {
     /// # Errors
     /// As [`Filler::write`].
     pub fn push(&mut self, chunk: Bytes) -> Result<(), StorageFull> {
+        if self.object.share.is_some() {
+            return self.write(&chunk);
+        }
         self.flush();
         self.object.reservation.grow(&self.cache, chunk.len())?;
         self.object.body.push(chunk);
@@ -317,14 +369,49 @@ impl Filler {
     pub fn flush(&mut self) {
         if !self.buffer.is_empty() {
             let written = self.buffer.split().freeze();
-            self.object.body.push(written);
+            match self.store(&written) {
+                Some(chunk) => self.object.body.push_stored(chunk),
+                None => self.object.body.push(written),
+            }
+        }
+    }
+
+    /// Writes a piece to the disk, if the object has one and that can be written.
+    fn store(&mut self, bytes: &[u8]) -> Option<StoredChunk> {
+        let (extent, used) = self.extent.as_mut()?;
+        let share = self.object.share()?;
+        let end = *used + bytes.len() as u64;
+        if end > extent.length {
+            return None;
+        }
+        let chunk = share.disk().write(extent.at + *used, bytes)?;
+        *used = end;
+        Some(chunk)
+    }
+
+    /// The last extent gets its length, and the head goes behind the body. Without room for it the object does not survive the process.
+    fn finish_on_disk(&mut self) {
+        let Some(share) = self.object.share() else { return };
+        if let Some((_, used)) = self.extent {
+            share.trim_last(used);
+        }
+        let head = share.disk().head_bytes(self.object.head());
+        let length = head.len() as u64;
+        if let Ok(extent) = self.object.storage().allocate(&self.cache, length) {
+            share.add_extent(extent);
+            let written = if extent.length < length { None } else { share.disk().write(extent.at, &head) };
+            written.into_iter().for_each(|chunk| share.set_head(chunk));
         }
     }
 
     /// The body is whole.
     pub fn finish(mut self) {
         let unused = self.buffer.capacity() - self.buffer.len();
-        if !self.buffer.is_empty() && unused > self.buffer.len() / 4 {
+        if self.object.share.is_some() {
+            self.flush();
+            self.object.reservation.shrink(unused);
+            self.finish_on_disk();
+        } else if !self.buffer.is_empty() && unused > self.buffer.len() / 4 {
             // A last chunk that is much too large for what it holds is copied into one that is not.
             let exact = Bytes::copy_from_slice(&self.buffer);
             self.buffer = BytesMut::new();
@@ -335,6 +422,7 @@ impl Filler {
         }
         self.ended = true;
         self.object.body.finish();
+        self.object.persist();
     }
 
     fn take_memory(&mut self, wanted: usize) -> Result<(), StorageFull> {
@@ -345,7 +433,13 @@ impl Filler {
         } else {
             usize::try_from(arrived).unwrap_or(usize::MAX).max(wanted).max(CHUNK_BYTES_MIN)
         };
-        let bytes = guess.min(CHUNK_BYTES_MAX);
+        let mut bytes = guess.min(CHUNK_BYTES_MAX);
+        if let Some(share) = self.object.share() {
+            let extent = self.object.storage().allocate(&self.cache, bytes as u64)?;
+            share.add_extent(extent);
+            self.extent = Some((extent, 0));
+            bytes = bytes.min(usize::try_from(extent.length).unwrap_or(bytes));
+        }
         self.object.reservation.grow(&self.cache, bytes)?;
         self.buffer = BytesMut::with_capacity(bytes);
         Ok(())

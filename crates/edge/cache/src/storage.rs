@@ -3,6 +3,7 @@
 //! Everything that an object takes is counted before it is taken, and given back when its last reader lets go of it: an object that has
 //! left the index counts as long as somebody delivers it. So what is counted never passes the bound.
 
+pub mod disk;
 mod eviction;
 
 use std::sync::{
@@ -11,8 +12,12 @@ use std::sync::{
 };
 
 use crate::{index::Cache, object::Object};
+use disk::{Disk, Extent};
 use eviction::Queues;
 pub(crate) use eviction::{FREQUENCY_MAX, Slot};
+
+/// What a piece of a body is at most (`fetch_maxchunksize`).
+pub(crate) const CHUNK_BYTES_MAX: usize = 256 << 10;
 
 /// Objects that leave at most for one that needs room (`nuke_limit`).
 const EVICTED_AT_ONCE_MAX: usize = 50;
@@ -50,13 +55,14 @@ pub struct StorageCounters {
     pub evicted: AtomicU64,
 }
 
-/// A storage in memory.
+/// A storage, in memory or in files.
 #[derive(Debug)]
 pub struct Stevedore {
     name: String,
     limit: u64,
     used: AtomicU64,
     queues: Mutex<Queues>,
+    disk: Option<Arc<Disk>>,
     /// What it counts.
     pub counters: StorageCounters,
 }
@@ -65,13 +71,29 @@ impl Stevedore {
     /// Memory of at most `limit` bytes (`-s NAME=malloc,SIZE`).
     #[must_use]
     pub fn malloc(name: &str, limit: u64) -> Self {
+        Self::new(name, limit, None)
+    }
+
+    /// A disk tier of the size of its data file.
+    fn on_disk(name: &str, disk: &Arc<Disk>) -> Self {
+        Self::new(name, disk.size(), Some(Arc::clone(disk)))
+    }
+
+    fn new(name: &str, limit: u64, disk: Option<Arc<Disk>>) -> Self {
         Self {
             name: name.to_owned(),
             limit,
             used: AtomicU64::new(0),
             queues: Mutex::new(Queues::default()),
+            disk,
             counters: StorageCounters::default(),
         }
+    }
+
+    /// Its files, if it has any.
+    #[must_use]
+    pub fn disk(&self) -> Option<&Arc<Disk>> {
+        self.disk.as_ref()
     }
 
     /// Its name.
@@ -131,22 +153,41 @@ impl Stevedore {
                 self.counters.bytes_given.fetch_add(bytes, Relaxed);
                 return Ok(());
             }
-            let victim =
-                if bytes <= self.limit && evicted < EVICTED_AT_ONCE_MAX { self.queues().choose() } else { None };
-            let Some(victim) = victim else {
-                self.counters.failures.fetch_add(1, Relaxed);
-                return Err(StorageFull {
-                    storage: self.name.clone(),
-                    wanted: bytes,
-                    used: self.used(),
-                    limit: self.limit,
-                });
-            };
+            let may_evict = bytes <= self.limit && evicted < EVICTED_AT_ONCE_MAX;
+            if !may_evict || !self.evict_one(cache) {
+                return Err(self.full(bytes));
+            }
             evicted += 1;
-            self.counters.evicted.fetch_add(1, Relaxed);
-            cache.counters.lru_nuked.fetch_add(1, Relaxed);
-            cache.remove(&victim);
         }
+    }
+
+    /// A part of the data file for `bytes` or fewer, for which others may have to leave.
+    pub(crate) fn allocate(&self, cache: &Cache, bytes: u64) -> Result<Extent, StorageFull> {
+        let disk = self.disk.as_ref().ok_or_else(|| self.full(bytes))?;
+        for _ in 0..EVICTED_AT_ONCE_MAX {
+            let extent = disk.space().take(bytes, bytes.min(disk::PART_BYTES_MIN));
+            if let Some(extent) = extent {
+                return Ok(extent);
+            }
+            if !self.evict_one(cache) {
+                break;
+            }
+        }
+        Err(self.full(bytes))
+    }
+
+    /// NOTE: what leaves gives its room back when its last reader is done with it.
+    fn evict_one(&self, cache: &Cache) -> bool {
+        let Some(victim) = self.queues().choose() else { return false };
+        self.counters.evicted.fetch_add(1, Relaxed);
+        cache.counters.lru_nuked.fetch_add(1, Relaxed);
+        cache.remove(&victim);
+        true
+    }
+
+    fn full(&self, wanted: u64) -> StorageFull {
+        self.counters.failures.fetch_add(1, Relaxed);
+        StorageFull { storage: self.name.clone(), wanted, used: self.used(), limit: self.limit }
     }
 }
 

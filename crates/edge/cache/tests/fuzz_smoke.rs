@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+#[path = "../../../../fuzz/src/bans.rs"]
+mod bans;
+#[path = "../../../../fuzz/src/cache_disk.rs"]
+mod cache_disk;
 #[path = "../../../../fuzz/src/esi.rs"]
 mod esi;
 
@@ -46,4 +50,22 @@ fn any_body_has_one_plan() {
     ];
     let seeds: Vec<Vec<u8>> = seeds.iter().map(|seed| [&[0, 3], seed.as_bytes()].concat()).collect();
     mutate(&seeds, 4000, esi::body);
+}
+
+#[test]
+fn any_journal_can_be_started_with() {
+    let example = cache_disk::example();
+    assert!(example.len() > 1000);
+    let seeds = [[&[0][..], &example].concat(), [&[1][..], &example].concat()];
+    mutate(&seeds, 900, cache_disk::journal);
+}
+
+#[test]
+fn any_text_is_a_ban_or_refused() {
+    let seeds = [
+        "req.url ~ ^/news(/.*)?$ && obj.http.X-Tag == \"a b\"",
+        "obj.age > 1.5h && obj.ttl <= 20ms && obj.grace != 3d && obj.keep < 1w && obj.status !~ ^4",
+        "req.http.host != example.com && obj.http.set-cookie ~ .",
+    ];
+    mutate(&seeds.map(|seed| seed.as_bytes().to_vec()), 3000, bans::expression);
 }

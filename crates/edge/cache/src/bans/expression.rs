@@ -131,6 +131,24 @@ impl Expression {
         }
     }
 
+    /// Whether it tests nothing: the first entry of a list.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tests.is_empty()
+    }
+
+    /// The words that it was made of, for [`Expression::of_words`].
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::with_capacity(self.tests.len() * 4);
+        for test in &self.tests {
+            if !words.is_empty() {
+                words.push("&&".to_owned());
+            }
+            words.extend([test.field.to_string(), test.operator.name().to_owned(), test.operand.to_string()]);
+        }
+        words
+    }
+
     /// Whether it says something of requests: the lurker cannot test that.
     #[must_use]
     pub fn is_about_requests(&self) -> bool {
