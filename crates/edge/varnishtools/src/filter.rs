@@ -45,8 +45,7 @@ struct Rule {
 
 impl Rule {
     fn matches(&self, record: &Record) -> bool {
-        (self.tags.is_empty() || self.tags.contains(&u16::from(record.tag)))
-            && self.pattern.is_match(&record.text)
+        (self.tags.is_empty() || self.tags.contains(&u16::from(record.tag))) && self.pattern.is_match(&record.text)
     }
 }
 
@@ -115,7 +114,8 @@ mod tests {
         };
         let url = record(VslTag::ReqURL, "/a");
         let host = record(VslTag::ReqHeader, "Host: b");
-        let cases: &[(&[(char, &str)], bool, bool)] = &[
+        type Case<'a> = (&'a [(char, &'a str)], bool, bool);
+        let cases: &[Case<'_>] = &[
             (&[], true, true),
             (&[('i', "ReqURL")], true, false),
             (&[('i', "RxURL,rxheader")], true, true),

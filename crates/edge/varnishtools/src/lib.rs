@@ -11,6 +11,7 @@
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "these are command line tools")]
 
 mod adm;
+mod background;
 mod filter;
 mod group;
 mod log;

@@ -140,9 +140,10 @@ impl Watch {
             Kind::Request => self.wants_requests && (self.wants_esi || !transaction.is_esi),
             Kind::Fetch => self.wants_fetches,
             // A record on its own says whose it is.
-            Kind::Raw => transaction.records.iter().any(|record| {
-                self.wants_requests && record.is_client || self.wants_fetches && record.is_backend
-            }),
+            Kind::Raw => transaction
+                .records
+                .iter()
+                .any(|record| self.wants_requests && record.is_client || self.wants_fetches && record.is_backend),
             Kind::Session | Kind::Unknown => false,
         }
     }
@@ -153,13 +154,13 @@ impl Watch {
 
     /// Has another process do it in the background, if that is wished. Then there is nothing more to do here.
     pub(crate) fn go_to_background(&self, tool: &str, words: &[String]) -> Result<bool, String> {
-        if !self.is_background || std::env::var_os(crate::log::IN_BACKGROUND).is_some() {
+        if !self.is_background || std::env::var_os(crate::background::IN_BACKGROUND).is_some() {
             return Ok(false);
         }
         if self.output_file.as_deref().is_none_or(|file| file == "-") {
             return Err("-D needs -w with a file".to_owned());
         }
-        crate::log::spawn_in_background(tool, words)?;
+        crate::background::spawn_in_background(tool, words)?;
         Ok(true)
     }
 
