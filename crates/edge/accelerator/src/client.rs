@@ -20,13 +20,12 @@ use vcl::{
 
 use crate::{
     backend::{Backend, Order},
-    common::{Common, Connection, Record},
+    common::{Common, Connection, Record, status_of},
     fields,
     loaded::Loaded,
     output::{self, Part},
 };
 use host::{ClientHost, LookupWishes};
-pub(crate) use host::{bytes_of, set_field, status_of};
 
 /// What is to be done next for a request.
 #[derive(Debug)]

@@ -20,6 +20,7 @@ pub mod client;
 mod common;
 pub mod directors;
 pub mod fields;
+pub mod load;
 pub mod loaded;
 mod modules;
 pub mod output;

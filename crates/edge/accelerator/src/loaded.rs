@@ -5,14 +5,11 @@ use std::sync::{Arc, OnceLock};
 use cache::{index::Cache, storage::Stevedore};
 use vcl::{
     program::{BackendIndex, ObjectIndex, Policy as DeclaredPolicy, Program},
-    run::{self, Backend, Failure, Workspace},
-    subroutine::Subroutine,
+    run::{Backend, Failure},
 };
 
 use crate::{
-    common::{Common, Connection},
     directors::{Director, Policy},
-    modules::InitHost,
     settings::Settings,
 };
 
@@ -20,22 +17,6 @@ use crate::{
 pub trait Backends: Send + Sync {
     /// Whether a backend of the program may be asked.
     fn is_healthy(&self, backend: BackendIndex) -> bool;
-}
-
-/// Tries whether a program can be loaded, without anything that lasts.
-///
-/// # Errors
-/// Why it cannot.
-pub fn try_to_load(program: &Arc<Program>, settings: &Settings) -> Result<(), Failure> {
-    let storages = Storages { named: Vec::new(), transient: Arc::new(Stevedore::malloc("Transient", 1 << 20)) };
-    let parts = Parts {
-        name: "try".to_owned(),
-        settings: settings.clone(),
-        cache: Cache::new(),
-        storages: Arc::new(storages),
-        backends: Box::new(AllHealthy),
-    };
-    Loaded::new(Arc::clone(program), parts).map(|_| ())
 }
 
 /// All of them may be asked.
@@ -118,22 +99,12 @@ pub struct Parts {
 }
 
 impl Loaded {
-    /// Loads a program: runs its `vcl_init`.
-    ///
-    /// # Errors
-    /// Why it cannot be used.
-    pub fn new(program: Arc<Program>, parts: Parts) -> Result<Arc<Self>, Failure> {
+    /// A program whose `vcl_init` has not been run.
+    pub(crate) fn new(program: Arc<Program>, parts: Parts) -> Arc<Self> {
         let directors = program.directors.iter().map(declared_director).collect();
         let objects = program.objects.iter().map(|_| OnceLock::new()).collect();
         let Parts { name, settings, cache, storages, backends } = parts;
-        let loaded = Arc::new(Self { name, program, settings, cache, storages, backends, objects, directors });
-        let workspace = Workspace::new(loaded.settings.workspace_client);
-        let mut host = InitHost { common: Common::new(&loaded, Connection::default(), 0.0) };
-        let answer = run::run(&loaded.program, Subroutine::Init, &mut host, &workspace)?;
-        match answer.action {
-            vcl::action::Action::Ok => Ok(loaded),
-            _ => Err(Failure::Host("vcl_init returned fail".to_owned())),
-        }
+        Arc::new(Self { name, program, settings, cache, storages, backends, objects, directors })
     }
 
     /// Whether a backend, or any backend of a director, may be asked.

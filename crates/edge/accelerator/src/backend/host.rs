@@ -13,8 +13,7 @@ use vcl::{
 };
 
 use crate::{
-    client::{bytes_of, set_field, status_of},
-    common::{Common, seconds, text},
+    common::{Common, bytes_of, seconds, set_field, status_of, text},
     modules,
 };
 

@@ -14,7 +14,7 @@ use vcl::{
 };
 
 use crate::{
-    common::{Common, seconds, text},
+    common::{Common, bytes_of, seconds, set_field, status_of, text},
     fields, modules,
 };
 
@@ -50,20 +50,6 @@ pub(crate) struct LookupWishes {
     pub(crate) always_misses: bool,
     pub(crate) ignores_busy: bool,
     pub(crate) ignores_vary: bool,
-}
-
-/// Bytes that would end a field, and with it begin another one.
-pub(crate) fn is_field_value(value: &[u8]) -> bool {
-    !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
-}
-
-/// Gives a field a value, or says why it cannot have it.
-pub(crate) fn set_field(headers: &mut Headers, header: &HeaderRef, value: &[u8]) -> Result<(), Failure> {
-    if !is_field_value(value) {
-        return Err(Failure::Host(format!("Bad header {}: its value has a line break", header.name.text)));
-    }
-    headers.set(header.name.text.as_bytes(), value);
-    Ok(())
 }
 
 impl ClientHost {
@@ -361,23 +347,5 @@ impl Host for ClientHost {
 
     fn make(&mut self, _: ObjectIndex, _: &[Option<Value<'_>>]) -> Result<(), Failure> {
         Err(Failure::NoAnswer)
-    }
-}
-
-/// A status that a message can have.
-pub(crate) fn status_of(value: Value<'_>) -> Result<u16, Failure> {
-    let Value::Int(status) = value else { return Err(Failure::NoAnswer) };
-    // NOTE: what is above 999 goes to VCL alone: the last three digits are sent, as in Varnish.
-    u16::try_from(status % 1000)
-        .ok()
-        .filter(|status| *status >= 100)
-        .ok_or_else(|| Failure::Host(format!("illegal status ({status}): it is from 100 to 999")))
-}
-
-/// The bytes of a text or blob.
-pub(crate) fn bytes_of(value: Value<'_>) -> &[u8] {
-    match value {
-        Value::String(bytes) | Value::Blob(bytes) => bytes.unwrap_or_default(),
-        _ => &[],
     }
 }

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use accelerator::settings::Settings;
 use vcl::program::Program;
 
-use crate::line::Line;
-
 /// A program, and what it is run with.
 #[derive(Clone, Debug)]
 pub struct Accelerator {
@@ -20,8 +18,6 @@ pub struct Accelerator {
     pub storages: Vec<StorageSpec>,
     /// `param` and `identity`.
     pub settings: Settings,
-    /// Where it is said.
-    pub line: Line,
 }
 
 /// A storage: `[NAME=]malloc[,SIZE]`.

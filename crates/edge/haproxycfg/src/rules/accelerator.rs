@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use accelerator::{
-    loaded::try_to_load,
+    load::try_to_load,
     settings::{NotSet, Settings},
 };
 use vcl::{
@@ -52,7 +52,6 @@ fn vcl_file(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         program: None,
         storages: Vec::new(),
         settings: Settings::default(),
-        line: line.clone(),
     };
     let mut word = 2;
     while word < line.len() {
@@ -69,7 +68,9 @@ fn vcl_file(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
         }
         word += 2;
     }
-    scope.proxy().proxy.accelerator = Some(Arc::new(accelerator));
+    let draft = scope.proxy();
+    draft.proxy.accelerator = Some(Arc::new(accelerator));
+    draft.rules.accelerator = Some(line.clone());
     Ok(())
 }
 
@@ -141,8 +142,10 @@ fn default_name(scope: &mut Scope<'_>) -> String {
 
 /// Compiles the program of a proxy, once all proxies are known.
 pub(crate) fn finish(scope: &mut Scope<'_>) {
-    let Some(accelerator) = scope.proxy().proxy.accelerator.clone() else { return };
-    let line = accelerator.line.clone();
+    let draft = scope.proxy();
+    let (Some(accelerator), Some(line)) = (draft.proxy.accelerator.clone(), draft.rules.accelerator.clone()) else {
+        return;
+    };
     let has_backend = |scope: &Scope<'_>, name: &str| scope.backend_named(name).is_some();
     let storages: Vec<String> =
         accelerator.storages.iter().map(|storage| storage.name.clone()).chain(["Transient".to_owned()]).collect();

@@ -157,6 +157,8 @@ struct Inherited {
 /// What a proxy's rules keep until all names are known.
 #[derive(Clone, Debug, Default)]
 pub struct Pending {
+    /// The line of `vcl`.
+    accelerator: Option<Line>,
     own: order::Own,
     inherited: Option<Inherited>,
     use_backend: Vec<switching::Waiting>,

@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use ::accelerator::loaded::{Backends, Loaded, Parts, Storages};
+use ::accelerator::{
+    load::load,
+    loaded::{Backends, Loaded, Parts, Storages},
+};
 use cache::{index::Cache, storage::Stevedore};
 use haproxycfg::model::{self, StorageSpec};
 use vcl::{program::BackendIndex, run::Backend};
@@ -72,7 +75,7 @@ impl Accelerator {
             backends: Box::new(Health(Arc::clone(&targets))),
         };
         // It has been tried when the configuration was checked.
-        let loaded = Loaded::new(program, parts).ok()?;
+        let loaded = load(program, parts).ok()?;
         let numbers = before.map_or_else(|| Arc::new(AtomicU64::new(1)), |before| Arc::clone(&before.numbers));
         Some(Arc::new(Self { loaded, targets, numbers, specs: described.storages.clone() }))
     }
