@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PAGE_PORT ?= 28480
 
-.PHONY: help demo build package install install-debug deb test test-install test-model compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc test-redis redis-quick clean
+.PHONY: structure help demo build package install install-debug deb test test-install test-model compiler tools check format lint unit docs deny page reference reference-check bench configurations test-clients vtc test-redis redis-quick clean
 
 help:
 	@echo 'make demo       build a binary for a first look and try it: two web sites, a load balancer, a store'
@@ -51,7 +51,7 @@ test-install:
 	scenarios/install/run
 
 # One profile for everything, so that each crate is built once for clippy and once for the tests.
-test: tools format lint unit docs reference-check deny page redis-quick
+test: tools structure format lint unit docs reference-check deny page redis-quick
 	@echo 'All checks passed.'
 
 # A failure names the seed of its round.
@@ -65,7 +65,10 @@ compiler:
 tools:
 	.ci/tools
 
-check: format lint unit
+check: structure format lint unit
+
+structure:
+	.ci/structure
 
 format:
 	$(CARGO) fmt --all --check

@@ -17,6 +17,7 @@ pub mod glob;
 pub mod http_codec;
 pub mod hyperloglog;
 pub mod log_lines;
+pub mod log_pieces;
 pub mod lua_libraries;
 pub mod oplog;
 pub mod peers;

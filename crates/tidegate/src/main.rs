@@ -15,6 +15,7 @@ mod request_log;
 mod status_command;
 mod store_command;
 mod style;
+mod varnishd_command;
 
 use std::{path::Path, process::ExitCode};
 
@@ -50,6 +51,13 @@ enum Command {
     #[command(disable_help_flag = true)]
     Haproxy {
         /// HAProxy's options.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Run a cache in front of a site from a program of VCL (options as varnishd's).
+    #[command(disable_help_flag = true)]
+    Varnishd {
+        /// varnishd's options.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -128,6 +136,8 @@ fn main() -> ExitCode {
         (_, Some((command, words))) if command == "edge" => {
             return edge_command::run("tidegate", words, edge_command::Personality::Tidegate);
         }
+        (Some("varnishd"), _) => return varnishd_command::run(words),
+        (_, Some((command, words))) if command == "varnishd" => return varnishd_command::run(words),
         (Some("redis-server"), _) => return store_command::run_as_redis(words),
         (Some("redis-sentinel"), _) => return store_command::refuse_sentinel(),
         _ => {}
@@ -135,6 +145,7 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Edge { arguments } => edge_command::run("tidegate", &arguments, edge_command::Personality::Tidegate),
         Command::Haproxy { arguments } => edge_command::run("haproxy", &arguments, edge_command::Personality::Haproxy),
+        Command::Varnishd { arguments } => varnishd_command::run(&arguments),
         Command::Explain { keyword } => explain_command::run(&keyword),
         Command::Store(arguments) => store_command::run(&arguments),
         Command::RedisServer(arguments) => store_command::run_as_redis(&arguments.words),

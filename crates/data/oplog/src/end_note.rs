@@ -5,7 +5,8 @@
 //! sync the note, but when a segment has been begun: what the note says is true whenever it reaches the disk, and an older note
 //! promises less.
 //!
-//! Two places are written in turns, so that one is whole whatever a crash does to the other.
+//! Two places are written in turns, so that one is whole whatever a crash does to the other. A place that a crash has torn is made whole
+//! at the next start, durably: otherwise a second crash may tear the other one before this one has reached the disk again.
 
 use std::path::{Path, PathBuf};
 
@@ -107,15 +108,22 @@ impl<F: DiskFile> EndNote<F> {
         }
         let file = disk.open(&path).map_err(LogError::io("open", &path))?;
         let mut newest: Option<(u64, KnownEnd)> = None;
+        let mut torn = None;
         for position in [0, SECOND_AT] {
             let mut bytes = [0; LEN];
             file.read_full_at(&mut bytes, position).map_err(LogError::io("read", &path))?;
             let found = KnownEnd::decode(&bytes, &path)?;
+            torn = torn.or(found.is_none().then_some(position));
             newest = [newest, found].into_iter().flatten().max_by_key(|(number, _)| *number);
         }
         let Some((number, end)) = newest else {
             return Err(LogError::EndNote { path, reason: "is damaged" });
         };
+        if let Some(position) = torn {
+            let before = end.encode(number.saturating_sub(1));
+            file.write_all_at(&before, position).map_err(LogError::io("write", &path))?;
+            file.sync().map_err(LogError::io("sync", &path))?;
+        }
         Ok(Some(Self { path, file, number, end }))
     }
 

@@ -44,6 +44,7 @@ impl Pace {
 
     /// Says what may come from now on, by the part of the room that is left, if it is short at all. At the beginning that is
     /// twice what the tables take, in the middle half of it, at the end nothing.
+    #[inline]
     pub fn refill(&mut self, now: Millis, left: Option<f64>) {
         let Some(left) = left else {
             self.allowance = None;
@@ -65,6 +66,7 @@ impl Pace {
     }
 
     /// So much was added to the log.
+    #[inline]
     pub fn spend(&mut self, bytes: u64) {
         if let Some(allowance) = &mut self.allowance {
             *allowance = allowance.saturating_sub(bytes);
@@ -72,6 +74,7 @@ impl Pace {
     }
 
     /// Whether clients have to wait for the next millisecond, if so much is on its way to the log already.
+    #[inline]
     pub fn is_spent(&self, pending: u64) -> bool {
         pending >= self.allowance.unwrap_or(TURN_MAX)
     }

@@ -142,21 +142,25 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     }
 
     /// When [`tick`](Self::tick) has something to do.
+    #[inline]
     pub fn next_tick(&self) -> Millis {
         self.next_tick
     }
 
     /// Whether [`tick`](Self::tick) is due.
+    #[inline]
     pub fn is_tick(&self, now: Millis) -> bool {
         now >= self.next_tick
     }
 
     /// Whether there is more to do in a millisecond, though nobody has sent anything.
+    #[inline]
     pub fn is_moving(&self) -> bool {
         self.room.is_moving
     }
 
     /// A turn begins.
+    #[inline]
     pub fn begin_turn(&mut self, now: Millis) {
         if now >= self.next_tick || self.next_tick > now + TICK_MS {
             self.compare_clocks(now);
@@ -186,8 +190,12 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     }
 
     /// Sessions whose replies may go out by now, in order: once for each turn that they were held in.
+    #[inline]
     pub fn take_released(&mut self) -> Vec<SessionId> {
         let mut sessions = Vec::new();
+        if self.held.is_empty() {
+            return sessions;
+        }
         let Some(safe) = self.persistence.as_ref().map(Persistence::safe) else { return sessions };
         while self.held.front().is_some_and(|(offset, _)| *offset <= safe) {
             let Some((_, mut some)) = self.held.pop_front() else { break };
@@ -211,18 +219,21 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     }
 
     /// Whether a session is to be read from and run: if not, it is asked again in a millisecond.
+    #[inline]
     pub fn may_run(&mut self, session: SessionId) -> bool {
         let is_spent = self.room.pace.is_spent(self.server.effects().len() as u64);
         !(is_spent || self.room.has_no_room && self.server.is_postponed(session))
     }
 
     /// The same for one whose query has so many bytes so far: long ones take turns while memory is short.
+    #[inline]
     pub fn admits_query(&mut self, session: SessionId, len: usize, now: Millis) -> bool {
         let room = &mut self.room;
         len <= LONG || room.long_queries.admits(session, &mut self.server, now, room.memory.used(), room.short_from)
     }
 
     /// Runs what a session has sent.
+    #[inline]
     pub fn run(&mut self, session: SessionId, now: Millis) {
         let is_settled = self.persistence.is_none() || self.held.is_empty() && self.server.has_no_effects();
         self.is_settled.set(is_settled);
@@ -240,6 +251,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     }
 
     /// Looks when something is due next.
+    #[inline]
     pub fn plan_tick(&mut self, now: Millis) {
         if let Some(deadline) = self.server.next_deadline() {
             self.next_tick = self.next_tick.min(deadline.max(now + 1));
@@ -251,6 +263,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     /// # Errors
     ///
     /// It has.
+    #[inline]
     pub fn check_broken(&mut self) -> Result<(), ShardError> {
         self.server.shared.broken.take().map_or(Ok(()), |reason| Err(ShardError::Halved(reason)))
     }
@@ -260,12 +273,19 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     /// # Errors
     ///
     /// Log or tables cannot be written.
+    #[inline]
     pub fn fulfil_requests(&mut self, now: Millis) -> Result<(), ShardError> {
-        let requests = &mut self.server.shared.requests;
-        let (save, is_later) = (std::mem::take(&mut requests.save), std::mem::take(&mut requests.checkpoint));
-        if !save && !is_later {
+        let requests = &self.server.shared.requests;
+        if !requests.save && !requests.checkpoint {
             return Ok(());
         }
+        self.do_checkpoint(now)
+    }
+
+    fn do_checkpoint(&mut self, now: Millis) -> Result<(), ShardError> {
+        let requests = &mut self.server.shared.requests;
+        let save = std::mem::take(&mut requests.save);
+        requests.checkpoint = false;
         if let Some(persistence) = &mut self.persistence {
             if save {
                 persistence.checkpoint_now(&mut self.server, now)?;
@@ -295,6 +315,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     /// # Errors
     ///
     /// Log or tables cannot be written, or nothing may be written any more.
+    #[inline]
     pub fn end_turn(&mut self, now: Millis, is_tick: bool) -> Result<TurnEnd, ShardError> {
         self.load(now);
         self.server.go_on(now);
@@ -319,6 +340,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     }
 
     /// Has keys read that commands wait for, and runs those that have them.
+    #[inline]
     pub fn load(&mut self, now: Millis) {
         if let Some(persistence) = &mut self.persistence {
             while persistence.load(&mut self.server, now) {

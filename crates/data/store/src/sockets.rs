@@ -366,6 +366,7 @@ impl Sockets {
     }
 
     /// The script has ended: gives the sessions that have to be read now, and those that may be sent more.
+    #[inline]
     pub fn take_later(&mut self, server: &mut Server, sessions: &mut Vec<SessionId>, writable: &mut Vec<SessionId>) {
         if !std::mem::take(&mut self.looked_at) {
             return;

@@ -96,6 +96,7 @@ pub struct Object {
     fresh_until: AtomicU64,
     hits: AtomicU64,
     last_use: AtomicU64,
+    xid: AtomicU64,
     /// Where it stands; set when it is published.
     pub(crate) place: OnceLock<Place>,
     /// Whether it has left the index.
@@ -141,6 +142,7 @@ impl Object {
             lifetime: Mutex::new(lifetime),
             hits: AtomicU64::new(0),
             last_use: AtomicU64::new(0),
+            xid: AtomicU64::new(0),
             place: OnceLock::new(),
             is_gone: AtomicBool::new(false),
             ban_mark: cache.bans().newest(),
@@ -180,6 +182,7 @@ impl Object {
             lifetime: Mutex::new(lifetime),
             hits: AtomicU64::new(0),
             last_use: AtomicU64::new(0),
+            xid: AtomicU64::new(0),
             place: OnceLock::new(),
             is_gone: AtomicBool::new(false),
             ban_mark,
@@ -258,6 +261,17 @@ impl Object {
     #[must_use]
     pub fn last_use(&self) -> Time {
         f64::from_bits(self.last_use.load(Relaxed))
+    }
+
+    /// The number of the fetch that brought it.
+    #[must_use]
+    pub fn xid(&self) -> u64 {
+        self.xid.load(Relaxed)
+    }
+
+    /// Notes the number of the fetch that brings it.
+    pub fn set_xid(&self, xid: u64) {
+        self.xid.store(xid, Relaxed);
     }
 
     /// The fields that it varies by and what its request said in them; none before it is published.

@@ -222,6 +222,14 @@ impl Headers {
         self.all(name).next()
     }
 
+    /// The value of the first field called `name`, which may be gone before the value is.
+    #[must_use]
+    pub fn value_of(&self, name: &[u8]) -> Option<&[u8]> {
+        let wanted = Wanted::of(name);
+        let field = self.candidates(wanted.id).iter().find(|field| wanted.is(field, &self.arena));
+        field.map(|field| field.value.of(&self.arena))
+    }
+
     /// The value of the first field with this id.
     #[must_use]
     pub fn first_known(&self, id: HeaderId) -> Option<&[u8]> {

@@ -25,7 +25,7 @@ use crate::{
     instance::Instance,
     limits::hard_maxconn,
     process::Process,
-    proxy::{DynamicCookie, Farm, FarmObserver, LiveListener, LiveProxy, Servers},
+    proxy::{Accelerator, DynamicCookie, Farm, FarmObserver, LiveListener, LiveProxy, Servers},
     resolvers,
     server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, configured_port, is_relative, target},
     tables::Tables,
@@ -63,6 +63,11 @@ impl Assembly<'_> {
             .zip(0..)
             .map(|(proxy, index)| Arc::new(self.proxy(&config, proxy, ProxyIndex(index), now_ms)))
             .collect();
+        for proxy in &proxies {
+            if let Some(accelerator) = &proxy.accelerator {
+                accelerator.find_backends(&proxies);
+            }
+        }
         let backends = config
             .proxies
             .iter()
@@ -150,6 +155,9 @@ impl Assembly<'_> {
             last_session_ms: AtomicU64::new(before.map_or(0, |before| before.last_session_ms.load(Relaxed))),
             log_targets: LogTargets::new(&proxy.logs, proxy.log_tag.as_deref(), self.identity, &self.process.outputs),
             log_count: AtomicU64::new(0),
+            accelerator: proxy.accelerator.as_ref().and_then(|described| {
+                Accelerator::new(described, before.and_then(|before| before.accelerator.as_deref()))
+            }),
             invalid_request: LastCapture::default(),
             invalid_response: LastCapture::default(),
         }

@@ -35,7 +35,7 @@ pub use self::{
     instance::{Instance, Shared},
     limits::WORKERS_MAX,
     process::{CompressionLimits, Process, ProcessRates, WakeSessions},
-    proxy::{DynamicCookie, Farm, FarmObserver, ListenerOrder, LiveListener, LiveProxy, Servers},
+    proxy::{Accelerator, DynamicCookie, Farm, FarmObserver, ListenerOrder, LiveListener, LiveProxy, Servers, Targets},
     resolvers::{Asking, LiveResolvers},
     server::{
         Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, PORT_FIXED, ShutCause, configured_port, is_relative, target,

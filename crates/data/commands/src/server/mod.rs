@@ -592,12 +592,16 @@ impl Server {
 
     /// When [`tick`](Self::tick) has something to do next.
     pub fn next_deadline(&self) -> Option<Millis> {
-        let expiring =
-            (0..self.keyspace.len()).filter_map(|db| self.keyspace.database(db)?.expiring.first().map(|(at, _)| *at));
-        let freeing = (!self.keyspace.graveyard.is_empty()).then_some(self.now);
         let is_paused = self.shared.pause.is_some() || self.shared.has_no_room || self.keyspace.is_following;
-        let expiring = expiring.filter(|_| !is_paused);
+        let mut expiring = None;
+        for db in 0..if is_paused { 0 } else { self.keyspace.len() } {
+            let first = self.keyspace.database(db).and_then(|database| database.expiring.first());
+            if let Some((at, _)) = first {
+                expiring = Some(expiring.map_or(*at, |earliest: Millis| earliest.min(*at)));
+            }
+        }
+        let freeing = (!self.keyspace.graveyard.is_empty()).then_some(self.now);
         let pause = self.shared.pause.map(pause::Pause::over_at);
-        expiring.chain(pause).chain(self.blocked_deadline()).chain(freeing).min()
+        [expiring, pause, self.blocked_deadline(), freeing].into_iter().flatten().min()
     }
 }

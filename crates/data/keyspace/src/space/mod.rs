@@ -331,6 +331,7 @@ impl Keyspace {
     }
 
     /// How many databases there are.
+    #[inline]
     pub fn len(&self) -> usize {
         self.databases.len()
     }
@@ -341,6 +342,7 @@ impl Keyspace {
     }
 
     /// A database.
+    #[inline]
     pub fn database(&self, db: usize) -> Option<&Database> {
         self.databases.get(db)
     }

@@ -191,3 +191,13 @@ fn a_log_that_is_cut_on_purpose_has_its_end_noted_anew() {
     drop(log);
     assert_eq!(open(&disk, small()).1.end, Offset(7));
 }
+
+#[test]
+fn a_place_that_is_torn_is_made_whole_before_the_other_one_can_be() {
+    let (disk, _, end) = made();
+    for position in [40, 552, 40] {
+        disk.flip(&folder().join(NOTE), position, 1);
+        let (log, _) = open(&disk, small());
+        assert_eq!(log.end().0, end, "{position}");
+    }
+}

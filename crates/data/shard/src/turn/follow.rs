@@ -12,7 +12,10 @@
 //! of clients that write are refused. Whatever takes effect all the same is an error that ends the shard (`check_role`): what
 //! is in its log must not differ from its master's.
 
-use commands::{Millis, Server, Session};
+use commands::{
+    Millis, Server, Session,
+    table::{Flags, Found, Table},
+};
 use oplog::{Entry, Offset, ReplicationId, disk::Disk};
 
 use crate::{
@@ -42,6 +45,7 @@ pub struct Following {
 impl Role {
     /// Whether its writes come from another shard's log.
     #[must_use]
+    #[inline]
     pub fn is_follower(&self) -> bool {
         matches!(self, Self::Follower(_))
     }
@@ -94,16 +98,33 @@ pub enum FollowError {
     Shard(#[from] ShardError),
 }
 
-/// Checks the form of a piece: commands are whole, and transactions end in it. Returns how many commands there are.
+/// Whether a command may stand in a log: one that writes, or one that goes with those. Whatever else a hostile master sends (`SHUTDOWN`,
+/// `CONFIG SET`, commands that wait) does not run.
+fn is_of_log(table: &Table, words: &[&[u8]]) -> bool {
+    const BESIDE: [&str; 4] = ["SELECT", "MULTI", "EXEC", "PING"];
+    let found = table.find(words);
+    found.is_some_and(|Found { command, .. }| {
+        let flags = command.flags;
+        BESIDE.contains(&command.name)
+            || flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
+                && !flags.intersects(Flags::BLOCKING | Flags::RUNS_SCRIPT | Flags::ADMIN)
+    })
+}
+
+/// Checks the form of a piece: commands are whole and such as a log has, and transactions end in it. Returns how many commands there
+/// are.
 ///
 /// # Errors
 ///
 /// What is wrong, and where.
-pub fn check_piece(effects: &mut Effects, entry: &Entry<'_>) -> Result<usize, FollowError> {
+pub fn check_piece(effects: &mut Effects, table: &Table, entry: &Entry<'_>) -> Result<usize, FollowError> {
     let damaged = |offset: Offset, reason| FollowError::Damaged { offset, reason };
     let (mut count, mut transaction) = (0, None);
     let look = |effect: Effect<'_>| {
         count += 1;
+        if !is_of_log(table, effect.words) {
+            return Err(damaged(effect.offset, "it is none that a log has".to_owned()));
+        }
         match transaction {
             None if is_named(effect.words, "MULTI") => transaction = Some(effect.offset),
             None if is_named(effect.words, "EXEC") => {
@@ -182,7 +203,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         if entry.offset != end {
             return Err(FollowError::Gap { offset: entry.offset, end });
         }
-        check_piece(&mut following.effects, entry)?;
+        check_piece(&mut following.effects, &self.server.shared.table, entry)?;
         run(&mut self.server, following, entry)?;
         persistence.append_piece(entry)?;
         Ok(())
@@ -207,6 +228,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     }
 
     /// Fails if something took effect on a follower that its master's log does not have.
+    #[inline]
     pub(crate) fn check_role(&self) -> Result<(), ShardError> {
         match self.role.is_follower() && !self.server.has_no_effects() {
             true => Err(ShardError::OwnWrite),

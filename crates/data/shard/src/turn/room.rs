@@ -99,6 +99,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
 
     /// Makes room while memory is short: removes keys as the policy says; without a policy they leave memory and stay in the
     /// tables. If that is not enough, because too much is not in the tables yet, clients go at their pace.
+    #[inline]
     pub(crate) fn make_room(&mut self, now: Millis, may_close_clients: bool) {
         let (short, bound) = self.memory_bounds();
         let mut used = self.room.memory.used();
@@ -163,6 +164,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     }
 
     /// The same in the middle of a turn, if clients' commands have taken much: what goes then does not become a reply any more.
+    #[inline]
     pub(crate) fn make_room_early(&mut self, now: Millis) {
         if self.room.make_room_from.is_some_and(|from| self.room.memory.used() > from) {
             self.make_room(now, false);
@@ -171,6 +173,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
 
     /// What memory will take besides for what has changed already. A policy removes what memory has no room for, and that is a
     /// change too: more would go for it.
+    #[inline]
     pub(crate) fn owed(&self) -> u64 {
         match &self.persistence {
             Some(persistence) if !self.lets_go() => {
@@ -183,6 +186,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
 
     /// Whether keys that leave memory are gone, as `maxmemory-policy` says. Without tables they are in any case; those of a follower are
     /// not, as nothing is that its master has.
+    #[inline]
     fn lets_go(&self) -> bool {
         if self.role.is_follower() {
             return false;
@@ -194,6 +198,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
 
     /// What a store with a policy does besides: while memory is what is bounded, it has all keys there, or some could never be
     /// chosen; while the disk is, keys go from there.
+    #[inline]
     pub(crate) fn move_keys(&mut self, now: Millis) {
         self.room.is_moving = false;
         // What leaves a follower for good is what has left its master.
@@ -227,6 +232,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     }
 
     /// From where on memory is short, and its bound. With tables the room between them is for what they do not have yet.
+    #[inline]
     pub(crate) fn memory_bounds(&self) -> (u64, u64) {
         let settings = &self.server.shared.settings;
         let bound = settings.maxmemory.0;
@@ -238,6 +244,7 @@ impl<D: Disk, W: Workers> Shard<D, W> {
 
     /// Slows clients down while the tables are behind. What else may fill memory, time does not mend: then commands that need
     /// more are refused.
+    #[inline]
     pub(crate) fn set_pace(&mut self, now: Millis, used: u64, owed: u64) {
         let (short, bound) = self.memory_bounds();
         let is_short = bound > 0 && used + owed > short;

@@ -3,6 +3,7 @@
 use commands::{Millis, SessionId};
 use mio::{Token, event::Event};
 use oplog::Offset;
+use shard::long_queries::LONG;
 
 use crate::{
     StoreError,
@@ -190,12 +191,16 @@ impl EventLoop {
             return;
         }
         let Some(connection) = sockets.connections.get_mut(token) else { return };
-        let Some(len) = self.shard.server.input(session).map(|input| input.len()) else { return };
-        if !self.shard.admits_query(session, len, now) {
-            self.deferred.push(session);
-            return;
+        let Some(mut input) = self.shard.server.input(session) else { return };
+        if input.len() > LONG {
+            let len = input.len();
+            if !self.shard.admits_query(session, len, now) {
+                self.deferred.push(session);
+                return;
+            }
+            let Some(again) = self.shard.server.input(session) else { return };
+            input = again;
         }
-        let Some(input) = self.shard.server.input(session) else { return };
         let before = input.len();
         let outcome = connection.read(&mut sockets.scratch, input);
         let came = input.len() - before;

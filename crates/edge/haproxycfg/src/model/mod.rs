@@ -4,6 +4,7 @@
 //! compiled. A `listen` section is one [`Proxy`] with both sides, as in HAProxy. What only steers the parser, and what the
 //! parser refuses, is not here.
 
+mod accelerator;
 mod balance;
 mod bind;
 mod capture;
@@ -72,6 +73,7 @@ pub use self::{
     users::{Password, User, Userlist},
     variable::{SetVariable, VariableValue},
 };
+pub use accelerator::{Accelerator, StorageSpec};
 
 /// A place in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -114,6 +114,8 @@ pub struct Proxy {
     pub tcp_response_inspect_delay: Option<Duration>,
     /// `monitor-uri`.
     pub monitor_uri: Option<Vec<u8>>,
+    /// `vcl`.
+    pub accelerator: Option<Arc<super::Accelerator>>,
     /// `monitor fail`.
     pub monitor_fail: Vec<Condition>,
     /// `errorfile`, `errorloc*`, `http-error` by status.

@@ -4,6 +4,7 @@
 //! A parser fills the proxy's model as far as one line says all. What waits for other lines or sections (names of
 //! backends, formats, error pages) is kept in [`Pending`] until everything has been read; then `finish` resolves it.
 
+mod accelerator;
 mod acl;
 mod captures;
 mod check_expect;
@@ -57,6 +58,7 @@ use crate::{
     table::{Group, Keyword},
 };
 
+pub(crate) use accelerator::finish as finish_accelerator;
 pub(crate) use errors::open_section as open_http_errors;
 pub(crate) use logs::peers_log;
 pub(crate) use mail::open_section as open_mailers;
@@ -98,6 +100,7 @@ pub(crate) const TABLES: &[&[Keyword]] = &{
         http_table::LINES,
         logs::KEYWORDS,
         mail::KEYWORDS,
+        accelerator::KEYWORDS,
         monitor::KEYWORDS,
         options::KEYWORDS,
         refused::KEYWORDS,
@@ -154,6 +157,8 @@ struct Inherited {
 /// What a proxy's rules keep until all names are known.
 #[derive(Clone, Debug, Default)]
 pub struct Pending {
+    /// The line of `vcl`.
+    accelerator: Option<Line>,
     own: order::Own,
     inherited: Option<Inherited>,
     use_backend: Vec<switching::Waiting>,

@@ -1,5 +1,6 @@
 //! A proxy that runs: its farm, its servers, its numbers.
 
+mod accelerator;
 mod dynamic_cookie;
 mod servers;
 
@@ -14,7 +15,11 @@ use std::{
 use haproxycfg::model::{self, Config, ProxyIndex, ServerIndex};
 use logs::LogTargets;
 
-pub use self::{dynamic_cookie::DynamicCookie, servers::Servers};
+pub use self::{
+    accelerator::{Accelerator, Targets},
+    dynamic_cookie::DynamicCookie,
+    servers::Servers,
+};
 use crate::{
     capture::LastCapture,
     counters::{Side, Traffic},
@@ -90,6 +95,8 @@ pub struct LiveProxy {
     pub log_targets: LogTargets,
     /// Log lines so far.
     pub log_count: AtomicU64,
+    /// `vcl`: what answers its requests.
+    pub accelerator: Option<Arc<Accelerator>>,
     /// The last invalid request of a client.
     pub invalid_request: LastCapture,
     /// The last invalid response of a server.

@@ -19,6 +19,7 @@ mod invalid;
 pub mod kept;
 mod logging;
 mod normalize;
+mod object_fetch;
 pub mod pages;
 mod persistence;
 mod protocol;

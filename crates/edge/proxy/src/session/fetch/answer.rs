@@ -13,7 +13,7 @@ use http::{BodyLength, Method, ParseError};
 use live::{LiveServer, ShutCause};
 use net::PlainSocket;
 
-use super::Upstream;
+use super::{Upstream, object_body::ObjectBody};
 use crate::session::{
     body::{BodyPump, PumpFailure, Source},
     wire::Wire,
@@ -40,6 +40,8 @@ pub enum AnswerBody<'a> {
     },
     /// Bytes that are kept.
     Stored(StoredBody),
+    /// An object of the cache.
+    Object(Box<ObjectBody>),
 }
 
 /// A body that is kept in memory, framed as the head says.
@@ -88,6 +90,7 @@ impl<'a> AnswerBody<'a> {
         match self {
             Self::Server { upstream, .. } => upstream.connection.wire.received.bytes(),
             Self::Stored(stored) => stored.received(),
+            Self::Object(object) => object.received(),
         }
     }
 
@@ -100,6 +103,7 @@ impl<'a> AnswerBody<'a> {
                 wire.ended || (wire.received.has_block() && wire.received.is_full())
             }
             Self::Stored(_) => true,
+            Self::Object(object) => !object.received().is_empty(),
         }
     }
 
@@ -109,6 +113,7 @@ impl<'a> AnswerBody<'a> {
         match self {
             Self::Server { upstream, .. } => upstream.connection.wire.poll_receive(context),
             Self::Stored(stored) => stored.poll_receive(context),
+            Self::Object(object) => object.poll_receive(context),
         }
     }
 
@@ -128,6 +133,14 @@ impl<'a> AnswerBody<'a> {
                 pump.approve(stored)?;
                 pump.append_small(stored, to, most);
             }
+            Self::Object(object) => {
+                // What has come already goes with the head.
+                if let Poll::Ready(Err(_)) = object.poll_receive(&mut Context::from_waker(std::task::Waker::noop())) {
+                    return Ok(());
+                }
+                pump.approve(&**object)?;
+                pump.append_small(&mut **object, to, most);
+            }
         }
         Ok(())
     }
@@ -143,6 +156,7 @@ impl<'a> AnswerBody<'a> {
         match self {
             Self::Server { upstream, .. } => pump.poll(&mut upstream.connection.wire, to, context),
             Self::Stored(stored) => pump.poll(stored, to, context),
+            Self::Object(object) => pump.poll(&mut **object, to, context),
         }
     }
 
@@ -157,7 +171,7 @@ impl<'a> AnswerBody<'a> {
         match self {
             Self::Server { upstream, .. } => up.poll(client, &mut upstream.connection.wire, context),
             // Nobody wants it.
-            Self::Stored(_) => Poll::Ready(Ok(())),
+            Self::Stored(_) | Self::Object(_) => Poll::Ready(Ok(())),
         }
     }
 
@@ -167,7 +181,7 @@ impl<'a> AnswerBody<'a> {
     pub fn server(&self) -> Option<&Arc<LiveServer>> {
         match self {
             Self::Server { upstream, .. } => Some(&upstream.connection.server),
-            Self::Stored(_) => None,
+            Self::Stored(_) | Self::Object(_) => None,
         }
     }
 
@@ -190,7 +204,7 @@ impl<'a> AnswerBody<'a> {
     pub fn free_place(&mut self) {
         match self {
             Self::Server { upstream, .. } => upstream.slot = None,
-            Self::Stored(_) => {}
+            Self::Stored(_) | Self::Object(_) => {}
         }
     }
 
@@ -200,7 +214,7 @@ impl<'a> AnswerBody<'a> {
     pub fn into_reusable(self) -> Option<Upstream<'a>> {
         match self {
             Self::Server { upstream, keeps: true } if upstream.connection.wire.received.is_empty() => Some(upstream),
-            Self::Server { .. } | Self::Stored(_) => None,
+            Self::Server { .. } | Self::Stored(_) | Self::Object(_) => None,
         }
     }
 }

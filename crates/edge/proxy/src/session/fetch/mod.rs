@@ -13,6 +13,7 @@ mod answer;
 mod attempts;
 mod head;
 mod inspect;
+mod object_body;
 mod open;
 mod queue;
 mod requester;
@@ -37,6 +38,7 @@ pub use self::{
     answer::{Answer, AnswerBody, StoredBody},
     attempts::Attempts,
     head::HeadEnd,
+    object_body::ObjectBody,
     queue::Slot,
     requester::{HttpRequester, Nobody, Requester},
     send::{adjust_case, connection_mode},

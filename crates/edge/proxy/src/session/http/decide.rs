@@ -35,6 +35,8 @@ pub(super) enum Answerer {
     Server(Wanted),
     /// This process, about itself.
     Service(Service),
+    /// The program of VCL of this proxy, from its cache where it can.
+    Program(Arc<LiveProxy>),
 }
 
 /// How the wait for a body ended.
@@ -83,6 +85,9 @@ impl Session {
         if let Some(decision) = self.apply(transaction, frontend, body).await {
             return decision;
         }
+        if frontend.accelerator.is_some() {
+            return Decision::By(Answerer::Program(Arc::clone(frontend)));
+        }
         let backend = choose_backend(transaction, frontend);
         let Some(backend) = backend else {
             transaction.end(Ending::NoServer);
@@ -108,6 +113,9 @@ impl Session {
             if let Some(decision) = self.apply(transaction, &backend, body).await {
                 return decision;
             }
+        }
+        if backend.accelerator.is_some() {
+            return Decision::By(Answerer::Program(backend));
         }
         let wanted = self.wanted(transaction, &backend, body).await;
         Decision::By(Answerer::Server(wanted))

@@ -49,6 +49,7 @@ impl Session {
             Decision::By(Answerer::Service(service)) => {
                 Box::pin(self.answer_service(transaction, &service, body)).await
             }
+            Decision::By(Answerer::Program(proxy)) => Box::pin(self.answer_by_program(transaction, &proxy, body)).await,
         }
     }
 
@@ -86,7 +87,12 @@ impl Session {
     }
 
     /// Answers a request that brought no response.
-    async fn answer_unfetched(&mut self, transaction: &mut Transaction, up: &mut BodyPump, why: &Unfetched) -> Next {
+    pub(super) async fn answer_unfetched(
+        &mut self,
+        transaction: &mut Transaction,
+        up: &mut BodyPump,
+        why: &Unfetched,
+    ) -> Next {
         match why {
             Unfetched::Unreachable(why) => {
                 self.settle_body(transaction, up);

@@ -9,6 +9,7 @@
 //! Between two requests a connection holds its socket, its registration and little else. Everything that a request needs
 //! comes with its [`Transaction`] and goes with it.
 
+mod accelerate;
 mod answer;
 mod decide;
 mod exchange;
@@ -21,6 +22,7 @@ mod service;
 mod tests;
 mod transfer;
 
+pub(in crate::session) use self::transfer::give_back;
 pub use self::{decide::hash_key, exchange::InBackend, parked::Parked};
 
 use std::{

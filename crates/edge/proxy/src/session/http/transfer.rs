@@ -8,6 +8,7 @@ use telemetry::Counter;
 
 use super::{Next, Session};
 use crate::{
+    pool::ServerConnection,
     registry::Order,
     session::{
         body::{BodyPump, PumpFailure},
@@ -17,6 +18,7 @@ use crate::{
         transaction::Transaction,
     },
     tunnel::{self, TunnelSetup, TunnelTimeouts},
+    worker::Worker,
 };
 
 /// Bodies up to this many bytes are sent behind their head from one buffer.
@@ -36,6 +38,27 @@ pub(super) enum Transfer {
     ClientTimeout,
     /// It was told to end.
     Killed(ShutCause),
+}
+
+/// Lets others have a server's connection for another request; one that only the same client may use is given back.
+pub(in crate::session) fn give_back(
+    worker: &Worker,
+    upstream: Upstream<'_>,
+    backend: &LiveProxy,
+) -> Option<Box<ServerConnection>> {
+    let Upstream { mut connection, slot, .. } = upstream;
+    drop(slot);
+    connection.wire.leave();
+    worker.heads.reclaim_output(&mut connection.wire.output);
+    let max_reuse = connection.server.config.max_reuse;
+    if u32::try_from(max_reuse).is_ok_and(|most| connection.requests > most) {
+        return None;
+    }
+    if connection.private || backend.settings().http_reuse == HttpReuse::Never {
+        return Some(connection);
+    }
+    worker.servers.borrow_mut().give(connection);
+    None
 }
 
 impl Session {
@@ -166,18 +189,8 @@ impl Session {
 
     /// Keeps a server's connection for another request.
     pub(super) fn keep(&mut self, upstream: Upstream<'_>, backend: &LiveProxy) {
-        let Upstream { mut connection, slot, .. } = upstream;
-        drop(slot);
-        connection.wire.leave();
-        self.worker.heads.reclaim_output(&mut connection.wire.output);
-        let max_reuse = connection.server.config.max_reuse;
-        if u32::try_from(max_reuse).is_ok_and(|most| connection.requests > most) {
-            return;
-        }
-        if connection.private || backend.settings().http_reuse == HttpReuse::Never {
+        if let Some(connection) = give_back(&self.worker, upstream, backend) {
             self.kept.put(connection, self.side.frontend.settings().max_session_srv_conns);
-        } else {
-            self.worker.servers.borrow_mut().give(connection);
         }
     }
 

@@ -1,0 +1,508 @@
+//! A fetch: a request to a backend, and what becomes of the response.
+
+mod host;
+
+use std::sync::Arc;
+
+use cache::{
+    index::{Digest, Fetch},
+    object::{Filler, Kind, Lifetime, Object, Variant},
+    policy::{directives::ResponseDirectives, freshness, update, vary},
+};
+use http::{HeaderId, Headers, RequestHead, ResponseHead, Version};
+use vcl::{
+    action::Action,
+    run::{self, Backend as Target, Workspace},
+    subroutine::Subroutine,
+};
+
+use crate::{
+    common::{Common, Connection, Record},
+    fields,
+    loaded::Loaded,
+    output,
+};
+pub use host::Timeouts;
+use host::{BackendHost, Decisions};
+
+/// Seconds that a request is passed where `return (pass)` in `vcl_backend_response` says no time.
+const PASS_TIME: f64 = 120.0;
+
+/// What is to be fetched, and for whom.
+#[derive(Debug)]
+pub struct Order {
+    pub(crate) loaded: Arc<Loaded>,
+    pub(crate) request: RequestHead,
+    pub(crate) client_request: Headers,
+    pub(crate) connection: Connection,
+    pub(crate) hint: Option<Target>,
+    pub(crate) digest: Option<Digest>,
+    pub(crate) fetch: Option<Fetch>,
+    pub(crate) stale: Option<Arc<Object>>,
+    pub(crate) is_background: bool,
+    pub(crate) is_hitmiss: bool,
+    pub(crate) is_pass: bool,
+    pub(crate) is_hitpass: bool,
+    pub(crate) xid: u64,
+    pub(crate) is_head: bool,
+}
+
+/// What is to be done next for a fetch.
+#[derive(Debug)]
+pub enum Step {
+    /// Send [`Backend::request`] to this backend; then [`Backend::responded`] or [`Backend::failed`].
+    Ask(Target),
+    /// The response goes to whoever waits, and its body with it.
+    Accept(Box<Accepted>),
+    /// There is nothing for whoever waits.
+    Abandon,
+}
+
+/// A response that has been accepted.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Where it is kept; `None` for a response that is passed on directly.
+    pub stored: Option<Stored>,
+    /// The head, for a response that is passed on directly.
+    pub head: ResponseHead,
+    /// The body.
+    pub body: AcceptedBody,
+}
+
+/// Where a response is kept.
+#[derive(Debug)]
+pub struct Stored {
+    /// The object.
+    pub object: Arc<Object>,
+    /// Fills its body.
+    pub filler: Filler,
+    /// What puts it into the cache; `None` for one client's.
+    pub fetch: Option<Fetch>,
+    /// Whether that is done at once, or when the body is whole.
+    pub streams: bool,
+}
+
+/// Where an accepted body comes from.
+#[derive(Debug)]
+pub enum AcceptedBody {
+    /// From the backend, through this filter.
+    Backend(Recoding),
+    /// The object before has it: the backend said that it has not changed.
+    Stale(Arc<Object>),
+    /// It has been made here.
+    Made(Vec<u8>),
+}
+
+/// What is done to a body on its way into the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recoding {
+    /// Nothing.
+    None,
+    /// It is compressed.
+    Gzip,
+    /// It is decompressed.
+    Gunzip,
+}
+
+/// The machine.
+pub struct Backend {
+    loaded: Arc<Loaded>,
+    host: BackendHost,
+    workspace: Workspace,
+    original: RequestHead,
+    client_request: Headers,
+    fetch: Option<Fetch>,
+    has_body: bool,
+    is_head: bool,
+}
+
+impl std::fmt::Debug for Backend {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Backend").field("xid", &self.host.xid).finish_non_exhaustive()
+    }
+}
+
+/// An answer of the program that outlives its run.
+struct Answered {
+    action: Action,
+    status: Option<u16>,
+    text: Option<Vec<u8>>,
+    seconds: Option<f64>,
+}
+
+impl Backend {
+    /// A fetch that begins now. `has_body` says whether the client's request has a body that goes along.
+    #[must_use]
+    pub fn new(order: Order, now: f64, has_body: bool) -> Self {
+        let loaded = order.loaded;
+        let mut request = order.request;
+        if let Some(stale) = &order.stale
+            && stale.body().length().is_some()
+            && stale.head().status() == 200
+        {
+            cache::policy::conditional::ask_about(&mut request.headers, &stale.head().headers);
+        }
+        request.headers.set(b"X-Varnish", order.xid.to_string().as_bytes());
+        let host = BackendHost {
+            common: Common::new(&loaded, order.connection, now),
+            xid: order.xid,
+            started: now,
+            received: now,
+            request: request.clone(),
+            response: ResponseHead::default(),
+            body: Vec::new(),
+            drops_body: false,
+            hint: order.hint,
+            asked: None,
+            digest: order.digest,
+            decisions: Decisions::default(),
+            timeouts: Timeouts::default(),
+            retries: 0,
+            stale: order.stale,
+            was_304: false,
+            is_background: order.is_background,
+            is_hitmiss: order.is_hitmiss,
+            is_hitpass: order.is_hitpass,
+            is_pass: order.is_pass,
+        };
+        Self {
+            workspace: Workspace::new(loaded.settings.workspace_backend),
+            loaded,
+            host,
+            original: request,
+            client_request: order.client_request,
+            fetch: order.fetch,
+            has_body,
+            is_head: order.is_head,
+        }
+    }
+
+    /// The first step.
+    pub fn begin(&mut self) -> Step {
+        match self.run(Subroutine::BackendFetch) {
+            Some(answer) if answer.action == Action::Fetch => self.ask(),
+            Some(answer) => self.elsewhere(&answer),
+            None => self.error(503, b"VCL failed"),
+        }
+    }
+
+    /// What is sent to the backend.
+    #[must_use]
+    pub fn request(&self) -> &RequestHead {
+        &self.host.request
+    }
+
+    /// Whether the body of the client's request goes along.
+    #[must_use]
+    pub fn sends_body(&self) -> bool {
+        self.has_body && !self.host.drops_body
+    }
+
+    /// How long the backend may take.
+    #[must_use]
+    pub fn timeouts(&self) -> Timeouts {
+        self.host.timeouts
+    }
+
+    /// The number of the fetch.
+    #[must_use]
+    pub fn xid(&self) -> u64 {
+        self.host.xid
+    }
+
+    /// What is to be logged since the last time.
+    pub fn take_log(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.host.common.log)
+    }
+
+    /// The head of a response has come.
+    pub fn responded(&mut self, head: ResponseHead, now: f64) -> Step {
+        self.host.common.now = now;
+        self.host.received = now;
+        self.host.response = head;
+        fields::remove_connection(&mut self.host.response.headers);
+        self.host.was_304 = false;
+        if self.host.response.status() == 304 && !self.host.is_pass && !self.revalidate() {
+            self.host.common.record("FetchError", b"304 for a request without a condition");
+            return self.error(503, b"Backend fetch failed");
+        }
+        self.judge(now);
+        let Some(answer) = self.run(Subroutine::BackendResponse) else { return self.error(503, b"VCL failed") };
+        match answer.action {
+            Action::Deliver => self.accept(None),
+            Action::Pass => self.accept(Some(answer.seconds.unwrap_or(PASS_TIME))),
+            Action::Retry => self.retry(),
+            _ => self.elsewhere(&answer),
+        }
+    }
+
+    /// No response has come.
+    pub fn failed(&mut self, why: &str, now: f64) -> Step {
+        self.host.common.now = now;
+        self.host.received = now;
+        self.host.common.record("FetchError", why.as_bytes());
+        self.error(503, b"Backend fetch failed")
+    }
+
+    fn ask(&mut self) -> Step {
+        let key = self.host.digest.map_or(Vec::new(), |digest| digest.0.to_vec());
+        let target = self.host.common.resolve(self.host.hint, &key);
+        match target.filter(|target| self.loaded.is_healthy(*target)) {
+            Some(target) => {
+                self.host.asked = Some(target);
+                Step::Ask(target)
+            }
+            None => {
+                let name = self.host.hint.and_then(|hint| self.loaded.name_of(hint)).unwrap_or("none").to_owned();
+                self.host.common.record("FetchError", format!("Director {name} returned no backend").as_bytes());
+                self.error(503, b"Backend fetch failed")
+            }
+        }
+    }
+
+    /// Takes a 304 for what it is about; whether it is about anything.
+    fn revalidate(&mut self) -> bool {
+        let Some(stale) = self.host.stale.clone().filter(|stale| stale.body().length().is_some()) else { return false };
+        let not_modified = std::mem::replace(&mut self.host.response, stale.head().clone());
+        update::update(&mut self.host.response.headers, &not_modified.headers);
+        self.host.was_304 = true;
+        true
+    }
+
+    /// What the response says of its own life.
+    fn judge(&mut self, now: f64) {
+        let settings = &self.loaded.settings;
+        let headers = &self.host.response.headers;
+        let (directives, is_targeted) = ResponseDirectives::of(headers, &[]);
+        let age = freshness::age_value(headers) as f64;
+        let exchange = freshness::Exchange { requested: whole(self.host.started), received: whole(now) };
+        let status = self.host.response.status();
+        let heuristic = freshness::Heuristic::None;
+        let said = freshness::lifetime(status, headers, &directives, is_targeted, exchange, heuristic);
+        let says_nothing =
+            matches!(said.source, freshness::LifetimeSource::Nothing | freshness::LifetimeSource::Heuristic);
+        let ttl = match (status, says_nothing) {
+            (200 | 203 | 204 | 300 | 301 | 304 | 404 | 410 | 414, true) => settings.default_ttl,
+            (200 | 203 | 204 | 300 | 301 | 302 | 304 | 307 | 404 | 410 | 414, false) => said.seconds as f64,
+            _ => -1.0,
+        };
+        let grace = directives.stale_while_revalidate.map_or(settings.default_grace, |seconds| seconds as f64);
+        let is_gzip = fields::is_gzip(headers);
+        self.host.decisions = Decisions {
+            ttl,
+            grace,
+            keep: settings.default_keep,
+            age,
+            is_uncacheable: self.host.is_pass,
+            streams: true,
+            gzips: false,
+            // Who asks for an encoding itself gets what the backend sends.
+            gunzips: is_gzip && !settings.gzip && !self.host.is_pass,
+            storage: None,
+        };
+    }
+
+    fn accept(&mut self, passes_for: Option<f64>) -> Step {
+        let recoding = self.recoding();
+        if self.host.is_pass {
+            let head = std::mem::take(&mut self.host.response);
+            let body = AcceptedBody::Backend(Recoding::None);
+            return Step::Accept(Box::new(Accepted { stored: None, head, body }));
+        }
+        let mut head = std::mem::take(&mut self.host.response);
+        let length = head.headers.first_known(HeaderId::ContentLength).map(<[u8]>::to_vec);
+        fields::keep_for_object(&mut head.headers);
+        let body = match self.host.stale.take().filter(|_| self.host.was_304) {
+            Some(stale) => AcceptedBody::Stale(stale),
+            None => AcceptedBody::Backend(recoding),
+        };
+        match recoding {
+            Recoding::None => {
+                if let Some(length) = length {
+                    head.headers.add_known(HeaderId::ContentLength, &length);
+                }
+            }
+            Recoding::Gzip => head.headers.set(b"Content-Encoding", b"gzip"),
+            Recoding::Gunzip => {
+                head.headers.remove(b"content-encoding");
+            }
+        }
+        self.store(head, body, passes_for)
+    }
+
+    fn recoding(&self) -> Recoding {
+        let decisions = &self.host.decisions;
+        let is_gzip = fields::is_gzip(&self.host.response.headers);
+        if self.host.was_304 || self.is_head {
+            return Recoding::None;
+        }
+        if decisions.gunzips && is_gzip {
+            return Recoding::Gunzip;
+        }
+        let is_plain = !self.host.response.headers.contains(b"content-encoding");
+        if decisions.gzips && is_plain && self.loaded.settings.gzip { Recoding::Gzip } else { Recoding::None }
+    }
+
+    /// Makes the object, and what the index is told.
+    fn store(&mut self, head: ResponseHead, body: AcceptedBody, passes_for: Option<f64>) -> Step {
+        let decisions = self.host.decisions;
+        let lives = decisions.ttl + decisions.grace + decisions.keep > 0.0 && decisions.ttl >= 0.0;
+        let is_private = decisions.is_uncacheable || passes_for.is_some() || !lives;
+        let lifetime = Lifetime {
+            origin: self.host.received - decisions.age,
+            ttl: decisions.ttl,
+            grace: decisions.grace,
+            keep: decisions.keep,
+        };
+        let fetch = self.fetch.take();
+        let (storage, lifetime) = if is_private {
+            (&self.loaded.storages.transient, Lifetime { ttl: 0.0, grace: 0.0, keep: 0.0, ..lifetime })
+        } else {
+            (self.storage(decisions), lifetime)
+        };
+        let storage = Arc::clone(storage);
+        let varies = vary::names(&head.headers);
+        let started = Object::start(&self.loaded.cache, &storage, Kind::Ordinary, head, lifetime);
+        let (object, filler) = match started {
+            Ok(started) => started,
+            Err(full) => {
+                self.host.common.record("FetchError", full.to_string().as_bytes());
+                return Step::Abandon;
+            }
+        };
+        object.set_xid(self.host.xid);
+        let fetch = match (fetch, is_private) {
+            (Some(fetch), true) => {
+                self.mark(fetch, passes_for, decisions.ttl);
+                None
+            }
+            (fetch, _) => fetch.map(|fetch| self.with_variant(fetch, varies)),
+        };
+        let stored = Some(Stored { object, filler, fetch, streams: decisions.streams });
+        Step::Accept(Box::new(Accepted { stored, head: ResponseHead::default(), body }))
+    }
+
+    fn with_variant(&self, mut fetch: Fetch, varies: Option<Vec<Vec<u8>>>) -> Fetch {
+        // NOTE: `*` means that no request is like another one; the program above sees to that.
+        let mut names = varies.unwrap_or_default();
+        if self.loaded.settings.gzip {
+            names.retain(|name| name != b"accept-encoding");
+        }
+        if !names.is_empty() {
+            fetch.varies_by(Variant::of(names, &self.client_request));
+        }
+        fetch
+    }
+
+    /// Notes in the index that this is for one client alone.
+    fn mark(&self, fetch: Fetch, passes_for: Option<f64>, ttl: f64) {
+        let (kind, seconds) = match passes_for {
+            Some(seconds) => (Kind::HitForPass, seconds),
+            None => (Kind::HitForMiss, ttl),
+        };
+        if seconds <= 0.0 {
+            return fetch.is_private();
+        }
+        let lifetime = Lifetime { origin: self.host.received, ttl: seconds, grace: 0.0, keep: 0.0 };
+        let transient = &self.loaded.storages.transient;
+        match Object::start(&self.loaded.cache, transient, kind, ResponseHead::default(), lifetime) {
+            Ok((marker, filler)) => {
+                filler.finish();
+                fetch.publish(marker);
+            }
+            Err(_) => fetch.is_private(),
+        }
+    }
+
+    fn storage(&self, decisions: Decisions) -> &Arc<cache::storage::Stevedore> {
+        let storages = &self.loaded.storages;
+        let named = decisions.storage.and_then(|index| self.loaded.program.storages.get(index.0 as usize));
+        if let Some(storage) = named.and_then(|name| storages.of_name(name)) {
+            return storage;
+        }
+        let lives = decisions.ttl + decisions.grace + decisions.keep;
+        if lives < self.loaded.settings.shortlived { &storages.transient } else { storages.default_one() }
+    }
+
+    fn retry(&mut self) -> Step {
+        if self.host.retries >= self.loaded.settings.max_retries {
+            self.host.common.record("VCL_Error", b"Too many retries, delivering 503");
+            return Step::Abandon;
+        }
+        self.host.retries += 1;
+        self.host.body.clear();
+        let xid = self.host.xid;
+        self.host.request.clone_from(&self.original);
+        self.host.request.headers.set(b"X-Varnish", xid.to_string().as_bytes());
+        self.begin()
+    }
+
+    fn elsewhere(&mut self, answer: &Answered) -> Step {
+        match answer.action {
+            Action::Error => {
+                let reason = answer.text.clone().unwrap_or_default();
+                self.error(answer.status.unwrap_or(503), &reason)
+            }
+            Action::Retry => self.retry(),
+            Action::Abandon => Step::Abandon,
+            _ => Step::Abandon,
+        }
+    }
+
+    fn error(&mut self, status: u16, why: &[u8]) -> Step {
+        self.host.body.clear();
+        self.host.was_304 = false;
+        self.host.response = ResponseHead::default();
+        self.host.response.start(Version::Http11, status);
+        let reason = if why.is_empty() { output::reason(status) } else { why };
+        self.host.response.set_reason(reason);
+        let headers = &mut self.host.response.headers;
+        headers.add(b"Date", &http::http_date(whole(self.host.common.now).unsigned_abs()));
+        headers.add(b"Server", b"Varnish");
+        self.host.decisions = Decisions { streams: true, ..Decisions::default() };
+        if why == b"VCL failed" {
+            return Step::Abandon;
+        }
+        let Some(answer) = self.run(Subroutine::BackendError) else { return Step::Abandon };
+        match answer.action {
+            Action::Deliver => {
+                let body = std::mem::take(&mut self.host.body);
+                let mut head = std::mem::take(&mut self.host.response);
+                head.headers.set(b"Content-Length", body.len().to_string().as_bytes());
+                if self.host.is_pass {
+                    return Step::Accept(Box::new(Accepted { stored: None, head, body: AcceptedBody::Made(body) }));
+                }
+                self.store(head, AcceptedBody::Made(body), None)
+            }
+            Action::Retry => self.retry(),
+            _ => Step::Abandon,
+        }
+    }
+
+    fn run(&mut self, subroutine: Subroutine) -> Option<Answered> {
+        let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
+        let answered = match answer {
+            Ok(answer) if answer.action == Action::Fail => None,
+            Ok(answer) => Some(Answered {
+                action: answer.action,
+                status: answer
+                    .status
+                    .and_then(|status| u16::try_from(status % 1000).ok())
+                    .filter(|status| *status >= 100),
+                text: answer.text.map(<[u8]>::to_vec),
+                seconds: answer.seconds,
+            }),
+            Err(failure) => {
+                self.host.common.record("VCL_Error", failure.to_string().as_bytes());
+                None
+            }
+        };
+        self.workspace.clear();
+        answered
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
+fn whole(seconds: f64) -> i64 {
+    seconds as i64
+}

@@ -1,0 +1,294 @@
+//! What VCL sees and changes on the backend's side.
+
+use std::sync::Arc;
+
+use cache::{index::Digest, object::Object};
+use http::{Headers, RequestHead, ResponseHead};
+use vcl::{
+    modules::{Function, Method},
+    pattern::TooHard,
+    program::{HeaderRef, ObjectIndex, StorageIndex},
+    run::{Backend, Failure, Host, Value, Workspace},
+    variables::{Message, StorageVariable, Variable},
+};
+
+use crate::{
+    common::{Common, bytes_of, seconds, set_field, status_of, text},
+    modules,
+};
+
+/// What VCL decides about a response.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Decisions {
+    pub(crate) ttl: f64,
+    pub(crate) grace: f64,
+    pub(crate) keep: f64,
+    pub(crate) age: f64,
+    pub(crate) is_uncacheable: bool,
+    pub(crate) streams: bool,
+    pub(crate) gzips: bool,
+    pub(crate) gunzips: bool,
+    pub(crate) storage: Option<StorageIndex>,
+}
+
+/// How long the backend may take; seconds, 0 for what is the rule.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timeouts {
+    /// To connect.
+    pub connect: f64,
+    /// Until the first byte of the response.
+    pub first_byte: f64,
+    /// Between two bytes of it.
+    pub between_bytes: f64,
+}
+
+/// A fetch, and all that VCL may ask about it.
+pub(crate) struct BackendHost {
+    pub(crate) common: Common,
+    pub(crate) xid: u64,
+    pub(crate) started: f64,
+    pub(crate) received: f64,
+    pub(crate) request: RequestHead,
+    pub(crate) response: ResponseHead,
+    pub(crate) body: Vec<u8>,
+    pub(crate) drops_body: bool,
+    pub(crate) hint: Option<Backend>,
+    pub(crate) asked: Option<Backend>,
+    pub(crate) digest: Option<Digest>,
+    pub(crate) decisions: Decisions,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) retries: u32,
+    pub(crate) stale: Option<Arc<Object>>,
+    pub(crate) was_304: bool,
+    pub(crate) is_background: bool,
+    pub(crate) is_hitmiss: bool,
+    pub(crate) is_hitpass: bool,
+    pub(crate) is_pass: bool,
+}
+
+impl BackendHost {
+    fn headers(&self, message: Message) -> Option<&Headers> {
+        match message {
+            Message::Bereq => Some(&self.request.headers),
+            Message::Beresp => Some(&self.response.headers),
+            _ => None,
+        }
+    }
+
+    fn headers_mut(&mut self, message: Message) -> Option<&mut Headers> {
+        match message {
+            Message::Bereq => Some(&mut self.request.headers),
+            Message::Beresp => Some(&mut self.response.headers),
+            _ => None,
+        }
+    }
+
+    fn request_variable<'w>(&self, variable: Variable, workspace: &'w Workspace) -> Result<Option<Value<'w>>, Failure> {
+        let request = &self.request;
+        Ok(Some(match variable {
+            Variable::BereqMethod => text(workspace, request.method())?,
+            Variable::BereqUrl => text(workspace, request.target())?,
+            Variable::BereqProto | Variable::BereqProtoOld => text(workspace, request.version_bytes())?,
+            Variable::BereqXid => text(workspace, self.xid.to_string().as_bytes())?,
+            Variable::BereqRetries => Value::Int(i64::from(self.retries)),
+            Variable::BereqTime => Value::Time(self.started),
+            Variable::BereqBackend => Value::Backend(self.hint),
+            Variable::BereqUncacheable => Value::Bool(self.is_pass || self.is_hitmiss),
+            Variable::BereqIsBgfetch => Value::Bool(self.is_background),
+            Variable::BereqIsHitmiss => Value::Bool(self.is_hitmiss),
+            Variable::BereqIsHitpass => Value::Bool(self.is_hitpass),
+            Variable::BereqConnectTimeout => Value::Duration(self.timeouts.connect),
+            Variable::BereqFirstByteTimeout => Value::Duration(self.timeouts.first_byte),
+            Variable::BereqBetweenBytesTimeout => Value::Duration(self.timeouts.between_bytes),
+            Variable::BereqHash => match self.digest {
+                Some(digest) => Value::Blob(Some(workspace.keep(&digest.0)?)),
+                None => Value::Blob(None),
+            },
+            Variable::Bereq | Variable::Beresp => Value::Void,
+            _ => return Ok(None),
+        }))
+    }
+
+    fn response_variable<'w>(&self, variable: Variable, workspace: &'w Workspace) -> Result<Value<'w>, Failure> {
+        let decisions = &self.decisions;
+        Ok(match variable {
+            Variable::BerespStatus => Value::Int(i64::from(self.response.status())),
+            Variable::BerespReason => text(workspace, self.response.reason())?,
+            Variable::BerespProto | Variable::BerespProtoOld => text(workspace, self.response.version_bytes())?,
+            Variable::BerespTtl => Value::Duration(decisions.ttl),
+            Variable::BerespGrace => Value::Duration(decisions.grace),
+            Variable::BerespKeep => Value::Duration(decisions.keep),
+            Variable::BerespAge => Value::Duration(decisions.age),
+            Variable::BerespTime => Value::Time(self.received),
+            Variable::BerespUncacheable => Value::Bool(decisions.is_uncacheable || self.is_pass),
+            Variable::BerespDoStream => Value::Bool(decisions.streams),
+            Variable::BerespDoGzip => Value::Bool(decisions.gzips),
+            Variable::BerespDoGunzip => Value::Bool(decisions.gunzips),
+            Variable::BerespDoEsi => Value::Bool(false),
+            Variable::BerespWas304 => Value::Bool(self.was_304),
+            Variable::BerespBackend => Value::Backend(self.asked),
+            Variable::BerespBackendName => {
+                let name = self.asked.and_then(|backend| self.common.loaded.name_of(backend)).unwrap_or_default();
+                text(workspace, name.as_bytes())?
+            }
+            Variable::BerespStorage => Value::Storage(decisions.storage),
+            Variable::BerespFilters => text(workspace, if decisions.gunzips { b"gunzip" } else { b"" })?,
+            Variable::ClientIdentity => {
+                let client = self
+                    .common
+                    .connection
+                    .client
+                    .map_or_else(|| "0.0.0.0".to_owned(), |client| client.ip().to_string());
+                text(workspace, client.as_bytes())?
+            }
+            other => return Err(Failure::Host(format!("{} is not there yet", other.name()))),
+        })
+    }
+}
+
+impl Host for BackendHost {
+    fn header(&self, header: &HeaderRef) -> Option<&[u8]> {
+        self.headers(header.message)?.value_of(header.name.lower.as_bytes())
+    }
+
+    fn set_header(&mut self, header: &HeaderRef, value: &[u8]) -> Result<(), Failure> {
+        match self.headers_mut(header.message) {
+            Some(headers) => set_field(headers, header, value),
+            None => Ok(()),
+        }
+    }
+
+    fn unset_header(&mut self, header: &HeaderRef) {
+        if let Some(headers) = self.headers_mut(header.message) {
+            headers.remove(header.name.lower.as_bytes());
+        }
+    }
+
+    fn variable<'w>(&self, variable: Variable, workspace: &'w Workspace) -> Result<Value<'w>, Failure> {
+        if let Some(value) = self.request_variable(variable, workspace)? {
+            return Ok(value);
+        }
+        match self.common.variable(variable, workspace)? {
+            Some(value) => Ok(value),
+            None => self.response_variable(variable, workspace),
+        }
+    }
+
+    fn set_variable(&mut self, variable: Variable, value: Value<'_>) -> Result<(), Failure> {
+        let written = value.text().unwrap_or_default();
+        let decisions = &mut self.decisions;
+        match variable {
+            Variable::BereqMethod => self.request.set_method(written),
+            Variable::BereqUrl => self.request.set_target(written),
+            Variable::BereqBackend => {
+                if let Value::Backend(backend) = value {
+                    self.hint = backend;
+                }
+            }
+            Variable::BereqConnectTimeout => self.timeouts.connect = seconds(value),
+            Variable::BereqFirstByteTimeout => self.timeouts.first_byte = seconds(value),
+            Variable::BereqBetweenBytesTimeout => self.timeouts.between_bytes = seconds(value),
+            Variable::BerespStatus => self.response.set_status(status_of(value)?),
+            Variable::BerespReason => self.response.set_reason(written),
+            Variable::BerespTtl => decisions.ttl = seconds(value).max(0.0),
+            Variable::BerespGrace => decisions.grace = seconds(value).max(0.0),
+            Variable::BerespKeep => decisions.keep = seconds(value).max(0.0),
+            // NOTE: what has been for one client stays so, as in Varnish.
+            Variable::BerespUncacheable => decisions.is_uncacheable |= value.is_true(),
+            Variable::BerespDoStream => decisions.streams = value.is_true(),
+            Variable::BerespDoGzip => decisions.gzips = value.is_true(),
+            Variable::BerespDoGunzip => decisions.gunzips = value.is_true(),
+            Variable::BerespDoEsi if !value.is_true() => {}
+            Variable::BerespStorage => {
+                if let Value::Storage(storage) = value {
+                    decisions.storage = storage;
+                }
+            }
+            Variable::BerespStorageHint => {
+                let named = &self.common.loaded.program.storages;
+                let place = named.iter().position(|name| name.as_bytes() == written);
+                decisions.storage = place.and_then(|place| u32::try_from(place).ok()).map(StorageIndex);
+            }
+            Variable::BerespBody => {
+                self.body.clear();
+                self.body.extend_from_slice(bytes_of(value));
+            }
+            Variable::BereqProtoOld | Variable::BerespProtoOld => {}
+            other => return Err(Failure::Host(format!("{} cannot be set yet", other.name()))),
+        }
+        Ok(())
+    }
+
+    fn append_body(&mut self, _: Variable, value: Value<'_>) -> Result<(), Failure> {
+        self.body.extend_from_slice(bytes_of(value));
+        Ok(())
+    }
+
+    fn unset_variable(&mut self, variable: Variable) {
+        if variable == Variable::BereqBody {
+            self.drops_body = true;
+            self.request.headers.remove(b"content-length");
+            self.request.headers.remove(b"transfer-encoding");
+        }
+    }
+
+    fn storage(&self, storage: StorageIndex, variable: StorageVariable) -> Value<'static> {
+        self.common.storage(storage, variable)
+    }
+
+    fn backend_name(&self, backend: Backend) -> Option<&str> {
+        self.common.loaded.name_of(backend)
+    }
+
+    fn resolve(&mut self, backend: Option<Backend>) -> Option<Backend> {
+        self.common.resolve(backend, self.digest.as_ref().map_or(&[][..], |digest| &digest.0))
+    }
+
+    fn hash_data(&mut self, _: &[u8]) {}
+
+    fn ban(&mut self, expression: &[u8]) -> Result<(), Failure> {
+        self.common.ban(expression);
+        Ok(())
+    }
+
+    fn log_acl(&mut self, acl: &str, entry: Option<&str>) {
+        let said = entry.map_or_else(|| format!("NO_MATCH {acl}"), |entry| format!("MATCH {acl} {entry}"));
+        self.common.record("VCL_acl", said.as_bytes());
+    }
+
+    fn log_hard_match(&mut self, pattern: &str, _: TooHard) {
+        self.common.record("VCL_Error", format!("a match with {pattern} took too long and counts as none").as_bytes());
+    }
+
+    fn call<'w>(
+        &mut self,
+        function: &'static Function,
+        arguments: &[Option<Value<'w>>],
+        workspace: &'w Workspace,
+    ) -> Result<Value<'w>, Failure> {
+        if let Some(done) = modules::call(&mut self.common, function, arguments, workspace) {
+            return done;
+        }
+        if let Some(Value::Header(header)) = arguments.first().copied().flatten()
+            && let Some(headers) = self.headers_mut(header.message)
+            && let Some(done) = modules::change(function, arguments, headers, workspace)
+        {
+            return done;
+        }
+        Err(modules::missing(function))
+    }
+
+    fn method<'w>(
+        &mut self,
+        object: ObjectIndex,
+        method: &'static Method,
+        arguments: &[Option<Value<'w>>],
+        workspace: &'w Workspace,
+    ) -> Result<Value<'w>, Failure> {
+        modules::method(&mut self.common, object, method, arguments, workspace)
+    }
+
+    fn make(&mut self, _: ObjectIndex, _: &[Option<Value<'_>>]) -> Result<(), Failure> {
+        Err(Failure::NoAnswer)
+    }
+}

@@ -1,0 +1,576 @@
+//! A client's request.
+//!
+//! [`Client::begin`] and each report of what came of a [`Step`] give the next step, until one ends the request.
+
+mod host;
+
+use std::sync::Arc;
+
+use cache::{
+    index::{Digest, Fetch, Found, Outcome, Query, Waiting},
+    object::{Kind, Object},
+};
+use http::{RequestHead, ResponseHead, Version};
+use sha2::{Digest as _, Sha256};
+use vcl::{
+    action::Action,
+    run::{self, Backend as Target, Workspace},
+    subroutine::Subroutine,
+};
+
+use crate::{
+    backend::{Backend, Order},
+    common::{Common, Connection, Record, status_of},
+    fields,
+    loaded::Loaded,
+    output::{self, Part},
+};
+use host::{ClientHost, LookupWishes};
+
+/// What is to be done next for a request.
+#[derive(Debug)]
+pub enum Step {
+    /// Wait for the fetch of another request; then [`Client::woken`].
+    Wait(Waiting),
+    /// Have an object fetched, in a task that lives longer than this request; then [`Client::fetched`].
+    Fetch(Box<Order>),
+    /// Ask a backend for this client alone: drive the machine, hand on its response by [`Client::passed`].
+    Pass(Box<Backend>),
+    /// Bytes both ways, after this request.
+    Pipe(Box<Pipe>),
+    /// This goes to the client; that is the end.
+    Deliver(Box<Delivery>),
+}
+
+/// A request that is piped.
+#[derive(Debug)]
+pub struct Pipe {
+    /// Where to.
+    pub backend: Option<Target>,
+    /// What is sent first.
+    pub request: RequestHead,
+}
+
+/// A response for the client.
+#[derive(Debug)]
+pub struct Delivery {
+    /// Its head; the length of the body is in it where it is known.
+    pub head: ResponseHead,
+    /// Its body.
+    pub body: DeliveredBody,
+    /// Whether the client's connection ends with it.
+    pub closes: bool,
+}
+
+/// Where a delivered body comes from.
+#[derive(Debug)]
+pub enum DeliveredBody {
+    /// It has been made here.
+    Made(Vec<u8>),
+    /// It is stored, or on its way into the cache.
+    Object {
+        /// The object.
+        object: Arc<Object>,
+        /// Which part of it.
+        part: Part,
+        /// Whether the client understands no gzip, and the object has nothing else.
+        gunzip: bool,
+    },
+    /// That of the response that was passed; [`Part::Nothing`] leaves it where it is.
+    Passed(Part),
+}
+
+/// What came of a fetch, for the request that had it made.
+#[derive(Debug)]
+pub enum Fetched {
+    /// An object, in the cache or for this client alone.
+    Object(Arc<Object>),
+    /// Nothing: the fetch was abandoned, or there was no room.
+    Nothing,
+}
+
+/// The machine.
+pub struct Client {
+    loaded: Arc<Loaded>,
+    host: ClientHost,
+    workspace: Workspace,
+    /// The fetch that this request is to make, until `vcl_miss` has decided.
+    fetch: Option<(Fetch, Option<Arc<Object>>)>,
+    refresh: Option<Box<Order>>,
+    next_xid: Box<dyn FnMut() -> u64>,
+    is_hit: bool,
+    is_head: bool,
+    has_body: bool,
+}
+
+/// Why a program's answer does not lead on.
+enum Wrong {
+    /// `return (fail)`, or the program could not go on.
+    Failed,
+}
+
+impl Client {
+    /// A request. `next_xid` gives numbers of transactions; `has_body` says whether a body follows the head.
+    pub fn new(
+        loaded: &Arc<Loaded>,
+        request: RequestHead,
+        connection: Connection,
+        now: f64,
+        mut next_xid: impl FnMut() -> u64 + 'static,
+        has_body: bool,
+    ) -> Self {
+        let is_head = request.method() == b"HEAD";
+        let host = ClientHost {
+            common: Common::new(loaded, connection, now),
+            xid: next_xid(),
+            started: now,
+            request,
+            backend_request: RequestHead::default(),
+            response: ResponseHead::default(),
+            body: Vec::new(),
+            object: None,
+            hint: None,
+            hasher: Sha256::new(),
+            digest: None,
+            lookup: LookupWishes::default(),
+            restarts: 0,
+            is_hitmiss: false,
+            is_hitpass: false,
+            identity: None,
+            storage: None,
+            purged: None,
+        };
+        Self {
+            workspace: Workspace::new(loaded.settings.workspace_client),
+            loaded: Arc::clone(loaded),
+            host,
+            fetch: None,
+            refresh: None,
+            next_xid: Box::new(next_xid),
+            is_hit: false,
+            is_head,
+            has_body,
+        }
+    }
+
+    /// The first step.
+    pub fn begin(&mut self) -> Step {
+        self.forward_address();
+        self.receive()
+    }
+
+    /// The fetch of another request has ended.
+    pub fn woken(&mut self, outcome: &Outcome, now: f64) -> Step {
+        self.host.common.now = now;
+        self.lookup(!matches!(outcome, Outcome::Published(_)))
+    }
+
+    /// The fetch that this request had made has come to a head.
+    pub fn fetched(&mut self, fetched: Fetched, now: f64) -> Step {
+        self.host.common.now = now;
+        match fetched {
+            Fetched::Object(object) => {
+                self.host.object = Some(object);
+                self.deliver_object()
+            }
+            Fetched::Nothing => self.synth(503, b"Service Unavailable"),
+        }
+    }
+
+    /// The backend's response to a request that was passed; `None` if there is none.
+    pub fn passed(&mut self, head: Option<ResponseHead>, length: Option<u64>, now: f64) -> Step {
+        self.host.common.now = now;
+        let Some(head) = head else { return self.synth(503, b"Service Unavailable") };
+        self.host.object = None;
+        self.host.response = head;
+        self.host.response.headers.remove(b"age");
+        self.head_of_delivery(None, now);
+        let outcome = self.run(Subroutine::Deliver);
+        if let Some(step) = self.after_deliver(outcome) {
+            return step;
+        }
+        let part = output::finish(&self.host.request, &mut self.host.response, length, false, now);
+        self.end(DeliveredBody::Passed(part))
+    }
+
+    /// An object that this request wants fetched in the background, whatever becomes of the request itself.
+    pub fn take_refresh(&mut self) -> Option<Box<Order>> {
+        self.refresh.take()
+    }
+
+    /// What is to be logged since the last time.
+    pub fn take_log(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.host.common.log)
+    }
+
+    /// The request as it is now, for those who log it.
+    #[must_use]
+    pub fn request(&self) -> &RequestHead {
+        &self.host.request
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn xid(&self) -> u64 {
+        self.host.xid
+    }
+
+    /// `X-Forwarded-For`: the client's address behind what is there.
+    fn forward_address(&mut self) {
+        let Some(client) = self.host.common.connection.client else { return };
+        let headers = &mut self.host.request.headers;
+        let mut addresses = headers.all(b"x-forwarded-for").collect::<Vec<_>>().join(&b", "[..]);
+        if !addresses.is_empty() {
+            addresses.extend_from_slice(b", ");
+        }
+        addresses.extend_from_slice(client.ip().to_string().as_bytes());
+        headers.set(b"X-Forwarded-For", &addresses);
+    }
+
+    fn receive(&mut self) -> Step {
+        self.host.hint = self.loaded.program.default_backend.map(Target::Declared);
+        if self.host.restarts > self.loaded.settings.max_restarts {
+            return self.synth(503, b"Service Unavailable");
+        }
+        let answer = match self.run(Subroutine::Recv) {
+            Ok(answer) => answer,
+            Err(Wrong::Failed) => return self.synth(503, b"VCL failed"),
+        };
+        if self.loaded.settings.gzip && !matches!(answer.action, Action::Pipe | Action::Pass) {
+            // One variant serves all who understand gzip.
+            let accepts = fields::accepts_gzip(&self.host.request.headers);
+            self.host.request.headers.remove(b"accept-encoding");
+            if accepts {
+                self.host.request.headers.add(b"Accept-Encoding", b"gzip");
+            }
+        }
+        if !matches!(answer.action, Action::Fail | Action::Synth | Action::Restart) {
+            self.host.hasher = Sha256::new();
+            if self.run(Subroutine::Hash).is_err() {
+                return self.synth(503, b"VCL failed");
+            }
+            self.host.digest = Some(Digest(std::mem::take(&mut self.host.hasher).finalize().into()));
+        }
+        match answer.action {
+            Action::Hash => self.lookup(false),
+            Action::Pass => self.pass(),
+            Action::Pipe => self.pipe(),
+            Action::Purge => self.purge(),
+            _ => self.elsewhere(&answer),
+        }
+    }
+
+    fn lookup(&mut self, is_impatient: bool) -> Step {
+        let Some(digest) = self.host.digest else { return self.synth(503, b"VCL failed") };
+        let (host, wishes) = (&self.host, self.host.lookup);
+        let query = Query {
+            digest,
+            url: host.request.target(),
+            headers: &host.request.headers,
+            now: host.common.now,
+            ttl: wishes.ttl,
+            grace: wishes.grace,
+            always_misses: wishes.always_misses,
+            is_impatient: is_impatient || wishes.ignores_busy,
+        };
+        let found = self.loaded.cache.lookup(&query);
+        match found {
+            Found::Hit(object) => self.hit(object, None),
+            Found::Grace { object, fetch } => self.hit(object, fetch),
+            Found::Miss { fetch, stale } => self.miss(fetch, stale),
+            Found::HitForMiss { fetch, .. } => {
+                self.host.is_hitmiss = true;
+                self.miss(fetch, None)
+            }
+            Found::HitForPass(_) => {
+                self.host.is_hitpass = true;
+                self.pass()
+            }
+            Found::Busy(waiting) => Step::Wait(waiting),
+        }
+    }
+
+    fn hit(&mut self, object: Arc<Object>, fetch: Option<Fetch>) -> Step {
+        object.count_hit(self.host.common.now);
+        self.is_hit = true;
+        self.host.object = Some(Arc::clone(&object));
+        let answer = match self.run(Subroutine::Hit) {
+            Ok(answer) => answer,
+            Err(Wrong::Failed) => return self.synth(503, b"VCL failed"),
+        };
+        match answer.action {
+            Action::Deliver => {
+                if let Some(fetch) = fetch {
+                    self.refresh = Some(self.order(fetch, Some(object), true));
+                }
+                self.deliver_object()
+            }
+            Action::Pass => {
+                self.host.object = None;
+                self.is_hit = false;
+                self.pass()
+            }
+            _ => self.elsewhere(&answer),
+        }
+    }
+
+    fn miss(&mut self, fetch: Fetch, stale: Option<Arc<Object>>) -> Step {
+        self.fetch = Some((fetch, stale));
+        let answer = match self.run(Subroutine::Miss) {
+            Ok(answer) => answer,
+            Err(Wrong::Failed) => return self.synth(503, b"VCL failed"),
+        };
+        let taken = self.fetch.take();
+        match (answer.action, taken) {
+            (Action::Fetch, Some((fetch, stale))) => Step::Fetch(self.order(fetch, stale, false)),
+            (Action::Pass, _) => self.pass(),
+            _ => self.elsewhere(&answer),
+        }
+    }
+
+    fn order(&mut self, fetch: Fetch, stale: Option<Arc<Object>>, is_background: bool) -> Box<Order> {
+        let mut request = fields::backend_request(&self.host.request, false);
+        if self.loaded.settings.gzip {
+            request.headers.set(b"Accept-Encoding", b"gzip");
+        }
+        Box::new(Order {
+            loaded: Arc::clone(&self.loaded),
+            request,
+            client_request: self.host.request.headers.clone(),
+            connection: self.host.common.connection.clone(),
+            hint: self.host.hint,
+            digest: self.host.digest,
+            fetch: Some(fetch),
+            stale,
+            is_background,
+            is_hitmiss: self.host.is_hitmiss,
+            is_pass: false,
+            is_hitpass: false,
+            xid: (self.next_xid)(),
+            is_head: false,
+        })
+    }
+
+    fn pass(&mut self) -> Step {
+        let answer = match self.run(Subroutine::Pass) {
+            Ok(answer) => answer,
+            Err(Wrong::Failed) => return self.synth(503, b"VCL failed"),
+        };
+        if answer.action != Action::Fetch {
+            return self.elsewhere(&answer);
+        }
+        let order = Order {
+            loaded: Arc::clone(&self.loaded),
+            request: fields::backend_request(&self.host.request, true),
+            client_request: self.host.request.headers.clone(),
+            connection: self.host.common.connection.clone(),
+            hint: self.host.hint,
+            digest: self.host.digest,
+            fetch: None,
+            stale: None,
+            is_background: false,
+            is_hitmiss: false,
+            is_pass: true,
+            is_hitpass: self.host.is_hitpass,
+            xid: (self.next_xid)(),
+            is_head: self.is_head,
+        };
+        Step::Pass(Box::new(Backend::new(order, self.host.common.now, self.has_body)))
+    }
+
+    fn pipe(&mut self) -> Step {
+        self.host.backend_request = self.host.request.clone();
+        let answer = match self.run(Subroutine::Pipe) {
+            Ok(answer) => answer,
+            Err(Wrong::Failed) => return self.synth(503, b"VCL failed"),
+        };
+        if answer.action != Action::Pipe {
+            return self.elsewhere(&answer);
+        }
+        let backend = self.host.common.resolve(self.host.hint, b"");
+        Step::Pipe(Box::new(Pipe { backend, request: std::mem::take(&mut self.host.backend_request) }))
+    }
+
+    fn purge(&mut self) -> Step {
+        self.host.purged = self.host.digest.map(|digest| self.loaded.cache.purge(digest));
+        match self.run(Subroutine::Purge) {
+            Ok(answer) => self.elsewhere(&answer),
+            Err(Wrong::Failed) => self.synth(503, b"VCL failed"),
+        }
+    }
+
+    fn deliver_object(&mut self) -> Step {
+        let Some(object) = self.host.object.clone() else { return self.synth(503, b"Service Unavailable") };
+        let now = self.host.common.now;
+        self.host.response = object.head().clone();
+        self.host.response.set_version(Version::Http11);
+        self.head_of_delivery(Some(&object), now);
+        let gunzip = self.loaded.settings.gzip
+            && fields::is_gzip(&object.head().headers)
+            && !fields::accepts_gzip(&self.host.request.headers);
+        if gunzip {
+            self.host.response.headers.remove(b"content-encoding");
+            self.host.response.headers.remove(b"content-length");
+            weaken_tag(&mut self.host.response.headers);
+        }
+        let outcome = self.run(Subroutine::Deliver);
+        if let Some(step) = self.after_deliver(outcome) {
+            return step;
+        }
+        let length = if gunzip { None } else { known_length(&object) };
+        let part =
+            output::finish(&self.host.request, &mut self.host.response, length, self.loaded.settings.ranges, now);
+        self.end(DeliveredBody::Object { object, part, gunzip })
+    }
+
+    /// Fields that say where a response comes from.
+    fn head_of_delivery(&mut self, object: Option<&Arc<Object>>, now: f64) {
+        let xid = self.host.xid;
+        let is_hit = self.is_hit;
+        let headers = &mut self.host.response.headers;
+        let numbers = match object.filter(|_| is_hit) {
+            Some(object) => format!("{xid} {}", object.xid()),
+            None => xid.to_string(),
+        };
+        headers.set(b"X-Varnish", numbers.as_bytes());
+        let age = object.map_or(0.0, |object| object.age(now).floor());
+        headers.set(b"Age", format!("{age:.0}").as_bytes());
+        let via = format!("1.1 {} (Varnish/7.1)", self.loaded.settings.hostname);
+        let before: Vec<u8> = headers.all(b"via").collect::<Vec<_>>().join(&b", "[..]);
+        let via = if before.is_empty() { via.into_bytes() } else { [&before, &b", "[..], via.as_bytes()].concat() };
+        headers.set(b"Via", &via);
+    }
+
+    /// What `vcl_deliver` says; `None` to deliver.
+    fn after_deliver(&mut self, outcome: Result<Answered, Wrong>) -> Option<Step> {
+        match outcome {
+            Ok(answer) if answer.action == Action::Deliver => None,
+            Ok(answer) => Some(self.elsewhere(&answer)),
+            Err(Wrong::Failed) => Some(self.synth(503, b"VCL failed")),
+        }
+    }
+
+    /// Answers that lead to the same from everywhere.
+    fn elsewhere(&mut self, answer: &Answered) -> Step {
+        match answer.action {
+            Action::Restart => self.restart(),
+            Action::Synth => {
+                let status = answer.status.unwrap_or(200);
+                match &answer.text {
+                    Some(reason) => self.synth(status, &reason.clone()),
+                    None => self.synth(status, b""),
+                }
+            }
+            Action::Pass => self.pass(),
+            _ => self.synth(503, b"VCL failed"),
+        }
+    }
+
+    fn restart(&mut self) -> Step {
+        self.host.restarts += 1;
+        self.host.xid = (self.next_xid)();
+        self.host.object = None;
+        self.host.digest = None;
+        self.host.is_hitmiss = false;
+        self.host.is_hitpass = false;
+        self.host.lookup = LookupWishes::default();
+        self.fetch = None;
+        self.is_hit = false;
+        self.receive()
+    }
+
+    fn synth(&mut self, status: u16, why: &[u8]) -> Step {
+        self.fetch = None;
+        self.host.object = None;
+        self.host.body.clear();
+        self.host.response = ResponseHead::default();
+        self.host.response.start(Version::Http11, status);
+        let reason = if why.is_empty() { output::reason(status) } else { why };
+        self.host.response.set_reason(reason);
+        let headers = &mut self.host.response.headers;
+        headers.add(b"Date", &http::http_date(seconds_of(self.host.common.now)));
+        headers.add(b"Server", b"Varnish");
+        headers.add(b"X-Varnish", self.host.xid.to_string().as_bytes());
+        let has_failed = why == b"VCL failed";
+        let outcome = if has_failed { Err(Wrong::Failed) } else { self.run(Subroutine::Synth) };
+        match outcome {
+            Ok(answer) if answer.action == Action::Restart => {
+                if self.host.restarts < self.loaded.settings.max_restarts {
+                    return self.restart();
+                }
+            }
+            Ok(_) => {}
+            Err(Wrong::Failed) => {
+                self.host.body.clear();
+                self.host.response.set_status(503);
+                self.host.response.set_reason(b"VCL failed");
+                self.host.response.headers.set(b"Connection", b"close");
+            }
+        }
+        let body = std::mem::take(&mut self.host.body);
+        let now = self.host.common.now;
+        let part = output::finish(&self.host.request, &mut self.host.response, Some(body.len() as u64), false, now);
+        let body = if part == Part::Nothing { Vec::new() } else { body };
+        self.end(DeliveredBody::Made(body))
+    }
+
+    fn end(&mut self, body: DeliveredBody) -> Step {
+        let head = std::mem::take(&mut self.host.response);
+        let closes = fields::closes(&head.headers);
+        Step::Deliver(Box::new(Delivery { head, body, closes }))
+    }
+
+    fn run(&mut self, subroutine: Subroutine) -> Result<Answered, Wrong> {
+        let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
+        let answered = match answer {
+            Ok(answer) if answer.action == Action::Fail => Err(Wrong::Failed),
+            Ok(answer) => Ok(Answered {
+                action: answer.action,
+                status: answer.status.and_then(|status| status_of(run::Value::Int(status)).ok()),
+                text: answer.text.map(<[u8]>::to_vec),
+            }),
+            Err(failure) => {
+                self.host.common.record("VCL_Error", failure.to_string().as_bytes());
+                Err(Wrong::Failed)
+            }
+        };
+        self.workspace.clear();
+        answered
+    }
+}
+
+/// An answer of the program that outlives its run.
+struct Answered {
+    action: Action,
+    status: Option<u16>,
+    text: Option<Vec<u8>>,
+}
+
+/// The length of an object's body: when it is whole, or as its head says.
+fn known_length(object: &Object) -> Option<u64> {
+    object.body().length().or_else(|| {
+        let said = object.head().headers.first_known(http::HeaderId::ContentLength)?;
+        std::str::from_utf8(said).ok()?.parse().ok()
+    })
+}
+
+/// What has been taken out of gzip is not the same, byte by byte.
+fn weaken_tag(headers: &mut http::Headers) {
+    let tag = headers.first(b"etag").map(<[u8]>::to_vec);
+    if let Some(tag) = tag.filter(|tag| !tag.starts_with(b"W/")) {
+        headers.set(b"etag", &[b"W/", tag.as_slice()].concat());
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds of a date")]
+fn seconds_of(now: f64) -> u64 {
+    now as u64
+}
+
+impl Client {
+    /// Whether an object answers, and which kind.
+    #[must_use]
+    pub fn kind(&self) -> Option<Kind> {
+        self.host.object.as_ref().map(|object| object.kind())
+    }
+}

@@ -1,0 +1,351 @@
+//! What VCL sees and changes on the client's side.
+
+use std::sync::Arc;
+
+use cache::{index::Digest, object::Object};
+use http::{Headers, RequestHead, ResponseHead};
+use sha2::{Digest as _, Sha256};
+use vcl::{
+    modules::{Function, FunctionId, Method},
+    pattern::TooHard,
+    program::{HeaderRef, ObjectIndex, StorageIndex},
+    run::{Backend, Failure, Host, Value, Workspace},
+    variables::{Message, StorageVariable, Variable},
+};
+
+use crate::{
+    common::{Common, bytes_of, seconds, set_field, status_of, text},
+    fields, modules,
+};
+
+/// A request, and all that VCL may ask about it.
+pub(crate) struct ClientHost {
+    pub(crate) common: Common,
+    pub(crate) xid: u64,
+    /// When the request came.
+    pub(crate) started: f64,
+    pub(crate) request: RequestHead,
+    /// What a pipe sends to the backend.
+    pub(crate) backend_request: RequestHead,
+    pub(crate) response: ResponseHead,
+    pub(crate) body: Vec<u8>,
+    pub(crate) object: Option<Arc<Object>>,
+    pub(crate) hint: Option<Backend>,
+    pub(crate) hasher: Sha256,
+    pub(crate) digest: Option<Digest>,
+    pub(crate) lookup: LookupWishes,
+    pub(crate) restarts: u32,
+    pub(crate) is_hitmiss: bool,
+    pub(crate) is_hitpass: bool,
+    pub(crate) identity: Option<Vec<u8>>,
+    pub(crate) storage: Option<StorageIndex>,
+    pub(crate) purged: Option<usize>,
+}
+
+/// What a request wants of the cache.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LookupWishes {
+    pub(crate) ttl: Option<f64>,
+    pub(crate) grace: Option<f64>,
+    pub(crate) always_misses: bool,
+    pub(crate) ignores_busy: bool,
+    pub(crate) ignores_vary: bool,
+}
+
+impl ClientHost {
+    fn headers(&self, message: Message) -> Option<&Headers> {
+        match message {
+            Message::Req | Message::ReqTop => Some(&self.request.headers),
+            Message::Bereq => Some(&self.backend_request.headers),
+            Message::Obj | Message::Beresp => self.object.as_ref().map(|object| &object.head().headers),
+            Message::Resp => Some(&self.response.headers),
+        }
+    }
+
+    fn headers_mut(&mut self, message: Message) -> Option<&mut Headers> {
+        match message {
+            Message::Req => Some(&mut self.request.headers),
+            Message::Bereq => Some(&mut self.backend_request.headers),
+            Message::Resp => Some(&mut self.response.headers),
+            Message::ReqTop | Message::Obj | Message::Beresp => None,
+        }
+    }
+
+    /// A key that is the same for the same client (`client.identity`).
+    fn client_key(&self) -> Vec<u8> {
+        match (&self.identity, self.common.connection.client) {
+            (Some(identity), _) => identity.clone(),
+            (None, Some(client)) => client.ip().to_string().into_bytes(),
+            (None, None) => b"0.0.0.0".to_vec(),
+        }
+    }
+
+    fn request_variable<'w>(&self, variable: Variable, workspace: &'w Workspace) -> Result<Option<Value<'w>>, Failure> {
+        let request = &self.request;
+        Ok(Some(match variable {
+            Variable::ReqMethod | Variable::ReqTopMethod => text(workspace, request.method())?,
+            Variable::ReqUrl | Variable::ReqTopUrl => text(workspace, request.target())?,
+            Variable::ReqProto | Variable::ReqProtoOld | Variable::ReqTopProto => {
+                text(workspace, request.version_bytes())?
+            }
+            Variable::ReqXid => text(workspace, self.xid.to_string().as_bytes())?,
+            Variable::ReqRestarts => Value::Int(i64::from(self.restarts)),
+            Variable::ReqEsiLevel => Value::Int(0),
+            Variable::ReqEsi => Value::Bool(true),
+            Variable::ReqTime | Variable::ReqTopTime => Value::Time(self.started),
+            Variable::ReqTransport => text(workspace, b"HTTP/1")?,
+            Variable::ReqBackendHint => Value::Backend(self.hint),
+            Variable::ReqCanGzip => Value::Bool(fields::accepts_gzip(&request.headers)),
+            Variable::ReqTtl => Value::Duration(self.lookup.ttl.unwrap_or(-1.0)),
+            Variable::ReqGrace => Value::Duration(self.lookup.grace.unwrap_or(-1.0)),
+            Variable::ReqHashAlwaysMiss => Value::Bool(self.lookup.always_misses),
+            Variable::ReqHashIgnoreBusy => Value::Bool(self.lookup.ignores_busy),
+            Variable::ReqHashIgnoreVary => Value::Bool(self.lookup.ignores_vary),
+            Variable::ReqHash => match self.digest {
+                Some(digest) => Value::Blob(Some(workspace.keep(&digest.0)?)),
+                None => Value::Blob(None),
+            },
+            Variable::ReqIsHitmiss => Value::Bool(self.is_hitmiss),
+            Variable::ReqIsHitpass => Value::Bool(self.is_hitpass),
+            Variable::ReqStorage => Value::Storage(self.storage),
+            Variable::ClientIdentity => text(workspace, &self.client_key())?,
+            Variable::Req | Variable::Resp => Value::Void,
+            _ => return Ok(None),
+        }))
+    }
+
+    fn object_variable<'w>(&self, variable: Variable, workspace: &'w Workspace) -> Result<Option<Value<'w>>, Failure> {
+        let Some(object) = &self.object else {
+            return Ok(match variable {
+                Variable::ObjHits => Some(Value::Int(0)),
+                Variable::ObjUncacheable => Some(Value::Bool(true)),
+                Variable::ObjCanEsi => Some(Value::Bool(false)),
+                Variable::ObjStorage => Some(Value::Storage(None)),
+                Variable::ObjTime => Some(Value::Time(0.0)),
+                Variable::ObjAge | Variable::ObjTtl | Variable::ObjGrace | Variable::ObjKeep => {
+                    Some(Value::Duration(0.0))
+                }
+                _ => None,
+            });
+        };
+        let (head, lifetime, now) = (object.head(), object.lifetime(), self.common.now);
+        Ok(Some(match variable {
+            Variable::ObjHits => Value::Int(i64::try_from(object.hits()).unwrap_or(i64::MAX)),
+            Variable::ObjStatus => Value::Int(i64::from(head.status())),
+            Variable::ObjReason => text(workspace, head.reason())?,
+            Variable::ObjProto => text(workspace, head.version_bytes())?,
+            Variable::ObjAge => Value::Duration(object.age(now)),
+            Variable::ObjTime => Value::Time(lifetime.origin),
+            Variable::ObjTtl => Value::Duration(lifetime.fresh_until() - now),
+            Variable::ObjGrace => Value::Duration(lifetime.grace),
+            Variable::ObjKeep => Value::Duration(lifetime.keep),
+            Variable::ObjUncacheable => {
+                Value::Bool(object.variant().is_none() || object.kind() != cache::object::Kind::Ordinary)
+            }
+            Variable::ObjCanEsi => Value::Bool(false),
+            Variable::ObjStorage => {
+                let named = &self.common.loaded.program.storages;
+                let place = named.iter().position(|name| name == object.storage().name());
+                Value::Storage(place.and_then(|place| u32::try_from(place).ok()).map(StorageIndex))
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn response_variable<'w>(&self, variable: Variable, workspace: &'w Workspace) -> Result<Value<'w>, Failure> {
+        Ok(match variable {
+            Variable::RespStatus => Value::Int(i64::from(self.response.status())),
+            Variable::RespReason => text(workspace, self.response.reason())?,
+            Variable::RespProto | Variable::RespProtoOld => text(workspace, self.response.version_bytes())?,
+            Variable::RespTime => Value::Time(self.common.now),
+            Variable::RespIsStreaming => {
+                Value::Bool(self.object.as_ref().is_some_and(|object| object.body().length().is_none()))
+            }
+            Variable::RespDoEsi => Value::Bool(false),
+            Variable::RespFilters => Value::String(Some(&[])),
+            Variable::BereqMethod => text(workspace, self.backend_request.method())?,
+            Variable::BereqUrl => text(workspace, self.backend_request.target())?,
+            Variable::BereqProto | Variable::BereqProtoOld => text(workspace, self.backend_request.version_bytes())?,
+            Variable::BereqBackend => Value::Backend(self.hint),
+            Variable::BereqXid => text(workspace, self.xid.to_string().as_bytes())?,
+            Variable::BereqTime => Value::Time(self.common.now),
+            Variable::BereqHash => match self.digest {
+                Some(digest) => Value::Blob(Some(workspace.keep(&digest.0)?)),
+                None => Value::Blob(None),
+            },
+            Variable::BereqConnectTimeout
+            | Variable::SessTimeoutIdle
+            | Variable::SessTimeoutLinger
+            | Variable::SessSendTimeout
+            | Variable::SessIdleSendTimeout => Value::Duration(0.0),
+            other => return Err(Failure::Host(format!("{} is not there yet", other.name()))),
+        })
+    }
+}
+
+impl Host for ClientHost {
+    fn header(&self, header: &HeaderRef) -> Option<&[u8]> {
+        self.headers(header.message)?.value_of(header.name.lower.as_bytes())
+    }
+
+    fn set_header(&mut self, header: &HeaderRef, value: &[u8]) -> Result<(), Failure> {
+        match self.headers_mut(header.message) {
+            Some(headers) => set_field(headers, header, value),
+            None => Ok(()),
+        }
+    }
+
+    fn unset_header(&mut self, header: &HeaderRef) {
+        if let Some(headers) = self.headers_mut(header.message) {
+            headers.remove(header.name.lower.as_bytes());
+        }
+    }
+
+    fn variable<'w>(&self, variable: Variable, workspace: &'w Workspace) -> Result<Value<'w>, Failure> {
+        if let Some(value) = self.request_variable(variable, workspace)? {
+            return Ok(value);
+        }
+        if let Some(value) = self.object_variable(variable, workspace)? {
+            return Ok(value);
+        }
+        match self.common.variable(variable, workspace)? {
+            Some(value) => Ok(value),
+            None => self.response_variable(variable, workspace),
+        }
+    }
+
+    fn set_variable(&mut self, variable: Variable, value: Value<'_>) -> Result<(), Failure> {
+        let written = value.text().unwrap_or_default();
+        match variable {
+            Variable::ReqMethod => self.request.set_method(written),
+            Variable::ReqUrl => self.request.set_target(written),
+            Variable::BereqMethod => self.backend_request.set_method(written),
+            Variable::BereqUrl => self.backend_request.set_target(written),
+            Variable::ReqBackendHint | Variable::BereqBackend => {
+                self.hint = match value {
+                    Value::Backend(backend) => backend,
+                    _ => None,
+                }
+            }
+            Variable::ReqTtl => self.lookup.ttl = Some(seconds(value)).filter(|ttl| *ttl >= 0.0),
+            Variable::ReqGrace => self.lookup.grace = Some(seconds(value)).filter(|grace| *grace >= 0.0),
+            Variable::ReqHashAlwaysMiss => self.lookup.always_misses = value.is_true(),
+            Variable::ReqHashIgnoreBusy => self.lookup.ignores_busy = value.is_true(),
+            Variable::ReqHashIgnoreVary => self.lookup.ignores_vary = value.is_true(),
+            Variable::ReqStorage => {
+                if let Value::Storage(storage) = value {
+                    self.storage = storage;
+                }
+            }
+            Variable::ClientIdentity => self.identity = Some(written.to_vec()),
+            Variable::RespStatus => self.response.set_status(status_of(value)?),
+            Variable::RespReason => self.response.set_reason(written),
+            Variable::RespBody => {
+                self.body.clear();
+                self.body.extend_from_slice(bytes_of(value));
+            }
+            // These are the listener's; a program that sets them to what it likes changes nothing else.
+            Variable::ReqProtoOld
+            | Variable::RespProtoOld
+            | Variable::BereqProtoOld
+            | Variable::SessTimeoutIdle
+            | Variable::SessTimeoutLinger
+            | Variable::SessSendTimeout
+            | Variable::SessIdleSendTimeout
+            | Variable::BereqConnectTimeout
+            | Variable::RespDoEsi
+            | Variable::ReqEsi => {
+                self.common.record("Notice", format!("{} has no effect yet", variable.name()).as_bytes())
+            }
+            other => return Err(Failure::Host(format!("{} cannot be set yet", other.name()))),
+        }
+        Ok(())
+    }
+
+    fn append_body(&mut self, _: Variable, value: Value<'_>) -> Result<(), Failure> {
+        self.body.extend_from_slice(bytes_of(value));
+        Ok(())
+    }
+
+    fn unset_variable(&mut self, _: Variable) {}
+
+    fn storage(&self, storage: StorageIndex, variable: StorageVariable) -> Value<'static> {
+        self.common.storage(storage, variable)
+    }
+
+    fn backend_name(&self, backend: Backend) -> Option<&str> {
+        self.common.loaded.name_of(backend)
+    }
+
+    fn resolve(&mut self, backend: Option<Backend>) -> Option<Backend> {
+        let key = self.client_key();
+        self.common.resolve(backend, &key)
+    }
+
+    fn hash_data(&mut self, data: &[u8]) {
+        self.hasher.update(data);
+        self.hasher.update(b"#");
+    }
+
+    fn ban(&mut self, expression: &[u8]) -> Result<(), Failure> {
+        self.common.ban(expression);
+        Ok(())
+    }
+
+    fn log_acl(&mut self, acl: &str, entry: Option<&str>) {
+        let said = entry.map_or_else(|| format!("NO_MATCH {acl}"), |entry| format!("MATCH {acl} {entry}"));
+        self.common.record("VCL_acl", said.as_bytes());
+    }
+
+    fn log_hard_match(&mut self, pattern: &str, _: TooHard) {
+        self.common.record("VCL_Error", format!("a match with {pattern} took too long and counts as none").as_bytes());
+    }
+
+    fn call<'w>(
+        &mut self,
+        function: &'static Function,
+        arguments: &[Option<Value<'w>>],
+        workspace: &'w Workspace,
+    ) -> Result<Value<'w>, Failure> {
+        if let Some(done) = modules::call(&mut self.common, function, arguments, workspace) {
+            return done;
+        }
+        let given = arguments.first().copied().flatten();
+        if let Some(Value::Header(header)) = given
+            && let Some(headers) = self.headers_mut(header.message)
+            && let Some(done) = modules::change(function, arguments, headers, workspace)
+        {
+            return done;
+        }
+        match function.id {
+            FunctionId::PurgeHard => {
+                let purged = self.digest.map_or(0, |digest| self.common.loaded.cache.purge(digest));
+                Ok(Value::Int(i64::try_from(purged).unwrap_or(i64::MAX)))
+            }
+            FunctionId::PurgeSoft => {
+                let number = |place: usize| arguments.get(place).copied().flatten().map(seconds);
+                let (grace, keep) = (number(1).filter(|grace| *grace >= 0.0), number(2).filter(|keep| *keep >= 0.0));
+                let now = self.common.now;
+                let purged = self
+                    .digest
+                    .map_or(0, |digest| self.common.loaded.cache.soft_purge(digest, now, number(0), grace, keep));
+                Ok(Value::Int(i64::try_from(purged).unwrap_or(i64::MAX)))
+            }
+            _ => Err(modules::missing(function)),
+        }
+    }
+
+    fn method<'w>(
+        &mut self,
+        object: ObjectIndex,
+        method: &'static Method,
+        arguments: &[Option<Value<'w>>],
+        workspace: &'w Workspace,
+    ) -> Result<Value<'w>, Failure> {
+        modules::method(&mut self.common, object, method, arguments, workspace)
+    }
+
+    fn make(&mut self, _: ObjectIndex, _: &[Option<Value<'_>>]) -> Result<(), Failure> {
+        Err(Failure::NoAnswer)
+    }
+}

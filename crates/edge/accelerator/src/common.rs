@@ -1,0 +1,173 @@
+//! What hosts of VCL have in common, on both sides.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use cache::bans::Expression;
+use http::Headers;
+use vcl::{
+    program::{HeaderRef, StorageIndex},
+    run::{Backend, Failure, Value, Workspace},
+    variables::{StorageVariable, Variable},
+};
+
+use crate::loaded::Loaded;
+
+/// The client's connection, as VCL asks about it.
+#[derive(Clone, Debug, Default)]
+pub struct Connection {
+    /// Where the client is, by the PROXY protocol too (`client.ip`).
+    pub client: Option<SocketAddr>,
+    /// Where it went to (`server.ip`).
+    pub server: Option<SocketAddr>,
+    /// The other end of the connection (`remote.ip`).
+    pub remote: Option<SocketAddr>,
+    /// This end of it (`local.ip`).
+    pub local: Option<SocketAddr>,
+    /// The name of the listening socket (`local.socket`).
+    pub socket: String,
+    /// Its address as it was given (`local.endpoint`).
+    pub endpoint: String,
+    /// The number of the session (`sess.xid`).
+    pub xid: u64,
+}
+
+/// A record for the log, by its tag in Varnish's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// `VCL_Log`, `VCL_Error` and so on.
+    pub tag: &'static str,
+    /// What it says.
+    pub text: Vec<u8>,
+}
+
+/// What a host has beside its messages.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) loaded: Arc<Loaded>,
+    pub(crate) connection: Connection,
+    /// When the task that runs now was woken.
+    pub(crate) now: f64,
+    /// A number that is different for each request, from 0 to 1.
+    pub(crate) random: f64,
+    pub(crate) cookies: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) ban_error: Option<String>,
+    pub(crate) log: Vec<Record>,
+}
+
+impl Common {
+    pub(crate) fn new(loaded: &Arc<Loaded>, connection: Connection, now: f64) -> Self {
+        let loaded = Arc::clone(loaded);
+        let random = (now * 1e6).rem_euclid(9973.0) / 9973.0;
+        Self { loaded, connection, now, random, cookies: Vec::new(), ban_error: None, log: Vec::new() }
+    }
+
+    pub(crate) fn record(&mut self, tag: &'static str, text: &[u8]) {
+        self.log.push(Record { tag, text: text.to_vec() });
+    }
+
+    /// Variables that mean the same on both sides.
+    pub(crate) fn variable<'w>(
+        &self,
+        variable: Variable,
+        workspace: &'w Workspace,
+    ) -> Result<Option<Value<'w>>, Failure> {
+        let settings = &self.loaded.settings;
+        Ok(Some(match variable {
+            Variable::Now => Value::Time(self.now),
+            Variable::ClientIp => address(self.connection.client),
+            Variable::ServerIp => address(self.connection.server),
+            Variable::RemoteIp => address(self.connection.remote),
+            Variable::LocalIp => address(self.connection.local),
+            Variable::LocalSocket => text(workspace, self.connection.socket.as_bytes())?,
+            Variable::LocalEndpoint => text(workspace, self.connection.endpoint.as_bytes())?,
+            Variable::SessXid => text(workspace, self.connection.xid.to_string().as_bytes())?,
+            Variable::ServerHostname => text(workspace, settings.hostname.as_bytes())?,
+            Variable::ServerIdentity => text(workspace, settings.identity.as_bytes())?,
+            _ => return Ok(None),
+        }))
+    }
+
+    pub(crate) fn storage(&self, storage: StorageIndex, variable: StorageVariable) -> Value<'static> {
+        let name = self.loaded.program.storages.get(storage.0 as usize);
+        let storage = name.and_then(|name| self.loaded.storages.of_name(name));
+        let bytes = |bytes: u64| Value::Bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
+        match (storage, variable) {
+            (Some(storage), StorageVariable::FreeSpace) => bytes(storage.free()),
+            (Some(storage), StorageVariable::UsedSpace) => bytes(storage.used()),
+            (storage, StorageVariable::Happy) => Value::Bool(storage.is_some()),
+            (None, _) => Value::Bytes(0),
+        }
+    }
+
+    pub(crate) fn resolve(&self, backend: Option<Backend>, key: &[u8]) -> Option<Backend> {
+        self.loaded.resolve(backend?, key, self.random)
+    }
+
+    /// Bans what a text says; what is wrong with it is kept for `std.ban_error()`.
+    pub(crate) fn ban(&mut self, expression: &[u8]) -> bool {
+        let parsed = Expression::parse(&String::from_utf8_lossy(expression));
+        match parsed {
+            Ok(expression) => {
+                self.loaded.cache.bans().add(expression, self.now);
+                self.ban_error = None;
+                true
+            }
+            Err(why) => {
+                self.record("VCL_Error", format!("ban(): {why}").as_bytes());
+                self.ban_error = Some(why.to_string());
+                false
+            }
+        }
+    }
+}
+
+/// A text of the host's as a value.
+pub(crate) fn text<'w>(workspace: &'w Workspace, bytes: &[u8]) -> Result<Value<'w>, Failure> {
+    Ok(Value::String(Some(workspace.keep(bytes)?)))
+}
+
+fn address(address: Option<SocketAddr>) -> Value<'static> {
+    // NOTE: a client of a unix socket is at 0.0.0.0, as in Varnish.
+    let unknown = (IpAddr::from([0, 0, 0, 0]), 0);
+    Value::Ip(Some(address.map_or(unknown, |address| (address.ip(), address.port()))))
+}
+
+/// Seconds of a value.
+pub(crate) fn seconds(value: Value<'_>) -> f64 {
+    value.number().unwrap_or(0.0)
+}
+
+/// Bytes that would end a field, and with it begin another one.
+fn is_field_value(value: &[u8]) -> bool {
+    !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
+}
+
+/// Gives a field a value, or says why it cannot have it.
+pub(crate) fn set_field(headers: &mut Headers, header: &HeaderRef, value: &[u8]) -> Result<(), Failure> {
+    if !is_field_value(value) {
+        return Err(Failure::Host(format!("Bad header {}: its value has a line break", header.name.text)));
+    }
+    headers.set(header.name.text.as_bytes(), value);
+    Ok(())
+}
+
+/// A status that a message can have.
+pub(crate) fn status_of(value: Value<'_>) -> Result<u16, Failure> {
+    let Value::Int(status) = value else { return Err(Failure::NoAnswer) };
+    // NOTE: what is above 999 goes to VCL alone: the last three digits are sent, as in Varnish.
+    u16::try_from(status % 1000)
+        .ok()
+        .filter(|status| *status >= 100)
+        .ok_or_else(|| Failure::Host(format!("illegal status ({status}): it is from 100 to 999")))
+}
+
+/// The bytes of a text or blob.
+pub(crate) fn bytes_of(value: Value<'_>) -> &[u8] {
+    match value {
+        Value::String(bytes) | Value::Blob(bytes) => bytes.unwrap_or_default(),
+        _ => &[],
+    }
+}

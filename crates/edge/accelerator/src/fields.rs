@@ -1,0 +1,93 @@
+//! Which fields go on from one message to the next (Varnish: `http_headers.h`).
+
+use http::{ConnectionOptions, HeaderId, Headers, RequestHead};
+
+/// Fields of one connection: they go nowhere.
+const OF_THE_CONNECTION: [&[u8]; 9] = [
+    b"connection",
+    b"keep-alive",
+    b"proxy-authenticate",
+    b"proxy-authorization",
+    b"te",
+    b"trailer",
+    b"transfer-encoding",
+    b"upgrade",
+    b"proxy-connection",
+];
+
+/// What a request for an object does not take over from the client's: it is for everybody.
+const NOT_FETCHED: [&[u8]; 8] = [
+    b"content-length",
+    b"expect",
+    b"if-match",
+    b"if-modified-since",
+    b"if-none-match",
+    b"if-range",
+    b"if-unmodified-since",
+    b"range",
+];
+
+/// What a response does not take into the cache.
+const NOT_STORED: [&[u8]; 2] = [b"content-length", b"accept-ranges"];
+
+/// The request that a backend gets of a client's; `is_pass` for one that is for this client alone.
+#[must_use]
+pub fn backend_request(from: &RequestHead, is_pass: bool) -> RequestHead {
+    let mut to = from.clone();
+    remove_connection(&mut to.headers);
+    if !is_pass {
+        to.headers.retain(|name, _| !is_one_of(&NOT_FETCHED, name));
+        to.set_method(b"GET");
+    } else {
+        to.headers.remove(b"expect");
+    }
+    to.set_version(http::Version::Http11);
+    to
+}
+
+/// What an object has of a backend's response.
+pub fn keep_for_object(headers: &mut Headers) {
+    remove_connection(headers);
+    headers.retain(|name, _| !is_one_of(&NOT_STORED, name));
+}
+
+/// Removes what is said for one connection, and what `Connection` names.
+pub fn remove_connection(headers: &mut Headers) {
+    let named: Vec<Vec<u8>> =
+        headers.all_known(HeaderId::Connection).flat_map(http::elements).map(<[u8]>::to_ascii_lowercase).collect();
+    headers.retain(|name, _| {
+        !is_one_of(&OF_THE_CONNECTION, name) && !named.iter().any(|named| named.eq_ignore_ascii_case(name))
+    });
+}
+
+/// Whether a client may have a body in gzip.
+#[must_use]
+pub fn accepts_gzip(headers: &Headers) -> bool {
+    headers.all(b"accept-encoding").flat_map(http::elements).any(|element| {
+        let mut parts = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let coding = parts.next().unwrap_or_default();
+        let refuses = parts.any(|part| {
+            let weight = part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q="));
+            weight.is_some_and(|weight| weight.iter().all(|byte| matches!(byte, b'0' | b'.')))
+        });
+        (coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip")) && !refuses
+    })
+}
+
+/// Whether a message's body stands in gzip.
+#[must_use]
+pub fn is_gzip(headers: &Headers) -> bool {
+    headers
+        .first(b"content-encoding")
+        .is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip"))
+}
+
+/// Whether the connection ends with this message, as far as its fields say.
+#[must_use]
+pub fn closes(headers: &Headers) -> bool {
+    ConnectionOptions::of(headers).close
+}
+
+fn is_one_of(names: &[&[u8]], name: &[u8]) -> bool {
+    names.iter().any(|known| known.eq_ignore_ascii_case(name))
+}

@@ -1,0 +1,30 @@
+//! The life of a request in an HTTP accelerator that runs VCL: Varnish's, without a socket, a clock or a thread.
+//!
+//! ```text
+//!  client:  recv ─▶ hash ─▶ lookup ─┬▶ hit ───────────────────────────┬▶ deliver ─▶ Step::Deliver
+//!            ▲  │                   ├▶ miss ─▶ Step::Fetch ─▶ object ─┘      │
+//!            │  ├▶ pass ────────────┴─────────▶ Step::Pass ─▶ response ──────┤
+//!            │  ├▶ synth ─▶ Step::Deliver        pipe ─▶ Step::Pipe          │
+//!            └──┴──────────────── restart ◀──────────────────────────────────┘
+//!
+//!  fetch:   backend_fetch ─▶ (a backend is asked) ─▶ backend_response ─▶ stored, or for one client
+//!                ▲                   └▶ backend_error ─▶ stored            │
+//!                └─────────────────────── retry ◀──────────────────────────┘
+//! ```
+//!
+//! [`client::Client`] and [`backend::Backend`] are the two machines. Each is asked what to do next, and told what came of it; whoever
+//! drives them has the sockets. Both run subroutines of a [`loaded::Loaded`] program and use one [`cache::index::Cache`].
+
+pub mod backend;
+pub mod client;
+mod common;
+pub mod directors;
+pub mod fields;
+pub mod load;
+pub mod loaded;
+mod modules;
+pub mod output;
+pub mod recode;
+pub mod settings;
+
+pub use common::{Connection, Record};

@@ -1,0 +1,86 @@
+//! What goes to the client of a response: all of it, a part, or the news that it has it already.
+
+use cache::policy::{
+    conditional::{self, Outcome},
+    range::{self, Wanted},
+};
+use http::{HeaderId, Headers, RequestHead, ResponseHead};
+
+/// Which bytes of a body the client gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All.
+    Whole,
+    /// None.
+    Nothing,
+    /// From `start` up to, not including, `end`.
+    Bytes {
+        /// The first one.
+        start: u64,
+        /// Behind the last one.
+        end: u64,
+    },
+}
+
+/// Applies the request's conditions and ranges to a response that is about to go out. `length` is that of the body, where it is known.
+pub fn finish(request: &RequestHead, response: &mut ResponseHead, length: Option<u64>, ranges: bool, now: f64) -> Part {
+    #[expect(clippy::cast_possible_truncation, reason = "seconds of a date")]
+    let now = now as i64;
+    let is_read = matches!(request.method(), b"GET" | b"HEAD");
+    if response.status() == 200 && is_read && asks(&request.headers) {
+        match conditional::evaluate(&request.headers, &response.headers, now) {
+            Outcome::NotModified => {
+                set_status(response, 304, b"Not Modified");
+                response.headers.remove_known(HeaderId::ContentLength);
+                return Part::Nothing;
+            }
+            Outcome::Failed | Outcome::Send => {}
+        }
+    }
+    let Some(length) = length else { return Part::Whole };
+    if ranges && response.status() == 200 {
+        response.headers.set(b"accept-ranges", b"bytes");
+    }
+    if ranges && response.status() == 200 && request.method() == b"GET" {
+        match range::wanted(&request.headers, &response.headers, length, now) {
+            Wanted::Whole => {}
+            Wanted::Part { start, end } => {
+                set_status(response, 206, b"Partial Content");
+                let shown = format!("bytes {start}-{}/{length}", end.saturating_sub(1));
+                response.headers.set(b"content-range", shown.as_bytes());
+                set_length(&mut response.headers, end - start);
+                return Part::Bytes { start, end };
+            }
+            Wanted::Unsatisfiable => {
+                set_status(response, 416, b"Requested Range Not Satisfiable");
+                response.headers.set(b"content-range", format!("bytes */{length}").as_bytes());
+                set_length(&mut response.headers, 0);
+                return Part::Nothing;
+            }
+        }
+    }
+    set_length(&mut response.headers, length);
+    Part::Whole
+}
+
+/// Whether the request has conditions that a cache answers by 304.
+fn asks(headers: &Headers) -> bool {
+    headers.contains(b"if-none-match") || headers.contains_known(HeaderId::IfModifiedSince)
+}
+
+fn set_status(response: &mut ResponseHead, status: u16, reason: &[u8]) {
+    response.set_status(status);
+    response.set_reason(reason);
+}
+
+fn set_length(headers: &mut Headers, length: u64) {
+    headers.remove_known(HeaderId::ContentLength);
+    headers.add_number(HeaderId::ContentLength, length);
+}
+
+/// The reason phrase of a status, as Varnish has it where a program gives none.
+#[must_use]
+pub fn reason(status: u16) -> &'static [u8] {
+    let known = http::reason_phrase(status).as_bytes();
+    if known.is_empty() { b"Unknown HTTP Status" } else { known }
+}

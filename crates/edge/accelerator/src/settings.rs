@@ -1,0 +1,134 @@
+//! What the machines are told beside the program: the parameters of varnishd(1) that they follow.
+
+/// Parameters; seconds where nothing else is said.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `default_ttl`: of responses that say nothing.
+    pub default_ttl: f64,
+    /// `default_grace`
+    pub default_grace: f64,
+    /// `default_keep`
+    pub default_keep: f64,
+    /// `shortlived`: what lives shorter is kept apart (`Transient`).
+    pub shortlived: f64,
+    /// `max_restarts`
+    pub max_restarts: u32,
+    /// `max_retries`
+    pub max_retries: u32,
+    /// `max_esi_depth`
+    pub max_esi_depth: u32,
+    /// `http_gzip_support`
+    pub gzip: bool,
+    /// `http_range_support`
+    pub ranges: bool,
+    /// `workspace_client`, in bytes.
+    pub workspace_client: usize,
+    /// `workspace_backend`, in bytes.
+    pub workspace_backend: usize,
+    /// `server.identity` (`-i`).
+    pub identity: String,
+    /// `server.hostname`, also in `Via`.
+    pub hostname: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            default_ttl: 120.0,
+            default_grace: 10.0,
+            default_keep: 0.0,
+            shortlived: 10.0,
+            max_restarts: 4,
+            max_retries: 4,
+            max_esi_depth: 5,
+            gzip: true,
+            ranges: true,
+            workspace_client: 64 << 10,
+            workspace_backend: 64 << 10,
+            identity: "localhost".to_owned(),
+            hostname: "localhost".to_owned(),
+        }
+    }
+}
+
+/// Why a parameter cannot be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotSet {
+    /// There is none of this name.
+    Unknown,
+    /// The value is none for it.
+    Invalid,
+}
+
+impl Settings {
+    /// Sets a parameter by its name.
+    ///
+    /// # Errors
+    /// Why it cannot be set.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), NotSet> {
+        let seconds = || duration(value).ok_or(NotSet::Invalid);
+        let number = || value.parse().map_err(|_| NotSet::Invalid);
+        match name {
+            "default_ttl" => self.default_ttl = seconds()?,
+            "default_grace" => self.default_grace = seconds()?,
+            "default_keep" => self.default_keep = seconds()?,
+            "shortlived" => self.shortlived = seconds()?,
+            "max_restarts" => self.max_restarts = number()?,
+            "max_retries" => self.max_retries = number()?,
+            "max_esi_depth" => self.max_esi_depth = number()?,
+            "http_gzip_support" => self.gzip = switch(value).ok_or(NotSet::Invalid)?,
+            "http_range_support" => self.ranges = switch(value).ok_or(NotSet::Invalid)?,
+            "workspace_client" => self.workspace_client = bytes(value).ok_or(NotSet::Invalid)?,
+            "workspace_backend" => self.workspace_backend = bytes(value).ok_or(NotSet::Invalid)?,
+            _ => return Err(NotSet::Unknown),
+        }
+        Ok(())
+    }
+
+    /// The parameters that [`Settings::set`] knows.
+    pub const NAMES: [&str; 11] = [
+        "default_ttl",
+        "default_grace",
+        "default_keep",
+        "shortlived",
+        "max_restarts",
+        "max_retries",
+        "max_esi_depth",
+        "http_gzip_support",
+        "http_range_support",
+        "workspace_client",
+        "workspace_backend",
+    ];
+}
+
+/// Seconds, with or without a unit.
+fn duration(text: &str) -> Option<f64> {
+    const UNITS: [(&str, f64); 7] =
+        [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0), ("w", 604_800.0), ("y", 31_536_000.0)];
+    let digits = text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits)?;
+    let factor = if unit.is_empty() { 1.0 } else { UNITS.iter().find(|(name, _)| *name == unit)?.1 };
+    number.parse::<f64>().ok().map(|number| number * factor)
+}
+
+fn switch(text: &str) -> Option<bool> {
+    match text {
+        "on" | "yes" | "true" => Some(true),
+        "off" | "no" | "false" => Some(false),
+        _ => None,
+    }
+}
+
+/// Bytes, with a unit or without.
+fn bytes(text: &str) -> Option<usize> {
+    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits)?;
+    let shift = match unit.to_ascii_lowercase().trim_end_matches('b') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        _ => return None,
+    };
+    number.parse::<usize>().ok()?.checked_shl(shift)
+}

@@ -1,0 +1,210 @@
+//! `vcl`: has a program of VCL answer, from a cache where it can.
+//!
+//! A program may name a proxy as a backend. One that it declares itself is the `backend` section of the same name: the section says
+//! where it is, so that balancing, checks and statistics are the same as everywhere.
+
+use std::sync::Arc;
+
+use accelerator::{
+    load::try_to_load,
+    settings::{NotSet, Settings},
+};
+use vcl::{
+    Options,
+    program::{BackendIndex, Endpoint},
+};
+
+use super::words::wrong;
+use crate::{
+    args,
+    diagnostics::{Diagnostic, Problem, Severity},
+    line::Line,
+    model::{Accelerator, StorageSpec},
+    scope::Scope,
+    source::Files,
+    table::{Group, Keyword, Sections},
+};
+
+/// Stands for a program that says nothing itself: Varnish's built-in policy.
+const BUILTIN: &str = "builtin";
+
+pub(super) const KEYWORDS: &[Keyword] = &[Keyword::new(
+    Group::Proxy,
+    "vcl",
+    "{ <file> | builtin } [storage <spec>]* [param <name>=<value>]* [identity <name>]",
+    "Tidegate",
+)
+.sections(Sections::FRONTEND_BACKEND)
+.doc(
+    "Has a program of VCL answer the requests that rules let through, from a cache where it can. A storage is malloc,SIZE or NAME=malloc,SIZE.",
+    "vcl builtin storage malloc,256m param default_ttl=60",
+)
+.line(vcl_file)];
+
+fn vcl_file(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
+    args::required(line, 1, "a file.")?;
+    let bytes = if line.word(1) == BUILTIN { Arc::from(b"vcl 4.1;\n".as_slice()) } else { scope.read_file(line, 1)? };
+    let text =
+        std::str::from_utf8(&bytes).map_err(|_| wrong(format!("'vcl' : {} is no text in UTF-8.", line.word(1)), 1))?;
+    let mut accelerator = Accelerator {
+        path: line.word(1).to_owned(),
+        text: text.into(),
+        program: None,
+        storages: Vec::new(),
+        settings: Settings::default(),
+    };
+    let mut word = 2;
+    while word < line.len() {
+        let value = line.word(word + 1);
+        match line.word(word) {
+            "storage" => accelerator.storages.push(storage(value, accelerator.storages.len(), word + 1)?),
+            "param" => set_parameter(&mut accelerator.settings, value, word + 1)?,
+            "identity" if !value.is_empty() => value.clone_into(&mut accelerator.settings.identity),
+            other => {
+                return Err(wrong(format!("'vcl' : unknown argument '{other}'."), word)
+                    .expected("storage <spec>, param <name>=<value> or identity <name>")
+                    .nearest(other, ["storage", "param", "identity"]));
+            }
+        }
+        word += 2;
+    }
+    let draft = scope.proxy();
+    draft.proxy.accelerator = Some(Arc::new(accelerator));
+    draft.rules.accelerator = Some(line.clone());
+    Ok(())
+}
+
+fn storage(text: &str, place: usize, word: usize) -> Result<StorageSpec, Problem> {
+    let (name, rest) =
+        text.split_once('=').map_or_else(|| (format!("s{place}"), text), |(name, rest)| (name.to_owned(), rest));
+    let (kind, size) = rest.split_once(',').map_or((rest, None), |(kind, size)| (kind, Some(size)));
+    if !matches!(kind, "malloc" | "default") {
+        return Err(wrong(format!("'vcl' : storage '{text}' is of a kind that is not there: '{kind}'."), word)
+            .expected("malloc,SIZE or NAME=malloc,SIZE"));
+    }
+    let bytes = size
+        .map(|size| {
+            bytes_of(size).ok_or_else(|| {
+                wrong(format!("'vcl' : '{size}' is no size."), word).expected("a number with k, m, g or t")
+            })
+        })
+        .transpose()?;
+    Ok(StorageSpec { name, bytes })
+}
+
+/// A size as varnishd has it: a number with a unit.
+fn bytes_of(text: &str) -> Option<u64> {
+    let digits = text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits)?;
+    let factor = match unit.to_ascii_lowercase().trim_end_matches('b') {
+        "" => 1.0,
+        "k" => 1024.0,
+        "m" => 1024.0 * 1024.0,
+        "g" => 1024.0 * 1024.0 * 1024.0,
+        "t" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let number: f64 = number.parse().ok()?;
+    Some((number * factor) as u64)
+}
+
+fn set_parameter(settings: &mut Settings, text: &str, word: usize) -> Result<(), Problem> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| wrong(format!("'vcl' : parameter '{text}' has no value."), word).expected("<name>=<value>"))?;
+    settings.set(name, value).map_err(|why| match why {
+        NotSet::Unknown => wrong(format!("'vcl' : unknown parameter '{name}'."), word).nearest(name, Settings::NAMES),
+        NotSet::Invalid => wrong(format!("'vcl' : '{value}' is no value of parameter '{name}'."), word),
+    })
+}
+
+/// Reads files that a program includes, the way the configuration's are read.
+struct Included<'s>(&'s dyn Files);
+
+impl vcl::source::Files for Included<'_> {
+    fn read(&self, path: &str) -> Result<String, String> {
+        let bytes = self.0.read(path).map_err(|error| error.to_string())?;
+        String::from_utf8(bytes.to_vec()).map_err(|_| "it is no text in UTF-8".to_owned())
+    }
+
+    fn glob(&self, pattern: &str) -> Result<Vec<String>, String> {
+        Err(format!("{pattern}: include names one file at a time here"))
+    }
+}
+
+/// Where the proxy's requests go without a program: its `default_backend`, or itself.
+fn default_name(scope: &mut Scope<'_>) -> String {
+    let proxy = &scope.proxy().proxy;
+    let own = proxy.name.to_string();
+    let target = proxy.default_backend.and_then(|index| scope.state.proxies.get(index.0 as usize));
+    target.map_or(own, |draft| draft.proxy.name.to_string())
+}
+
+/// Compiles the program of a proxy, once all proxies are known.
+pub(crate) fn finish(scope: &mut Scope<'_>) {
+    let draft = scope.proxy();
+    let (Some(accelerator), Some(line)) = (draft.proxy.accelerator.clone(), draft.rules.accelerator.clone()) else {
+        return;
+    };
+    let has_backend = |scope: &Scope<'_>, name: &str| scope.backend_named(name).is_some();
+    let storages: Vec<String> =
+        accelerator.storages.iter().map(|storage| storage.name.clone()).chain(["Transient".to_owned()]).collect();
+    let names: Vec<String> = scope
+        .state
+        .proxies
+        .iter()
+        .filter(|draft| draft.proxy.kind.has_backend())
+        .map(|draft| draft.proxy.name.to_string())
+        .collect();
+    let options = Options {
+        files: &Included(scope.files),
+        storages: &storages,
+        backends: &names,
+        unused_is_error: false,
+        ..Options::default()
+    };
+    let compiled = match vcl::compile(&accelerator.path, &accelerator.text, &options) {
+        Ok(compiled) => compiled,
+        Err(rejected) => {
+            let message = format!("'vcl' : {} cannot be used:\n{}", accelerator.path, rejected.message().trim_end());
+            return scope.alert(&line, wrong(message, 1));
+        }
+    };
+    for note in &compiled.notes {
+        scope.diagnostics.push(Diagnostic::on_line(
+            Severity::Notice,
+            &line,
+            wrong(format!("'vcl' : {}", note.summary()), 1),
+        ));
+    }
+    let homeless: Vec<String> = compiled
+        .program
+        .backends
+        .iter()
+        .filter(|backend| backend.endpoint != Endpoint::None && !has_backend(scope, &backend.name))
+        .map(|backend| backend.name.clone())
+        .collect();
+    for name in homeless {
+        let message = format!(
+            "'vcl' : backend '{name}' of {} has no 'backend' section of that name, which says where it is and how it is checked.",
+            accelerator.path
+        );
+        scope.alert(&line, wrong(message, 1).expected(format!("backend {name}, with a server")));
+    }
+    let mut program = compiled.program;
+    if program.default_backend.is_none() {
+        let wanted = default_name(scope);
+        let place = program
+            .backends
+            .iter()
+            .position(|backend| backend.name == wanted)
+            .or_else(|| program.backends.iter().position(|backend| backend.name == "default"));
+        program.default_backend = Some(BackendIndex(place.and_then(|place| u32::try_from(place).ok()).unwrap_or(0)));
+    }
+    let program = Arc::new(program);
+    if let Err(why) = try_to_load(&program, &accelerator.settings) {
+        scope.alert(&line, wrong(format!("'vcl' : vcl_init of {} failed: {why}.", accelerator.path), 1));
+    }
+    let compiled = Accelerator { program: Some(program), ..(*accelerator).clone() };
+    scope.proxy().proxy.accelerator = Some(Arc::new(compiled));
+}

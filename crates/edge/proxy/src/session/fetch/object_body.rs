@@ -1,0 +1,130 @@
+//! The body of an object in the cache, whole or still on its way, as a source for a client.
+
+use std::{
+    io,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use accelerator::{backend::Recoding, output::Part, recode::Recoder};
+use bytes::{Buf, Bytes};
+use cache::{body::Cursor, object::Object};
+use net::PlainSocket;
+
+use crate::session::body::Source;
+
+/// A reader of an object's body.
+#[derive(Debug)]
+pub struct ObjectBody {
+    object: Arc<Object>,
+    cursor: Cursor,
+    /// What has come and was not consumed.
+    current: Bytes,
+    /// Bytes that the client does not want, before those that it does.
+    skip: u64,
+    /// Bytes that it wants; `None` for all.
+    left: Option<u64>,
+    recoder: Recoder,
+    /// Whether what is given is framed in chunks.
+    is_chunked: bool,
+    has_ended: bool,
+}
+
+impl ObjectBody {
+    /// The part of an object that a client wants; in chunks where its length is not known.
+    #[must_use]
+    pub fn new(object: Arc<Object>, part: Part, gunzip: bool, is_chunked: bool) -> Self {
+        let (skip, left) = match part {
+            Part::Whole => (0, None),
+            Part::Nothing => (0, Some(0)),
+            Part::Bytes { start, end } => (start, Some(end - start)),
+        };
+        let recoder = Recoder::new(if gunzip { Recoding::Gunzip } else { Recoding::None });
+        Self {
+            object,
+            cursor: Cursor::default(),
+            current: Bytes::new(),
+            skip,
+            left,
+            recoder,
+            is_chunked,
+            has_ended: false,
+        }
+    }
+
+    /// What a client gets of a chunk.
+    fn wanted(&mut self, mut chunk: Bytes) -> Bytes {
+        let skipped = usize::try_from(self.skip).map_or(chunk.len(), |skip| skip.min(chunk.len()));
+        chunk.advance(skipped);
+        self.skip -= skipped as u64;
+        if let Some(left) = &mut self.left {
+            chunk.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+            *left -= chunk.len() as u64;
+        }
+        chunk
+    }
+
+    fn framed(&self, bytes: Bytes) -> Bytes {
+        if !self.is_chunked {
+            return bytes;
+        }
+        let mut framed = Vec::with_capacity(bytes.len() + 24);
+        http::write_chunk(&bytes, &mut framed);
+        framed.into()
+    }
+
+    /// The end of the body, as it is framed.
+    fn end(&mut self) -> io::Result<Bytes> {
+        self.has_ended = true;
+        let rest = self.recoder.finish()?;
+        let mut framed = Vec::new();
+        if self.is_chunked {
+            if !rest.is_empty() {
+                http::write_chunk(&rest, &mut framed);
+            }
+            http::write_last_chunk(&mut framed);
+            return Ok(framed.into());
+        }
+        Ok(rest.into())
+    }
+}
+
+impl Source for ObjectBody {
+    fn received(&self) -> &[u8] {
+        &self.current
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.current.advance(count.min(self.current.len()));
+    }
+
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if !self.current.is_empty() {
+            return Poll::Pending;
+        }
+        while !self.has_ended {
+            let next = ready!(self.object.body().poll_next(&mut self.cursor, context)).map_err(io::Error::other)?;
+            let given = match next {
+                Some(_) if self.left == Some(0) => self.end()?,
+                Some(chunk) => {
+                    let chunk = self.wanted(chunk);
+                    let bytes = match self.recoder.push(&chunk)? {
+                        Some(recoded) => recoded.into(),
+                        None => chunk,
+                    };
+                    if bytes.is_empty() { bytes } else { self.framed(bytes) }
+                }
+                None => self.end()?,
+            };
+            if !given.is_empty() {
+                self.current = given;
+                return Poll::Ready(Ok(self.current.len()));
+            }
+        }
+        Poll::Ready(Ok(0))
+    }
+
+    fn plain_socket(&mut self) -> Option<PlainSocket<'_>> {
+        None
+    }
+}
