@@ -55,15 +55,15 @@ fn transaction_bytes(session: &Session) -> usize {
 
 /// The memory that a client takes.
 pub fn memory(session: &Session) -> usize {
-    let listening = session.subscriptions() + session.shard_channels.len();
+    let listening = session.subscriptions() + session.listening.shard_channels.len();
     size_of::<Session>()
-        + excess(session.query.capacity().max(session.query_running))
-        + excess(session.output.capacity())
-        + session.unsent().saturating_sub(session.output.len())
+        + excess(session.query.bytes.capacity().max(session.query.running))
+        + excess(session.output.bytes.capacity())
+        + session.unsent().saturating_sub(session.output.bytes.len())
         + transaction_bytes(session)
-        + session.watching.len() * size_of::<(usize, keyspace::Bytes)>()
+        + session.watch.keys.len() * size_of::<(usize, keyspace::Bytes)>()
         + listening * size_of::<keyspace::Bytes>()
-        + excess(session.parser.memory_len())
+        + excess(session.query.parser.memory_len())
         + session.tracking.as_ref().map_or(0, |tracking| tracking.prefix_bytes)
 }
 
@@ -74,7 +74,7 @@ fn flags(session: &Session) -> String {
             flags.push(letter);
         }
     };
-    add('O', session.monitoring);
+    add('O', session.listening.monitors);
     add('P', session.is_subscriber());
     add('x', session.transaction.is_some());
     add('b', session.blocked.is_some() || session.postponed);
@@ -83,7 +83,7 @@ fn flags(session: &Session) -> String {
         add('R', tracking.broken);
         add('B', tracking.broadcast);
     }
-    add('d', session.watch_failed);
+    add('d', session.watch.has_failed);
     add('c', session.close == Close::AfterOutput);
     add('A', session.close == Close::Now);
     add('e', session.no_evict);
@@ -101,31 +101,31 @@ pub fn describe(session: &Session, now: Millis, argv_bytes: usize) -> String {
     let output = session.unsent();
     let excess = excess(output);
     // What stands before a large argument is none of the buffer any more in Redis.
-    let before = session.parser.argument_at().filter(|at| session.query_len().saturating_sub(*at) >= LARGE);
-    let query = (session.query_len() - before.unwrap_or(0)).max(session.query_running);
+    let before = session.query.parser.argument_at().filter(|at| session.query_len().saturating_sub(*at) >= LARGE);
+    let query = (session.query_len() - before.unwrap_or(0)).max(session.query.running);
     let mut text = format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} multi={}",
         session.id.0,
-        session.address,
-        session.local_address,
-        session.descriptor,
+        session.connection.address,
+        session.connection.local_address,
+        session.connection.descriptor,
         String::from_utf8_lossy(&session.name),
-        (now - session.created).max(0) / 1000,
+        (now - session.connection.created).max(0) / 1000,
         (now - session.last_interaction).max(0) / 1000,
         flags(session),
         session.db,
-        session.channels.len(),
-        session.patterns.len(),
-        session.shard_channels.len(),
+        session.listening.channels.len(),
+        session.listening.patterns.len(),
+        session.listening.shard_channels.len(),
         session.transaction.as_ref().map_or(-1, |transaction| transaction.commands.len() as i64),
     );
     let _ = write!(
         text,
         " qbuf={query} qbuf-free={} argv-mem={argv_bytes} multi-mem={} rbs={} rbp={} obl={} oll={} omem={excess} \
          tot-mem={} events={} cmd={} user={} redir={} resp={}",
-        session.query.capacity().saturating_sub(session.query_len()),
+        session.query.bytes.capacity().saturating_sub(session.query_len()),
         transaction_bytes(session),
-        session.output.capacity().min(STATIC_OUTPUT),
+        session.output.bytes.capacity().min(STATIC_OUTPUT),
         output.min(STATIC_OUTPUT),
         output.min(STATIC_OUTPUT),
         excess.div_ceil(STATIC_OUTPUT),

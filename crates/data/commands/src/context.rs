@@ -65,7 +65,7 @@ impl Context<'_> {
     /// Whether who asked may do what such a setting guards.
     pub fn may(&self, allowed: Allowed) -> bool {
         let is_local = || {
-            let address = &self.session.address;
+            let address = &self.session.connection.address;
             address.starts_with("127.") || address.starts_with("[::1]") || address.starts_with('/')
         };
         match allowed {

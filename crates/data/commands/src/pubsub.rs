@@ -74,9 +74,9 @@ impl Session {
     /// The names that it listens to by a medium.
     pub fn listening(&mut self, medium: Medium) -> &mut std::collections::HashSet<Bytes> {
         match medium {
-            Medium::Channel => &mut self.channels,
-            Medium::Pattern => &mut self.patterns,
-            Medium::Shard => &mut self.shard_channels,
+            Medium::Channel => &mut self.listening.channels,
+            Medium::Pattern => &mut self.listening.patterns,
+            Medium::Shard => &mut self.listening.shard_channels,
         }
     }
 }

@@ -75,21 +75,31 @@ pub enum Close {
     Now,
 }
 
-/// A client.
+/// A command that is run again because a key that it waits for has changed.
 #[derive(Debug)]
-pub struct Session {
-    /// Its number.
-    pub id: SessionId,
+pub struct Retry {
+    /// That key: others that the command names are not looked at.
+    pub ready_key: Bytes,
+    /// What the client sent, if the command was made anew to wait.
+    pub received_as: Option<Vec<Bytes>>,
+}
+
+/// Where a client comes from.
+#[derive(Debug)]
+pub struct Connection {
     /// Its address, as `CLIENT LIST` shows it.
     pub address: String,
     /// The address that it connected to.
     pub local_address: String,
-    /// Its database.
-    pub db: usize,
-    /// Its protocol.
-    pub protocol: Protocol,
-    /// `CLIENT SETNAME`.
-    pub name: Bytes,
+    /// The number of its socket.
+    pub descriptor: i32,
+    /// When it came.
+    pub created: Millis,
+}
+
+/// Who a client is, and what it may.
+#[derive(Debug)]
+pub struct ClientAccess {
     /// The user it is; nobody for what is no client.
     pub user: Option<Rc<User>>,
     /// Whether it has said who it is, or needed not to.
@@ -98,14 +108,28 @@ pub struct Session {
     pub auth_required: bool,
     /// Its rights have to be looked at with each command: that the user may do all is the rule, and costs no more than this.
     pub restricted: bool,
+}
+
+/// What a client has sent.
+#[derive(Debug)]
+pub struct Query {
     /// What came and was not parsed yet.
-    pub query: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// How much of that has been run already.
-    pub(crate) query_at: usize,
+    pub(crate) at: usize,
     /// How far parsing has come.
     pub parser: RequestParser,
+    /// How much it had sent when what runs now began.
+    pub running: usize,
+    /// How much of the query is known to be still to come.
+    pub missing: usize,
+}
+
+/// What a client is to be sent, and how it keeps up with that.
+#[derive(Debug, Default)]
+pub struct Output {
     /// What is to be sent.
-    pub output: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// How many bytes the commands had that have run since there was nothing to be sent.
     pub(crate) asked_bytes: usize,
     /// It has so much to read that no more of its commands run.
@@ -113,15 +137,60 @@ pub struct Session {
     /// Whether the session stands in the list of those with much to read.
     pub(crate) unread_listed: bool,
     /// Whether the session stands in the list of those with output.
-    pub(crate) output_listed: bool,
+    pub(crate) is_listed: bool,
+    /// Since when its output is over its soft limit.
+    pub soft_limit_since: Option<Millis>,
+}
+
+/// The keys that a transaction depends on (WATCH).
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// Keys that it watches, with their databases.
+    pub keys: Vec<(usize, Bytes)>,
+    /// A watched key has changed.
+    pub has_failed: bool,
+}
+
+/// What a client listens to.
+#[derive(Debug, Default)]
+pub struct Listening {
+    /// The channels it listens to.
+    pub channels: HashSet<Bytes>,
+    /// The patterns of channels it listens to.
+    pub patterns: HashSet<Bytes>,
+    /// The sharded channels it listens to.
+    pub shard_channels: HashSet<Bytes>,
+    /// Whether it gets all commands that run (MONITOR).
+    pub monitors: bool,
+}
+
+/// A client.
+#[derive(Debug)]
+pub struct Session {
+    /// Its number.
+    pub id: SessionId,
+    /// Where it comes from.
+    pub connection: Connection,
+    /// Who it is.
+    pub access: ClientAccess,
+    /// What came.
+    pub query: Query,
+    /// What is to be sent.
+    pub output: Output,
+    /// Keys that it watches.
+    pub watch: Watch,
+    /// What it listens to.
+    pub listening: Listening,
+    /// Its database.
+    pub db: usize,
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// `CLIENT SETNAME`.
+    pub name: Bytes,
     /// Replies wanted or not.
     pub reply_mode: ReplyMode,
     /// The transaction being queued.
     pub transaction: Option<Box<Transaction>>,
-    /// Keys that it watches, with their databases.
-    pub watching: Vec<(usize, Bytes)>,
-    /// A watched key has changed.
-    pub watch_failed: bool,
     /// It waits for keys.
     pub blocked: Option<Box<Blocked>>,
     /// How many keys of its next command are being read from the tables.
@@ -136,38 +205,18 @@ pub struct Session {
     pub sent: Option<Rc<Sent>>,
     /// A command must not wait: it runs in a transaction or a script.
     pub deny_blocking: bool,
-    /// The command that is run again because a key it waits for has changed.
-    pub retrying: bool,
-    /// What the client sent for the command that runs again, if it was made anew to wait.
-    pub waited_as: Option<Vec<Bytes>>,
-    /// That key: others that the command names are not looked at then.
-    pub ready_key: Option<Bytes>,
-    /// The channels it listens to.
-    pub channels: HashSet<Bytes>,
-    /// The patterns of channels it listens to.
-    pub patterns: HashSet<Bytes>,
-    /// The sharded channels it listens to.
-    pub shard_channels: HashSet<Bytes>,
-    /// Whether it gets all commands that run (MONITOR).
-    pub monitoring: bool,
+    /// The command in run is run again because a key that it waits for has changed.
+    pub retry: Option<Retry>,
     /// Whether its connection is to be closed.
     pub close: Close,
     /// It is not a client: a script, or the log being replayed.
     pub internal: bool,
     /// It is the log being replayed: what was within the bounds of its time is done, whatever they are now.
     pub replaying: bool,
-    /// When it came.
-    pub created: Millis,
     /// When its last command came.
     pub last_interaction: Millis,
     /// Its last command.
     pub last_command: Option<Found>,
-    /// The number of its socket.
-    pub descriptor: i32,
-    /// How much it had sent when what runs now began.
-    pub query_running: usize,
-    /// How much of the query is known to be still to come.
-    pub query_missing: usize,
     /// `CLIENT NO-EVICT`.
     pub no_evict: bool,
     /// It wants to step through its next script, which would have that leave nothing: it must not run.
@@ -176,8 +225,6 @@ pub struct Session {
     pub tracking: Option<Box<ClientTracking>>,
     /// Its next command waits until a pause is over.
     pub postponed: bool,
-    /// Since when its output is over its soft limit.
-    pub soft_limit_since: Option<Millis>,
     /// The memory that it takes, when somebody last looked.
     pub memory: usize,
 }
@@ -187,27 +234,22 @@ impl Session {
     pub fn new(id: SessionId, now: Millis) -> Self {
         Self {
             id,
-            address: String::new(),
-            local_address: String::new(),
+            connection: Connection {
+                address: String::new(),
+                local_address: String::new(),
+                descriptor: -1,
+                created: now,
+            },
+            access: ClientAccess { user: None, authenticated: true, auth_required: false, restricted: false },
             db: 0,
             protocol: Protocol::Resp2,
             name: Bytes::new(),
-            user: None,
-            authenticated: true,
-            auth_required: false,
-            restricted: false,
-            query: Vec::new(),
-            query_at: 0,
-            parser: RequestParser::new(),
-            output: Vec::new(),
-            asked_bytes: 0,
-            awaits_reading: false,
-            unread_listed: false,
-            output_listed: false,
+            query: Query { bytes: Vec::new(), at: 0, parser: RequestParser::new(), running: 0, missing: 0 },
+            output: Output::default(),
+            watch: Watch::default(),
+            listening: Listening::default(),
             reply_mode: ReplyMode::On,
             transaction: None,
-            watching: Vec::new(),
-            watch_failed: false,
             blocked: None,
             loading: 0,
             asked: false,
@@ -215,51 +257,45 @@ impl Session {
             work: None,
             sent: None,
             deny_blocking: false,
-            retrying: false,
-            waited_as: None,
-            ready_key: None,
-            channels: HashSet::new(),
-            patterns: HashSet::new(),
-            shard_channels: HashSet::new(),
-            monitoring: false,
+            retry: None,
             close: Close::No,
             internal: false,
             replaying: false,
-            created: now,
             last_interaction: now,
             last_command: None,
-            descriptor: -1,
-            query_running: 0,
-            query_missing: 0,
             no_evict: false,
             debugs_next_script: false,
             tracking: None,
             postponed: false,
-            soft_limit_since: None,
             memory: 0,
         }
     }
 
+    /// The key for which the command in run is run again.
+    pub(crate) fn ready_key(&self) -> Option<&Bytes> {
+        self.retry.as_ref().map(|retry| &retry.ready_key)
+    }
+
     /// How much came that has not run yet.
     pub(crate) fn query_len(&self) -> usize {
-        self.query.len().saturating_sub(self.query_at)
+        self.query.bytes.len().saturating_sub(self.query.at)
     }
 
     /// Forgets what came.
     pub(crate) fn drop_query(&mut self) {
-        (self.query, self.query_at) = (Vec::new(), 0);
+        (self.query.bytes, self.query.at) = (Vec::new(), 0);
     }
 
     /// How much is to be sent that is made already.
     pub(crate) fn unsent(&self) -> usize {
-        self.output.len() + self.portions.as_ref().map_or(0, |portions| portions.made_len())
+        self.output.bytes.len() + self.portions.as_ref().map_or(0, |portions| portions.made_len())
     }
 
     /// Where to put what it is to be sent: behind the reply that is being given.
     pub(crate) fn output_for_others(&mut self) -> &mut Vec<u8> {
         match &mut self.portions {
             Some(portions) => &mut portions.later,
-            None => &mut self.output,
+            None => &mut self.output.bytes,
         }
     }
 
@@ -270,17 +306,17 @@ impl Session {
 
     /// How many channels and patterns it listens to, without sharded ones.
     pub fn subscriptions(&self) -> usize {
-        self.channels.len() + self.patterns.len()
+        self.listening.channels.len() + self.listening.patterns.len()
     }
 
     /// Whether it listens to anything.
     pub fn is_subscriber(&self) -> bool {
-        self.subscriptions() > 0 || !self.shard_channels.is_empty()
+        self.subscriptions() > 0 || !self.listening.shard_channels.is_empty()
     }
 
     /// The name of the user it is.
     pub fn user_name(&self) -> &[u8] {
-        self.user.as_ref().map_or(b"(superuser)", |user| user.name.as_slice())
+        self.access.user.as_ref().map_or(b"(superuser)", |user| user.name.as_slice())
     }
 
     /// Whether it may only send commands of subscribers: RESP2 has no other way to tell messages from replies.

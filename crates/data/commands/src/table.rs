@@ -16,7 +16,7 @@ pub type KeyPlaces = fn(&[&[u8]], &mut Vec<usize>);
 bitflags! {
     /// What a command is like, in Redis' names.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-    pub struct Flags: u32 {
+    pub struct Flags: u64 {
         /// May change keys.
         const WRITE = 1;
         /// Only reads keys.
@@ -59,6 +59,24 @@ bitflags! {
         const NO_ASYNC_LOADING = 1 << 19;
         /// Runs a script, which calls other commands: only the server can do that.
         const RUNS_SCRIPT = 1 << 24;
+        /// Its script is named by a digest. This and what follows are not Redis' flags: they say how the server runs a command.
+        const BY_DIGEST = 1 << 25;
+        /// What it runs is a function of a library.
+        const CALLS_FUNCTION = 1 << 26;
+        /// Runs the commands of a transaction: only the server can do that.
+        const RUNS_TRANSACTION = 1 << 27;
+        /// Runs at once where a transaction is being queued.
+        const NOT_QUEUED = 1 << 28;
+        /// Allowed to a client of RESP 2 that listens.
+        const WHILE_LISTENING = 1 << 29;
+        /// What it says is pushed, and no reply: `CLIENT REPLY OFF` leaves it alone.
+        const PUSHES = 1 << 30;
+        /// May meet any key without naming it.
+        const MEETS_ALL_KEYS = 1 << 31;
+        /// Does so if it has patterns.
+        const MEETS_ALL_BY_PATTERNS = 1 << 32;
+        /// `CLIENT CACHING` is about what comes behind it: of a container, behind all of its subcommands.
+        const KEEPS_CACHING = 1 << 33;
     }
 }
 

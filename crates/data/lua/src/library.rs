@@ -2,8 +2,8 @@
 
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
-use crate::machine::MEMORY_MAX;
-
+/// Memory of a machine. A script that needs more fails.
+pub const MEMORY_MAX: usize = 256 * 1024 * 1024;
 /// Shorter strings than this are made without looking at what there is.
 const SMALL: usize = 1 << 20;
 

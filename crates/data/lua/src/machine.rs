@@ -7,8 +7,6 @@ use mlua::{Function, HookTriggers, IntoLua as _, Lua, LuaOptions, LuaString, Std
 
 use crate::{bit, json, library, message_pack, patterns, random::ScriptRandom, structure};
 
-/// Memory of a machine. A script that needs more fails.
-pub const MEMORY_MAX: usize = 256 * 1024 * 1024;
 /// Instructions between looks at the clock.
 const LOOK_EACH: u32 = 100_000;
 /// How many levels of calls are looked at for the line of an error.
@@ -28,7 +26,7 @@ const HOST: &str = "host";
 pub fn start() -> mlua::Result<Lua> {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
     let lua = Lua::new_with(libraries, LuaOptions::default().catch_rust_panics(true))?;
-    lua.set_memory_limit(MEMORY_MAX)?;
+    lua.set_memory_limit(library::MEMORY_MAX)?;
     Ok(lua)
 }
 

@@ -46,7 +46,11 @@ impl Scope<'_> {
             return Err(self.unknown(line, index, group));
         };
         if keyword.experimental && !self.state.simple.exposes_experimental {
-            let kind = if matches!(keyword.parse, Parse::HttpAction(_)) { "action" } else { "directive" };
+            let kind = if matches!(keyword.parse, Parse::HttpAction(_) | Parse::StreamAction(_)) {
+                "action"
+            } else {
+                "directive"
+            };
             let message = format!(
                 "'{word}' {kind} is experimental, must be allowed via a global 'expose-experimental-directives'"
             );

@@ -134,7 +134,7 @@ pub fn set_by_command(
 mod tests {
     use std::time::Instant;
 
-    use haproxycfg::model::HttpAction;
+    use haproxycfg::model::{HttpAction, StreamAction};
 
     use super::*;
     use crate::test_instance::configuration;
@@ -212,7 +212,7 @@ mod tests {
             .http_request
             .iter()
             .map(|rule| {
-                let HttpAction::SetVar(line) = &rule.action else { panic!("{rule:?}") };
+                let HttpAction::Stream(StreamAction::SetVar(line)) = &rule.action else { panic!("{rule:?}") };
                 set(&context, line, OPTIONS);
                 find(&process, "proc.number")
             })

@@ -154,7 +154,7 @@ fn users(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn whoami(context: &mut Context<'_>) -> Result<(), Failure> {
-    match &context.session.user {
+    match &context.session.access.user {
         Some(user) => context.reply.bulk(&user.name),
         None => context.reply.null(),
     }

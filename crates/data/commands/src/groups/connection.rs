@@ -12,10 +12,17 @@ use crate::{
 const GROUP: &str = "connection";
 const EASY: Flags = Flags::FAST.union(Flags::LOADING).union(Flags::STALE);
 
+const LEAVING: Flags = EASY
+    .union(Flags::NOSCRIPT)
+    .union(Flags::NO_AUTH)
+    .union(Flags::ALLOW_BUSY)
+    .union(Flags::NOT_QUEUED)
+    .union(Flags::WHILE_LISTENING);
+
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
     Command::new("PING", -1, ping)
-        .flags(Flags::FAST)
+        .flags(Flags::FAST.union(Flags::WHILE_LISTENING))
         .group(GROUP, Categories::CONNECTION)
         .docs("1.0.0", "O(1)", "Answers, to show that the server is there.")
         .syntax("[message]"),
@@ -29,10 +36,11 @@ pub const COMMANDS: &[Command] = &[
         .group(GROUP, Categories::CONNECTION)
         .docs("1.0.0", "O(1)", "Changes the database of the connection.")
         .syntax("index:integer"),
-    Command::new("QUIT", -1, quit)
-        .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
-        .group(GROUP, Categories::CONNECTION)
-        .docs("1.0.0", "O(1)", "Closes the connection."),
+    Command::new("QUIT", -1, quit).flags(LEAVING).group(GROUP, Categories::CONNECTION).docs(
+        "1.0.0",
+        "O(1)",
+        "Closes the connection.",
+    ),
     Command::new("AUTH", -2, auth)
         .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
         .group(GROUP, Categories::CONNECTION)
@@ -43,10 +51,11 @@ pub const COMMANDS: &[Command] = &[
         .group(GROUP, Categories::CONNECTION)
         .docs("6.0.0", "O(1)", "Chooses the protocol's version, and says who client and server are.")
         .syntax("[arguments{protover:integer [AUTH/username_password{username password}] [SETNAME/clientname]}]"),
-    Command::new("RESET", 1, reset)
-        .flags(EASY.union(Flags::NOSCRIPT).union(Flags::NO_AUTH).union(Flags::ALLOW_BUSY))
-        .group(GROUP, Categories::CONNECTION)
-        .docs("6.2.0", "O(1)", "Makes the connection as it was when it came."),
+    Command::new("RESET", 1, reset).flags(LEAVING).group(GROUP, Categories::CONNECTION).docs(
+        "6.2.0",
+        "O(1)",
+        "Makes the connection as it was when it came.",
+    ),
 ];
 
 fn ping(context: &mut Context<'_>) -> Result<(), Failure> {
@@ -148,7 +157,7 @@ fn hello(context: &mut Context<'_>) -> Result<(), Failure> {
             return Err(Failure::quoting(&[b"ERR Syntax error in HELLO option '", words.at(at), b"'"]));
         }
     }
-    if !context.session.authenticated {
+    if !context.session.access.authenticated {
         return Err(Failure::text(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> \
              option can be used to authenticate the client and select the RESP protocol version at the same time",

@@ -12,7 +12,7 @@ use crate::{
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("DEBUG", -2, debug)
-    .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE))
+    .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE).union(Flags::MEETS_ALL_KEYS))
     .group("server", Categories::empty())
     .docs("1.0.0", "depends on the subcommand", "Looks inside, for tests; `enable-debug-command` lets it.")];
 

@@ -10,7 +10,12 @@ use crate::{
 };
 
 const GROUP: &str = "pubsub";
-const LISTEN: Flags = Flags::PUBSUB.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
+const LISTEN: Flags = Flags::PUBSUB
+    .union(Flags::NOSCRIPT)
+    .union(Flags::LOADING)
+    .union(Flags::STALE)
+    .union(Flags::WHILE_LISTENING)
+    .union(Flags::PUSHES);
 const SEND: Flags =
     Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST).union(Flags::MAY_REPLICATE);
 
@@ -104,7 +109,7 @@ const fn inspect(name: &'static str, arity: i32, handler: crate::table::Handler)
 /// What the reply counts: sharded channels are counted by themselves.
 fn count(context: &Context<'_>, medium: Medium) -> usize {
     let session = &context.session;
-    if medium == Medium::Shard { session.shard_channels.len() } else { session.subscriptions() }
+    if medium == Medium::Shard { session.listening.shard_channels.len() } else { session.subscriptions() }
 }
 
 fn subscribe(context: &mut Context<'_>, medium: Medium, kind: &[u8]) -> Result<(), Failure> {

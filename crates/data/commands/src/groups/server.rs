@@ -42,7 +42,7 @@ fn monitor(context: &mut Context<'_>) -> Result<(), Failure> {
     if context.session.deny_blocking {
         return Err(Failure::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
-    if !context.session.monitoring {
+    if !context.session.listening.monitors {
         context.shared.monitor(context.session);
         context.reply.ok();
     }

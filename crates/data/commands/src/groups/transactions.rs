@@ -13,23 +13,29 @@ const ALWAYS: Flags =
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[
-    Command::new("MULTI", 1, multi).flags(ALWAYS).group(GROUP, Categories::TRANSACTION).docs(
+    Command::new("MULTI", 1, multi).flags(ALWAYS.union(Flags::NOT_QUEUED)).group(GROUP, Categories::TRANSACTION).docs(
         "1.2.0",
         "O(1)",
         "Begins a transaction: commands are queued until EXEC.",
     ),
     // The server runs it: it calls other commands.
     Command::new("EXEC", 1, |_| Ok(()))
-        .flags(Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::SKIP_SLOWLOG))
+        .flags(
+            Flags::NOSCRIPT
+                .union(Flags::LOADING)
+                .union(Flags::STALE)
+                .union(Flags::SKIP_SLOWLOG)
+                .union(Flags::RUNS_TRANSACTION)
+                .union(Flags::NOT_QUEUED),
+        )
         .group(GROUP, Categories::TRANSACTION)
         .docs("1.2.0", "that of the queued commands", "Runs the queued commands, unless a watched key has changed."),
-    Command::new("DISCARD", 1, discard).flags(ALWAYS).group(GROUP, Categories::TRANSACTION).docs(
-        "2.0.0",
-        "O(N) for N queued commands",
-        "Forgets the queued commands.",
-    ),
+    Command::new("DISCARD", 1, discard)
+        .flags(ALWAYS.union(Flags::NOT_QUEUED))
+        .group(GROUP, Categories::TRANSACTION)
+        .docs("2.0.0", "O(N) for N queued commands", "Forgets the queued commands."),
     Command::new("WATCH", -2, watch)
-        .flags(ALWAYS)
+        .flags(ALWAYS.union(Flags::NOT_QUEUED))
         .keys(&[KeySpec::range(1, -1, 1, Access::RO)])
         .group(GROUP, Categories::TRANSACTION)
         .docs("2.2.0", "O(1) for each key", "Has the next transaction fail if one of the keys changes before.")

@@ -11,7 +11,7 @@ use super::{functions::Registered, values};
 use crate::server::Stopwatch;
 
 /// A machine that has more than this after a script failed is cleaned at once.
-const MEMORY_CLEAN: usize = machine::MEMORY_MAX / 2;
+const MEMORY_CLEAN: usize = library::MEMORY_MAX / 2;
 /// How long loading a library may take, in microseconds.
 const LOAD_US_MAX: u64 = 500_000;
 /// What a script that is stopped finds as its error.

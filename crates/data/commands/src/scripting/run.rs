@@ -51,42 +51,25 @@ pub(crate) const NO_DEBUGGER: Failure =
 const DIGEST_LEN: usize = 40;
 const NO_SCRIPT: Failure = Failure::text("NOSCRIPT No matching script. Please use EVAL.");
 
-/// A command that runs a script or a function, by its name.
-struct Entry {
-    is_function: bool,
-    by_digest: bool,
-    read_only: bool,
-}
-
-impl Entry {
-    fn of(name: &[u8]) -> Self {
-        let begins = |start: &[u8]| name.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start));
-        let ends = name.len().checked_sub(3).and_then(|at| name.get(at..));
-        Self {
-            is_function: begins(b"FCALL"),
-            by_digest: begins(b"EVALSHA"),
-            read_only: ends.is_some_and(|end| end.eq_ignore_ascii_case(b"_RO")),
-        }
-    }
-}
-
 impl Server {
-    /// Runs `EVAL`, `FCALL` and their kin.
+    /// Runs a script or a function, as the flags of the command say.
     pub(crate) fn evaluate(
         &mut self,
         session: &mut Session,
         output: &mut Vec<u8>,
         words: &[&[u8]],
+        flags: Flags,
     ) -> Result<(), Failure> {
         let word = |index: usize| words.get(index).copied().unwrap_or_default();
-        let entry = Entry::of(word(0));
-        if entry.is_function {
-            return self.call_function(session, output, words, entry.read_only);
+        let read_only = flags.contains(Flags::READONLY);
+        if flags.contains(Flags::CALLS_FUNCTION) {
+            return self.call_function(session, output, words, read_only);
         }
+        let by_digest = flags.contains(Flags::BY_DIGEST);
         if std::mem::take(&mut session.debugs_next_script) {
             return Err(NO_DEBUGGER);
         }
-        if entry.by_digest && word(1).len() != DIGEST_LEN {
+        if by_digest && word(1).len() != DIGEST_LEN {
             return Err(NO_SCRIPT);
         }
         let (keys, arguments) = split(words, number::integer(word(2))?)?;
@@ -94,7 +77,7 @@ impl Server {
             Some(scripts) => scripts,
             None => Box::new(Scripts::new(&self.shared.stopwatch)?),
         };
-        let digest = if entry.by_digest {
+        let digest = if by_digest {
             let digest = String::from_utf8_lossy(word(1)).to_ascii_lowercase();
             let known = scripts.contains(&digest);
             if known { Ok(digest) } else { Err(NO_SCRIPT) }
@@ -104,7 +87,7 @@ impl Server {
         let outcome = digest.and_then(|name| {
             let script = scripts.by_digest.get(&name).ok_or(Failure::NoSuchKey)?;
             let (function, flags) = (script.function.clone(), script.flags);
-            let job = Job { name, function, flags, is_script: true, read_only: entry.read_only, keys, arguments };
+            let job = Job { name, function, flags, is_script: true, read_only, keys, arguments };
             self.run_job(&scripts.machine, job, session, output, words)
         });
         self.shared.scripts = Some(scripts);
@@ -177,14 +160,14 @@ impl Server {
         inner.db = session.db;
         inner.internal = true;
         inner.deny_blocking = true;
-        if session.restricted {
-            inner.restricted = true;
-            inner.user.clone_from(&session.user);
-            inner.address.clone_from(&session.address);
-            inner.local_address.clone_from(&session.local_address);
+        if session.access.restricted {
+            inner.access.restricted = true;
+            inner.access.user.clone_from(&session.access.user);
+            inner.connection.address.clone_from(&session.connection.address);
+            inner.connection.local_address.clone_from(&session.connection.local_address);
             inner.name.clone_from(&session.name);
-            inner.descriptor = session.descriptor;
-            inner.created = session.created;
+            inner.connection.descriptor = session.connection.descriptor;
+            inner.connection.created = session.connection.created;
             inner.last_interaction = session.last_interaction;
             inner.last_command = session.last_command;
         }
@@ -246,7 +229,7 @@ impl Server {
         let Some(found) = self.shared.table.find(&words) else {
             return Answer::Refused("ERR Invalid command passed to redis.acl_check_cmd()".into());
         };
-        let user = session.user.as_ref().filter(|_| session.restricted);
+        let user = session.access.user.as_ref().filter(|_| session.access.restricted);
         Answer::Reply(Value::Boolean(user.is_none_or(|user| user.check(found, &words).is_ok())))
     }
 

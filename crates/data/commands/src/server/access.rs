@@ -18,16 +18,16 @@ use super::{Server, Shared};
 impl Shared {
     /// Gives a session the user that all are at first.
     pub(crate) fn become_default(&self, session: &mut Session) {
-        session.authenticated = !self.acl.requires_authentication();
-        session.user = Some(Rc::clone(self.acl.default_user()));
+        session.access.authenticated = !self.acl.requires_authentication();
+        session.access.user = Some(Rc::clone(self.acl.default_user()));
         self.refresh_rights(session);
     }
 
     /// Looks again at what a session may do without being asked each time.
     pub(crate) fn refresh_rights(&self, session: &mut Session) {
-        let Some(user) = &session.user else { return };
-        session.auth_required = !session.authenticated && self.acl.requires_authentication();
-        session.restricted = session.auth_required || session.monitoring || !user.may_do_all();
+        let Some(user) = &session.access.user else { return };
+        session.access.auth_required = !session.access.authenticated && self.acl.requires_authentication();
+        session.access.restricted = session.access.auth_required || session.listening.monitors || !user.may_do_all();
     }
 
     /// The same for all sessions but the one whose command runs.
@@ -47,8 +47,8 @@ impl Shared {
             self.log_denied(session, Reason::Auth, place, command, name);
             return false;
         };
-        session.user = Some(Rc::clone(user));
-        session.authenticated = true;
+        session.access.user = Some(Rc::clone(user));
+        session.access.authenticated = true;
         self.refresh_rights(session);
         true
     }
@@ -59,14 +59,14 @@ impl Shared {
             self.close_listeners(own, &former, &user);
         }
         let user = self.acl.put(user);
-        let is_same = |session: &Session| session.user.as_ref().is_some_and(|known| known.name == user.name);
+        let is_same = |session: &Session| session.access.user.as_ref().is_some_and(|known| known.name == user.name);
         for session in self.sessions.values_mut().filter_map(Option::as_deref_mut) {
             if is_same(session) {
-                session.user = Some(Rc::clone(&user));
+                session.access.user = Some(Rc::clone(&user));
             }
         }
         if is_same(own) {
-            own.user = Some(Rc::clone(&user));
+            own.access.user = Some(Rc::clone(&user));
         }
         self.refresh_all(own);
     }
@@ -84,11 +84,16 @@ impl Shared {
         }
         let is_wrong = |session: &Session| {
             let may = |channel: &Bytes, is_pattern| acl::allows_channel(channels(), channel, is_pattern);
-            let is_user = session.user.as_ref().is_some_and(|known| known.name == user.name);
+            let is_user = session.access.user.as_ref().is_some_and(|known| known.name == user.name);
             is_user
                 && ClientType::of(session) == ClientType::Pubsub
-                && !(session.patterns.iter().all(|pattern| may(pattern, true))
-                    && session.channels.iter().chain(&session.shard_channels).all(|channel| may(channel, false)))
+                && !(session.listening.patterns.iter().all(|pattern| may(pattern, true))
+                    && session
+                        .listening
+                        .channels
+                        .iter()
+                        .chain(&session.listening.shard_channels)
+                        .all(|channel| may(channel, false)))
         };
         let wrong: Vec<SessionId> = self
             .sessions
@@ -105,13 +110,13 @@ impl Shared {
 
     /// Closes all sessions of users that are gone.
     pub(crate) fn close_users(&mut self, own: &mut Session, is_gone: impl Fn(&User) -> bool) {
-        let gone = |session: &Session| session.user.as_ref().is_some_and(|user| is_gone(user));
+        let gone = |session: &Session| session.access.user.as_ref().is_some_and(|user| is_gone(user));
         let ids: Vec<SessionId> =
             self.sessions.values().filter_map(Option::as_deref).filter(|one| gone(one)).map(|one| one.id).collect();
         ids.into_iter().for_each(|id| self.kill(id));
         if gone(own) {
             self.become_default(own);
-            own.authenticated = false;
+            own.access.authenticated = false;
             own.close = Close::AfterOutput;
         }
         self.refresh_all(own);
@@ -124,9 +129,9 @@ impl Shared {
         self.close_users(own, |user| user.name.as_slice() != acl::DEFAULT);
         let default = Rc::clone(self.acl.default_user());
         for session in self.sessions.values_mut().filter_map(Option::as_deref_mut) {
-            session.user = session.user.as_ref().map(|_| Rc::clone(&default));
+            session.access.user = session.access.user.as_ref().map(|_| Rc::clone(&default));
         }
-        own.user = own.user.as_ref().map(|_| default);
+        own.access.user = own.access.user.as_ref().map(|_| default);
         self.refresh_all(own);
         Ok(())
     }
@@ -148,7 +153,7 @@ impl Shared {
         let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return };
         self.release(&mut session);
         session.close = Close::Now;
-        session.output = Vec::new();
+        session.output.bytes = Vec::new();
         session.drop_query();
         self.sessions.insert(id, Some(session));
         self.send(id, b"");
@@ -191,7 +196,7 @@ impl Shared {
         words: &[&[u8]],
         place: Place,
     ) -> Result<(), Denied> {
-        let Some(user) = session.user.clone() else { return Ok(()) };
+        let Some(user) = session.access.user.clone() else { return Ok(()) };
         let checked = user.check(found, words);
         if let Err(denied) = checked {
             let (reason, word) = denied.reason();
@@ -207,7 +212,7 @@ impl Server {
     /// Whether a session with limited rights may send a command.
     pub(super) fn check_rights(&mut self, session: &Session, found: Found, words: &[&[u8]]) -> Result<(), Failure> {
         let flags = found.command.flags;
-        if session.auth_required && !flags.contains(Flags::NO_AUTH) {
+        if session.access.auth_required && !flags.contains(Flags::NO_AUTH) {
             return Err(Failure::text("NOAUTH Authentication required."));
         }
         let is_queued = session.transaction.is_some();
@@ -227,7 +232,7 @@ impl Server {
                 Failure::text("NOPERM this user has no permissions to access one of the channels used as arguments")
             }
         })?;
-        if session.monitoring && flags.intersects(Flags::WRITE | Flags::READONLY | Flags::MAY_REPLICATE) {
+        if session.listening.monitors && flags.intersects(Flags::WRITE | Flags::READONLY | Flags::MAY_REPLICATE) {
             return Err(Failure::text("ERR Replica can't interact with the keyspace"));
         }
         Ok(())
@@ -251,7 +256,7 @@ impl Server {
 
     /// Whether a script's caller may run what the script calls.
     pub(crate) fn check_script(&mut self, session: &Session, found: Found, words: &[&[u8]]) -> Result<(), String> {
-        if !session.restricted {
+        if !session.access.restricted {
             return Ok(());
         }
         self.shared.check_user(session, found, words, Place::Lua).map_err(|denied| {
@@ -288,10 +293,10 @@ impl Server {
 impl Context<'_> {
     /// Whether the user may read keys that the command's words do not name.
     pub fn may_read_all_keys(&self) -> bool {
-        if !self.session.restricted {
+        if !self.session.access.restricted {
             return true;
         }
-        let Some(user) = &self.session.user else { return true };
+        let Some(user) = &self.session.access.user else { return true };
         let found = self.shared.table.find(self.words.0);
         found.is_none_or(|found| user.may_read_all(found, self.words.0))
     }

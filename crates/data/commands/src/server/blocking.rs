@@ -19,7 +19,7 @@ use resp::Reply;
 
 use crate::{
     Session, SessionId,
-    session::Close,
+    session::{Close, Retry},
     table::{Command, Table},
 };
 
@@ -140,14 +140,14 @@ impl Shared {
         if let Some(blocked) = &session.blocked {
             if !blocked.muted {
                 match error {
-                    None => session.output.extend_from_slice(&blocked.on_timeout),
+                    None => session.output.bytes.extend_from_slice(&blocked.on_timeout),
                     Some(error) => {
                         self.statistics.count_error(error);
                         let name = blocked.words.first().map_or(&b""[..], |name| name);
                         if let Some(statistics) = self.table.by_name(name).and_then(|found| self.statistics.of(found)) {
                             statistics.failed += 1;
                         }
-                        Reply::new(&mut session.output, session.protocol).error(error);
+                        Reply::new(&mut session.output.bytes, session.protocol).error(error);
                     }
                 }
             }
@@ -203,23 +203,20 @@ impl Server {
         if session.close == Close::No
             && let Some(mut blocked) = session.blocked.take()
         {
-            session.waited_as = blocked.sent.take();
+            session.retry = Some(Retry { ready_key: key.clone(), received_as: blocked.sent.take() });
             let words: Vec<&[u8]> = blocked.words.iter().map(|word| word.as_slice()).collect();
-            let mut output = std::mem::take(&mut session.output);
+            let mut output = std::mem::take(&mut session.output.bytes);
             let answered = output.len();
-            session.retrying = true;
-            session.ready_key = Some(key.clone());
             self.call(&mut session, &mut output, &words);
-            session.ready_key = None;
-            session.retrying = false;
+            let retry = session.retry.take();
             if blocked.muted {
                 output.truncate(answered);
             }
-            session.output = output;
+            session.output.bytes = output;
             let still = session.blocked.take().is_some();
             // The place in the queues stays the one it had.
             drop(words);
-            blocked.sent = session.waited_as.take();
+            blocked.sent = retry.and_then(|retry| retry.received_as);
             session.blocked = Some(blocked);
             if !still {
                 self.shared.unblock(&mut session);

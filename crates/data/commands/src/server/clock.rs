@@ -18,9 +18,9 @@ impl Server {
         shared.http_told_at = shared.http_told_at.map(moved);
         shared.deadlines = shared.deadlines.iter().map(|(deadline, id)| (moved(*deadline), *id)).collect();
         for session in shared.sessions.values_mut().filter_map(Option::as_deref_mut) {
-            session.created = moved(session.created);
+            session.connection.created = moved(session.connection.created);
             session.last_interaction = moved(session.last_interaction);
-            session.soft_limit_since = session.soft_limit_since.map(moved);
+            session.output.soft_limit_since = session.output.soft_limit_since.map(moved);
             if let Some(blocked) = &mut session.blocked {
                 blocked.deadline = blocked.deadline.map(moved);
             }

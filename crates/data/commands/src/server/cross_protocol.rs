@@ -34,7 +34,7 @@ impl Server {
         let text = format!(
             "Possible SECURITY ATTACK: {} sent a request of HTTP (POST or Host:), as web pages have browsers do it that can \
              reach the store. The connection was closed.",
-            session.address
+            session.connection.address
         );
         self.shared.say(LogLevel::Warning, text);
     }

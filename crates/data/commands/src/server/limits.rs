@@ -121,7 +121,7 @@ impl Shared {
             self.say(LogLevel::Warning, text);
         }
         session.close = Close::Now;
-        session.output = Vec::new();
+        session.output.bytes = Vec::new();
     }
 
     /// Whether a client is closed for output that it does not read: then it piles up.
@@ -145,10 +145,10 @@ impl Shared {
             return true;
         }
         if limit.soft == 0 || excess < limit.soft {
-            session.soft_limit_since = None;
+            session.output.soft_limit_since = None;
             return false;
         }
-        let since = *session.soft_limit_since.get_or_insert(self.now);
+        let since = *session.output.soft_limit_since.get_or_insert(self.now);
         self.now - since > limit.soft_seconds.saturating_mul(1000)
     }
 
@@ -215,7 +215,7 @@ impl Server {
         let mut watched = Vec::new();
         for session in self.shared.sessions.values_mut().filter_map(Option::as_deref_mut) {
             let kept = if now - session.last_interaction > IDLE_MS { 0 } else { BUFFER_KEPT };
-            for buffer in [&mut session.query, &mut session.output] {
+            for buffer in [&mut session.query.bytes, &mut session.output.bytes] {
                 if buffer.is_empty() && buffer.capacity() > kept {
                     buffer.shrink_to(kept);
                 }

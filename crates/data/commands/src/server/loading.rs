@@ -7,7 +7,7 @@
 
 use keyspace::{Bytes, Keys, Loaded, WaiterId, hash_index, slot};
 
-use crate::{Session, SessionId};
+use crate::{Session, SessionId, table::Flags};
 
 use super::Server;
 
@@ -33,10 +33,13 @@ impl Server {
             return false;
         }
         session.loading = 0;
-        let executes = words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"EXEC"));
+        let executes = || {
+            let found = words.first().and_then(|name| self.shared.table.by_name(name));
+            found.is_some_and(|found| found.command.flags.contains(Flags::RUNS_TRANSACTION))
+        };
         match &session.transaction {
             // Commands that are queued need their keys when all of them run.
-            Some(transaction) if executes => {
+            Some(transaction) if executes() => {
                 let commands: Vec<Vec<Bytes>> = transaction.commands.clone();
                 for command in &commands {
                     let words: Vec<&[u8]> = command.iter().map(|word| word.as_slice()).collect();

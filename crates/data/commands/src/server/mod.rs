@@ -18,6 +18,7 @@ mod clock;
 mod cross_protocol;
 mod dispatch;
 mod eviction;
+mod execution;
 mod following;
 mod histogram;
 mod latency;
@@ -38,13 +39,14 @@ mod statistics;
 mod steps;
 mod tasks;
 mod tracking;
+mod transaction;
 mod unread;
 mod visit;
 mod warming;
 mod watch;
 mod wide;
 
-pub(crate) use dispatch::OUT_OF_MEMORY;
+pub(crate) use execution::OUT_OF_MEMORY;
 pub use histogram::Histogram;
 pub use latency::{Event as LatencyEvent, LatencyMonitor};
 pub use loading::Load;
@@ -288,8 +290,8 @@ impl Shared {
     pub fn send(&mut self, id: SessionId, bytes: &[u8]) {
         let Some(session) = self.sessions.get_mut(&id).and_then(Option::as_deref_mut) else { return };
         session.output_for_others().extend_from_slice(bytes);
-        let len = session.output.len();
-        if !std::mem::replace(&mut session.output_listed, true) {
+        let len = session.output.bytes.len();
+        if !std::mem::replace(&mut session.output.is_listed, true) {
             self.with_output.push(id);
         }
         if len > self.limits.output_watched || self.limits.clients_bound > 0 {
@@ -418,8 +420,8 @@ impl Server {
         self.shared.next_session += 1;
         self.shared.statistics.connections += 1;
         let mut session = Session::new(id, now);
-        session.address = address;
-        session.local_address = local_address;
+        session.connection.address = address;
+        session.connection.local_address = local_address;
         self.shared.become_default(&mut session);
         self.shared.sessions.insert(id, Some(Box::new(session)));
         id
@@ -428,7 +430,7 @@ impl Server {
     /// The number of a client's socket, as `CLIENT LIST` shows it.
     pub fn set_descriptor(&mut self, id: SessionId, descriptor: i32) {
         if let Some(session) = self.shared.session_mut(id) {
-            session.descriptor = descriptor;
+            session.connection.descriptor = descriptor;
         }
     }
 
@@ -440,17 +442,17 @@ impl Server {
 
     /// Where to put what a client sent.
     pub fn input(&mut self, id: SessionId) -> Option<&mut Vec<u8>> {
-        self.shared.session_mut(id).map(|session| &mut session.query)
+        self.shared.session_mut(id).map(|session| &mut session.query.bytes)
     }
 
     /// How much of a client's query has come, and how much is known to be missing.
     pub fn query_lens(&mut self, id: SessionId) -> Option<(usize, usize)> {
-        self.shared.session_mut(id).map(|session| (session.query_len(), session.query_missing))
+        self.shared.session_mut(id).map(|session| (session.query_len(), session.query.missing))
     }
 
     /// What is to be sent to a client, and whether its connection is to be closed then.
     pub fn output(&mut self, id: SessionId) -> Option<(&mut Vec<u8>, Close)> {
-        self.shared.session_mut(id).map(|session| (&mut session.output, session.close))
+        self.shared.session_mut(id).map(|session| (&mut session.output.bytes, session.close))
     }
 
     /// Whether a client has sent more than was run in this turn.
@@ -461,7 +463,9 @@ impl Server {
     /// Whether a client has replies to come for what it has sent, without anybody else doing something.
     pub fn owes_replies(&self, id: SessionId) -> bool {
         let session = self.shared.sessions.get(&id).and_then(Option::as_deref);
-        let has_some = |session: &Session| !session.output.is_empty() || session.loading > 0 || session.awaits_reading;
+        let has_some = |session: &Session| {
+            !session.output.bytes.is_empty() || session.loading > 0 || session.output.awaits_reading
+        };
         session.is_some_and(has_some) || self.has_more_to_run(id)
     }
 
@@ -474,7 +478,7 @@ impl Server {
         ids.append(&mut self.shared.with_output);
         for id in ids {
             if let Some(session) = self.shared.session_mut(*id) {
-                session.output_listed = false;
+                session.output.is_listed = false;
             }
         }
     }
@@ -566,9 +570,9 @@ impl Server {
         let listed = &mut self.shared.with_output;
         for session in self.shared.sessions.values_mut().filter_map(Option::as_deref_mut) {
             let is_waiting = session.blocked.is_some() || session.postponed || session.is_subscriber();
-            if !is_waiting && !session.monitoring && now - session.last_interaction > limit_ms {
+            if !is_waiting && !session.listening.monitors && now - session.last_interaction > limit_ms {
                 session.close = Close::Now;
-                if !std::mem::replace(&mut session.output_listed, true) {
+                if !std::mem::replace(&mut session.output.is_listed, true) {
                     listed.push(session.id);
                 }
             }

@@ -76,8 +76,8 @@ pub(crate) fn quote(text: &mut Vec<u8>, bytes: &[u8]) {
 impl Shared {
     /// Shows a session all commands from now on.
     pub(crate) fn monitor(&mut self, session: &mut Session) {
-        if !session.monitoring {
-            session.monitoring = true;
+        if !session.listening.monitors {
+            session.listening.monitors = true;
             self.monitors.push(session.id);
             self.refresh_rights(session);
             self.refresh_onlookers();
@@ -86,8 +86,8 @@ impl Shared {
 
     /// Shows it none any more.
     pub(crate) fn end_monitoring(&mut self, session: &mut Session) {
-        if session.monitoring {
-            session.monitoring = false;
+        if session.listening.monitors {
+            session.listening.monitors = false;
             self.monitors.retain(|id| *id != session.id);
             self.refresh_rights(session);
             self.refresh_onlookers();
@@ -121,7 +121,7 @@ impl Server {
         }
         let now_us = self.shared.host.time_us().unwrap_or(self.now.unsigned_abs() * 1000);
         let mut line = format!("+{}.{:06} [{} ", now_us / 1_000_000, now_us % 1_000_000, session.db).into_bytes();
-        line.extend_from_slice(if session.internal { b"lua" } else { session.address.as_bytes() });
+        line.extend_from_slice(if session.internal { b"lua" } else { session.connection.address.as_bytes() });
         line.push(b']');
         for word in redacted(found, words) {
             line.push(b' ');

@@ -62,12 +62,13 @@ impl Shared {
         if super::monitor::is_script(found) {
             return self.script_may_write(found, words);
         }
-        if found.command.name == "EXEC" {
+        if found.command.flags.contains(Flags::RUNS_TRANSACTION) {
             let Some(transaction) = &session.transaction else { return false };
             return transaction.commands.iter().any(|command| {
                 let words: Vec<&[u8]> = command.iter().map(Bytes::as_slice).collect();
                 let found = self.table.find(&words);
-                found.is_some_and(|found| found.command.name != "EXEC" && self.may_write(session, found, &words))
+                let is_nested = |found: Found| found.command.flags.contains(Flags::RUNS_TRANSACTION);
+                found.is_some_and(|found| !is_nested(found) && self.may_write(session, found, &words))
             });
         }
         found.command.flags.intersects(Flags::WRITE | Flags::MAY_REPLICATE)
@@ -75,11 +76,16 @@ impl Shared {
 
     fn script_may_write(&self, found: Found, words: &[&[u8]]) -> bool {
         let word = words.get(1).copied().unwrap_or_default();
-        let says = match found.command.name {
-            "EVAL" => flags::of_script(word).ok().and_then(|(says, _)| says),
-            "EVALSHA" => self.scripts.as_ref().and_then(|scripts| scripts.flags(&String::from_utf8_lossy(word))),
-            "FCALL" => self.functions.find(word).map(|function| function.flags),
-            name => return !name.ends_with("_RO"),
+        let of = found.command.flags;
+        if of.contains(Flags::READONLY) {
+            return false;
+        }
+        let says = if of.contains(Flags::CALLS_FUNCTION) {
+            self.functions.find(word).map(|function| function.flags)
+        } else if of.contains(Flags::BY_DIGEST) {
+            self.scripts.as_ref().and_then(|scripts| scripts.flags(&String::from_utf8_lossy(word)))
+        } else {
+            flags::of_script(word).ok().and_then(|(says, _)| says)
         };
         !says.is_some_and(|says| says.contains(ScriptFlags::NO_WRITES))
     }
@@ -109,7 +115,7 @@ impl Server {
         // A transaction that began the pause is over by now.
         self.keyspace.expiry_paused = true;
         let do_all_wait = self.shared.pause.is_some_and(|pause| pause.all);
-        if session.monitoring || !do_all_wait && !self.shared.may_write(session, found, words) {
+        if session.listening.monitors || !do_all_wait && !self.shared.may_write(session, found, words) {
             return false;
         }
         session.postponed = true;

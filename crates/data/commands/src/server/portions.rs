@@ -116,7 +116,7 @@ impl Server {
             return true;
         }
         let sessions = self.shared.portioned.iter().filter_map(|id| self.shared.sessions.get(id)?.as_deref());
-        sessions.into_iter().any(|session| session.output.len() < OUTPUT_MAX)
+        sessions.into_iter().any(|session| session.output.bytes.len() < OUTPUT_MAX)
     }
 
     /// Goes on with what takes several turns: replies that are given in portions, and commands in steps, for about a millisecond
@@ -175,7 +175,7 @@ impl Server {
         if session.close != Close::No {
             return false;
         }
-        let has_room = session.output.len() < output_max;
+        let has_room = session.output.bytes.len() < output_max;
         if !has_room && unfinished.bytes() > FORMER_BYTES_MAX {
             let mb = FORMER_BYTES_MAX >> 20;
             self.shared.close_for(session, &format!("what changed behind a reply that it does not read takes {mb} MB"));
@@ -187,15 +187,15 @@ impl Server {
             let stopwatch = &self.shared.stopwatch;
             let records_max = RECORDS_MAX.min(self.shared.portion_min);
             let mut records = 0;
-            let room = output_max - session.output.len();
-            let mut reply = Reply::new(&mut session.output, session.protocol);
+            let room = output_max - session.output.bytes.len();
+            let mut reply = Reply::new(&mut session.output.bytes, session.protocol);
             is_over = match &mut unfinished.rest {
                 Rest::Elements(portions) => portions.write(&mut reply, |reply| {
                     records += 1;
                     let looks = records % RECORDS_PER_LOOK == 0;
                     records >= records_max || reply.position() >= output_max || looks && stopwatch() > end
                 }),
-                Rest::Made(pieces) => Ok(pieces.take(&mut session.output, room)),
+                Rest::Made(pieces) => Ok(pieces.take(&mut session.output.bytes, room)),
                 Rest::Keys(walk) => {
                     let is_over = self.keyspace.step_walk(walk, KEYS_PER_STEP.min(self.shared.portion_min));
                     if is_over {
@@ -208,7 +208,7 @@ impl Server {
         match is_over {
             Ok(false) => {}
             Ok(true) => {
-                session.output.append(&mut unfinished.later);
+                session.output.bytes.append(&mut unfinished.later);
                 session.loading -= 1;
                 self.shared.runnable.push_back(session.id);
             }

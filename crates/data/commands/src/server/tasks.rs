@@ -38,7 +38,7 @@ use crate::{
 
 use super::{
     Server, Shared,
-    dispatch::{Ended, HEAD, OUT_OF_MEMORY},
+    execution::{Ended, HEAD, OUT_OF_MEMORY},
     pieces::{PIECE_FROM, Pieces},
     portions::OUTPUT_MAX,
     sent::TaskWords,
@@ -252,7 +252,7 @@ impl Tasks {
 impl Session {
     /// Whether a command that is about so many elements is done in steps.
     pub fn takes_steps(&self, elements: usize, shared: &Shared) -> bool {
-        elements > shared.pace.from && !self.deny_blocking && !self.internal && !self.retrying
+        elements > shared.pace.from && !self.deny_blocking && !self.internal && self.retry.is_none()
     }
 }
 
@@ -313,13 +313,10 @@ fn meets_all(found: Found, words: &[&[u8]]) -> bool {
     let command = found.command;
     let has_patterns =
         || words.iter().any(|word| word.eq_ignore_ascii_case(b"BY") || word.eq_ignore_ascii_case(b"GET"));
-    let container = found.container.map_or("", |container| container.name);
     let is_keyless = command.keys.is_empty() && command.key_places.is_none();
     command.flags.contains(Flags::WRITE) && is_keyless
-        || command.name == "DEBUG"
-        || matches!(command.name, "SORT" | "SORT_RO") && has_patterns()
-        || container == "DEBUG"
-        || container == "CLIENT" && command.name == "PAUSE"
+        || command.flags.contains(Flags::MEETS_ALL_KEYS)
+        || command.flags.contains(Flags::MEETS_ALL_BY_PATTERNS) && has_patterns()
 }
 
 impl Server {
@@ -391,10 +388,12 @@ impl Server {
     #[cold]
     pub(super) fn waits_for_tasks(&mut self, session: &mut Session, found: Found, words: &[&[u8]]) -> bool {
         let meets = match &session.transaction {
-            Some(transaction) if found.command.name == "EXEC" => transaction.commands.iter().any(|command| {
-                let words: Vec<&[u8]> = command.iter().map(Bytes::as_slice).collect();
-                self.shared.table.find(&words).is_some_and(|found| self.meets_task(found, &words))
-            }),
+            Some(transaction) if found.command.flags.contains(Flags::RUNS_TRANSACTION) => {
+                transaction.commands.iter().any(|command| {
+                    let words: Vec<&[u8]> = command.iter().map(Bytes::as_slice).collect();
+                    self.shared.table.find(&words).is_some_and(|found| self.meets_task(found, &words))
+                })
+            }
             Some(_) => false,
             None if meets_all(found, words) => {
                 self.finish_tasks();
@@ -665,7 +664,7 @@ impl Server {
                     return;
                 }
                 if session.close == Close::No {
-                    reply.take(&mut session.output, usize::MAX);
+                    reply.take(&mut session.output.bytes, usize::MAX);
                 }
                 self.release_waiting(id);
                 self.shared.send(id, b"");

@@ -413,9 +413,7 @@ impl Server {
         self.invalidate_modified();
         let reads = found.command.flags.contains(Flags::READONLY);
         let Shared { tracking: Some(tracking), running, .. } = &mut self.shared else { return };
-        let is_script =
-            found.command.group == "scripting" && found.command.name != "SCRIPT" && found.container.is_none();
-        if !reads || is_script {
+        if !reads || found.command.flags.contains(Flags::RUNS_SCRIPT) {
             return;
         }
         match running {
@@ -455,12 +453,11 @@ impl Server {
 
     /// After a whole command of a client that wants to be told: CLIENT CACHING was about one command.
     pub(super) fn end_tracked(&mut self, session: &mut Session) {
-        let is_client = session
-            .last_command
-            .is_some_and(|found| found.container.is_some_and(|container| container.name == "CLIENT"));
+        let container = session.last_command.and_then(|found| found.container);
+        let keeps_caching = container.is_some_and(|container| container.flags.contains(Flags::KEEPS_CACHING));
         if let Some(tracking) = &mut session.tracking
             && session.transaction.is_none()
-            && !is_client
+            && !keeps_caching
         {
             tracking.caching = false;
         }

@@ -62,12 +62,12 @@ impl Shared {
     /// Takes note of what a client has been given to read, of which it had some before.
     #[cold]
     pub(super) fn count_unread(&mut self, session: &mut Session, before: usize) {
-        self.unread.bytes = self.unread.bytes.saturating_add(session.output.len().saturating_sub(before));
+        self.unread.bytes = self.unread.bytes.saturating_add(session.output.bytes.len().saturating_sub(before));
         self.list_unread(session);
     }
 
     fn list_unread(&mut self, session: &mut Session) {
-        if !std::mem::replace(&mut session.unread_listed, true) {
+        if !std::mem::replace(&mut session.output.unread_listed, true) {
             self.unread.clients.push(session.id);
         }
     }
@@ -75,10 +75,10 @@ impl Shared {
     /// Whether a client that has so much to read is to do so before its next command runs. It goes on then.
     #[cold]
     pub(super) fn is_to_read_first(&mut self, session: &mut Session, unread: usize) -> bool {
-        if unread <= self.unread_max(session).saturating_add(session.asked_bytes) {
+        if unread <= self.unread_max(session).saturating_add(session.output.asked_bytes) {
             return false;
         }
-        if !std::mem::replace(&mut session.awaits_reading, true) {
+        if !std::mem::replace(&mut session.output.awaits_reading, true) {
             self.unread.waiting += 1;
             self.statistics.unread_pauses += 1;
         }
@@ -88,7 +88,8 @@ impl Shared {
 
     /// Whether a client that waits has read enough to go on.
     fn has_read(&self, session: &Session) -> bool {
-        session.awaits_reading && (session.output.len() <= self.unread_max(session) / 2 || session.close != Close::No)
+        session.output.awaits_reading
+            && (session.output.bytes.len() <= self.unread_max(session) / 2 || session.close != Close::No)
     }
 }
 
@@ -107,9 +108,9 @@ impl Server {
         let mut clients = std::mem::take(&mut shared.unread.clients);
         clients.retain(|id| {
             let Some(session) = shared.session_mut(*id) else { return false };
-            let (len, waits) = (session.output.len(), session.awaits_reading);
+            let (len, waits) = (session.output.bytes.len(), session.output.awaits_reading);
             let stays = waits || len >= COUNTED_FROM;
-            session.unread_listed = stays;
+            session.output.unread_listed = stays;
             shared.unread.bytes = shared.unread.bytes.saturating_add(len);
             shared.unread.waiting += usize::from(waits);
             stays
@@ -123,7 +124,7 @@ impl Server {
             let goes_on = shared.sessions.get(&id).and_then(Option::as_deref).is_some_and(|one| shared.has_read(one));
             let now = self.now;
             if let Some(session) = shared.session_mut(id).filter(|_| goes_on) {
-                session.awaits_reading = false;
+                session.output.awaits_reading = false;
                 session.last_interaction = now;
                 shared.unread.waiting -= 1;
                 shared.runnable.push_back(id);

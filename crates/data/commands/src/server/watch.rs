@@ -20,7 +20,7 @@ impl Server {
         let Some(ids) = self.shared.watched.get(&(db, key.clone())) else { return };
         for id in ids.clone() {
             match self.shared.session_mut(id) {
-                Some(session) => session.watch_failed = true,
+                Some(session) => session.watch.has_failed = true,
                 // The session whose command runs is out of its place: it learns of it when it comes back.
                 None => self.shared.watch_failed_self = Some(id),
             }
@@ -32,16 +32,16 @@ impl super::Shared {
     /// Watches a key for a session.
     pub fn watch(&mut self, session: &mut Session, key: &[u8]) {
         let watched = (session.db, Bytes::from_slice(key));
-        if session.watching.contains(&watched) {
+        if session.watch.keys.contains(&watched) {
             return;
         }
         self.watched.entry(watched.clone()).or_default().push(session.id);
-        session.watching.push(watched);
+        session.watch.keys.push(watched);
     }
 
     /// Forgets what a session watches.
     pub fn unwatch(&mut self, session: &mut Session) {
-        for watched in session.watching.drain(..) {
+        for watched in session.watch.keys.drain(..) {
             if let Some(ids) = self.watched.get_mut(&watched) {
                 ids.retain(|id| *id != session.id);
                 if ids.is_empty() {
@@ -49,6 +49,6 @@ impl super::Shared {
                 }
             }
         }
-        session.watch_failed = false;
+        session.watch.has_failed = false;
     }
 }

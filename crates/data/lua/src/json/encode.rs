@@ -4,8 +4,7 @@ use mlua::{Lua, Table, Value};
 
 use super::{DEPTH_MAX, Settings};
 use crate::{
-    library::{raised, room_to_grow, type_name},
-    machine::MEMORY_MAX,
+    library::{MEMORY_MAX, raised, room_to_grow, type_name},
     number_text,
 };
 

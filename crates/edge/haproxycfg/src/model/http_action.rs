@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sample::{Expression as Expr, LogFormat};
 
-use super::{AddressPart, BandwidthLimit, Redirect, Reply, Resolve, SetVariable, StickAction};
+use super::{Redirect, Reply, StreamAction};
 
 /// Actions of `http-request`, `http-response` and `http-after-response`. The parser refuses those that do not belong.
 #[derive(Clone, Debug)]
@@ -75,29 +75,6 @@ pub enum HttpAction {
         /// `reason`.
         reason: Option<String>,
     },
-    /// `set-var`, `set-var-fmt`.
-    SetVar(SetVariable),
-    /// `unset-var`.
-    UnsetVar(sample::VariableName),
-    /// `capture`.
-    Capture {
-        /// What.
-        expr: Expr,
-        /// Slot in the captures of the frontend.
-        slot: usize,
-        /// Bytes kept; `usize::MAX` when only the slot's own length limits them.
-        len: usize,
-    },
-    /// `set-log-level`; `None` is `silent`.
-    SetLogLevel(Option<u8>),
-    /// `set-nice` and `set-tos`, `set-mark`: by value.
-    SetTos(u8),
-    /// `set-mark`.
-    SetMark(u32),
-    /// `do-resolve`.
-    Resolve(Box<Resolve>),
-    /// `set-src`, `set-src-port`, `set-dst`, `set-dst-port`.
-    SetAddress(AddressPart, Expr),
     /// `set-timeout server|tunnel`.
     SetTimeout(TimeoutKind, TimeoutValue),
     /// `strict-mode`.
@@ -115,21 +92,12 @@ pub enum HttpAction {
     },
     /// `normalize-uri`.
     NormalizeUri(NormalizeUri),
-    /// `set-bandwidth-limit`.
-    SetBandwidthLimit(Box<BandwidthLimit>),
     /// `use-service`.
     UseService(Service),
     /// `set-map`, `del-map`, `add-acl`, `del-acl`.
     ChangePatterns(PatternChange),
-    /// `set-priority-class`, `set-priority-offset`.
-    SetPriority {
-        /// Whether it is the class.
-        class: bool,
-        /// Its value.
-        expr: Expr,
-    },
-    /// `track-sc*`, `sc-inc-gpc*`, `sc-set-gpt*`.
-    Stick(StickAction),
+    /// What rules of both modes have.
+    Stream(StreamAction),
 }
 
 /// A change of a list of patterns.

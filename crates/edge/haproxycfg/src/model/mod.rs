@@ -28,6 +28,7 @@ mod server;
 mod source;
 mod stats;
 mod stick;
+mod stream_action;
 mod switching;
 mod tcp_action;
 mod timeouts;
@@ -66,6 +67,7 @@ pub use self::{
     source::{SourceAddress, UseSource},
     stats::{CliLevel, SeverityOutput, Stats, StatsSocket},
     stick::{STICK_COUNTERS, StickAction, StickRule, StickTable, TableIndex, TagValue, Track},
+    stream_action::StreamAction,
     switching::{BackendTarget, PersistRule, ServerTarget, UseBackend, UseServer},
     tcp_action::TcpAction,
     timeouts::Timeouts,

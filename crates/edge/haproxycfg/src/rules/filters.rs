@@ -14,7 +14,7 @@ use crate::{
     args,
     diagnostics::{Problem, Severity},
     line::Line,
-    model::{Amount, Bandwidth, BandwidthLimit, Filter, HttpAction, Proxy, Sharing, TableIndex, TcpAction, Trace},
+    model::{Amount, Bandwidth, BandwidthLimit, Filter, Proxy, Sharing, TableIndex, Trace},
     scope::Scope,
     table::{Group, Keyword, Sections},
     units::Unit,
@@ -268,7 +268,7 @@ pub(super) struct WantedLimit {
 }
 
 /// `set-bandwidth-limit` of all rule sets that have it.
-fn limit(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Result<BandwidthLimit, Problem> {
+pub(super) fn limit(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Result<BandwidthLimit, Problem> {
     let ruleset = Ruleset::of(line, *index);
     *index += 1;
     let name = line.word(*index).to_owned();
@@ -302,14 +302,6 @@ fn limit(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Result<Bandwi
     let own = if limit.is_some() { Some("limit") } else { period.as_ref().map(|_| "period") };
     scope.proxy().rules.bandwidth_limits.push(WantedLimit { line: line.clone(), at, own, places });
     Ok(BandwidthLimit { name, limit, period })
-}
-
-pub(super) fn http_limit(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Result<HttpAction, Problem> {
-    limit(scope, line, index).map(|limit| HttpAction::SetBandwidthLimit(Box::new(limit)))
-}
-
-pub(super) fn tcp_limit(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Result<TcpAction, Problem> {
-    limit(scope, line, index).map(|limit| TcpAction::SetBandwidthLimit(Box::new(limit)))
 }
 
 /// What `compression` implies, and whether the names of limits are those of filters.

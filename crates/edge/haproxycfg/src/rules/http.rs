@@ -58,6 +58,10 @@ pub(super) fn rule(scope: &mut Scope<'_>, line: &Line, index: usize) -> Result<O
             Ok(action) => Some(action),
             Err(problem) => return Err(in_rule(scope, problem, name, word)),
         },
+        Parse::StreamAction(parse) => match parse(scope, line, &mut end) {
+            Ok(action) => Some(HttpAction::Stream(action)),
+            Err(problem) => return Err(in_rule(scope, problem, name, word)),
+        },
         _ => {
             // Known and without effect: its arguments are skipped, its condition is still checked.
             end = (index..line.len()).find(|at| is_condition(line.word(*at))).unwrap_or(line.len());

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    common, redirect, reply,
+    redirect, reply,
     ruleset::Ruleset,
-    stick, variables,
     words::{around, header_name, is_condition, leading_integer, regex, wrong},
 };
 use crate::{
@@ -227,39 +226,6 @@ pub(super) fn set_status(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> P
     Ok(HttpAction::SetStatus { status, reason })
 }
 
-pub(super) fn set_var(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    variables::set(scope, line, index).map(HttpAction::SetVar)
-}
-
-pub(super) fn unset_var(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    variables::unset(scope, line, index).map(HttpAction::UnsetVar)
-}
-
-pub(super) fn capture(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    let common::CaptureAction { expr, slot, len } = common::capture(scope, line, index)?;
-    Ok(HttpAction::Capture { expr, slot, len })
-}
-
-pub(super) fn set_log_level(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    common::log_level(line, index).map(HttpAction::SetLogLevel)
-}
-
-pub(super) fn set_mark(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    common::mark(line, index).map(HttpAction::SetMark)
-}
-
-pub(super) fn set_tos(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    common::tos(line, index).map(HttpAction::SetTos)
-}
-
-pub(super) fn set_address(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    common::address(scope, line, index).map(|(part, expr)| HttpAction::SetAddress(part, expr))
-}
-
-pub(super) fn do_resolve(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    common::do_resolve(scope, line, index).map(HttpAction::Resolve)
-}
-
 pub(super) fn set_timeout(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
     let at = arguments(line, index, 2, "expects exactly 2 arguments", "{ server | tunnel } { <timeout> | <expr> }")?;
     if !scope.has_backend() {
@@ -363,15 +329,6 @@ pub(super) fn change_patterns(scope: &mut Scope<'_>, line: &Line, index: &mut us
     Ok(HttpAction::ChangePatterns(PatternChange { path, key, kind }))
 }
 
-/// `set-priority-class` and `set-priority-offset`.
-pub(super) fn set_priority(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    let class = line.word(*index) == "set-priority-class";
-    *index += 1;
-    let places = scope.request_places();
-    let expr = common::expression(scope, line, index, places)?;
-    Ok(HttpAction::SetPriority { class, expr })
-}
-
 pub(super) fn normalize_uri(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
     let at = arguments(line, index, 1, "missing argument <normalizer>", "a normalizer, as in path-merge-slashes")?;
     let word = line.word(at);
@@ -413,21 +370,6 @@ pub(super) fn normalize_uri(_: &mut Scope<'_>, line: &Line, index: &mut usize) -
         }
     };
     Ok(HttpAction::NormalizeUri(normalizer))
-}
-
-/// `track-sc*`.
-pub(super) fn track(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    stick::track(scope, line, index).map(HttpAction::Stick)
-}
-
-/// `sc-inc-gpc*`.
-pub(super) fn increment_counter(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    stick::increment(scope, line, index).map(HttpAction::Stick)
-}
-
-/// `sc-set-gpt*`.
-pub(super) fn set_tag(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    stick::set_tag(scope, line, index).map(HttpAction::Stick)
 }
 
 pub(super) fn use_service(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {

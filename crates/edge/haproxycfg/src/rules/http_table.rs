@@ -37,12 +37,6 @@ pub(super) const LINES: &[Keyword] = &[
     .line(http::redirect_line),
 ];
 
-macro_rules! action {
-    ($group:ident, $line:literal, $name:literal, $arguments:literal, $doc:literal, $example:literal) => {
-        Keyword::new(Group::$group, $name, $arguments, CHAPTER).doc($doc, concat!($line, " ", $example))
-    };
-}
-
 /// Actions of all three sets.
 macro_rules! everywhere {
     ($group:ident, $line:literal, $capture:literal, $capture_example:literal) => {
@@ -51,8 +45,7 @@ macro_rules! everywhere {
                 .http(parse::header),
             action!($group, $line, "allow", "", "Ends the rules of this set.", "allow if { src 10.0.0.0/8 }")
                 .http(parse::allow),
-            action!($group, $line, "capture", $capture, "Keeps a sample for the log.", $capture_example)
-                .http(parse::capture),
+            stream_action!($group, $line, "capture", $capture, $capture_example),
             action!(
                 $group,
                 $line,
@@ -82,24 +75,8 @@ macro_rules! everywhere {
             .http(parse::replace_header),
             action!($group, $line, "set-header", "<name> <fmt>", "Sets a header.", "set-header X-Id %[unique-id]")
                 .http(parse::header),
-            action!(
-                $group,
-                $line,
-                "set-var(*",
-                "<name>[,<cond>...]) <expr>",
-                "Sets a variable from an expression.",
-                "set-var(txn.start) date()"
-            )
-            .http(parse::set_var),
-            action!(
-                $group,
-                $line,
-                "set-var-fmt(*",
-                "<name>[,<cond>...]) <fmt>",
-                "Sets a variable from a log-format string.",
-                "set-var-fmt(txn.from) %[src]:%[src_port]"
-            )
-            .http(parse::set_var),
+            stream_action!($group, $line, "set-var(*", "set-var(txn.start) date()"),
+            stream_action!($group, $line, "set-var-fmt(*", "set-var-fmt(txn.from) %[src]:%[src_port]"),
             action!(
                 $group,
                 $line,
@@ -109,8 +86,7 @@ macro_rules! everywhere {
                 "strict-mode off"
             )
             .http(parse::strict_mode),
-            action!($group, $line, "unset-var(*", "<name>)", "Forgets a variable.", "unset-var(txn.start)")
-                .http(parse::unset_var),
+            stream_action!($group, $line, "unset-var(*", "unset-var(txn.start)"),
         ]
     };
 }
@@ -146,30 +122,12 @@ macro_rules! messages {
                 "return status 200 content-type text/plain string \"ok\" if { path /ping }"
             )
             .http(parse::respond),
-            action!(
-                $group,
-                $line,
-                "set-bandwidth-limit",
-                "<name> [limit { <expr> | <size> }] [period { <expr> | <time> }]",
-                "Turns a bandwidth limitation filter on; HAProxy 2.7's.",
-                "set-bandwidth-limit downloads if { path_beg /files/ }"
-            )
-            .http(super::filters::http_limit),
-            action!(
-                $group,
-                $line,
-                "set-log-level",
-                "{ <level> | silent }",
-                "The level of this transaction's line in the log.",
-                "set-log-level silent if { path /health }"
-            )
-            .http(parse::set_log_level),
-            action!($group, $line, "set-mark", "<mark>", "The mark of packets to the client.", "set-mark 0x10")
-                .http(parse::set_mark),
+            stream_action!($group, $line, "set-bandwidth-limit", "set-bandwidth-limit downloads if { path_beg /files/ }"),
+            stream_action!($group, $line, "set-log-level", "The level of this transaction's line in the log.", "set-log-level silent if { path /health }"),
+            stream_action!($group, $line, "set-mark"),
             action!($group, $line, "set-nice", "<nice>", "The priority of the task.", "set-nice -100")
                 .harmless("tasks have no priorities here"),
-            action!($group, $line, "set-tos", "<tos>", "The TOS field of packets to the client.", "set-tos 0x2e")
-                .http(parse::set_tos),
+            stream_action!($group, $line, "set-tos"),
             action!($group, $line, "silent-drop", "", "Forgets the connection without telling the client.", "silent-drop")
                 .http(parse::silent_drop),
             action!(
@@ -191,14 +149,11 @@ macro_rules! messages {
                 .http(parse::change_patterns),
             action!($group, $line, "lua.*", "<arguments>", "Runs a function in Lua.", "lua.check")
                 .not_yet("it comes with Lua"),
-            action!($group, $line, "sc-inc-gpc*", "(<idx>,<sc-id>)", "Increments a counter.", "sc-inc-gpc0(0)")
-                .http(parse::increment_counter),
-            action!($group, $line, "sc-set-gpt*", "(<idx>,<sc-id>) { <int> | <expr> }", "Sets a tag.", "sc-set-gpt0(0) 1")
-                .http(parse::set_tag),
+            stream_action!($group, $line, "sc-inc-gpc*"),
+            stream_action!($group, $line, "sc-set-gpt*"),
             action!($group, $line, "send-spoe-group", "<engine> <group>", "Asks an agent.", "send-spoe-group engine group")
                 .not_yet("it comes with filters"),
-            action!($group, $line, "track-sc*", "<key> [table <table>]", "Counts by a key.", "track-sc0 src table limits")
-                .http(parse::track),
+            stream_action!($group, $line, "track-sc*"),
         ]
     };
 }
@@ -286,24 +241,8 @@ pub(super) const REQUEST: [&[Keyword]; 3] = [
             "replace-uri ^http://[^/]*(.*) \\1"
         )
         .http(parse::replace_uri),
-        action!(
-            HttpRequest,
-            "http-request",
-            "set-dst",
-            "<expr>",
-            "The destination address of the connection.",
-            "set-dst hdr(x-dst)"
-        )
-        .http(parse::set_address),
-        action!(
-            HttpRequest,
-            "http-request",
-            "set-dst-port",
-            "<expr>",
-            "The destination port of the connection.",
-            "set-dst-port int(4000)"
-        )
-        .http(parse::set_address),
+        stream_action!(HttpRequest, "http-request", "set-dst", "set-dst hdr(x-dst)"),
+        stream_action!(HttpRequest, "http-request", "set-dst-port"),
         action!(HttpRequest, "http-request", "set-method", "<fmt>", "The method.", "set-method GET if METH_HEAD")
             .http(parse::set_request_line),
         action!(HttpRequest, "http-request", "set-path", "<fmt>", "The path; the query stays.", "set-path /app%[path]")
@@ -312,24 +251,8 @@ pub(super) const REQUEST: [&[Keyword]; 3] = [
             .http(parse::set_request_line),
         action!(HttpRequest, "http-request", "set-query", "<fmt>", "The query.", "set-query from=edge")
             .http(parse::set_request_line),
-        action!(
-            HttpRequest,
-            "http-request",
-            "set-src",
-            "<expr>",
-            "The source address of the connection.",
-            "set-src hdr_ip(x-forwarded-for)"
-        )
-        .http(parse::set_address),
-        action!(
-            HttpRequest,
-            "http-request",
-            "set-src-port",
-            "<expr>",
-            "The source port of the connection.",
-            "set-src-port int(4000)"
-        )
-        .http(parse::set_address),
+        stream_action!(HttpRequest, "http-request", "set-src", "set-src hdr_ip(x-forwarded-for)"),
+        stream_action!(HttpRequest, "http-request", "set-src-port"),
         action!(
             HttpRequest,
             "http-request",
@@ -361,33 +284,9 @@ pub(super) const REQUEST: [&[Keyword]; 3] = [
         .http(parse::use_service),
         action!(HttpRequest, "http-request", "cache-use", "<name>", "Answers from a cache.", "cache-use small")
             .not_yet("it comes with the cache"),
-        action!(
-            HttpRequest,
-            "http-request",
-            "do-resolve(*",
-            "<var>,<resolvers>,[ipv4,ipv6]) <expr>",
-            "Looks a name up.",
-            "do-resolve(txn.ip,dns) hdr(host)"
-        )
-        .http(parse::do_resolve),
-        action!(
-            HttpRequest,
-            "http-request",
-            "set-priority-class",
-            "<expr>",
-            "The class in the queue.",
-            "set-priority-class int(1)"
-        )
-        .http(parse::set_priority),
-        action!(
-            HttpRequest,
-            "http-request",
-            "set-priority-offset",
-            "<expr>",
-            "The offset in the queue.",
-            "set-priority-offset int(1)"
-        )
-        .http(parse::set_priority),
+        stream_action!(HttpRequest, "http-request", "do-resolve(*", "do-resolve(txn.ip,dns) hdr(host)"),
+        stream_action!(HttpRequest, "http-request", "set-priority-class"),
+        stream_action!(HttpRequest, "http-request", "set-priority-offset"),
         action!(
             HttpRequest,
             "http-request",

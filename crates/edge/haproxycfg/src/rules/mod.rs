@@ -4,6 +4,9 @@
 //! A parser fills the proxy's model as far as one line says all. What waits for other lines or sections (names of
 //! backends, formats, error pages) is kept in [`Pending`] until everything has been read; then `finish` resolves it.
 
+#[macro_use]
+mod stream_table;
+
 mod accelerator;
 mod acl;
 mod captures;
@@ -36,6 +39,7 @@ mod ruleset;
 mod stats;
 mod stick;
 mod stick_table;
+mod stream_actions;
 mod switching;
 mod tcp;
 mod tcp_table;

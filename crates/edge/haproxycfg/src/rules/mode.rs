@@ -5,7 +5,7 @@ use sample::{Condition, Place, Sources};
 use super::words::section_problem;
 use crate::{
     diagnostics::Severity,
-    model::{Location, Mode, Rule, TcpAction},
+    model::{Location, Mode, Rule, StreamAction, TcpAction},
     scope::Scope,
 };
 
@@ -83,7 +83,7 @@ fn warn_of_blind_captures(scope: &mut Scope<'_>) {
         return;
     }
     let blind = proxy.tcp_request_content.iter().filter(|rule| {
-        matches!(&rule.action, TcpAction::Capture { expr, .. } if !expr.places().contains(Place::FrontendSession))
+        matches!(&rule.action, TcpAction::Stream(StreamAction::Capture { expr, .. }) if !expr.places().contains(Place::FrontendSession))
     });
     let (count, name) = (blind.count(), proxy.name.clone());
     for _ in 0..count {

@@ -12,7 +12,10 @@ use super::{
 use crate::{
     diagnostics::{Prefix, Problem, Severity},
     line::Line,
-    model::{HttpAction, Mode, Rule, STICK_COUNTERS, StickAction, StickRule, TableIndex, TagValue, TcpAction, Track},
+    model::{
+        HttpAction, Mode, Rule, STICK_COUNTERS, StickAction, StickRule, StreamAction, TableIndex, TagValue, TcpAction,
+        Track,
+    },
     scope::Scope,
     table::{Group, Keyword, Sections},
 };
@@ -296,14 +299,14 @@ fn finish_sticks(scope: &mut Scope<'_>) {
 
 fn http_track(rule: &mut Rule<HttpAction>) -> Option<&mut Track> {
     match &mut rule.action {
-        HttpAction::Stick(StickAction::Track(track)) => Some(track),
+        HttpAction::Stream(StreamAction::Stick(StickAction::Track(track))) => Some(track),
         _ => None,
     }
 }
 
 fn tcp_track(rule: &mut Rule<TcpAction>) -> Option<&mut Track> {
     match &mut rule.action {
-        TcpAction::Stick(StickAction::Track(track)) => Some(track),
+        TcpAction::Stream(StreamAction::Stick(StickAction::Track(track))) => Some(track),
         _ => None,
     }
 }
@@ -347,7 +350,7 @@ pub(super) fn finish_defaults(scope: &mut Scope<'_>) {
     for (index, _) in scope.state.simple.usage.iter().enumerate().filter(|(_, usage)| is_used(usage)) {
         let Some(proxy) = scope.state.defaults.get(index).map(|draft| &draft.proxy) else { continue };
         let of_http = proxy.http_request.iter().chain(&proxy.http_response).map(|rule| match &rule.action {
-            HttpAction::Stick(action) => Some(action),
+            HttpAction::Stream(StreamAction::Stick(action)) => Some(action),
             _ => None,
         });
         let tcp = [
@@ -357,7 +360,7 @@ pub(super) fn finish_defaults(scope: &mut Scope<'_>) {
             &proxy.tcp_response_content,
         ];
         let of_tcp = tcp.into_iter().flatten().map(|rule| match &rule.action {
-            TcpAction::Stick(action) => Some(action),
+            TcpAction::Stream(StreamAction::Stick(action)) => Some(action),
             _ => None,
         });
         for action in of_http.chain(of_tcp).flatten() {
@@ -386,7 +389,7 @@ fn warn_of_content(scope: &mut Scope<'_>) {
     let waits = proxy.tcp_request_inspect_delay.is_some_and(|delay| !delay.is_zero());
     let mut warnings = Vec::new();
     for rule in &proxy.tcp_request_content {
-        let TcpAction::Stick(StickAction::Track(track)) = &rule.action else { continue };
+        let TcpAction::Stream(StreamAction::Stick(StickAction::Track(track))) = &rule.action else { continue };
         if !waits && !track.expr.places().contains(Place::FrontendSession) {
             warnings.push(format!(
                 "{kind} '{name}' : a 'tcp-request content track-sc*' rule explicitly depending on request contents \

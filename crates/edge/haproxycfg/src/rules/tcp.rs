@@ -3,9 +3,9 @@
 use sample::{Condition, Places};
 
 use super::{
-    common, order,
+    order,
     ruleset::Ruleset,
-    stick, variables,
+    variables,
     words::{around, is_condition, wrong},
 };
 use crate::{
@@ -69,55 +69,6 @@ fn expect_layer(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Result
     Ok(())
 }
 
-pub(super) fn do_resolve(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    common::do_resolve(scope, line, index).map(TcpAction::Resolve)
-}
-
-pub(super) fn set_var(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    variables::set(scope, line, index).map(TcpAction::SetVar)
-}
-
-pub(super) fn unset_var(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    variables::unset(scope, line, index).map(TcpAction::UnsetVar)
-}
-
-pub(super) fn capture(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    let at = *index;
-    let context = |problem| around(problem, |error| format!("'tcp-request content capture' : {error}"));
-    let common::CaptureAction { expr, slot, len } = common::capture(scope, line, index).map_err(context)?;
-    if !scope.has_frontend() {
-        let name = scope.proxy().proxy.name.clone();
-        let message = format!("'tcp-request content capture' : proxy '{name}' has no frontend capability");
-        return Err(wrong(message, at).expected("this action in a frontend or listen section"));
-    }
-    Ok(TcpAction::Capture { expr, slot, len })
-}
-
-pub(super) fn set_address(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    common::address(scope, line, index).map(|(part, expr)| TcpAction::SetAddress(part, expr))
-}
-
-pub(super) fn set_tos(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    common::tos(line, index).map(TcpAction::SetTos)
-}
-
-pub(super) fn set_mark(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    common::mark(line, index).map(TcpAction::SetMark)
-}
-
-pub(super) fn set_log_level(_: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    common::log_level(line, index).map(TcpAction::SetLogLevel)
-}
-
-/// `set-priority-class` and `set-priority-offset`.
-pub(super) fn set_priority(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    let class = line.word(*index) == "set-priority-class";
-    *index += 1;
-    let places = scope.request_places();
-    let expr = common::expression(scope, line, index, places)?;
-    Ok(TcpAction::SetPriority { class, expr })
-}
-
 pub(super) fn switch_mode(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
     *index += 1;
     let word = line.word(*index);
@@ -156,21 +107,6 @@ pub(super) fn switch_mode(scope: &mut Scope<'_>, line: &Line, index: &mut usize)
     Ok(TcpAction::SwitchModeHttp)
 }
 
-/// `track-sc*`.
-pub(super) fn track(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    stick::track(scope, line, index).map(TcpAction::Stick)
-}
-
-/// `sc-inc-gpc*`.
-pub(super) fn increment_counter(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    stick::increment(scope, line, index).map(TcpAction::Stick)
-}
-
-/// `sc-set-gpt*`.
-pub(super) fn set_tag(scope: &mut Scope<'_>, line: &Line, index: &mut usize) -> Parsed {
-    stick::set_tag(scope, line, index).map(TcpAction::Stick)
-}
-
 /// The rule whose action stands at `index`; none when the action has no effect here.
 fn rule(scope: &mut Scope<'_>, line: &Line, ruleset: Ruleset) -> Result<Option<Rule<TcpAction>>, Problem> {
     let name = ruleset.name();
@@ -187,12 +123,15 @@ fn rule(scope: &mut Scope<'_>, line: &Line, ruleset: Ruleset) -> Result<Option<R
     }
     let keyword = scope.lookup(line, 2, ruleset.group())?;
     let mut end = 2;
-    let action = match keyword.parse {
-        Parse::TcpAction(parse) => Some(parse(scope, line, &mut end).map_err(|problem| {
+    let in_rule =
+        |problem| {
             around(problem, |error| {
                 if error.starts_with('\'') { error.to_owned() } else { format!("'{name} {word}' : {error}") }
             })
-        })?),
+        };
+    let action = match keyword.parse {
+        Parse::TcpAction(parse) => Some(parse(scope, line, &mut end).map_err(in_rule)?),
+        Parse::StreamAction(parse) => Some(TcpAction::Stream(parse(scope, line, &mut end).map_err(in_rule)?)),
         _ => {
             end = (2..line.len()).find(|at| is_condition(line.word(*at))).unwrap_or(line.len());
             None

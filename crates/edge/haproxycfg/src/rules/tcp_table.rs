@@ -31,12 +31,6 @@ pub(super) const LINES: &[Keyword] = &[
     .line(parse::response),
 ];
 
-macro_rules! action {
-    ($group:ident, $line:literal, $name:literal, $arguments:literal, $doc:literal, $example:literal) => {
-        Keyword::new(Group::$group, $name, $arguments, CHAPTER).doc($doc, concat!($line, " ", $example))
-    };
-}
-
 /// Actions of all four sets.
 macro_rules! everywhere {
     ($group:ident, $line:literal) => {
@@ -45,28 +39,10 @@ macro_rules! everywhere {
                 .tcp(parse::accept),
             action!($group, $line, "reject", "", "Closes the connection.", "reject if { src 192.0.2.0/24 }")
                 .tcp(parse::reject),
-            action!($group, $line, "set-mark", "<mark>", "The mark of packets to the client.", "set-mark 0x10")
-                .tcp(parse::set_mark),
-            action!($group, $line, "set-tos", "<tos>", "The TOS field of packets to the client.", "set-tos 0x2e")
-                .tcp(parse::set_tos),
-            action!(
-                $group,
-                $line,
-                "set-var(*",
-                "<name>[,<cond>...]) <expr>",
-                "Sets a variable from an expression.",
-                "set-var(sess.from) src"
-            )
-            .tcp(parse::set_var),
-            action!(
-                $group,
-                $line,
-                "set-var-fmt(*",
-                "<name>[,<cond>...]) <fmt>",
-                "Sets a variable from a log-format string.",
-                "set-var-fmt(sess.from) %[src]:%[src_port]"
-            )
-            .tcp(parse::set_var),
+            stream_action!($group, $line, "set-mark"),
+            stream_action!($group, $line, "set-tos"),
+            stream_action!($group, $line, "set-var(*", "set-var(sess.from) src"),
+            stream_action!($group, $line, "set-var-fmt(*", "set-var-fmt(sess.from) %[src]:%[src_port]"),
             action!(
                 $group,
                 $line,
@@ -76,21 +52,11 @@ macro_rules! everywhere {
                 "silent-drop"
             )
             .tcp(parse::silent_drop),
-            action!($group, $line, "unset-var(*", "<name>)", "Forgets a variable.", "unset-var(sess.from)")
-                .tcp(parse::unset_var),
+            stream_action!($group, $line, "unset-var(*", "unset-var(sess.from)"),
             action!($group, $line, "lua.*", "<arguments>", "Runs a function in Lua.", "lua.check")
                 .not_yet("it comes with Lua"),
-            action!($group, $line, "sc-inc-gpc*", "(<idx>,<sc-id>)", "Increments a counter.", "sc-inc-gpc0(0)")
-                .tcp(parse::increment_counter),
-            action!(
-                $group,
-                $line,
-                "sc-set-gpt*",
-                "(<idx>,<sc-id>) { <int> | <expr> }",
-                "Sets a tag.",
-                "sc-set-gpt0(0) 1"
-            )
-            .tcp(parse::set_tag),
+            stream_action!($group, $line, "sc-inc-gpc*"),
+            stream_action!($group, $line, "sc-set-gpt*"),
         ]
     };
 }
@@ -99,51 +65,11 @@ macro_rules! everywhere {
 macro_rules! requests {
     ($group:ident, $line:literal) => {
         &[
-            action!(
-                $group,
-                $line,
-                "set-dst",
-                "<expr>",
-                "The destination address of the connection.",
-                "set-dst dst,ipmask(24)"
-            )
-            .tcp(parse::set_address),
-            action!(
-                $group,
-                $line,
-                "set-dst-port",
-                "<expr>",
-                "The destination port of the connection.",
-                "set-dst-port int(4000)"
-            )
-            .tcp(parse::set_address),
-            action!(
-                $group,
-                $line,
-                "set-src",
-                "<expr>",
-                "The source address of the connection.",
-                "set-src src,ipmask(24)"
-            )
-            .tcp(parse::set_address),
-            action!(
-                $group,
-                $line,
-                "set-src-port",
-                "<expr>",
-                "The source port of the connection.",
-                "set-src-port int(4000)"
-            )
-            .tcp(parse::set_address),
-            action!(
-                $group,
-                $line,
-                "track-sc*",
-                "<key> [table <table>]",
-                "Counts by a key.",
-                "track-sc0 src table limits"
-            )
-            .tcp(parse::track),
+            stream_action!($group, $line, "set-dst", "set-dst dst,ipmask(24)"),
+            stream_action!($group, $line, "set-dst-port"),
+            stream_action!($group, $line, "set-src", "set-src src,ipmask(24)"),
+            stream_action!($group, $line, "set-src-port"),
+            stream_action!($group, $line, "track-sc*"),
         ]
     };
 }
@@ -152,24 +78,14 @@ macro_rules! requests {
 macro_rules! contents {
     ($group:ident, $line:literal) => {
         &[
-            action!(
+            stream_action!(
                 $group,
                 $line,
                 "set-log-level",
-                "{ <level> | silent }",
                 "The level of this stream's line in the log.",
                 "set-log-level silent"
-            )
-            .tcp(parse::set_log_level),
-            action!(
-                $group,
-                $line,
-                "set-bandwidth-limit",
-                "<name> [limit { <expr> | <size> }] [period { <expr> | <time> }]",
-                "Turns a bandwidth limitation filter on; HAProxy 2.7's.",
-                "set-bandwidth-limit uploads"
-            )
-            .tcp(super::filters::tcp_limit),
+            ),
+            stream_action!($group, $line, "set-bandwidth-limit", "set-bandwidth-limit uploads"),
             action!($group, $line, "set-nice", "<nice>", "The priority of the task.", "set-nice -100")
                 .harmless("tasks have no priorities here"),
             action!(
@@ -221,33 +137,15 @@ pub(super) const REQUEST_CONTENT: [&[Keyword]; 4] = [
     requests!(TcpRequestContent, "tcp-request content"),
     contents!(TcpRequestContent, "tcp-request content"),
     &[
-        action!(
+        stream_action!(
             TcpRequestContent,
             "tcp-request content",
             "capture",
             "<sample> len <length>",
-            "Keeps a sample for the log.",
             "capture req.payload(0,16) len 16"
-        )
-        .tcp(parse::capture),
-        action!(
-            TcpRequestContent,
-            "tcp-request content",
-            "set-priority-class",
-            "<expr>",
-            "The class in the queue.",
-            "set-priority-class int(1)"
-        )
-        .tcp(parse::set_priority),
-        action!(
-            TcpRequestContent,
-            "tcp-request content",
-            "set-priority-offset",
-            "<expr>",
-            "The offset in the queue.",
-            "set-priority-offset int(1)"
-        )
-        .tcp(parse::set_priority),
+        ),
+        stream_action!(TcpRequestContent, "tcp-request content", "set-priority-class"),
+        stream_action!(TcpRequestContent, "tcp-request content", "set-priority-offset"),
         action!(
             TcpRequestContent,
             "tcp-request content",
@@ -257,15 +155,12 @@ pub(super) const REQUEST_CONTENT: [&[Keyword]; 4] = [
             "switch-mode http if HTTP"
         )
         .tcp(parse::switch_mode),
-        action!(
+        stream_action!(
             TcpRequestContent,
             "tcp-request content",
             "do-resolve(*",
-            "<var>,<resolvers>,[ipv4,ipv6]) <expr>",
-            "Looks a name up.",
             "do-resolve(txn.ip,dns) str(example.com)"
-        )
-        .tcp(parse::do_resolve),
+        ),
         action!(
             TcpRequestContent,
             "tcp-request content",

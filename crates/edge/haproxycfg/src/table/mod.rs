@@ -22,7 +22,7 @@ use crate::{
     diagnostics::Problem,
     keywords::bind::BindDraft,
     line::Line,
-    model::{HttpAction, TcpAction},
+    model::{HttpAction, StreamAction, TcpAction},
     scope::{Scope, ServerDraft},
 };
 
@@ -168,6 +168,9 @@ pub type HttpActionParser = fn(&mut Scope<'_>, &Line, &mut usize) -> Result<Http
 /// As [`HttpActionParser`].
 pub type TcpActionParser = fn(&mut Scope<'_>, &Line, &mut usize) -> Result<TcpAction, Problem>;
 
+/// As [`HttpActionParser`], of an action that rules of both modes have.
+pub type StreamActionParser = fn(&mut Scope<'_>, &Line, &mut usize) -> Result<StreamAction, Problem>;
+
 /// What parses a keyword.
 #[derive(Clone, Copy, Debug)]
 pub enum Parse {
@@ -185,6 +188,8 @@ pub enum Parse {
     HttpAction(HttpActionParser),
     /// An action of `tcp-*`.
     TcpAction(TcpActionParser),
+    /// An action of `http-*` and `tcp-*`.
+    StreamAction(StreamActionParser),
 }
 
 /// A keyword of the language. Built by a chain of `const` calls, see the tables.
@@ -283,6 +288,13 @@ impl Keyword {
     #[must_use]
     pub const fn tcp(mut self, parser: TcpActionParser) -> Self {
         self.parse = Parse::TcpAction(parser);
+        self
+    }
+
+    /// Parsed as an action of `http-*` and `tcp-*`.
+    #[must_use]
+    pub const fn stream(mut self, parser: StreamActionParser) -> Self {
+        self.parse = Parse::StreamAction(parser);
         self
     }
 

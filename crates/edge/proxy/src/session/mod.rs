@@ -33,6 +33,7 @@ mod rules;
 #[cfg(test)]
 mod scene;
 mod size;
+mod stream_actions;
 mod tcp;
 mod transaction;
 mod wire;

@@ -6,14 +6,13 @@
 use std::{net::SocketAddr, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use haproxycfg::model::{
-    AddressPart, ForwardFor, HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Redirect,
-    RedirectKind, Reply, Resolve, Rule, Service, TimeoutKind, TimeoutValue,
+    ForwardFor, HeaderMatch, HttpAction, NormalizeUri, PatternChange, PatternChangeKind, Redirect, RedirectKind, Reply,
+    Resolve, Rule, Service, StreamAction, TimeoutKind, TimeoutValue,
 };
 use http::{HeaderId, Headers};
-use live::variables;
-use sample::{Condition, Context, Direction, Expression, LogFormat, Options, Type, Value, expand};
+use sample::{Condition, LogFormat, Options, expand};
 
-use super::{normalize, transaction::Transaction};
+use super::{normalize, stream_actions, transaction::Transaction};
 use crate::stick::{self, Level};
 
 /// What a rule set came to.
@@ -123,7 +122,7 @@ pub fn run<'r>(
             HttpAction::WaitForBody { time, at_least } => {
                 Verdict::WaitForBody { time: *time, at_least: *at_least, resume: index + 1 }
             }
-            HttpAction::Resolve(rule) => return Verdict::Resolve { rule, resume: index + 1 },
+            HttpAction::Stream(StreamAction::Resolve(rule)) => return Verdict::Resolve { rule, resume: index + 1 },
             HttpAction::EarlyHint(..) => return early_hints(transaction, rules, index),
             HttpAction::UseService(service) => Verdict::UseService(*service),
             HttpAction::NormalizeUri(how) => {
@@ -137,7 +136,7 @@ pub fn run<'r>(
                 transaction.by_rules.soft_rewrites = !strict;
                 continue;
             }
-            HttpAction::Stick(action) => {
+            HttpAction::Stream(StreamAction::Stick(action)) => {
                 let level = if phase == Phase::Request { Level::Request } else { Level::Response };
                 stick::act(transaction, action, level, phase.options());
                 continue;
@@ -306,29 +305,7 @@ fn change_message(transaction: &mut Transaction, action: &HttpAction, phase: Pha
                 transaction.response.set_reason(reason.as_bytes());
             }
         }
-        HttpAction::SetVar(set) => variables::set(transaction, set, phase.options()),
-        HttpAction::UnsetVar(name) => {
-            transaction.unset_variable(name);
-        }
-        HttpAction::Capture { expr, slot, len } => {
-            let direction = if phase == Phase::Request { Direction::Request } else { Direction::Response };
-            let value = expr.string(transaction, phase.options()).map(|value| value.to_vec());
-            if let Some(value) = value {
-                transaction.set_capture(direction, *slot, value.get(..*len).unwrap_or(&value));
-            }
-        }
-        HttpAction::SetLogLevel(level) => transaction.log.level.set(Some(*level)),
-        HttpAction::SetTos(tos) => {
-            if let Some(stream) = &transaction.client.stream {
-                stream.set_tos(*tos);
-            }
-        }
-        HttpAction::SetMark(mark) => {
-            if let Some(stream) = &transaction.client.stream {
-                stream.set_mark(*mark);
-            }
-        }
-        HttpAction::SetAddress(part, expr) => set_address(transaction, *part, expr, phase.options()),
+        HttpAction::Stream(action) => stream_actions::change(transaction, action, phase.options()),
         HttpAction::SetTimeout(kind, value) => {
             let value = match value {
                 TimeoutValue::Fixed(time) => Some(*time),
@@ -342,10 +319,8 @@ fn change_message(transaction: &mut Transaction, action: &HttpAction, phase: Pha
                 TimeoutKind::Tunnel => transaction.by_rules.tunnel_timeout.set(value),
             }
         }
-        HttpAction::SetBandwidthLimit(limit) => transaction.set_bandwidth_limit(limit, phase.options()),
         HttpAction::DisableL7Retry => transaction.by_rules.l7_retry_disabled.set(true),
         HttpAction::ChangePatterns(change) => change_patterns(transaction, change),
-        HttpAction::SetPriority { class, expr } => set_priority(transaction, *class, expr, phase.options()),
         HttpAction::StrictMode(_)
         | HttpAction::NormalizeUri(_)
         | HttpAction::Allow
@@ -357,28 +332,10 @@ fn change_message(transaction: &mut Transaction, action: &HttpAction, phase: Pha
         | HttpAction::Redirect(_)
         | HttpAction::Auth { .. }
         | HttpAction::EarlyHint(..)
-        | HttpAction::Resolve(_)
         | HttpAction::WaitForBody { .. }
-        | HttpAction::UseService(_)
-        | HttpAction::Stick(_) => {}
+        | HttpAction::UseService(_) => {}
     }
     Ok(())
-}
-
-/// The greatest class, in the queue of a server or backend, that a request may have, and the least.
-const PRIORITY_CLASS_MAX: i64 = 0x7ff;
-/// The greatest offset in milliseconds, and the least.
-const PRIORITY_OFFSET_MAX: i64 = 0x7_ffff;
-
-/// Gives the request another class or offset in queues.
-pub fn set_priority(transaction: &Transaction, class: bool, expr: &Expression, options: Options) {
-    let Some(value) = expr.integer(transaction, options) else { return };
-    let (old_class, old_offset) = transaction.by_rules.priority.get();
-    transaction.by_rules.priority.set(if class {
-        (value.clamp(-PRIORITY_CLASS_MAX, PRIORITY_CLASS_MAX), old_offset)
-    } else {
-        (old_class, value.clamp(-PRIORITY_OFFSET_MAX, PRIORITY_OFFSET_MAX))
-    });
 }
 
 /// Changes a list of patterns for everyone who uses it. One that nothing uses is left alone, as a warning has said.
@@ -535,32 +492,6 @@ fn replace_each(regex: &sample::Regex, template: &[u8], value: &[u8]) -> Option<
     }
     out.extend_from_slice(value.get(kept..)?);
     Some(out)
-}
-
-/// `set-src` and its siblings.
-pub fn set_address(transaction: &Transaction, part: AddressPart, expr: &sample::Expression, options: Options) {
-    let source = matches!(part, AddressPart::Source | AddressPart::SourcePort);
-    let current = if source { transaction.source.get() } else { transaction.destination() };
-    let changed = match part {
-        AddressPart::Source | AddressPart::Destination => {
-            let address = match expr.value(transaction, options, Type::Addr) {
-                Some(Value::Ipv4(address)) => Some(address.into()),
-                Some(Value::Ipv6(address)) => Some(address.into()),
-                _ => None,
-            };
-            address.map(|ip| std::net::SocketAddr::new(ip, current.map_or(0, |current| current.port())))
-        }
-        AddressPart::SourcePort | AddressPart::DestinationPort => {
-            let port = expr.integer(transaction, options).and_then(|port| u16::try_from(port).ok());
-            port.zip(current).map(|(port, current)| std::net::SocketAddr::new(current.ip(), port))
-        }
-    };
-    let Some(changed) = changed else { return };
-    if source {
-        transaction.source.set(Some(changed));
-    } else {
-        transaction.changed_destination.set(Some(changed));
-    }
 }
 
 /// The value of `Location` that a redirect gives, or `None` for one that is to be ignored when empty.

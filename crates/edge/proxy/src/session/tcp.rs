@@ -9,10 +9,10 @@ use std::{
 };
 
 use ::http::{Parsed, RequestParser};
-use haproxycfg::model::{Mode, Rule, TcpAction};
-use live::{Instance, LiveProxy, variables};
+use haproxycfg::model::{Mode, Rule, StreamAction, TcpAction};
+use live::{Instance, LiveProxy};
 use net::splice::Side;
-use sample::{Context, Direction, Options, Outcome};
+use sample::{Options, Outcome};
 
 use super::{
     ending::{Ending, Stage},
@@ -24,11 +24,12 @@ use super::{
     requester::WaitingClient,
     resolving::{Patience, resolve},
     routing::choose_backend,
-    rules::{set_address, set_priority},
+    stream_actions,
     transaction::{ClientSide, RawHead, Transaction},
     wire::Wire,
 };
 use crate::{
+    pool::ServerConnection,
     stick::{self, Level},
     tunnel::{self, TunnelEnd, TunnelSetup, TunnelTimeouts},
     worker::Worker,
@@ -89,16 +90,16 @@ fn run(
             TcpAction::SilentDrop => TcpVerdict::Drop,
             TcpAction::ExpectProxy => TcpVerdict::ExpectProxy,
             TcpAction::ExpectNetscaler => TcpVerdict::ExpectNetscaler,
-            TcpAction::Resolve(_) => return Some(TcpVerdict::Resolve(index)),
+            TcpAction::Stream(StreamAction::Resolve(_)) => return Some(TcpVerdict::Resolve(index)),
             TcpAction::SwitchModeHttp => TcpVerdict::SwitchToHttp,
-            TcpAction::Stick(action) => {
+            TcpAction::Stream(StreamAction::Stick(action)) => {
                 if !stick::act(transaction, action, level, options) {
                     return None;
                 }
                 continue;
             }
-            action => {
-                change(transaction, action, options);
+            TcpAction::Stream(action) => {
+                stream_actions::change(transaction, action, options);
                 continue;
             }
         };
@@ -106,44 +107,6 @@ fn run(
         return Some(verdict);
     }
     Some(TcpVerdict::Accept)
-}
-
-fn change(transaction: &Transaction, action: &TcpAction, options: Options) {
-    match action {
-        TcpAction::SetVar(set) => variables::set(transaction, set, options),
-        TcpAction::UnsetVar(name) => {
-            transaction.unset_variable(name);
-        }
-        TcpAction::Capture { expr, slot, len } => {
-            let value = expr.string(transaction, options).map(|value| value.to_vec());
-            if let Some(value) = value {
-                transaction.set_capture(Direction::Request, *slot, value.get(..*len).unwrap_or(&value));
-            }
-        }
-        TcpAction::SetAddress(part, expr) => set_address(transaction, *part, expr, options),
-        TcpAction::SetTos(tos) => {
-            if let Some(stream) = &transaction.client.stream {
-                stream.set_tos(*tos);
-            }
-        }
-        TcpAction::SetMark(mark) => {
-            if let Some(stream) = &transaction.client.stream {
-                stream.set_mark(*mark);
-            }
-        }
-        TcpAction::SetLogLevel(level) => transaction.log.level.set(Some(*level)),
-        TcpAction::SetPriority { class, expr } => set_priority(transaction, *class, expr, options),
-        TcpAction::SetBandwidthLimit(limit) => transaction.set_bandwidth_limit(limit, options),
-        TcpAction::Accept
-        | TcpAction::Reject
-        | TcpAction::Close
-        | TcpAction::SilentDrop
-        | TcpAction::ExpectProxy
-        | TcpAction::ExpectNetscaler
-        | TcpAction::Resolve(_)
-        | TcpAction::SwitchModeHttp
-        | TcpAction::Stick(_) => {}
-    }
 }
 
 /// Runs `tcp-request content` rules from `start` on, on a request that is complete.
@@ -158,7 +121,7 @@ pub async fn resolve_rule(
     index: usize,
     until: Option<std::time::Instant>,
 ) {
-    if let Some(TcpAction::Resolve(rule)) = rules.get(index).map(|rule| &rule.action) {
+    if let Some(TcpAction::Stream(StreamAction::Resolve(rule))) = rules.get(index).map(|rule| &rule.action) {
         resolve(transaction, rule, until.map_or(Patience::None, Patience::Until)).await;
     }
 }
@@ -305,35 +268,61 @@ async fn connect_and_tunnel(session: &mut Session, transaction: &mut Transaction
     logging::log_early(&session.worker, transaction, transaction.timeline.connected, 0);
     let mut connection = upstream.connection;
     transaction.variables.get_mut().start_response();
-    let rules = &backend.settings().tcp_response_content;
-    if !rules.is_empty() {
-        let delay = backend.settings().tcp_response_inspect_delay;
-        let verdict = Box::pin(response_phase(session, transaction, &mut connection.wire, rules, delay)).await;
-        match verdict {
-            Ok(
-                TcpVerdict::Accept
-                | TcpVerdict::ExpectProxy
-                | TcpVerdict::ExpectNetscaler
-                | TcpVerdict::Resolve(_)
-                | TcpVerdict::SwitchToHttp,
-            ) => {}
-            Err(error) => {
-                connection.wire.stream.reset_on_close();
-                return transaction.end_tunnel(&TunnelEnd::ClientError(error));
-            }
-            Ok(TcpVerdict::Close) => connection.wire.stream.shut_both(),
-            Ok(TcpVerdict::Drop) => {
-                session.client.stream.vanish();
-                return transaction.end(Ending::Refused(Stage::Request));
-            }
-            Ok(TcpVerdict::Reject) => {
-                transaction.count_denied_response(backend);
-                transaction.bytes_out += connection.wire.received.bytes().len() as u64;
-                return transaction.end(Ending::Refused(Stage::Data));
-            }
-        }
+    if !goes_on_after_response(session, transaction, backend, &mut connection.wire).await {
+        return;
     }
     remember_server(transaction, backend, &connection.wire);
+    tunnel_to(session, transaction, backend, connection).await;
+}
+
+/// Runs `tcp-response content` rules; false when they, or the client, have ended the session.
+async fn goes_on_after_response(
+    session: &mut Session,
+    transaction: &mut Transaction,
+    backend: &LiveProxy,
+    server: &mut Wire,
+) -> bool {
+    let rules = &backend.settings().tcp_response_content;
+    if rules.is_empty() {
+        return true;
+    }
+    let delay = backend.settings().tcp_response_inspect_delay;
+    match Box::pin(response_phase(session, transaction, server, rules, delay)).await {
+        Ok(
+            TcpVerdict::Accept
+            | TcpVerdict::ExpectProxy
+            | TcpVerdict::ExpectNetscaler
+            | TcpVerdict::Resolve(_)
+            | TcpVerdict::SwitchToHttp,
+        ) => return true,
+        Ok(TcpVerdict::Close) => {
+            server.stream.shut_both();
+            return true;
+        }
+        Err(error) => {
+            server.stream.reset_on_close();
+            transaction.end_tunnel(&TunnelEnd::ClientError(error));
+        }
+        Ok(TcpVerdict::Drop) => {
+            session.client.stream.vanish();
+            transaction.end(Ending::Refused(Stage::Request));
+        }
+        Ok(TcpVerdict::Reject) => {
+            transaction.count_denied_response(backend);
+            transaction.bytes_out += server.received.bytes().len() as u64;
+            transaction.end(Ending::Refused(Stage::Data));
+        }
+    }
+    false
+}
+
+/// Moves bytes between client and server until both have ended.
+async fn tunnel_to(
+    session: &mut Session,
+    transaction: &mut Transaction,
+    backend: &LiveProxy,
+    mut connection: Box<ServerConnection>,
+) {
     let server = Arc::clone(&connection.server);
     let (front, back) = (&session.side.frontend.settings().timeouts, &backend.settings().timeouts);
     let setup = TunnelSetup {

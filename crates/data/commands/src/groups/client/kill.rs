@@ -20,8 +20,8 @@ struct Wanted<'a> {
 impl Wanted<'_> {
     fn includes(&self, session: &Session, own: SessionId) -> bool {
         self.id.is_none_or(|id| id == session.id)
-            && self.address.is_none_or(|address| session.address.as_bytes() == address)
-            && self.local_address.is_none_or(|address| session.local_address.as_bytes() == address)
+            && self.address.is_none_or(|address| session.connection.address.as_bytes() == address)
+            && self.local_address.is_none_or(|address| session.connection.local_address.as_bytes() == address)
             && self.client_type.is_none_or(|wanted| ClientType::of(session) == wanted)
             && self.user.as_ref().is_none_or(|user| session.user_name() == user.as_slice())
             && !(self.skip_me && session.id == own)

@@ -28,6 +28,7 @@ const fn admin(name: &'static str, arity: i32, handler: Handler) -> Command {
 
 /// The group's commands.
 pub const COMMANDS: &[Command] = &[Command::new("CLIENT", -2, |_| Err(Failure::Syntax))
+    .flags(Flags::KEEPS_CACHING)
     .group(GROUP, Categories::empty())
     .docs("2.4.0", "depends on the subcommand", "About connections.")
     .subcommands(&[
@@ -48,7 +49,7 @@ pub const COMMANDS: &[Command] = &[Command::new("CLIENT", -2, |_| Err(Failure::S
             "O(1)",
             "Whether the connection may be closed because clients take too much memory.",
         ).syntax("enabled<ON|OFF>"),
-        admin("PAUSE", -3, pause).docs("2.9.50", "O(1)", "Has commands wait for some time: all, or those that write.").syntax("timeout:integer [mode<WRITE|ALL>@6.2.0]"),
+        admin("PAUSE", -3, pause).flags(ADMIN.union(Flags::MEETS_ALL_KEYS)).docs("2.9.50", "O(1)", "Has commands wait for some time: all, or those that write.").syntax("timeout:integer [mode<WRITE|ALL>@6.2.0]"),
         easy("REPLY", 3, reply).docs("3.2.0", "O(1)", "Says whether commands are answered.").syntax("on_off_skip<ON|OFF|SKIP>"),
         easy("SETNAME", 3, setname).docs("2.6.9", "O(1)", "Gives the connection a name.").syntax("connection-name"),
         easy("TRACKING", -3, tracking::tracking).docs(

@@ -93,10 +93,10 @@ fn server(context: &mut Context<'_>, text: &mut String) {
 fn clients(context: &mut Context<'_>, text: &mut String) {
     let shared = &context.shared;
     let others = shared.sessions.values().flatten();
-    let (mut input, mut output) = (context.session.query_len(), context.session.output.len());
+    let (mut input, mut output) = (context.session.query_len(), context.session.output.bytes.len());
     for session in others {
         input = input.max(session.query_len());
-        output = output.max(session.output.len());
+        output = output.max(session.output.bytes.len());
     }
     field(text, "connected_clients", shared.sessions.len());
     field(text, "cluster_connections", 0);

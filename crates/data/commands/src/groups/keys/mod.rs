@@ -157,7 +157,7 @@ pub const COMMANDS: &[Command] = &[
         .group(GROUP, Categories::KEYSPACE.union(Categories::DANGEROUS))
         .docs("2.6.0", "O(N) for N bytes", "Gives a key what DUMP answered.").syntax("key#0 ttl:integer serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME/seconds:integer@5.0.0] [FREQ/frequency:integer@5.0.0]"),
     Command::new("SORT", -2, sort::sort)
-        .flags(Flags::WRITE.union(Flags::DENYOOM))
+        .flags(Flags::WRITE.union(Flags::DENYOOM).union(Flags::MEETS_ALL_BY_PATTERNS))
         .keys(&[
             KeySpec::one(1, Access::RO.union(Access::ACCESS)),
             KeySpec { begin: Begin::Unknown, find: Find::Unknown, access: Access::RO.union(Access::ACCESS) },
@@ -174,7 +174,7 @@ pub const COMMANDS: &[Command] = &[
             "Sorts the elements of a list, a set or a sorted set.",
         ).syntax("key#0 [BY/pattern:pattern] [LIMIT/offset_count{offset:integer count:integer}] [GET/pattern:pattern...*] [order<ASC|DESC>] [sorting=ALPHA] [STORE/destination#2]"),
     Command::new("SORT_RO", -2, sort::sort_readonly)
-        .flags(Flags::READONLY)
+        .flags(Flags::READONLY.union(Flags::MEETS_ALL_BY_PATTERNS))
         .keys(&[
             KeySpec::one(1, Access::RO.union(Access::ACCESS)),
             KeySpec { begin: Begin::Unknown, find: Find::Unknown, access: Access::RO.union(Access::ACCESS) },

@@ -25,7 +25,7 @@ fn with_keys<T>(
     keys: &[&[u8]],
     take: impl FnOnce(&mut Context<'_>, &[&[u8]]) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    match context.session.ready_key.clone() {
+    match context.session.ready_key().cloned() {
         Some(ready) => take(context, &[&ready]),
         None => take(context, keys),
     }

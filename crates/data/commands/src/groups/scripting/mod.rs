@@ -27,19 +27,19 @@ pub const COMMANDS: &[Command] = &[
     evaluation("EVAL", KEYS, RUN)
         .docs("2.6.0", "that of the script", "Runs a script.")
         .syntax("script numkeys:integer [key#0...] [arg...]"),
-    evaluation("EVALSHA", KEYS, RUN)
+    evaluation("EVALSHA", KEYS, RUN.union(Flags::BY_DIGEST))
         .docs("2.6.0", "that of the script", "Runs a script that is known, by its SHA-1.")
         .syntax("sha1 numkeys:integer [key#0...] [arg...]"),
     evaluation("EVAL_RO", KEYS_RO, READ.union(Flags::READONLY))
         .docs("7.0.0", "that of the script", "Runs a script that may not write.")
         .syntax("script numkeys:integer [key#0...] [arg...]"),
-    evaluation("EVALSHA_RO", KEYS_RO, READ.union(Flags::READONLY))
+    evaluation("EVALSHA_RO", KEYS_RO, READ.union(Flags::READONLY).union(Flags::BY_DIGEST))
         .docs("7.0.0", "that of the script", "Runs a known script that may not write.")
         .syntax("sha1 numkeys:integer [key#0...] [arg...]"),
-    evaluation("FCALL", KEYS, RUN)
+    evaluation("FCALL", KEYS, RUN.union(Flags::CALLS_FUNCTION))
         .docs("7.0.0", "that of the function", "Calls a function.")
         .syntax("function numkeys:integer [key#0...] [arg...]"),
-    evaluation("FCALL_RO", KEYS_RO, READ.union(Flags::READONLY))
+    evaluation("FCALL_RO", KEYS_RO, READ.union(Flags::READONLY).union(Flags::CALLS_FUNCTION))
         .docs("7.0.0", "that of the function", "Calls a function that may not write.")
         .syntax("function numkeys:integer [key#0...] [arg...]"),
     Command::new("SCRIPT", -2, |_| Err(Failure::Syntax))

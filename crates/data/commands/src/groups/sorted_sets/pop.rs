@@ -213,7 +213,7 @@ fn take(context: &mut Context<'_>, key: &[u8], side: Side, count: usize, form: F
 
 /// The first key that has members; for a client that has waited only the key that became ready counts.
 fn first_with_members<'k>(context: &mut Context<'_>, keys: &[&'k [u8]]) -> Result<Option<&'k [u8]>, Failure> {
-    let ready = context.session.ready_key.as_deref();
+    let ready = context.session.ready_key().map(Bytes::as_slice);
     for key in keys.iter().filter(|key| ready.is_none_or(|ready| ready == **key)) {
         if context.keys.look::<SortedSet>(key)?.is_some() {
             return Ok(Some(key));

@@ -187,12 +187,12 @@ fn limit(count: i64) -> usize {
 
 /// A client that waited is given what it was woken for.
 fn is_ready(session: &Session, key: &[u8]) -> bool {
-    session.ready_key.as_ref().is_none_or(|ready| ready.as_slice() == key)
+    session.ready_key().is_none_or(|ready| ready.as_slice() == key)
 }
 
 fn xread(context: &mut Context<'_>) -> Result<(), Failure> {
     let query = parse(context, false)?;
-    let retrying = context.session.retrying;
+    let retrying = context.session.retry.is_some();
     let mut ids = Vec::with_capacity(query.ids.len());
     for (key, text) in query.keys.iter().zip(query.ids) {
         let last = match context.keys.get::<Stream>(key) {
@@ -341,7 +341,7 @@ fn xreadgroup(context: &mut Context<'_>) -> Result<(), Failure> {
 fn check_group(context: &mut Context<'_>, key: &[u8], group: &[u8]) -> Result<(), Failure> {
     const GONE: Failure = Failure::text("UNBLOCKED the stream key no longer exists");
     const NO_GROUP: Failure = Failure::text("NOGROUP the consumer group this client was blocked on no longer exists");
-    let retrying = context.session.retrying;
+    let retrying = context.session.retry.is_some();
     let stream = match context.keys.get::<Stream>(key) {
         Err(Failure::WrongType) if retrying => return Err(GONE),
         other => other?,

@@ -8,8 +8,8 @@ use super::{accept, alerts, proxy, warnings};
 use crate::model::{
     AddressPart, BackendTarget, CheckAction, CheckExpectation, CheckPort, CheckProtocol, CheckSend, CheckStep,
     CookieMode, ErrorReply, HeaderMatch, HttpAction, LogDestination, LogLineFormat, NormalizeUri, Password, Proxy,
-    RedirectKind, Reply, ReplyBody, ServerTarget, Service, StringMatch, TcpAction, TimeoutKind, TimeoutValue,
-    VariableValue,
+    RedirectKind, Reply, ReplyBody, ServerTarget, Service, StreamAction, StringMatch, TcpAction, TimeoutKind,
+    TimeoutValue, VariableValue,
 };
 
 /// A frontend with these lines, and a backend `be`.
@@ -152,15 +152,24 @@ fn request_actions() {
     assert!(matches!(request("set-pathq /"), HttpAction::SetPathq(_)));
     assert!(matches!(request("set-query a"), HttpAction::SetQuery(_)));
     assert!(matches!(request("set-uri /"), HttpAction::SetUri(_)));
-    assert!(matches!(request("set-log-level silent"), HttpAction::SetLogLevel(None)));
-    assert!(matches!(request("set-log-level err"), HttpAction::SetLogLevel(Some(3))));
-    assert!(matches!(request("set-tos 0x2e"), HttpAction::SetTos(46)));
-    assert!(matches!(request("set-tos 010"), HttpAction::SetTos(8)));
-    assert!(matches!(request("set-mark 4294967295"), HttpAction::SetMark(u32::MAX)));
-    assert!(matches!(request("set-src src"), HttpAction::SetAddress(AddressPart::Source, _)));
-    assert!(matches!(request("set-src-port int(1)"), HttpAction::SetAddress(AddressPart::SourcePort, _)));
-    assert!(matches!(request("set-dst dst"), HttpAction::SetAddress(AddressPart::Destination, _)));
-    assert!(matches!(request("set-dst-port int(1)"), HttpAction::SetAddress(AddressPart::DestinationPort, _)));
+    assert!(matches!(request("set-log-level silent"), HttpAction::Stream(StreamAction::SetLogLevel(None))));
+    assert!(matches!(request("set-log-level err"), HttpAction::Stream(StreamAction::SetLogLevel(Some(3)))));
+    assert!(matches!(request("set-tos 0x2e"), HttpAction::Stream(StreamAction::SetTos(46))));
+    assert!(matches!(request("set-tos 010"), HttpAction::Stream(StreamAction::SetTos(8))));
+    assert!(matches!(request("set-mark 4294967295"), HttpAction::Stream(StreamAction::SetMark(u32::MAX))));
+    assert!(matches!(request("set-src src"), HttpAction::Stream(StreamAction::SetAddress(AddressPart::Source, _))));
+    assert!(matches!(
+        request("set-src-port int(1)"),
+        HttpAction::Stream(StreamAction::SetAddress(AddressPart::SourcePort, _))
+    ));
+    assert!(matches!(
+        request("set-dst dst"),
+        HttpAction::Stream(StreamAction::SetAddress(AddressPart::Destination, _))
+    ));
+    assert!(matches!(
+        request("set-dst-port int(1)"),
+        HttpAction::Stream(StreamAction::SetAddress(AddressPart::DestinationPort, _))
+    ));
     assert!(matches!(request("strict-mode Off"), HttpAction::StrictMode(false)));
     assert!(matches!(request("disable-l7-retry"), HttpAction::DisableL7Retry));
     assert!(matches!(request("use-service prometheus-exporter"), HttpAction::UseService(Service::PrometheusExporter)));
@@ -181,13 +190,17 @@ fn request_actions() {
 
 #[test]
 fn variables() {
-    let HttpAction::SetVar(variable) = request("set-var(txn.a,ifnotset,ifgt) path,lower") else { panic!() };
+    let HttpAction::Stream(StreamAction::SetVar(variable)) = request("set-var(txn.a,ifnotset,ifgt) path,lower") else {
+        panic!()
+    };
     assert_eq!((variable.name.scope(), variable.name.name()), (sample::Scope::Transaction, "a"));
     assert_eq!(variable.conditions, [SetCondition::IfNotSet, SetCondition::IfGreater]);
     assert!(matches!(variable.value, VariableValue::Expr(_)));
-    let HttpAction::SetVar(variable) = request("set-var-fmt(txn.a) x%[path]") else { panic!() };
+    let HttpAction::Stream(StreamAction::SetVar(variable)) = request("set-var-fmt(txn.a) x%[path]") else { panic!() };
     assert!(matches!(variable.value, VariableValue::Format(_)));
-    assert!(matches!(request("unset-var(txn.a)"), HttpAction::UnsetVar(name) if name.name() == "a"));
+    assert!(
+        matches!(request("unset-var(txn.a)"), HttpAction::Stream(StreamAction::UnsetVar(name)) if name.name() == "a")
+    );
     let config = accept("global\nset-var proc.a int(5)\nset-var-fmt proc.b x\nlisten l\nbind 127.0.0.1:1\n");
     assert_eq!(config.global.set_vars.len(), 2);
 }
@@ -211,9 +224,12 @@ fn capture_slots() {
     );
     let slots: Vec<_> = proxy.request_captures.iter().map(|capture| (capture.name.as_deref(), capture.len)).collect();
     assert_eq!(slots, [(Some("Host"), 30), (None, 5), (None, 9)]);
-    assert!(matches!(proxy.http_request[0].action, HttpAction::Capture { slot: 2, len: 9, .. }));
-    assert!(matches!(proxy.http_request[1].action, HttpAction::Capture { slot: 1, len: usize::MAX, .. }));
-    assert!(matches!(proxy.http_response[0].action, HttpAction::Capture { slot: 0, .. }));
+    assert!(matches!(proxy.http_request[0].action, HttpAction::Stream(StreamAction::Capture { slot: 2, len: 9, .. })));
+    assert!(matches!(
+        proxy.http_request[1].action,
+        HttpAction::Stream(StreamAction::Capture { slot: 1, len: usize::MAX, .. })
+    ));
+    assert!(matches!(proxy.http_response[0].action, HttpAction::Stream(StreamAction::Capture { slot: 0, .. })));
     let cookie = proxy.capture_cookie.unwrap();
     assert_eq!((cookie.name.as_str(), cookie.len, cookie.prefix), ("SESSION", 63, false));
     assert!(frontend("capture cookie SESS len 5").capture_cookie.unwrap().prefix);
@@ -235,11 +251,11 @@ fn tcp_rules() {
     assert!(matches!(
         content.as_slice(),
         [
-            TcpAction::SetPriority { class: true, .. },
-            TcpAction::SetPriority { class: false, .. },
+            TcpAction::Stream(StreamAction::SetPriority { class: true, .. }),
+            TcpAction::Stream(StreamAction::SetPriority { class: false, .. }),
             TcpAction::SwitchModeHttp,
-            TcpAction::Capture { slot: 0, len: 4, .. },
-            TcpAction::SetLogLevel(None)
+            TcpAction::Stream(StreamAction::Capture { slot: 0, len: 4, .. }),
+            TcpAction::Stream(StreamAction::SetLogLevel(None))
         ]
     ));
     let proxy = backend("tcp-response inspect-delay 1s\ntcp-response content close\ntcp-response content accept");

@@ -66,46 +66,55 @@ impl Session {
             if !goes_on {
                 self.drop_response(transaction, source.as_mut());
             }
-            match verdict {
-                Verdict::Continue
-                | Verdict::Allow
-                | Verdict::WaitForBody { .. }
-                | Verdict::Resolve { .. }
-                | Verdict::EarlyHints { .. } => {}
-                Verdict::RewriteFailed => return Some(self.internal_error(transaction, Stage::Headers).await),
-                Verdict::Deny(reply) => {
-                    transaction.count_denied_response(backend);
-                    transaction.end(Ending::Refused(Stage::Headers));
-                    return Some(self.answer_reply(transaction, reply, 502).await);
-                }
-                Verdict::Return(reply) => {
-                    transaction.end(Ending::AnsweredHere(Stage::Headers));
-                    return Some(self.answer_reply(transaction, reply, 200).await);
-                }
-                Verdict::Redirect(redirect) => {
-                    if let Some(location) = rules::location(transaction, redirect) {
-                        transaction.end(Ending::AnsweredHere(Stage::Headers));
-                        return Some(self.answer_location(transaction, redirect, &location).await);
-                    }
-                }
-                Verdict::SilentDrop => {
-                    transaction.count_denied_request();
-                    self.client.stream.vanish();
-                    transaction.end(Ending::Refused(Stage::Request));
-                    transaction.answered.status = transaction.response.status();
-                    return Some(Next::Close);
-                }
-                Verdict::Reject
-                | Verdict::Tarpit(_)
-                | Verdict::Auth(_)
-                | Verdict::Malformed
-                | Verdict::UseService(_) => {
-                    transaction.end(Ending::Refused(Stage::Headers));
-                    return Some(Next::Close);
-                }
+            if !matches!(verdict, Verdict::Continue | Verdict::Allow)
+                && let Some(next) = self.execute_response(transaction, backend, verdict).await
+            {
+                return Some(next);
             }
         }
         None
+    }
+
+    /// Carries out what `http-response` rules came to. `Some` when they have answered.
+    async fn execute_response(
+        &mut self,
+        transaction: &mut Transaction,
+        backend: &Arc<LiveProxy>,
+        verdict: Verdict<'_>,
+    ) -> Option<Next> {
+        match verdict {
+            Verdict::Continue
+            | Verdict::Allow
+            | Verdict::WaitForBody { .. }
+            | Verdict::Resolve { .. }
+            | Verdict::EarlyHints { .. } => None,
+            Verdict::RewriteFailed => Some(self.internal_error(transaction, Stage::Headers).await),
+            Verdict::Deny(reply) => {
+                transaction.count_denied_response(backend);
+                transaction.end(Ending::Refused(Stage::Headers));
+                Some(self.answer_reply(transaction, reply, 502).await)
+            }
+            Verdict::Return(reply) => {
+                transaction.end(Ending::AnsweredHere(Stage::Headers));
+                Some(self.answer_reply(transaction, reply, 200).await)
+            }
+            Verdict::Redirect(redirect) => {
+                let location = rules::location(transaction, redirect)?;
+                transaction.end(Ending::AnsweredHere(Stage::Headers));
+                Some(self.answer_location(transaction, redirect, &location).await)
+            }
+            Verdict::SilentDrop => {
+                transaction.count_denied_request();
+                self.client.stream.vanish();
+                transaction.end(Ending::Refused(Stage::Request));
+                transaction.answered.status = transaction.response.status();
+                Some(Next::Close)
+            }
+            Verdict::Reject | Verdict::Tarpit(_) | Verdict::Auth(_) | Verdict::Malformed | Verdict::UseService(_) => {
+                transaction.end(Ending::Refused(Stage::Headers));
+                Some(Next::Close)
+            }
+        }
     }
 
     /// Tells the client that the body which a rule waited for did not come, or that it makes no sense.
