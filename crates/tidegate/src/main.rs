@@ -38,6 +38,14 @@ struct Arguments {
     command: Command,
 }
 
+/// Options that a tool reads itself.
+#[derive(Debug, clap::Args)]
+struct ToolArguments {
+    /// The tool's options.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a load balancer from haproxy.cfg files (options as HAProxy's).
@@ -98,6 +106,18 @@ enum Command {
     Status(status_command::StatusArguments),
     /// Show requests of a running edge as they end; `dump`: the log of a store.
     Log(log_command::LogArguments),
+    /// Show the log of a cache: Tidegate's or Varnish's (options as varnishlog's).
+    #[command(disable_help_flag = true)]
+    Varnishlog(ToolArguments),
+    /// Show requests of a cache as lines of a web server's log (options as varnishncsa's).
+    #[command(disable_help_flag = true)]
+    Varnishncsa(ToolArguments),
+    /// Show the counters of a cache (options as varnishstat's).
+    #[command(disable_help_flag = true)]
+    Varnishstat(ToolArguments),
+    /// Send commands to a cache (options as varnishadm's).
+    #[command(disable_help_flag = true)]
+    Varnishadm(ToolArguments),
     /// Write the reference of the language (for those who develop Tidegate).
     #[command(hide = true)]
     Reference(reference_command::ReferenceArguments),
@@ -142,6 +162,11 @@ fn main() -> ExitCode {
         (Some("redis-sentinel"), _) => return store_command::refuse_sentinel(),
         _ => {}
     }
+    let by_name = called_as.as_deref().and_then(varnishtools::named).map(|tool| (tool, words));
+    let by_command = || words.split_first().and_then(|(command, words)| Some((varnishtools::named(command)?, words)));
+    if let Some((tool, words)) = by_name.or_else(by_command) {
+        return tool(words);
+    }
     match Arguments::parse().command {
         Command::Edge { arguments } => edge_command::run("tidegate", &arguments, edge_command::Personality::Tidegate),
         Command::Haproxy { arguments } => edge_command::run("haproxy", &arguments, edge_command::Personality::Haproxy),
@@ -162,6 +187,10 @@ fn main() -> ExitCode {
         Command::Stop(which) => control_command::run(&which, "stop"),
         Command::Status(arguments) => status_command::run(&arguments),
         Command::Log(arguments) => log_command::run(&arguments),
+        Command::Varnishlog(arguments) => varnishtools::varnishlog(&arguments.words),
+        Command::Varnishncsa(arguments) => varnishtools::varnishncsa(&arguments.words),
+        Command::Varnishstat(arguments) => varnishtools::varnishstat(&arguments.words),
+        Command::Varnishadm(arguments) => varnishtools::varnishadm(&arguments.words),
         Command::Reference(arguments) => reference_command::run(&arguments),
         Command::Manual(arguments) => manual::run(&arguments, Arguments::command()),
     }

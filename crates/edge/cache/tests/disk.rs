@@ -292,6 +292,36 @@ fn two_tiers_share_bans() {
 }
 
 #[test]
+fn what_happens_during_a_compaction_is_in_the_new_journal() {
+    let files = MemoryFiles::default();
+    let place = Place::open(&files, SIZE);
+    (0..10).for_each(|key| place.put(key, 1, &["tag"]));
+    let mut compaction = Compaction::begin(place.disk(), &place.cache).unwrap();
+    for step in 0.. {
+        // Before, while and after the walk comes to these objects.
+        match step {
+            0 => assert_eq!(place.cache.purge(Digest(support::digest(1))), 1),
+            1 => place.put(2, 22, &[]),
+            3 => place.cache.bans().add(Expression::parse("obj.http.key == 3").unwrap(), NOW),
+            4 => assert_eq!(place.cache.soft_purge_tag(b"tag", NOW + 1.0), 8),
+            5 => assert_eq!(place.cache.purge(Digest(support::digest(5))), 1),
+            100 => assert_eq!(place.cache.purge(Digest(support::digest(6))), 1),
+            101 => place.put(11, 111, &[]),
+            _ => {}
+        }
+        if compaction.step(&place.cache).unwrap() {
+            assert!(step > 101);
+            break;
+        }
+    }
+    let again = Place::open(&files, SIZE);
+    let states: Vec<&str> = (0..12).map(|key| again.state(key, NOW + 1.5)).collect();
+    let (grace, miss) = ("grace", "miss");
+    assert_eq!(states, [grace, miss, "hit", miss, grace, miss, miss, grace, grace, grace, miss, "hit"]);
+    assert_eq!((again.find(2, NOW), again.find(11, NOW)), (Some(22), Some(111)));
+}
+
+#[test]
 fn compaction_while_threads_write() {
     let files = MemoryFiles::default();
     let place = Place::open(&files, SIZE);

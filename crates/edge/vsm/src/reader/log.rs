@@ -54,6 +54,26 @@ impl Record {
         }
     }
 
+    /// A record without its text, and how many bytes that has, out of the first 8 bytes as they stand in files. `None` if there is no such.
+    #[must_use]
+    pub fn from_head(head: [u8; 8]) -> Option<(Self, usize)> {
+        let (words, _) = head.as_chunks::<4>();
+        let [first, second] = words else { return None };
+        let (first, second) = (u32::from_ne_bytes(*first), u32::from_ne_bytes(*second));
+        let record = Self::of(first, second, Vec::new());
+        (record.tag != 0).then_some((record, (first & LENGTH_MASK) as usize))
+    }
+
+    /// The same with a text as it stands in files.
+    #[must_use]
+    pub fn with_text(mut self, mut text: Vec<u8>) -> Self {
+        if !self.known_tag().is_some_and(VslTag::is_binary) && text.last() == Some(&0) {
+            text.pop();
+        }
+        self.text = text;
+        self
+    }
+
     /// As it stands in the log and in files.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
