@@ -7,19 +7,23 @@ use std::sync::Arc;
 use cache::{
     index::{Digest, Fetch},
     object::{Filler, Kind, Lifetime, Object, Variant},
-    policy::{directives::ResponseDirectives, freshness, update, vary},
+    policy::{date, directives::ResponseDirectives, freshness, update, vary},
 };
 use http::{HeaderId, Headers, RequestHead, ResponseHead, Version};
+use telemetry::vsl::VslTag;
 use vcl::{
     action::Action,
     run::{self, Backend as Target, Workspace},
     subroutine::Subroutine,
 };
+use vsm::counters::Main;
 
 use crate::{
-    common::{Common, Connection, Record},
+    client::Numbers,
+    common::{Common, Connection},
     fields,
     loaded::Loaded,
+    log::{BEREQ, BERESP, CloseReason, Log},
     output,
 };
 pub use host::Timeouts;
@@ -29,7 +33,6 @@ use host::{BackendHost, Decisions};
 const PASS_TIME: f64 = 120.0;
 
 /// What is to be fetched, and for whom.
-#[derive(Debug)]
 pub struct Order {
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) request: RequestHead,
@@ -45,6 +48,14 @@ pub struct Order {
     pub(crate) is_hitpass: bool,
     pub(crate) xid: u64,
     pub(crate) is_head: bool,
+    pub(crate) log: Log,
+    pub(crate) next_xid: Numbers,
+}
+
+impl std::fmt::Debug for Order {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Order").field("xid", &self.xid).finish_non_exhaustive()
+    }
 }
 
 /// What is to be done next for a fetch.
@@ -114,6 +125,7 @@ pub struct Backend {
     fetch: Option<Fetch>,
     has_body: bool,
     is_head: bool,
+    next_xid: Numbers,
 }
 
 impl std::fmt::Debug for Backend {
@@ -144,7 +156,7 @@ impl Backend {
         }
         request.headers.set(b"X-Varnish", order.xid.to_string().as_bytes());
         let host = BackendHost {
-            common: Common::new(&loaded, order.connection, now),
+            common: Common { log: order.log, ..Common::new(&loaded, order.connection, now) },
             xid: order.xid,
             started: now,
             received: now,
@@ -174,11 +186,20 @@ impl Backend {
             fetch: order.fetch,
             has_body,
             is_head: order.is_head,
+            next_xid: order.next_xid,
         }
     }
 
     /// The first step.
     pub fn begin(&mut self) -> Step {
+        let Common { log, now, loaded, .. } = &mut self.host.common;
+        log.record(VslTag::VCL_use, loaded.name.as_bytes());
+        log.timestamp("Start", *now);
+        self.fetch()
+    }
+
+    fn fetch(&mut self) -> Step {
+        self.host.common.log.request_head(BEREQ, &self.host.request);
         match self.run(Subroutine::BackendFetch) {
             Some(answer) if answer.action == Action::Fetch => self.ask(),
             Some(answer) => self.elsewhere(&answer),
@@ -210,9 +231,9 @@ impl Backend {
         self.host.xid
     }
 
-    /// What is to be logged since the last time.
-    pub fn take_log(&mut self) -> Vec<Record> {
-        std::mem::take(&mut self.host.common.log)
+    /// The log of this fetch: what happens on the wire is written there too.
+    pub fn log(&mut self) -> &mut Log {
+        &mut self.host.common.log
     }
 
     /// The head of a response has come.
@@ -222,15 +243,27 @@ impl Backend {
         self.host.response = head;
         fields::remove_connection(&mut self.host.response.headers);
         self.host.was_304 = false;
+        let log = &mut self.host.common.log;
+        log.timestamp("Beresp", now);
+        log.response_head(BERESP, &self.host.response);
         if self.host.response.status() == 304 && !self.host.is_pass && !self.revalidate() {
-            self.host.common.record("FetchError", b"304 for a request without a condition");
-            return self.error(503, b"Backend fetch failed");
+            self.host.common.record(VslTag::Error, b"304 response but not conditional fetch");
+            return self.fail();
         }
         self.judge(now);
         let Some(answer) = self.run(Subroutine::BackendResponse) else { return self.error(503, b"VCL failed") };
         match answer.action {
-            Action::Deliver => self.accept(None),
-            Action::Pass => self.accept(Some(answer.seconds.unwrap_or(PASS_TIME))),
+            Action::Deliver => {
+                self.host.common.log.timestamp("Process", now);
+                self.accept(None)
+            }
+            Action::Pass => {
+                let seconds = answer.seconds.unwrap_or(PASS_TIME);
+                let log = &mut self.host.common.log;
+                log.write(VslTag::TTL, format_args!("HFP {seconds:.0} 0 0 {now:.0} uncacheable"));
+                log.timestamp("Process", now);
+                self.accept(Some(seconds))
+            }
             Action::Retry => self.retry(),
             _ => self.elsewhere(&answer),
         }
@@ -240,11 +273,22 @@ impl Backend {
     pub fn failed(&mut self, why: &str, now: f64) -> Step {
         self.host.common.now = now;
         self.host.received = now;
-        self.host.common.record("FetchError", why.as_bytes());
+        let log = &mut self.host.common.log;
+        log.record(VslTag::FetchError, why.as_bytes());
+        log.backend_closed(Some(CloseReason::RxBad));
+        log.timestamp("Beresp", now);
+        self.fail()
+    }
+
+    /// There is no response that could be used.
+    fn fail(&mut self) -> Step {
+        self.host.common.log.count(Main::fetch_failed);
         self.error(503, b"Backend fetch failed")
     }
 
     fn ask(&mut self) -> Step {
+        let Common { log, now, .. } = &mut self.host.common;
+        log.timestamp("Fetch", *now);
         let key = self.host.digest.map_or(Vec::new(), |digest| digest.0.to_vec());
         let target = self.host.common.resolve(self.host.hint, &key);
         match target.filter(|target| self.loaded.is_healthy(*target)) {
@@ -253,9 +297,22 @@ impl Backend {
                 Step::Ask(target)
             }
             None => {
-                let name = self.host.hint.and_then(|hint| self.loaded.name_of(hint)).unwrap_or("none").to_owned();
-                self.host.common.record("FetchError", format!("Director {name} returned no backend").as_bytes());
-                self.error(503, b"Backend fetch failed")
+                let log = &mut self.host.common.log;
+                match target.or(self.host.hint) {
+                    Some(backend @ Target::Declared(_)) => {
+                        let name = self.loaded.name_of(backend).unwrap_or_default();
+                        log.write(VslTag::FetchError, format_args!("backend {name}: unhealthy"));
+                        log.count(Main::backend_unhealthy);
+                    }
+                    Some(director) => {
+                        let name = self.loaded.name_of(director).unwrap_or_default();
+                        log.write(VslTag::FetchError, format_args!("Director {name} returned no backend"));
+                    }
+                    None => log.record(VslTag::FetchError, b"No backend"),
+                }
+                let now = self.host.common.now;
+                self.host.common.log.timestamp("Beresp", now);
+                self.fail()
             }
         }
     }
@@ -300,11 +357,38 @@ impl Backend {
             gunzips: is_gzip && !settings.gzip && !self.host.is_pass,
             storage: None,
         };
+        self.record_ttl(&directives, now);
+    }
+
+    /// Notes what the response says of its life.
+    fn record_ttl(&mut self, directives: &ResponseDirectives, now: f64) {
+        let BackendHost { common, decisions, response, is_pass, .. } = &mut self.host;
+        if *is_pass || !common.log.is_on() {
+            return;
+        }
+        let seconds_of =
+            |name: &[u8]| response.headers.first(name).and_then(|text| date::parse(text, whole(now))).unwrap_or(0);
+        let max_age = directives.s_maxage.or(directives.max_age).unwrap_or(0);
+        let cacheable = if decisions.is_uncacheable { "uncacheable" } else { "cacheable" };
+        common.log.write(
+            VslTag::TTL,
+            format_args!(
+                "RFC {:.0} {:.0} {:.0} {now:.0} {:.0} {} {} {max_age} {cacheable}",
+                decisions.ttl,
+                decisions.grace,
+                decisions.keep,
+                now - decisions.age,
+                seconds_of(b"date"),
+                seconds_of(b"expires"),
+            ),
+        );
     }
 
     fn accept(&mut self, passes_for: Option<f64>) -> Step {
         let recoding = self.recoding();
+        self.record_filters(recoding);
         if self.host.is_pass {
+            self.host.common.log.record(VslTag::Storage, b"malloc Transient");
             let head = std::mem::take(&mut self.host.response);
             let body = AcceptedBody::Backend(Recoding::None);
             return Step::Accept(Box::new(Accepted { stored: None, head, body }));
@@ -328,6 +412,35 @@ impl Backend {
             }
         }
         self.store(head, body, passes_for)
+    }
+
+    /// Notes what is done to the body, and what follows for the head.
+    fn record_filters(&mut self, recoding: Recoding) {
+        let BackendHost { common: Common { log, .. }, response, .. } = &mut self.host;
+        if !log.is_on() {
+            return;
+        }
+        let unset = |log: &mut Log, name: &[u8]| {
+            if let Some(value) = response.headers.first(name) {
+                log.field(VslTag::BerespUnset, name, value);
+            }
+        };
+        match recoding {
+            Recoding::None => log.record(VslTag::Filters, b""),
+            Recoding::Gzip => {
+                log.count(Main::n_gzip);
+                log.record(VslTag::Filters, b" gzip");
+                unset(log, b"Content-Length");
+                log.field(VslTag::BerespHeader, b"Content-Encoding", b"gzip");
+                log.field(VslTag::BerespHeader, b"Vary", b"Accept-Encoding");
+            }
+            Recoding::Gunzip => {
+                log.count(Main::n_gunzip);
+                log.record(VslTag::Filters, b" gunzip");
+                unset(log, b"Content-Encoding");
+                unset(log, b"Content-Length");
+            }
+        }
     }
 
     fn recoding(&self) -> Recoding {
@@ -366,11 +479,19 @@ impl Backend {
         let (object, filler) = match started {
             Ok(started) => started,
             Err(full) => {
-                self.host.common.record("FetchError", full.to_string().as_bytes());
+                self.host.common.record(VslTag::FetchError, full.to_string().as_bytes());
+                self.host.common.log.count(Main::fetch_failed);
                 return Step::Abandon;
             }
         };
         object.set_xid(self.host.xid);
+        let log = &mut self.host.common.log;
+        log.write(VslTag::Storage, format_args!("malloc {}", storage.name()));
+        if is_private {
+            log.count(Main::beresp_uncacheable);
+        } else if Arc::ptr_eq(&storage, &self.loaded.storages.transient) {
+            log.count(Main::beresp_shortlived);
+        }
         let fetch = match (fetch, is_private) {
             (Some(fetch), true) => {
                 self.mark(fetch, passes_for, decisions.ttl);
@@ -426,15 +547,20 @@ impl Backend {
 
     fn retry(&mut self) -> Step {
         if self.host.retries >= self.loaded.settings.max_retries {
-            self.host.common.record("VCL_Error", b"Too many retries, delivering 503");
+            self.host.common.record(VslTag::VCL_Error, b"Too many retries, delivering 503");
             return Step::Abandon;
         }
         self.host.retries += 1;
         self.host.body.clear();
-        let xid = self.host.xid;
+        let xid = (self.next_xid)();
+        self.host.xid = xid;
+        let Common { log, now, .. } = &mut self.host.common;
+        log.backend_closed(Some(CloseReason::RespClose));
+        log.timestamp("Retry", *now);
+        log.change_number(xid, "bereq", "retry");
         self.host.request.clone_from(&self.original);
         self.host.request.headers.set(b"X-Varnish", xid.to_string().as_bytes());
-        self.begin()
+        self.fetch()
     }
 
     fn elsewhere(&mut self, answer: &Answered) -> Step {
@@ -463,6 +589,9 @@ impl Backend {
         if why == b"VCL failed" {
             return Step::Abandon;
         }
+        let Common { log, now, .. } = &mut self.host.common;
+        log.timestamp("Error", *now);
+        log.response_head(BERESP, &self.host.response);
         let Some(answer) = self.run(Subroutine::BackendError) else { return Step::Abandon };
         match answer.action {
             Action::Deliver => {
@@ -470,6 +599,7 @@ impl Backend {
                 let mut head = std::mem::take(&mut self.host.response);
                 head.headers.set(b"Content-Length", body.len().to_string().as_bytes());
                 if self.host.is_pass {
+                    self.host.common.log.record(VslTag::Storage, b"malloc Transient");
                     return Step::Accept(Box::new(Accepted { stored: None, head, body: AcceptedBody::Made(body) }));
                 }
                 self.store(head, AcceptedBody::Made(body), None)
@@ -480,7 +610,15 @@ impl Backend {
     }
 
     fn run(&mut self, subroutine: Subroutine) -> Option<Answered> {
+        self.host.common.log.call(subroutine);
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
+        match &answer {
+            Ok(answer) => self.host.common.log.returned(answer.action),
+            Err(failure) => {
+                self.host.common.log.write(VslTag::VCL_Error, format_args!("{failure}"));
+                self.host.common.log.returned(Action::Fail);
+            }
+        }
         let answered = match answer {
             Ok(answer) if answer.action == Action::Fail => None,
             Ok(answer) => Some(Answered {
@@ -492,11 +630,11 @@ impl Backend {
                 text: answer.text.map(<[u8]>::to_vec),
                 seconds: answer.seconds,
             }),
-            Err(failure) => {
-                self.host.common.record("VCL_Error", failure.to_string().as_bytes());
-                None
-            }
+            Err(_) => None,
         };
+        if answered.is_none() {
+            self.host.common.log.count(Main::vcl_fail);
+        }
         self.workspace.clear();
         answered
     }

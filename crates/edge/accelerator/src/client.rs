@@ -3,29 +3,34 @@
 //! [`Client::begin`] and each report of what came of a [`Step`] give the next step, until one ends the request.
 
 mod host;
+mod record;
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 use cache::{
     index::{Digest, Fetch, Found, Outcome, Query, Waiting},
     object::{Kind, Object},
 };
-use http::{RequestHead, ResponseHead, Version};
+use http::{HeaderId, RequestHead, ResponseHead, Version};
 use sha2::{Digest as _, Sha256};
+use telemetry::vsl::VslTag;
 use vcl::{
     action::Action,
     run::{self, Backend as Target, Workspace},
     subroutine::Subroutine,
 };
+use vsm::counters::Main;
 
 use crate::{
     backend::{Backend, Order},
-    common::{Common, Connection, Record, status_of},
+    common::{Common, Connection, record_unset, status_of},
     fields,
     loaded::Loaded,
+    log::{Log, REQ, RESP},
     output::{self, Part},
 };
 use host::{ClientHost, LookupWishes};
+use record::record_length;
 
 /// What is to be done next for a request.
 #[derive(Debug)]
@@ -97,11 +102,14 @@ pub struct Client {
     /// The fetch that this request is to make, until `vcl_miss` has decided.
     fetch: Option<(Fetch, Option<Arc<Object>>)>,
     refresh: Option<Box<Order>>,
-    next_xid: Box<dyn FnMut() -> u64>,
+    next_xid: Numbers,
     is_hit: bool,
     is_head: bool,
     has_body: bool,
 }
+
+/// Gives numbers of transactions.
+pub(crate) type Numbers = Rc<dyn Fn() -> u64>;
 
 /// Why a program's answer does not lead on.
 enum Wrong {
@@ -116,7 +124,7 @@ impl Client {
         request: RequestHead,
         connection: Connection,
         now: f64,
-        mut next_xid: impl FnMut() -> u64 + 'static,
+        next_xid: impl Fn() -> u64 + 'static,
         has_body: bool,
     ) -> Self {
         let is_head = request.method() == b"HEAD";
@@ -146,7 +154,7 @@ impl Client {
             host,
             fetch: None,
             refresh: None,
-            next_xid: Box::new(next_xid),
+            next_xid: Rc::new(next_xid),
             is_hit: false,
             is_head,
             has_body,
@@ -155,19 +163,20 @@ impl Client {
 
     /// The first step.
     pub fn begin(&mut self) -> Step {
-        self.forward_address();
         self.receive()
     }
 
     /// The fetch of another request has ended.
     pub fn woken(&mut self, outcome: &Outcome, now: f64) -> Step {
         self.host.common.now = now;
+        self.host.common.log.timestamp("Waitinglist", now);
         self.lookup(!matches!(outcome, Outcome::Published(_)))
     }
 
     /// The fetch that this request had made has come to a head.
     pub fn fetched(&mut self, fetched: Fetched, now: f64) -> Step {
         self.host.common.now = now;
+        self.host.common.log.timestamp("Fetch", now);
         match fetched {
             Fetched::Object(object) => {
                 self.host.object = Some(object);
@@ -180,16 +189,18 @@ impl Client {
     /// The backend's response to a request that was passed; `None` if there is none.
     pub fn passed(&mut self, head: Option<ResponseHead>, length: Option<u64>, now: f64) -> Step {
         self.host.common.now = now;
+        self.host.common.log.timestamp("Fetch", now);
         let Some(head) = head else { return self.synth(503, b"Service Unavailable") };
         self.host.object = None;
         self.host.response = head;
         self.host.response.headers.remove(b"age");
         self.head_of_delivery(None, now);
+        self.host.common.log.response_head(RESP, &self.host.response);
         let outcome = self.run(Subroutine::Deliver);
         if let Some(step) = self.after_deliver(outcome) {
             return step;
         }
-        let part = output::finish(&self.host.request, &mut self.host.response, length, false, now);
+        let part = self.finish(length, false, None);
         self.end(DeliveredBody::Passed(part))
     }
 
@@ -198,8 +209,8 @@ impl Client {
         self.refresh.take()
     }
 
-    /// What is to be logged since the last time.
-    pub fn take_log(&mut self) -> Vec<Record> {
+    /// The log of this request, for what happens to its response: it is taken when that is delivered.
+    pub fn take_log(&mut self) -> Log {
         std::mem::take(&mut self.host.common.log)
     }
 
@@ -217,20 +228,25 @@ impl Client {
 
     /// `X-Forwarded-For`: the client's address behind what is there.
     fn forward_address(&mut self) {
+        const NAME: &[u8] = b"X-Forwarded-For";
         let Some(client) = self.host.common.connection.client else { return };
         let headers = &mut self.host.request.headers;
-        let mut addresses = headers.all(b"x-forwarded-for").collect::<Vec<_>>().join(&b", "[..]);
+        let mut addresses = headers.all(NAME).collect::<Vec<_>>().join(&b", "[..]);
         if !addresses.is_empty() {
             addresses.extend_from_slice(b", ");
         }
         addresses.extend_from_slice(client.ip().to_string().as_bytes());
-        headers.set(b"X-Forwarded-For", &addresses);
+        let log = &mut self.host.common.log;
+        record_unset(headers, NAME, (log, REQ));
+        log.field(VslTag::ReqHeader, NAME, &addresses);
+        headers.set(NAME, &addresses);
     }
 
     fn receive(&mut self) -> Step {
-        self.host.hint = self.loaded.program.default_backend.map(Target::Declared);
-        if self.host.restarts > self.loaded.settings.max_restarts {
-            return self.synth(503, b"Service Unavailable");
+        self.record_request();
+        if self.host.restarts == 0 {
+            self.forward_address();
+            self.host.hint = self.loaded.program.default_backend.map(Target::Declared);
         }
         let answer = match self.run(Subroutine::Recv) {
             Ok(answer) => answer,
@@ -239,12 +255,9 @@ impl Client {
         if self.loaded.settings.gzip && !matches!(answer.action, Action::Pipe | Action::Pass) {
             // One variant serves all who understand gzip.
             let accepts = fields::accepts_gzip(&self.host.request.headers);
-            self.host.request.headers.remove(b"accept-encoding");
-            if accepts {
-                self.host.request.headers.add(b"Accept-Encoding", b"gzip");
-            }
+            self.force_encoding(accepts);
         }
-        if !matches!(answer.action, Action::Fail | Action::Synth | Action::Restart) {
+        if answer.action != Action::Fail {
             self.host.hasher = Sha256::new();
             if self.run(Subroutine::Hash).is_err() {
                 return self.synth(503, b"VCL failed");
@@ -276,14 +289,19 @@ impl Client {
         let found = self.loaded.cache.lookup(&query);
         match found {
             Found::Hit(object) => self.hit(object, None),
-            Found::Grace { object, fetch } => self.hit(object, fetch),
+            Found::Grace { object, fetch } => {
+                self.host.common.log.count(Main::cache_hit_grace);
+                self.hit(object, fetch)
+            }
             Found::Miss { fetch, stale } => self.miss(fetch, stale),
-            Found::HitForMiss { fetch, .. } => {
+            Found::HitForMiss { fetch, object } => {
                 self.host.is_hitmiss = true;
+                self.record_marker(&object);
                 self.miss(fetch, None)
             }
-            Found::HitForPass(_) => {
+            Found::HitForPass(object) => {
                 self.host.is_hitpass = true;
+                self.record_marker(&object);
                 self.pass()
             }
             Found::Busy(waiting) => Step::Wait(waiting),
@@ -292,6 +310,7 @@ impl Client {
 
     fn hit(&mut self, object: Arc<Object>, fetch: Option<Fetch>) -> Step {
         object.count_hit(self.host.common.now);
+        self.record_hit(&object);
         self.is_hit = true;
         self.host.object = Some(Arc::clone(&object));
         let answer = match self.run(Subroutine::Hit) {
@@ -301,7 +320,12 @@ impl Client {
         match answer.action {
             Action::Deliver => {
                 if let Some(fetch) = fetch {
+                    let log = &self.host.common.log;
+                    log.count(Main::s_fetch);
+                    log.count(Main::s_bgfetch);
                     self.refresh = Some(self.order(fetch, Some(object), true));
+                    let Common { log, now, .. } = &mut self.host.common;
+                    log.timestamp("Fetch", *now);
                 }
                 self.deliver_object()
             }
@@ -322,13 +346,19 @@ impl Client {
         };
         let taken = self.fetch.take();
         match (answer.action, taken) {
-            (Action::Fetch, Some((fetch, stale))) => Step::Fetch(self.order(fetch, stale, false)),
+            (Action::Fetch, Some((fetch, stale))) => {
+                self.host.common.log.count(Main::cache_miss);
+                self.host.common.log.count(Main::s_fetch);
+                Step::Fetch(self.order(fetch, stale, false))
+            }
             (Action::Pass, _) => self.pass(),
             _ => self.elsewhere(&answer),
         }
     }
 
     fn order(&mut self, fetch: Fetch, stale: Option<Arc<Object>>, is_background: bool) -> Box<Order> {
+        let xid = (self.next_xid)();
+        let log = self.host.common.log.fetch(xid, if is_background { "bgfetch" } else { "fetch" });
         let mut request = fields::backend_request(&self.host.request, false);
         if self.loaded.settings.gzip {
             request.headers.set(b"Accept-Encoding", b"gzip");
@@ -346,8 +376,10 @@ impl Client {
             is_hitmiss: self.host.is_hitmiss,
             is_pass: false,
             is_hitpass: false,
-            xid: (self.next_xid)(),
+            xid,
             is_head: false,
+            log,
+            next_xid: Rc::clone(&self.next_xid),
         })
     }
 
@@ -359,7 +391,12 @@ impl Client {
         if answer.action != Action::Fetch {
             return self.elsewhere(&answer);
         }
+        let xid = (self.next_xid)();
+        self.host.common.log.count(Main::s_pass);
+        self.host.common.log.count(Main::s_fetch);
         let order = Order {
+            log: self.host.common.log.fetch(xid, "pass"),
+            next_xid: Rc::clone(&self.next_xid),
             loaded: Arc::clone(&self.loaded),
             request: fields::backend_request(&self.host.request, true),
             client_request: self.host.request.headers.clone(),
@@ -372,7 +409,7 @@ impl Client {
             is_hitmiss: false,
             is_pass: true,
             is_hitpass: self.host.is_hitpass,
-            xid: (self.next_xid)(),
+            xid,
             is_head: self.is_head,
         };
         Step::Pass(Box::new(Backend::new(order, self.host.common.now, self.has_body)))
@@ -388,11 +425,15 @@ impl Client {
             return self.elsewhere(&answer);
         }
         let backend = self.host.common.resolve(self.host.hint, b"");
+        let Common { log, now, .. } = &mut self.host.common;
+        log.count(Main::s_pipe);
+        log.timestamp("Process", *now);
         Step::Pipe(Box::new(Pipe { backend, request: std::mem::take(&mut self.host.backend_request) }))
     }
 
     fn purge(&mut self) -> Step {
         self.host.purged = self.host.digest.map(|digest| self.loaded.cache.purge(digest));
+        self.host.common.log.count(Main::n_purges);
         match self.run(Subroutine::Purge) {
             Ok(answer) => self.elsewhere(&answer),
             Err(Wrong::Failed) => self.synth(503, b"VCL failed"),
@@ -409,17 +450,23 @@ impl Client {
             && fields::is_gzip(&object.head().headers)
             && !fields::accepts_gzip(&self.host.request.headers);
         if gunzip {
-            self.host.response.headers.remove(b"content-encoding");
-            self.host.response.headers.remove(b"content-length");
             weaken_tag(&mut self.host.response.headers);
         }
+        if self.loaded.settings.ranges && self.host.response.status() == 200 {
+            self.host.response.headers.set(b"Accept-Ranges", b"bytes");
+        }
+        self.host.common.log.response_head(RESP, &self.host.response);
         let outcome = self.run(Subroutine::Deliver);
         if let Some(step) = self.after_deliver(outcome) {
             return step;
         }
         let length = if gunzip { None } else { known_length(&object) };
-        let part =
-            output::finish(&self.host.request, &mut self.host.response, length, self.loaded.settings.ranges, now);
+        let encoding =
+            if gunzip { self.host.response.headers.first(b"content-encoding").map(<[u8]>::to_vec) } else { None };
+        if gunzip {
+            self.host.response.headers.remove(b"content-encoding");
+        }
+        let part = self.finish(length, self.loaded.settings.ranges, encoding.as_deref());
         self.end(DeliveredBody::Object { object, part, gunzip })
     }
 
@@ -435,14 +482,13 @@ impl Client {
         headers.set(b"X-Varnish", numbers.as_bytes());
         let age = object.map_or(0.0, |object| object.age(now).floor());
         headers.set(b"Age", format!("{age:.0}").as_bytes());
-        let via = format!("1.1 {} (Varnish/7.1)", self.loaded.settings.hostname);
-        let before: Vec<u8> = headers.all(b"via").collect::<Vec<_>>().join(&b", "[..]);
-        let via = if before.is_empty() { via.into_bytes() } else { [&before, &b", "[..], via.as_bytes()].concat() };
-        headers.set(b"Via", &via);
+        headers.add(b"Via", b"1.1 varnish (Varnish/7.1)");
     }
 
     /// What `vcl_deliver` says; `None` to deliver.
     fn after_deliver(&mut self, outcome: Result<Answered, Wrong>) -> Option<Step> {
+        let Common { log, now, .. } = &mut self.host.common;
+        log.timestamp("Process", *now);
         match outcome {
             Ok(answer) if answer.action == Action::Deliver => None,
             Ok(answer) => Some(self.elsewhere(&answer)),
@@ -468,13 +514,19 @@ impl Client {
 
     fn restart(&mut self) -> Step {
         self.host.restarts += 1;
-        self.host.xid = (self.next_xid)();
+        self.fetch = None;
         self.host.object = None;
+        let Common { log, now, .. } = &mut self.host.common;
+        if self.host.restarts > self.loaded.settings.max_restarts {
+            log.record(VslTag::VCL_Error, b"Too many restarts");
+            return self.synth(503, b"Service Unavailable");
+        }
+        self.host.xid = (self.next_xid)();
+        log.timestamp("Restart", *now);
+        log.change_number(self.host.xid, "req", "restart");
         self.host.digest = None;
         self.host.is_hitmiss = false;
         self.host.is_hitpass = false;
-        self.host.lookup = LookupWishes::default();
-        self.fetch = None;
         self.is_hit = false;
         self.receive()
     }
@@ -491,8 +543,14 @@ impl Client {
         headers.add(b"Date", &http::http_date(seconds_of(self.host.common.now)));
         headers.add(b"Server", b"Varnish");
         headers.add(b"X-Varnish", self.host.xid.to_string().as_bytes());
-        let has_failed = why == b"VCL failed";
-        let outcome = if has_failed { Err(Wrong::Failed) } else { self.run(Subroutine::Synth) };
+        if why == b"VCL failed" {
+            headers.add(b"Connection", b"close");
+        }
+        self.host.common.log.count(Main::s_synth);
+        self.host.common.log.response_head(RESP, &self.host.response);
+        let outcome = self.run(Subroutine::Synth);
+        let Common { log, now, .. } = &mut self.host.common;
+        log.timestamp("Process", *now);
         match outcome {
             Ok(answer) if answer.action == Action::Restart => {
                 if self.host.restarts < self.loaded.settings.max_restarts {
@@ -502,14 +560,20 @@ impl Client {
             Ok(_) => {}
             Err(Wrong::Failed) => {
                 self.host.body.clear();
-                self.host.response.set_status(503);
-                self.host.response.set_reason(b"VCL failed");
+                self.host.response = ResponseHead::default();
+                self.host.response.start(Version::Http11, 500);
                 self.host.response.headers.set(b"Connection", b"close");
+                self.host.common.log.response_line(RESP, &self.host.response);
             }
         }
         let body = std::mem::take(&mut self.host.body);
-        let now = self.host.common.now;
-        let part = output::finish(&self.host.request, &mut self.host.response, Some(body.len() as u64), false, now);
+        let (request, response) = (&self.host.request, &mut self.host.response);
+        let said = response.headers.first_known(HeaderId::ContentLength).map(<[u8]>::to_vec);
+        let part = output::finish(request, response, Some(body.len() as u64), false, self.host.common.now);
+        let log = &mut self.host.common.log;
+        record_length(log, said.as_deref(), response);
+        log.record(VslTag::Storage, b"malloc Transient");
+        log.record(VslTag::Filters, b"");
         let body = if part == Part::Nothing { Vec::new() } else { body };
         self.end(DeliveredBody::Made(body))
     }
@@ -521,7 +585,15 @@ impl Client {
     }
 
     fn run(&mut self, subroutine: Subroutine) -> Result<Answered, Wrong> {
+        self.host.common.log.call(subroutine);
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
+        match &answer {
+            Ok(answer) => self.host.common.log.returned(answer.action),
+            Err(failure) => {
+                self.host.common.log.write(VslTag::VCL_Error, format_args!("{failure}"));
+                self.host.common.log.returned(Action::Fail);
+            }
+        }
         let answered = match answer {
             Ok(answer) if answer.action == Action::Fail => Err(Wrong::Failed),
             Ok(answer) => Ok(Answered {
@@ -529,11 +601,11 @@ impl Client {
                 status: answer.status.and_then(|status| status_of(run::Value::Int(status)).ok()),
                 text: answer.text.map(<[u8]>::to_vec),
             }),
-            Err(failure) => {
-                self.host.common.record("VCL_Error", failure.to_string().as_bytes());
-                Err(Wrong::Failed)
-            }
+            Err(_) => Err(Wrong::Failed),
         };
+        if answered.is_err() {
+            self.host.common.log.count(Main::vcl_fail);
+        }
         self.workspace.clear();
         answered
     }
@@ -548,10 +620,13 @@ struct Answered {
 
 /// The length of an object's body: when it is whole, or as its head says.
 fn known_length(object: &Object) -> Option<u64> {
-    object.body().length().or_else(|| {
-        let said = object.head().headers.first_known(http::HeaderId::ContentLength)?;
-        std::str::from_utf8(said).ok()?.parse().ok()
-    })
+    object.body().length().or_else(|| said_length(object))
+}
+
+/// The length that an object's head says.
+fn said_length(object: &Object) -> Option<u64> {
+    let said = object.head().headers.first_known(HeaderId::ContentLength)?;
+    std::str::from_utf8(said).ok()?.parse().ok()
 }
 
 /// What has been taken out of gzip is not the same, byte by byte.

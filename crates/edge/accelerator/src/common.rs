@@ -7,13 +7,17 @@ use std::{
 
 use cache::bans::Expression;
 use http::Headers;
+use telemetry::vsl::VslTag;
 use vcl::{
     program::{HeaderRef, StorageIndex},
     run::{Backend, Failure, Value, Workspace},
     variables::{StorageVariable, Variable},
 };
 
-use crate::loaded::Loaded;
+use crate::{
+    loaded::Loaded,
+    log::{Log, MessageTags},
+};
 
 /// The client's connection, as VCL asks about it.
 #[derive(Clone, Debug, Default)]
@@ -34,15 +38,6 @@ pub struct Connection {
     pub xid: u64,
 }
 
-/// A record for the log, by its tag in Varnish's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// `VCL_Log`, `VCL_Error` and so on.
-    pub tag: &'static str,
-    /// What it says.
-    pub text: Vec<u8>,
-}
-
 /// What a host has beside its messages.
 #[derive(Debug)]
 pub(crate) struct Common {
@@ -54,18 +49,32 @@ pub(crate) struct Common {
     pub(crate) random: f64,
     pub(crate) cookies: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) ban_error: Option<String>,
-    pub(crate) log: Vec<Record>,
+    pub(crate) log: Log,
 }
 
 impl Common {
     pub(crate) fn new(loaded: &Arc<Loaded>, connection: Connection, now: f64) -> Self {
         let loaded = Arc::clone(loaded);
         let random = (now * 1e6).rem_euclid(9973.0) / 9973.0;
-        Self { loaded, connection, now, random, cookies: Vec::new(), ban_error: None, log: Vec::new() }
+        Self { loaded, connection, now, random, cookies: Vec::new(), ban_error: None, log: Log::default() }
     }
 
-    pub(crate) fn record(&mut self, tag: &'static str, text: &[u8]) {
-        self.log.push(Record { tag, text: text.to_vec() });
+    pub(crate) fn record(&mut self, tag: VslTag, text: &[u8]) {
+        self.log.record(tag, text);
+    }
+
+    /// Notes what an ACL with `+log` has said.
+    pub(crate) fn record_acl(&mut self, acl: &str, entry: Option<&str>) {
+        match entry {
+            Some(entry) => self.log.write(VslTag::VCL_acl, format_args!("MATCH {acl} {entry}")),
+            None => self.log.write(VslTag::VCL_acl, format_args!("NO_MATCH {acl}")),
+        }
+    }
+
+    /// Notes a match that was given up.
+    pub(crate) fn record_hard_match(&mut self, pattern: &str) {
+        let text = format_args!("a match with {pattern} took too long and counts as none");
+        self.log.write(VslTag::VCL_Error, text);
     }
 
     /// Variables that mean the same on both sides.
@@ -116,7 +125,7 @@ impl Common {
                 true
             }
             Err(why) => {
-                self.record("VCL_Error", format!("ban(): {why}").as_bytes());
+                self.record(VslTag::VCL_Error, format!("ban(): {why}").as_bytes());
                 self.ban_error = Some(why.to_string());
                 false
             }
@@ -146,12 +155,36 @@ fn is_field_value(value: &[u8]) -> bool {
 }
 
 /// Gives a field a value, or says why it cannot have it.
-pub(crate) fn set_field(headers: &mut Headers, header: &HeaderRef, value: &[u8]) -> Result<(), Failure> {
+pub(crate) fn set_field(
+    headers: &mut Headers,
+    header: &HeaderRef,
+    value: &[u8],
+    (log, tags): (&mut Log, MessageTags),
+) -> Result<(), Failure> {
     if !is_field_value(value) {
         return Err(Failure::Host(format!("Bad header {}: its value has a line break", header.name.text)));
     }
-    headers.set(header.name.text.as_bytes(), value);
+    let name = header.name.text.as_bytes();
+    record_unset(headers, header.name.lower.as_bytes(), (log, tags));
+    log.field(tags.header, name, value);
+    headers.set(name, value);
     Ok(())
+}
+
+/// Removes a field.
+pub(crate) fn unset_field(headers: &mut Headers, header: &HeaderRef, (log, tags): (&mut Log, MessageTags)) {
+    let name = header.name.lower.as_bytes();
+    record_unset(headers, name, (log, tags));
+    headers.remove(name);
+}
+
+/// Notes the fields of a name, which are about to go.
+pub(crate) fn record_unset(headers: &Headers, name: &[u8], (log, tags): (&mut Log, MessageTags)) {
+    if log.is_on() {
+        for (name, value) in headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            log.field(tags.unset, name, value);
+        }
+    }
 }
 
 /// A status that a message can have.

@@ -22,9 +22,11 @@ pub mod directors;
 pub mod fields;
 pub mod load;
 pub mod loaded;
+pub mod log;
 mod modules;
 pub mod output;
+pub mod publication;
 pub mod recode;
 pub mod settings;
 
-pub use common::{Connection, Record};
+pub use common::Connection;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::Headers;
+use telemetry::vsl::VslTag;
 use vcl::{
     modules::{Function, FunctionId, Method, MethodId, pure},
     pattern::TooHard,
@@ -39,15 +40,16 @@ pub(crate) fn call<'w>(
     }
     let found = match function.id {
         FunctionId::StdLog => {
-            common.record("VCL_Log", text_at(arguments, 0));
+            common.record(VslTag::VCL_Log, text_at(arguments, 0));
             Ok(Value::Void)
         }
         FunctionId::StdSyslog => {
-            common.record("VCL_Log", text_at(arguments, 1));
+            common.record(VslTag::VCL_Log, text_at(arguments, 1));
             Ok(Value::Void)
         }
         FunctionId::StdTimestamp => {
-            common.record("Timestamp", text_at(arguments, 0));
+            let now = common.now;
+            common.log.timestamp(&String::from_utf8_lossy(text_at(arguments, 0)), now);
             Ok(Value::Void)
         }
         FunctionId::StdBan => Ok(Value::Bool(common.ban(text_at(arguments, 0)))),

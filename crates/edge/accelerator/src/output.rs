@@ -38,22 +38,19 @@ pub fn finish(request: &RequestHead, response: &mut ResponseHead, length: Option
         }
     }
     let Some(length) = length else { return Part::Whole };
-    if ranges && response.status() == 200 {
-        response.headers.set(b"accept-ranges", b"bytes");
-    }
     if ranges && response.status() == 200 && request.method() == b"GET" {
         match range::wanted(&request.headers, &response.headers, length, now) {
             Wanted::Whole => {}
             Wanted::Part { start, end } => {
                 set_status(response, 206, b"Partial Content");
                 let shown = format!("bytes {start}-{}/{length}", end.saturating_sub(1));
-                response.headers.set(b"content-range", shown.as_bytes());
+                response.headers.set(b"Content-Range", shown.as_bytes());
                 set_length(&mut response.headers, end - start);
                 return Part::Bytes { start, end };
             }
             Wanted::Unsatisfiable => {
                 set_status(response, 416, b"Requested Range Not Satisfiable");
-                response.headers.set(b"content-range", format!("bytes */{length}").as_bytes());
+                response.headers.set(b"Content-Range", format!("bytes */{length}").as_bytes());
                 set_length(&mut response.headers, 0);
                 return Part::Nothing;
             }
@@ -74,6 +71,9 @@ fn set_status(response: &mut ResponseHead, status: u16, reason: &[u8]) {
 }
 
 fn set_length(headers: &mut Headers, length: u64) {
+    if headers.all_known(HeaderId::ContentLength).eq([length.to_string().as_bytes()]) {
+        return;
+    }
     headers.remove_known(HeaderId::ContentLength);
     headers.add_number(HeaderId::ContentLength, length);
 }

@@ -9,7 +9,7 @@ use std::{
 
 use rustix::fs::FlockOperation;
 
-use crate::{Publisher, VsmError};
+use crate::{Publisher, VsmError, index::is_same_file};
 
 /// Where instances with a name are, in Debian.
 pub const STATE_FOLDER: &str = "/var/lib/varnish";
@@ -41,41 +41,50 @@ pub struct WorkingDirectory {
 }
 
 impl WorkingDirectory {
-    /// Makes the folder where it is missing, and takes it.
+    /// Makes the folder where it is missing, and takes it for this process.
     ///
     /// # Errors
     /// When another instance has it, or the system refuses.
     pub fn create(path: &Path) -> Result<Self, VsmError> {
+        Self::take(path, None)
+    }
+
+    /// The same for a worker: the folder is said to belong to its master, which outlives it, and is taken over from another worker of
+    /// the same master.
+    ///
+    /// # Errors
+    /// When another instance has it, or the system refuses.
+    pub fn create_for(path: &Path, master: u32) -> Result<Self, VsmError> {
+        Self::take(path, Some(master))
+    }
+
+    fn take(path: &Path, master: Option<u32>) -> Result<Self, VsmError> {
         DirBuilder::new()
             .recursive(true)
             .mode(INSTANCE_MODE)
             .create(path)
             .map_err(VsmError::io("make the working directory", path))?;
-        let pid_path = path.join(PID_FILE);
-        let mut pid_file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(PID_MODE)
-            .open(&pid_path)
-            .map_err(VsmError::io("open", &pid_path))?;
+        let mut pid_file = open_pid_file(path)?;
         if rustix::fs::flock(&pid_file, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut pid = String::new();
             // What cannot be read is told as it is: empty.
             let _ = Read::by_ref(&mut pid_file).take(PID_BYTES_MAX).read_to_string(&mut pid);
-            return Err(VsmError::InUse { path: path.to_owned(), pid: pid.trim().to_owned() });
+            if master.is_none() || pid.trim().parse().ok() != master {
+                return Err(VsmError::InUse { path: path.to_owned(), pid: pid.trim().to_owned() });
+            }
+            // Another worker of the same master, which ends: it keeps its lock, on a file that has no name any more.
+            remove_file(&path.join(PID_FILE)).map_err(VsmError::io("remove", path.join(PID_FILE)))?;
+            pid_file = open_pid_file(path)?;
+            let locked = rustix::fs::flock(&pid_file, FlockOperation::NonBlockingLockExclusive);
+            locked.map_err(std::io::Error::from).map_err(VsmError::io("lock", path.join(PID_FILE)))?;
         }
         let directory = Self { path: path.to_owned(), pid_file };
-        directory.set_pid(std::process::id())?;
+        directory.set_pid(master.unwrap_or_else(std::process::id))?;
         Ok(directory)
     }
 
     /// Says which process the instance is, for those who look at the file.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn set_pid(&self, pid: u32) -> Result<(), VsmError> {
+    fn set_pid(&self, pid: u32) -> Result<(), VsmError> {
         use std::os::unix::fs::FileExt;
         let text = format!("{pid}\n");
         let written =
@@ -121,8 +130,18 @@ impl WorkingDirectory {
 impl Drop for WorkingDirectory {
     fn drop(&mut self) {
         // Readers know by it that nobody is here. Nobody can be told of a failure, and the lock goes in any case.
-        let _ = fs::remove_file(self.path.join(PID_FILE));
+        let path = self.path.join(PID_FILE);
+        if is_same_file(&path, &self.pid_file) {
+            let _ = fs::remove_file(path);
+        }
     }
+}
+
+fn open_pid_file(folder: &Path) -> Result<File, VsmError> {
+    let path = folder.join(PID_FILE);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(PID_MODE);
+    options.open(&path).map_err(VsmError::io("open", &path))
 }
 
 fn publisher(folder: &Path) -> Result<Publisher, VsmError> {

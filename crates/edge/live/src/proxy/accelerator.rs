@@ -59,7 +59,7 @@ impl Backends for Health {
 impl Accelerator {
     /// The one that a configuration describes; the cache of the one `before` stays if its storages are the same.
     #[must_use]
-    pub fn new(described: &model::Accelerator, before: Option<&Self>) -> Option<Arc<Self>> {
+    pub fn new(described: &model::Accelerator, before: Option<&Self>, numbers: &Arc<AtomicU64>) -> Option<Arc<Self>> {
         let program = Arc::clone(described.program.as_ref()?);
         let before = before.filter(|before| before.specs == described.storages);
         let (cache, storages) = match before {
@@ -68,7 +68,7 @@ impl Accelerator {
         };
         let targets = Arc::new(Targets::default());
         let parts = Parts {
-            name: described.path.clone(),
+            name: described.name.clone(),
             settings: described.settings.clone(),
             cache,
             storages,
@@ -76,8 +76,7 @@ impl Accelerator {
         };
         // It has been tried when the configuration was checked.
         let loaded = load(program, parts).ok()?;
-        let numbers = before.map_or_else(|| Arc::new(AtomicU64::new(1)), |before| Arc::clone(&before.numbers));
-        Some(Arc::new(Self { loaded, targets, numbers, specs: described.storages.clone() }))
+        Some(Arc::new(Self { loaded, targets, numbers: Arc::clone(numbers), specs: described.storages.clone() }))
     }
 
     /// Tells it where its backends are, once all proxies are there.
@@ -88,6 +87,12 @@ impl Accelerator {
         };
         let targets = self.loaded.program.backends.iter().map(|backend| of_name(&backend.name)).collect();
         let _ = self.targets.0.set(targets);
+    }
+
+    /// The name of a backend that is asked.
+    #[must_use]
+    pub fn name_of(&self, backend: Backend) -> &str {
+        self.loaded.name_of(backend).unwrap_or("-")
     }
 
     /// The number of the next transaction.

@@ -12,19 +12,22 @@ use std::{
 use accelerator::{
     backend::{Accepted, AcceptedBody, Backend, Order, Step, Stored},
     client::Fetched,
+    log::{Account, CloseReason, Log},
     recode::Recoder,
 };
 use http::{BodyLength, ChunkedDecoder};
 use live::{Accelerator, Instance, LiveProxy};
 use net::Deadline;
 use tokio::sync::oneshot;
+use vsm::counters::Main;
 
 use super::{
     body::{Intake, PumpFailure},
-    fetch::{Answer, AnswerBody, Fetch, Nobody, Unfetched, Wanted},
+    fetch::{Answer, AnswerBody, Fetch, Nobody, Wanted},
     http::give_back,
     kept::Kept,
     transaction::{ClientSide, RequestStage, Transaction},
+    varnish_log::{self, words},
 };
 use crate::worker::Worker;
 
@@ -69,23 +72,34 @@ impl Place {
                         step = backend.failed("its section is gone", wall_clock());
                         continue;
                     };
+                    let name = self.accelerator.name_of(target);
                     let mut exchange = self.exchange(&backend, &proxy);
                     let (mut kept, mut deadline) = (Kept::default(), Deadline::default());
                     let mut fetch = Fetch::new(&self.worker, &proxy, Wanted::default(), &mut kept, &mut deadline);
                     match fetch.run(&mut exchange, &mut Nobody::default()).await {
                         Ok(answer) => {
+                            if let AnswerBody::Server { upstream, .. } = &answer.body {
+                                varnish_log::reached(&self.worker, backend.log(), name, &exchange, upstream);
+                            }
+                            let account = varnish_log::account_of(&exchange);
                             let head = std::mem::take(&mut exchange.response);
                             match backend.responded(head, wall_clock()) {
                                 Step::Accept(accepted) => {
-                                    return self.keep(*accepted, Some((answer, &exchange, &proxy)), told).await;
+                                    let answer = Some((answer, &exchange, &proxy));
+                                    return self.keep(*accepted, answer, told, (backend.log(), account)).await;
                                 }
                                 other => other,
                             }
                         }
-                        Err(why) => backend.failed(&words(&why), wall_clock()),
+                        Err(why) => {
+                            varnish_log::left_alone(&self.worker, backend.log(), name, &exchange, &why);
+                            backend.failed(&words(name, &why), wall_clock())
+                        }
                     }
                 }
-                Step::Accept(accepted) => return self.keep(*accepted, None, told).await,
+                Step::Accept(accepted) => {
+                    return self.keep(*accepted, None, told, (backend.log(), Account::default())).await;
+                }
                 Step::Abandon => {
                     let _ = told.send(Fetched::Nothing);
                     return;
@@ -114,6 +128,7 @@ impl Place {
         accepted: Accepted,
         answer: Option<(Answer<'_>, &Transaction, &Arc<LiveProxy>)>,
         told: oneshot::Sender<Fetched>,
+        (log, mut account): (&mut Log, Account),
     ) {
         let Some(stored) = accepted.stored else { return };
         let Stored { object, mut filler, mut fetch, streams } = stored;
@@ -126,6 +141,13 @@ impl Place {
                 let _ = told.send(Fetched::Object(Arc::clone(&object)));
             }
         };
+        let comes = match (&accepted.body, &answer) {
+            (AcceptedBody::Backend(_), Some((answer, ..))) => Some(answer.length),
+            _ => None,
+        };
+        if let Some(length) = comes {
+            log.fetch_body(length, streams);
+        }
         if streams && matches!(accepted.body, AcceptedBody::Backend(_)) {
             tell(fetch.take());
         }
@@ -141,6 +163,7 @@ impl Place {
                     filler.expect(length);
                 }
                 let pulled = pull(&mut answer, exchange, proxy, |bytes| {
+                    account.response_body += bytes.len() as u64;
                     match recoder.push(bytes)? {
                         Some(recoded) => filler.write(&recoded).map_err(io::Error::other)?,
                         None => filler.write(bytes).map_err(io::Error::other)?,
@@ -153,20 +176,31 @@ impl Place {
                     let rest = recoder.finish()?;
                     filler.write(&rest).map_err(io::Error::other)
                 });
-                if ended.is_ok()
-                    && let Some(upstream) = answer.body.into_reusable()
-                {
-                    give_back(&self.worker, upstream, proxy);
+                match answer.body.into_reusable().filter(|_| ended.is_ok()) {
+                    Some(upstream) => {
+                        log.backend_closed(None);
+                        give_back(&self.worker, upstream, proxy);
+                    }
+                    None if ended.is_ok() => log.backend_closed(Some(CloseReason::RespClose)),
+                    None => log.backend_closed(Some(CloseReason::RxBody)),
                 }
                 ended
             }
             (AcceptedBody::Backend(_), None) => Ok(()),
         };
+        // A response that was not modified has its connection still.
+        log.backend_closed(None);
         if filled.is_ok() {
+            if comes.is_some() {
+                log.timestamp("BerespBody", wall_clock());
+            }
             filler.finish();
+            log.end_fetch(account, object.body().length());
             tell(fetch.take());
         } else {
+            log.count(Main::fetch_failed);
             drop(filler);
+            log.end_fetch(account, None);
             tell(None);
         }
     }
@@ -214,14 +248,5 @@ fn failure(why: PumpFailure) -> io::Error {
     match why {
         PumpFailure::Receive(error) | PumpFailure::Send(error) => error,
         _ => io::Error::from(io::ErrorKind::UnexpectedEof),
-    }
-}
-
-/// Why a fetch failed, for the log.
-pub(super) fn words(why: &Unfetched) -> String {
-    match why {
-        Unfetched::Unreachable(why) => format!("no connection: {why:?}"),
-        Unfetched::NoResponse { end, .. } => format!("no response: {end:?}"),
-        Unfetched::Refused { .. } => "refused by rules".to_owned(),
     }
 }

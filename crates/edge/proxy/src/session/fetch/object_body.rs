@@ -25,6 +25,8 @@ pub struct ObjectBody {
     /// Bytes that it wants; `None` for all.
     left: Option<u64>,
     recoder: Recoder,
+    /// Bytes that were given, without their framing.
+    given: u64,
     /// Whether what is given is framed in chunks.
     is_chunked: bool,
     has_ended: bool,
@@ -47,9 +49,16 @@ impl ObjectBody {
             skip,
             left,
             recoder,
+            given: 0,
             is_chunked,
             has_ended: false,
         }
+    }
+
+    /// Bytes that were given so far, without their framing.
+    #[must_use]
+    pub fn given(&self) -> u64 {
+        self.given
     }
 
     /// What a client gets of a chunk.
@@ -77,6 +86,7 @@ impl ObjectBody {
     fn end(&mut self) -> io::Result<Bytes> {
         self.has_ended = true;
         let rest = self.recoder.finish()?;
+        self.given += rest.len() as u64;
         let mut framed = Vec::new();
         if self.is_chunked {
             if !rest.is_empty() {
@@ -112,6 +122,7 @@ impl Source for ObjectBody {
                         Some(recoded) => recoded.into(),
                         None => chunk,
                     };
+                    self.given += bytes.len() as u64;
                     if bytes.is_empty() { bytes } else { self.framed(bytes) }
                 }
                 None => self.end()?,

@@ -17,9 +17,10 @@ use crate::{
         body::BodyPump,
         ending::{Ending, Stage},
         fetch::{Answer, AnswerBody, Fetch, ObjectBody, StoredBody, Unfetched, Wanted},
-        object_fetch::{Place, wall_clock, words},
+        object_fetch::{Place, wall_clock},
         requester::{WaitingClient, WaitingRequest},
         transaction::Transaction,
+        varnish_log::{self, words},
     },
     worker::Worker,
 };
@@ -59,7 +60,7 @@ impl Session {
             return Box::pin(self.answer_error(transaction, 400)).await;
         }
         let numbers = Arc::clone(&accelerator);
-        let connection = connection_of(transaction);
+        let connection = connection_of(&self.worker, transaction);
         let request = transaction.request.clone();
         let mut client = Client::new(
             &accelerator.loaded,
@@ -69,6 +70,7 @@ impl Session {
             move || numbers.next_number(),
             !body.is_empty(),
         );
+        varnish_log::begin(&self.worker, transaction, &mut client);
         let mut road = Road { proxy, accelerator: &accelerator, up, is_body_sent: false };
         let mut step = client.begin();
         loop {
@@ -89,7 +91,10 @@ impl Session {
                     AfterPass::Go(step) => step,
                 },
                 Step::Pipe(pipe) => return Box::pin(self.pipe_program(transaction, *pipe, road)).await,
-                Step::Deliver(delivery) => return self.deliver_made(transaction, *delivery, &mut road).await,
+                Step::Deliver(delivery) => {
+                    transaction.log.varnish.take(&mut client);
+                    return self.deliver_made(transaction, *delivery, &mut road).await;
+                }
             };
         }
     }
@@ -116,8 +121,13 @@ impl Session {
                         continue;
                     }
                     road.is_body_sent = true;
+                    let name = road.accelerator.name_of(target);
                     match self.ask(&worker, transaction, &backend, &proxy, road).await {
                         Ok(answer) => {
+                            if let AnswerBody::Server { upstream, .. } = &answer.body {
+                                varnish_log::reached(&worker, backend.log(), name, transaction, upstream);
+                            }
+                            let mut account = varnish_log::account_of(transaction);
                             let head = std::mem::take(&mut transaction.response);
                             match backend.responded(head, wall_clock()) {
                                 FetchStep::Accept(accepted) => {
@@ -130,9 +140,13 @@ impl Session {
                                             if matches!(delivery.body, DeliveredBody::Passed(_)) =>
                                         {
                                             transaction.response = delivery.head;
-                                            AfterPass::Done(
-                                                self.deliver(transaction, &proxy, answer, &mut road.up).await,
-                                            )
+                                            transaction.log.varnish.take(client);
+                                            backend.log().fetch_body(answer.length, true);
+                                            let keeps = matches!(answer.body, AnswerBody::Server { keeps: true, .. });
+                                            let next = self.deliver(transaction, &proxy, answer, &mut road.up).await;
+                                            transaction.log.varnish.add_bodies(&mut account);
+                                            varnish_log::end_pass(backend.log(), account, keeps);
+                                            AfterPass::Done(next)
                                         }
                                         other => AfterPass::Go(other),
                                     };
@@ -143,7 +157,10 @@ impl Session {
                         Err(why) if is_about_client(&why) => {
                             return AfterPass::Done(self.answer_unfetched(transaction, &mut road.up, &why).await);
                         }
-                        Err(why) => backend.failed(&words(&why), wall_clock()),
+                        Err(why) => {
+                            varnish_log::left_alone(&worker, backend.log(), name, transaction, &why);
+                            backend.failed(&words(name, &why), wall_clock())
+                        }
                     }
                 }
                 FetchStep::Accept(accepted) => {
@@ -151,6 +168,7 @@ impl Session {
                     return match client.passed(Some(accepted.head), Some(bytes.len() as u64), wall_clock()) {
                         Step::Deliver(mut delivery) if matches!(delivery.body, DeliveredBody::Passed(_)) => {
                             delivery.body = DeliveredBody::Made(bytes);
+                            transaction.log.varnish.take(client);
                             AfterPass::Done(self.deliver_made(transaction, *delivery, road).await)
                         }
                         other => AfterPass::Go(other),
@@ -280,7 +298,7 @@ fn is_about_client(why: &Unfetched) -> bool {
 }
 
 /// The client's connection, as VCL asks about it.
-fn connection_of(transaction: &Transaction) -> Connection {
+fn connection_of(worker: &Worker, transaction: &Transaction) -> Connection {
     let client = &transaction.client;
     let bind = client.frontend.listeners.get(client.listener);
     Connection {
@@ -290,6 +308,6 @@ fn connection_of(transaction: &Transaction) -> Connection {
         local: client.original_destination(),
         socket: bind.map(|listener| listener.name.to_string()).unwrap_or_default(),
         endpoint: client.original_destination().map(|address| address.to_string()).unwrap_or_default(),
-        xid: client.id,
+        xid: varnish_log::session(worker, client).map_or(client.id, |session| session.number()),
     }
 }

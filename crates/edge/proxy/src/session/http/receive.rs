@@ -36,6 +36,7 @@ impl Session {
             tracked.map_err(|_| Failure::Malformed(400))?;
         }
         self.client.received.consume(consumed);
+        transaction.asked.head_bytes = consumed as u64;
         let request = &mut transaction.request;
         transaction.asked.wants_keep_alive = http::keep_alive(request.version(), &request.headers);
         http::remove_persistence(&mut request.headers);

@@ -86,8 +86,11 @@ impl Session {
         if up.spliced + down.spliced > 0 {
             self.count_spliced(backend, up, &down);
         }
-        transaction.bytes_out += down.counted();
-        transaction.bytes_in += up.take_counted();
+        let (sent, received) = (down.counted(), up.take_counted());
+        transaction.bytes_out += sent;
+        transaction.bytes_in += received;
+        let given = if let AnswerBody::Object(object) = &body { object.given() } else { sent };
+        transaction.log.varnish.bodies_moved(received, given);
         match transfer {
             Transfer::Done => self.delivered(transaction, backend, body, up, &framed),
             failed => self.broken_transfer(transaction, backend, body.server(), &failed),
@@ -195,6 +198,7 @@ impl Session {
     /// Puts the response's head behind what the client is to be sent.
     pub(super) fn write_head(&mut self, transaction: &mut Transaction, keeps: bool) {
         transaction.answered.status = transaction.response.status();
+        let before = self.client.output.len();
         // An old server's response stays one of its version, which closes unless it says otherwise.
         let response_is_old = transaction.response.version() == http::Version::Http10;
         let connection: &[(&[u8], &[u8])] = match keeps {
@@ -212,9 +216,12 @@ impl Session {
                 transaction.response.headers.add(name, value);
             }
             adjust_case(&mut transaction.response.headers, adjust);
-            return transaction.response.write_to(&mut self.client.output);
+            transaction.response.write_to(&mut self.client.output);
+        } else {
+            transaction.response.write_with(&mut self.client.output, connection);
         }
-        transaction.response.write_with(&mut self.client.output, connection);
+        let written = self.client.output.len() - before;
+        transaction.log.varnish.head_written(&transaction.response, keeps, written);
     }
 }
 
