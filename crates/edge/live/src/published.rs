@@ -6,7 +6,6 @@
 use std::{
     collections::HashMap,
     fmt::Write as _,
-    os::unix::process::parent_id,
     rc::Rc,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
     time::Instant,
@@ -30,7 +29,7 @@ use vsm::{
 pub struct Published {
     log: Arc<Log>,
     main: Counters<Main>,
-    manager_counters: Counters<Mgt>,
+    manager: Option<Mutex<(Publisher, Counters<Mgt>)>>,
     tallies: Mutex<Vec<Arc<Tally<Main>>>>,
     limits: LogLimits,
     mask: Mutex<Mask>,
@@ -44,12 +43,41 @@ pub struct Published {
 
 /// What changes with the configuration.
 struct State {
-    manager: Publisher,
     worker: Publisher,
     storages: HashMap<String, (Arc<Stevedore>, Counters<Sma>)>,
     backends: HashMap<String, Arc<Counters<Vbe>>>,
-    caches: Vec<Arc<Cache>>,
-    programs: u64,
+    shown: Shown,
+}
+
+/// What runs.
+#[derive(Default)]
+pub struct Shown {
+    /// Caches.
+    pub caches: Vec<Arc<Cache>>,
+    /// Storages.
+    pub storages: Vec<Arc<Stevedore>>,
+    /// Programs that requests may begin in.
+    pub programs: Vec<Arc<Loaded>>,
+    /// Programs that only finish what runs in them.
+    pub leaving: u64,
+}
+
+impl std::fmt::Debug for Shown {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Shown").finish_non_exhaustive()
+    }
+}
+
+impl Shown {
+    fn is_the_same(&self, other: &Self) -> bool {
+        fn are<T>(some: &[Arc<T>], others: &[Arc<T>]) -> bool {
+            some.len() == others.len() && some.iter().zip(others).all(|(one, other)| Arc::ptr_eq(one, other))
+        }
+        are(&self.caches, &other.caches)
+            && are(&self.storages, &other.storages)
+            && are(&self.programs, &other.programs)
+            && self.leaving == other.leaving
+    }
 }
 
 impl std::fmt::Debug for Published {
@@ -64,30 +92,29 @@ impl Published {
     /// # Errors
     /// When another instance has it, or the system refuses.
     pub fn create(wanted: &Publication) -> Result<Arc<Self>, VsmError> {
-        // The master outlives this process; what comes after it takes the folder over.
-        let directory = WorkingDirectory::create_for(&instance_path(&wanted.workdir), parent_id())?;
-        let mut manager = directory.manager()?;
-        let manager_counters = manager.counters::<Mgt>("MGT")?;
-        manager_counters.set(Mgt::child_start, 1);
+        let directory = WorkingDirectory::create_for_worker(&instance_path(&wanted.workdir))?;
+        let manager = match directory.is_own() {
+            true => {
+                let mut manager = directory.manager()?;
+                let counters = manager.counters::<Mgt>("MGT")?;
+                counters.set(Mgt::child_start, 1);
+                Some(Mutex::new((manager, counters)))
+            }
+            // A manager has it, who publishes for itself.
+            false => None,
+        };
         let mut worker = directory.worker()?;
         let main = worker.counters::<Main>("MAIN")?;
         let log = worker.log(wanted.space)?;
         for tag in VslTag::ALL {
             log.set_written(*tag, wanted.mask.writes(*tag));
         }
-        let state = State {
-            manager,
-            worker,
-            storages: HashMap::new(),
-            backends: HashMap::new(),
-            caches: Vec::new(),
-            programs: 0,
-        };
+        let state = State { worker, storages: HashMap::new(), backends: HashMap::new(), shown: Shown::default() };
         Ok(Arc::new(Self {
             writer: Mutex::new(log.writer()),
             log,
             main,
-            manager_counters,
+            manager,
             tallies: Mutex::default(),
             limits: wanted.limits,
             mask: Mutex::new(wanted.mask.clone()),
@@ -110,15 +137,6 @@ impl Published {
         lock(&self.writer).write(tag, LogId::NONE, text);
     }
 
-    /// Tells tools of an argument that the instance was started with: `-T` with address and port, `-S` with the file of the secret,
-    /// a line each. What was told before is replaced.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub fn argument(&self, name: &str, lines: &str) -> Result<(), VsmError> {
-        lock(&self.state).manager.publish("Arg", name, lines.as_bytes())
-    }
-
     /// Changes what the log has, as the parameter `vsl_mask` says; `false` if it says nothing that makes sense.
     pub fn change_mask(&self, text: &str) -> bool {
         let mut mask = lock(&self.mask);
@@ -129,53 +147,45 @@ impl Published {
         is_understood
     }
 
-    /// Shows the storages and backends of the programs that run now. Backends that are still there keep their numbers.
+    /// Shows the caches, storages and backends of what runs now. Backends that are still there keep their numbers.
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn show(&self, programs: &[Arc<Loaded>]) -> Result<(), VsmError> {
+    pub fn show(&self, shown: Shown) -> Result<(), VsmError> {
         let mut state = lock(&self.state);
-        state.programs = programs.len() as u64;
-        let State { worker, storages, backends, caches, .. } = &mut *state;
-        caches.clear();
-        let (mut former_storages, mut former_backends) = (std::mem::take(storages), std::mem::take(backends));
-        for loaded in programs {
-            if !caches.iter().any(|known| Arc::ptr_eq(known, &loaded.cache)) {
-                caches.push(Arc::clone(&loaded.cache));
+        if state.shown.is_the_same(&shown) {
+            return Ok(());
+        }
+        let State { worker, storages, backends, shown: before } = &mut *state;
+        let mut former = std::mem::take(storages);
+        for storage in &shown.storages {
+            if let Some(name) = unique(storage.name(), |name| storages.contains_key(name)) {
+                let counters = match former.remove(&name) {
+                    Some((_, counters)) => counters,
+                    None => worker.counters::<Sma>(&format!("SMA.{name}"))?,
+                };
+                storages.insert(name, (Arc::clone(storage), counters));
             }
-            for storage in loaded.storages.named.iter().chain([&loaded.storages.transient]) {
-                let name = unique(storage.name(), |name| storages.contains_key(name));
-                if let Some(name) = name {
-                    let counters = match former_storages.remove(&name) {
-                        Some((_, counters)) => counters,
-                        None => worker.counters::<Sma>(&format!("SMA.{name}"))?,
-                    };
-                    storages.insert(name, (Arc::clone(storage), counters));
-                }
-            }
-            for backend in &loaded.program.backends {
-                let name = format!("VBE.{}.{}", loaded.name, backend.name);
-                if backends.contains_key(&name) {
-                    continue;
-                }
-                let counters = match former_backends.remove(&name) {
+        }
+        for (_, (_, counters)) in former {
+            worker.remove(counters)?;
+        }
+        let mut former = std::mem::take(backends);
+        for program in &shown.programs {
+            for backend in &program.program.backends {
+                let name = format!("VBE.{}.{}", program.name, backend.name);
+                let counters = match former.remove(&name) {
                     Some(counters) => counters,
-                    None => {
-                        let counters = worker.counters::<Vbe>(&name)?;
-                        // Bits of the last probes; all of them are well until one says otherwise.
-                        counters.set(Vbe::happy, u64::MAX);
-                        Arc::new(counters)
-                    }
+                    None if backends.contains_key(&name) => continue,
+                    None => Arc::new(worker.counters::<Vbe>(&name)?),
                 };
                 backends.insert(name, counters);
             }
         }
-        for (_, (_, counters)) in former_storages {
-            worker.remove(counters)?;
-        }
-        for (_, counters) in former_backends {
+        for (_, counters) in former {
             worker.remove_shared(&counters)?;
         }
+        *before = shown;
         Ok(())
     }
 
@@ -191,7 +201,9 @@ impl Published {
     /// Publishes the sums.
     pub fn update(&self) {
         let uptime = self.started.elapsed().as_secs();
-        self.manager_counters.set(Mgt::uptime, uptime);
+        if let Some(manager) = &self.manager {
+            lock(manager).1.set(Mgt::uptime, uptime);
+        }
         {
             let tallies = lock(&self.tallies);
             for counter in Main::ALL {
@@ -213,8 +225,10 @@ impl Published {
         self.main.set(Main::shm_cont, figures.contention);
         self.main.set(Main::shm_cycles, figures.cycles);
         let state = lock(&self.state);
-        self.main.set(Main::n_vcl, state.programs);
-        self.main.set(Main::n_vcl_avail, state.programs);
+        let available = state.shown.programs.len() as u64;
+        self.main.set(Main::n_vcl, available + state.shown.leaving);
+        self.main.set(Main::n_vcl_avail, available);
+        self.main.set(Main::n_vcl_discard, state.shown.leaving);
         self.main.set(Main::n_backend, state.backends.len() as u64);
         self.update_caches(&state);
         for (storage, counters) in state.storages.values() {
@@ -230,7 +244,8 @@ impl Published {
     }
 
     fn update_caches(&self, state: &State) {
-        let sum = |number: fn(&Cache) -> u64| state.caches.iter().map(|cache| number(cache)).fold(0, u64::wrapping_add);
+        let sum =
+            |number: fn(&Cache) -> u64| state.shown.caches.iter().map(|cache| number(cache)).fold(0, u64::wrapping_add);
         let set = |counter: Main, number: fn(&Cache) -> u64| self.main.set(counter, sum(number));
         set(Main::n_object, |cache| cache.counters.objects.load(Relaxed));
         set(Main::n_objectcore, |cache| cache.counters.objects.load(Relaxed));
@@ -249,7 +264,7 @@ impl Published {
         set(Main::bans_lurker_tests_tested, |cache| cache.bans().counters().lurker_tests.load(Relaxed));
         set(Main::bans_lurker_obj_killed, |cache| cache.bans().counters().lurker_killed.load(Relaxed));
         set(Main::bans_dups, |cache| cache.bans().counters().duplicates.load(Relaxed));
-        let bans: Vec<_> = state.caches.iter().flat_map(|cache| cache.bans().all()).collect();
+        let bans: Vec<_> = state.shown.caches.iter().flat_map(|cache| cache.bans().all()).collect();
         let count = |counter: Main, which: fn(&cache::bans::Ban) -> bool| {
             self.main.set(counter, bans.iter().filter(|ban| which(ban)).count() as u64);
         };
@@ -262,7 +277,7 @@ impl Published {
 
 /// Whether a counter is taken from somewhere else than the threads' tallies.
 fn is_measured(counter: Main) -> bool {
-    const MEASURED: [Main; 34] = [
+    const MEASURED: [Main; 35] = [
         Main::uptime,
         Main::summs,
         Main::threads,
@@ -275,6 +290,7 @@ fn is_measured(counter: Main) -> bool {
         Main::shm_cycles,
         Main::n_vcl,
         Main::n_vcl_avail,
+        Main::n_vcl_discard,
         Main::n_backend,
         Main::n_object,
         Main::n_objectcore,

@@ -3,7 +3,10 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::{
+        fs::{DirBuilderExt, FileExt as _, OpenOptionsExt},
+        process::parent_id,
+    },
     path::{Path, PathBuf},
 };
 
@@ -36,8 +39,8 @@ pub fn instance_path(name: &str) -> PathBuf {
 #[derive(Debug)]
 pub struct WorkingDirectory {
     path: PathBuf,
-    /// Locked; the lock goes with the last process that has it open.
-    pid_file: File,
+    /// Locked; the lock goes with the last process that has it open. None where the parent has it.
+    pid_file: Option<File>,
 }
 
 impl WorkingDirectory {
@@ -49,16 +52,15 @@ impl WorkingDirectory {
         Self::take(path, None)
     }
 
-    /// The same for a worker: the folder is said to belong to its master, which outlives it, and is taken over from another worker of
-    /// the same master.
+    /// The same for a worker. Where its parent has the folder, that keeps it; from a worker of the same parent it is taken over.
     ///
     /// # Errors
     /// When another instance has it, or the system refuses.
-    pub fn create_for(path: &Path, master: u32) -> Result<Self, VsmError> {
-        Self::take(path, Some(master))
+    pub fn create_for_worker(path: &Path) -> Result<Self, VsmError> {
+        Self::take(path, Some(parent_id()))
     }
 
-    fn take(path: &Path, master: Option<u32>) -> Result<Self, VsmError> {
+    fn take(path: &Path, parent: Option<u32>) -> Result<Self, VsmError> {
         DirBuilder::new()
             .recursive(true)
             .mode(INSTANCE_MODE)
@@ -69,27 +71,29 @@ impl WorkingDirectory {
             let mut pid = String::new();
             // What cannot be read is told as it is: empty.
             let _ = Read::by_ref(&mut pid_file).take(PID_BYTES_MAX).read_to_string(&mut pid);
-            if master.is_none() || pid.trim().parse().ok() != master {
+            let owner: Option<u32> = pid.trim().parse().ok();
+            if parent.is_some() && owner == parent {
+                return Ok(Self { path: path.to_owned(), pid_file: None });
+            }
+            if parent.is_none() || owner.and_then(parent_of) != parent {
                 return Err(VsmError::InUse { path: path.to_owned(), pid: pid.trim().to_owned() });
             }
-            // Another worker of the same master, which ends: it keeps its lock, on a file that has no name any more.
+            // That one ends: it keeps its lock, on a file that has no name any more.
             remove_file(&path.join(PID_FILE)).map_err(VsmError::io("remove", path.join(PID_FILE)))?;
             pid_file = open_pid_file(path)?;
             let locked = rustix::fs::flock(&pid_file, FlockOperation::NonBlockingLockExclusive);
-            locked.map_err(std::io::Error::from).map_err(VsmError::io("lock", path.join(PID_FILE)))?;
+            locked.map_err(io::Error::from).map_err(VsmError::io("lock", path.join(PID_FILE)))?;
         }
-        let directory = Self { path: path.to_owned(), pid_file };
-        directory.set_pid(master.unwrap_or_else(std::process::id))?;
-        Ok(directory)
+        let text = format!("{}\n", std::process::id());
+        let written = pid_file.write_all_at(text.as_bytes(), 0).and_then(|()| pid_file.set_len(text.len() as u64));
+        written.map_err(VsmError::io("write", path.join(PID_FILE)))?;
+        Ok(Self { path: path.to_owned(), pid_file: Some(pid_file) })
     }
 
-    /// Says which process the instance is, for those who look at the file.
-    fn set_pid(&self, pid: u32) -> Result<(), VsmError> {
-        use std::os::unix::fs::FileExt;
-        let text = format!("{pid}\n");
-        let written =
-            self.pid_file.write_all_at(text.as_bytes(), 0).and_then(|()| self.pid_file.set_len(text.len() as u64));
-        written.map_err(VsmError::io("write", self.path.join(PID_FILE)))
+    /// Whether this process has the folder, and not its parent.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.pid_file.is_some()
     }
 
     /// The folder.
@@ -131,10 +135,16 @@ impl Drop for WorkingDirectory {
     fn drop(&mut self) {
         // Readers know by it that nobody is here. Nobody can be told of a failure, and the lock goes in any case.
         let path = self.path.join(PID_FILE);
-        if is_same_file(&path, &self.pid_file) {
+        if self.pid_file.as_ref().is_some_and(|file| is_same_file(&path, file)) {
             let _ = fs::remove_file(path);
         }
     }
+}
+
+/// The parent of a process.
+fn parent_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }
 
 fn open_pid_file(folder: &Path) -> Result<File, VsmError> {

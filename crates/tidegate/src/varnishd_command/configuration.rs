@@ -46,7 +46,15 @@ impl Resolver for FromDisk {
 /// # Errors
 /// What is wrong with the program, in Varnish's manner.
 pub fn write(options: &VarnishOptions) -> Result<String, String> {
-    let mut text = String::from("# What varnishd's options stand for.\ndefaults\n    mode http\n");
+    let mut text = String::from("# What varnishd's options stand for.\n");
+    if let Some(workdir) = &options.workdir {
+        let _ = write!(text, "global\n    varnish-workdir {}", quoted(workdir));
+        for (name, value) in options.parameters.iter().filter(|(name, _)| name.starts_with("vsl_")) {
+            let _ = write!(text, " param {}", quoted(&format!("{name}={value}")));
+        }
+        text.push('\n');
+    }
+    text.push_str("defaults\n    mode http\n");
     let timeout = |name: &str, standard: u64| {
         let said = options.parameters.iter().rev().find(|(known, _)| known == name);
         said.map_or_else(|| format!("{standard}ms"), |(_, value)| value_of_time(value))
@@ -66,7 +74,9 @@ pub fn write(options: &VarnishOptions) -> Result<String, String> {
     for storage in &options.storages {
         let _ = write!(text, " storage {}", quoted(storage));
     }
-    for (name, value) in options.parameters.iter().filter(|(name, _)| !TIMEOUTS.contains(&name.as_str())) {
+    for (name, value) in
+        options.parameters.iter().filter(|(name, _)| !TIMEOUTS.contains(&name.as_str()) && !name.starts_with("vsl_"))
+    {
         let _ = write!(text, " param {}", quoted(&format!("{name}={value}")));
     }
     if let Some(identity) = &options.identity {

@@ -34,6 +34,7 @@ pub struct VarnishOptions {
     pub storages: Vec<String>,
     pub parameters: Vec<(String, String)>,
     pub identity: Option<String>,
+    pub workdir: Option<String>,
     pub is_foreground: bool,
     pub pidfile: Option<PathBuf>,
     pub only_compiles: bool,
@@ -131,10 +132,8 @@ fn set(options: &mut VarnishOptions, letter: &str, value: &str) -> Result<(), St
         "t" => options.parameters.push(("default_ttl".to_owned(), value.to_owned())),
         "i" => options.identity = Some(value.to_owned()),
         "P" => options.pidfile = Some(value.into()),
-        "n" => options
-            .warnings
-            .push(format!("-n {value}: the log and the counters are not published for Varnish's tools yet")),
-        "l" => options.warnings.push(format!("-l {value} has no effect: there is no log in shared memory yet")),
+        "n" => options.workdir = Some(value.to_owned()),
+        "l" => options.parameters.push(("vsl_space".to_owned(), value.to_owned())),
         "j" | "r" | "W" => options.warnings.push(format!("-{letter} {value} has no effect here")),
         other => return Err(format!("-{other} is not there yet")),
     }

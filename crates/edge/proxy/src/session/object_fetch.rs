@@ -16,7 +16,7 @@ use accelerator::{
     recode::Recoder,
 };
 use http::{BodyLength, ChunkedDecoder};
-use live::{Accelerator, Instance, LiveProxy};
+use live::{Instance, LiveProxy, Running};
 use net::Deadline;
 use tokio::sync::oneshot;
 use vsm::counters::Main;
@@ -43,7 +43,7 @@ pub(super) struct Place {
     /// The configuration.
     pub instance: Arc<Instance>,
     /// The program.
-    pub accelerator: Arc<Accelerator>,
+    pub program: Arc<Running>,
     /// The proxy whose program it is.
     pub proxy: Arc<LiveProxy>,
 }
@@ -68,11 +68,11 @@ impl Place {
         loop {
             step = match step {
                 Step::Ask(target) => {
-                    let Some(proxy) = self.accelerator.targets.proxy(target) else {
+                    let Some(proxy) = self.program.targets.proxy(target) else {
                         step = backend.failed("its section is gone", wall_clock());
                         continue;
                     };
-                    let name = self.accelerator.name_of(target);
+                    let name = self.program.name_of(target);
                     let mut exchange = self.exchange(&backend, &proxy);
                     let (mut kept, mut deadline) = (Kept::default(), Deadline::default());
                     let mut fetch = Fetch::new(&self.worker, &proxy, Wanted::default(), &mut kept, &mut deadline);
