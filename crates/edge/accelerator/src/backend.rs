@@ -19,8 +19,7 @@ use vcl::{
 use vsm::counters::Main;
 
 use crate::{
-    client::Numbers,
-    common::{Common, Connection},
+    common::{Common, Connection, Numbers},
     fields,
     loaded::Loaded,
     log::{BEREQ, BERESP, CloseReason, Log},

@@ -23,7 +23,7 @@ use vsm::counters::Main;
 
 use crate::{
     backend::{Backend, Order},
-    common::{Common, Connection, record_unset, status_of},
+    common::{Common, Connection, Numbers, record_unset, status_of},
     fields,
     loaded::Loaded,
     log::{Log, REQ, RESP},
@@ -111,9 +111,6 @@ pub struct Client {
     /// The request as it came, for a program that may hand it to another one.
     original: Option<RequestHead>,
 }
-
-/// Gives numbers of transactions.
-pub(crate) type Numbers = Rc<dyn Fn() -> u64>;
 
 /// Why a program's answer does not lead on.
 enum Wrong {

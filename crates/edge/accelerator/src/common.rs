@@ -2,6 +2,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -37,6 +38,9 @@ pub struct Connection {
     /// The number of the session (`sess.xid`).
     pub xid: u64,
 }
+
+/// Gives numbers of transactions.
+pub(crate) type Numbers = Rc<dyn Fn() -> u64>;
 
 /// What a host has beside its messages.
 #[derive(Debug)]
