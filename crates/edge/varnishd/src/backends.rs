@@ -9,7 +9,6 @@ use vcl::{
 
 use crate::orders::Patience;
 
-
 /// The section of a backend in [`sections`].
 #[must_use]
 pub fn section_name(program: &str, backend: &str) -> String {
@@ -21,7 +20,10 @@ pub fn section_name(program: &str, backend: &str) -> String {
 pub fn sections(name: &str, program: &Program, patience: Patience, resolver: &dyn Resolver) -> String {
     let mut text = String::from("defaults\n    mode http\n");
     let (connect, server) = (milliseconds(patience.connect), milliseconds(patience.first_byte));
-    let _ = writeln!(text, "    timeout connect {connect}\n    timeout server {server}\n    timeout queue {connect}\n");
+    let _ = writeln!(
+        text,
+        "    timeout connect {connect}\n    timeout server {server}\n    timeout queue {connect}\n    http-reuse always\n"
+    );
     for backend in &program.backends {
         write_backend(&mut text, &section_name(name, &backend.name), backend, program, resolver);
     }

@@ -11,8 +11,8 @@
 //! be told stands in [`orders`]; a worker that ends by itself is started again and told all of it anew. A program goes over with every
 //! text and address that it was made of ([`recorded`]), so that both processes compile the same.
 
-mod configuration;
 pub mod backends;
+mod configuration;
 pub mod manager;
 pub mod orders;
 pub mod recorded;

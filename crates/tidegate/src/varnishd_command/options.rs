@@ -244,7 +244,8 @@ fn programs(backend: Option<&str>, files: &[String]) -> Result<Vec<(String, Text
             let name = if place == last { "boot".to_owned() } else { format!("boot{place}") };
             let path = Path::new(file);
             // What is not here is looked for along vcl_path.
-            let path = if path.exists() { std::path::absolute(path).unwrap_or_else(|_| path.into()) } else { path.into() };
+            let path =
+                if path.exists() { std::path::absolute(path).unwrap_or_else(|_| path.into()) } else { path.into() };
             Ok((name, Text::File(path.to_string_lossy().into_owned())))
         })
         .collect()

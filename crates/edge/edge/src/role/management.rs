@@ -71,11 +71,7 @@ impl Managed {
     ///
     /// # Errors
     /// Why a program cannot run.
-    pub(super) fn begin(
-        management: Management,
-        instance: &Instance,
-        assembly: &Assembly<'_>,
-    ) -> Result<Self, String> {
+    pub(super) fn begin(management: Management, instance: &Instance, assembly: &Assembly<'_>) -> Result<Self, String> {
         let accelerator = instance.proxies.iter().find_map(|proxy| proxy.accelerator.clone());
         let accelerator = accelerator.ok_or("there is no proxy for the manager's programs")?;
         let mut managed = Self { management, accelerator, watched: HashMap::new() };
@@ -203,9 +199,9 @@ impl Managed {
         let instance = assemble(config);
         checks::prepare(&instance);
         let targets = Targets::at(places(name, &program, &instance));
-        self.accelerator.load(name, program, targets).map_err(|why| {
-            Failure::cannot(format!("VCL \"{name}\" Failed initialization\nMessage:\n\t{why}"))
-        })?;
+        self.accelerator
+            .load(name, program, targets)
+            .map_err(|why| Failure::cannot(format!("VCL \"{name}\" Failed initialization\nMessage:\n\t{why}")))?;
         self.watched.insert(name.to_owned(), Watched { instance, checks: None, health: HashMap::new() });
         Ok(())
     }

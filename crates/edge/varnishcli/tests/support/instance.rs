@@ -102,7 +102,12 @@ impl Instance for Remembering {
     }
 
     fn bans(&mut self) -> Result<Vec<BanEntry>, Failure> {
-        Ok(vec![BanEntry { time: 1_795_440_259.897_478, references: 0, is_completed: true, specification: String::new() }])
+        Ok(vec![BanEntry {
+            time: 1_795_440_259.897_478,
+            references: 0,
+            is_completed: true,
+            specification: String::new(),
+        }])
     }
 
     fn backends(&mut self) -> Result<Vec<BackendEntry>, Failure> {

@@ -24,8 +24,7 @@ pub(super) fn detach() -> ExitCode {
     let name = arguments.next().unwrap_or_default();
     let mut command = Command::new("/proc/self/exe");
     std::os::unix::process::CommandExt::arg0(&mut command, name);
-    let started =
-        command.args(arguments).env(VARIABLE, DETACHED).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let started = command.args(arguments).env(VARIABLE, DETACHED).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let mut child = match started {
         Ok(child) => child,
         Err(error) => {

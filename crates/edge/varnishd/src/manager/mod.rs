@@ -156,7 +156,8 @@ fn begin(options: Options) -> Result<Option<Running>, String> {
     shared.lock().shared = Some(shared.clone());
     serve_clients(&shared, listeners, &options.clients)?;
     let end_at_signal = shared.clone();
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("signals cannot be waited for: {error}"))?;
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("signals cannot be waited for: {error}"))?;
     let pidfile = options.pidfile.clone();
     worker::named("signals", move || {
         if signals.forever().next().is_some() {
@@ -241,7 +242,8 @@ fn serve_clients(shared: &Shared, listeners: Vec<TcpListener>, clients: &Clients
         clients::accept(listener, shared.clone()).map_err(|error| error.to_string())?;
     }
     for word in &clients.call {
-        let addresses = addresses(word, None).map_err(|why| format!("Could not resolve -M argument to address: {why}"))?;
+        let addresses =
+            addresses(word, None).map_err(|why| format!("Could not resolve -M argument to address: {why}"))?;
         clients::call(addresses, shared.clone()).map_err(|error| error.to_string())?;
     }
     Ok(())

@@ -91,7 +91,12 @@ pub(super) fn compile(name: &str, text: &Text, around: Surroundings) -> Result<P
             let _ = recorder.resolve(host);
         }
     }
-    let files = compiled.program.sources.iter().map(|source| (source.name.clone(), source.text.to_string())).collect();
+    let mut files: Vec<(String, String)> =
+        compiled.program.sources.iter().map(|source| (source.name.clone(), source.text.to_string())).collect();
+    // The built-in one comes first there.
+    if !files.is_empty() {
+        files.rotate_left(1);
+    }
     Ok(Program {
         name: name.to_owned(),
         state: VclState::Auto,
@@ -113,7 +118,5 @@ pub(super) fn compile(name: &str, text: &Text, around: Surroundings) -> Result<P
 /// What a user is told of a text that is no program.
 fn rejected(why: &str) -> String {
     let why = why.trim_end();
-    format!(
-        "Message from VCC-compiler:\n{why}\nRunning VCC-compiler failed, exited with 2\nVCL compilation failed"
-    )
+    format!("Message from VCC-compiler:\n{why}\nRunning VCC-compiler failed, exited with 2\nVCL compilation failed")
 }
