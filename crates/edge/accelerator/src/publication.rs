@@ -76,6 +76,12 @@ impl Default for Mask {
 }
 
 impl Mask {
+    /// All tags are written.
+    #[must_use]
+    pub const fn nothing() -> Self {
+        Self(Vec::new())
+    }
+
     /// Changes it as Varnish's parameter `vsl_mask` says: `+Hash,-VCL_trace`, `default`, `none`.
     ///
     /// # Errors

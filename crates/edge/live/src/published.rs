@@ -32,7 +32,6 @@ pub struct Published {
     manager: Option<Mutex<(Publisher, Counters<Mgt>)>>,
     tallies: Mutex<Vec<Arc<Tally<Main>>>>,
     limits: LogLimits,
-    mask: Mutex<Mask>,
     /// Writes records of no transaction, from any thread.
     writer: Mutex<LogWriter>,
     state: Mutex<State>,
@@ -117,7 +116,6 @@ impl Published {
             manager,
             tallies: Mutex::default(),
             limits: wanted.limits,
-            mask: Mutex::new(wanted.mask.clone()),
             state: Mutex::new(state),
             started: Instant::now(),
             _directory: directory,
@@ -137,12 +135,13 @@ impl Published {
         lock(&self.writer).write(tag, LogId::NONE, text);
     }
 
-    /// Changes what the log has, as the parameter `vsl_mask` says; `false` if it says nothing that makes sense.
-    pub fn change_mask(&self, text: &str) -> bool {
-        let mut mask = lock(&self.mask);
-        let is_understood = mask.change(text).is_ok();
-        for tag in VslTag::ALL {
-            self.log.set_written(*tag, mask.writes(*tag));
+    /// The log has what the parameter `vsl_mask` says, as it is shown: all tags but those that it names; `false` if it makes no sense.
+    pub fn set_mask(&self, shown: &str) -> bool {
+        let mut mask = Mask::nothing();
+        // Where nothing is masked, the value says so in words.
+        let is_understood = !shown.starts_with(['-', '+', 'd']) || mask.change(shown).is_ok();
+        if is_understood {
+            VslTag::ALL.iter().for_each(|tag| self.log.set_written(*tag, mask.writes(*tag)));
         }
         is_understood
     }
