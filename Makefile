@@ -113,6 +113,11 @@ vtc:
 	$(CARGO) build --locked -p tidegate
 	TIDEGATE=$(TARGET)/debug/tidegate scenarios/vtc/run $(HAPROXY_REGTESTS)
 
+# The public tests of HTTP caches: their folder in HTTP_CACHE_TESTS, or from npm.
+http-cache:
+	$(CARGO) build --locked -p tidegate
+	TIDEGATE=$(TARGET)/debug/tidegate scenarios/httpcache/run $(HTTP_CACHE_TESTS)
+
 # Redis' own suite, out of Debian's source package. The quick part is what takes seconds.
 test-redis:
 	$(CARGO) build --locked -q -p tidegate
