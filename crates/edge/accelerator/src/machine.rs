@@ -1,5 +1,7 @@
 //! The machines of either kind, for who drives them: those that run a program, and those of a shared cache.
 
+use std::sync::Arc;
+
 use cache::index::{Outcome, Waiting};
 use http::{RequestHead, ResponseHead};
 use vcl::run::Backend as Named;
@@ -7,6 +9,7 @@ use vcl::run::Backend as Named;
 use crate::{
     backend::{self, Accepted},
     client::{self, Delivery, Fetched, Pipe},
+    loaded::Loaded,
     shared,
 };
 
@@ -28,6 +31,8 @@ pub enum Step {
     Fetch(Order),
     /// Ask for this client alone: drive the machine, hand on its response by [`Client::passed`].
     Pass(Backend),
+    /// Another program is to take the request over, the one with this label: [`Client::switched`].
+    Switch(String),
     /// Bytes both ways, after this request.
     Pipe(Box<Pipe>),
     /// This goes to the client; that is the end.
@@ -87,6 +92,15 @@ impl Client {
     pub fn begin(&mut self) -> Step {
         match self {
             Self::Program(client) => client.begin().into(),
+            Self::Shared(client) => client.begin().into(),
+        }
+    }
+
+    /// The program that the request was to go to; `None` if there is none.
+    pub fn switched(&mut self, loaded: Option<&Arc<Loaded>>) -> Step {
+        match self {
+            Self::Program(client) => client.switched(loaded).into(),
+            // It has no program, and asks for none.
             Self::Shared(client) => client.begin().into(),
         }
     }
@@ -198,6 +212,7 @@ impl From<client::Step> for Step {
             client::Step::Wait(waiting) => Self::Wait(waiting),
             client::Step::Fetch(order) => Self::Fetch(Order::Program(order)),
             client::Step::Pass(backend) => Self::Pass(Backend::Program(backend)),
+            client::Step::Switch(label) => Self::Switch(label),
             client::Step::Pipe(pipe) => Self::Pipe(pipe),
             client::Step::Deliver(delivery) => Self::Deliver(delivery),
         }

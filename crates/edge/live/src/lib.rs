@@ -36,8 +36,8 @@ pub use self::{
     limits::WORKERS_MAX,
     process::{CompressionLimits, Process, ProcessRates, WakeSessions},
     proxy::{
-        Accelerator, DynamicCookie, Farm, FarmObserver, ListenerOrder, LiveListener, LiveProxy, Servers, SharedCache,
-        Targets,
+        Accelerator, DynamicCookie, Farm, FarmObserver, ListenerOrder, LiveListener, LiveProxy, Place, Running,
+        Servers, SharedCache, Targets, Verdict,
     },
     resolvers::{Asking, LiveResolvers},
     server::{

@@ -19,7 +19,7 @@ use accelerator::{
 use bytes::Bytes;
 use cache::{body::Cursor, index, object::Filler};
 use http::{BodyLength, ChunkedDecoder, ResponseHead};
-use live::{Accelerator, Instance, LiveProxy, SharedCache};
+use live::{Accelerator, Instance, LiveProxy, Running, SharedCache};
 use net::Deadline;
 use tokio::sync::mpsc;
 
@@ -47,7 +47,12 @@ pub(super) fn wall_clock() -> f64 {
 #[derive(Clone)]
 pub(super) enum Origin {
     /// From the backends of a program.
-    Program(Arc<Accelerator>),
+    Program {
+        /// The programs of the section.
+        accelerator: Arc<Accelerator>,
+        /// The one that the request runs in: the active one of when it began, or one that this handed it to.
+        program: Arc<Running>,
+    },
     /// From where the request would have gone.
     Shared {
         /// The cache.
@@ -63,16 +68,16 @@ impl Origin {
     /// The section that is asked.
     pub(super) fn proxy(&self, target: Target) -> Option<Arc<LiveProxy>> {
         match (self, target) {
-            (Self::Program(accelerator), Target::Named(named)) => accelerator.targets.proxy(named),
+            (Self::Program { program, .. }, Target::Named(named)) => program.targets.proxy(named),
             (Self::Shared { backend, .. }, _) => Some(Arc::clone(backend)),
-            (Self::Program(_), Target::Origin) => None,
+            (Self::Program { .. }, Target::Origin) => None,
         }
     }
 
     /// What is asked of its balancer.
     pub(super) fn wanted(&self) -> Wanted {
         match self {
-            Self::Program(_) => Wanted::default(),
+            Self::Program { .. } => Wanted::default(),
             Self::Shared { wanted, .. } => *wanted,
         }
     }

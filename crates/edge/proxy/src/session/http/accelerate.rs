@@ -100,6 +100,7 @@ impl Session {
                     AfterPass::Done(next) => return next,
                     AfterPass::Go(step) => step,
                 },
+                Step::Switch(label) => switch(&label, &mut client, &mut road.origin),
                 Step::Pipe(pipe) => return Box::pin(self.pipe(transaction, *pipe, road)).await,
                 Step::Deliver(delivery) => return self.deliver_made(transaction, *delivery, &mut road).await,
                 Step::Fail(status) => {
@@ -119,7 +120,9 @@ impl Session {
         body: BodyLength,
     ) -> Option<Origin> {
         if let Some(accelerator) = proxy.accelerator.clone() {
-            return Some(Origin::Program(accelerator));
+            // NOTE: there is none while no manager has given one.
+            let program = accelerator.active()?;
+            return Some(Origin::Program { accelerator, program });
         }
         let cache = proxy.shared_cache.clone()?;
         let is_chosen = transaction.route.backend.as_ref().is_some_and(|backend| Arc::ptr_eq(backend, proxy));
@@ -358,16 +361,35 @@ impl Session {
 fn client_of(transaction: &Transaction, origin: &Origin, body: BodyLength) -> Client {
     let (request, has_body) = (transaction.request.clone(), !body.is_empty());
     match origin {
-        Origin::Program(accelerator) => {
+        Origin::Program { accelerator, program } => {
             let numbers = Arc::clone(accelerator);
             let (connection, next) = (connection_of(transaction), move || numbers.next_number());
-            let loaded = &accelerator.loaded;
-            Client::Program(Box::new(client::Client::new(loaded, request, connection, wall_clock(), next, has_body)))
+            Client::Program(Box::new(client::Client::new(
+                &program.loaded,
+                request,
+                connection,
+                wall_clock(),
+                next,
+                has_body,
+            )))
         }
         Origin::Shared { cache, .. } => {
             Client::Shared(Box::new(shared::Client::new(&cache.shared, request, wall_clock(), has_body)))
         }
     }
+}
+
+/// Hands a request to the program with this label.
+fn switch(label: &str, client: &mut Client, origin: &mut Origin) -> Step {
+    let labelled = match origin {
+        Origin::Program { accelerator, .. } => accelerator.labelled(label),
+        Origin::Shared { .. } => None,
+    };
+    let step = client.switched(labelled.as_ref().map(|program| &program.loaded));
+    if let (Origin::Program { program, .. }, Some(labelled)) = (origin, labelled) {
+        *program = labelled;
+    }
+    step
 }
 
 /// Whether a fetch failed because of the client, who cannot be answered then.
