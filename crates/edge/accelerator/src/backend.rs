@@ -1,13 +1,14 @@
 //! A fetch: a request to a backend, and what becomes of the response.
 
 mod host;
+mod record;
 
 use std::sync::Arc;
 
 use cache::{
     index::{Digest, Fetch},
     object::{Filler, Kind, Lifetime, Object, Variant},
-    policy::{date, directives::ResponseDirectives, freshness, update, vary},
+    policy::{directives::ResponseDirectives, freshness, update, vary},
 };
 use http::{HeaderId, Headers, RequestHead, ResponseHead, Version};
 use telemetry::vsl::VslTag;
@@ -19,7 +20,7 @@ use vcl::{
 use vsm::counters::Main;
 
 use crate::{
-    common::{Common, Connection, Numbers},
+    common::{Common, Connection, Numbers, record_unset},
     fields,
     loaded::Loaded,
     log::{BEREQ, BERESP, CloseReason, Log},
@@ -49,6 +50,25 @@ pub struct Order {
     pub(crate) is_head: bool,
     pub(crate) log: Log,
     pub(crate) next_xid: Numbers,
+    pub(crate) asked_by: AskedBy,
+}
+
+/// The client's request, as far as a fetch for it may say otherwise.
+#[derive(Debug)]
+pub(crate) struct AskedBy {
+    method: Vec<u8>,
+    version: Vec<u8>,
+    has_encoding: bool,
+}
+
+impl AskedBy {
+    pub(crate) fn of(request: &RequestHead) -> Self {
+        Self {
+            method: request.method().to_vec(),
+            version: request.version_bytes().to_vec(),
+            has_encoding: request.headers.contains(b"accept-encoding"),
+        }
+    }
 }
 
 impl std::fmt::Debug for Order {
@@ -71,9 +91,10 @@ pub enum Step {
 /// A response that has been accepted.
 #[derive(Debug)]
 pub struct Accepted {
-    /// Where it is kept; `None` for a response that is passed on directly.
+    /// Where it is kept; `None` for a response that is passed on directly, or that is kept already.
     pub stored: Option<Stored>,
-    /// The head, for a response that is passed on directly.
+    /// The head, for a response that is passed on directly; of one that is stored, what the client gets who had it fetched, if that
+    /// is not the same.
     pub head: ResponseHead,
     /// The body.
     pub body: AcceptedBody,
@@ -125,6 +146,9 @@ pub struct Backend {
     has_body: bool,
     is_head: bool,
     next_xid: Numbers,
+    asked_by: AskedBy,
+    /// Whether the fetch asks whether what is there has changed.
+    has_conditions: bool,
 }
 
 impl std::fmt::Debug for Backend {
@@ -147,10 +171,12 @@ impl Backend {
     pub fn new(order: Order, now: f64, has_body: bool) -> Self {
         let loaded = order.loaded;
         let mut request = order.request;
+        let mut has_conditions = false;
         if let Some(stale) = &order.stale
             && stale.body().length().is_some()
             && stale.head().status() == 200
         {
+            has_conditions = true;
             cache::policy::conditional::ask_about(&mut request.headers, &stale.head().headers);
         }
         request.headers.set(b"X-Varnish", order.xid.to_string().as_bytes());
@@ -186,6 +212,8 @@ impl Backend {
             has_body,
             is_head: order.is_head,
             next_xid: order.next_xid,
+            asked_by: order.asked_by,
+            has_conditions,
         }
     }
 
@@ -194,11 +222,11 @@ impl Backend {
         let Common { log, now, loaded, .. } = &mut self.host.common;
         log.record(VslTag::VCL_use, loaded.name.as_bytes());
         log.timestamp("Start", *now);
+        self.record_request();
         self.fetch()
     }
 
     fn fetch(&mut self) -> Step {
-        self.host.common.log.request_head(BEREQ, &self.host.request);
         match self.run(Subroutine::BackendFetch) {
             Some(answer) if answer.action == Action::Fetch => self.ask(),
             Some(answer) => self.elsewhere(&answer),
@@ -240,11 +268,11 @@ impl Backend {
         self.host.common.now = now;
         self.host.received = now;
         self.host.response = head;
-        fields::remove_connection(&mut self.host.response.headers);
-        self.host.was_304 = false;
         let log = &mut self.host.common.log;
         log.timestamp("Beresp", now);
         log.response_head(BERESP, &self.host.response);
+        fields::remove_connection(&mut self.host.response.headers);
+        self.host.was_304 = false;
         if self.host.response.status() == 304 && !self.host.is_pass && !self.revalidate() {
             self.host.common.record(VslTag::Error, b"304 response but not conditional fetch");
             return self.fail();
@@ -258,9 +286,7 @@ impl Backend {
             }
             Action::Pass => {
                 let seconds = answer.seconds.unwrap_or(PASS_TIME);
-                let log = &mut self.host.common.log;
-                log.write(VslTag::TTL, format_args!("HFP {seconds:.0} 0 0 {now:.0} uncacheable"));
-                log.timestamp("Process", now);
+                self.host.common.log.timestamp("Process", now);
                 self.accept(Some(seconds))
             }
             Action::Retry => self.retry(),
@@ -335,6 +361,7 @@ impl Backend {
         let status = self.host.response.status();
         let heuristic = freshness::Heuristic::None;
         let said = freshness::lifetime(status, headers, &directives, is_targeted, exchange, heuristic);
+        let is_pass = self.host.is_pass;
         let says_nothing =
             matches!(said.source, freshness::LifetimeSource::Nothing | freshness::LifetimeSource::Heuristic);
         let ttl = match (status, says_nothing) {
@@ -345,9 +372,10 @@ impl Backend {
         let grace = directives.stale_while_revalidate.map_or(settings.default_grace, |seconds| seconds as f64);
         let is_gzip = fields::is_gzip(headers);
         self.host.decisions = Decisions {
-            ttl,
-            grace,
-            keep: settings.default_keep,
+            // What is for one client has no life, unless the program gives it one.
+            ttl: if is_pass { 0.0 } else { ttl },
+            grace: if is_pass { 0.0 } else { grace },
+            keep: if is_pass { 0.0 } else { settings.default_keep },
             age,
             is_uncacheable: self.host.is_pass,
             streams: true,
@@ -357,30 +385,6 @@ impl Backend {
             storage: None,
         };
         self.record_ttl(&directives, now);
-    }
-
-    /// Notes what the response says of its life.
-    fn record_ttl(&mut self, directives: &ResponseDirectives, now: f64) {
-        let BackendHost { common, decisions, response, is_pass, .. } = &mut self.host;
-        if *is_pass || !common.log.is_on() {
-            return;
-        }
-        let seconds_of =
-            |name: &[u8]| response.headers.first(name).and_then(|text| date::parse(text, whole(now))).unwrap_or(0);
-        let max_age = directives.s_maxage.or(directives.max_age).unwrap_or(0);
-        let cacheable = if decisions.is_uncacheable { "uncacheable" } else { "cacheable" };
-        common.log.write(
-            VslTag::TTL,
-            format_args!(
-                "RFC {:.0} {:.0} {:.0} {now:.0} {:.0} {} {} {max_age} {cacheable}",
-                decisions.ttl,
-                decisions.grace,
-                decisions.keep,
-                now - decisions.age,
-                seconds_of(b"date"),
-                seconds_of(b"expires"),
-            ),
-        );
     }
 
     fn accept(&mut self, passes_for: Option<f64>) -> Step {
@@ -393,53 +397,24 @@ impl Backend {
             return Step::Accept(Box::new(Accepted { stored: None, head, body }));
         }
         let mut head = std::mem::take(&mut self.host.response);
-        let length = head.headers.first_known(HeaderId::ContentLength).map(<[u8]>::to_vec);
         fields::keep_for_object(&mut head.headers);
         let body = match self.host.stale.take().filter(|_| self.host.was_304) {
             Some(stale) => AcceptedBody::Stale(stale),
             None => AcceptedBody::Backend(recoding),
         };
         match recoding {
-            Recoding::None => {
-                if let Some(length) = length {
-                    head.headers.add_known(HeaderId::ContentLength, &length);
-                }
+            Recoding::None => {}
+            Recoding::Gzip => {
+                head.headers.remove_known(HeaderId::ContentLength);
+                head.headers.set(b"Content-Encoding", b"gzip");
+                fields::vary_by_encoding(&mut head.headers);
             }
-            Recoding::Gzip => head.headers.set(b"Content-Encoding", b"gzip"),
             Recoding::Gunzip => {
+                head.headers.remove_known(HeaderId::ContentLength);
                 head.headers.remove(b"content-encoding");
             }
         }
         self.store(head, body, passes_for)
-    }
-
-    /// Notes what is done to the body, and what follows for the head.
-    fn record_filters(&mut self, recoding: Recoding) {
-        let BackendHost { common: Common { log, .. }, response, .. } = &mut self.host;
-        if !log.is_on() {
-            return;
-        }
-        let unset = |log: &mut Log, name: &[u8]| {
-            if let Some(value) = response.headers.first(name) {
-                log.field(VslTag::BerespUnset, name, value);
-            }
-        };
-        match recoding {
-            Recoding::None => log.record(VslTag::Filters, b""),
-            Recoding::Gzip => {
-                log.count(Main::n_gzip);
-                log.record(VslTag::Filters, b" gzip");
-                unset(log, b"Content-Length");
-                log.field(VslTag::BerespHeader, b"Content-Encoding", b"gzip");
-                log.field(VslTag::BerespHeader, b"Vary", b"Accept-Encoding");
-            }
-            Recoding::Gunzip => {
-                log.count(Main::n_gunzip);
-                log.record(VslTag::Filters, b" gunzip");
-                unset(log, b"Content-Encoding");
-                unset(log, b"Content-Length");
-            }
-        }
     }
 
     fn recoding(&self) -> Recoding {
@@ -558,7 +533,11 @@ impl Backend {
         log.timestamp("Retry", *now);
         log.change_number(xid, "bereq", "retry");
         self.host.request.clone_from(&self.original);
-        self.host.request.headers.set(b"X-Varnish", xid.to_string().as_bytes());
+        log.request_head(BEREQ, &self.host.request);
+        let text = xid.to_string();
+        record_unset(&self.host.request.headers, b"x-varnish", (log, BEREQ));
+        log.field(VslTag::BereqHeader, b"X-Varnish", text.as_bytes());
+        self.host.request.headers.set(b"X-Varnish", text.as_bytes());
         self.fetch()
     }
 
@@ -595,8 +574,7 @@ impl Backend {
         match answer.action {
             Action::Deliver => {
                 let body = std::mem::take(&mut self.host.body);
-                let mut head = std::mem::take(&mut self.host.response);
-                head.headers.set(b"Content-Length", body.len().to_string().as_bytes());
+                let head = std::mem::take(&mut self.host.response);
                 if self.host.is_pass {
                     self.host.common.log.record(VslTag::Storage, b"malloc Transient");
                     return Step::Accept(Box::new(Accepted { stored: None, head, body: AcceptedBody::Made(body) }));
@@ -612,7 +590,14 @@ impl Backend {
         self.host.common.log.call(subroutine);
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
         match &answer {
-            Ok(answer) => self.host.common.log.returned(answer.action),
+            Ok(answer) => {
+                let Common { log, now, .. } = &mut self.host.common;
+                if answer.action == Action::Pass && subroutine == Subroutine::BackendResponse {
+                    let seconds = answer.seconds.unwrap_or(PASS_TIME);
+                    log.write(VslTag::TTL, format_args!("HFP {seconds:.0} 0 0 {now:.0} uncacheable"));
+                }
+                log.answered(answer);
+            }
             Err(failure) => {
                 self.host.common.log.write(VslTag::VCL_Error, format_args!("{failure}"));
                 self.host.common.log.returned(Action::Fail);

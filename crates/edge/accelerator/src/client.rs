@@ -22,7 +22,7 @@ use vcl::{
 use vsm::counters::Main;
 
 use crate::{
-    backend::{Backend, Order},
+    backend::{AskedBy, Backend, Order},
     common::{Common, Connection, Numbers, record_unset, status_of},
     fields,
     loaded::Loaded,
@@ -92,6 +92,8 @@ pub enum DeliveredBody {
 pub enum Fetched {
     /// An object, in the cache or for this client alone.
     Object(Arc<Object>),
+    /// An object, and the head that the client who had it fetched gets instead of the stored one.
+    Own(Arc<Object>, Box<ResponseHead>),
     /// Nothing: the fetch was abandoned, or there was no room.
     Nothing,
 }
@@ -108,6 +110,7 @@ pub struct Client {
     is_hit: bool,
     is_head: bool,
     has_body: bool,
+    has_failed: bool,
     /// The request as it came, for a program that may hand it to another one.
     original: Option<RequestHead>,
 }
@@ -160,6 +163,7 @@ impl Client {
             is_hit: false,
             is_head,
             has_body,
+            has_failed: false,
             original,
         }
     }
@@ -200,7 +204,7 @@ impl Client {
         self.host.common.now = now;
         self.host.common.log.timestamp("Fetch", now);
         match fetched {
-            Fetched::Object(object) => {
+            Fetched::Object(object) | Fetched::Own(object, _) => {
                 self.host.object = Some(object);
                 self.deliver_object()
             }
@@ -211,7 +215,12 @@ impl Client {
     /// The backend's response to a request that was passed; `None` if there is none.
     pub fn passed(&mut self, head: Option<ResponseHead>, length: Option<u64>, now: f64) -> Step {
         self.host.common.now = now;
-        self.host.common.log.timestamp("Fetch", now);
+        let log = &mut self.host.common.log;
+        if self.has_body {
+            log.record(VslTag::Storage, b"malloc Transient");
+            log.timestamp("ReqBody", now);
+        }
+        log.timestamp("Fetch", now);
         let Some(head) = head else { return self.synth(503, b"Service Unavailable") };
         self.host.object = None;
         self.host.response = head;
@@ -240,6 +249,12 @@ impl Client {
     #[must_use]
     pub fn request(&self) -> &RequestHead {
         &self.host.request
+    }
+
+    /// Whether VCL has failed for it.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// Its number.
@@ -310,6 +325,7 @@ impl Client {
             grace: wishes.grace,
             always_misses: wishes.always_misses,
             is_impatient: is_impatient || wishes.ignores_busy,
+            is_unshared: false,
         };
         let found = self.loaded.cache.lookup(&query);
         match found {
@@ -403,6 +419,7 @@ impl Client {
             is_hitpass: false,
             xid,
             is_head: false,
+            asked_by: AskedBy::of(&self.host.request),
             log,
             next_xid: Rc::clone(&self.next_xid),
         })
@@ -420,6 +437,7 @@ impl Client {
         self.host.common.log.count(Main::s_pass);
         self.host.common.log.count(Main::s_fetch);
         let order = Order {
+            asked_by: AskedBy::of(&self.host.request),
             log: self.host.common.log.fetch(xid, "pass"),
             next_xid: Rc::clone(&self.next_xid),
             loaded: Arc::clone(&self.loaded),
@@ -570,6 +588,7 @@ impl Client {
         headers.add(b"Server", b"Varnish");
         headers.add(b"X-Varnish", self.host.xid.to_string().as_bytes());
         if why == b"VCL failed" {
+            self.has_failed = true;
             headers.add(b"Connection", b"close");
         }
         self.host.common.log.count(Main::s_synth);
@@ -614,7 +633,7 @@ impl Client {
         self.host.common.log.call(subroutine);
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
         match &answer {
-            Ok(answer) => self.host.common.log.returned(answer.action),
+            Ok(answer) => self.host.common.log.answered(answer),
             Err(failure) => {
                 self.host.common.log.write(VslTag::VCL_Error, format_args!("{failure}"));
                 self.host.common.log.returned(Action::Fail);

@@ -3,8 +3,11 @@
 //! A [`Log`] is one transaction: records are gathered in its buffer and go into the shared memory at its end, as one batch. Where
 //! nothing is published it is empty, and recording costs a test. The clock is handed in like everywhere in this crate.
 
+mod line;
+mod session;
+
 use std::{
-    cell::{Cell, RefCell},
+    cell::RefCell,
     fmt::{self, Write as _},
     net::SocketAddr,
     rc::Rc,
@@ -13,11 +16,14 @@ use std::{
 
 use http::{BodyLength, Headers, RequestHead, ResponseHead};
 use telemetry::vsl::VslTag;
-use vcl::{action::Action, subroutine::Subroutine};
+use vcl::{action::Action, run::Answer, subroutine::Subroutine};
 use vsm::{
     counters::{Main, Tally},
     log::{LogBuffer, LogId, LogWriter},
 };
+
+use line::Line;
+pub use session::{CloseReason, SessionLog};
 
 /// Transactions whose memory a thread keeps for the next ones.
 const SPARE_MAX: usize = 64;
@@ -126,114 +132,15 @@ pub struct Account {
     pub response_body: u64,
 }
 
-/// Why a connection was closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are Varnish's; `text` says what they mean")]
-pub enum CloseReason {
-    RemClose,
-    ReqClose,
-    RxBad,
-    RxBody,
-    RxJunk,
-    RxTimeout,
-    RxCloseIdle,
-    TxPipe,
-    TxError,
-    TxEof,
-    RespClose,
-    VclFailure,
-}
-
-impl CloseReason {
-    /// Its name, its meaning, its counter, and whether it is a fault.
-    const fn row(self) -> (&'static str, &'static str, Main, bool) {
-        match self {
-            Self::RemClose => ("REM_CLOSE", "Client Closed", Main::sc_rem_close, false),
-            Self::ReqClose => ("REQ_CLOSE", "Client requested close", Main::sc_req_close, false),
-            Self::RxBad => ("RX_BAD", "Received bad req/resp", Main::sc_rx_bad, true),
-            Self::RxBody => ("RX_BODY", "Failure receiving req.body", Main::sc_rx_body, true),
-            Self::RxJunk => ("RX_JUNK", "Received junk data", Main::sc_rx_junk, true),
-            Self::RxTimeout => ("RX_TIMEOUT", "Receive timeout", Main::sc_rx_timeout, true),
-            Self::RxCloseIdle => ("RX_CLOSE_IDLE", "timeout_idle reached", Main::sc_rx_close_idle, false),
-            Self::TxPipe => ("TX_PIPE", "Piped transaction", Main::sc_tx_pipe, false),
-            Self::TxError => ("TX_ERROR", "Error transaction", Main::sc_tx_error, true),
-            Self::TxEof => ("TX_EOF", "EOF transmission", Main::sc_tx_eof, false),
-            Self::RespClose => ("RESP_CLOSE", "Backend/VCL requested close", Main::sc_resp_close, false),
-            Self::VclFailure => ("VCL_FAILURE", "VCL failure", Main::sc_vcl_failure, true),
-        }
-    }
-
-    /// What it means.
+impl Account {
+    /// The sum of two.
     #[must_use]
-    pub const fn text(self) -> &'static str {
-        self.row().1
-    }
-}
-
-/// The log of a client's connection. Dropping it ends it.
-#[derive(Debug)]
-pub struct SessionLog {
-    sink: Rc<LogSink>,
-    number: u64,
-    opened: f64,
-    reason: Cell<CloseReason>,
-    now: fn() -> f64,
-}
-
-impl SessionLog {
-    /// A connection that came at `opened`; `says` is what is known of it (`client-address port listener local-address port`), `now` is
-    /// asked for the time of its end.
-    #[must_use]
-    pub fn begin(
-        sink: &Rc<LogSink>,
-        number: u64,
-        says: fmt::Arguments<'_>,
-        (opened, descriptor): (f64, i32),
-        now: fn() -> f64,
-    ) -> Self {
-        let session = Self { sink: Rc::clone(sink), number, opened, reason: Cell::new(CloseReason::RemClose), now };
-        session.write(VslTag::Begin, format_args!("sess 0 HTTP/1"));
-        session.write(VslTag::SessOpen, format_args!("{says} {opened:.6} {descriptor}"));
-        sink.count(Main::sess_conn, 1);
-        sink.count(Main::s_sess, 1);
-        session
-    }
-
-    /// Its number.
-    #[must_use]
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// A request has come on it.
-    pub fn link(&self, number: u64) {
-        self.write(VslTag::Link, format_args!("req {} rxreq", vxid(number)));
-    }
-
-    /// Notes why it is going to end.
-    pub fn closes(&self, reason: CloseReason) {
-        self.reason.set(reason);
-    }
-
-    /// Writes a record.
-    pub fn write(&self, tag: VslTag, text: fmt::Arguments<'_>) {
-        let mut line = Line::default();
-        // A line takes what fits.
-        let _ = line.write_fmt(text);
-        self.sink.write(tag, LogId::client(vxid(self.number)), line.bytes());
-    }
-}
-
-impl Drop for SessionLog {
-    fn drop(&mut self) {
-        let (name, _, counter, is_fault) = self.reason.get().row();
-        let lasted = ((self.now)() - self.opened).max(0.0);
-        self.write(VslTag::SessClose, format_args!("{name} {lasted:.3}"));
-        self.write(VslTag::End, format_args!(""));
-        self.sink.count(counter, 1);
-        self.sink.count(Main::sess_closed, 1);
-        if is_fault {
-            self.sink.count(Main::sess_closed_err, 1);
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            request_head: self.request_head + other.request_head,
+            request_body: self.request_body + other.request_body,
+            response_head: self.response_head + other.response_head,
+            response_body: self.response_body + other.response_body,
         }
     }
 }
@@ -391,6 +298,14 @@ impl Log {
     }
 
     /// What a subroutine has answered.
+    pub fn answered(&mut self, answer: &Answer<'_>) {
+        if answer.action == Action::Fail {
+            self.record(VslTag::VCL_Error, answer.text.unwrap_or(b"Failed from VCL"));
+        }
+        self.returned(answer.action);
+    }
+
+    /// What a subroutine has answered, or stands for its answer.
     pub fn returned(&mut self, action: Action) {
         self.record(VslTag::VCL_return, action.name().as_bytes());
     }
@@ -483,6 +398,13 @@ impl Log {
         self.count(counter);
         let how = if streams && !length.is_empty() { "stream" } else { "-" };
         self.write(VslTag::Fetch_Body, format_args!("{number} {name} {how}"));
+    }
+
+    /// A body was compressed or decompressed: which and where (`G F`, `U D`), bytes before and after, and those of the compressed form.
+    pub fn gzip(&mut self, what: &str, (before, after): (u64, u64), compressed: u64) {
+        // Where the compressed bits begin and end: behind a head of 10 bytes, before a tail of 8.
+        let last_bit = compressed.saturating_sub(8) * 8;
+        self.write(VslTag::Gzip, format_args!("{what} - {before} {after} 80 80 {last_bit}"));
     }
 
     /// The bytes of a client's request and its response; that is the end.
@@ -600,91 +522,4 @@ message_tags! {
     BEREQ: BereqMethod BereqURL BereqProtocol BereqStatus BereqReason BereqHeader BereqUnset;
     /// A backend's response.
     BERESP: BerespMethod BerespURL BerespProtocol BerespStatus BerespReason BerespHeader BerespUnset;
-}
-
-/// A short text on its way into the log. What does not fit is cut.
-struct Line {
-    text: [u8; Self::BYTES_MAX],
-    len: usize,
-}
-
-impl Default for Line {
-    fn default() -> Self {
-        Self { text: [0; Self::BYTES_MAX], len: 0 }
-    }
-}
-
-impl Line {
-    const BYTES_MAX: usize = 256;
-
-    fn bytes(&self) -> &[u8] {
-        self.text.get(..self.len).unwrap_or_default()
-    }
-
-    #[inline]
-    fn push(&mut self, text: &[u8]) {
-        let room = self.text.get_mut(self.len..).unwrap_or_default();
-        let count = text.len().min(room.len());
-        if let (Some(to), Some(from)) = (room.get_mut(..count), text.get(..count)) {
-            to.copy_from_slice(from);
-            self.len += count;
-        }
-    }
-
-    fn push_number(&mut self, number: u64) {
-        // A line takes what fits.
-        let _ = write!(self, "{number}");
-    }
-
-    /// Seconds with six digits behind the point.
-    fn push_seconds(&mut self, seconds: f64) {
-        const DIGITS_MAX: usize = 21;
-        let mut digits = [b'0'; DIGITS_MAX];
-        let mut left = (seconds * 1e6).round() as u64;
-        let mut at = DIGITS_MAX;
-        for place in 0.. {
-            at -= 1;
-            if place == 6 {
-                if let Some(digit) = digits.get_mut(at) {
-                    *digit = b'.';
-                }
-                continue;
-            }
-            if let Some(digit) = digits.get_mut(at) {
-                *digit = b'0' + (left % 10) as u8;
-            }
-            left /= 10;
-            // At least one digit before the point.
-            if left == 0 && place >= 7 || at == 0 {
-                break;
-            }
-        }
-        self.push(digits.get(at..).unwrap_or_default());
-    }
-}
-
-impl fmt::Write for Line {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.push(text.as_bytes());
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seconds_have_six_digits() {
-        for (seconds, text) in [
-            (0.0, "0.000000"),
-            (0.000_012, "0.000012"),
-            (12.5, "12.500000"),
-            (1_795_450_853.793_648, "1795450853.793648"),
-        ] {
-            let mut line = Line::default();
-            line.push_seconds(seconds);
-            assert_eq!(std::str::from_utf8(line.bytes()).unwrap(), text);
-        }
-    }
 }

@@ -37,7 +37,8 @@ pub fn finish(request: &RequestHead, response: &mut ResponseHead, length: Option
             Outcome::Failed | Outcome::Send => {}
         }
     }
-    let Some(length) = length else { return Part::Whole };
+    // These have no length (RFC 9110 section 8.6).
+    let Some(length) = length.filter(|_| !matches!(response.status(), 204 | 304)) else { return Part::Whole };
     if ranges && response.status() == 200 && request.method() == b"GET" {
         match range::wanted(&request.headers, &response.headers, length, now) {
             Wanted::Whole => {}

@@ -590,7 +590,8 @@ impl Transaction {
     #[must_use]
     #[inline]
     pub fn response_limits(&self, backend: &haproxycfg::model::Proxy) -> http::Limits {
-        self.instance.limits(backend.options.accept_invalid_http_response)
+        let limits = self.instance.limits(backend.options.accept_invalid_http_response);
+        http::Limits { keeps_case: self.client.frontend.accelerator.is_some(), ..limits }
     }
 
     /// The limits on the head of a response of this server.

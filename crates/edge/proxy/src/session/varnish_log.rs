@@ -9,15 +9,18 @@ use std::{
 };
 
 use accelerator::{
+    backend::{AcceptedBody, Recoding},
     client::Client,
     log::{Account, BackendConnection, CloseReason, Log, SessionLog},
+    machine::{self, Backend},
 };
-use http::{HeaderId, ResponseHead};
+use http::{BodyLength, HeaderId, ResponseHead};
 use net::Stream;
 use telemetry::vsl::VslTag;
+use vsm::counters::Main;
 
 use super::{
-    fetch::{HeadEnd, Unfetched, Unreachable, Upstream},
+    fetch::{Answer, AnswerBody, HeadEnd, Unfetched, Unreachable},
     object_fetch::wall_clock,
     transaction::{ClientSide, Transaction},
 };
@@ -52,6 +55,14 @@ impl VarnishLog {
     pub fn add_bodies(&self, account: &mut Account) {
         account.request_body += self.account.request_body;
         account.response_body += self.account.response_body;
+    }
+
+    /// The body has been decompressed, so many bytes to so many.
+    pub fn gunzipped(&mut self, bytes: Option<(u64, u64)>) {
+        if let Some((compressed, plain)) = bytes {
+            self.log.count(Main::n_gunzip);
+            self.log.gzip("U D", (compressed, plain), compressed);
+        }
     }
 
     /// So much of both bodies has been moved.
@@ -102,34 +113,51 @@ pub fn begin(worker: &Worker, transaction: &Transaction, client: &mut Client) {
     client.log_to(Some(&sink), "rxreq", wall_clock_at(worker, first_byte));
 }
 
+/// Takes over the log of a request whose response is about to go out.
+pub fn response(transaction: &mut Transaction, client: &mut machine::Client, closes: bool) {
+    let Some(client) = client.program() else { return };
+    if let Some(Some(session)) = transaction.client.session_log.get() {
+        if client.has_failed() {
+            session.closes(CloseReason::VclFailure);
+        } else if closes && transaction.asked.wants_keep_alive {
+            session.closes(CloseReason::RespClose);
+        }
+    }
+    transaction.log.varnish.take(client);
+}
+
 /// A time of this process by the calendar.
 fn wall_clock_at(worker: &Worker, when: Instant) -> f64 {
     wall_clock() - worker.now().saturating_duration_since(when).as_secs_f64()
 }
 
 /// Notes the connection on which a request went to a backend.
-pub fn reached(worker: &Worker, log: &mut Log, name: &str, exchange: &Transaction, upstream: &Upstream<'_>) {
-    if log.is_on() {
-        let connected = exchange.timeline.connected.unwrap_or_else(|| worker.now());
-        let connection = BackendConnection {
-            name,
-            descriptor: descriptor(&upstream.connection.wire.stream),
-            ends: (exchange.route.destination, exchange.route.source),
-            is_reused: upstream.reused,
-        };
-        log.backend_opened(connection, wall_clock_at(worker, connected));
-    }
+pub fn reached(worker: &Worker, backend: &mut Backend, name: &str, exchange: &Transaction, answer: &Answer<'_>) {
+    let (Some(log), AnswerBody::Server { upstream, .. }) = (backend.log(), &answer.body) else { return };
+    let connected = exchange.timeline.connected.unwrap_or_else(|| worker.now());
+    let connection = BackendConnection {
+        name,
+        descriptor: descriptor(&upstream.connection.wire.stream),
+        ends: (exchange.route.destination, exchange.route.source),
+        is_reused: upstream.reused,
+    };
+    log.backend_opened(connection, wall_clock_at(worker, connected));
 }
 
 /// Notes the connection of a request that got no response.
-pub fn left_alone(worker: &Worker, log: &mut Log, name: &str, exchange: &Transaction, why: &Unfetched) {
-    if let Unfetched::NoResponse { reused, .. } = why
-        && log.is_on()
-    {
-        let connected = exchange.timeline.connected.unwrap_or_else(|| worker.now());
-        let ends = (exchange.route.destination, exchange.route.source);
-        let connection = BackendConnection { name, descriptor: -1, ends, is_reused: *reused };
-        log.backend_opened(connection, wall_clock_at(worker, connected));
+pub fn left_alone(worker: &Worker, backend: &mut Backend, name: &str, exchange: &Transaction, why: &Unfetched) {
+    let Some(log) = backend.log() else { return };
+    match why {
+        Unfetched::NoResponse { reused, .. } => {
+            let connected = exchange.timeline.connected.unwrap_or_else(|| worker.now());
+            let ends = (exchange.route.destination, exchange.route.source);
+            let connection = BackendConnection { name, descriptor: -1, ends, is_reused: *reused };
+            log.backend_opened(connection, wall_clock_at(worker, connected));
+        }
+        Unfetched::Unreachable(Unreachable::Refused(_) | Unreachable::ConnectTimeout) => log.count(Main::backend_fail),
+        Unfetched::Unreachable(Unreachable::QueueFull | Unreachable::QueueTimeout) => log.count(Main::backend_busy),
+        Unfetched::Unreachable(Unreachable::NoServer) => log.count(Main::backend_unhealthy),
+        _ => {}
     }
 }
 
@@ -180,9 +208,75 @@ pub fn account_of(exchange: &Transaction) -> Account {
     }
 }
 
+/// A response is about to be passed on; whether its connection goes on behind it.
+pub fn pass_begins(backend: &mut Backend, answer: &Answer<'_>) -> bool {
+    if let Some(log) = backend.log() {
+        log.fetch_body(answer.length, true);
+    }
+    matches!(answer.body, AnswerBody::Server { keeps: true, .. })
+}
+
 /// A response that was passed on has gone out.
-pub fn end_pass(log: &mut Log, account: Account, keeps: bool) {
-    log.backend_closed(if keeps { None } else { Some(CloseReason::RespClose) });
-    log.timestamp("BerespBody", wall_clock());
-    log.end_fetch(account, Some(account.response_body));
+pub fn end_pass(backend: &mut Backend, account: Account, keeps: bool) {
+    if let Some(log) = backend.log() {
+        log.backend_closed(if keeps { None } else { Some(CloseReason::RespClose) });
+        log.timestamp("BerespBody", wall_clock());
+        log.end_fetch(account, Some(account.response_body));
+    }
+}
+
+/// The log of a fetch while its body comes.
+pub struct Fetched<'l> {
+    log: Option<&'l mut Log>,
+    account: Account,
+    length: Option<BodyLength>,
+    recoding: Recoding,
+}
+
+impl<'l> Fetched<'l> {
+    /// A body is about to come, from a backend or from elsewhere.
+    pub fn begin(backend: &'l mut Backend, account: Account, answer: Option<&Answer<'_>>, body: &AcceptedBody) -> Self {
+        let length = answer.filter(|_| matches!(body, AcceptedBody::Backend(_))).map(|answer| answer.length);
+        let recoding = if let AcceptedBody::Backend(recoding) = body { *recoding } else { Recoding::None };
+        Self { log: backend.log(), account, length, recoding }
+    }
+
+    /// Whether it is delivered while it comes.
+    pub fn streams(&mut self, streams: bool) {
+        if let (Some(log), Some(length)) = (&mut self.log, self.length) {
+            log.fetch_body(length, streams);
+        }
+    }
+
+    /// It has come, or has broken off.
+    pub fn pulled(&mut self, bytes: u64, is_reusable: bool, length: Option<u64>) {
+        let is_whole = length.is_some();
+        self.account.response_body += bytes;
+        if let Some(log) = &mut self.log {
+            let both = (bytes, length.unwrap_or(0));
+            match self.recoding {
+                Recoding::Gzip if is_whole => log.gzip("G F", both, both.1),
+                Recoding::Gunzip if is_whole => log.gzip("U F", both, both.0),
+                _ => {}
+            }
+            log.backend_closed(match (is_reusable, is_whole) {
+                (true, _) => None,
+                (false, true) => Some(CloseReason::RespClose),
+                (false, false) => Some(CloseReason::RxBody),
+            });
+        }
+    }
+
+    /// That is all; `length` is that of the object's body, if it is whole.
+    pub fn end(self, length: Option<u64>) {
+        let Some(log) = self.log else { return };
+        // A response that was not modified has its connection still.
+        log.backend_closed(None);
+        if length.is_none() {
+            log.count(Main::fetch_failed);
+        } else if self.length.is_some() {
+            log.timestamp("BerespBody", wall_clock());
+        }
+        log.end_fetch(self.account, length);
+    }
 }

@@ -10,14 +10,35 @@ use accelerator::{backend::Recoding, output::Part, recode::Recoder};
 use bytes::{Buf, Bytes};
 use cache::{body::Cursor, object::Object};
 use net::PlainSocket;
+use tokio::sync::mpsc;
 
 use crate::session::body::Source;
 
-/// A reader of an object's body.
+/// What comes of a response that is not stored, `None` at its end. One that ends without that has been cut off.
+pub type RelayedBytes = mpsc::Receiver<Option<Bytes>>;
+
+/// Where the bytes come from.
+#[derive(Debug)]
+enum Supply {
+    Object(Arc<Object>, Cursor),
+    Relayed(RelayedBytes),
+}
+
+impl Supply {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        match self {
+            Self::Object(object, cursor) => object.body().poll_next(cursor, context).map_err(io::Error::other),
+            Self::Relayed(pieces) => {
+                pieces.poll_recv(context).map(|piece| piece.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
+            }
+        }
+    }
+}
+
+/// A reader of an object's body, or of one that is not stored.
 #[derive(Debug)]
 pub struct ObjectBody {
-    object: Arc<Object>,
-    cursor: Cursor,
+    supply: Supply,
     /// What has come and was not consumed.
     current: Bytes,
     /// Bytes that the client does not want, before those that it does.
@@ -25,6 +46,8 @@ pub struct ObjectBody {
     /// Bytes that it wants; `None` for all.
     left: Option<u64>,
     recoder: Recoder,
+    /// Bytes that came of what the client wants.
+    taken: u64,
     /// Bytes that were given, without their framing.
     given: u64,
     /// Whether what is given is framed in chunks.
@@ -43,22 +66,44 @@ impl ObjectBody {
         };
         let recoder = Recoder::new(if gunzip { Recoding::Gunzip } else { Recoding::None });
         Self {
-            object,
-            cursor: Cursor::default(),
+            supply: Supply::Object(object, Cursor::default()),
             current: Bytes::new(),
             skip,
             left,
             recoder,
+            taken: 0,
             given: 0,
             is_chunked,
             has_ended: false,
         }
     }
 
+    /// Bytes that were decompressed, and bytes that came out of them; `None` where they went on as they were.
+    #[must_use]
+    pub fn gunzipped(&self) -> Option<(u64, u64)> {
+        matches!(self.recoder, Recoder::Gunzip(_)).then_some((self.taken, self.given))
+    }
+
     /// Bytes that were given so far, without their framing.
     #[must_use]
     pub fn given(&self) -> u64 {
         self.given
+    }
+
+    /// A response that is not stored; in chunks where its length is not known.
+    #[must_use]
+    pub fn relayed(bytes: RelayedBytes, is_chunked: bool) -> Self {
+        Self {
+            supply: Supply::Relayed(bytes),
+            current: Bytes::new(),
+            skip: 0,
+            left: None,
+            recoder: Recoder::Plain,
+            taken: 0,
+            given: 0,
+            is_chunked,
+            has_ended: false,
+        }
     }
 
     /// What a client gets of a chunk.
@@ -113,11 +158,12 @@ impl Source for ObjectBody {
             return Poll::Pending;
         }
         while !self.has_ended {
-            let next = ready!(self.object.body().poll_next(&mut self.cursor, context)).map_err(io::Error::other)?;
+            let next = ready!(self.supply.poll_next(context))?;
             let given = match next {
                 Some(_) if self.left == Some(0) => self.end()?,
                 Some(chunk) => {
                     let chunk = self.wanted(chunk);
+                    self.taken += chunk.len() as u64;
                     let bytes = match self.recoder.push(&chunk)? {
                         Some(recoded) => recoded.into(),
                         None => chunk,

@@ -89,7 +89,13 @@ impl Session {
         let (sent, received) = (down.counted(), up.take_counted());
         transaction.bytes_out += sent;
         transaction.bytes_in += received;
-        let given = if let AnswerBody::Object(object) = &body { object.given() } else { sent };
+        let given = match &body {
+            AnswerBody::Object(object) => {
+                transaction.log.varnish.gunzipped(object.gunzipped());
+                object.given()
+            }
+            _ => sent,
+        };
         transaction.log.varnish.bodies_moved(received, given);
         match transfer {
             Transfer::Done => self.delivered(transaction, backend, body, up, &framed),
@@ -202,6 +208,8 @@ impl Session {
         // An old server's response stays one of its version, which closes unless it says otherwise.
         let response_is_old = transaction.response.version() == http::Version::Http10;
         let connection: &[(&[u8], &[u8])] = match keeps {
+            // As Varnish has it.
+            true if self.side.frontend.accelerator.is_some() => &[(b"Connection", b"keep-alive")],
             true if response_is_old || transaction.asked.version == http::Version::Http10 => {
                 &[(b"connection", b"keep-alive")]
             }
