@@ -18,7 +18,7 @@ use std::{cell::Cell, collections::VecDeque, rc::Rc};
 use commands::{
     Millis, Server, SessionId,
     config::{LogLevel, Settings},
-    server::Stopwatch,
+    host::Stopwatch,
 };
 use oplog::{Offset, disk::Disk};
 

@@ -14,7 +14,8 @@
 
 use commands::{
     Millis, Server, Session,
-    table::{Flags, Found, Table},
+    server::{Found, Table},
+    table::Flags,
 };
 use oplog::{Entry, Offset, ReplicationId, disk::Disk};
 
