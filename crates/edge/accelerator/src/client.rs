@@ -14,13 +14,14 @@ use http::{RequestHead, ResponseHead, Version};
 use sha2::{Digest as _, Sha256};
 use vcl::{
     action::Action,
+    modules::FunctionId,
     run::{self, Backend as Target, Workspace},
     subroutine::Subroutine,
 };
 
 use crate::{
     backend::{Backend, Order},
-    common::{Common, Connection, Record, status_of},
+    common::{Asked, Common, Connection, Record, status_of},
     fields,
     loaded::Loaded,
     output::{self, Part},
@@ -130,6 +131,7 @@ impl Client {
             xid: next_xid(),
             started: now,
             request,
+            original: None,
             backend_request: RequestHead::default(),
             response: ResponseHead::default(),
             body: Vec::new(),
@@ -162,6 +164,9 @@ impl Client {
     /// The first step.
     pub fn begin(&mut self) -> Step {
         self.forward_address();
+        if self.loaded.program.uses(FunctionId::StdRollback) {
+            self.host.original = Some(Box::new(self.host.request.clone()));
+        }
         self.receive()
     }
 
@@ -413,7 +418,8 @@ impl Client {
         if answer.action != Action::Pipe {
             return self.elsewhere(&answer);
         }
-        let backend = self.host.common.resolve(self.host.hint, b"");
+        let url = self.host.request.target();
+        let backend = self.host.common.resolve(self.host.hint, &Asked { key: b"", url, digest: self.host.digest });
         Step::Pipe(Box::new(Pipe { backend, request: std::mem::take(&mut self.host.backend_request) }))
     }
 
@@ -547,6 +553,7 @@ impl Client {
     }
 
     fn run(&mut self, subroutine: Subroutine) -> Result<Answered, Wrong> {
+        self.host.common.subroutine = subroutine;
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
         let answered = match answer {
             Ok(answer) if answer.action == Action::Fail => Err(Wrong::Failed),

@@ -97,9 +97,9 @@ impl Members {
         let mut state = self.lock();
         let first_from = |members: &[(Backend, f64)], start: usize| {
             let count = members.len();
-            (0..count)
-                .map(|step| (start + step) % count)
-                .find_map(|place| members.get(place).filter(|(backend, _)| is_healthy(*backend)).map(|found| (place, found.0)))
+            (0..count).map(|step| (start + step) % count).find_map(|place| {
+                members.get(place).filter(|(backend, _)| is_healthy(*backend)).map(|found| (place, found.0))
+            })
         };
         match self.policy {
             Policy::RoundRobin => {
@@ -117,7 +117,9 @@ impl Members {
             Policy::Hash => pick_healthy(&state.members, part_of(key), is_healthy),
             Policy::OldHash => {
                 let part = part_of(key);
-                pick(&state.members, part).filter(|backend| is_healthy(*backend)).or_else(|| pick_healthy(&state.members, part, is_healthy))
+                pick(&state.members, part)
+                    .filter(|backend| is_healthy(*backend))
+                    .or_else(|| pick_healthy(&state.members, part, is_healthy))
             }
         }
     }

@@ -14,7 +14,7 @@ use vcl::{program::ObjectIndex, run::Backend};
 pub use members::{Members, Policy};
 pub use shard::Shard;
 pub use shard_parameters::{By, Healthy, ShardParameters};
-pub(crate) use shard_parameters::{ShardTask, Wishes};
+pub(crate) use shard_parameters::{ShardTask, Wishes, shard_key};
 
 /// What a choice may depend on.
 #[derive(Clone, Copy, Debug)]

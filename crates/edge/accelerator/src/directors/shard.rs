@@ -196,9 +196,9 @@ impl Shard {
         }
         let start = state.ring.partition_point(|(point, _)| *point < parameters.key).min(state.ring.len() - 1);
         let seen = vec![false; count];
-        let mut walk =
-            Walk { state: &state, neighbours, at: start, seen, seen_count: 0, previous: None, last: None };
-        let backend_at = |seen: Option<Seen>| seen.and_then(|seen| state.backends.get(seen.place)).map(|one| one.backend);
+        let mut walk = Walk { state: &state, neighbours, at: start, seen, seen_count: 0, previous: None, last: None };
+        let backend_at =
+            |seen: Option<Seen>| seen.and_then(|seen| state.backends.get(seen.place)).map(|one| one.backend);
         let alternative = parameters.alternative.clamp(0, i64::try_from(count).unwrap_or(i64::MAX) - 1);
         if alternative > 0 && walk.next(alternative - 1, parameters.healthy == Healthy::All).is_none() {
             return backend_at(walk.previous);

@@ -1,7 +1,10 @@
 //! What a shard director goes by: what a call says, below it what is said for this task, for a set of parameters (`shard_param`), and
 //! what is the rule.
 
+use cache::index::Digest;
 use vcl::program::ObjectIndex;
+
+use super::hash_32;
 
 /// Where a key comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +85,15 @@ pub struct ShardParameters {
 impl Default for ShardParameters {
     fn default() -> Self {
         Self { by: By::Hash, key: 0, alternative: 0, warmup: -1.0, rampup: true, healthy: Healthy::Chosen }
+    }
+}
+
+/// The key that is looked for on the ring. `digest` is that of a request to a backend.
+pub(crate) fn shard_key(by: By, key: u32, url: &[u8], digest: Option<Digest>) -> u32 {
+    match (by, digest) {
+        (By::Key | By::Blob, _) => key,
+        (By::Hash, Some(Digest([a, b, c, d, ..]))) => u32::from_be_bytes([a, b, c, d]),
+        (By::Hash | By::Url, _) => hash_32(&[url]),
     }
 }
 

@@ -73,15 +73,16 @@ fn regsub<'w>(exchange: &mut impl Exchange, arguments: Arguments<'_, 'w>) -> Out
     };
     let (replacement, all) = (text_at(arguments, 2), argument(arguments, 3).is_some_and(Value::is_true));
     let Some(headers) = exchange.headers_mut(message) else { return refuse("regsub") };
+    // NOTE: names are in small letters here, whatever they came as. Programs are written for `Set-Cookie: `.
+    let substituted = |name: &[u8], value: &[u8]| pattern.substitute(&[name, b": ", value].concat(), replacement, all);
     let changed: Vec<Option<Vec<u8>>> = headers
         .iter()
-        .map(|(name, value)| pattern.substitute(&[name, b": ", value].concat(), replacement, all))
+        .map(|(name, value)| substituted(&capitalized(name), value).or_else(|| substituted(name, value)))
         .collect();
     if changed.iter().all(Option::is_none) {
         return Ok(Value::Void);
     }
-    let before: Vec<(Vec<u8>, Vec<u8>)> =
-        headers.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+    let before: Vec<(Vec<u8>, Vec<u8>)> = headers.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
     headers.retain(|_, _| false);
     for ((name, value), changed) in before.iter().zip(&changed) {
         let field = changed.as_deref().map(|field| {
@@ -103,4 +104,15 @@ fn regsub<'w>(exchange: &mut impl Exchange, arguments: Arguments<'_, 'w>) -> Out
 /// A name of a field (RFC 9110, section 5.6.2).
 fn is_token(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
+}
+
+/// `Set-Cookie`
+fn capitalized(name: &[u8]) -> Vec<u8> {
+    let mut is_first = true;
+    let letter = |byte: &u8| {
+        let shown = if is_first { byte.to_ascii_uppercase() } else { *byte };
+        is_first = *byte == b'-';
+        shown
+    };
+    name.iter().map(letter).collect()
 }

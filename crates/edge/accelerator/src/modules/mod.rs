@@ -12,9 +12,11 @@ mod purge;
 mod shard;
 mod standard;
 mod unix;
-pub(crate) mod vsthrottle;
+mod vsthrottle;
 mod vtc;
-mod xkey;
+pub(crate) mod xkey;
+
+use std::sync::Arc;
 
 use cache::index::Digest;
 use http::Headers;
@@ -28,9 +30,12 @@ use vcl::{
 
 use crate::{
     common::Common,
+    directors::Director,
     loaded::{Loaded, Made},
 };
 pub(crate) use init::InitHost;
+pub(crate) use standard::FilesRead;
+pub(crate) use vsthrottle::Throttles;
 
 type Arguments<'a, 'w> = &'a [Option<Value<'w>>];
 type Outcome<'w> = Result<Value<'w>, Failure>;
@@ -140,14 +145,12 @@ pub(crate) fn method<'w>(
     arguments: Arguments<'_, 'w>,
     workspace: &'w Workspace,
 ) -> Outcome<'w> {
-    let loaded = std::sync::Arc::clone(&exchange.common().loaded);
+    let loaded = Arc::clone(&exchange.common().loaded);
     let done = match loaded.made(object) {
-        Some(Made::Director(crate::directors::Director::Members(members))) => {
+        Some(Made::Director(Director::Members(members))) => {
             directors::method(exchange.common(), object, members, method, arguments)
         }
-        Some(Made::Director(crate::directors::Director::Shard(shard))) => {
-            shard::method(exchange, object, shard, method.id, arguments)
-        }
+        Some(Made::Director(Director::Shard(shard))) => shard::method(exchange, object, shard, method.id, arguments),
         Some(Made::ShardParameters(_)) => shard::parameters(exchange, object, method.id, arguments, workspace),
         Some(Made::Blob(blob)) => blob::method(blob, method.id, arguments, workspace),
         None => return fail(format!(".{}() of an object that was not made", method.name)),

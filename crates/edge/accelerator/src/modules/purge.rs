@@ -1,19 +1,11 @@
 //! `purge`: removes the object that a request found, with all its variants, or shortens its life.
 
-use vcl::{
-    modules::FunctionId,
-    run::Value,
-    subroutine::Subroutine,
-};
+use vcl::{modules::FunctionId, run::Value, subroutine::Subroutine};
 
 use super::{Arguments, Exchange, Outcome, argument, count, fail};
 
 /// Does what a function does.
-pub(super) fn call<'w>(
-    exchange: &impl Exchange,
-    id: FunctionId,
-    arguments: Arguments<'_, 'w>,
-) -> Option<Outcome<'w>> {
+pub(super) fn call<'w>(exchange: &impl Exchange, id: FunctionId, arguments: Arguments<'_, 'w>) -> Option<Outcome<'w>> {
     let common = exchange.common();
     if !matches!(common.subroutine, Subroutine::Hit | Subroutine::Miss) {
         return Some(fail("purge can only happen in vcl_hit{} or vcl_miss{}"));
@@ -22,7 +14,8 @@ pub(super) fn call<'w>(
     let cache = &common.loaded.cache;
     let seconds = |place| argument(arguments, place).and_then(Value::number);
     let (ttl, grace, keep) = (seconds(0), seconds(1), seconds(2));
-    let is_hard = id == FunctionId::PurgeHard || [ttl, grace, keep].iter().all(|said| said.is_some_and(|said| said == 0.0));
+    let is_hard =
+        id == FunctionId::PurgeHard || [ttl, grace, keep].iter().all(|said| said.is_some_and(|said| said == 0.0));
     let purged = if is_hard {
         cache.purge(digest)
     } else {

@@ -12,10 +12,11 @@ use super::{
     text_at,
 };
 use crate::{
-    common::{Common, asked_of},
+    common::Common,
     directors::{
         By, Choice, Healthy, Shard, Wishes, hash_32,
         shard::{Change, ShardBackend},
+        shard_key,
     },
 };
 
@@ -177,7 +178,7 @@ fn backend<'w>(
 
 fn key_of(exchange: &impl Exchange, by: By, key: u32) -> u32 {
     let digest = exchange.digest().filter(|_| is_of_backend(exchange.common().subroutine));
-    asked_of(by, key, exchange.url(), digest)
+    shard_key(by, key, exchange.url(), digest)
 }
 
 /// What the first seven arguments say, as `.backend()` and `.set()` have them.

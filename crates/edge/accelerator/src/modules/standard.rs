@@ -14,9 +14,7 @@ use vcl::{
     variables::Message,
 };
 
-use super::{
-    Arguments, Exchange, Outcome, argument, fail, header_at, is_of_program, number_at, string, text_at,
-};
+use super::{Arguments, Exchange, Outcome, argument, fail, header_at, is_of_program, number_at, string, text_at};
 use crate::common::Common;
 
 /// The largest file that a program may read.

@@ -1,7 +1,7 @@
 //! `xkey` of varnish-modules: objects by the keys that their responses name in the fields `xkey` and `X-HashTwo`.
 
 use http::Headers;
-use vcl::{modules::FunctionId, run::Value};
+use vcl::modules::FunctionId;
 
 use super::{Arguments, Outcome, count, text_at};
 use crate::common::Common;

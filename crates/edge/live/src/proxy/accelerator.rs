@@ -10,7 +10,7 @@ use std::sync::{
 
 use ::accelerator::{
     load::{load, unload},
-    loaded::{Backends, Loaded, Parts, Storages},
+    loaded::{Backends, Lasting, Loaded, Parts, Storages},
     settings::{NotSet, Settings},
 };
 use cache::{index::Cache, storage::Stevedore};
@@ -36,6 +36,7 @@ pub struct Accelerator {
     pub storages: Arc<Storages>,
     /// Where the number of the next transaction comes from.
     pub numbers: Arc<AtomicU64>,
+    lasting: Arc<Lasting>,
     programs: RwLock<Programs>,
     specs: Vec<StorageSpec>,
     /// Whether programs come from a manager.
@@ -175,6 +176,7 @@ impl Accelerator {
             cache,
             storages,
             numbers,
+            lasting: before.map_or_else(Arc::default, |before| Arc::clone(&before.lasting)),
             programs: RwLock::new(programs),
             specs: described.storages.clone(),
             is_managed: described.is_managed,
@@ -242,6 +244,7 @@ impl Accelerator {
             cache: Arc::clone(&self.cache),
             storages: Arc::clone(&self.storages),
             backends: Arc::new(Health(Arc::clone(&targets))),
+            lasting: Arc::clone(&self.lasting),
         };
         let running = Arc::new(Running { loaded: load(program, parts)?, targets });
         self.write().loaded.push(Arc::clone(&running));

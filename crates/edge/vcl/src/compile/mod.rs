@@ -28,10 +28,7 @@ use rustc_hash::FxHashMap;
 
 pub use self::access::CALL_DEPTH_MAX;
 use self::{access::Trace, symbols::Symbol};
-pub(crate) use self::{
-    numbers::seconds_of,
-    primary::parse_address_and_port,
-};
+pub(crate) use self::{numbers::seconds_of, primary::parse_address_and_port};
 use crate::{
     diagnostic::Diagnostic,
     program::{BackendIndex, Program, RoutineIndex},

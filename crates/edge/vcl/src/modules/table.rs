@@ -1,10 +1,7 @@
 //! What modules have: one line a function or method.
 
 use super::{Absent, Class, Function, Method, Parameter};
-use crate::{
-    subroutine::Subroutines,
-    types::Type,
-};
+use crate::{subroutine::Subroutines, types::Type};
 
 const fn needed(name: &'static str, kind: Type) -> Parameter {
     Parameter { name, kind, absent: Absent::Needed, words: &[] }

@@ -81,12 +81,13 @@ fn bracket(pattern: &[u8], start: usize, byte: u8, flags: Flags) -> Option<(bool
         if sign == b']' && at > first {
             return Some((found != negated, at + 1));
         }
-        if sign == b'[' && pattern.get(at + 1) == Some(&b':') {
-            if let Some((is_member, next)) = class(pattern, at + 2, byte) {
-                found |= is_member;
-                at = next;
-                continue;
-            }
+        if sign == b'['
+            && pattern.get(at + 1) == Some(&b':')
+            && let Some((is_member, next)) = class(pattern, at + 2, byte)
+        {
+            found |= is_member;
+            at = next;
+            continue;
         }
         let (low, next) = literal(pattern, at, flags)?;
         at = next;

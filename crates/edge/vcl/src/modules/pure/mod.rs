@@ -31,18 +31,10 @@ fn kept<'w>(workspace: &'w Workspace, bytes: &[u8]) -> Outcome<'w> {
 }
 
 /// The result of a function that needs no host; `None` for those that do.
-pub fn call<'w>(
-    function: FunctionId,
-    arguments: Arguments<'_, 'w>,
-    workspace: &'w Workspace,
-) -> Option<Outcome<'w>> {
+pub fn call<'w>(function: FunctionId, arguments: Arguments<'_, 'w>, workspace: &'w Workspace) -> Option<Outcome<'w>> {
     Some(match function {
-        FunctionId::StdToupper => {
-            kept(workspace, &text(arguments, 0).unwrap_or_default().to_ascii_uppercase())
-        }
-        FunctionId::StdTolower => {
-            kept(workspace, &text(arguments, 0).unwrap_or_default().to_ascii_lowercase())
-        }
+        FunctionId::StdToupper => kept(workspace, &text(arguments, 0).unwrap_or_default().to_ascii_uppercase()),
+        FunctionId::StdTolower => kept(workspace, &text(arguments, 0).unwrap_or_default().to_ascii_lowercase()),
         FunctionId::StdStrstr => Ok(Value::String(
             text(arguments, 0)
                 .zip(text(arguments, 1))
@@ -84,9 +76,7 @@ pub fn call<'w>(
         FunctionId::BlobTranscode => blob::transcode_call(arguments, workspace),
         FunctionId::BlobSame => Ok(Value::Bool(blob::is_same(arguments))),
         FunctionId::BlobEqual => Ok(Value::Bool(blob::bytes(arguments, 0) == blob::bytes(arguments, 1))),
-        FunctionId::BlobLength => {
-            Ok(Value::Int(i64::try_from(blob::bytes(arguments, 0).len()).unwrap_or(i64::MAX)))
-        }
+        FunctionId::BlobLength => Ok(Value::Int(i64::try_from(blob::bytes(arguments, 0).len()).unwrap_or(i64::MAX))),
         FunctionId::BlobSub => blob::sub(arguments),
         FunctionId::VtcNoBackend => Ok(Value::Backend(None)),
         FunctionId::VtcNoStevedore => Ok(Value::Storage(None)),

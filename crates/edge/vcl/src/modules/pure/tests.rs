@@ -19,9 +19,7 @@ fn shown(function: FunctionId, arguments: &[Option<Value<'_>>]) -> String {
         Some(Ok(Value::String(Some(text)))) => String::from_utf8_lossy(text).into_owned(),
         Some(Ok(Value::Ip(Some((address, port))))) => format!("{address} {port}"),
         Some(Ok(Value::Blob(Some(bytes)))) => format!("{bytes:?}"),
-        Some(Ok(
-            Value::Real(number) | Value::Duration(number) | Value::Time(number),
-        )) => format!("{number:.3}"),
+        Some(Ok(Value::Real(number) | Value::Duration(number) | Value::Time(number))) => format!("{number:.3}"),
         Some(Ok(Value::Int(number) | Value::Bytes(number))) => number.to_string(),
         Some(Ok(Value::Bool(value))) => value.to_string(),
         Some(Ok(other)) => format!("{other:?}"),
@@ -177,7 +175,9 @@ fn times_are_read_and_written() {
     ] {
         assert_eq!(parse_date(text.as_bytes()), Some(784_111_777.0), "{text}");
     }
-    for text in ["Mon, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37", "1994-02-29T00:00:00", "1994-13-01T00:00:00"] {
+    for text in
+        ["Mon, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37", "1994-02-29T00:00:00", "1994-13-01T00:00:00"]
+    {
         assert_eq!(parse_date(text.as_bytes()), None, "{text}");
     }
     assert_eq!(format_date(784_111_777.9), "Sun, 06 Nov 1994 08:49:37 GMT");
@@ -185,7 +185,10 @@ fn times_are_read_and_written() {
         ("%Y%m%dT%H%M%SZ", "19941106T084937Z"),
         ("%a %A %b %B %e %j %y", "Sun Sunday Nov November  6 310 94"),
         ("%U %W %V %G %u %w", "45 44 44 1994 7 0"),
-        ("%c|%D|%F|%r|%s|%z|%Z|%%|%Q", "Sun Nov  6 08:49:37 1994|11/06/94|1994-11-06|08:49:37 AM|784111777|+0000|GMT|%|%Q"),
+        (
+            "%c|%D|%F|%r|%s|%z|%Z|%%|%Q",
+            "Sun Nov  6 08:49:37 1994|11/06/94|1994-11-06|08:49:37 AM|784111777|+0000|GMT|%|%Q",
+        ),
     ] {
         let arguments = [Some(Value::Time(784_111_777.0)), string(format)];
         assert_eq!(shown(FunctionId::StdStrftime, &arguments), expected);
@@ -212,9 +215,15 @@ fn bytes_are_encoded() {
     }
     assert_eq!(encode(Url, Case::Upper, b"/"), b"%2F");
     assert_eq!(decode(Hex, b"abcdef0"), Ok(vec![0x0a, 0xbc, 0xde, 0xf0]));
-    for (encoding, text) in
-        [(Hex, "0g"), (Base64, "Zg==="), (Base64, "Z"), (Base64, "Zm 9"), (Base64UrlNoPad, "Zg=="), (Url, "%2"), (Url, "%gg")]
-    {
+    for (encoding, text) in [
+        (Hex, "0g"),
+        (Base64, "Zg==="),
+        (Base64, "Z"),
+        (Base64, "Zm 9"),
+        (Base64UrlNoPad, "Zg=="),
+        (Url, "%2"),
+        (Url, "%gg"),
+    ] {
         assert!(decode(encoding, text.as_bytes()).is_err(), "{encoding:?} {text}");
     }
 }
@@ -234,7 +243,11 @@ fn blobs_are_cut_and_compared() {
     assert_eq!(shown(FunctionId::BlobSame, &[blob, blob]), "true");
     assert_eq!(shown(FunctionId::BlobSame, &[Some(Value::Blob(None)), Some(Value::Blob(Some(b"")))]), "true");
     let upper = [Some(Value::Enum("BASE64")), Some(Value::Enum("UPPER")), blob];
-    assert_eq!(shown(FunctionId::BlobEncode, &upper), "failed: vmod blob error: case UPPER is illegal with encoding BASE64");
-    let transcoded = [Some(Value::Enum("HEX")), Some(Value::Enum("BASE64")), None, Some(Value::Int(0)), string("666f6f")];
+    assert_eq!(
+        shown(FunctionId::BlobEncode, &upper),
+        "failed: vmod blob error: case UPPER is illegal with encoding BASE64"
+    );
+    let transcoded =
+        [Some(Value::Enum("HEX")), Some(Value::Enum("BASE64")), None, Some(Value::Int(0)), string("666f6f")];
     assert_eq!(shown(FunctionId::BlobTranscode, &transcoded), "Zm9v");
 }
