@@ -23,16 +23,13 @@ pub mod syntax;
 pub mod table;
 pub mod words;
 
-pub use keyspace::{
-    self, Bytes, Failure, Millis, Value, bytes, changes, digest, failure, glob, hash_index, long_double, number,
-    random, rdb, slot, value,
-};
 pub use server::{Context, Server};
 pub use session::{Session, SessionId};
 
+use keyspace::{Millis, Records};
+
 use config::Settings;
 use host::Stopwatch;
-use keyspace::Records;
 use server::Setup;
 
 impl Server {

@@ -8,9 +8,9 @@ use std::{
 
 use commands::{
     config::{Flag, Settings, Text, file},
-    glob,
     groups::own_name,
 };
+use keyspace::glob;
 
 use crate::{StoreError, beginning::files_of_redis, clock, folder::ShardFolder, point::Point};
 
