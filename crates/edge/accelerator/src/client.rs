@@ -21,7 +21,7 @@ use vcl::{
 
 use crate::{
     backend::{Backend, Order},
-    common::{Asked, Common, Connection, Record, status_of},
+    common::{Asked, Common, Connection, ConnectionWishes, Record, status_of},
     fields,
     loaded::Loaded,
     output::{self, Part},
@@ -126,8 +126,12 @@ impl Client {
     ) -> Self {
         let is_head = request.method() == b"HEAD";
         let original = (!loaded.program.labels.is_empty()).then(|| request.clone());
+        let mut common = Common::new(loaded, connection, now);
+        let length =
+            || std::str::from_utf8(request.headers.first_known(http::HeaderId::ContentLength)?).ok()?.parse().ok();
+        common.wishes.body_length = if has_body { length() } else { Some(0) };
         let host = ClientHost {
-            common: Common::new(loaded, connection, now),
+            common,
             xid: next_xid(),
             started: now,
             request,
@@ -223,6 +227,12 @@ impl Client {
     /// An object that this request wants fetched in the background, whatever becomes of the request itself.
     pub fn take_refresh(&mut self) -> Option<Box<Order>> {
         self.refresh.take()
+    }
+
+    /// What the program has asked of the connection and the request's body.
+    #[must_use]
+    pub fn wishes(&self) -> ConnectionWishes {
+        self.host.common.wishes
     }
 
     /// What is to be logged since the last time.

@@ -35,9 +35,9 @@ pub struct Connection {
     /// This end of it (`local.ip`).
     pub local: Option<SocketAddr>,
     /// The name of the listening socket (`local.socket`).
-    pub socket: String,
-    /// Its address as it was given (`local.endpoint`).
-    pub endpoint: String,
+    pub socket: Option<Arc<str>>,
+    /// Its address as it was given (`local.endpoint`); that of this end if it is `None`.
+    pub endpoint: Option<Arc<str>>,
     /// The number of the session (`sess.xid`).
     pub xid: u64,
     /// The user and the group at the other end of a unix socket.
@@ -150,8 +150,12 @@ impl Common {
             Variable::ServerIp => address(self.connection.server),
             Variable::RemoteIp => address(self.connection.remote),
             Variable::LocalIp => address(self.connection.local),
-            Variable::LocalSocket => text(workspace, self.connection.socket.as_bytes())?,
-            Variable::LocalEndpoint => text(workspace, self.connection.endpoint.as_bytes())?,
+            Variable::LocalSocket => text(workspace, self.connection.socket.as_deref().unwrap_or_default().as_bytes())?,
+            Variable::LocalEndpoint => match (&self.connection.endpoint, self.connection.local) {
+                (Some(endpoint), _) => text(workspace, endpoint.as_bytes())?,
+                (None, Some(local)) => text(workspace, local.to_string().as_bytes())?,
+                (None, None) => Value::String(Some(&[])),
+            },
             Variable::SessXid => text(workspace, self.connection.xid.to_string().as_bytes())?,
             Variable::ServerHostname => text(workspace, settings.hostname.as_bytes())?,
             Variable::ServerIdentity => text(workspace, settings.identity.as_bytes())?,

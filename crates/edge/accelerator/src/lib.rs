@@ -27,4 +27,4 @@ pub mod output;
 pub mod recode;
 pub mod settings;
 
-pub use common::{Connection, Record};
+pub use common::{Connection, ConnectionWishes, Record};

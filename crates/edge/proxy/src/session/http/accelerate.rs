@@ -65,7 +65,7 @@ impl Session {
             return Box::pin(self.answer_error(transaction, 503)).await;
         };
         let numbers = Arc::clone(&accelerator);
-        let connection = connection_of(transaction);
+        let connection = connection_of(transaction, program.loaded.program.imports("unix"));
         let request = transaction.request.clone();
         let mut client = Client::new(
             &program.loaded,
@@ -96,7 +96,10 @@ impl Session {
                 },
                 Step::Switch(label) => switch(&accelerator, &label, &mut client, &mut road),
                 Step::Pipe(pipe) => return Box::pin(self.pipe_program(transaction, *pipe, road)).await,
-                Step::Deliver(delivery) => return self.deliver_made(transaction, *delivery, &mut road).await,
+                Step::Deliver(delivery) => {
+                    obey(&client, transaction);
+                    return self.deliver_made(transaction, *delivery, &mut road).await;
+                }
             };
         }
     }
@@ -277,6 +280,13 @@ fn switch(accelerator: &Accelerator, label: &str, client: &mut Client, road: &mu
     step
 }
 
+/// Does what the program has asked of the client's connection.
+fn obey(client: &Client, transaction: &Transaction) {
+    if let (Some(tos), Some(stream)) = (client.wishes().tos, transaction.client.stream.as_ref()) {
+        stream.set_tos(tos);
+    }
+}
+
 /// Whether a fetch failed because of the client, who cannot be answered then.
 fn is_about_client(why: &Unfetched) -> bool {
     use crate::session::fetch::{HeadEnd, Unreachable};
@@ -296,8 +306,8 @@ fn is_about_client(why: &Unfetched) -> bool {
     }
 }
 
-/// The client's connection, as VCL asks about it.
-fn connection_of(transaction: &Transaction) -> Connection {
+/// The client's connection, as VCL asks about it; with who is at its other end if the program may ask for that.
+fn connection_of(transaction: &Transaction, asks_who: bool) -> Connection {
     let client = &transaction.client;
     let bind = client.frontend.listeners.get(client.listener);
     Connection {
@@ -305,8 +315,10 @@ fn connection_of(transaction: &Transaction) -> Connection {
         server: transaction.destination(),
         remote: client.original_source,
         local: client.original_destination(),
-        socket: bind.map(|listener| listener.name.to_string()).unwrap_or_default(),
-        endpoint: client.original_destination().map(|address| address.to_string()).unwrap_or_default(),
+        socket: bind.map(|listener| Arc::clone(&listener.name)),
+        endpoint: None,
         xid: client.id,
+        credentials: client.stream.as_ref().filter(|_| asks_who).and_then(|stream| stream.peer_credentials()),
+        proxy_tlvs: transaction.proxy_fields().and_then(|fields| fields.tlvs.clone()),
     }
 }
