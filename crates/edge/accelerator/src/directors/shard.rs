@@ -64,13 +64,6 @@ struct State {
     associated: Option<ObjectIndex>,
 }
 
-/// One that was come by on the ring.
-#[derive(Clone, Copy)]
-struct Seen {
-    place: usize,
-    changed: f64,
-}
-
 /// A way along the ring.
 struct Walk<'w, N> {
     state: &'w State,
@@ -78,8 +71,9 @@ struct Walk<'w, N> {
     at: usize,
     seen: Vec<bool>,
     seen_count: usize,
-    previous: Option<Seen>,
-    last: Option<Seen>,
+    /// Places of the backend before the last one that counted, and of that.
+    previous: Option<usize>,
+    last: Option<usize>,
 }
 
 impl<N: Neighbours> Walk<'_, N> {
@@ -100,15 +94,14 @@ impl<N: Neighbours> Walk<'_, N> {
             if !is_healthy && only_healthy {
                 continue;
             }
-            let found = Seen { place, changed: self.neighbours.changed(backend) };
             if skip == 0 {
                 self.previous = self.last.or(self.previous);
-                self.last = Some(found);
+                self.last = Some(place);
                 return Some(place);
             }
             skip -= 1;
             if is_healthy {
-                self.previous = Some(found);
+                self.previous = Some(place);
             }
         }
         None
@@ -197,8 +190,7 @@ impl Shard {
         let start = state.ring.partition_point(|(point, _)| *point < parameters.key).min(state.ring.len() - 1);
         let seen = vec![false; count];
         let mut walk = Walk { state: &state, neighbours, at: start, seen, seen_count: 0, previous: None, last: None };
-        let backend_at =
-            |seen: Option<Seen>| seen.and_then(|seen| state.backends.get(seen.place)).map(|one| one.backend);
+        let backend_at = |place: Option<usize>| Some(state.backends.get(place?)?.backend);
         let alternative = parameters.alternative.clamp(0, i64::try_from(count).unwrap_or(i64::MAX) - 1);
         if alternative > 0 && walk.next(alternative - 1, parameters.healthy == Healthy::All).is_none() {
             return backend_at(walk.previous);
@@ -212,18 +204,21 @@ impl Shard {
         if is_plain {
             return Some(chosen.backend);
         }
-        let Some(first) = walk.last else { return Some(chosen.backend) };
         let Some(second) = walk.next(0, true) else { return Some(chosen.backend) };
-        let second_one = state.backends.get(second)?;
-        let second_changed = walk.last.map_or(0.0, |seen| seen.changed);
-        let (ramp, second_ramp) = (chosen.rampup.unwrap_or(state.rampup), second_one.rampup.unwrap_or(state.rampup));
-        let healthy_for = choice.now - first.changed;
-        let stays = if healthy_for < ramp {
-            !parameters.rampup || choice.now - second_changed < second_ramp || choice.random * ramp < healthy_for
+        let second = state.backends.get(second)?;
+        // Seconds that are left of a backend's rampup, and all of them.
+        let ramp_of = |member: &ShardBackend| {
+            let ramp = member.rampup.unwrap_or(state.rampup);
+            let left = if ramp > 0.0 { ramp - (choice.now - neighbours.changed(member.backend)) } else { 0.0 };
+            (left, ramp)
+        };
+        let (left, ramp) = ramp_of(chosen);
+        let stays = if left > 0.0 {
+            !parameters.rampup || ramp_of(second).0 > 0.0 || choice.random * ramp < ramp - left
         } else {
             warmup == 0.0 || choice.random > warmup
         };
-        Some(if stays { chosen.backend } else { second_one.backend })
+        Some(if stays { chosen.backend } else { second.backend })
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {

@@ -3,9 +3,12 @@
 //! Programs come and go while requests run: each request takes the active one when it begins ([`Accelerator::active`]) and keeps it to
 //! its end, so a program that was replaced lasts as long as its last request. All of them use one cache.
 
-use std::sync::{
-    Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
-    atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use ::accelerator::{
@@ -148,6 +151,13 @@ impl Backends for Health {
             // NOTE: a proxy without servers says so itself, by an error that names it.
             Verdict::Auto => proxy().is_some_and(|proxy| proxy.direct.is_some() || proxy.farm().usable() > 0),
         }
+    }
+
+    fn changed(&self, backend: BackendIndex) -> f64 {
+        let Some(proxy) = self.0.proxy(Backend::Declared(backend)) else { return 0.0 };
+        let now_ms = proxy.process.milliseconds(Instant::now());
+        let wall_clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        wall_clock - proxy.farm().backend_stats(now_ms).last_change_s as f64
     }
 }
 
