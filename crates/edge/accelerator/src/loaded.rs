@@ -1,9 +1,6 @@
 //! A program with what it makes when it is loaded: directors, and what stands for its backends.
 
-use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicU64, Ordering::Relaxed},
-};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cache::{index::Cache, storage::Stevedore};
 use vcl::{
@@ -13,7 +10,7 @@ use vcl::{
 
 use crate::{
     directors::{Choice, Director, Members, Neighbours, Policy, Wishes},
-    modules::{FilesRead, Throttles},
+    lasting::Lasting,
     settings::Settings,
 };
 
@@ -84,14 +81,6 @@ pub struct Loaded {
     directors: Arc<[Director]>,
     /// What outlives the program.
     pub lasting: Arc<Lasting>,
-}
-
-/// What programs have in common that come one after another: files that they have read, tokens of `vsthrottle`, chance.
-#[derive(Debug, Default)]
-pub struct Lasting {
-    pub(crate) files: FilesRead,
-    pub(crate) throttles: Throttles,
-    drawn: AtomicU64,
 }
 
 /// An object of a module.
@@ -202,13 +191,9 @@ impl Loaded {
         None
     }
 
-    /// A number from 0 to 1, by chance: another one each time. Nobody who sees some can be kept from knowing the next.
+    /// A number from 0 to 1, by chance.
     pub(crate) fn draw(&self, now: f64) -> f64 {
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let drawn = self.lasting.drawn.fetch_add(STEP, Relaxed) ^ now.to_bits();
-        let mixed = (drawn ^ (drawn >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        self.lasting.draw(now)
     }
 
     /// The backend or director of a name.
@@ -249,6 +234,18 @@ impl Loaded {
             Backend::Object(index) => self.program.objects.get(index.0 as usize).map(|object| object.name.as_str()),
             Backend::Host(_) => None,
         }
+    }
+
+    /// What kind of director one is (`round-robin`); nothing for a backend.
+    #[must_use]
+    pub fn kind_of(&self, director: Backend) -> Option<&'static str> {
+        self.director(director).map(Director::kind)
+    }
+
+    /// What a director chooses from; nothing for a backend.
+    #[must_use]
+    pub fn members(&self, director: Backend) -> Option<Vec<Backend>> {
+        self.director(director).map(Director::members)
     }
 
     pub(crate) fn director(&self, backend: Backend) -> Option<&Director> {

@@ -12,7 +12,7 @@
 
 use crate::agent::AgentReply;
 use crate::config::CheckConfig;
-use crate::probe::ProbeHistory;
+use crate::probe::{ProbeHistory, Reached};
 use crate::rng::Rng;
 
 /// Checks with a shorter interval than this do not count when first checks are spread, in milliseconds.
@@ -343,7 +343,16 @@ impl Check {
     /// Counts a result in the window.
     fn count_in_window(&mut self, is_good: bool) -> Option<bool> {
         let probes = self.probes.as_mut()?;
-        probes.record(self.status, is_good, self.duration_ms);
+        let reached = match self.status {
+            _ if is_good => Reached::GoodAnswer,
+            CheckStatus::Layer7Status | CheckStatus::Layer7Response => Reached::Answer,
+            CheckStatus::SocketError
+            | CheckStatus::Layer4Timeout
+            | CheckStatus::Layer4Connection
+            | CheckStatus::Analyze => Reached::Nothing,
+            _ => Reached::Server,
+        };
+        probes.record(reached, self.duration_ms);
         let before = std::mem::replace(&mut self.health, probes.good_count());
         Some(before != self.health)
     }

@@ -7,8 +7,6 @@
 
 use std::fmt::Write as _;
 
-use crate::health::CheckStatus;
-
 /// The most results that are looked at: one a bit.
 pub const WINDOW_MAX: u8 = 64;
 /// How much the latest time of a good answer counts at least in the average: a fourth.
@@ -46,6 +44,19 @@ pub enum Family {
     Ipv6,
     /// A unix socket.
     Unix,
+}
+
+/// How far a check came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reached {
+    /// There was no connection.
+    Nothing,
+    /// It was asked.
+    Server,
+    /// It answered, but not well.
+    Answer,
+    /// It answered as it should.
+    GoodAnswer,
 }
 
 /// The last results of a server's checks, the newest in the lowest bit.
@@ -108,15 +119,9 @@ impl ProbeHistory {
     }
 
     /// Takes in a result.
-    pub(crate) fn record(&mut self, status: CheckStatus, is_good: bool, duration_ms: Option<u64>) {
-        let is_connected = !matches!(
-            status,
-            CheckStatus::SocketError
-                | CheckStatus::Layer4Timeout
-                | CheckStatus::Layer4Connection
-                | CheckStatus::Analyze
-        );
-        let has_answer = is_good || matches!(status, CheckStatus::Layer7Status | CheckStatus::Layer7Response);
+    pub(crate) fn record(&mut self, reached: Reached, duration_ms: Option<u64>) {
+        let (is_connected, has_answer) = (reached >= Reached::Server, reached >= Reached::Answer);
+        let is_good = reached == Reached::GoodAnswer;
         let shift = |bits: &mut u64, bit: bool| *bits = *bits << 1 | u64::from(bit);
         shift(&mut self.connected, is_connected);
         shift(&mut self.sent, is_connected);
@@ -177,8 +182,7 @@ mod tests {
     fn after(window: Window, results: &[bool]) -> ProbeHistory {
         let mut history = ProbeHistory::new(window);
         for good in results {
-            let status = if *good { CheckStatus::Layer7Ok } else { CheckStatus::Layer7Status };
-            history.record(status, *good, Some(100));
+            history.record(if *good { Reached::GoodAnswer } else { Reached::Answer }, Some(100));
         }
         history
     }
@@ -218,8 +222,8 @@ mod tests {
     #[test]
     fn lines_are_varnishs() {
         let mut history = after(Window::new(4, 2, Some(1)), &[true, false]);
-        history.record(CheckStatus::Layer4Connection, false, None);
-        history.record(CheckStatus::Layer7Timeout, false, None);
+        history.record(Reached::Nothing, None);
+        history.record(Reached::Server, None);
         let lines = history.lines(Family::Ipv4);
         let expected = [
             " Current states  good:  1 threshold:  2 window:  4",

@@ -34,8 +34,6 @@ use crate::{
     loaded::{Loaded, Made},
 };
 pub(crate) use init::InitHost;
-pub(crate) use standard::FilesRead;
-pub(crate) use vsthrottle::Throttles;
 
 type Arguments<'a, 'w> = &'a [Option<Value<'w>>];
 type Outcome<'w> = Result<Value<'w>, Failure>;
