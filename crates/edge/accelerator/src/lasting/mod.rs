@@ -6,8 +6,8 @@ mod throttles;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use files::FilesRead;
-use throttles::Throttles;
 pub(crate) use throttles::Asked;
+use throttles::Throttles;
 
 /// Files that programs have read, tokens of `vsthrottle`, chance.
 #[derive(Debug, Default)]

@@ -8,15 +8,15 @@ use crate::{common::Common, lasting::Asked};
 
 /// A key with other numbers is another key; one that is not set is none.
 fn asked_by(arguments: Arguments<'_, '_>, now: f64) -> Option<Asked> {
-        let text = argument(arguments, 0).and_then(Value::text)?;
-        let (limit, period, block) = (integer_at(arguments, 1), number_at(arguments, 2), number_at(arguments, 3));
-        let mut hasher = Sha256::new();
-        hasher.update(text);
-        hasher.update(limit.to_ne_bytes());
-        hasher.update(period.to_ne_bytes());
-        hasher.update(block.to_ne_bytes());
-        Some(Asked { key: hasher.finalize().into(), limit, period, block, now })
-    }
+    let text = argument(arguments, 0).and_then(Value::text)?;
+    let (limit, period, block) = (integer_at(arguments, 1), number_at(arguments, 2), number_at(arguments, 3));
+    let mut hasher = Sha256::new();
+    hasher.update(text);
+    hasher.update(limit.to_ne_bytes());
+    hasher.update(period.to_ne_bytes());
+    hasher.update(block.to_ne_bytes());
+    Some(Asked { key: hasher.finalize().into(), limit, period, block, now })
+}
 
 /// Does what a function does.
 pub(super) fn call<'w>(common: &Common, id: FunctionId, arguments: Arguments<'_, 'w>) -> Option<Outcome<'w>> {

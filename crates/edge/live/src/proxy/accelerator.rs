@@ -12,8 +12,9 @@ use std::{
 };
 
 use ::accelerator::{
+    lasting::Lasting,
     load::{load, unload},
-    lasting::Lasting, loaded::{Backends, Loaded, Parts, Storages},
+    loaded::{Backends, Loaded, Parts, Storages},
     settings::{NotSet, Settings},
 };
 use cache::{index::Cache, storage::Stevedore};
