@@ -6,12 +6,6 @@
 
 use std::{collections::BTreeMap, io::Write, rc::Rc, sync::Arc};
 
-use commands::{
-    Bytes,
-    keyspace::{Collection, Loaded, NEVER, Records, Source, Span, Walked},
-    rdb::{self, FileError, FileOptions, FileVersion, FileWriter, Written},
-    slot::SLOTS,
-};
 use engine::{
     Direction,
     record::{self, Header, Kind, RecordKey},
@@ -20,6 +14,11 @@ use engine::{
 use shard::records;
 
 use crate::StoreError;
+use keyspace::{
+    Bytes, Collection, Loaded, NEVER, Records, Source, Span, Walked,
+    rdb::{self, FileError, FileOptions, FileVersion, FileWriter, Written},
+    slot::SLOTS,
+};
 
 /// What of an export is not in the tables.
 #[derive(Debug, Clone, Default)]

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use keyspace::{Failure, footprint};
 
 use crate::{
-    Context, client_info,
-    table::{Access, Categories, Command, Flags, KeySpec},
+    Context,
+    server::Command,
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 use super::{
@@ -136,7 +137,7 @@ fn figures(context: &mut Context<'_>) -> Figures {
         peak: context.shared.statistics.peak_memory.max(memory.used),
         at_start: memory.at_start,
         allocator: Fragmentation::of(&memory),
-        clients: client_info::memory_of_all(context),
+        clients: context.memory_of_clients(),
         scripts,
         functions: context.shared.functions.text_len() as u64,
         keys,
