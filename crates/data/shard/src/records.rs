@@ -14,8 +14,8 @@ use engine::{
     record::{self, Elements, Header, Kind, RecordKey},
 };
 use keyspace::{
-    Bytes as SmallBytes, Collection, GATHERED, Layout, Loaded, Millis, NEVER, Records, Span, Stored, Taken, Walked,
-    rdb,
+    Bytes as SmallBytes, Collection, ElementRecords, GATHERED, Layout, Loaded, Millis, NEVER, Records, Span, Stored,
+    Taken, Walked, rdb,
     slot::SLOTS,
     value::{Descriptor, ValueLimits},
 };
@@ -473,7 +473,9 @@ impl Records for ShardTables {
         let what = || format!("keys of slot {slot} cannot be read");
         self.tell(self.read_keys(disk, slot, from_hash, at_most), what)
     }
+}
 
+impl ElementRecords for ShardTables {
     fn element(&self, of: Collection, name: &[u8]) -> Result<Option<SmallBytes>, String> {
         let what = || format!("element \"{}\" of a collection in slot {} cannot be read", shown(name), of.slot);
         self.tell(self.read_element(of, name), what)

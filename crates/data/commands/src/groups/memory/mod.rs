@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use keyspace::{Failure, footprint};
+use keyspace::Failure;
 
 use crate::{
     Context,
@@ -83,7 +83,7 @@ fn usage(context: &mut Context<'_>) -> Result<(), Failure> {
         index += 2;
     }
     match context.keys.peek(words.at(2))? {
-        Some(entry) => context.reply.count(footprint::of_entry(entry, samples)),
+        Some(entry) => context.reply.count(entry.footprint(samples)),
         None => context.reply.null(),
     }
     Ok(())
