@@ -1,7 +1,7 @@
 //! What becomes of each command: one server's, split over several, asked of all, or answered here.
 
 use commands::{
-    groups::Table,
+    server::Table,
     table::{Access, Begin, Find, Flags},
 };
 
@@ -111,7 +111,7 @@ fn named(name: &str) -> Option<Route> {
 }
 
 /// Commands that go by their keys.
-fn by_keys(command: &commands::groups::Command) -> Route {
+fn by_keys(command: &commands::server::Command) -> Route {
     if command.flags.contains(Flags::BLOCKING) {
         return Route::Blocking;
     }

@@ -22,12 +22,12 @@ impl Proxy {
             (None, "AUTH") => self.authenticate(index, &words.from(1).iter().collect::<Vec<_>>()),
             (None, "HELLO") => self.hello(index, request),
             (None, "SELECT") => match std::str::from_utf8(word(1)).ok().and_then(|text| text.parse::<i64>().ok()) {
-                Some(0) => self.answer(index, resp::Reply::ok),
+                Some(0) => self.ok(index),
                 Some(_) => self.refuse(index, "ERR DB index is out of range: a proxy shows one database, number 0"),
                 None => self.refuse(index, "ERR invalid DB index"),
             },
             (None, "QUIT") => {
-                self.answer(index, resp::Reply::ok);
+                self.ok(index);
                 if let Some(client) = self.clients.get_mut(index) {
                     client.is_closing = true;
                 }
@@ -64,7 +64,7 @@ impl Proxy {
         if let Some(client) = self.clients.get_mut(index) {
             client.is_authenticated = true;
         }
-        self.answer(index, resp::Reply::ok);
+        self.ok(index);
     }
 
     fn hello(&mut self, index: usize, request: Request<'_>) {
@@ -144,7 +144,7 @@ impl Proxy {
         match name {
             "SETNAME" => {
                 if self.set_name(index, word) {
-                    self.answer(index, resp::Reply::ok);
+                    self.ok(index);
                 }
             }
             "GETNAME" => {
@@ -155,7 +155,7 @@ impl Proxy {
                 let id = client.id.cast_signed();
                 self.answer(index, |reply| reply.integer(id));
             }
-            "SETINFO" | "NO-EVICT" | "NO-TOUCH" => self.answer(index, resp::Reply::ok),
+            "SETINFO" | "NO-EVICT" | "NO-TOUCH" => self.ok(index),
             "INFO" => {
                 let text = format!("id={} name={} db=0\n", client.id, String::from_utf8_lossy(&client.name));
                 self.answer(index, |reply| reply.bulk(text.as_bytes()));

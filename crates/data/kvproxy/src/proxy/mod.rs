@@ -23,7 +23,7 @@ mod transactions;
 #[cfg(test)]
 mod tests;
 
-use commands::groups::Table;
+use commands::server::Table;
 use resp::{Limits, Protocol, Reply};
 use slab::Slab;
 
@@ -251,6 +251,11 @@ impl Proxy {
             client.answer(|out| write(&mut Reply::new(out, Protocol::Resp2)));
         }
         self.touch(index);
+    }
+
+    /// Says that it is done.
+    fn ok(&mut self, index: usize) {
+        self.answer(index, |reply| reply.ok());
     }
 
     /// Refuses a request. A transaction that it belongs to cannot be executed any more.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use commands::groups::Found;
+use commands::server::Found;
 use resp::{Arguments, Progress, RequestParser};
 
 use super::{

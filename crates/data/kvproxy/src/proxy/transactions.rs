@@ -124,7 +124,7 @@ impl Proxy {
                         index,
                         "CROSSSLOT Keys in request don't hash to the same slot: keys of another server are watched already",
                     ),
-                    Some((_, true)) => self.answer(index, resp::Reply::ok),
+                    Some((_, true)) => self.ok(index),
                     Some(_) => self.send_own(index, request.bytes),
                     None => {
                         self.own_link(index, server, Purpose::Watching { is_lost: false });
@@ -141,7 +141,7 @@ impl Proxy {
                 if let Some(client) = self.clients.get_mut(index) {
                     client.own = None;
                 }
-                self.answer(index, resp::Reply::ok);
+                self.ok(index);
             }
             _ => {
                 if let Some(client) = self.clients.get_mut(index) {
@@ -150,7 +150,7 @@ impl Proxy {
                     let own = client.own.get_or_insert_with(|| Box::new(Own { link: None, server: None, purpose }));
                     own.purpose = purpose;
                 }
-                self.answer(index, resp::Reply::ok);
+                self.ok(index);
             }
         }
         Taken::Now
@@ -169,7 +169,7 @@ impl Proxy {
                 if is_begun {
                     self.send_own(index, request.bytes);
                 } else {
-                    self.answer(index, resp::Reply::ok);
+                    self.ok(index);
                 }
                 self.end_transaction(index);
             }
