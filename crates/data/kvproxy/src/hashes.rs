@@ -73,7 +73,9 @@ impl Hash {
             Self::Crc32a => crc32fast::hash(key),
             Self::Fnv1Of64 => fnv1_of_64(key),
             Self::Fnv1aOf64 => fnv1a(key, FNV_64_START as u32, FNV_64_PRIME as u32),
-            Self::Fnv1Of32 => key.iter().fold(FNV_32_START, |hash, byte| hash.wrapping_mul(FNV_32_PRIME) ^ signed(*byte)),
+            Self::Fnv1Of32 => {
+                key.iter().fold(FNV_32_START, |hash, byte| hash.wrapping_mul(FNV_32_PRIME) ^ signed(*byte))
+            }
             Self::Fnv1aOf32 => fnv1a(key, FNV_32_START, FNV_32_PRIME),
             Self::Hsieh => hsieh(key),
             Self::Murmur => murmur(key),

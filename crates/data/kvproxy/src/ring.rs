@@ -49,6 +49,8 @@ pub struct Ring {
     members: Vec<Member>,
     /// By value; for `modula` one entry for each unit of weight.
     points: Vec<(u32, usize)>,
+    /// The members in the order of their names, shorter ones first: twemproxy numbers them so.
+    order: Vec<usize>,
     random: u64,
 }
 
@@ -56,7 +58,10 @@ impl Ring {
     /// Of all members.
     #[must_use]
     pub fn new(distribution: Distribution, hash: Hash, tag: Option<[u8; 2]>, members: Vec<Member>) -> Self {
-        let mut ring = Self { distribution, hash, tag, members, points: Vec::new(), random: 0x9e37_79b9_7f4a_7c15 };
+        let mut order: Vec<usize> = (0..members.len()).collect();
+        order.sort_by_key(|index| members.get(*index).map(|member| (member.name.len(), member.name.clone())));
+        let mut ring =
+            Self { distribution, hash, tag, members, points: Vec::new(), order, random: 0x9e37_79b9_7f4a_7c15 };
         ring.rebuild(|_| true);
         ring
     }
@@ -64,7 +69,8 @@ impl Ring {
     /// Spreads keys over those that are alive.
     pub fn rebuild(&mut self, is_alive: impl Fn(usize) -> bool) {
         let alive: Vec<(usize, &Member)> =
-            self.members.iter().enumerate().filter(|(index, _)| is_alive(*index)).collect();
+            self.order.iter().filter_map(|index| Some((*index, self.members.get(*index)?))).collect();
+        let alive: Vec<(usize, &Member)> = alive.into_iter().filter(|(index, _)| is_alive(*index)).collect();
         let total: u32 = alive.iter().map(|(_, member)| member.weight).sum();
         self.points = match self.distribution {
             Distribution::Ketama => {

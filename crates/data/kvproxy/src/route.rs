@@ -117,10 +117,12 @@ fn by_keys(command: &commands::server::Command) -> Route {
     }
     match command.keys {
         [] if command.key_places.is_none() => Route::Refused(ONE_SERVER),
-        [keys] if command.key_places.is_none() && !keys.access.contains(Access::NOT_KEY) => match (keys.begin, keys.find) {
-            (Begin::Index(place), Find::Range { last: 0, .. }) => Route::Key(place),
-            _ => Route::Keys,
-        },
+        [keys] if command.key_places.is_none() && !keys.access.contains(Access::NOT_KEY) => {
+            match (keys.begin, keys.find) {
+                (Begin::Index(place), Find::Range { last: 0, .. }) => Route::Key(place),
+                _ => Route::Keys,
+            }
+        }
         _ => Route::Keys,
     }
 }

@@ -81,6 +81,7 @@ fn try_run(name: &str, arguments: &ProxyArguments) -> Result<ExitCode, String> {
     let running = serve::start(serve::Options {
         pools,
         workers: arguments.workers,
+        client_output_max: arguments.client_output_limit,
         statistics: arguments.statistics()?,
         log: arguments.output.clone(),
     });

@@ -27,6 +27,9 @@ pub struct ProxyArguments {
     /// How many threads serve.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub workers: usize,
+    /// Bytes that a client may leave unread before it is closed, as `256mb`.
+    #[arg(long, value_name = "BYTES", default_value = "256mb", value_parser = memory)]
+    pub client_output_limit: usize,
     /// Only look whether the configuration is right.
     #[arg(short = 't', long)]
     pub test_conf: bool,
@@ -72,7 +75,8 @@ impl ProxyArguments {
             return nutcracker::parse(&text).map_err(|error| format!("{}: {error}", path.display()));
         }
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:22121");
-        let mut text = format!("{POOL}:\n  listen: {listen}\n  redis: true\n  hash_tag: \"{{}}\"\n  servers:\n");
+        let mut text =
+            format!("{POOL}:\n  listen: {listen}\n  redis: true\n  hash: murmur\n  hash_tag: \"{{}}\"\n  servers:\n");
         for server in &self.server {
             text.push_str(&format!("   - {server}:1\n"));
         }
@@ -87,4 +91,15 @@ impl ProxyArguments {
         let address = self.stats_addr.parse().map_err(|_| format!("-a is no address: '{}'", self.stats_addr))?;
         Ok(Some(SocketAddr::new(address, self.stats_port)))
     }
+}
+
+/// A number of bytes with a unit, as redis.conf has them.
+fn memory(text: &str) -> Result<usize, String> {
+    let lower = text.to_ascii_lowercase();
+    let units = [("gb", 1usize << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1), ("", 1)];
+    let parsed = units.iter().find_map(|(unit, factor)| {
+        let digits = lower.strip_suffix(unit)?;
+        digits.parse::<usize>().ok()?.checked_mul(*factor)
+    });
+    parsed.ok_or_else(|| "a number of bytes is expected, such as 256mb".to_owned())
 }

@@ -119,11 +119,15 @@ impl PoolConfig {
                 Setting::List(list) if key.text == "servers" => {
                     for server in list {
                         let read = server_of(&server.text);
-                        let read = read.map_err(|problem| ConfigError::at(server.line, format!("directive \"servers\" {problem}")));
+                        let read = read.map_err(|problem| {
+                            ConfigError::at(server.line, format!("directive \"servers\" {problem}"))
+                        });
                         pool.servers.push(read?);
                     }
                 }
-                Setting::One(_) if key.text == "servers" => return Err(wrong("takes a list: lines that begin with \"- \"")),
+                Setting::One(_) if key.text == "servers" => {
+                    return Err(wrong("takes a list: lines that begin with \"- \""));
+                }
                 Setting::List(_) => return Err(wrong("takes one value, no list")),
                 Setting::One(value) => pool.set(&key.text, &value, &mut given).map_err(|problem| wrong(&problem))?,
             }
@@ -161,7 +165,8 @@ impl PoolConfig {
             "listen" => given.listen = Some(listen_of(text)?),
             "hash" => {
                 let known = || Hash::names().collect::<Vec<_>>().join(", ");
-                self.hash = Hash::named(text).ok_or_else(|| format!("is not a valid hash: '{text}' (there are {})", known()))?;
+                self.hash = Hash::named(text)
+                    .ok_or_else(|| format!("is not a valid hash: '{text}' (there are {})", known()))?;
             }
             "hash_tag" => {
                 let two = <[u8; 2]>::try_from(text.as_bytes()).ok();

@@ -101,7 +101,10 @@ beta:
     fn pools_and_their_servers_are_read() {
         let pools = parse(ALPHA).unwrap();
         let [alpha, beta] = pools.as_slice() else { panic!("{pools:?}") };
-        assert_eq!((alpha.name.as_str(), alpha.hash, alpha.distribution), ("alpha", Hash::Murmur, Distribution::Modula));
+        assert_eq!(
+            (alpha.name.as_str(), alpha.hash, alpha.distribution),
+            ("alpha", Hash::Murmur, Distribution::Modula)
+        );
         assert_eq!((alpha.hash_tag, alpha.redis_db), (Some(*b"{}"), 3));
         assert_eq!(alpha.timeout, Some(Duration::from_millis(400)));
         assert_eq!(alpha.server_connections, 2);

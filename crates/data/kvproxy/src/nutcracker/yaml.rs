@@ -113,7 +113,9 @@ impl<'t> Reader<'t> {
                     match self.next()? {
                         Event::SequenceEnd => return Ok(Setting::List(list)),
                         Event::Scalar(text, ..) => list.push(self.text(text)),
-                        _ => return Err(self.wrong(&format!("directive \"{}\" takes a list of plain values", key.text))),
+                        _ => {
+                            return Err(self.wrong(&format!("directive \"{}\" takes a list of plain values", key.text)));
+                        }
                     }
                 }
             }

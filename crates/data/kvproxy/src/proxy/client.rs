@@ -4,7 +4,10 @@ use std::collections::VecDeque;
 
 use resp::RequestParser;
 
-use super::{merge::Gathering, own::Own};
+use super::{
+    merge::Gathering,
+    own::{Own, Purpose},
+};
 
 /// Replies that a client may wait for before no more of its requests are read.
 const WAITING_MAX: usize = 4_096;
@@ -86,7 +89,10 @@ impl Client {
     /// Whether no more is to be read from it for now.
     #[inline]
     pub fn is_paused(&self) -> bool {
-        self.pending.len() >= WAITING_MAX || self.output.len() - self.sent >= OUTPUT_MAX || self.holds || self.is_closing
+        self.pending.len() >= WAITING_MAX
+            || self.output.len() - self.sent >= OUTPUT_MAX
+            || self.holds
+            || self.is_closing
     }
 
     /// Puts a request behind the others, and says its number.
@@ -115,6 +121,13 @@ impl Client {
                 self.first += 1;
             }
         }
+    }
+
+    /// Whether it may wait for as long as it likes, so that its end is to be looked for.
+    #[must_use]
+    pub fn may_wait(&self) -> bool {
+        let purpose = self.own.as_ref().map(|own| own.purpose);
+        matches!(purpose, Some(Purpose::OneReply { may_wait: true } | Purpose::Listening { .. }))
     }
 
     /// Whether it waits for nothing.

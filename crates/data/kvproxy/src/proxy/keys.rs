@@ -29,7 +29,12 @@ impl Proxy {
     }
 
     /// The server of all keys of a request. Without a key it is the first server, unless `needs_key`.
-    pub(super) fn server_of_all(&mut self, index: usize, request: Request<'_>, needs_key: bool) -> Result<usize, String> {
+    pub(super) fn server_of_all(
+        &mut self,
+        index: usize,
+        request: Request<'_>,
+        needs_key: bool,
+    ) -> Result<usize, String> {
         let words: Vec<&[u8]> = request.words.iter().collect();
         let places = request.found.command.key_places_of(&words);
         let mut found: Option<(usize, &[u8])> = None;
@@ -50,7 +55,9 @@ impl Proxy {
         }
         match found {
             Some((server, _)) => Ok(server),
-            None if needs_key => Err(format!("ERR '{}' without keys: no server can be told", request.found.full_name())),
+            None if needs_key => {
+                Err(format!("ERR '{}' without keys: no server can be told", request.found.full_name()))
+            }
             None => self.first_server(index),
         }
     }

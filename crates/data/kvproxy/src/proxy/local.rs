@@ -69,7 +69,8 @@ impl Proxy {
 
     fn hello(&mut self, index: usize, request: Request<'_>) {
         let words: Vec<&[u8]> = request.words.from(1).iter().collect();
-        let (version, mut rest) = words.split_first().map_or((None, [].as_slice()), |(version, rest)| (Some(*version), rest));
+        let (version, mut rest) =
+            words.split_first().map_or((None, [].as_slice()), |(version, rest)| (Some(*version), rest));
         if !matches!(version, None | Some(b"2")) {
             return self.refuse(index, "NOPROTO unsupported protocol version");
         }
@@ -77,7 +78,8 @@ impl Proxy {
             match (option.to_ascii_uppercase().as_slice(), following) {
                 (b"AUTH", [user, password, after @ ..]) => {
                     let wanted = self.pool_of(index).and_then(|pool| pool.config.redis_auth.clone());
-                    let is_right = wanted.is_none_or(|wanted| equal(wanted.as_bytes(), password)) && **user == *b"default";
+                    let is_right =
+                        wanted.is_none_or(|wanted| equal(wanted.as_bytes(), password)) && **user == *b"default";
                     if !is_right {
                         return self.refuse(index, "WRONGPASS invalid username-password pair or user is disabled.");
                     }
@@ -164,7 +166,9 @@ impl Proxy {
                 let name = request.found.full_name();
                 self.refuse(
                     index,
-                    &format!("ERR '{name}' cannot go through a proxy: clients of its servers are the proxy's connections"),
+                    &format!(
+                        "ERR '{name}' cannot go through a proxy: clients of its servers are the proxy's connections"
+                    ),
                 );
             }
         }

@@ -45,7 +45,8 @@ impl Gathering {
         let written = out.len();
         if merged(merge, &replies, &parts, out).is_none() {
             out.truncate(written);
-            Reply::new(out, Protocol::Resp2).error("ERR servers gave replies that do not fit together: are they all Redis?");
+            Reply::new(out, Protocol::Resp2)
+                .error("ERR servers gave replies that do not fit together: are they all Redis?");
         }
     }
 }

@@ -20,9 +20,6 @@ mod replies;
 mod requests;
 mod transactions;
 
-#[cfg(test)]
-mod tests;
-
 use commands::server::Table;
 use resp::{Limits, Protocol, Reply};
 use slab::Slab;
@@ -52,6 +49,8 @@ pub struct Proxy {
     table: Table,
     routes: Routes,
     limits: Limits,
+    /// Bytes that a client may leave unread before it is closed.
+    client_output_max: usize,
     next_id: u64,
     /// Milliseconds of a clock that never goes back.
     now: u64,
@@ -101,7 +100,7 @@ impl LinkFailure {
 impl Proxy {
     /// One without clients.
     #[must_use]
-    pub fn new(pools: Vec<PoolConfig>, now: u64, wall: u64) -> Self {
+    pub fn new(pools: Vec<PoolConfig>, client_output_max: usize, now: u64, wall: u64) -> Self {
         let table = commands::groups::table();
         let mut proxy = Self {
             pools: pools.into_iter().map(Pool::new).collect(),
@@ -111,6 +110,7 @@ impl Proxy {
             routes: Routes::new(&table),
             table,
             limits: Limits::default(),
+            client_output_max,
             next_id: 1,
             now,
             wall,
@@ -183,7 +183,8 @@ impl Proxy {
         for pool in &mut self.pools {
             pool.retry(self.now);
         }
-        let late: Vec<usize> = self.links.iter().filter(|(_, link)| self.is_late(link)).map(|(index, _)| index).collect();
+        let late: Vec<usize> =
+            self.links.iter().filter(|(_, link)| self.is_late(link)).map(|(index, _)| index).collect();
         for index in late {
             self.link_failed(index, &LinkFailure::TimedOut);
         }
@@ -193,7 +194,9 @@ impl Proxy {
         let Some(timeout) = self.pools.get(link.pool).and_then(|pool| pool.config.timeout) else { return false };
         let waits_for_itself = |(client, id): (usize, u64)| {
             let own = self.clients.get(client).filter(|client| client.id == id).and_then(|client| client.own.as_ref());
-            own.is_some_and(|own| matches!(own.purpose, Purpose::OneReply | Purpose::Listening { .. }))
+            own.is_some_and(|own| {
+                matches!(own.purpose, Purpose::OneReply { may_wait: true } | Purpose::Listening { .. })
+            })
         };
         // NOTE: what is blocking may take as long as it likes, once its connection stands.
         if link.state == LinkState::Open && link.owner.is_some_and(waits_for_itself) {

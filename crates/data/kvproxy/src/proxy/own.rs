@@ -29,7 +29,10 @@ pub enum Purpose {
         is_lost: bool,
     },
     /// A command that waits, or the end of a transaction: over with its reply.
-    OneReply,
+    OneReply {
+        /// It may take as long as it likes.
+        may_wait: bool,
+    },
     /// Messages come.
     Listening {
         /// Marks that were sent and have not come back: behind each all that was asked before it is done.

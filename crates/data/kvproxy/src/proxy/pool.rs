@@ -87,7 +87,10 @@ impl Pool {
     pub fn failed(&mut self, index: usize, now: u64, microseconds: u64) {
         let Some(server) = self.servers.get_mut(index) else { return };
         server.failures = server.failures.saturating_add(1);
-        if !self.config.auto_eject_hosts || server.failures < self.config.server_failure_limit || server.ejected_until > 0 {
+        if !self.config.auto_eject_hosts
+            || server.failures < self.config.server_failure_limit
+            || server.ejected_until > 0
+        {
             return;
         }
         let time = u64::try_from(self.config.server_retry_timeout.as_millis()).unwrap_or(u64::MAX);

@@ -72,7 +72,9 @@ impl Proxy {
             server.counts.response_bytes += frame.len() as u64;
         }
         match link.waiting.pop_front() {
-            Some(Waiting::Answer { client, id, request, part, .. }) => self.complete((client, id, request, part), frame),
+            Some(Waiting::Answer { client, id, request, part, .. }) => {
+                self.complete((client, id, request, part), frame)
+            }
             Some(Waiting::Swallow) if frame.first() == Some(&b'-') => {
                 let said = String::from_utf8_lossy(frame.get(1..).unwrap_or_default()).trim_end().to_owned();
                 return Err(LinkFailure::Other(format!("the server refused the proxy: {said}")));
@@ -91,7 +93,9 @@ impl Proxy {
     pub(super) fn complete(&mut self, (place, id, request, part): (usize, u64, u64, u32), reply: &[u8]) {
         // A client that has left waits for nothing.
         let Some(client) = self.clients.get_mut(place).filter(|client| client.id == id) else { return };
-        let Some(offset) = request.checked_sub(client.first).and_then(|offset| usize::try_from(offset).ok()) else { return };
+        let Some(offset) = request.checked_sub(client.first).and_then(|offset| usize::try_from(offset).ok()) else {
+            return;
+        };
         let Some(pending) = client.pending.get_mut(offset) else { return };
         match pending {
             Pending::One if offset == 0 => {
@@ -117,16 +121,33 @@ impl Proxy {
             Pending::Done(_) => {}
         }
         client.settle();
-        if client.is_settled() {
+        if client.output.len() - client.sent > self.client_output_max {
+            self.give_up(place);
+        } else if client.is_settled() {
             self.settled(place);
         }
         self.touch(place);
     }
 
+    /// A client reads so slowly that what it is owed takes too much memory.
+    #[cold]
+    fn give_up(&mut self, place: usize) {
+        let Some(client) = self.clients.get_mut(place) else { return };
+        (client.output, client.sent) = (Vec::new(), 0);
+        // What is still under way for it is nobody's.
+        client.pending.clear();
+        client.id = 0;
+        client.is_closing = true;
+        let limit = self.client_output_max;
+        self.work
+            .messages
+            .push(format!("a client reads too slowly: more than {limit} bytes waited for it, so it is closed"));
+    }
+
     /// All of a client's requests are answered: those that held for that go on, and a connection that was for one reply is free.
     fn settled(&mut self, place: usize) {
         let Some(client) = self.clients.get_mut(place) else { return };
-        let is_over = client.own.as_ref().is_some_and(|own| own.purpose == Purpose::OneReply);
+        let is_over = client.own.as_ref().is_some_and(|own| matches!(own.purpose, Purpose::OneReply { .. }));
         let is_listening = client.own.as_ref().is_some_and(|own| matches!(own.purpose, Purpose::Listening { .. }));
         if client.holds && !is_listening {
             client.holds = false;

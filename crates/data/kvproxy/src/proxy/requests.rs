@@ -244,7 +244,10 @@ impl Proxy {
         };
         let (server, cursor) = cursor_of(cursor, servers);
         if self.pool_of(index).and_then(|pool| pool.servers.get(server)).is_none_or(|server| server.ejected_until > 0) {
-            return self.refuse(index, "ERR the server that this cursor leads to is ejected: scan again from 0 when it is back");
+            return self.refuse(
+                index,
+                "ERR the server that this cursor leads to is ejected: scan again from 0 when it is back",
+            );
         }
         let mut bytes = Vec::new();
         let words = request.words;
@@ -260,7 +263,8 @@ impl Proxy {
 fn unknown(words: Arguments<'_>) -> String {
     const LEN_MAX: usize = 128;
     let text = |word: &[u8]| String::from_utf8_lossy(word.get(..LEN_MAX).unwrap_or(word)).into_owned();
-    let mut said = format!("ERR unknown command '{}', with args beginning with: ", text(words.get(0).unwrap_or_default()));
+    let mut said =
+        format!("ERR unknown command '{}', with args beginning with: ", text(words.get(0).unwrap_or_default()));
     let start = said.len();
     for word in words.from(1).iter() {
         if said.len() - start >= LEN_MAX {

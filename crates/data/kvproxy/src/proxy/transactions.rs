@@ -49,7 +49,11 @@ impl Proxy {
         };
         let id = client.id;
         let number = client.wait(Pending::One);
-        self.send(link, request, Some(Waiting::Answer { client: index, id, request: number, part: 0, since: self.now }));
+        self.send(
+            link,
+            request,
+            Some(Waiting::Answer { client: index, id, request: number, part: 0, since: self.now }),
+        );
     }
 
     /// Sends by the client's own connection what the proxy itself has to say.
@@ -63,7 +67,7 @@ impl Proxy {
     fn until_reply(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index) else { return };
         if let Some(own) = &mut client.own {
-            own.purpose = Purpose::OneReply;
+            own.purpose = Purpose::OneReply { may_wait: false };
         }
         client.holds = true;
         if client.is_settled() {
@@ -89,10 +93,13 @@ impl Proxy {
         let is_free = self.clients.get(index).is_some_and(|client| client.own.is_none());
         if !is_free {
             // NOTE: keys are watched; what waits goes over the same connection, whose server may be another one.
-            self.refuse(index, "ERR a command that may wait, while keys are watched, cannot go through a proxy: UNWATCH first");
+            self.refuse(
+                index,
+                "ERR a command that may wait, while keys are watched, cannot go through a proxy: UNWATCH first",
+            );
             return Taken::Now;
         }
-        self.own_link(index, server, Purpose::OneReply);
+        self.own_link(index, server, Purpose::OneReply { may_wait: true });
         self.send_own(index, request.bytes);
         if let Some(client) = self.clients.get_mut(index) {
             client.holds = true;
@@ -329,7 +336,7 @@ impl Proxy {
                 *is_refused |= *is_begun;
                 (*is_begun, *is_lost) = (false, true);
             }
-            Purpose::OneReply => client.own = None,
+            Purpose::OneReply { .. } => client.own = None,
             // Messages were missed: the client has to know, and does when its connection ends.
             Purpose::Listening { .. } => {
                 client.is_closing = true;

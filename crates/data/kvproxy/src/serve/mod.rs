@@ -34,6 +34,8 @@ pub struct Options {
     pub pools: Vec<PoolConfig>,
     /// How many threads serve.
     pub workers: usize,
+    /// Bytes that a client may leave unread before it is closed.
+    pub client_output_max: usize,
     /// Where statistics can be had.
     pub statistics: Option<SocketAddr>,
     /// Where messages go; stderr if nowhere else.
@@ -119,7 +121,7 @@ impl Log {
 /// # Errors
 /// An address that cannot be had.
 pub fn start(options: Options) -> Result<Running, ServeError> {
-    let Options { pools, workers, statistics, log } = options;
+    let Options { pools, workers, client_output_max, statistics, log } = options;
     let log = Log::open(log)?;
     let workers = workers.max(1);
     let shared = Arc::new(Shared::default());
@@ -138,7 +140,8 @@ pub fn start(options: Options) -> Result<Running, ServeError> {
         paths: pools.iter().filter_map(|pool| unix_path(&pool.listen)).collect(),
     };
     for (number, listeners) in listeners.into_iter().enumerate() {
-        let (worker, waker) = Worker::new(&pools, listeners, Arc::clone(&places), Arc::clone(&shared), number)?;
+        let (worker, waker) =
+            Worker::new((&pools, client_output_max), listeners, Arc::clone(&places), Arc::clone(&shared), number)?;
         let shared = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name(format!("proxy-{number}")).spawn(move || {
             if let Err(error) = worker.run() {
@@ -162,7 +165,8 @@ pub fn start(options: Options) -> Result<Running, ServeError> {
 fn listeners(pools: &[PoolConfig], workers: usize) -> Result<Vec<Vec<(Listener, usize)>>, ServeError> {
     let mut all: Vec<Vec<(Listener, usize)>> = (0..workers).map(|_| Vec::new()).collect();
     for (number, pool) in pools.iter().enumerate() {
-        let wrong = |reason: String| ServeError::Listen { pool: pool.name.clone(), address: pool.listen.clone(), reason };
+        let wrong =
+            |reason: String| ServeError::Listen { pool: pool.name.clone(), address: pool.listen.clone(), reason };
         match target(&pool.listen).map_err(&wrong)? {
             Target::Tcp(address) => {
                 for mine in &mut all {

@@ -75,7 +75,8 @@ pub fn target(address: &Address) -> Result<Target, String> {
     match address {
         Address::Unix { path, .. } => Ok(Target::Unix(path.clone())),
         Address::Tcp { host, port } => {
-            let mut found = (host.as_str(), *port).to_socket_addrs().map_err(|error| format!("{host} is not known: {error}"))?;
+            let mut found =
+                (host.as_str(), *port).to_socket_addrs().map_err(|error| format!("{host} is not known: {error}"))?;
             found.next().map(Target::Tcp).ok_or_else(|| format!("{host} has no address"))
         }
     }

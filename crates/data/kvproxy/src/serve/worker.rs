@@ -89,7 +89,7 @@ fn link_token(index: usize) -> Token {
 impl Worker {
     /// A thread's, with its listeners and the pool of each.
     pub fn new(
-        pools: &[PoolConfig],
+        (pools, client_output_max): (&[PoolConfig], usize),
         listeners: Vec<(Listener, usize)>,
         places: Arc<Places>,
         shared: Arc<Shared>,
@@ -108,7 +108,7 @@ impl Worker {
         let worker = Self {
             poll,
             listeners,
-            proxy: Proxy::new(pools.to_vec(), 0, wall()),
+            proxy: Proxy::new(pools.to_vec(), client_output_max, 0, wall()),
             clients: Vec::new(),
             links: Vec::new(),
             again: Vec::new(),
@@ -190,6 +190,10 @@ impl Worker {
             if can_be_read {
                 self.read_client(index);
             }
+            // One that waits is not read; it may leave all the same.
+            if event.is_read_closed() && self.proxy.clients.get(index).is_some_and(|client| client.may_wait()) {
+                return self.drop_client(index, false);
+            }
             if event.is_writable() && self.proxy.clients.get(index).is_some_and(|client| !client.output.is_empty()) {
                 self.flush_client(index);
             }
@@ -261,8 +265,8 @@ impl Worker {
         if let Some(connection) = self.clients.get_mut(index).and_then(Option::as_mut) {
             connection.is_readable = false;
         }
-        let listens_or_waits = self.proxy.clients.get(index).is_some_and(|client| client.own.is_some());
-        if !is_owed || listens_or_waits {
+        let may_wait = self.proxy.clients.get(index).is_some_and(|client| client.may_wait());
+        if !is_owed || may_wait {
             self.drop_client(index, false);
         }
     }
