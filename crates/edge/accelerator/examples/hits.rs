@@ -17,7 +17,8 @@ use cache::{index::Cache, storage::Stevedore};
 use http::{Limits, RequestHead, RequestParser, ResponseHead, Version};
 
 const LONG: &str = include_str!("../../../../bench/hit.vcl");
-const REQUEST: &[u8] = b"GET /some/path?with=query HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test/1.0\r\nAccept: */*\r\n\r\n";
+const REQUEST: &[u8] =
+    b"GET /some/path?with=query HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: test/1.0\r\nAccept: */*\r\n\r\n";
 
 fn loaded(text: &str) -> Arc<Loaded> {
     let options = vcl::Options { unused_is_error: false, ..vcl::Options::default() };
