@@ -14,6 +14,7 @@ use http::{HeaderId, Headers, RequestHead, ResponseHead, Version};
 use telemetry::vsl::VslTag;
 use vcl::{
     action::Action,
+    modules::FunctionId,
     run::{self, Backend as Target, Workspace},
     subroutine::Subroutine,
 };
@@ -24,6 +25,7 @@ use crate::{
     fields,
     loaded::Loaded,
     log::{BEREQ, BERESP, CloseReason, Log},
+    modules::xkey,
     output,
 };
 pub use host::Timeouts;
@@ -180,11 +182,14 @@ impl Backend {
             cache::policy::conditional::ask_about(&mut request.headers, &stale.head().headers);
         }
         request.headers.set(b"X-Varnish", order.xid.to_string().as_bytes());
+        let mut common = Common::new(&loaded, order.connection, now);
+        common.log = order.log;
         let host = BackendHost {
-            common: Common { log: order.log, ..Common::new(&loaded, order.connection, now) },
+            common,
             xid: order.xid,
             started: now,
             received: now,
+            original: loaded.program.uses(FunctionId::StdRollback).then(|| Box::new(request.clone())),
             request: request.clone(),
             response: ResponseHead::default(),
             body: Vec::new(),
@@ -314,8 +319,7 @@ impl Backend {
     fn ask(&mut self) -> Step {
         let Common { log, now, .. } = &mut self.host.common;
         log.timestamp("Fetch", *now);
-        let key = self.host.digest.map_or(Vec::new(), |digest| digest.0.to_vec());
-        let target = self.host.common.resolve(self.host.hint, &key);
+        let target = self.host.resolved(self.host.hint);
         match target.filter(|target| self.loaded.is_healthy(*target)) {
             Some(target) => {
                 self.host.asked = Some(target);
@@ -466,6 +470,14 @@ impl Backend {
         } else if Arc::ptr_eq(&storage, &self.loaded.storages.transient) {
             log.count(Main::beresp_shortlived);
         }
+        if fetch.is_some() && !is_private && self.loaded.program.imports("xkey") {
+            for key in xkey::keys_of(&object.head().headers) {
+                if object.add_tag(&self.loaded.cache, key).is_err() {
+                    self.host.common.record(VslTag::FetchError, b"no room for the object's keys");
+                    return Step::Abandon;
+                }
+            }
+        }
         let fetch = match (fetch, is_private) {
             (Some(fetch), true) => {
                 self.mark(fetch, passes_for, decisions.ttl);
@@ -588,6 +600,7 @@ impl Backend {
 
     fn run(&mut self, subroutine: Subroutine) -> Option<Answered> {
         self.host.common.log.call(subroutine);
+        self.host.common.subroutine = subroutine;
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
         match &answer {
             Ok(answer) => {

@@ -3,6 +3,7 @@
 //! [`Client::begin`] and each report of what came of a [`Step`] give the next step, until one ends the request.
 
 mod host;
+mod object;
 mod record;
 
 use std::{rc::Rc, sync::Arc};
@@ -16,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 use telemetry::vsl::VslTag;
 use vcl::{
     action::Action,
+    modules::FunctionId,
     run::{self, Backend as Target, Workspace},
     subroutine::Subroutine,
 };
@@ -23,13 +25,14 @@ use vsm::counters::Main;
 
 use crate::{
     backend::{AskedBy, Backend, Order},
-    common::{Common, Connection, Numbers, record_unset, status_of},
+    common::{Asked, Common, Connection, ConnectionWishes, Numbers, record_unset, status_of},
     fields,
     loaded::Loaded,
     log::{Log, REQ, RESP},
     output::{self, Part},
 };
 use host::{ClientHost, LookupWishes};
+use object::{known_length, said_length, seconds_of, weaken_tag};
 use record::record_length;
 
 /// What is to be done next for a request.
@@ -133,11 +136,16 @@ impl Client {
     ) -> Self {
         let is_head = request.method() == b"HEAD";
         let original = (!loaded.program.labels.is_empty()).then(|| request.clone());
+        let mut common = Common::new(loaded, connection, now);
+        let length =
+            || std::str::from_utf8(request.headers.first_known(http::HeaderId::ContentLength)?).ok()?.parse().ok();
+        common.wishes.body_length = if has_body { length() } else { Some(0) };
         let host = ClientHost {
-            common: Common::new(loaded, connection, now),
+            common,
             xid: next_xid(),
             started: now,
             request,
+            original: None,
             backend_request: RequestHead::default(),
             response: ResponseHead::default(),
             body: Vec::new(),
@@ -171,6 +179,10 @@ impl Client {
     /// The first step.
     pub fn begin(&mut self) -> Step {
         self.record_request();
+        self.forward_address();
+        if self.loaded.program.uses(FunctionId::StdRollback) {
+            self.host.original = Some(Box::new(self.host.request.clone()));
+        }
         self.receive()
     }
 
@@ -178,9 +190,8 @@ impl Client {
     pub fn switched(&mut self, loaded: Option<&Arc<Loaded>>) -> Step {
         // NOTE: it is taken, so that a program that was switched to cannot switch again.
         let (Some(loaded), Some(original)) = (loaded, self.original.take()) else {
-            self.host
-                .common
-                .record(VslTag::VCL_Error, b"return(vcl) to a label that is gone, or not from the active VCL");
+            let why = b"return(vcl) to a label that is gone, or not from the active VCL";
+            self.host.common.record(VslTag::VCL_Error, why);
             return self.synth(503, b"VCL failed");
         };
         let text = format!("{} via {}", loaded.name, self.loaded.name);
@@ -189,6 +200,7 @@ impl Client {
         self.host.common.loaded = Arc::clone(loaded);
         self.workspace = Workspace::new(loaded.settings.workspace_client);
         self.host.request = original;
+        self.forward_address();
         self.receive()
     }
 
@@ -240,6 +252,12 @@ impl Client {
         self.refresh.take()
     }
 
+    /// What the program has asked of the connection and the request's body.
+    #[must_use]
+    pub fn wishes(&self) -> ConnectionWishes {
+        self.host.common.wishes
+    }
+
     /// The log of this request, for what happens to its response: it is taken when that is delivered.
     pub fn take_log(&mut self) -> Log {
         std::mem::take(&mut self.host.common.log)
@@ -255,6 +273,12 @@ impl Client {
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.has_failed
+    }
+
+    /// The first thing that VCL said was wrong.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        self.host.common.first_error.as_deref()
     }
 
     /// Its number.
@@ -281,7 +305,6 @@ impl Client {
 
     fn receive(&mut self) -> Step {
         if self.host.restarts == 0 {
-            self.forward_address();
             self.host.hint = self.loaded.program.default_backend.map(Target::Declared);
         }
         let answer = match self.run(Subroutine::Recv) {
@@ -467,7 +490,8 @@ impl Client {
         if answer.action != Action::Pipe {
             return self.elsewhere(&answer);
         }
-        let backend = self.host.common.resolve(self.host.hint, b"");
+        let url = self.host.request.target();
+        let backend = self.host.common.resolve(self.host.hint, &Asked { key: b"", url, digest: self.host.digest });
         let Common { log, now, .. } = &mut self.host.common;
         log.count(Main::s_pipe);
         log.timestamp("Process", *now);
@@ -631,11 +655,12 @@ impl Client {
 
     fn run(&mut self, subroutine: Subroutine) -> Result<Answered, Wrong> {
         self.host.common.log.call(subroutine);
+        self.host.common.subroutine = subroutine;
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
         match &answer {
             Ok(answer) => self.host.common.log.answered(answer),
             Err(failure) => {
-                self.host.common.log.write(VslTag::VCL_Error, format_args!("{failure}"));
+                self.host.common.record(VslTag::VCL_Error, failure.to_string().as_bytes());
                 self.host.common.log.returned(Action::Fail);
             }
         }
@@ -664,30 +689,6 @@ struct Answered {
     text: Option<Vec<u8>>,
     /// Of the program that takes the request over.
     label: Option<String>,
-}
-
-/// The length of an object's body: when it is whole, or as its head says.
-fn known_length(object: &Object) -> Option<u64> {
-    object.body().length().or_else(|| said_length(object))
-}
-
-/// The length that an object's head says.
-fn said_length(object: &Object) -> Option<u64> {
-    let said = object.head().headers.first_known(HeaderId::ContentLength)?;
-    std::str::from_utf8(said).ok()?.parse().ok()
-}
-
-/// What has been taken out of gzip is not the same, byte by byte.
-fn weaken_tag(headers: &mut http::Headers) {
-    let tag = headers.first(b"etag").map(<[u8]>::to_vec);
-    if let Some(tag) = tag.filter(|tag| !tag.starts_with(b"W/")) {
-        headers.set(b"etag", &[b"W/", tag.as_slice()].concat());
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds of a date")]
-fn seconds_of(now: f64) -> u64 {
-    now as u64
 }
 
 impl Client {

@@ -23,6 +23,7 @@ pub mod client;
 mod common;
 pub mod directors;
 pub mod fields;
+pub mod lasting;
 pub mod load;
 pub mod loaded;
 pub mod log;
@@ -34,4 +35,4 @@ pub mod recode;
 pub mod settings;
 pub mod shared;
 
-pub use common::Connection;
+pub use common::{Connection, ConnectionWishes};

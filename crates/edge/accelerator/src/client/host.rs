@@ -7,7 +7,7 @@ use http::{Headers, RequestHead, ResponseHead};
 use sha2::{Digest as _, Sha256};
 use telemetry::vsl::VslTag;
 use vcl::{
-    modules::{Function, FunctionId, Method},
+    modules::{Function, Method},
     pattern::TooHard,
     program::{HeaderRef, ObjectIndex, StorageIndex},
     run::{Backend, Failure, Host, Value, Workspace},
@@ -15,10 +15,10 @@ use vcl::{
 };
 
 use crate::{
-    common::{Common, bytes_of, seconds, set_field, status_of, text, unset_field},
+    common::{Asked, Common, bytes_of, seconds, set_field, status_of, text, unset_field},
     fields,
     log::{BEREQ, Log, MessageTags, REQ, RESP},
-    modules,
+    modules::{self, Exchange},
 };
 
 /// A request, and all that VCL may ask about it.
@@ -28,6 +28,8 @@ pub(crate) struct ClientHost {
     /// When the request came.
     pub(crate) started: f64,
     pub(crate) request: RequestHead,
+    /// The request as it came, for a program that may want it back.
+    pub(crate) original: Option<Box<RequestHead>>,
     /// What a pipe sends to the backend.
     pub(crate) backend_request: RequestHead,
     pub(crate) response: ResponseHead,
@@ -301,7 +303,7 @@ impl Host for ClientHost {
 
     fn resolve(&mut self, backend: Option<Backend>) -> Option<Backend> {
         let key = self.client_key();
-        self.common.resolve(backend, &key)
+        self.common.resolve(backend, &Asked { key: &key, url: self.request.target(), digest: None })
     }
 
     fn hash_data(&mut self, data: &[u8]) {
@@ -329,32 +331,7 @@ impl Host for ClientHost {
         arguments: &[Option<Value<'w>>],
         workspace: &'w Workspace,
     ) -> Result<Value<'w>, Failure> {
-        if let Some(done) = modules::call(&mut self.common, function, arguments, workspace) {
-            return done;
-        }
-        let given = arguments.first().copied().flatten();
-        if let Some(Value::Header(header)) = given
-            && let Some(headers) = self.headers_mut(header.message)
-            && let Some(done) = modules::change(function, arguments, headers, workspace)
-        {
-            return done;
-        }
-        match function.id {
-            FunctionId::PurgeHard => {
-                let purged = self.digest.map_or(0, |digest| self.common.loaded.cache.purge(digest));
-                Ok(Value::Int(i64::try_from(purged).unwrap_or(i64::MAX)))
-            }
-            FunctionId::PurgeSoft => {
-                let number = |place: usize| arguments.get(place).copied().flatten().map(seconds);
-                let (grace, keep) = (number(1).filter(|grace| *grace >= 0.0), number(2).filter(|keep| *keep >= 0.0));
-                let now = self.common.now;
-                let purged = self
-                    .digest
-                    .map_or(0, |digest| self.common.loaded.cache.soft_purge(digest, now, number(0), grace, keep));
-                Ok(Value::Int(i64::try_from(purged).unwrap_or(i64::MAX)))
-            }
-            _ => Err(modules::missing(function)),
-        }
+        modules::call(self, function, arguments, workspace)
     }
 
     fn method<'w>(
@@ -364,10 +341,44 @@ impl Host for ClientHost {
         arguments: &[Option<Value<'w>>],
         workspace: &'w Workspace,
     ) -> Result<Value<'w>, Failure> {
-        modules::method(&mut self.common, object, method, arguments, workspace)
+        modules::method(self, object, method, arguments, workspace)
     }
 
     fn make(&mut self, _: ObjectIndex, _: &[Option<Value<'_>>]) -> Result<(), Failure> {
         Err(Failure::NoAnswer)
+    }
+}
+
+impl Exchange for ClientHost {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn common_mut(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn headers(&self, message: Message) -> Option<&Headers> {
+        Self::headers(self, message)
+    }
+
+    fn headers_mut(&mut self, message: Message) -> Option<&mut Headers> {
+        Self::headers_mut(self, message)
+    }
+
+    fn roll_back(&mut self, _: Message) -> Result<(), Failure> {
+        match &self.original {
+            Some(original) => self.request.clone_from(original),
+            None => return Err(Failure::NoAnswer),
+        }
+        Ok(())
+    }
+
+    fn digest(&self) -> Option<Digest> {
+        self.digest
+    }
+
+    fn url(&self) -> &[u8] {
+        self.request.target()
     }
 }

@@ -32,7 +32,7 @@ impl Client {
         if !log.is_on() {
             return;
         }
-        let socket = &connection.socket;
+        let socket = connection.socket.as_deref().unwrap_or("-");
         match connection.client {
             Some(client) => {
                 log.write(VslTag::ReqStart, format_args!("{} {} {socket}", client.ip(), client.port()));

@@ -107,6 +107,7 @@ impl Session {
                 Step::Switch(label) => switch(&label, &mut client, &mut road.origin),
                 Step::Pipe(pipe) => return Box::pin(self.pipe(transaction, *pipe, road)).await,
                 Step::Deliver(delivery) => {
+                    obey(&client, transaction);
                     varnish_log::response(transaction, &mut client, delivery.closes);
                     return self.deliver_made(transaction, *delivery, &mut road).await;
                 }
@@ -381,7 +382,9 @@ fn client_of(worker: &Worker, transaction: &Transaction, origin: &Origin, body: 
     match origin {
         Origin::Program { accelerator, program } => {
             let numbers = Arc::clone(accelerator);
-            let (connection, next) = (connection_of(worker, transaction), move || numbers.next_number());
+            let asks_who = program.loaded.program.imports("unix");
+            let connection = connection_of(worker, transaction, asks_who);
+            let next = move || numbers.next_number();
             Client::Program(Box::new(client::Client::new(
                 &program.loaded,
                 request,
@@ -394,6 +397,14 @@ fn client_of(worker: &Worker, transaction: &Transaction, origin: &Origin, body: 
         Origin::Shared { cache, .. } => {
             Client::Shared(Box::new(shared::Client::new(&cache.shared, request, wall_clock(), has_body)))
         }
+    }
+}
+
+/// Does what the program has asked of the client's connection.
+fn obey(client: &Client, transaction: &Transaction) {
+    let Client::Program(client) = client else { return };
+    if let (Some(tos), Some(stream)) = (client.wishes().tos, transaction.client.stream.as_ref()) {
+        stream.set_tos(tos);
     }
 }
 
@@ -429,8 +440,8 @@ fn is_about_client(why: &Unfetched) -> bool {
     }
 }
 
-/// The client's connection, as VCL asks about it.
-fn connection_of(worker: &Worker, transaction: &Transaction) -> Connection {
+/// The client's connection, as VCL asks about it; with who is at its other end if the program may ask for that.
+fn connection_of(worker: &Worker, transaction: &Transaction, asks_who: bool) -> Connection {
     let client = &transaction.client;
     let bind = client.frontend.listeners.get(client.listener);
     Connection {
@@ -438,8 +449,10 @@ fn connection_of(worker: &Worker, transaction: &Transaction) -> Connection {
         server: transaction.destination(),
         remote: client.original_source,
         local: client.original_destination(),
-        socket: bind.map(|listener| listener.name.to_string()).unwrap_or_default(),
-        endpoint: client.original_destination().map(|address| address.to_string()).unwrap_or_default(),
+        socket: bind.map(|listener| Arc::clone(&listener.name)),
+        endpoint: None,
         xid: varnish_log::session(worker, client).map_or(client.id, |session| session.number()),
+        credentials: client.stream.as_ref().filter(|_| asks_who).and_then(|stream| stream.peer_credentials()),
+        proxy_tlvs: transaction.proxy_fields().and_then(|fields| fields.tlvs.clone()),
     }
 }
