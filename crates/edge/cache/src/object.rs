@@ -1,8 +1,11 @@
 //! What a cache stores: the head of a response, its times and its body.
 
-use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+    task::{Context, Poll, ready},
 };
 
 use bytes::{Bytes, BytesMut};
@@ -11,7 +14,8 @@ use http::ResponseHead;
 use crate::{
     Time,
     bans::Mark,
-    body::Body,
+    body::{Body, Broken, Cursor},
+    esi::Plan,
     index::{Cache, Digest, bytes_of_tag},
     storage::{
         CHUNK_BYTES_MAX, Reservation, Slot, Stevedore, StorageFull,
@@ -21,6 +25,9 @@ use crate::{
 
 /// What a body's chunks are at least, where its length is not known.
 const CHUNK_BYTES_MIN: usize = 4 << 10;
+
+/// What a chunk of a body in transit is at most: its memory is free again when all of it has been read.
+const TRANSIT_CHUNK_BYTES_MAX: usize = 32 << 10;
 
 /// What an object says to who finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,9 +115,20 @@ pub struct Object {
     /// Its place in its storage's queues.
     pub(crate) slot: Slot,
     tags: Mutex<Vec<Box<[u8]>>>,
+    /// What is replaced in its body when it is delivered.
+    page: OnceLock<Box<Page>>,
     /// What it has of a disk.
     share: Option<Box<DiskShare>>,
     reservation: Reservation,
+}
+
+/// A body with Edge Side Includes. It is stored without compression, whatever its head says.
+#[derive(Debug)]
+pub struct Page {
+    /// What is to be done with it.
+    pub plan: Plan,
+    /// Whether it was compressed when it came, or was to be: who understands gzip gets gzip, as the head says.
+    pub is_gzip: bool,
 }
 
 /// Where an object stands in the index.
@@ -133,11 +151,37 @@ impl Object {
         head: ResponseHead,
         lifetime: Lifetime,
     ) -> Result<(Arc<Self>, Filler), StorageFull> {
+        Self::start_with(cache, storage, kind, (head, Body::on_disk(storage.disk())), lifetime)
+    }
+
+    /// Begins an object for one reader, which is gone as soon as it has been read; who fills it is to wait for
+    /// [`Filler::poll_room`].
+    ///
+    /// # Errors
+    /// As [`Object::start`].
+    pub fn start_transit(
+        cache: &Arc<Cache>,
+        storage: &Arc<Stevedore>,
+        head: ResponseHead,
+        lifetime: Lifetime,
+        bytes_max: u64,
+    ) -> Result<(Arc<Self>, Filler), StorageFull> {
+        let body = if storage.disk().is_some() { Body::on_disk(storage.disk()) } else { Body::in_transit(bytes_max) };
+        Self::start_with(cache, storage, Kind::Ordinary, (head, body), lifetime)
+    }
+
+    fn start_with(
+        cache: &Arc<Cache>,
+        storage: &Arc<Stevedore>,
+        kind: Kind,
+        (head, body): (ResponseHead, Body),
+        lifetime: Lifetime,
+    ) -> Result<(Arc<Self>, Filler), StorageFull> {
         let bytes = size_of::<Self>() + head.headers.memory_bytes();
         let object = Arc::new(Self {
             kind,
             head: OnceLock::from(head),
-            body: Body::on_disk(storage.disk()),
+            body,
             fresh_until: AtomicU64::new(lifetime.fresh_until().to_bits()),
             lifetime: Mutex::new(lifetime),
             hits: AtomicU64::new(0),
@@ -149,6 +193,7 @@ impl Object {
             frequency: AtomicU32::new(0),
             slot: Slot::default(),
             tags: Mutex::default(),
+            page: OnceLock::new(),
             share: storage.disk().map(|disk| Box::new(DiskShare::new(disk))),
             reservation: storage.reserve(cache, bytes)?,
         });
@@ -189,6 +234,7 @@ impl Object {
             frequency: AtomicU32::new(0),
             slot: Slot::default(),
             tags: Mutex::new(tags),
+            page: OnceLock::new(),
             share: Some(Box::new(share)),
             reservation: storage.reserve(cache, bytes)?,
         }))
@@ -221,6 +267,26 @@ impl Object {
     #[must_use]
     pub fn body(&self) -> &Body {
         &self.body
+    }
+
+    /// The next chunk of the body, `None` after the last one. Where it has not arrived yet, the reader is woken when it has.
+    ///
+    /// # Errors
+    /// The fetch failed, or the disk has something else than was written.
+    pub fn poll_next(&self, cursor: &mut Cursor, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broken>> {
+        let next = ready!(self.body.poll_next(cursor, context));
+        if self.body.is_in_transit()
+            && let Ok(Some(chunk)) = &next
+        {
+            self.reservation.shrink(chunk.len());
+        }
+        Poll::Ready(next)
+    }
+
+    /// What is replaced in the body when it is delivered; none for nearly all objects.
+    #[must_use]
+    pub fn page(&self) -> Option<&Page> {
+        self.page.get().map(|page| &**page)
     }
 
     /// How long it lives.
@@ -343,6 +409,33 @@ impl Filler {
         &self.object
     }
 
+    /// Ready as long as there is room for more of a body in transit; others always have room.
+    pub fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.object.body.poll_room(context)
+    }
+
+    /// Whether the object is in the index, or has been: it is for everybody.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.object.place.get().is_some()
+    }
+
+    /// Whether somebody else has the object.
+    #[must_use]
+    pub fn has_readers(&self) -> bool {
+        Arc::strong_count(&self.object) > 1
+    }
+
+    /// Says what is replaced in the body when it is delivered; before it is whole.
+    ///
+    /// # Errors
+    /// As [`Filler::write`].
+    pub fn set_page(&mut self, page: Page) -> Result<(), StorageFull> {
+        self.object.reservation.grow(&self.cache, page.plan.memory_bytes())?;
+        let _ = self.object.page.set(Box::new(page));
+        Ok(())
+    }
+
     /// Says how long the body is going to be, so that memory for it is taken at once.
     pub fn expect(&mut self, length: u64) {
         self.expected = length;
@@ -447,7 +540,8 @@ impl Filler {
         } else {
             usize::try_from(arrived).unwrap_or(usize::MAX).max(wanted).max(CHUNK_BYTES_MIN)
         };
-        let mut bytes = guess.min(CHUNK_BYTES_MAX);
+        let most = if self.object.body.is_in_transit() { TRANSIT_CHUNK_BYTES_MAX } else { CHUNK_BYTES_MAX };
+        let mut bytes = guess.min(most);
         if let Some(share) = self.object.share() {
             let extent = self.object.storage().allocate(&self.cache, bytes as u64)?;
             share.add_extent(extent);

@@ -3,16 +3,21 @@
 use std::{
     future::poll_fn,
     io,
+    pin::pin,
     rc::Rc,
     sync::Arc,
-    task::Poll,
+    task::{Context, Waker},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use accelerator::{
-    backend::{Accepted, AcceptedBody, Backend, Order, Step, Stored},
+    backend::{Accepted, AcceptedBody, Backend, IncludeFinder, Order, Recoding, Step, Stored},
     client::Fetched,
     recode::Recoder,
+};
+use cache::{
+    body::Cursor,
+    object::{Filler, Object, Page},
 };
 use http::{BodyLength, ChunkedDecoder};
 use live::{Accelerator, Instance, LiveProxy};
@@ -28,12 +33,16 @@ use super::{
 };
 use crate::worker::Worker;
 
+/// How often a fetch that waits looks whether anybody still wants what it brings.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+
 /// Seconds since 1970, as VCL counts time.
 pub(super) fn wall_clock() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// Where a fetch runs.
+#[derive(Clone)]
 pub(super) struct Place {
     /// The worker.
     pub worker: Rc<Worker>,
@@ -109,104 +118,198 @@ impl Place {
     }
 
     /// Puts what was accepted into the cache.
-    async fn keep(
+    pub(super) async fn keep(
         &self,
         accepted: Accepted,
         answer: Option<(Answer<'_>, &Transaction, &Arc<LiveProxy>)>,
         told: oneshot::Sender<Fetched>,
     ) {
         let Some(stored) = accepted.stored else { return };
-        let Stored { object, mut filler, mut fetch, streams } = stored;
-        let mut told = Some(told);
-        let mut tell = |fetch: Option<cache::index::Fetch>| {
-            if let Some(fetch) = fetch {
-                fetch.publish(Arc::clone(&object));
-            }
-            if let Some(told) = told.take() {
-                let _ = told.send(Fetched::Object(Arc::clone(&object)));
-            }
-        };
-        if streams && matches!(accepted.body, AcceptedBody::Backend(_)) {
-            tell(fetch.take());
+        let Stored { object, filler, fetch, streams, includes } = stored;
+        let mut news = News { object: Some(object), fetch, told: Some(told) };
+        // Nobody else would want it.
+        if !news.is_wanted(&filler) {
+            return;
         }
+        if streams && matches!(accepted.body, AcceptedBody::Backend(_)) {
+            news.tell();
+        }
+        let recoding = if let AcceptedBody::Backend(recoding) = accepted.body { recoding } else { Recoding::None };
+        let mut intake = ObjectIntake { filler, recoder: Recoder::new(recoding), includes, news };
         let filled = match (accepted.body, answer) {
-            (AcceptedBody::Made(bytes), _) => filler.write(&bytes).map_err(io::Error::other),
-            (AcceptedBody::Stale(before), _) => {
-                let chunks = before.body().whole().unwrap_or_default();
-                chunks.iter().try_for_each(|chunk| filler.push(chunk.clone())).map_err(io::Error::other)
-            }
-            (AcceptedBody::Backend(recoding), Some((mut answer, exchange, proxy))) => {
-                let mut recoder = Recoder::new(recoding);
-                if let BodyLength::Exact(length) = answer.length {
-                    filler.expect(length);
-                }
-                let pulled = pull(&mut answer, exchange, proxy, |bytes| {
-                    match recoder.push(bytes)? {
-                        Some(recoded) => filler.write(&recoded).map_err(io::Error::other)?,
-                        None => filler.write(bytes).map_err(io::Error::other)?,
-                    }
-                    filler.flush();
-                    Ok(())
-                })
-                .await;
-                let ended = pulled.and_then(|()| {
-                    let rest = recoder.finish()?;
-                    filler.write(&rest).map_err(io::Error::other)
-                });
-                if ended.is_ok()
+            (AcceptedBody::Made(bytes), _) => intake.filler.write(&bytes).map_err(io::Error::other),
+            (AcceptedBody::Stale(before), _) => intake.copy(&before).await,
+            (AcceptedBody::Backend(_), Some((mut answer, exchange, proxy))) => {
+                let pulled = intake.pull(&mut answer, exchange, proxy).await;
+                if pulled.is_ok()
                     && let Some(upstream) = answer.body.into_reusable()
                 {
                     give_back(&self.worker, upstream, proxy);
                 }
-                ended
+                pulled
             }
             (AcceptedBody::Backend(_), None) => Ok(()),
         };
+        let ObjectIntake { filler, news, .. } = intake;
         if filled.is_ok() {
             filler.finish();
-            tell(fetch.take());
-        } else {
-            drop(filler);
-            tell(None);
+            news.tell_now();
         }
     }
 }
 
-/// Pulls a body from its server, without its framing.
-async fn pull(
-    answer: &mut Answer<'_>,
-    exchange: &Transaction,
-    proxy: &Arc<LiveProxy>,
-    mut take: impl FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<()> {
-    let limits = exchange.response_limits(proxy.settings());
-    let mut intake = Intake::new(answer.length, &limits);
-    let mut decoder = (answer.length == BodyLength::Chunked).then(|| ChunkedDecoder::new(&limits));
-    let patience = proxy.settings().timeouts.server.unwrap_or(Duration::MAX);
-    let AnswerBody::Server { upstream, .. } = &mut answer.body else { return Ok(()) };
-    let wire = &mut upstream.connection.wire;
-    let mut decoded = Vec::new();
-    loop {
-        intake.approve(wire).map_err(|error| io::Error::other(error.to_string()))?;
-        let bytes = intake.bytes(wire);
-        match &mut decoder {
-            _ if bytes.is_empty() => {}
-            Some(decoder) => {
-                decoded.clear();
-                decoder.decode_into(bytes, &mut decoded).map_err(|error| io::Error::other(error.to_string()))?;
-                take(&decoded)?;
-            }
-            None => take(bytes)?,
+/// Who is to hear of an object, until they have.
+struct News {
+    object: Option<Arc<Object>>,
+    fetch: Option<cache::index::Fetch>,
+    told: Option<oneshot::Sender<Fetched>>,
+}
+
+impl News {
+    /// Puts the object into the index, and tells who had it fetched.
+    fn tell(&mut self) {
+        let Some(object) = self.object.take() else { return };
+        if let Some(fetch) = self.fetch.take() {
+            fetch.publish(Arc::clone(&object));
         }
-        intake.consume(wire, intake.approved());
-        if intake.has_ended() {
+        if let Some(told) = self.told.take() {
+            let _ = told.send(Fetched::Object(object));
+        }
+    }
+
+    fn tell_now(mut self) {
+        self.tell();
+    }
+
+    /// Whether anybody is going to read the object: one that is for one client alone is for nobody when that has left.
+    fn is_wanted(&self, filler: &Filler) -> bool {
+        match (&self.fetch, &self.told) {
+            (Some(_), _) => true,
+            (None, Some(told)) => !told.is_closed(),
+            (None, None) => filler.is_shared() || filler.has_readers(),
+        }
+    }
+}
+
+/// What takes a body into the cache.
+struct ObjectIntake {
+    filler: Filler,
+    recoder: Recoder,
+    includes: Option<IncludeFinder>,
+    news: News,
+}
+
+impl ObjectIntake {
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.recoder.push(bytes)? {
+            Some(recoded) => self.store(&recoded)?,
+            None => self.store(bytes)?,
+        }
+        self.filler.flush();
+        Ok(())
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(includes) = &mut self.includes {
+            includes.look_at(bytes);
+        }
+        self.filler.write(bytes).map_err(io::Error::other)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        let rest = self.recoder.finish()?;
+        self.store(&rest)?;
+        self.filler.flush();
+        let length = self.filler.object().body().arrived();
+        if let Some(page) = self.includes.take().and_then(|includes| includes.finish(length)) {
+            self.filler.set_page(page).map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the body over of an object that has not changed.
+    async fn copy(&mut self, before: &Object) -> io::Result<()> {
+        let mut cursor = Cursor::default();
+        while let Some(chunk) = poll_fn(|context| before.poll_next(&mut cursor, context)).await.map_err(io::Error::other)? {
+            self.filler.push(chunk).map_err(io::Error::other)?;
+        }
+        if let Some(page) = before.page() {
+            let page = Page { plan: page.plan.clone(), is_gzip: page.is_gzip };
+            self.filler.set_page(page).map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    /// Pulls a body from its server, without its framing. Who reads slowly what is for nobody else holds the server back.
+    async fn pull(
+        &mut self,
+        answer: &mut Answer<'_>,
+        exchange: &Transaction,
+        proxy: &Arc<LiveProxy>,
+    ) -> io::Result<()> {
+        let limits = exchange.response_limits(proxy.settings());
+        let mut intake = Intake::new(answer.length, &limits);
+        let mut decoder = (answer.length == BodyLength::Chunked).then(|| ChunkedDecoder::new(&limits));
+        if let BodyLength::Exact(length) = answer.length {
+            self.filler.expect(length);
+        }
+        let patience = exchange.by_rules.server_timeout.get().or(proxy.settings().timeouts.server);
+        let AnswerBody::Server { upstream, .. } = &mut answer.body else { return self.end() };
+        let wire = &mut upstream.connection.wire;
+        let mut decoded = Vec::new();
+        loop {
+            intake.approve(wire).map_err(|error| io::Error::other(error.to_string()))?;
+            let bytes = intake.bytes(wire);
+            match &mut decoder {
+                _ if bytes.is_empty() => {}
+                Some(decoder) => {
+                    decoded.clear();
+                    decoder.decode_into(bytes, &mut decoded).map_err(|error| io::Error::other(error.to_string()))?;
+                    self.take(&decoded)?;
+                }
+                None => self.take(bytes)?,
+            }
+            intake.consume(wire, intake.approved());
+            if intake.has_ended() {
+                return self.end();
+            }
+            self.wait_for_room().await?;
+            let more = poll_fn(|context| intake.poll_more(wire, context).map_err(failure));
+            self.while_wanted(patience, more).await?;
+        }
+    }
+
+    async fn wait_for_room(&self) -> io::Result<()> {
+        let is_ready = self.filler.poll_room(&mut Context::from_waker(Waker::noop())).is_ready();
+        if is_ready {
             return Ok(());
         }
-        let more = poll_fn(|context| match intake.poll_more(wire, context) {
-            Poll::Ready(result) => Poll::Ready(result.map_err(failure)),
-            Poll::Pending => Poll::Pending,
-        });
-        tokio::time::timeout(patience, more).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        self.while_wanted(None, poll_fn(|context| self.filler.poll_room(context).map(Ok))).await
+    }
+
+    /// Waits, no longer than `patience`, and only as long as somebody wants what comes.
+    async fn while_wanted(
+        &self,
+        patience: Option<Duration>,
+        what: impl Future<Output = io::Result<()>>,
+    ) -> io::Result<()> {
+        let mut what = pin!(what);
+        let mut waited = Duration::ZERO;
+        loop {
+            if !self.news.is_wanted(&self.filler) {
+                return Err(io::Error::from(io::ErrorKind::ConnectionAborted));
+            }
+            let left = patience.map_or(Duration::MAX, |patience| patience.saturating_sub(waited));
+            if left.is_zero() {
+                return Err(io::Error::from(io::ErrorKind::TimedOut));
+            }
+            // NOTE: a reader that leaves while nothing comes is noticed by looking, not by being told.
+            let pause = left.min(LOOK_AFTER);
+            match tokio::time::timeout(pause, what.as_mut()).await {
+                Ok(result) => return result,
+                Err(_) => waited += pause,
+            }
+        }
     }
 }
 

@@ -33,13 +33,13 @@ pub struct ObjectBody {
 impl ObjectBody {
     /// The part of an object that a client wants; in chunks where its length is not known.
     #[must_use]
-    pub fn new(object: Arc<Object>, part: Part, gunzip: bool, is_chunked: bool) -> Self {
+    pub fn new(object: Arc<Object>, part: Part, recoding: Recoding, is_chunked: bool) -> Self {
         let (skip, left) = match part {
             Part::Whole => (0, None),
             Part::Nothing => (0, Some(0)),
             Part::Bytes { start, end } => (start, Some(end - start)),
         };
-        let recoder = Recoder::new(if gunzip { Recoding::Gunzip } else { Recoding::None });
+        let recoder = Recoder::new(recoding);
         Self {
             object,
             cursor: Cursor::default(),
@@ -89,6 +89,12 @@ impl ObjectBody {
     }
 }
 
+impl Drop for ObjectBody {
+    fn drop(&mut self) {
+        self.object.body().leave();
+    }
+}
+
 impl Source for ObjectBody {
     fn received(&self) -> &[u8] {
         &self.current
@@ -103,7 +109,7 @@ impl Source for ObjectBody {
             return Poll::Pending;
         }
         while !self.has_ended {
-            let next = ready!(self.object.body().poll_next(&mut self.cursor, context)).map_err(io::Error::other)?;
+            let next = ready!(self.object.poll_next(&mut self.cursor, context)).map_err(io::Error::other)?;
             let given = match next {
                 Some(_) if self.left == Some(0) => self.end()?,
                 Some(chunk) => {

@@ -1,6 +1,12 @@
 //! Requests that a program of VCL answers: drives its machines, and has what they say delivered like any other answer.
 
-use std::{rc::Rc, sync::Arc};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Poll, ready},
+};
 
 use accelerator::{
     Connection,
@@ -10,14 +16,17 @@ use accelerator::{
 };
 use http::BodyLength;
 use live::{Accelerator, LiveProxy};
+use tokio::sync::oneshot;
 
 use super::{Next, Session, exchange::InBackend};
 use crate::{
+    registry::Order,
     session::{
         body::BodyPump,
         ending::{Ending, Stage},
         fetch::{Answer, AnswerBody, Fetch, ObjectBody, StoredBody, Unfetched, Wanted},
         object_fetch::{Place, wall_clock, words},
+        page,
         requester::{WaitingClient, WaitingRequest},
         transaction::Transaction,
     },
@@ -66,7 +75,7 @@ impl Session {
             request,
             connection,
             wall_clock(),
-            move || numbers.next_number(),
+            Rc::new(move || numbers.next_number()),
             !body.is_empty(),
         );
         let mut road = Road { proxy, accelerator: &accelerator, up, is_body_sent: false };
@@ -76,13 +85,16 @@ impl Session {
                 drop(self.place(&accelerator, proxy).fetch(*order));
             }
             step = match step {
-                Step::Wait(waiting) => {
-                    let outcome = waiting.await;
-                    client.woken(&outcome, wall_clock())
-                }
+                Step::Wait(waiting) => match self.while_client_stays(proxy, waiting).await {
+                    Some(outcome) => client.woken(&outcome, wall_clock()),
+                    None => return Self::left_waiting(transaction),
+                },
                 Step::Fetch(order) => {
-                    let fetched = self.place(&accelerator, proxy).fetch(*order).await;
-                    client.fetched(fetched.unwrap_or(Fetched::Nothing), wall_clock())
+                    let fetched = self.place(&accelerator, proxy).fetch(*order);
+                    match self.while_client_stays(proxy, fetched).await {
+                        Some(fetched) => client.fetched(fetched.unwrap_or(Fetched::Nothing), wall_clock()),
+                        None => return Self::left_waiting(transaction),
+                    }
                 }
                 Step::Pass(backend) => match Box::pin(self.pass(transaction, &mut client, *backend, &mut road)).await {
                     AfterPass::Done(next) => return next,
@@ -92,6 +104,37 @@ impl Session {
                 Step::Deliver(delivery) => return self.deliver_made(transaction, *delivery, &mut road).await,
             };
         }
+    }
+
+    /// Waits for what others do for a request; `None` if its client has left meanwhile. One that has only ended what it sends has
+    /// not, unless `option abortonclose` says so.
+    async fn while_client_stays<T>(&mut self, proxy: &LiveProxy, what: impl Future<Output = T>) -> Option<T> {
+        let ends_with_input = proxy.settings().options.abortonclose;
+        let (client, handle) = (&mut self.client, &self.registered.handle);
+        let mut what = pin!(what);
+        poll_fn(|context| {
+            if let Poll::Ready(done) = what.as_mut().poll(context) {
+                return Poll::Ready(Some(done));
+            }
+            handle.listen(context);
+            if handle.order() == Order::Abort {
+                return Poll::Ready(None);
+            }
+            while !client.ended {
+                match ready!(client.poll_receive(context)) {
+                    Ok(_) => {}
+                    Err(_) => return Poll::Ready(None),
+                }
+            }
+            if ends_with_input { Poll::Ready(None) } else { Poll::Pending }
+        })
+        .await
+    }
+
+    fn left_waiting(transaction: &mut Transaction) -> Next {
+        transaction.end(Ending::ClientLeft(Stage::Headers));
+        transaction.count_client_abort();
+        Next::Close
     }
 
     /// Asks a backend for this client alone, and delivers what it says unless the program wants something else.
@@ -120,6 +163,13 @@ impl Session {
                         Ok(answer) => {
                             let head = std::mem::take(&mut transaction.response);
                             match backend.responded(head, wall_clock()) {
+                                FetchStep::Accept(accepted) if accepted.stored.is_some() => {
+                                    let (told, fetched) = oneshot::channel();
+                                    let place = self.place(road.accelerator, road.proxy);
+                                    place.keep(*accepted, Some((answer, transaction, &proxy)), told).await;
+                                    let fetched = fetched.await.unwrap_or(Fetched::Nothing);
+                                    return AfterPass::Go(client.fetched(fetched, wall_clock()));
+                                }
                                 FetchStep::Accept(accepted) => {
                                     let length = match answer.length {
                                         BodyLength::Exact(length) => Some(length),
@@ -197,7 +247,7 @@ impl Session {
             DeliveredBody::Made(bytes) => {
                 (BodyLength::Exact(bytes.len() as u64), AnswerBody::Stored(StoredBody::new(bytes.into())))
             }
-            DeliveredBody::Object { object, part, gunzip } => {
+            DeliveredBody::Object { object, part, recoding } => {
                 // NOTE: the head is no parsed one, so its fields say how long the body is.
                 let said = transaction.response.headers.first_known(http::HeaderId::ContentLength);
                 let said = said.and_then(|said| std::str::from_utf8(said).ok()?.parse().ok());
@@ -207,7 +257,12 @@ impl Session {
                     (_, None) => BodyLength::Chunked,
                 };
                 let is_chunked = length == BodyLength::Chunked;
-                (length, AnswerBody::Object(Box::new(ObjectBody::new(object, part, gunzip, is_chunked))))
+                (length, AnswerBody::Object(Box::new(ObjectBody::new(object, part, recoding, is_chunked))))
+            }
+            DeliveredBody::Page { object, gzip, includes } => {
+                let place = self.place(road.accelerator, road.proxy);
+                let page = page::assemble(place, object, gzip, *includes);
+                (BodyLength::Chunked, AnswerBody::Page(Box::new(page)))
             }
             DeliveredBody::Passed(_) => (BodyLength::Exact(0), AnswerBody::Stored(StoredBody::new([].into()))),
         };
