@@ -369,7 +369,9 @@ impl Backend {
     fn has_no_body(&self) -> bool {
         let response = &self.host.response;
         let length = response.headers.first_known(HeaderId::ContentLength);
-        self.is_head || matches!(response.status(), 100..=199 | 204 | 304) || length.is_some_and(|length| length == b"0")
+        self.is_head
+            || matches!(response.status(), 100..=199 | 204 | 304)
+            || length.is_some_and(|length| length == b"0")
     }
 
     /// Whether who understands gzip gets the body in gzip.

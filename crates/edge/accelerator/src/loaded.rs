@@ -64,13 +64,13 @@ pub struct Loaded {
     pub cache: Arc<Cache>,
     /// Storages.
     pub storages: Arc<Storages>,
-    /// Whether requests are kept as they came: for what pages include, and to be rolled back.
+    /// Whether requests are kept as they came: for what pages include, to be rolled back, and for other programs.
     pub(crate) keeps_original: bool,
-    backends: Box<dyn Backends>,
+    backends: Arc<dyn Backends>,
     /// Objects of modules, by their index.
-    objects: Vec<OnceLock<Made>>,
+    objects: Arc<[OnceLock<Made>]>,
     /// Directors of VCL 3.
-    directors: Vec<Director>,
+    directors: Arc<[Director]>,
 }
 
 /// An object of a module.
@@ -97,7 +97,7 @@ pub struct Parts {
     /// Storages.
     pub storages: Arc<Storages>,
     /// What is known of backends.
-    pub backends: Box<dyn Backends>,
+    pub backends: Arc<dyn Backends>,
 }
 
 impl Loaded {
@@ -107,9 +107,26 @@ impl Loaded {
         let objects = program.objects.iter().map(|_| OnceLock::new()).collect();
         let Parts { name, settings, cache, storages, backends } = parts;
         // NOTE: a word in a comment costs a copy of each request's head, and nothing else.
-        let says = |word: &str| program.sources.iter().any(|source| source.name != "Builtin" && source.text.contains(word));
-        let keeps_original = says("esi") || says("rollback");
+        let says =
+            |word: &str| program.sources.iter().any(|source| source.name != "Builtin" && source.text.contains(word));
+        let keeps_original = says("esi") || says("rollback") || !program.labels.is_empty();
         Arc::new(Self { keeps_original, name, program, settings, cache, storages, backends, objects, directors })
+    }
+
+    /// The same program, with what it has made, under other parameters: for requests that begin from now on.
+    #[must_use]
+    pub fn with_settings(&self, settings: Settings) -> Arc<Self> {
+        Arc::new(Self {
+            name: self.name.clone(),
+            program: Arc::clone(&self.program),
+            keeps_original: self.keeps_original,
+            settings,
+            cache: Arc::clone(&self.cache),
+            storages: Arc::clone(&self.storages),
+            backends: Arc::clone(&self.backends),
+            objects: Arc::clone(&self.objects),
+            directors: Arc::clone(&self.directors),
+        })
     }
 
     /// Whether a backend, or any backend of a director, may be asked.

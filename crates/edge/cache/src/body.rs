@@ -180,7 +180,11 @@ impl Body {
     ///
     /// # Errors
     /// The fetch failed, or the disk has something else than was written.
-    pub(crate) fn poll_next(&self, cursor: &mut Cursor, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broken>> {
+    pub(crate) fn poll_next(
+        &self,
+        cursor: &mut Cursor,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, Broken>> {
         if let Some(whole) = self.whole.get() {
             return Poll::Ready(self.load(cursor.take_of(whole)));
         }

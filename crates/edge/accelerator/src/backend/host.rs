@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cache::{index::Digest, object::Object};
 use http::{Headers, RequestHead, ResponseHead};
 use vcl::{
-    modules::{Function, Method},
+    modules::{Function, FunctionId, Method},
     pattern::TooHard,
     program::{HeaderRef, ObjectIndex, StorageIndex},
     run::{Backend, Failure, Host, Value, Workspace},
@@ -299,7 +299,13 @@ impl Host for BackendHost {
         {
             return done;
         }
-        Err(modules::missing(function))
+        match function.id {
+            FunctionId::StdRollback => {
+                self.request.clone_from(&self.original);
+                Ok(Value::Void)
+            }
+            _ => Err(modules::missing(function)),
+        }
     }
 
     fn method<'w>(

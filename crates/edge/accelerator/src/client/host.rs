@@ -352,6 +352,12 @@ impl Host for ClientHost {
                     .map_or(0, |digest| self.common.loaded.cache.soft_purge(digest, now, number(0), grace, keep));
                 Ok(Value::Int(i64::try_from(purged).unwrap_or(i64::MAX)))
             }
+            FunctionId::StdRollback => {
+                if let Some(original) = &self.original {
+                    self.request.clone_from(original);
+                }
+                Ok(Value::Void)
+            }
             _ => Err(modules::missing(function)),
         }
     }

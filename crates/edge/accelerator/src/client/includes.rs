@@ -37,10 +37,8 @@ impl std::fmt::Debug for Includes {
 impl Includes {
     pub(super) fn of(client: &Client, is_gzip: bool) -> Self {
         let host = &client.host;
-        let top = host
-            .top
-            .clone()
-            .unwrap_or_else(|| Arc::new(Top { request: host.request.clone(), started: host.started }));
+        let top =
+            host.top.clone().unwrap_or_else(|| Arc::new(Top { request: host.request.clone(), started: host.started }));
         Self {
             loaded: Arc::clone(&client.loaded),
             original: host.original.clone().unwrap_or_else(|| host.request.clone()),

@@ -54,11 +54,7 @@ impl Lurker {
         let bans = cache.bans();
         let mut round = match self.round.take() {
             Some(round) => round,
-            None => Round {
-                until: bans.newest_to_lurk(now - settings.age)?,
-                part: 0,
-                objects: Vec::new().into_iter(),
-            },
+            None => Round { until: bans.newest_to_lurk(now - settings.age)?, part: 0, objects: Vec::new().into_iter() },
         };
         let (mut left, mut seen) = (settings.batch.max(1), 0);
         loop {

@@ -75,7 +75,7 @@ pub use self::{
     users::{Password, User, Userlist},
     variable::{SetVariable, VariableValue},
 };
-pub use accelerator::{Accelerator, StorageSpec};
+pub use accelerator::{Accelerator, StorageKind, StorageSpec};
 
 /// A place in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 mod accelerator;
 mod dynamic_cookie;
 mod servers;
+mod storages;
 
 use std::{
     sync::{
@@ -16,7 +17,7 @@ use haproxycfg::model::{self, Config, ProxyIndex, ServerIndex};
 use logs::LogTargets;
 
 pub use self::{
-    accelerator::{Accelerator, Targets},
+    accelerator::{Accelerator, Place, Running, Targets, Verdict},
     dynamic_cookie::DynamicCookie,
     servers::Servers,
 };

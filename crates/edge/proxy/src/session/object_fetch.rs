@@ -20,7 +20,7 @@ use cache::{
     object::{Filler, Object, Page},
 };
 use http::{BodyLength, ChunkedDecoder};
-use live::{Accelerator, Instance, LiveProxy};
+use live::{Instance, LiveProxy, Running};
 use net::Deadline;
 use tokio::sync::oneshot;
 
@@ -49,7 +49,7 @@ pub(super) struct Place {
     /// The configuration.
     pub instance: Arc<Instance>,
     /// The program.
-    pub accelerator: Arc<Accelerator>,
+    pub program: Arc<Running>,
     /// The proxy whose program it is.
     pub proxy: Arc<LiveProxy>,
 }
@@ -74,7 +74,7 @@ impl Place {
         loop {
             step = match step {
                 Step::Ask(target) => {
-                    let Some(proxy) = self.accelerator.targets.proxy(target) else {
+                    let Some(proxy) = self.program.targets.proxy(target) else {
                         step = backend.failed("its section is gone", wall_clock());
                         continue;
                     };
@@ -230,7 +230,9 @@ impl ObjectIntake {
     /// Takes the body over of an object that has not changed.
     async fn copy(&mut self, before: &Object) -> io::Result<()> {
         let mut cursor = Cursor::default();
-        while let Some(chunk) = poll_fn(|context| before.poll_next(&mut cursor, context)).await.map_err(io::Error::other)? {
+        while let Some(chunk) =
+            poll_fn(|context| before.poll_next(&mut cursor, context)).await.map_err(io::Error::other)?
+        {
             self.filler.push(chunk).map_err(io::Error::other)?;
         }
         if let Some(page) = before.page() {

@@ -136,6 +136,7 @@ impl Assembler {
                 }
                 // What is included is fetched as an object, and never piped.
                 Step::Pass(_) | Step::Pipe(_) => client.fetched(Fetched::Nothing, wall_clock()),
+                Step::Switch(_) => client.switched(None),
                 Step::Deliver(delivery) => return *delivery,
             };
         }
