@@ -113,8 +113,9 @@ fn summary(answer: &Answer) -> String {
     for name in
         ["content-encoding", "etag", "content-length", "transfer-encoding", "x-esi", "accept-ranges", "content-range"]
     {
-        // NOTE: how well something is compressed is nobody's business.
-        if name != "content-length" || !packed {
+        // NOTE: how well something is compressed is nobody's business, and of what is unpacked Varnish knows the length.
+        let is_length = matches!(name, "content-length" | "transfer-encoding");
+        if !(is_length && (packed || body.starts_with(b"<z>nothing"))) {
             text += &format!("\n{name}: {}", answer.field(name).unwrap_or("-"));
         }
     }
@@ -187,7 +188,7 @@ fn includes_are_requests_of_their_own() {
     let origin = origin();
     let site = Site::new(PROGRAM, "", &origin);
     let page = site.get("/two").text();
-    let part = |number: u8| format!("[/part?{number} site level 1 top /two GET ]");
+    let part = |number: u8| format!("[/part?{number} site level 1 top /two GET]");
     assert_eq!(page, format!("<p>{}-{}</p>", part(1), part(2)));
     let requests = origin.heads().len();
     assert_eq!(site.get("/two").text(), page);

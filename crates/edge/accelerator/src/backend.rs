@@ -100,17 +100,26 @@ impl IncludeFinder {
         self.parser.parse(bytes);
     }
 
-    /// The body, of this length, is over. `None` if it is delivered as it is stored.
+    /// The body is over.
     #[must_use]
-    pub fn finish(mut self, length: u64) -> Option<Page> {
-        let found = self.parser.finish();
-        if found.is_none() && !self.is_gzip {
-            return None;
+    pub fn finish(mut self) -> Reading {
+        match self.parser.finish() {
+            Some(plan) => Reading::Page(Page { plan, is_gzip: self.is_gzip }),
+            None if self.is_gzip => Reading::Packed,
+            None => Reading::Plain,
         }
-        // NOTE: a page is stored without compression, so its head alone does not say how it is delivered.
-        let plan = found.unwrap_or_else(|| cache::esi::Plan { pieces: vec![cache::esi::Piece::Deliver(length)] });
-        Some(Page { plan, is_gzip: self.is_gzip })
     }
+}
+
+/// What a body was found to be that might have been a page.
+#[derive(Debug)]
+pub enum Reading {
+    /// It includes others.
+    Page(Page),
+    /// It does not; it is to be stored in gzip.
+    Packed,
+    /// It does not; it is to be stored as it is.
+    Plain,
 }
 
 /// Where an accepted body comes from.

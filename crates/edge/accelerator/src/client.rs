@@ -119,6 +119,8 @@ pub struct Client {
     has_body: bool,
     /// Whether another program has handed the request to this one, which cannot hand it on.
     is_switched: bool,
+    /// Whether what is delivered has been passed.
+    is_passing: bool,
 }
 
 /// Why a program's answer does not lead on.
@@ -174,6 +176,7 @@ impl Client {
             is_head,
             has_body,
             is_switched: false,
+            is_passing: false,
         }
     }
 
@@ -430,6 +433,7 @@ impl Client {
             xid: (self.next_xid)(),
             is_head: self.is_head,
         };
+        self.is_passing = true;
         if order.is_included {
             return Step::Fetch(Box::new(order));
         }
@@ -464,7 +468,7 @@ impl Client {
         self.host.response = object.head().clone();
         self.host.response.set_version(Version::Http11);
         self.head_of_delivery(Some(&object), now);
-        if ranges && object.head().status() == 200 && object.variant().is_some() {
+        if ranges && object.head().status() == 200 && !self.is_passing {
             self.host.response.headers.set(b"Accept-Ranges", b"bytes");
         }
         let is_gzip = fields::is_gzip(&object.head().headers);
@@ -556,6 +560,7 @@ impl Client {
         self.host.is_hitpass = false;
         self.fetch = None;
         self.is_hit = false;
+        self.is_passing = false;
         self.receive()
     }
 

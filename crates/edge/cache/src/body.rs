@@ -80,6 +80,8 @@ struct Transit {
 #[derive(Debug, Default)]
 pub struct Cursor {
     next: usize,
+    /// Bytes that it has read.
+    bytes: u64,
     /// Its waker's place, and the round that it is of.
     waiting: Option<(u64, usize)>,
 }
@@ -295,12 +297,23 @@ impl Whole {
 }
 
 impl Cursor {
+    /// Notes a chunk that has been read.
+    pub(crate) fn note(&mut self, chunk: &Bytes) {
+        self.bytes += chunk.len() as u64;
+    }
+
     fn take_of(&mut self, whole: &Whole) -> Option<Chunk> {
         match whole {
             Whole::Memory(chunks) => self.take(chunks).map(Chunk::Memory),
             Whole::Disk(chunks) => self.take(chunks).map(Chunk::Disk),
             Whole::Mixed(chunks) => self.take(chunks),
         }
+    }
+
+    /// Bytes that it has read.
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.bytes
     }
 
     fn take<C: Clone>(&mut self, chunks: &[C]) -> Option<C> {

@@ -29,6 +29,10 @@ const CHUNK_BYTES_MIN: usize = 4 << 10;
 /// What a chunk of a body in transit is at most: its memory is free again when all of it has been read.
 const TRANSIT_CHUNK_BYTES_MAX: usize = 32 << 10;
 
+/// What an object takes in the index, in the order of expiry and in the queue of its storage, and what the allocator adds to all its
+/// parts.
+const INDEX_BYTES: usize = 320;
+
 /// What an object says to who finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -123,7 +127,7 @@ pub struct Object {
 }
 
 /// A body with Edge Side Includes. It is stored without compression, whatever its head says.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Page {
     /// What is to be done with it.
     pub plan: Plan,
@@ -177,7 +181,7 @@ impl Object {
         (head, body): (ResponseHead, Body),
         lifetime: Lifetime,
     ) -> Result<(Arc<Self>, Filler), StorageFull> {
-        let bytes = size_of::<Self>() + head.headers.memory_bytes();
+        let bytes = size_of::<Self>() + INDEX_BYTES + head.headers.memory_bytes();
         let object = Arc::new(Self {
             kind,
             head: OnceLock::from(head),
@@ -218,7 +222,7 @@ impl Object {
     ) -> Result<Arc<Self>, StorageFull> {
         let length = usize::try_from(body.arrived()).unwrap_or(usize::MAX);
         let of_tags: usize = tags.iter().map(|tag| bytes_of_tag(tag)).sum();
-        let bytes = (size_of::<Self>() + of_tags).saturating_add(length);
+        let bytes = (size_of::<Self>() + INDEX_BYTES + of_tags).saturating_add(length);
         Ok(Arc::new(Self {
             kind: Kind::Ordinary,
             head: OnceLock::new(),
@@ -275,10 +279,11 @@ impl Object {
     /// The fetch failed, or the disk has something else than was written.
     pub fn poll_next(&self, cursor: &mut Cursor, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broken>> {
         let next = ready!(self.body.poll_next(cursor, context));
-        if self.body.is_in_transit()
-            && let Ok(Some(chunk)) = &next
-        {
-            self.reservation.shrink(chunk.len());
+        if let Ok(Some(chunk)) = &next {
+            cursor.note(chunk);
+            if self.body.is_in_transit() {
+                self.reservation.shrink(chunk.len());
+            }
         }
         Poll::Ready(next)
     }
@@ -407,6 +412,20 @@ impl Filler {
     #[must_use]
     pub fn object(&self) -> &Arc<Object> {
         &self.object
+    }
+
+    /// An object like this one, of which nothing has come: in its place, as long as nobody else has it.
+    ///
+    /// # Errors
+    /// As [`Object::start`].
+    pub fn begin_again(&self) -> Result<(Arc<Object>, Self), StorageFull> {
+        let old = &self.object;
+        let (object, filler) = Object::start(&self.cache, old.storage(), old.kind, old.head().clone(), old.lifetime())?;
+        object.set_xid(old.xid());
+        for tag in old.tags() {
+            object.add_tag(&self.cache, &tag)?;
+        }
+        Ok((object, filler))
     }
 
     /// Ready as long as there is room for more of a body in transit; others always have room.
@@ -541,7 +560,7 @@ impl Filler {
             usize::try_from(arrived).unwrap_or(usize::MAX).max(wanted).max(CHUNK_BYTES_MIN)
         };
         let most = if self.object.body.is_in_transit() { TRANSIT_CHUNK_BYTES_MAX } else { CHUNK_BYTES_MAX };
-        let mut bytes = guess.min(most);
+        let mut bytes = rounded(guess).min(most);
         if let Some(share) = self.object.share() {
             let extent = self.object.storage().allocate(&self.cache, bytes as u64)?;
             share.add_extent(extent);
@@ -552,6 +571,13 @@ impl Filler {
         self.buffer = BytesMut::with_capacity(bytes);
         Ok(())
     }
+}
+
+/// What is asked of the allocator for so many bytes. Pieces of a few sizes can take each other's place when they are freed; those of
+/// any size leave gaps.
+fn rounded(bytes: usize) -> usize {
+    let step = if bytes < 32 << 10 { 512 } else { 4 << 10 };
+    bytes.checked_next_multiple_of(step).unwrap_or(bytes)
 }
 
 impl Drop for Filler {

@@ -6,18 +6,18 @@ use std::{
     pin::pin,
     rc::Rc,
     sync::Arc,
-    task::{Context, Waker},
+    task::{Context, Poll, Waker},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use accelerator::{
-    backend::{Accepted, AcceptedBody, Backend, IncludeFinder, Order, Recoding, Step, Stored},
+    backend::{Accepted, AcceptedBody, Backend, IncludeFinder, Order, Reading, Recoding, Step, Stored},
     client::Fetched,
     recode::Recoder,
 };
 use cache::{
     body::Cursor,
-    object::{Filler, Object, Page},
+    object::{Filler, Object},
 };
 use http::{BodyLength, ChunkedDecoder};
 use live::{Instance, LiveProxy, Running};
@@ -220,10 +220,30 @@ impl ObjectIntake {
         let rest = self.recoder.finish()?;
         self.store(&rest)?;
         self.filler.flush();
-        let length = self.filler.object().body().arrived();
-        if let Some(page) = self.includes.take().and_then(|includes| includes.finish(length)) {
-            self.filler.set_page(page).map_err(io::Error::other)?;
+        match self.includes.take().map(IncludeFinder::finish) {
+            Some(Reading::Page(page)) => self.filler.set_page(page).map_err(io::Error::other),
+            Some(Reading::Packed) => self.pack(),
+            Some(Reading::Plain) | None => Ok(()),
         }
+    }
+
+    /// Stores in gzip what includes nothing after all. NOTE: nobody has seen the object yet.
+    fn pack(&mut self) -> io::Result<()> {
+        let (object, mut filler) = self.filler.begin_again().map_err(io::Error::other)?;
+        let mut recoder = Recoder::new(Recoding::Gzip);
+        let mut cursor = Cursor::default();
+        let mut context = Context::from_waker(Waker::noop());
+        let arrived = self.filler.object().body().arrived();
+        while cursor.read() < arrived {
+            let Poll::Ready(Ok(Some(chunk))) = self.filler.object().poll_next(&mut cursor, &mut context) else {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+            };
+            let packed = recoder.push(&chunk)?.unwrap_or_default();
+            filler.write(&packed).map_err(io::Error::other)?;
+        }
+        filler.write(&recoder.finish()?).map_err(io::Error::other)?;
+        self.filler = filler;
+        self.news.object = Some(object);
         Ok(())
     }
 
@@ -236,8 +256,7 @@ impl ObjectIntake {
             self.filler.push(chunk).map_err(io::Error::other)?;
         }
         if let Some(page) = before.page() {
-            let page = Page { plan: page.plan.clone(), is_gzip: page.is_gzip };
-            self.filler.set_page(page).map_err(io::Error::other)?;
+            self.filler.set_page(page.clone()).map_err(io::Error::other)?;
         }
         Ok(())
     }
