@@ -33,6 +33,9 @@ const TRANSIT_CHUNK_BYTES_MAX: usize = 32 << 10;
 /// parts.
 const INDEX_BYTES: usize = 320;
 
+/// Pieces of bodies that are at least so large are divided rather than to leave much of them unused.
+const DIVIDED_BYTES_MIN: usize = 32 << 10;
+
 /// What an object says to who finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -540,8 +543,8 @@ impl Filler {
         } else if !self.buffer.is_empty() && unused > self.buffer.len() / 4 {
             // A last chunk that is much too large for what it holds is copied into one that is not.
             let exact = Bytes::copy_from_slice(&self.buffer);
-            self.buffer = BytesMut::new();
-            self.object.reservation.shrink(unused);
+            let capacity = std::mem::take(&mut self.buffer).capacity();
+            self.object.reservation.shrink(capacity.saturating_sub(allocated(exact.len())));
             self.object.body.push(exact);
         } else {
             self.flush();
@@ -560,7 +563,7 @@ impl Filler {
             usize::try_from(arrived).unwrap_or(usize::MAX).max(wanted).max(CHUNK_BYTES_MIN)
         };
         let most = if self.object.body.is_in_transit() { TRANSIT_CHUNK_BYTES_MAX } else { CHUNK_BYTES_MAX };
-        let mut bytes = rounded(guess).min(most);
+        let mut bytes = piece_bytes(guess).min(most);
         if let Some(share) = self.object.share() {
             let extent = self.object.storage().allocate(&self.cache, bytes as u64)?;
             share.add_extent(extent);
@@ -573,11 +576,21 @@ impl Filler {
     }
 }
 
-/// What is asked of the allocator for so many bytes. Pieces of a few sizes can take each other's place when they are freed; those of
-/// any size leave gaps.
-fn rounded(bytes: usize) -> usize {
-    let step = if bytes < 32 << 10 { 512 } else { 4 << 10 };
-    bytes.checked_next_multiple_of(step).unwrap_or(bytes)
+/// What the allocator gives for so many bytes: it has four sizes for each power of two (jemalloc). What is counted is what is taken.
+fn allocated(bytes: usize) -> usize {
+    bytes.checked_next_multiple_of(step_of(bytes)).unwrap_or(bytes)
+}
+
+fn step_of(bytes: usize) -> usize {
+    1 << bytes.saturating_sub(1).max(1).ilog2().saturating_sub(2).max(4)
+}
+
+/// Bytes of a piece of a body of which so many are to come: a size that the allocator has, with little left over.
+fn piece_bytes(wanted: usize) -> usize {
+    let whole = allocated(wanted);
+    let is_wasteful = wanted >= DIVIDED_BYTES_MIN && whole - wanted > wanted / 16;
+    // The rest comes in a piece of its own.
+    if is_wasteful { whole - step_of(wanted) } else { whole }
 }
 
 impl Drop for Filler {
@@ -586,6 +599,25 @@ impl Drop for Filler {
             self.flush();
             self.object.body.fail();
             self.cache.remove(&self.object);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_of_the_allocators_sizes() {
+        for (wanted, allocated_bytes, piece) in [
+            (1, 16, 16),
+            (512, 512, 512),
+            (513, 640, 640),
+            (10_000, 10_240, 10_240),
+            (100_009, 112 << 10, 96 << 10),
+            (256 << 10, 256 << 10, 256 << 10),
+        ] {
+            assert_eq!((allocated(wanted), piece_bytes(wanted)), (allocated_bytes, piece), "{wanted}");
         }
     }
 }
