@@ -55,6 +55,17 @@ impl Assembly<'_> {
     /// Makes the instance. States and numbers of proxies and servers that were there before are carried over by name.
     #[must_use]
     pub fn build(&self, config: Config) -> Arc<Instance> {
+        self.process.maxconn.store(hard_maxconn(&config), Relaxed);
+        self.process.connection_rate_limit.store(config.global.maxconnrate, Relaxed);
+        self.process.compression.rate_max.store(config.global.tune.compression_rate_max, Relaxed);
+        self.process.session_rate_limit.store(config.global.maxsessrate, Relaxed);
+        variables::set_global(&config, self.process);
+        self.apart(config)
+    }
+
+    /// Makes an instance that runs beside another one: nothing of the process is changed.
+    #[must_use]
+    pub fn apart(&self, config: Config) -> Arc<Instance> {
         let config = Arc::new(config);
         let now_ms = self.process.milliseconds(Instant::now());
         let proxies: Vec<_> = config
@@ -76,11 +87,6 @@ impl Assembly<'_> {
             .map(|(proxy, index)| (Arc::clone(&proxy.name), ProxyIndex(index)))
             .collect::<HashMap<_, _>>();
         let log_targets = LogTargets::new(&config.global.logs, None, self.identity, &self.process.outputs);
-        self.process.maxconn.store(hard_maxconn(&config), Relaxed);
-        self.process.connection_rate_limit.store(config.global.maxconnrate, Relaxed);
-        self.process.compression.rate_max.store(config.global.tune.compression_rate_max, Relaxed);
-        self.process.session_rate_limit.store(config.global.maxsessrate, Relaxed);
-        variables::set_global(&config, self.process);
         let tables = Tables::new(&config, self.previous.map(|previous| &*previous.tables), self.seed, now_ms);
         Arc::new(Instance {
             variable_limits: Arc::new(variable_limits(config.global.tune.vars_max_size)),
