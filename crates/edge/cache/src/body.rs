@@ -238,6 +238,18 @@ impl Body {
         }
     }
 
+    /// What it has in memory, when nobody has the body any more.
+    pub(crate) fn take_memory(&mut self) -> impl Iterator<Item = Bytes> + use<> {
+        let arriving = self.arriving.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let left = std::mem::take(&mut arriving.chunks);
+        let whole = match self.whole.take() {
+            Some(Whole::Memory(chunks)) => chunks.into_vec(),
+            Some(Whole::Disk(_) | Whole::Mixed(_)) | None => Vec::new(),
+        };
+        let memory = |chunk| if let Chunk::Memory(bytes) = chunk { Some(bytes) } else { None };
+        whole.into_iter().chain(left.into_iter().filter_map(memory))
+    }
+
     pub(crate) fn push(&self, chunk: Bytes) {
         let bytes = chunk.len() as u64;
         self.add(Chunk::Memory(chunk), bytes);

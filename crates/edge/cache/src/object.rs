@@ -397,6 +397,14 @@ impl Object {
     }
 }
 
+/// The memory of the body serves the next one.
+impl Drop for Object {
+    fn drop(&mut self) {
+        let chunks = self.body.take_memory();
+        self.reservation.storage().give_back(chunks);
+    }
+}
+
 /// Fills an object's body. One that is dropped before [`Filler::finish`] breaks the body: who has read a part is told, and nobody
 /// finds the object any more.
 #[derive(Debug)]
@@ -571,7 +579,7 @@ impl Filler {
             bytes = bytes.min(usize::try_from(extent.length).unwrap_or(bytes));
         }
         self.object.reservation.grow(&self.cache, bytes)?;
-        self.buffer = BytesMut::with_capacity(bytes);
+        self.buffer = self.object.storage().piece(bytes);
         Ok(())
     }
 }
