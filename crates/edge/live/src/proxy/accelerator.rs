@@ -204,10 +204,8 @@ impl Accelerator {
 
     /// Does a little of what a cache needs while it is in use; when it wants to be called again.
     pub fn tend(&self, background: &Background) -> Duration {
-        let later = |job: Box<dyn FnOnce() + Send>| {
-            background.run(job);
-        };
-        Duration::from_secs_f64(self.upkeep.tend(&self.cache, &self.storages, &self.settings(), later))
+        let disks: Vec<_> = self.storages.named.iter().filter_map(|storage| storage.disk().cloned()).collect();
+        self.upkeep.tend(&self.cache, &disks, self.settings().lurker, background)
     }
 
     /// The number of the next transaction.

@@ -6,12 +6,12 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use ::accelerator::{loaded::Storages, settings::Settings};
+use ::accelerator::loaded::Storages;
 use cache::{
-    bans::Lurker,
+    bans::{Lurker, LurkerSettings},
     index::Cache,
     storage::{
         Stevedore,
@@ -20,6 +20,8 @@ use cache::{
 };
 use haproxycfg::model::{StorageKind, StorageSpec};
 use runtime::log::{Level, write};
+
+use crate::background::Background;
 
 /// What a storage has where nothing is said (varnishd's default for `malloc`).
 const STORAGE_BYTES: u64 = 100 << 20;
@@ -132,55 +134,53 @@ struct State {
 }
 
 impl Upkeep {
-    /// Removes what is over, tests what bans are about, keeps journals short: a little of it. In how many seconds it wants to be
-    /// called again. `later` runs what waits for a disk.
+    /// Removes what is over, tests what bans are about, keeps journals short: a little of it. In what time it wants to be called
+    /// again.
     pub(super) fn tend(
         &self,
         cache: &Arc<Cache>,
-        storages: &Storages,
-        settings: &Settings,
-        later: impl Fn(Box<dyn FnOnce() + Send>),
-    ) -> f64 {
+        disks: &[Arc<Disk>],
+        lurker: LurkerSettings,
+        background: &Background,
+    ) -> Duration {
         let now = wall_clock();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (count, next) = cache.expire(now, EXPIRED_AT_ONCE_MAX);
-        let lurks = state.lurker.step(cache, now, settings.lurker);
+        let lurks = state.lurker.step(cache, now, lurker);
         cache.bans().drop_unused();
-        let compacts = state.compact(cache, storages);
-        self.sync(&mut state, storages, later);
+        let compacts = state.compact(cache, disks);
+        self.sync(&mut state, disks, background);
         if count == EXPIRED_AT_ONCE_MAX || compacts {
-            return 0.0;
+            return Duration::ZERO;
         }
         let due = next.map_or(PAUSE_MAX, |next| next - now);
-        due.min(lurks.unwrap_or(PAUSE_MAX)).clamp(PAUSE_MIN, PAUSE_MAX)
+        Duration::from_secs_f64(due.min(lurks.unwrap_or(PAUSE_MAX)).clamp(PAUSE_MIN, PAUSE_MAX))
     }
 
     /// What journals have noted is on the disk a moment later, so that a loss of power brings no banned object back.
-    fn sync(&self, state: &mut State, storages: &Storages, later: impl Fn(Box<dyn FnOnce() + Send>)) {
-        let disks: Vec<Arc<Disk>> = storages.named.iter().filter_map(|storage| storage.disk().cloned()).collect();
+    fn sync(&self, state: &mut State, disks: &[Arc<Disk>], background: &Background) {
         let bytes = disks.iter().map(|disk| disk.journal_bytes()).sum();
         if bytes == state.synced_bytes || self.is_syncing.swap(true, Relaxed) {
             return;
         }
         state.synced_bytes = bytes;
-        let is_syncing = Arc::clone(&self.is_syncing);
-        later(Box::new(move || {
+        let (is_syncing, disks) = (Arc::clone(&self.is_syncing), disks.to_vec());
+        background.run(move || {
             for disk in disks {
                 if let Err(error) = disk.sync() {
                     write(Level::Warning, format_args!("the cache's journal cannot be synchronised: {error}"));
                 }
             }
             is_syncing.store(false, Relaxed);
-        }));
+        });
     }
 }
 
 impl State {
     /// Goes on with journals that are written anew; whether there are any.
-    fn compact(&mut self, cache: &Arc<Cache>, storages: &Storages) -> bool {
+    fn compact(&mut self, cache: &Arc<Cache>, disks: &[Arc<Disk>]) -> bool {
         if self.compactions.is_empty() {
-            let disks = storages.named.iter().filter_map(|storage| storage.disk());
-            let begun = disks.filter(|disk| disk.wants_compaction()).map(|disk| Compaction::begin(disk, cache));
+            let begun = disks.iter().filter(|disk| disk.wants_compaction()).map(|disk| Compaction::begin(disk, cache));
             self.compactions = begun.filter_map(noted).collect();
         }
         self.compactions = std::mem::take(&mut self.compactions)

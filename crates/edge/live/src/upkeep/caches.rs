@@ -11,8 +11,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub async fn run(shared: Arc<Shared>) {
     loop {
         let instance = shared.instance();
-        let caches = instance.proxies.iter().filter_map(|proxy| proxy.accelerator.as_ref());
-        let pause = caches.map(|cache| cache.tend(&shared.process.background)).min();
+        let background = &shared.process.background;
+        let pauses = instance.proxies.iter().flat_map(|proxy| {
+            let of_program = proxy.accelerator.as_ref().map(|cache| cache.tend(background));
+            let of_shared = proxy.shared_cache.as_ref().map(|cache| cache.tend(background));
+            [of_program, of_shared]
+        });
+        let pause = pauses.flatten().min();
         drop(instance);
         match pause.unwrap_or(PAUSE) {
             Duration::ZERO => tokio::task::yield_now().await,

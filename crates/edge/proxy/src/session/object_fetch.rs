@@ -11,27 +11,37 @@ use std::{
 };
 
 use accelerator::{
-    backend::{Accepted, AcceptedBody, Backend, IncludeFinder, Order, Reading, Recoding, Step, Stored},
+    backend::{Accepted, AcceptedBody, IncludeFinder, Reading, Recoding, Stored},
     client::Fetched,
+    machine::{Backend, FetchStep as Step, Order, Target},
+    output::Part,
     recode::Recoder,
 };
+use bytes::Bytes;
 use cache::{
     body::Cursor,
+    index,
     object::{Filler, Object},
 };
-use http::{BodyLength, ChunkedDecoder};
-use live::{Instance, LiveProxy, Running};
+use http::{BodyLength, ChunkedDecoder, ResponseHead};
+use live::{Accelerator, Instance, LiveProxy, Running, SharedCache};
 use net::Deadline;
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 
 use super::{
     body::{Intake, PumpFailure},
-    fetch::{Answer, AnswerBody, Fetch, Nobody, Unfetched, Wanted},
+    fetch::{Answer, AnswerBody, Fetch, HearInterim, Nobody, RelayedBytes, Unfetched, Wanted},
     http::give_back,
     kept::Kept,
     transaction::{ClientSide, RequestStage, Transaction},
 };
 use crate::worker::Worker;
+
+/// Pieces of a response that is not stored which wait for a slow client.
+const RELAYED_PIECES_MAX: usize = 4;
+
+/// How often others are made to leave a storage for one piece of a body.
+const EVICTIONS_MAX: usize = 64;
 
 /// How often a fetch that waits looks whether anybody still wants what it brings.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
@@ -41,6 +51,46 @@ pub(super) fn wall_clock() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
+/// Where what a cache has not comes from.
+#[derive(Clone)]
+pub(super) enum Origin {
+    /// From the backends of a program.
+    Program {
+        /// The programs of the section.
+        accelerator: Arc<Accelerator>,
+        /// The one that the request runs in: the active one of when it began, or one that this handed it to.
+        program: Arc<Running>,
+    },
+    /// From where the request would have gone.
+    Shared {
+        /// The cache.
+        cache: Arc<SharedCache>,
+        /// The backend.
+        backend: Arc<LiveProxy>,
+        /// What is asked of its balancer.
+        wanted: Wanted,
+    },
+}
+
+impl Origin {
+    /// The section that is asked.
+    pub(super) fn proxy(&self, target: Target) -> Option<Arc<LiveProxy>> {
+        match (self, target) {
+            (Self::Program { program, .. }, Target::Named(named)) => program.targets.proxy(named),
+            (Self::Shared { backend, .. }, _) => Some(Arc::clone(backend)),
+            (Self::Program { .. }, Target::Origin) => None,
+        }
+    }
+
+    /// What is asked of its balancer.
+    pub(super) fn wanted(&self) -> Wanted {
+        match self {
+            Self::Program { .. } => Wanted::default(),
+            Self::Shared { wanted, .. } => *wanted,
+        }
+    }
+}
+
 /// Where a fetch runs.
 #[derive(Clone)]
 pub(super) struct Place {
@@ -48,16 +98,43 @@ pub(super) struct Place {
     pub worker: Rc<Worker>,
     /// The configuration.
     pub instance: Arc<Instance>,
-    /// The program.
-    pub program: Arc<Running>,
-    /// The proxy whose program it is.
+    /// Where it goes.
+    pub origin: Origin,
+    /// The proxy whose cache it is.
     pub proxy: Arc<LiveProxy>,
 }
 
+/// What a fetch tells who has ordered it.
+pub(super) enum Report {
+    /// An interim response has come.
+    Interim(ResponseHead),
+    /// There is an object to read, or nothing.
+    Fetched(Fetched),
+    /// The response is not stored: here it comes.
+    Relayed(Box<Relayed>),
+    /// There is no response.
+    Unfetched(Box<Unfetched>),
+}
+
+/// A response that is not stored.
+pub(super) struct Relayed {
+    /// Its head.
+    pub head: ResponseHead,
+    /// How long it is.
+    pub length: BodyLength,
+    /// What the client gets of it.
+    pub part: Part,
+    /// What comes of it.
+    pub body: RelayedBytes,
+}
+
+/// Who has ordered a fetch, and hears of it.
+pub(super) type Told = mpsc::UnboundedSender<Report>;
+
 impl Place {
-    /// Begins a fetch; what it comes to, once there is an object to read.
-    pub(super) fn fetch(self, order: Order) -> oneshot::Receiver<Fetched> {
-        let (told, waiting) = oneshot::channel();
+    /// Begins a fetch; what is told of it, the last thing once there is something to deliver.
+    pub(super) fn fetch(self, order: Order) -> mpsc::UnboundedReceiver<Report> {
+        let (told, reports) = mpsc::unbounded_channel();
         let worker = Rc::clone(&self.worker);
         let running = worker.count_running();
         tokio::task::spawn_local(async move {
@@ -65,23 +142,26 @@ impl Place {
             worker.clocked(Box::pin(self.run(order, told))).await;
             drop(running);
         });
-        waiting
+        reports
     }
 
-    async fn run(self, order: Order, told: oneshot::Sender<Fetched>) {
-        let mut backend = Backend::new(order, wall_clock(), false);
+    async fn run(self, order: Order, told: Told) {
+        let hears = order.tells_interim().then(|| told.clone());
+        let mut nobody = Nobody { body: Vec::new(), interim: hears.map(tell_interim) };
+        let mut backend = order.begin(wall_clock());
+        let mut failure = None;
         let mut step = backend.begin();
         loop {
             step = match step {
                 Step::Ask(target) => {
-                    let Some(proxy) = self.program.targets.proxy(target) else {
+                    let Some(proxy) = self.origin.proxy(target) else {
                         step = backend.failed("its section is gone", wall_clock());
                         continue;
                     };
                     let mut exchange = self.exchange(&backend, &proxy);
                     let (mut kept, mut deadline) = (Kept::default(), Deadline::default());
-                    let mut fetch = Fetch::new(&self.worker, &proxy, Wanted::default(), &mut kept, &mut deadline);
-                    match fetch.run(&mut exchange, &mut Nobody::default()).await {
+                    let mut fetch = Fetch::new(&self.worker, &proxy, self.origin.wanted(), &mut kept, &mut deadline);
+                    match fetch.run(&mut exchange, &mut nobody).await {
                         Ok(answer) => {
                             let head = std::mem::take(&mut exchange.response);
                             match backend.responded(head, wall_clock()) {
@@ -91,12 +171,19 @@ impl Place {
                                 other => other,
                             }
                         }
-                        Err(why) => backend.failed(&words(&why), wall_clock()),
+                        Err(why) => {
+                            let next = backend.failed(&words(&why), wall_clock());
+                            failure = backend.hands_on_failures().then_some(why);
+                            next
+                        }
                     }
                 }
                 Step::Accept(accepted) => return self.keep(*accepted, None, told).await,
                 Step::Abandon => {
-                    let _ = told.send(Fetched::Nothing);
+                    let _ = told.send(match failure {
+                        Some(why) => Report::Unfetched(Box::new(why)),
+                        None => Report::Fetched(Fetched::Nothing),
+                    });
                     return;
                 }
             };
@@ -117,52 +204,108 @@ impl Place {
         exchange
     }
 
-    /// Puts what was accepted into the cache.
+    /// Puts what was accepted into the cache, or hands it on.
     pub(super) async fn keep(
         &self,
         accepted: Accepted,
         answer: Option<(Answer<'_>, &Transaction, &Arc<LiveProxy>)>,
-        told: oneshot::Sender<Fetched>,
+        told: Told,
     ) {
-        let Some(stored) = accepted.stored else { return };
+        let Accepted { stored, head, body } = accepted;
+        let Some(stored) = stored else {
+            return match (body, answer) {
+                (AcceptedBody::Stale(object), _) => {
+                    let _ = told.send(Report::Fetched(Fetched::Own(object, Box::new(head))));
+                }
+                (_, Some(answer)) => self.relay(head, answer, told).await,
+                (_, None) => {}
+            };
+        };
         let Stored { object, filler, fetch, streams, includes } = stored;
-        let mut news = News { object: Some(object), fetch, told: Some(told) };
+        let own = Some(Box::new(head)).filter(|head| head.status() > 0);
+        let mut news = News { object: Some(object), fetch, own, told };
         // Nobody else would want it.
         if !news.is_wanted(&filler) {
             return;
         }
-        if streams && matches!(accepted.body, AcceptedBody::Backend(_)) {
+        if streams && matches!(body, AcceptedBody::Backend(_)) {
             news.tell();
         }
-        let recoding = if let AcceptedBody::Backend(recoding) = accepted.body { recoding } else { Recoding::None };
-        let mut intake = ObjectIntake { filler, recoder: Recoder::new(recoding), includes, news };
-        let filled = match (accepted.body, answer) {
-            (AcceptedBody::Made(bytes), _) => intake.filler.write(&bytes).map_err(io::Error::other),
-            (AcceptedBody::Stale(before), _) => intake.copy(&before).await,
-            (AcceptedBody::Backend(_), Some((mut answer, exchange, proxy))) => {
-                let pulled = intake.pull(&mut answer, exchange, proxy).await;
-                if pulled.is_ok()
-                    && let Some(upstream) = answer.body.into_reusable()
-                {
-                    give_back(&self.worker, upstream, proxy);
+        let recoding = if let AcceptedBody::Backend(recoding) = body { recoding } else { Recoding::None };
+        let mut filling = Filling { filler, recoder: Recoder::new(recoding), includes, news };
+        let filled = match (body, answer) {
+            (AcceptedBody::Made(bytes), _) => write(&mut filling.filler, &bytes),
+            (AcceptedBody::Stale(before), _) => filling.copy(&before).await,
+            (AcceptedBody::Backend(_), Some((answer, exchange, proxy))) => {
+                if let BodyLength::Exact(length) = answer.length {
+                    filling.filler.expect(length);
                 }
-                pulled
+                self.pull_all((answer, exchange, proxy), &mut filling).await.and_then(|()| filling.end())
             }
             (AcceptedBody::Backend(_), None) => Ok(()),
         };
-        let ObjectIntake { filler, news, .. } = intake;
-        if filled.is_ok() {
-            filler.finish();
-            news.tell_now();
+        let Filling { filler, mut news, .. } = filling;
+        match filled {
+            Ok(()) => filler.finish(),
+            Err(_) => {
+                news.fetch = None;
+                drop(filler);
+            }
+        }
+        news.tell();
+    }
+
+    /// Hands a response on to who has ordered it, no faster than it is taken.
+    async fn relay(&self, head: ResponseHead, answer: (Answer<'_>, &Transaction, &Arc<LiveProxy>), told: Told) {
+        let (pieces, body) = mpsc::channel(RELAYED_PIECES_MAX);
+        let relayed = Relayed { head, length: answer.0.length, part: Part::Whole, body };
+        let _ = told.send(Report::Relayed(Box::new(relayed)));
+        let mut sink = Relaying { pieces, waiting: None };
+        if self.pull_all(answer, &mut sink).await.is_ok() {
+            let _ = sink.pieces.send(None).await;
         }
     }
+
+    /// Pulls a body to its end, and gives the connection back.
+    async fn pull_all(
+        &self,
+        (mut answer, exchange, proxy): (Answer<'_>, &Transaction, &Arc<LiveProxy>),
+        sink: &mut impl Sink,
+    ) -> io::Result<()> {
+        pull(&mut answer, exchange, proxy, sink).await?;
+        if let Some(upstream) = answer.body.into_reusable() {
+            give_back(&self.worker, upstream, proxy);
+        }
+        Ok(())
+    }
+}
+
+/// Tells of interim responses.
+fn tell_interim(told: Told) -> HearInterim {
+    Box::new(move |head| {
+        let _ = told.send(Report::Interim(head.clone()));
+    })
+}
+
+/// Where a body goes that is pulled.
+trait Sink {
+    /// Takes what has come.
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Waits until more may come.
+    async fn make_room(&mut self) -> io::Result<()>;
+
+    /// Whether anybody wants what comes.
+    fn is_wanted(&self) -> bool;
 }
 
 /// Who is to hear of an object, until they have.
 struct News {
     object: Option<Arc<Object>>,
-    fetch: Option<cache::index::Fetch>,
-    told: Option<oneshot::Sender<Fetched>>,
+    fetch: Option<index::Fetch>,
+    /// The head that who has ordered it gets instead of the object's.
+    own: Option<Box<ResponseHead>>,
+    told: Told,
 }
 
 impl News {
@@ -172,48 +315,37 @@ impl News {
         if let Some(fetch) = self.fetch.take() {
             fetch.publish(Arc::clone(&object));
         }
-        if let Some(told) = self.told.take() {
-            let _ = told.send(Fetched::Object(object));
-        }
-    }
-
-    fn tell_now(mut self) {
-        self.tell();
+        let fetched = match self.own.take() {
+            Some(own) => Fetched::Own(object, own),
+            None => Fetched::Object(object),
+        };
+        let _ = self.told.send(Report::Fetched(fetched));
     }
 
     /// Whether anybody is going to read the object: one that is for one client alone is for nobody when that has left.
     fn is_wanted(&self, filler: &Filler) -> bool {
-        match (&self.fetch, &self.told) {
+        match (&self.fetch, &self.object) {
             (Some(_), _) => true,
-            (None, Some(told)) => !told.is_closed(),
+            (None, Some(_)) => !self.told.is_closed(),
             (None, None) => filler.is_shared() || filler.has_readers(),
         }
     }
 }
 
-/// What takes a body into the cache.
-struct ObjectIntake {
+/// Into an object.
+struct Filling {
     filler: Filler,
     recoder: Recoder,
     includes: Option<IncludeFinder>,
     news: News,
 }
 
-impl ObjectIntake {
-    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self.recoder.push(bytes)? {
-            Some(recoded) => self.store(&recoded)?,
-            None => self.store(bytes)?,
-        }
-        self.filler.flush();
-        Ok(())
-    }
-
+impl Filling {
     fn store(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Some(includes) = &mut self.includes {
             includes.look_at(bytes);
         }
-        self.filler.write(bytes).map_err(io::Error::other)
+        write(&mut self.filler, bytes)
     }
 
     fn end(&mut self) -> io::Result<()> {
@@ -260,77 +392,126 @@ impl ObjectIntake {
         }
         Ok(())
     }
+}
 
-    /// Pulls a body from its server, without its framing. Who reads slowly what is for nobody else holds the server back.
-    async fn pull(
-        &mut self,
-        answer: &mut Answer<'_>,
-        exchange: &Transaction,
-        proxy: &Arc<LiveProxy>,
-    ) -> io::Result<()> {
-        let limits = exchange.response_limits(proxy.settings());
-        let mut intake = Intake::new(answer.length, &limits);
-        let mut decoder = (answer.length == BodyLength::Chunked).then(|| ChunkedDecoder::new(&limits));
-        if let BodyLength::Exact(length) = answer.length {
-            self.filler.expect(length);
+impl Sink for Filling {
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.recoder.push(bytes)? {
+            Some(recoded) => self.store(&recoded)?,
+            None => self.store(bytes)?,
         }
-        let patience = exchange.by_rules.server_timeout.get().or(proxy.settings().timeouts.server);
-        let AnswerBody::Server { upstream, .. } = &mut answer.body else { return self.end() };
-        let wire = &mut upstream.connection.wire;
-        let mut decoded = Vec::new();
-        loop {
-            intake.approve(wire).map_err(|error| io::Error::other(error.to_string()))?;
-            let bytes = intake.bytes(wire);
-            match &mut decoder {
-                _ if bytes.is_empty() => {}
-                Some(decoder) => {
-                    decoded.clear();
-                    decoder.decode_into(bytes, &mut decoded).map_err(|error| io::Error::other(error.to_string()))?;
-                    self.take(&decoded)?;
-                }
-                None => self.take(bytes)?,
-            }
-            intake.consume(wire, intake.approved());
-            if intake.has_ended() {
-                return self.end();
-            }
-            self.wait_for_room().await?;
-            let more = poll_fn(|context| intake.poll_more(wire, context).map_err(failure));
-            self.while_wanted(patience, more).await?;
-        }
+        self.filler.flush();
+        Ok(())
     }
 
-    async fn wait_for_room(&self) -> io::Result<()> {
-        let is_ready = self.filler.poll_room(&mut Context::from_waker(Waker::noop())).is_ready();
-        if is_ready {
+    async fn make_room(&mut self) -> io::Result<()> {
+        if self.filler.poll_room(&mut Context::from_waker(Waker::noop())).is_ready() {
             return Ok(());
         }
-        self.while_wanted(None, poll_fn(|context| self.filler.poll_room(context).map(Ok))).await
+        while_wanted(|| self.is_wanted(), None, poll_fn(|context| self.filler.poll_room(context).map(Ok))).await
     }
 
-    /// Waits, no longer than `patience`, and only as long as somebody wants what comes.
-    async fn while_wanted(
-        &self,
-        patience: Option<Duration>,
-        what: impl Future<Output = io::Result<()>>,
-    ) -> io::Result<()> {
-        let mut what = pin!(what);
-        let mut waited = Duration::ZERO;
-        loop {
-            if !self.news.is_wanted(&self.filler) {
-                return Err(io::Error::from(io::ErrorKind::ConnectionAborted));
-            }
-            let left = patience.map_or(Duration::MAX, |patience| patience.saturating_sub(waited));
-            if left.is_zero() {
-                return Err(io::Error::from(io::ErrorKind::TimedOut));
-            }
-            // NOTE: a reader that leaves while nothing comes is noticed by looking, not by being told.
-            let pause = left.min(LOOK_AFTER);
-            match tokio::time::timeout(pause, what.as_mut()).await {
-                Ok(result) => return result,
-                Err(_) => waited += pause,
-            }
+    fn is_wanted(&self) -> bool {
+        self.news.is_wanted(&self.filler)
+    }
+}
+
+/// Waits, no longer than `patience`, and only as long as somebody wants what comes.
+async fn while_wanted(
+    is_wanted: impl Fn() -> bool,
+    patience: Option<Duration>,
+    what: impl Future<Output = io::Result<()>>,
+) -> io::Result<()> {
+    let mut what = pin!(what);
+    let mut waited = Duration::ZERO;
+    loop {
+        if !is_wanted() {
+            return Err(io::Error::from(io::ErrorKind::ConnectionAborted));
         }
+        let left = patience.map_or(Duration::MAX, |patience| patience.saturating_sub(waited));
+        if left.is_zero() {
+            return Err(io::Error::from(io::ErrorKind::TimedOut));
+        }
+        // NOTE: a reader that leaves while nothing comes is noticed by looking, not by being told.
+        let pause = left.min(LOOK_AFTER);
+        match tokio::time::timeout(pause, what.as_mut()).await {
+            Ok(result) => return result,
+            Err(_) => waited += pause,
+        }
+    }
+}
+
+/// Writes a piece of a body; others leave for it, many small ones for a large one.
+fn write(filler: &mut Filler, bytes: &[u8]) -> io::Result<()> {
+    let start = filler.written();
+    for _ in 1..EVICTIONS_MAX {
+        let done = usize::try_from(filler.written() - start).unwrap_or(usize::MAX);
+        if filler.write(bytes.get(done..).unwrap_or_default()).is_ok() {
+            return Ok(());
+        }
+    }
+    let done = usize::try_from(filler.written() - start).unwrap_or(usize::MAX);
+    filler.write(bytes.get(done..).unwrap_or_default()).map_err(io::Error::other)
+}
+
+/// To one client.
+struct Relaying {
+    pieces: mpsc::Sender<Option<Bytes>>,
+    waiting: Option<Bytes>,
+}
+
+impl Sink for Relaying {
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.waiting = (!bytes.is_empty()).then(|| Bytes::copy_from_slice(bytes));
+        Ok(())
+    }
+
+    async fn make_room(&mut self) -> io::Result<()> {
+        if self.waiting.is_none() {
+            return Ok(());
+        }
+        // NOTE: who has left has dropped the other end.
+        self.pieces.send(self.waiting.take()).await.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.pieces.is_closed()
+    }
+}
+
+/// Pulls a body from its server, without its framing.
+async fn pull(
+    answer: &mut Answer<'_>,
+    exchange: &Transaction,
+    proxy: &Arc<LiveProxy>,
+    sink: &mut impl Sink,
+) -> io::Result<()> {
+    let limits = exchange.response_limits(proxy.settings());
+    let mut intake = Intake::new(answer.length, &limits);
+    let mut decoder = (answer.length == BodyLength::Chunked).then(|| ChunkedDecoder::new(&limits));
+    let patience = exchange.by_rules.server_timeout.get().or(proxy.settings().timeouts.server);
+    let AnswerBody::Server { upstream, .. } = &mut answer.body else { return Ok(()) };
+    let wire = &mut upstream.connection.wire;
+    let mut decoded = Vec::new();
+    loop {
+        intake.approve(wire).map_err(|error| io::Error::other(error.to_string()))?;
+        let bytes = intake.bytes(wire);
+        match &mut decoder {
+            _ if bytes.is_empty() => {}
+            Some(decoder) => {
+                decoded.clear();
+                decoder.decode_into(bytes, &mut decoded).map_err(|error| io::Error::other(error.to_string()))?;
+                sink.take(&decoded)?;
+            }
+            None => sink.take(bytes)?,
+        }
+        intake.consume(wire, intake.approved());
+        sink.make_room().await?;
+        if intake.has_ended() {
+            return Ok(());
+        }
+        let more = poll_fn(|context| intake.poll_more(wire, context).map_err(failure));
+        while_wanted(|| sink.is_wanted(), patience, more).await?;
     }
 }
 

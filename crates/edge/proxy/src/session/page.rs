@@ -8,6 +8,7 @@ use std::{future::poll_fn, io, pin::Pin, rc::Rc, sync::Arc};
 use accelerator::{
     backend::Recoding,
     client::{Client, DeliveredBody, Delivery, Fetched, Includes, Step},
+    machine::Order,
     output::Part,
     recode::Recoder,
 };
@@ -21,7 +22,7 @@ use tokio::sync::mpsc::{Sender, channel};
 
 use super::{
     fetch::PageBody,
-    object_fetch::{Place, wall_clock},
+    object_fetch::{Place, Report, wall_clock},
 };
 
 /// Pieces that wait for the client. Each is at most as large as a piece of a stored body.
@@ -126,13 +127,17 @@ impl Assembler {
         let mut step = client.begin();
         loop {
             if let Some(order) = client.take_refresh() {
-                drop(self.place.clone().fetch(*order));
+                drop(self.place.clone().fetch(Order::Program(order)));
             }
             step = match step {
                 Step::Wait(waiting) => client.woken(&waiting.await, wall_clock()),
                 Step::Fetch(order) => {
-                    let fetched = self.place.clone().fetch(*order).await;
-                    client.fetched(fetched.unwrap_or(Fetched::Nothing), wall_clock())
+                    let mut reports = self.place.clone().fetch(Order::Program(order));
+                    let fetched = match reports.recv().await {
+                        Some(Report::Fetched(fetched)) => fetched,
+                        _ => Fetched::Nothing,
+                    };
+                    client.fetched(fetched, wall_clock())
                 }
                 // What is included is fetched as an object, and never piped.
                 Step::Pass(_) | Step::Pipe(_) => client.fetched(Fetched::Nothing, wall_clock()),
