@@ -15,13 +15,14 @@ use http::{RequestHead, ResponseHead, Version};
 use sha2::{Digest as _, Sha256};
 use vcl::{
     action::Action,
+    modules::FunctionId,
     run::{self, Backend as Target, Workspace},
     subroutine::Subroutine,
 };
 
 use crate::{
     backend::{Backend, Order, Recoding},
-    common::{Common, Connection, Record, status_of},
+    common::{Asked, Common, Connection, ConnectionWishes, Record, status_of},
     fields,
     loaded::Loaded,
     output::{self, Part},
@@ -142,12 +143,17 @@ impl Client {
         has_body: bool,
     ) -> Self {
         let is_head = request.method() == b"HEAD";
-        let original = loaded.keeps_original.then(|| request.clone());
+        let received = loaded.keeps_received.then(|| request.clone());
+        let mut common = Common::new(loaded, connection, now);
+        let length =
+            || std::str::from_utf8(request.headers.first_known(http::HeaderId::ContentLength)?).ok()?.parse().ok();
+        common.wishes.body_length = if has_body { length() } else { Some(0) };
         let host = ClientHost {
-            common: Common::new(loaded, connection, now),
+            common,
             xid: next_xid(),
             started: now,
             request,
+            original: None,
             backend_request: RequestHead::default(),
             response: ResponseHead::default(),
             body: Vec::new(),
@@ -163,7 +169,7 @@ impl Client {
             storage: None,
             purged: None,
             esi_level: 0,
-            original,
+            received,
             leaves_includes: false,
             top: None,
         };
@@ -185,13 +191,16 @@ impl Client {
     /// The first step.
     pub fn begin(&mut self) -> Step {
         self.forward_address();
+        if self.loaded.program.uses(FunctionId::StdRollback) {
+            self.host.original = Some(Box::new(self.host.request.clone()));
+        }
         self.receive()
     }
 
     /// The program that takes the request over, as it came; `None` if no program has that label.
     pub fn switched(&mut self, loaded: Option<&Arc<Loaded>>) -> Step {
-        let original = self.host.original.clone().filter(|_| !self.is_switched);
-        let (Some(loaded), Some(original)) = (loaded, original) else {
+        let received = self.host.received.clone().filter(|_| !self.is_switched);
+        let (Some(loaded), Some(received)) = (loaded, received) else {
             self.host.common.record("VCL_Error", b"return(vcl) to a label that is gone, or not from the active VCL");
             return self.synth(503, b"VCL failed");
         };
@@ -201,7 +210,7 @@ impl Client {
         self.host.common.loaded = Arc::clone(loaded);
         self.workspace = Workspace::new(loaded.settings.workspace_client);
         self.is_switched = true;
-        self.host.request = original;
+        self.host.request = received;
         self.begin()
     }
 
@@ -242,6 +251,12 @@ impl Client {
     /// An object that this request wants fetched in the background, whatever becomes of the request itself.
     pub fn take_refresh(&mut self) -> Option<Box<Order>> {
         self.refresh.take()
+    }
+
+    /// What the program has asked of the connection and the request's body.
+    #[must_use]
+    pub fn wishes(&self) -> ConnectionWishes {
+        self.host.common.wishes
     }
 
     /// What is to be logged since the last time.
@@ -452,7 +467,8 @@ impl Client {
         if answer.action != Action::Pipe {
             return self.elsewhere(&answer);
         }
-        let backend = self.host.common.resolve(self.host.hint, b"");
+        let url = self.host.request.target();
+        let backend = self.host.common.resolve(self.host.hint, &Asked { key: b"", url, digest: self.host.digest });
         Step::Pipe(Box::new(Pipe { backend, request: std::mem::take(&mut self.host.backend_request) }))
     }
 
@@ -609,6 +625,7 @@ impl Client {
     }
 
     fn run(&mut self, subroutine: Subroutine) -> Result<Answered, Wrong> {
+        self.host.common.subroutine = subroutine;
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
         let answered = match answer {
             Ok(answer) if answer.action == Action::Fail => Err(Wrong::Failed),

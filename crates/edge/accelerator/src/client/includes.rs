@@ -41,7 +41,7 @@ impl Includes {
             host.top.clone().unwrap_or_else(|| Arc::new(Top { request: host.request.clone(), started: host.started }));
         Self {
             loaded: Arc::clone(&client.loaded),
-            original: host.original.clone().unwrap_or_else(|| host.request.clone()),
+            original: host.received.clone().unwrap_or_else(|| host.request.clone()),
             connection: host.common.connection.clone(),
             top,
             level: host.esi_level,

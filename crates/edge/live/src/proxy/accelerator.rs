@@ -8,10 +8,11 @@ use std::{
         Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
         atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use ::accelerator::{
+    lasting::Lasting,
     load::{load, unload},
     loaded::{Backends, Loaded, Parts, Storages},
     settings::{NotSet, Settings},
@@ -38,6 +39,7 @@ pub struct Accelerator {
     pub storages: Arc<Storages>,
     /// Where the number of the next transaction comes from.
     pub numbers: Arc<AtomicU64>,
+    lasting: Arc<Lasting>,
     programs: RwLock<Programs>,
     upkeep: Arc<Upkeep>,
     specs: Vec<StorageSpec>,
@@ -151,6 +153,13 @@ impl Backends for Health {
             Verdict::Auto => proxy().is_some_and(|proxy| proxy.direct.is_some() || proxy.farm().usable() > 0),
         }
     }
+
+    fn changed(&self, backend: BackendIndex) -> f64 {
+        let Some(proxy) = self.0.proxy(Backend::Declared(backend)) else { return 0.0 };
+        let now_ms = proxy.process.milliseconds(Instant::now());
+        let wall_clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        wall_clock - proxy.farm().backend_stats(now_ms).last_change_s as f64
+    }
 }
 
 impl Accelerator {
@@ -179,6 +188,7 @@ impl Accelerator {
             cache,
             storages,
             numbers,
+            lasting: before.map_or_else(Arc::default, |before| Arc::clone(&before.lasting)),
             programs: RwLock::new(programs),
             upkeep,
             specs: described.storages.clone(),
@@ -254,6 +264,7 @@ impl Accelerator {
             cache: Arc::clone(&self.cache),
             storages: Arc::clone(&self.storages),
             backends: Arc::new(Health(Arc::clone(&targets))),
+            lasting: Arc::clone(&self.lasting),
         };
         let running = Arc::new(Running { loaded: load(program, parts)?, targets });
         self.write().loaded.push(Arc::clone(&running));
