@@ -19,6 +19,7 @@ mod invalid;
 mod logging;
 mod normalize;
 mod object_fetch;
+mod page;
 pub mod pages;
 mod persistence;
 pub mod pinned;
