@@ -6,8 +6,9 @@ mod record;
 use std::sync::Arc;
 
 use cache::{
+    esi::Parser,
     index::{Digest, Fetch},
-    object::{Filler, Kind, Lifetime, Object, Variant},
+    object::{Filler, Kind, Lifetime, Object, Page, Variant},
     policy::{directives::ResponseDirectives, freshness, update, vary},
 };
 use http::{HeaderId, Headers, RequestHead, ResponseHead, Version};
@@ -47,6 +48,8 @@ pub struct Order {
     pub(crate) is_background: bool,
     pub(crate) is_hitmiss: bool,
     pub(crate) is_pass: bool,
+    /// Whether what is passed becomes an object nevertheless: it goes into a page.
+    pub(crate) is_included: bool,
     pub(crate) is_hitpass: bool,
     pub(crate) xid: u64,
     pub(crate) is_head: bool,
@@ -113,6 +116,43 @@ pub struct Stored {
     pub fetch: Option<Fetch>,
     /// Whether that is done at once, or when the body is whole.
     pub streams: bool,
+    /// Looks for what the body includes, as it goes into the cache.
+    pub includes: Option<IncludeFinder>,
+}
+
+/// Finds what a page includes.
+#[derive(Debug)]
+pub struct IncludeFinder {
+    parser: Parser,
+    is_gzip: bool,
+}
+
+impl IncludeFinder {
+    /// Takes the next bytes of the body.
+    pub fn look_at(&mut self, bytes: &[u8]) {
+        self.parser.parse(bytes);
+    }
+
+    /// The body is over.
+    #[must_use]
+    pub fn finish(mut self) -> Reading {
+        match self.parser.finish() {
+            Some(plan) => Reading::Page(Page { plan, is_gzip: self.is_gzip }),
+            None if self.is_gzip => Reading::Packed,
+            None => Reading::Plain,
+        }
+    }
+}
+
+/// What a body was found to be that might have been a page.
+#[derive(Debug)]
+pub enum Reading {
+    /// It includes others.
+    Page(Page),
+    /// It does not; it is to be stored in gzip.
+    Packed,
+    /// It does not; it is to be stored as it is.
+    Plain,
 }
 
 /// Where an accepted body comes from.
@@ -142,10 +182,10 @@ pub struct Backend {
     loaded: Arc<Loaded>,
     host: BackendHost,
     workspace: Workspace,
-    original: RequestHead,
     client_request: Headers,
     fetch: Option<Fetch>,
     has_body: bool,
+    is_included: bool,
     is_head: bool,
     next_xid: Numbers,
     asked_by: AskedBy,
@@ -190,7 +230,7 @@ impl Backend {
             started: now,
             received: now,
             original: loaded.program.uses(FunctionId::StdRollback).then(|| Box::new(request.clone())),
-            request: request.clone(),
+            request,
             response: ResponseHead::default(),
             body: Vec::new(),
             drops_body: false,
@@ -211,10 +251,10 @@ impl Backend {
             workspace: Workspace::new(loaded.settings.workspace_backend),
             loaded,
             host,
-            original: request,
             client_request: order.client_request,
             fetch: order.fetch,
             has_body,
+            is_included: order.is_included,
             is_head: order.is_head,
             next_xid: order.next_xid,
             asked_by: order.asked_by,
@@ -386,39 +426,59 @@ impl Backend {
             gzips: false,
             // Who asks for an encoding itself gets what the backend sends.
             gunzips: is_gzip && !settings.gzip && !self.host.is_pass,
+            has_includes: false,
             storage: None,
         };
         self.record_ttl(&directives, now);
     }
 
     fn accept(&mut self, passes_for: Option<f64>) -> Step {
+        if self.has_no_body() {
+            let decisions = &mut self.host.decisions;
+            (decisions.gzips, decisions.gunzips, decisions.has_includes) = (false, false, false);
+        }
         let recoding = self.recoding();
         self.record_filters(recoding);
-        if self.host.is_pass {
+        if self.host.is_pass && !self.is_included && !self.host.decisions.has_includes {
             self.host.common.log.record(VslTag::Storage, b"malloc Transient");
             let head = std::mem::take(&mut self.host.response);
             let body = AcceptedBody::Backend(Recoding::None);
             return Step::Accept(Box::new(Accepted { stored: None, head, body }));
         }
+        let is_gzip = self.delivers_gzip();
         let mut head = std::mem::take(&mut self.host.response);
         fields::keep_for_object(&mut head.headers);
         let body = match self.host.stale.take().filter(|_| self.host.was_304) {
             Some(stale) => AcceptedBody::Stale(stale),
             None => AcceptedBody::Backend(recoding),
         };
-        match recoding {
-            Recoding::None => {}
-            Recoding::Gzip => {
-                head.headers.remove_known(HeaderId::ContentLength);
-                head.headers.set(b"Content-Encoding", b"gzip");
-                fields::vary_by_encoding(&mut head.headers);
-            }
-            Recoding::Gunzip => {
-                head.headers.remove_known(HeaderId::ContentLength);
-                head.headers.remove(b"content-encoding");
-            }
+        if recoding != Recoding::None {
+            head.headers.remove_known(HeaderId::ContentLength);
+        }
+        if recoding == Recoding::Gzip {
+            fields::vary_by_encoding(&mut head.headers);
+        }
+        if is_gzip {
+            head.headers.set(b"Content-Encoding", b"gzip");
+        } else if recoding == Recoding::Gunzip {
+            head.headers.remove(b"content-encoding");
         }
         self.store(head, body, passes_for)
+    }
+
+    fn has_no_body(&self) -> bool {
+        let response = &self.host.response;
+        let length = response.headers.first_known(HeaderId::ContentLength);
+        self.is_head
+            || matches!(response.status(), 100..=199 | 204 | 304)
+            || length.is_some_and(|length| length == b"0")
+    }
+
+    /// Whether who understands gzip gets the body in gzip.
+    fn delivers_gzip(&self) -> bool {
+        let (decisions, headers) = (&self.host.decisions, &self.host.response.headers);
+        let gzips = decisions.gzips && self.loaded.settings.gzip && !headers.contains(b"content-encoding");
+        gzips || fields::is_gzip(headers) && !decisions.gunzips
     }
 
     fn recoding(&self) -> Recoding {
@@ -427,8 +487,12 @@ impl Backend {
         if self.host.was_304 || self.is_head {
             return Recoding::None;
         }
-        if decisions.gunzips && is_gzip {
+        // NOTE: a page is stored plain, so that what it includes can be put between its bytes; gzip is made when it is delivered.
+        if is_gzip && (decisions.gunzips || decisions.has_includes) {
             return Recoding::Gunzip;
+        }
+        if decisions.has_includes {
+            return Recoding::None;
         }
         let is_plain = !self.host.response.headers.contains(b"content-encoding");
         if decisions.gzips && is_plain && self.loaded.settings.gzip { Recoding::Gzip } else { Recoding::None }
@@ -438,7 +502,9 @@ impl Backend {
     fn store(&mut self, head: ResponseHead, body: AcceptedBody, passes_for: Option<f64>) -> Step {
         let decisions = self.host.decisions;
         let lives = decisions.ttl + decisions.grace + decisions.keep > 0.0 && decisions.ttl >= 0.0;
-        let is_private = decisions.is_uncacheable || passes_for.is_some() || !lives;
+        let is_private = self.host.is_pass || decisions.is_uncacheable || passes_for.is_some() || !lives;
+        // What is replaced in a page is known when it is whole.
+        let streams = decisions.streams && !decisions.has_includes;
         let lifetime = Lifetime {
             origin: self.host.received - decisions.age,
             ttl: decisions.ttl,
@@ -453,7 +519,14 @@ impl Backend {
         };
         let storage = Arc::clone(storage);
         let varies = vary::names(&head.headers);
-        let started = Object::start(&self.loaded.cache, &storage, Kind::Ordinary, head, lifetime);
+        let includes = self.include_finder(&head, &body);
+        let transit = self.loaded.settings.transit_buffer;
+        let is_in_transit = is_private && streams && transit > 0 && matches!(body, AcceptedBody::Backend(_));
+        let started = if is_in_transit {
+            Object::start_transit(&self.loaded.cache, &storage, head, lifetime, transit)
+        } else {
+            Object::start(&self.loaded.cache, &storage, Kind::Ordinary, head, lifetime)
+        };
         let (object, filler) = match started {
             Ok(started) => started,
             Err(full) => {
@@ -485,8 +558,16 @@ impl Backend {
             }
             (fetch, _) => fetch.map(|fetch| self.with_variant(fetch, varies)),
         };
-        let stored = Some(Stored { object, filler, fetch, streams: decisions.streams });
+        let stored = Some(Stored { object, filler, fetch, streams, includes });
         Step::Accept(Box::new(Accepted { stored, head: ResponseHead::default(), body }))
+    }
+
+    fn include_finder(&self, head: &ResponseHead, body: &AcceptedBody) -> Option<IncludeFinder> {
+        if !self.host.decisions.has_includes || !matches!(body, AcceptedBody::Backend(_)) {
+            return None;
+        }
+        let parser = Parser::new(self.loaded.settings.esi, self.host.request.target());
+        Some(IncludeFinder { parser, is_gzip: fields::is_gzip(&head.headers) })
     }
 
     fn with_variant(&self, mut fetch: Fetch, varies: Option<Vec<Vec<u8>>>) -> Fetch {
@@ -544,7 +625,6 @@ impl Backend {
         log.backend_closed(Some(CloseReason::RespClose));
         log.timestamp("Retry", *now);
         log.change_number(xid, "bereq", "retry");
-        self.host.request.clone_from(&self.original);
         log.request_head(BEREQ, &self.host.request);
         let text = xid.to_string();
         record_unset(&self.host.request.headers, b"x-varnish", (log, BEREQ));
@@ -587,7 +667,7 @@ impl Backend {
             Action::Deliver => {
                 let body = std::mem::take(&mut self.host.body);
                 let head = std::mem::take(&mut self.host.response);
-                if self.host.is_pass {
+                if self.host.is_pass && !self.is_included {
                     self.host.common.log.record(VslTag::Storage, b"malloc Transient");
                     return Step::Accept(Box::new(Accepted { stored: None, head, body: AcceptedBody::Made(body) }));
                 }

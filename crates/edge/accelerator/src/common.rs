@@ -50,7 +50,7 @@ pub struct Connection {
 }
 
 /// Gives numbers of transactions.
-pub(crate) type Numbers = Rc<dyn Fn() -> u64>;
+pub type Numbers = Rc<dyn Fn() -> u64>;
 
 /// What a host has beside its messages.
 #[derive(Debug)]

@@ -65,6 +65,14 @@ impl LogSink {
         self.writer.write(tag, id, text);
     }
 
+    /// Says that a page's request gives rise to one for what it includes, so many pages deep. The page's own log may be closed.
+    pub fn link(&self, page: u64, number: u64, level: u32) {
+        let mut line = Line::default();
+        // A line takes what fits.
+        let _ = write!(line, "req {} esi {level}", vxid(number));
+        self.write(VslTag::Link, LogId::client(vxid(page)), line.bytes());
+    }
+
     /// Adds to a counter.
     pub fn count(&self, counter: Main, amount: u64) {
         self.tally.add(counter, amount);

@@ -18,7 +18,7 @@ use vsm::VsmError;
 use crate::{
     background::Background,
     changes::Changes,
-    counters::{ProcessTraffic, Side, Traffic},
+    counters::{ProcessTraffic, SideCounters, Traffic},
     published::Published,
     rates::RateWindow,
 };
@@ -245,7 +245,7 @@ impl Process {
     }
 
     /// The rate of one number of a side.
-    pub fn per_second(&self, side: &Side, number: fn(&Traffic) -> u64, window: &RateWindow) -> i64 {
+    pub fn per_second(&self, side: &SideCounters, number: fn(&Traffic) -> u64, window: &RateWindow) -> i64 {
         let now = self.milliseconds(Instant::now());
         i64::try_from(window.rate(side.traffic.sum(number), now)).unwrap_or(i64::MAX)
     }

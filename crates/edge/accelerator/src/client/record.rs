@@ -15,14 +15,24 @@ use crate::{
 };
 
 impl Client {
-    /// Has it logged: the request came from a session, or from the request that it is a part of, for this reason (`rxreq`, `esi`). Its
-    /// first byte came at `first_byte`.
+    /// Has it logged: the request came from a session, for this reason (`rxreq`). Its first byte came at `first_byte`.
     pub fn log_to(&mut self, sink: Option<&Rc<LogSink>>, reason: &str, first_byte: f64) {
         let mut log = Log::request(sink, self.host.xid, self.host.common.connection.xid, reason);
-        log.count(if reason == "esi" { Main::esi_req } else { Main::client_req });
+        log.count(Main::client_req);
         log.timestamp("Start", first_byte);
         log.timestamp("Req", self.host.common.now);
         log.record(VslTag::VCL_use, self.loaded.name.as_bytes());
+        self.host.common.log = log;
+    }
+
+    /// Has it logged as a request for what the page of another one includes, so many pages deep.
+    pub(super) fn log_include(&mut self, sink: Option<&Rc<LogSink>>, page: u64, level: u32) {
+        let Some(sink) = sink else { return };
+        let (number, now) = (self.host.xid, self.host.common.now);
+        let mut log = Log::request(Some(sink), number, page, &format!("esi {level}"));
+        sink.link(page, number, level);
+        log.count(Main::esi_req);
+        log.timestamp("Start", now);
         self.host.common.log = log;
     }
 
@@ -86,11 +96,16 @@ impl Client {
 
     /// Applies the request's conditions and ranges to the response, and notes what changes. `gunzipped` is the encoding that has been
     /// taken away.
-    pub(super) fn finish(&mut self, length: Option<u64>, ranges: bool, gunzipped: Option<&[u8]>) -> Part {
+    pub(super) fn finish(
+        &mut self,
+        (length, is_page): (Option<u64>, bool),
+        ranges: bool,
+        gunzipped: Option<&[u8]>,
+    ) -> Part {
         let (request, response, now) = (&self.host.request, &mut self.host.response, self.host.common.now);
         let status = response.status();
         let said = response.headers.first_known(HeaderId::ContentLength).map(<[u8]>::to_vec);
-        if gunzipped.is_some() {
+        if length.is_none() {
             response.headers.remove_known(HeaderId::ContentLength);
         }
         let part = output::finish(request, response, length, ranges, now);
@@ -103,10 +118,9 @@ impl Client {
             log.response_line(RESP, response);
         }
         let is_range = is_new && response.status() != 304;
-        log.pieces(
-            VslTag::Filters,
-            &[if gunzipped.is_some() { b" gunzip" } else { b"" }, if is_range { b" range" } else { b"" }],
-        );
+        let name = |is_used: bool, name: &'static [u8]| if is_used { name } else { &[] };
+        let filters = [name(is_page, b" esi"), name(gunzipped.is_some(), b" gunzip"), name(is_range, b" range")];
+        log.pieces(VslTag::Filters, &filters);
         if let Some(encoding) = gunzipped {
             log.field(VslTag::RespUnset, b"Content-Encoding", encoding);
         }
