@@ -25,7 +25,7 @@ use crate::{
     instance::Instance,
     limits::hard_maxconn,
     process::Process,
-    proxy::{Accelerator, DynamicCookie, Farm, FarmObserver, LiveListener, LiveProxy, Servers},
+    proxy::{Accelerator, DynamicCookie, Farm, FarmObserver, LiveListener, LiveProxy, Servers, SharedCache},
     resolvers,
     server::{Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, configured_port, is_relative, target},
     tables::Tables,
@@ -164,6 +164,10 @@ impl Assembly<'_> {
             accelerator: proxy.accelerator.as_ref().and_then(|described| {
                 Accelerator::new(described, before.and_then(|before| before.accelerator.as_ref()))
             }),
+            shared_cache: proxy
+                .shared_cache
+                .as_ref()
+                .map(|described| SharedCache::new(described, before.and_then(|before| before.shared_cache.as_ref()))),
             invalid_request: LastCapture::default(),
             invalid_response: LastCapture::default(),
         }

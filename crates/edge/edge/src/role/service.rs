@@ -254,6 +254,7 @@ impl Service for EdgeService {
             seed: self.seed,
         };
         let instance = assembly.build(config);
+        tell_cache_troubles(&instance);
         if let Some(saved) = saved {
             saved.apply(&instance);
         }
@@ -413,6 +414,17 @@ impl Service for EdgeService {
         }
         if let Some(workers) = &self.workers {
             workers.broadcast(|_| Command::Pause(paused));
+        }
+    }
+}
+
+/// Says which caches are in memory alone although they have a disk: the site works, and begins cold after a restart.
+fn tell_cache_troubles(instance: &Instance) {
+    for proxy in &instance.proxies {
+        if let Some(trouble) = proxy.shared_cache.as_ref().and_then(|cache| cache.disk_trouble.as_ref()) {
+            let name = &proxy.settings.name;
+            let message = format_args!("shared-cache of '{name}' keeps nothing on disk: {trouble}");
+            runtime::log::write(runtime::log::Level::Warning, message);
         }
     }
 }
