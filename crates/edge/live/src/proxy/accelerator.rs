@@ -5,7 +5,7 @@
 
 use std::sync::{
     Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
-    atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed},
 };
 
 use ::accelerator::{
@@ -67,6 +67,8 @@ pub struct Targets {
     places: OnceLock<Vec<Place>>,
     /// What an administrator says of each.
     verdicts: OnceLock<Vec<AtomicU8>>,
+    /// Whether its probe has found it sick.
+    sick: OnceLock<Vec<AtomicBool>>,
 }
 
 /// Where a backend is.
@@ -103,6 +105,7 @@ impl Targets {
 
     fn set(&self, places: Vec<Place>) {
         let _ = self.verdicts.set(places.iter().map(|_| AtomicU8::new(Verdict::Auto as u8)).collect());
+        let _ = self.sick.set(places.iter().map(|_| AtomicBool::new(false)).collect());
         let _ = self.places.set(places);
     }
 
@@ -114,6 +117,19 @@ impl Targets {
             Place::Section(proxy) => proxy.upgrade(),
             Place::Own(proxy) => Some(Arc::clone(proxy)),
             Place::Nowhere => None,
+        }
+    }
+
+    /// Whether the probe of a backend has found it sick.
+    #[must_use]
+    pub fn is_sick(&self, backend: BackendIndex) -> bool {
+        self.sick.get().and_then(|all| all.get(backend.0 as usize)).is_some_and(|sick| sick.load(Relaxed))
+    }
+
+    /// Notes what the probe of a backend has found.
+    pub fn set_sick(&self, backend: BackendIndex, is_sick: bool) {
+        if let Some(sick) = self.sick.get().and_then(|all| all.get(backend.0 as usize)) {
+            sick.store(is_sick, Relaxed);
         }
     }
 
@@ -145,6 +161,7 @@ impl Backends for Health {
             Verdict::Sick => false,
             Verdict::Healthy => proxy().is_some(),
             // NOTE: a proxy without servers says so itself, by an error that names it.
+            Verdict::Auto if self.0.is_sick(backend) => false,
             Verdict::Auto => proxy().is_some_and(|proxy| proxy.direct.is_some() || proxy.farm().usable() > 0),
         }
     }
