@@ -349,3 +349,21 @@ fn varnishds_command_line_runs_it() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text.contains("Message from VCC-compiler:\nSymbol not found: 'req.foo'"), "{text}");
 }
+
+#[test]
+fn objects_go_by_the_keys_that_they_name() {
+    let (origin, count) = counting("xkey: news sports\r\n");
+    let program = "vcl 4.1; import xkey; sub vcl_recv { if (req.method == \"PURGE\") { set req.http.n = xkey.purge(req.http.key); \
+                   return (synth(200, req.http.n)); } }";
+    let site = Site::new(program, "", &origin);
+    assert_eq!((site.get("/a").text(), site.get("/a").text()), ("/a 1".to_owned(), "/a 1".to_owned()));
+    site.get("/b");
+    let purge = |key: &str| {
+        let answer = Wire::connect(site.front).ask(format!("PURGE / HTTP/1.1\r\nHost: a\r\nKey: {key}\r\n\r\n"));
+        answer.start_line().to_owned()
+    };
+    assert_eq!(purge("weather"), "HTTP/1.1 200 0");
+    assert_eq!(purge("sports"), "HTTP/1.1 200 2");
+    assert_eq!(site.get("/a").text(), "/a 3");
+    assert_eq!(count.load(SeqCst), 3);
+}

@@ -12,6 +12,7 @@ use cache::{
 use http::{HeaderId, Headers, RequestHead, ResponseHead, Version};
 use vcl::{
     action::Action,
+    modules::FunctionId,
     run::{self, Backend as Target, Workspace},
     subroutine::Subroutine,
 };
@@ -20,6 +21,7 @@ use crate::{
     common::{Common, Connection, Record},
     fields,
     loaded::Loaded,
+    modules::xkey,
     output,
 };
 pub use host::Timeouts;
@@ -149,6 +151,7 @@ impl Backend {
             xid: order.xid,
             started: now,
             received: now,
+            original: loaded.program.uses(FunctionId::StdRollback).then(|| Box::new(request.clone())),
             request: request.clone(),
             response: ResponseHead::default(),
             body: Vec::new(),
@@ -246,8 +249,7 @@ impl Backend {
     }
 
     fn ask(&mut self) -> Step {
-        let key = self.host.digest.map_or(Vec::new(), |digest| digest.0.to_vec());
-        let target = self.host.common.resolve(self.host.hint, &key);
+        let target = self.host.resolved(self.host.hint);
         match target.filter(|target| self.loaded.is_healthy(*target)) {
             Some(target) => {
                 self.host.asked = Some(target);
@@ -372,6 +374,14 @@ impl Backend {
             }
         };
         object.set_xid(self.host.xid);
+        if fetch.is_some() && !is_private && self.loaded.program.imports("xkey") {
+            for key in xkey::keys_of(&object.head().headers) {
+                if object.add_tag(&self.loaded.cache, key).is_err() {
+                    self.host.common.record("FetchError", b"no room for the object's keys");
+                    return Step::Abandon;
+                }
+            }
+        }
         let fetch = match (fetch, is_private) {
             (Some(fetch), true) => {
                 self.mark(fetch, passes_for, decisions.ttl);
@@ -481,6 +491,7 @@ impl Backend {
     }
 
     fn run(&mut self, subroutine: Subroutine) -> Option<Answered> {
+        self.host.common.subroutine = subroutine;
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
         let answered = match answer {
             Ok(answer) if answer.action == Action::Fail => None,

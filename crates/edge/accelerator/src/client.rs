@@ -14,13 +14,14 @@ use http::{RequestHead, ResponseHead, Version};
 use sha2::{Digest as _, Sha256};
 use vcl::{
     action::Action,
+    modules::FunctionId,
     run::{self, Backend as Target, Workspace},
     subroutine::Subroutine,
 };
 
 use crate::{
     backend::{Backend, Order},
-    common::{Common, Connection, Record, status_of},
+    common::{Asked, Common, Connection, ConnectionWishes, Record, status_of},
     fields,
     loaded::Loaded,
     output::{self, Part},
@@ -127,11 +128,16 @@ impl Client {
     ) -> Self {
         let is_head = request.method() == b"HEAD";
         let original = (!loaded.program.labels.is_empty()).then(|| request.clone());
+        let mut common = Common::new(loaded, connection, now);
+        let length =
+            || std::str::from_utf8(request.headers.first_known(http::HeaderId::ContentLength)?).ok()?.parse().ok();
+        common.wishes.body_length = if has_body { length() } else { Some(0) };
         let host = ClientHost {
-            common: Common::new(loaded, connection, now),
+            common,
             xid: next_xid(),
             started: now,
             request,
+            original: None,
             backend_request: RequestHead::default(),
             response: ResponseHead::default(),
             body: Vec::new(),
@@ -164,6 +170,9 @@ impl Client {
     /// The first step.
     pub fn begin(&mut self) -> Step {
         self.forward_address();
+        if self.loaded.program.uses(FunctionId::StdRollback) {
+            self.host.original = Some(Box::new(self.host.request.clone()));
+        }
         self.receive()
     }
 
@@ -220,6 +229,12 @@ impl Client {
     /// An object that this request wants fetched in the background, whatever becomes of the request itself.
     pub fn take_refresh(&mut self) -> Option<Box<Order>> {
         self.refresh.take()
+    }
+
+    /// What the program has asked of the connection and the request's body.
+    #[must_use]
+    pub fn wishes(&self) -> ConnectionWishes {
+        self.host.common.wishes
     }
 
     /// What is to be logged since the last time.
@@ -416,7 +431,8 @@ impl Client {
         if answer.action != Action::Pipe {
             return self.elsewhere(&answer);
         }
-        let backend = self.host.common.resolve(self.host.hint, b"");
+        let url = self.host.request.target();
+        let backend = self.host.common.resolve(self.host.hint, &Asked { key: b"", url, digest: self.host.digest });
         Step::Pipe(Box::new(Pipe { backend, request: std::mem::take(&mut self.host.backend_request) }))
     }
 
@@ -550,6 +566,7 @@ impl Client {
     }
 
     fn run(&mut self, subroutine: Subroutine) -> Result<Answered, Wrong> {
+        self.host.common.subroutine = subroutine;
         let answer = run::run(&self.loaded.program, subroutine, &mut self.host, &self.workspace);
         let answered = match answer {
             Ok(answer) if answer.action == Action::Fail => Err(Wrong::Failed),

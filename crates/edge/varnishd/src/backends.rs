@@ -1,11 +1,10 @@
-//! The backends of a program as sections of the edge's language: what runs them and counts them is the same as everywhere.
-//! Probes are not part of it: they have a meaning of their own in VCL.
+//! The backends of a program as sections of the edge's language: what runs them, checks them and counts them is the same as everywhere.
 
 use std::fmt::Write as _;
 
 use vcl::{
     compile::Resolver,
-    program::{Backend, Endpoint, Program},
+    program::{Backend, Endpoint, Health, Probe, ProbeRequest, Program},
 };
 
 use crate::orders::Patience;
@@ -26,12 +25,12 @@ pub fn sections(name: &str, program: &Program, patience: Patience, resolver: &dy
         "    timeout connect {connect}\n    timeout server {server}\n    timeout queue {connect}\n    http-reuse always\n"
     );
     for backend in &program.backends {
-        write_backend(&mut text, &section_name(name, &backend.name), backend, resolver);
+        write_backend(&mut text, &section_name(name, &backend.name), backend, program, resolver);
     }
     text
 }
 
-fn write_backend(text: &mut String, name: &str, backend: &Backend, resolver: &dyn Resolver) {
+fn write_backend(text: &mut String, name: &str, backend: &Backend, program: &Program, resolver: &dyn Resolver) {
     let address = match &backend.endpoint {
         Endpoint::Host { host, port } => match resolver.resolve(host).ok().and_then(|found| found.first().copied()) {
             Some(std::net::IpAddr::V6(address)) => format!("[{address}]:{port}"),
@@ -47,6 +46,13 @@ fn write_backend(text: &mut String, name: &str, backend: &Backend, resolver: &dy
             let _ = writeln!(text, "    timeout {keyword} {}", milliseconds(seconds));
         }
     }
+    let probe = match backend.health {
+        Health::Probe(index) => program.probes.get(index.0 as usize),
+        Health::Unprobed => None,
+    };
+    if let Some(probe) = probe {
+        write_check(text, probe, backend);
+    }
     let _ = write!(text, "    server {} {address}", backend.name);
     if let Some(most) = backend.max_connections {
         let _ = write!(text, " maxconn {most}");
@@ -56,7 +62,44 @@ fn write_backend(text: &mut String, name: &str, backend: &Backend, resolver: &dy
         Some(_) => text.push_str(" send-proxy-v2"),
         None => {}
     }
+    if let Some(probe) = probe {
+        let (window, threshold, initial) = (probe.window.max(1), probe.threshold.max(1), probe.initial);
+        let _ = write!(
+            text,
+            " check inter {} window {window} threshold {threshold} initial {initial}",
+            milliseconds(probe.interval)
+        );
+    }
     text.push_str("\n\n");
+}
+
+fn write_check(text: &mut String, probe: &Probe, backend: &Backend) {
+    let host = match (&backend.host_header, &backend.endpoint) {
+        (Some(host), _) | (None, Endpoint::Host { host, .. }) => host.clone(),
+        _ => "0.0.0.0".to_owned(),
+    };
+    text.push_str("    option httpchk\n");
+    match &probe.request {
+        ProbeRequest::Url(url) => {
+            let _ = writeln!(
+                text,
+                "    http-check send meth GET uri {} ver HTTP/1.1 hdr Host {}",
+                quoted(url),
+                quoted(&host)
+            );
+        }
+        ProbeRequest::Lines(lines) => {
+            let mut words = lines.first().map(String::as_str).unwrap_or_default().split_whitespace();
+            let (method, uri) = (words.next().unwrap_or("GET"), words.next().unwrap_or("/"));
+            let _ = write!(text, "    http-check send meth {} uri {} ver HTTP/1.1", quoted(method), quoted(uri));
+            for (name, value) in lines.iter().skip(1).filter_map(|line| line.split_once(':')) {
+                let _ = write!(text, " hdr {} {}", quoted(name.trim()), quoted(value.trim()));
+            }
+            text.push('\n');
+        }
+    }
+    let _ = writeln!(text, "    http-check expect status {}", probe.expected_response);
+    let _ = writeln!(text, "    timeout check {}", milliseconds(probe.timeout));
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float is cut to what fits")]

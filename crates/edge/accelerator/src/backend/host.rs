@@ -13,8 +13,8 @@ use vcl::{
 };
 
 use crate::{
-    common::{Common, bytes_of, seconds, set_field, status_of, text},
-    modules,
+    common::{Asked, Common, bytes_of, seconds, set_field, status_of, text},
+    modules::{self, Exchange},
 };
 
 /// What VCL decides about a response.
@@ -49,6 +49,8 @@ pub(crate) struct BackendHost {
     pub(crate) started: f64,
     pub(crate) received: f64,
     pub(crate) request: RequestHead,
+    /// The request as it was made, for a program that may want it back.
+    pub(crate) original: Option<Box<RequestHead>>,
     pub(crate) response: ResponseHead,
     pub(crate) body: Vec<u8>,
     pub(crate) drops_body: bool,
@@ -67,6 +69,12 @@ pub(crate) struct BackendHost {
 }
 
 impl BackendHost {
+    /// The backend that is asked in the end.
+    pub(crate) fn resolved(&self, backend: Option<Backend>) -> Option<Backend> {
+        let key = self.digest.as_ref().map_or(&[][..], |digest| &digest.0);
+        self.common.resolve(backend, &Asked { key, url: self.request.target(), digest: self.digest })
+    }
+
     fn headers(&self, message: Message) -> Option<&Headers> {
         match message {
             Message::Bereq => Some(&self.request.headers),
@@ -241,7 +249,7 @@ impl Host for BackendHost {
     }
 
     fn resolve(&mut self, backend: Option<Backend>) -> Option<Backend> {
-        self.common.resolve(backend, self.digest.as_ref().map_or(&[][..], |digest| &digest.0))
+        self.resolved(backend)
     }
 
     fn hash_data(&mut self, _: &[u8]) {}
@@ -266,16 +274,7 @@ impl Host for BackendHost {
         arguments: &[Option<Value<'w>>],
         workspace: &'w Workspace,
     ) -> Result<Value<'w>, Failure> {
-        if let Some(done) = modules::call(&mut self.common, function, arguments, workspace) {
-            return done;
-        }
-        if let Some(Value::Header(header)) = arguments.first().copied().flatten()
-            && let Some(headers) = self.headers_mut(header.message)
-            && let Some(done) = modules::change(function, arguments, headers, workspace)
-        {
-            return done;
-        }
-        Err(modules::missing(function))
+        modules::call(self, function, arguments, workspace)
     }
 
     fn method<'w>(
@@ -285,10 +284,44 @@ impl Host for BackendHost {
         arguments: &[Option<Value<'w>>],
         workspace: &'w Workspace,
     ) -> Result<Value<'w>, Failure> {
-        modules::method(&mut self.common, object, method, arguments, workspace)
+        modules::method(self, object, method, arguments, workspace)
     }
 
     fn make(&mut self, _: ObjectIndex, _: &[Option<Value<'_>>]) -> Result<(), Failure> {
         Err(Failure::NoAnswer)
+    }
+}
+
+impl Exchange for BackendHost {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn common_mut(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn headers(&self, message: Message) -> Option<&Headers> {
+        Self::headers(self, message)
+    }
+
+    fn headers_mut(&mut self, message: Message) -> Option<&mut Headers> {
+        Self::headers_mut(self, message)
+    }
+
+    fn roll_back(&mut self, _: Message) -> Result<(), Failure> {
+        match &self.original {
+            Some(original) => self.request.clone_from(original),
+            None => return Err(Failure::NoAnswer),
+        }
+        Ok(())
+    }
+
+    fn digest(&self) -> Option<Digest> {
+        self.digest
+    }
+
+    fn url(&self) -> &[u8] {
+        self.request.target()
     }
 }

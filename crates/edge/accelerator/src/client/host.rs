@@ -6,7 +6,7 @@ use cache::{index::Digest, object::Object};
 use http::{Headers, RequestHead, ResponseHead};
 use sha2::{Digest as _, Sha256};
 use vcl::{
-    modules::{Function, FunctionId, Method},
+    modules::{Function, Method},
     pattern::TooHard,
     program::{HeaderRef, ObjectIndex, StorageIndex},
     run::{Backend, Failure, Host, Value, Workspace},
@@ -14,8 +14,9 @@ use vcl::{
 };
 
 use crate::{
-    common::{Common, bytes_of, seconds, set_field, status_of, text},
-    fields, modules,
+    common::{Asked, Common, bytes_of, seconds, set_field, status_of, text},
+    fields,
+    modules::{self, Exchange},
 };
 
 /// A request, and all that VCL may ask about it.
@@ -25,6 +26,8 @@ pub(crate) struct ClientHost {
     /// When the request came.
     pub(crate) started: f64,
     pub(crate) request: RequestHead,
+    /// The request as it came, for a program that may want it back.
+    pub(crate) original: Option<Box<RequestHead>>,
     /// What a pipe sends to the backend.
     pub(crate) backend_request: RequestHead,
     pub(crate) response: ResponseHead,
@@ -279,7 +282,7 @@ impl Host for ClientHost {
 
     fn resolve(&mut self, backend: Option<Backend>) -> Option<Backend> {
         let key = self.client_key();
-        self.common.resolve(backend, &key)
+        self.common.resolve(backend, &Asked { key: &key, url: self.request.target(), digest: None })
     }
 
     fn hash_data(&mut self, data: &[u8]) {
@@ -307,32 +310,7 @@ impl Host for ClientHost {
         arguments: &[Option<Value<'w>>],
         workspace: &'w Workspace,
     ) -> Result<Value<'w>, Failure> {
-        if let Some(done) = modules::call(&mut self.common, function, arguments, workspace) {
-            return done;
-        }
-        let given = arguments.first().copied().flatten();
-        if let Some(Value::Header(header)) = given
-            && let Some(headers) = self.headers_mut(header.message)
-            && let Some(done) = modules::change(function, arguments, headers, workspace)
-        {
-            return done;
-        }
-        match function.id {
-            FunctionId::PurgeHard => {
-                let purged = self.digest.map_or(0, |digest| self.common.loaded.cache.purge(digest));
-                Ok(Value::Int(i64::try_from(purged).unwrap_or(i64::MAX)))
-            }
-            FunctionId::PurgeSoft => {
-                let number = |place: usize| arguments.get(place).copied().flatten().map(seconds);
-                let (grace, keep) = (number(1).filter(|grace| *grace >= 0.0), number(2).filter(|keep| *keep >= 0.0));
-                let now = self.common.now;
-                let purged = self
-                    .digest
-                    .map_or(0, |digest| self.common.loaded.cache.soft_purge(digest, now, number(0), grace, keep));
-                Ok(Value::Int(i64::try_from(purged).unwrap_or(i64::MAX)))
-            }
-            _ => Err(modules::missing(function)),
-        }
+        modules::call(self, function, arguments, workspace)
     }
 
     fn method<'w>(
@@ -342,10 +320,44 @@ impl Host for ClientHost {
         arguments: &[Option<Value<'w>>],
         workspace: &'w Workspace,
     ) -> Result<Value<'w>, Failure> {
-        modules::method(&mut self.common, object, method, arguments, workspace)
+        modules::method(self, object, method, arguments, workspace)
     }
 
     fn make(&mut self, _: ObjectIndex, _: &[Option<Value<'_>>]) -> Result<(), Failure> {
         Err(Failure::NoAnswer)
+    }
+}
+
+impl Exchange for ClientHost {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn common_mut(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn headers(&self, message: Message) -> Option<&Headers> {
+        Self::headers(self, message)
+    }
+
+    fn headers_mut(&mut self, message: Message) -> Option<&mut Headers> {
+        Self::headers_mut(self, message)
+    }
+
+    fn roll_back(&mut self, _: Message) -> Result<(), Failure> {
+        match &self.original {
+            Some(original) => self.request.clone_from(original),
+            None => return Err(Failure::NoAnswer),
+        }
+        Ok(())
+    }
+
+    fn digest(&self) -> Option<Digest> {
+        self.digest
+    }
+
+    fn url(&self) -> &[u8] {
+        self.request.target()
     }
 }

@@ -3,12 +3,16 @@
 //! Programs come and go while requests run: each request takes the active one when it begins ([`Accelerator::active`]) and keeps it to
 //! its end, so a program that was replaced lasts as long as its last request. All of them use one cache.
 
-use std::sync::{
-    Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
-    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use ::accelerator::{
+    lasting::Lasting,
     load::{load, unload},
     loaded::{Backends, Loaded, Parts, Storages},
     settings::{NotSet, Settings},
@@ -36,6 +40,7 @@ pub struct Accelerator {
     pub storages: Arc<Storages>,
     /// Where the number of the next transaction comes from.
     pub numbers: Arc<AtomicU64>,
+    lasting: Arc<Lasting>,
     programs: RwLock<Programs>,
     specs: Vec<StorageSpec>,
     /// Whether programs come from a manager.
@@ -67,8 +72,6 @@ pub struct Targets {
     places: OnceLock<Vec<Place>>,
     /// What an administrator says of each.
     verdicts: OnceLock<Vec<AtomicU8>>,
-    /// Whether its probe has found it sick.
-    sick: OnceLock<Vec<AtomicBool>>,
 }
 
 /// Where a backend is.
@@ -105,7 +108,6 @@ impl Targets {
 
     fn set(&self, places: Vec<Place>) {
         let _ = self.verdicts.set(places.iter().map(|_| AtomicU8::new(Verdict::Auto as u8)).collect());
-        let _ = self.sick.set(places.iter().map(|_| AtomicBool::new(false)).collect());
         let _ = self.places.set(places);
     }
 
@@ -117,19 +119,6 @@ impl Targets {
             Place::Section(proxy) => proxy.upgrade(),
             Place::Own(proxy) => Some(Arc::clone(proxy)),
             Place::Nowhere => None,
-        }
-    }
-
-    /// Whether the probe of a backend has found it sick.
-    #[must_use]
-    pub fn is_sick(&self, backend: BackendIndex) -> bool {
-        self.sick.get().and_then(|all| all.get(backend.0 as usize)).is_some_and(|sick| sick.load(Relaxed))
-    }
-
-    /// Notes what the probe of a backend has found.
-    pub fn set_sick(&self, backend: BackendIndex, is_sick: bool) {
-        if let Some(sick) = self.sick.get().and_then(|all| all.get(backend.0 as usize)) {
-            sick.store(is_sick, Relaxed);
         }
     }
 
@@ -161,9 +150,15 @@ impl Backends for Health {
             Verdict::Sick => false,
             Verdict::Healthy => proxy().is_some(),
             // NOTE: a proxy without servers says so itself, by an error that names it.
-            Verdict::Auto if self.0.is_sick(backend) => false,
             Verdict::Auto => proxy().is_some_and(|proxy| proxy.direct.is_some() || proxy.farm().usable() > 0),
         }
+    }
+
+    fn changed(&self, backend: BackendIndex) -> f64 {
+        let Some(proxy) = self.0.proxy(Backend::Declared(backend)) else { return 0.0 };
+        let now_ms = proxy.process.milliseconds(Instant::now());
+        let wall_clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        wall_clock - proxy.farm().backend_stats(now_ms).last_change_s as f64
     }
 }
 
@@ -192,6 +187,7 @@ impl Accelerator {
             cache,
             storages,
             numbers,
+            lasting: before.map_or_else(Arc::default, |before| Arc::clone(&before.lasting)),
             programs: RwLock::new(programs),
             specs: described.storages.clone(),
             is_managed: described.is_managed,
@@ -260,6 +256,7 @@ impl Accelerator {
             cache: Arc::clone(&self.cache),
             storages: Arc::clone(&self.storages),
             backends: Arc::new(Health(Arc::clone(&targets))),
+            lasting: Arc::clone(&self.lasting),
         };
         let running = Arc::new(Running { loaded: load(program, parts)?, targets });
         self.write().loaded.push(Arc::clone(&running));

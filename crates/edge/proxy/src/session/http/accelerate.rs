@@ -102,7 +102,10 @@ impl Session {
                 },
                 Step::Switch(label) => switch(&label, &mut client, &mut road.origin),
                 Step::Pipe(pipe) => return Box::pin(self.pipe(transaction, *pipe, road)).await,
-                Step::Deliver(delivery) => return self.deliver_made(transaction, *delivery, &mut road).await,
+                Step::Deliver(delivery) => {
+                    obey(&client, transaction);
+                    return self.deliver_made(transaction, *delivery, &mut road).await;
+                }
                 Step::Fail(status) => {
                     self.settle_body(transaction, &mut road.up);
                     transaction.end(Ending::AnsweredHere(Stage::Request));
@@ -363,7 +366,8 @@ fn client_of(transaction: &Transaction, origin: &Origin, body: BodyLength) -> Cl
     match origin {
         Origin::Program { accelerator, program } => {
             let numbers = Arc::clone(accelerator);
-            let (connection, next) = (connection_of(transaction), move || numbers.next_number());
+            let asks_who = program.loaded.program.imports("unix");
+            let (connection, next) = (connection_of(transaction, asks_who), move || numbers.next_number());
             Client::Program(Box::new(client::Client::new(
                 &program.loaded,
                 request,
@@ -376,6 +380,14 @@ fn client_of(transaction: &Transaction, origin: &Origin, body: BodyLength) -> Cl
         Origin::Shared { cache, .. } => {
             Client::Shared(Box::new(shared::Client::new(&cache.shared, request, wall_clock(), has_body)))
         }
+    }
+}
+
+/// Does what the program has asked of the client's connection.
+fn obey(client: &Client, transaction: &Transaction) {
+    let Client::Program(client) = client else { return };
+    if let (Some(tos), Some(stream)) = (client.wishes().tos, transaction.client.stream.as_ref()) {
+        stream.set_tos(tos);
     }
 }
 
@@ -411,8 +423,8 @@ fn is_about_client(why: &Unfetched) -> bool {
     }
 }
 
-/// The client's connection, as VCL asks about it.
-fn connection_of(transaction: &Transaction) -> Connection {
+/// The client's connection, as VCL asks about it; with who is at its other end if the program may ask for that.
+fn connection_of(transaction: &Transaction, asks_who: bool) -> Connection {
     let client = &transaction.client;
     let bind = client.frontend.listeners.get(client.listener);
     Connection {
@@ -420,8 +432,10 @@ fn connection_of(transaction: &Transaction) -> Connection {
         server: transaction.destination(),
         remote: client.original_source,
         local: client.original_destination(),
-        socket: bind.map(|listener| listener.name.to_string()).unwrap_or_default(),
-        endpoint: client.original_destination().map(|address| address.to_string()).unwrap_or_default(),
+        socket: bind.map(|listener| Arc::clone(&listener.name)),
+        endpoint: None,
         xid: client.id,
+        credentials: client.stream.as_ref().filter(|_| asks_who).and_then(|stream| stream.peer_credentials()),
+        proxy_tlvs: transaction.proxy_fields().and_then(|fields| fields.tlvs.clone()),
     }
 }

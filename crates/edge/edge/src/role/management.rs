@@ -1,21 +1,23 @@
 //! A worker under a manager (varnishd's): programs that come and go at run time, on the control thread.
 //!
 //! The backends of each program are proxies of their own, made as the configuration's are but beside it: an [`Instance`] that no listener
-//! leads to. It lasts as long as a request of its program runs; their probes look while the program is warm, on this thread.
-
-mod probe;
+//! leads to. It lasts as long as a request of its program runs; its checks run while the program is warm, on this thread.
 
 use std::{
     collections::HashMap,
+    net::SocketAddr,
     os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use accelerator::settings::NotSet;
+use balance::{CheckKind, OperationalState, ServerId, probe::Family};
 use cache::bans::Expression;
+use checks::{CheckBoard, Checks};
 use haproxycfg::source::Bundle;
 use live::{Accelerator, Instance, Place, Running, Targets, Verdict, assemble::Assembly};
+use net::Target;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixStream,
@@ -26,11 +28,9 @@ use varnishd::{
     orders::{self, Answer, Order, Patience, ProgramState, Source},
 };
 use vcl::{
-    program::{BackendIndex, Endpoint, Health, Program},
+    program::{BackendIndex, Endpoint, Program},
     run::Backend,
 };
-
-use probe::{History, Prober, Subject};
 
 /// The name under which sections of backends are read.
 const NAME: &str = "backends";
@@ -52,8 +52,8 @@ impl Management {
 
 /// The backends of a program.
 struct Watched {
-    /// Those that look at backends, by the backend's index; none while the program is cold.
-    probers: HashMap<u32, Prober>,
+    instance: Arc<Instance>,
+    checks: Option<Checks>,
     /// Whether each was healthy when somebody last asked, and since when.
     health: HashMap<String, (bool, SystemTime)>,
 }
@@ -120,7 +120,9 @@ impl Managed {
     }
 
     fn obey(&mut self, order: &Order, assemble: &Assemble<'_>) -> Answer {
-        self.accelerator.sweep();
+        for gone in self.accelerator.sweep() {
+            self.watched.remove(&format!("{gone} (discarded)"));
+        }
         let done = match order {
             Order::Load { name, source, patience, is_warm } => {
                 self.load(name, source, *patience, assemble).map(|()| self.warm(name, *is_warm))
@@ -133,8 +135,10 @@ impl Managed {
             }
             Order::Discard(name) => {
                 self.accelerator.discard(name);
-                // NOTE: requests that run in it hold its proxies.
-                self.watched.remove(name);
+                if let Some(mut watched) = self.watched.remove(name) {
+                    watched.checks = None;
+                    // NOTE: requests that run in it hold its proxies.
+                }
                 self.accelerator.sweep();
                 Ok(())
             }
@@ -195,27 +199,22 @@ impl Managed {
         let said = super::render(&parsed);
         let config = parsed.config.ok_or_else(|| Failure::cannot(format!("backends of {name}:\n{said}")))?;
         let instance = assemble(config);
+        checks::prepare(&instance);
         let targets = Targets::at(places(name, &program, &instance));
         self.accelerator
             .load(name, program, targets)
             .map_err(|why| Failure::cannot(format!("VCL \"{name}\" Failed initialization\nMessage:\n\t{why}")))?;
-        self.watched.insert(name.to_owned(), Watched { probers: HashMap::new(), health: HashMap::new() });
+        self.watched.insert(name.to_owned(), Watched { instance, checks: None, health: HashMap::new() });
         Ok(())
     }
 
-    /// Has the probes of a program look, or not.
     fn warm(&mut self, name: &str, is_warm: bool) {
         let Some(watched) = self.watched.get_mut(name) else { return };
-        if !is_warm {
-            watched.probers.clear();
-            return;
-        }
-        let programs = self.accelerator.programs();
-        let program = programs.iter().find(|(program, _, is_leaving)| !is_leaving && program.loaded.name == name);
-        let Some((program, ..)) = program.filter(|_| watched.probers.is_empty()) else { return };
-        for subject in subjects(program) {
-            watched.probers.insert(subject.index.0, Prober::start(subject));
-        }
+        watched.checks = match (is_warm, watched.checks.take()) {
+            (false, _) => None,
+            (true, Some(checks)) => Some(checks),
+            (true, None) => Some(checks::start(&watched.instance, &CheckBoard::default(), None, 0, 1)),
+        };
     }
 
     fn programs(&self) -> Vec<ProgramState> {
@@ -245,7 +244,7 @@ impl Managed {
     }
 
     fn backends(&mut self) -> Vec<BackendEntry> {
-        let mut entries: Vec<BackendEntry> = Vec::new();
+        let mut entries = Vec::new();
         for (program, _, is_discarded) in self.accelerator.programs() {
             if is_discarded {
                 continue;
@@ -253,10 +252,7 @@ impl Managed {
             let name = &program.loaded.name;
             for (index, backend) in (0..).map(BackendIndex).zip(&program.loaded.program.backends) {
                 if backend.endpoint != Endpoint::None {
-                    let watched = self.watched.get(name);
-                    let prober = watched.and_then(|watched| watched.probers.get(&index.0));
-                    let history = prober.map(|prober| prober.history.borrow().clone()).unwrap_or_default();
-                    entries.push(entry_of_backend(&program, index, section_name(name, &backend.name), &history));
+                    entries.push(entry_of_backend(&program, index, section_name(name, &backend.name)));
                 }
             }
             entries.extend(directors(&program));
@@ -284,6 +280,7 @@ impl Managed {
             for (index, backend) in (0..).map(BackendIndex).zip(&loaded.program.backends) {
                 if !is_discarded && section_name(&loaded.name, &backend.name) == name {
                     program.targets.set_verdict(index, verdict);
+                    force(&program, index, verdict);
                 }
             }
         }
@@ -291,28 +288,27 @@ impl Managed {
     }
 }
 
-/// The backends of a program that have a probe.
-fn subjects(program: &Running) -> Vec<Subject> {
-    let declared = &program.loaded.program;
-    let subject = |(index, backend): (BackendIndex, &vcl::program::Backend)| {
-        let Health::Probe(probe) = backend.health else { return None };
-        let proxy = program.targets.proxy(Backend::Declared(index))?;
-        Some(Subject {
-            backend: backend.clone(),
-            probe: declared.probes.get(probe.0 as usize)?.clone(),
-            index,
-            place: proxy.server(haproxycfg::model::ServerIndex(0))?.target(),
-            targets: Arc::clone(&program.targets),
-        })
-    };
-    (0..).map(BackendIndex).zip(&declared.backends).filter_map(subject).collect()
+/// Has the servers of a backend be as an administrator says: whoever asks for one gets it then.
+fn force(program: &Running, index: BackendIndex, verdict: Verdict) {
+    let Some(proxy) = program.targets.proxy(Backend::Declared(index)) else { return };
+    let now_ms = proxy.process.milliseconds(Instant::now());
+    proxy.with_farm(|farm| {
+        for server in 0..proxy.servers.iter().count() {
+            let server = ServerId::new(server);
+            // One without checks has none to stop.
+            let _ = farm.set_check_enabled(server, CheckKind::Health, verdict != Verdict::Healthy);
+            if verdict == Verdict::Healthy {
+                farm.force_health(server, OperationalState::Running, now_ms);
+            }
+        }
+    });
 }
 
-fn entry_of_backend(program: &Running, index: BackendIndex, name: String, history: &History) -> BackendEntry {
+fn entry_of_backend(program: &Running, index: BackendIndex, name: String) -> BackendEntry {
     let declared = program.loaded.program.backends.get(index.0 as usize);
     let probe = declared.and_then(|declared| match declared.health {
-        Health::Probe(probe) => program.loaded.program.probes.get(probe.0 as usize),
-        Health::Unprobed => None,
+        vcl::program::Health::Probe(probe) => program.loaded.program.probes.get(probe.0 as usize),
+        vcl::program::Health::Unprobed => None,
     });
     let is_healthy = program.loaded.is_healthy(Backend::Declared(index));
     let admin = match program.targets.verdict(index) {
@@ -320,14 +316,21 @@ fn entry_of_backend(program: &Running, index: BackendIndex, name: String, histor
         Verdict::Healthy => Some(AdminHealth::Healthy),
         Verdict::Auto => probe.map(|_| AdminHealth::Auto),
     };
+    let proxy = program.targets.proxy(Backend::Declared(index));
+    let history = proxy.as_ref().and_then(|proxy| proxy.farm().probes(ServerId::new(0)));
+    let family = match proxy.and_then(|proxy| proxy.servers.with(0, |server| server.target())) {
+        Some(Target::Inet(SocketAddr::V6(_))) => Family::Ipv6,
+        Some(Target::Inet(SocketAddr::V4(_)) | Target::Unresolved) | None => Family::Ipv4,
+        Some(Target::Unix(_) | Target::Abstract(_)) => Family::Unix,
+    };
     BackendEntry {
         name,
         kind: "backend".to_owned(),
         admin,
-        good_of: probe.map_or((0, 0), |probe| (history.good(probe), u32::from(probe.window))),
+        good_of: history.map_or((0, 0), |history| (history.good_count(), u32::from(history.window().size))),
         is_healthy,
         last_change: SystemTime::now(),
-        probe_lines: probe.map(|probe| history.lines(probe)),
+        probe_lines: history.map(|history| history.lines(family)),
     }
 }
 
@@ -345,7 +348,7 @@ fn directors(program: &Running) -> Vec<BackendEntry> {
             let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
             Some(BackendEntry {
                 name: section_name(&loaded.name, name),
-                kind: "director".to_owned(),
+                kind: loaded.kind_of(backend).unwrap_or("director").to_owned(),
                 admin: Some(AdminHealth::Auto),
                 good_of: (count(healthy), count(members.len())),
                 is_healthy: healthy > 0,
