@@ -79,7 +79,8 @@ fn main() {
     let mut hits = 0;
     for number in 0..count {
         let now = 1_000_000.0 + number as f64 / 1e4;
-        let mut client = Client::new(&loaded, head.clone(), connection.clone(), now, move || number as u64, false);
+        let mut client =
+            Client::new(&loaded, head.clone(), connection.clone(), now, std::rc::Rc::new(move || number as u64), false);
         let mut step = client.begin();
         if let Step::Fetch(order) = step {
             step = client.fetched(fetch(*order), now);
