@@ -81,6 +81,13 @@ pub struct Loaded {
     directors: Arc<[Director]>,
     /// What outlives the program.
     pub lasting: Arc<Lasting>,
+    /// How `Via` names it.
+    pub(crate) via: Box<[u8]>,
+}
+
+/// How `Via` names who runs under these parameters.
+fn via_of(settings: &Settings) -> Box<[u8]> {
+    format!("1.1 {} (Varnish/7.1)", settings.hostname).into_bytes().into()
 }
 
 /// An object of a module.
@@ -137,7 +144,8 @@ impl Loaded {
         let directors = program.directors.iter().map(declared_director).collect();
         let objects = program.objects.iter().map(|_| OnceLock::new()).collect();
         let Parts { name, settings, cache, storages, backends, lasting } = parts;
-        Arc::new(Self { name, program, settings, cache, storages, backends, objects, directors, lasting })
+        let via = via_of(&settings);
+        Arc::new(Self { name, program, settings, cache, storages, backends, objects, directors, lasting, via })
     }
 
     /// The same program, with what it has made, under other parameters: for requests that begin from now on.
@@ -146,6 +154,7 @@ impl Loaded {
         Arc::new(Self {
             name: self.name.clone(),
             program: Arc::clone(&self.program),
+            via: via_of(&settings),
             settings,
             cache: Arc::clone(&self.cache),
             storages: Arc::clone(&self.storages),

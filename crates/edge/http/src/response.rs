@@ -31,6 +31,12 @@ impl ResponseHead {
         Self::default()
     }
 
+    /// A copy with room for so many more bytes and fields.
+    #[must_use]
+    pub fn copy_with_room(&self, bytes: usize, fields: usize) -> Self {
+        Self { headers: self.headers.copy_with_room(bytes, fields), ..*self }
+    }
+
     /// Forgets everything, keeping the memory.
     pub fn clear(&mut self) {
         self.headers.clear();
