@@ -310,7 +310,9 @@ fn mistakes_are_shown_where_they_are() {
     for (program, more, why) in [
         ("vcl 4.1; sub vcl_recv { set req.foo = 1; }", "", "Symbol not found: 'req.foo'"),
         ("vcl 4.1; backend gone { .host = \"127.0.0.1\"; }", "", "backend 'gone'"),
-        ("vcl 4.1;", "storage file,/x,1m", "storage 'file,/x,1m' is of a kind that is not there: 'file'"),
+        ("vcl 4.1;", "storage flie,/x,1m", "storage 'flie,/x,1m' is of a kind that is not there: 'flie'"),
+        ("vcl 4.1;", "storage file,/x", "says no path, or not how large it may become"),
+        ("vcl 4.1;", "storage a=malloc storage a=malloc", "there are two storages 'a'"),
         ("vcl 4.1;", "param default_tttl=1", "unknown parameter 'default_tttl'"),
         ("vcl 4.1;", "sotrage malloc", "unknown argument 'sotrage'"),
         ("vcl 4.1; sub vcl_init { return (fail(\"no\")); }", "", "vcl_init of"),

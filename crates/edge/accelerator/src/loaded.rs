@@ -74,6 +74,8 @@ pub struct Loaded {
     pub cache: Arc<Cache>,
     /// Storages.
     pub storages: Arc<Storages>,
+    /// Whether requests are kept as they came: for what pages include, and for other programs.
+    pub(crate) keeps_received: bool,
     backends: Arc<dyn Backends>,
     /// Objects of modules, by their index.
     objects: Arc<[OnceLock<Made>]>,
@@ -144,8 +146,23 @@ impl Loaded {
         let directors = program.directors.iter().map(declared_director).collect();
         let objects = program.objects.iter().map(|_| OnceLock::new()).collect();
         let Parts { name, settings, cache, storages, backends, lasting } = parts;
+        // NOTE: a word in a comment costs a copy of each request's head, and nothing else.
+        let may_include = program.sources.iter().any(|source| source.name != "Builtin" && source.text.contains("esi"));
+        let keeps_received = may_include || !program.labels.is_empty();
         let via = via_of(&settings);
-        Arc::new(Self { name, program, settings, cache, storages, backends, objects, directors, lasting, via })
+        Arc::new(Self {
+            keeps_received,
+            name,
+            program,
+            settings,
+            cache,
+            storages,
+            backends,
+            objects,
+            directors,
+            lasting,
+            via,
+        })
     }
 
     /// The same program, with what it has made, under other parameters: for requests that begin from now on.
@@ -155,6 +172,7 @@ impl Loaded {
             name: self.name.clone(),
             program: Arc::clone(&self.program),
             via: via_of(&settings),
+            keeps_received: self.keeps_received,
             settings,
             cache: Arc::clone(&self.cache),
             storages: Arc::clone(&self.storages),

@@ -372,14 +372,15 @@ impl Headers {
         self.add_named(id, name, value);
     }
 
-    /// A copy with room for so many more bytes and fields.
-    #[must_use]
-    pub fn copy_with_room(&self, bytes: usize, fields: usize) -> Self {
-        let mut arena = Vec::with_capacity(self.arena.len() + bytes);
-        arena.extend_from_slice(&self.arena);
-        let mut list = Vec::with_capacity(self.fields.len() + fields);
-        list.extend_from_slice(&self.fields);
-        Self { arena, fields: list, seen: self.seen, edited: self.edited }
+    /// Becomes a copy of another block, in the memory that is there, with room for so many more bytes and fields.
+    pub fn copy_from(&mut self, other: &Self, bytes: usize, fields: usize) {
+        self.clear();
+        self.arena.reserve(other.arena.len() + bytes);
+        self.arena.extend_from_slice(&other.arena);
+        self.fields.reserve(other.fields.len() + fields);
+        self.fields.extend_from_slice(&other.fields);
+        self.seen = other.seen;
+        self.edited = other.edited;
     }
 
     /// Replaces every field with this id by one with this value, at the end.

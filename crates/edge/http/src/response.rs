@@ -31,10 +31,11 @@ impl ResponseHead {
         Self::default()
     }
 
-    /// A copy with room for so many more bytes and fields.
-    #[must_use]
-    pub fn copy_with_room(&self, bytes: usize, fields: usize) -> Self {
-        Self { headers: self.headers.copy_with_room(bytes, fields), ..*self }
+    /// Becomes a copy of another head, in the memory that is there, with room for so many more bytes and fields.
+    pub fn copy_from(&mut self, other: &Self, bytes: usize, fields: usize) {
+        let mut headers = std::mem::take(&mut self.headers);
+        headers.copy_from(&other.headers, bytes, fields);
+        *self = Self { headers, ..*other };
     }
 
     /// Forgets everything, keeping the memory.

@@ -14,6 +14,7 @@ use vcl::{
 
 use crate::{
     common::{Asked, Common, bytes_of, seconds, set_field, status_of, text},
+    fields,
     modules::{self, Exchange},
 };
 
@@ -28,6 +29,7 @@ pub(crate) struct Decisions {
     pub(crate) streams: bool,
     pub(crate) gzips: bool,
     pub(crate) gunzips: bool,
+    pub(crate) has_includes: bool,
     pub(crate) storage: Option<StorageIndex>,
 }
 
@@ -132,7 +134,7 @@ impl BackendHost {
             Variable::BerespDoStream => Value::Bool(decisions.streams),
             Variable::BerespDoGzip => Value::Bool(decisions.gzips),
             Variable::BerespDoGunzip => Value::Bool(decisions.gunzips),
-            Variable::BerespDoEsi => Value::Bool(false),
+            Variable::BerespDoEsi => Value::Bool(decisions.has_includes),
             Variable::BerespWas304 => Value::Bool(self.was_304),
             Variable::BerespBackend => Value::Backend(self.asked),
             Variable::BerespBackendName => {
@@ -140,7 +142,7 @@ impl BackendHost {
                 text(workspace, name.as_bytes())?
             }
             Variable::BerespStorage => Value::Storage(decisions.storage),
-            Variable::BerespFilters => text(workspace, if decisions.gunzips { b"gunzip" } else { b"" })?,
+            Variable::BerespFilters => text(workspace, self.filters().as_bytes())?,
             Variable::ClientIdentity => {
                 let client = self
                     .common
@@ -151,6 +153,27 @@ impl BackendHost {
             }
             other => return Err(Failure::Host(format!("{} is not there yet", other.name()))),
         })
+    }
+}
+
+impl BackendHost {
+    /// What is done to the body, in Varnish's words (`beresp.filters`).
+    fn filters(&self) -> &'static str {
+        let (decisions, settings) = (&self.decisions, &self.common.loaded.settings);
+        let headers = &self.response.headers;
+        let (is_gzip, is_plain) = (fields::is_gzip(headers), !headers.contains(b"content-encoding"));
+        let gunzips = decisions.gunzips && settings.gzip && is_gzip;
+        let gzips = decisions.gzips && settings.gzip && is_plain;
+        match (decisions.has_includes, gunzips, gzips) {
+            (true, true, _) => "gunzip esi",
+            (true, false, _) if is_gzip => "gunzip esi_gzip",
+            (true, _, true) => "esi_gzip",
+            (true, ..) => "esi",
+            (false, true, _) => "gunzip",
+            (false, _, true) => "gzip",
+            _ if is_gzip => "testgunzip",
+            _ => "",
+        }
     }
 }
 
@@ -214,7 +237,7 @@ impl Host for BackendHost {
             Variable::BerespDoStream => decisions.streams = value.is_true(),
             Variable::BerespDoGzip => decisions.gzips = value.is_true(),
             Variable::BerespDoGunzip => decisions.gunzips = value.is_true(),
-            Variable::BerespDoEsi if !value.is_true() => {}
+            Variable::BerespDoEsi => decisions.has_includes = value.is_true(),
             Variable::BerespStorage => {
                 if let Value::Storage(storage) = value {
                     decisions.storage = storage;

@@ -8,7 +8,7 @@ use std::{
         Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
         atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
     },
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use ::accelerator::{
@@ -17,19 +17,18 @@ use ::accelerator::{
     loaded::{Backends, Loaded, Parts, Storages},
     settings::{NotSet, Settings},
 };
-use cache::{index::Cache, storage::Stevedore};
+use cache::index::Cache;
 use haproxycfg::model::{self, StorageSpec};
 use vcl::{
     program::{BackendIndex, Program},
     run::{Backend, Failure},
 };
 
-use super::LiveProxy;
-
-/// What a storage has where nothing is said (varnishd's default for `malloc`).
-const STORAGE_BYTES: u64 = 100 << 20;
-/// What short-lived objects, and those for one client, may take at most.
-const TRANSIENT_BYTES: u64 = 256 << 20;
+use super::{
+    LiveProxy,
+    storages::{self, Upkeep},
+};
+use crate::background::Background;
 
 /// The programs of a proxy.
 #[derive(Debug)]
@@ -42,6 +41,7 @@ pub struct Accelerator {
     pub numbers: Arc<AtomicU64>,
     lasting: Arc<Lasting>,
     programs: RwLock<Programs>,
+    upkeep: Arc<Upkeep>,
     specs: Vec<StorageSpec>,
     /// Whether programs come from a manager.
     is_managed: bool,
@@ -163,18 +163,19 @@ impl Backends for Health {
 }
 
 impl Accelerator {
-    /// The one that a configuration describes; the cache of the one `before` stays if its storages are the same, and its programs
-    /// too if they come from a manager.
+    /// The one that a configuration describes; the cache of the one `before` stays, with the storages that are still named, and its
+    /// programs too if they come from a manager.
     #[must_use]
     pub fn new(described: &model::Accelerator, before: Option<&Arc<Self>>) -> Option<Arc<Self>> {
-        let before = before.filter(|before| before.specs == described.storages);
-        if let Some(before) = before.filter(|before| before.is_managed && described.is_managed) {
+        let is_same =
+            |before: &&Arc<Self>| before.specs == described.storages && before.is_managed && described.is_managed;
+        if let Some(before) = before.filter(is_same) {
             return Some(Arc::clone(before));
         }
-        let (cache, storages) = match before {
-            Some(before) => (Arc::clone(&before.cache), Arc::clone(&before.storages)),
-            None => (Cache::new(), Arc::new(storages(&described.storages))),
-        };
+        let cache = before.map_or_else(Cache::new, |before| Arc::clone(&before.cache));
+        let kept = before.map(|before| (before.specs.as_slice(), &*before.storages));
+        let storages = Arc::new(storages::open(&described.storages, &cache, kept));
+        let upkeep = before.map(|before| Arc::clone(&before.upkeep)).unwrap_or_default();
         let numbers = before.map_or_else(|| Arc::new(AtomicU64::new(1)), |before| Arc::clone(&before.numbers));
         let programs = Programs {
             settings: described.settings.clone(),
@@ -189,6 +190,7 @@ impl Accelerator {
             numbers,
             lasting: before.map_or_else(Arc::default, |before| Arc::clone(&before.lasting)),
             programs: RwLock::new(programs),
+            upkeep,
             specs: described.storages.clone(),
             is_managed: described.is_managed,
         };
@@ -208,6 +210,12 @@ impl Accelerator {
             found.map_or(Place::Nowhere, |proxy| Place::Section(Arc::downgrade(proxy)))
         };
         active.targets.set(active.loaded.program.backends.iter().map(|backend| of_name(&backend.name)).collect());
+    }
+
+    /// Does a little of what a cache needs while it is in use; when it wants to be called again.
+    pub fn tend(&self, background: &Background) -> Duration {
+        let disks: Vec<_> = self.storages.named.iter().filter_map(|storage| storage.disk().cloned()).collect();
+        self.upkeep.tend(&self.cache, &disks, self.settings().lurker, background)
     }
 
     /// The number of the next transaction.
@@ -347,18 +355,5 @@ impl Programs {
     fn resolve(&self, name: &str) -> Option<&Arc<Running>> {
         let target = self.labels.iter().find(|(label, _)| label == name).map_or(name, |(_, target)| target);
         self.named(target)
-    }
-}
-
-fn storages(specs: &[StorageSpec]) -> Storages {
-    let make = |spec: &StorageSpec| Arc::new(Stevedore::malloc(&spec.name, spec.bytes.unwrap_or(STORAGE_BYTES)));
-    let mut named: Vec<_> = specs.iter().filter(|spec| spec.name != "Transient").map(make).collect();
-    if named.is_empty() {
-        named.push(Arc::new(Stevedore::malloc("s0", STORAGE_BYTES)));
-    }
-    let transient = specs.iter().find(|spec| spec.name == "Transient").map(make);
-    Storages {
-        named,
-        transient: transient.unwrap_or_else(|| Arc::new(Stevedore::malloc("Transient", TRANSIENT_BYTES))),
     }
 }
