@@ -2,6 +2,7 @@
 //!
 //! [`Client::begin`] and each report of what came of a [`Step`] give the next step, until one ends the request.
 
+mod heads;
 mod host;
 mod includes;
 mod object;
@@ -27,16 +28,19 @@ use vsm::counters::Main;
 pub use crate::common::Numbers;
 use crate::{
     backend::{AskedBy, Backend, Order, Recoding},
-    common::{Asked, Common, Connection, ConnectionWishes, record_unset, status_of},
+    common::{Asked, Common, Connection, ConnectionWishes, status_of},
     fields,
     loaded::Loaded,
-    log::{Log, REQ, RESP},
+    log::{Log, RESP},
     output::{self, Part},
 };
 use host::{ClientHost, LookupWishes};
 pub use includes::Includes;
 use object::{known_length, said_length, seconds_of, weaken_tag};
 use record::record_length;
+
+/// Bytes and fields that a head gets on its way to a client: so many fit without taking more memory.
+const HEAD_ROOM: (usize, usize) = (512, 12);
 
 /// What is to be done next for a request.
 #[derive(Debug)]
@@ -151,8 +155,7 @@ impl Client {
         let is_head = request.method() == b"HEAD";
         let received = loaded.keeps_received.then(|| request.clone());
         let mut common = Common::new(loaded, connection, now);
-        let length =
-            || std::str::from_utf8(request.headers.first_known(http::HeaderId::ContentLength)?).ok()?.parse().ok();
+        let length = || std::str::from_utf8(request.headers.first_known(HeaderId::ContentLength)?).ok()?.parse().ok();
         common.wishes.body_length = if has_body { length() } else { Some(0) };
         let host = ClientHost {
             common,
@@ -260,7 +263,7 @@ impl Client {
         let Some(head) = head else { return self.synth(503, b"Service Unavailable") };
         self.host.object = None;
         self.host.response = head;
-        self.host.response.headers.remove(b"age");
+        self.host.response.headers.remove_known(HeaderId::Age);
         self.head_of_delivery(None, now);
         self.host.common.log.response_head(RESP, &self.host.response);
         let outcome = self.run(Subroutine::Deliver);
@@ -287,6 +290,17 @@ impl Client {
         std::mem::take(&mut self.host.common.log)
     }
 
+    /// Memory for the response's head.
+    pub fn lend(&mut self, mut response: ResponseHead) {
+        response.clear();
+        self.host.response = response;
+    }
+
+    /// The request's head as it is now, and with it its memory.
+    pub fn take_request(&mut self) -> RequestHead {
+        std::mem::take(&mut self.host.request)
+    }
+
     /// The request as it is now, for those who log it.
     #[must_use]
     pub fn request(&self) -> &RequestHead {
@@ -309,22 +323,6 @@ impl Client {
     #[must_use]
     pub fn xid(&self) -> u64 {
         self.host.xid
-    }
-
-    /// `X-Forwarded-For`: the client's address behind what is there.
-    fn forward_address(&mut self) {
-        const NAME: &[u8] = b"X-Forwarded-For";
-        let Some(client) = self.host.common.connection.client else { return };
-        let headers = &mut self.host.request.headers;
-        let mut addresses = headers.all(NAME).collect::<Vec<_>>().join(&b", "[..]);
-        if !addresses.is_empty() {
-            addresses.extend_from_slice(b", ");
-        }
-        addresses.extend_from_slice(client.ip().to_string().as_bytes());
-        let log = &mut self.host.common.log;
-        record_unset(headers, NAME, (log, REQ));
-        log.field(VslTag::ReqHeader, NAME, &addresses);
-        headers.set(NAME, &addresses);
     }
 
     fn receive(&mut self) -> Step {
@@ -547,11 +545,12 @@ impl Client {
         let Some(object) = self.host.object.clone() else { return self.synth(503, b"Service Unavailable") };
         let (now, settings) = (self.host.common.now, &self.loaded.settings);
         let (gzip_is_on, ranges) = (settings.gzip, settings.ranges);
-        self.host.response = object.head().clone();
+        self.host.response.copy_from(object.head(), HEAD_ROOM.0, HEAD_ROOM.1);
         self.host.response.set_version(Version::Http11);
         self.head_of_delivery(Some(&object), now);
         if ranges && object.head().status() == 200 && !self.is_passing {
-            self.host.response.headers.set(b"Accept-Ranges", b"bytes");
+            let headers = &mut self.host.response.headers;
+            headers.set_named(HeaderId::AcceptRanges, b"Accept-Ranges", &[b"bytes"]);
         }
         let is_gzip = fields::is_gzip(&object.head().headers);
         if gzip_is_on && is_gzip && !fields::accepts_gzip(&self.host.request.headers) {
@@ -571,7 +570,7 @@ impl Client {
         let encoding =
             if is_unpacked { self.host.response.headers.first(b"content-encoding").map(<[u8]>::to_vec) } else { None };
         if is_unpacked {
-            self.host.response.headers.remove(b"content-encoding");
+            self.host.response.headers.remove_known(HeaderId::ContentEncoding);
         }
         let is_page = object.page().is_some() && !self.host.leaves_includes;
         let length = if is_page || recoding != Recoding::None { None } else { known_length(&object) };
@@ -587,21 +586,6 @@ impl Client {
         }
         let includes = Box::new(Includes::of(self, recoding == Recoding::Gzip));
         self.end(DeliveredBody::Page { object, gzip: recoding == Recoding::Gzip, includes })
-    }
-
-    /// Fields that say where a response comes from.
-    fn head_of_delivery(&mut self, object: Option<&Arc<Object>>, now: f64) {
-        let xid = self.host.xid;
-        let is_hit = self.is_hit;
-        let headers = &mut self.host.response.headers;
-        let numbers = match object.filter(|_| is_hit) {
-            Some(object) => format!("{xid} {}", object.xid()),
-            None => xid.to_string(),
-        };
-        headers.set(b"X-Varnish", numbers.as_bytes());
-        let age = object.map_or(0.0, |object| object.age(now).floor());
-        headers.set(b"Age", format!("{age:.0}").as_bytes());
-        headers.add(b"Via", b"1.1 varnish (Varnish/7.1)");
     }
 
     /// What `vcl_deliver` says; `None` to deliver.

@@ -269,7 +269,7 @@ pub(crate) fn set_field(
     let name = header.name.text.as_bytes();
     record_unset(headers, header.name.lower.as_bytes(), (log, tags));
     log.field(tags.header, name, value);
-    headers.set(name, value);
+    headers.set_named(header.name.id, name, &[value]);
     Ok(())
 }
 
@@ -277,7 +277,7 @@ pub(crate) fn set_field(
 pub(crate) fn unset_field(headers: &mut Headers, header: &HeaderRef, (log, tags): (&mut Log, MessageTags)) {
     let name = header.name.lower.as_bytes();
     record_unset(headers, name, (log, tags));
-    headers.remove(name);
+    headers.remove_named(header.name.id, name);
 }
 
 /// Notes the fields of a name, which are about to go.

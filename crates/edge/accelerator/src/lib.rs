@@ -29,6 +29,7 @@ pub mod loaded;
 pub mod log;
 pub mod machine;
 mod modules;
+mod numbers;
 pub mod output;
 pub mod publication;
 pub mod recode;

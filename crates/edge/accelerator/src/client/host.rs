@@ -218,13 +218,22 @@ impl ClientHost {
 
 impl Host for ClientHost {
     fn header(&self, header: &HeaderRef) -> Option<&[u8]> {
-        self.headers(header.message)?.value_of(header.name.lower.as_bytes())
+        self.headers(header.message)?.value_named(header.name.id, header.name.lower.as_bytes())
     }
 
     fn set_header(&mut self, header: &HeaderRef, value: &[u8]) -> Result<(), Failure> {
         match self.headers_and_log(header.message) {
             Some((headers, log)) => set_field(headers, header, value, log),
             None => Ok(()),
+        }
+    }
+
+    fn borrowed(&self, variable: Variable) -> Option<&[u8]> {
+        match variable {
+            Variable::ReqMethod => Some(self.request.method()),
+            Variable::ReqUrl => Some(self.request.target()),
+            Variable::ReqProto => Some(self.request.version_bytes()),
+            _ => None,
         }
     }
 

@@ -28,6 +28,7 @@ use crate::{
         body::BodyPump,
         ending::{Ending, Stage},
         fetch::{Answer, AnswerBody, Fetch, ObjectBody, StoredBody, Unfetched},
+        heads::Heads,
         object_fetch::{Origin, Place, Relayed, Report, wall_clock},
         page,
         requester::{WaitingClient, WaitingRequest},
@@ -37,6 +38,9 @@ use crate::{
     },
     worker::Worker,
 };
+
+/// Bytes and fields that a request's head gets on its way through a program: so many fit without taking more memory.
+const REQUEST_ROOM: (usize, usize) = (256, 4);
 
 /// How the log names what answered.
 const CACHE: &str = "<CACHE>";
@@ -87,7 +91,8 @@ impl Session {
             transaction.end(Ending::RequestMalformed(Stage::Request));
             return Box::pin(self.answer_error(transaction, 400)).await;
         }
-        let mut client = client_of(&self.worker, transaction, &origin, body);
+        let mut heads = self.worker.heads.take();
+        let mut client = client_of(&self.worker, transaction, &origin, (body, &mut heads));
         if let Some(client) = client.program() {
             varnish_log::begin(&self.worker, transaction, client);
         }
@@ -121,6 +126,10 @@ impl Session {
                 Step::Deliver(delivery) => {
                     obey(&client, transaction);
                     varnish_log::response(transaction, &mut client, delivery.closes);
+                    // The response's head comes with the delivery, in memory that was lent for it.
+                    heads.response = std::mem::take(&mut transaction.response);
+                    heads.request = client.take_request();
+                    self.worker.heads.give(heads);
                     return self.deliver_made(transaction, *delivery, &mut road).await;
                 }
                 Step::Fail(status) => {
@@ -438,22 +447,24 @@ impl Session {
 }
 
 /// The machine of a request.
-fn client_of(worker: &Worker, transaction: &Transaction, origin: &Origin, body: BodyLength) -> Client {
-    let (request, has_body) = (transaction.request.clone(), !body.is_empty());
+fn client_of(
+    worker: &Worker,
+    transaction: &Transaction,
+    origin: &Origin,
+    (body, heads): (BodyLength, &mut Heads),
+) -> Client {
+    let has_body = !body.is_empty();
+    let mut request = std::mem::take(&mut heads.request);
+    request.copy_from(&transaction.request, REQUEST_ROOM.0, REQUEST_ROOM.1);
     match origin {
         Origin::Program { accelerator, program } => {
             let numbers = Arc::clone(accelerator);
             let asks_who = program.loaded.program.imports("unix");
             let connection = connection_of(worker, transaction, asks_who);
             let next = Rc::new(move || numbers.next_number());
-            Client::Program(Box::new(client::Client::new(
-                &program.loaded,
-                request,
-                connection,
-                wall_clock(),
-                next,
-                has_body,
-            )))
+            let mut client = client::Client::new(&program.loaded, request, connection, wall_clock(), next, has_body);
+            client.lend(std::mem::take(&mut heads.response));
+            Client::Program(Box::new(client))
         }
         Origin::Shared { cache, .. } => {
             Client::Shared(Box::new(shared::Client::new(&cache.shared, request, wall_clock(), has_body)))
