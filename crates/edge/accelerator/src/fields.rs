@@ -45,6 +45,17 @@ pub fn backend_request(from: &RequestHead, is_pass: bool) -> RequestHead {
     to
 }
 
+/// The request that opens a pipe: as it is, but for what is said for the client's connection.
+#[must_use]
+pub fn piped_request(from: &RequestHead) -> RequestHead {
+    let mut to = from.clone();
+    let named: Vec<Vec<u8>> =
+        to.headers.all_known(HeaderId::Connection).flat_map(http::elements).map(<[u8]>::to_ascii_lowercase).collect();
+    to.headers.retain(|name, _| !named.iter().any(|named| named.eq_ignore_ascii_case(name)));
+    to.headers.set(b"Connection", b"close");
+    to
+}
+
 /// What an object has of a backend's response.
 pub fn keep_for_object(headers: &mut Headers) {
     remove_connection(headers);
