@@ -120,6 +120,18 @@ fn a_body_that_is_not_kept_is_sent_once() {
     assert!(answer.text().ends_with("[]"), "{}", answer.text());
 }
 
+/// What is fetched for all has no body, whatever the request that has it fetched came with.
+#[test]
+fn a_lookup_with_a_body_is_fetched_without() {
+    let (origin, _) = echo();
+    let site = Site::new("vcl 4.1;", "", &origin);
+    let mut client = Wire::connect(site.front);
+    let answer = client.ask("GET /a HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab");
+    assert_eq!((answer.status(), answer.text().as_str()), (200, "1 GET /a HTTP/1.1 []"));
+    assert!(!origin.last_head().to_lowercase().contains("content-length"));
+    assert_eq!(client.get("/b").text(), "2 GET /b HTTP/1.1 []");
+}
+
 #[test]
 fn a_client_is_asked_for_its_body() {
     let (origin, _) = echo();

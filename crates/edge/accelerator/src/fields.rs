@@ -36,6 +36,7 @@ pub fn backend_request(from: &RequestHead, is_pass: bool) -> RequestHead {
     let mut to = from.clone();
     remove_connection(&mut to.headers);
     if !is_pass {
+        to.forget_body();
         to.headers.retain(|name, _| !is_one_of(&NOT_FETCHED, name));
         to.set_method(b"GET");
     } else {
