@@ -32,7 +32,7 @@ use super::{
     body::{Intake, PumpFailure},
     fetch::{Answer, AnswerBody, Fetch, HearInterim, Nobody, RelayedBytes, Unfetched, Wanted},
     http::give_back,
-    kept::Kept,
+    pinned::PinnedConnections,
     transaction::{ClientSide, RequestStage, Transaction},
 };
 use crate::worker::Worker;
@@ -170,7 +170,7 @@ impl Place {
                     };
                     let mut exchange = self.exchange(&backend, &proxy);
                     let between = set_timeouts(&exchange, &backend);
-                    let (mut kept, mut deadline) = (Kept::default(), Deadline::default());
+                    let (mut kept, mut deadline) = (PinnedConnections::default(), Deadline::default());
                     let mut fetch = Fetch::new(&self.worker, &proxy, self.origin.wanted(), &mut kept, &mut deadline);
                     match fetch.run(&mut exchange, &mut nobody).await {
                         Ok(answer) => {

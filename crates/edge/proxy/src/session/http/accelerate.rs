@@ -29,9 +29,9 @@ use crate::{
         body::BodyPump,
         ending::{Ending, Stage},
         fetch::{Answer, AnswerBody, Attempts, Fetch, Nobody, ObjectBody, StoredBody, Unfetched},
-        kept::Kept,
         object_fetch::{Origin, Place, Relayed, Report, set_timeouts, wall_clock, words},
         page,
+        pinned::PinnedConnections,
         requester::{WaitingClient, WaitingRequest},
         routing::choose_backend,
         transaction::Transaction,
@@ -442,7 +442,7 @@ impl Session {
                 is_tcp: false,
                 handle: &self.registered.handle,
             };
-            let mut kept = Kept::default();
+            let mut kept = PinnedConnections::default();
             let mut attempts = Attempts::new(&worker, &proxy, road.origin.wanted(), &mut kept, false);
             attempts.reach(transaction, &mut client).await
         };
