@@ -7,6 +7,7 @@ use resp::{Protocol, RequestParser};
 
 use crate::{
     acl::User,
+    replication::{AwaitedReplicas, ReplicaTraits},
     server::{ClientTracking, Unfinished, Work},
     table::Found,
 };
@@ -61,6 +62,8 @@ pub struct Blocked {
     pub muted: bool,
     /// The migration that it waits for; 0 if it does not.
     pub migration: u64,
+    /// The replicas that it waits for.
+    pub replicas: Option<AwaitedReplicas>,
 }
 
 /// What can be asked of the role that holds the connection.
@@ -225,6 +228,8 @@ pub struct Session {
     pub tracking: Option<Box<ClientTracking>>,
     /// Its next command waits until a pause is over.
     pub postponed: bool,
+    /// What it has said of itself as a replica.
+    pub replica: Option<Box<ReplicaTraits>>,
     /// The memory that it takes, when somebody last looked.
     pub memory: usize,
 }
@@ -267,6 +272,7 @@ impl Session {
             debugs_next_script: false,
             tracking: None,
             postponed: false,
+            replica: None,
             memory: 0,
         }
     }
@@ -336,6 +342,7 @@ impl Session {
             order: 0,
             muted: false,
             migration: 0,
+            replicas: None,
         }));
     }
 }

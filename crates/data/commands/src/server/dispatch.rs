@@ -443,6 +443,9 @@ impl Server {
         {
             return Err((Some(found), Failure::owned(reason.clone())));
         }
+        if let Some(failure) = self.shared.refused_by_replication(command.flags, self.now) {
+            return Err((Some(found), failure));
+        }
         if self.shared.memory_full && command.flags.contains(Flags::DENYOOM) {
             return Err((Some(found), OUT_OF_MEMORY));
         }

@@ -31,6 +31,7 @@ mod pause;
 mod pause_tests;
 mod pieces;
 mod portions;
+mod replication;
 #[cfg(test)]
 mod rename_tests;
 mod sent;
@@ -78,6 +79,7 @@ use crate::{
     config::{LogLevel, Settings},
     host::{Host, NoHost, PersistenceFigures},
     pubsub::Registry,
+    replication::Replication,
     scripting::{
         Functions, LogLine, Scripts,
         busy::{Running, WhileBusy},
@@ -156,6 +158,8 @@ pub struct Shared {
     pub changes_at_checkpoint: u64,
     /// The name of the log's history; empty if there is none.
     pub replication_id: String,
+    /// What is known of replicas, or of the master.
+    pub replication: Replication,
     /// The error that a script ended with is the one of a command, which was counted.
     pub(crate) error_is_counted: bool,
     /// A script came to its end and answered with an error.
@@ -347,6 +351,7 @@ impl Server {
                 persistence: PersistenceFigures::default(),
                 changes_at_checkpoint: 0,
                 replication_id: String::new(),
+                replication: Replication::default(),
                 error_is_counted: false,
                 script_failed: false,
                 scripts_may_all: false,
