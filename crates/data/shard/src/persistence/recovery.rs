@@ -45,6 +45,7 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
             server.keyspace.set_complete();
         }
         let mut session = log_session();
+        session.db = self.tables.selected()?;
         let mut reader = self.commit.log.read(self.checkpoints.applied)?;
         let mut effects = Effects::default();
         let mut count = 0;
@@ -52,10 +53,14 @@ impl<D: Disk, W: Workers> Persistence<D, W> {
         while let Some(entry) = reader.next()? {
             let run = |effect: Effect<'_>| {
                 count += 1;
-                server.replay(&mut session, effect.words).map_err(|reason| failed(effect.offset, reason))
+                match server.replay(&mut session, effect.words) {
+                    Err(reason) if !self.is_of_others => Err(failed(effect.offset, reason)),
+                    _ => Ok(()),
+                }
             };
             effects.each(&entry, run, failed)?;
         }
+        self.selected = session.db;
         Ok(count)
     }
 }

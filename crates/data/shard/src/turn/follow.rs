@@ -19,7 +19,7 @@ use commands::{
 use oplog::{Entry, Offset, ReplicationId, disk::Disk};
 
 use crate::{
-    Persistence, Shard, ShardError, Workers,
+    Persistence, Shard, ShardError, Workers, World,
     effects::{Effect, Effects, is_named},
     persistence::log_session,
 };
@@ -40,6 +40,15 @@ pub struct Following {
     /// Whose writes they are.
     session: Session,
     effects: Effects,
+    /// How many commands of the log have failed.
+    failed: u64,
+}
+
+impl Following {
+    /// The log goes on with a database that is selected.
+    pub(crate) fn select(&mut self, db: usize) {
+        self.session.db = db;
+    }
 }
 
 impl Role {
@@ -101,7 +110,7 @@ pub enum FollowError {
 /// Whether a command may stand in a log: one that writes, or one that goes with those. Whatever else a hostile master sends (`SHUTDOWN`,
 /// `CONFIG SET`, commands that wait) does not run.
 fn is_of_log(table: &Table, words: &[&[u8]]) -> bool {
-    const BESIDE: [&str; 4] = ["SELECT", "MULTI", "EXEC", "PING"];
+    const BESIDE: [&str; 5] = ["SELECT", "MULTI", "EXEC", "PING", "REPLCONF"];
     let found = table.find(words);
     found.is_some_and(|Found { command, .. }| {
         let flags = command.flags;
@@ -159,10 +168,13 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     pub fn follow(&mut self, now: Millis) -> Result<(ReplicationId, Offset), FollowError> {
         let persistence = self.persistence.as_mut().ok_or(FollowError::NoLog)?;
         self.server.finish_tasks();
+        self.server.unblock_all();
         persistence.commit_at_once(&mut self.server, now)?;
         persistence.refuse_writes(&mut self.server, Some(READ_ONLY.to_owned()));
         self.server.set_following(true);
-        self.role = Role::Follower(Box::new(Following { session: log_session(), effects: Effects::default() }));
+        let mut session = log_session();
+        session.db = persistence.selected;
+        self.role = Role::Follower(Box::new(Following { session, effects: Effects::default(), failed: 0 }));
         Ok((persistence.replication_id(), persistence.log().end()))
     }
 
@@ -204,7 +216,8 @@ impl<D: Disk, W: Workers> Shard<D, W> {
             return Err(FollowError::Gap { offset: entry.offset, end });
         }
         check_piece(&mut following.effects, &self.server.shared.table, entry)?;
-        run(&mut self.server, following, entry)?;
+        run(&mut self.server, following, entry, &*self.world)?;
+        persistence.selected = following.session.db;
         persistence.append_piece(entry)?;
         Ok(())
     }
@@ -237,15 +250,31 @@ impl<D: Disk, W: Workers> Shard<D, W> {
     }
 }
 
-/// Runs the commands of an entry.
-fn run(server: &mut Server, following: &mut Following, entry: &Entry<'_>) -> Result<(), ShardError> {
-    let Following { session, effects } = following;
-    let now = server.now();
-    let failed = |offset: Offset, reason| ShardError::Replay { offset: offset.0, reason };
-    let run = |effect: Effect<'_>| server.replay(session, effect.words).map_err(|reason| failed(effect.offset, reason));
-    let result = effects.each(entry, run, failed);
-    server.set_now(now);
-    result
+/// Runs the commands of an entry. One that fails is told of and passed over, as a replica of Redis does: it stands in the log, and
+/// whatever made it fail here will do so again when the log is run again.
+fn run(
+    server: &mut Server,
+    following: &mut Following,
+    entry: &Entry<'_>,
+    world: &dyn World,
+) -> Result<(), ShardError> {
+    let Following { session, effects, failed } = following;
+    let broken = |offset: Offset, reason| ShardError::Replay { offset: offset.0, reason };
+    let run = |effect: Effect<'_>| {
+        if let Err(reason) = server.follow(session, effect.words) {
+            *failed += 1;
+            // The first ones, and fewer and fewer of what may be very many.
+            if failed.is_power_of_two() {
+                let name = String::from_utf8_lossy(effect.words.first().copied().unwrap_or_default()).into_owned();
+                world.warn(&format!(
+                    "'{name}' of the master's log, at offset {}, fails here: {reason} ({failed} in all)",
+                    effect.offset
+                ));
+            }
+        }
+        Ok(())
+    };
+    effects.each(entry, run, broken)
 }
 
 impl<D: Disk, W: Workers> Persistence<D, W> {
