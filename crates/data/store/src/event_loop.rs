@@ -28,6 +28,7 @@ use crate::{
     opening,
     overhead::Overhead,
     page::Page,
+    replication::{self, Replicator},
     running::Running,
     signals::{Signals, Watch},
     sockets::{SIGNALS, Sockets, WAKER},
@@ -58,6 +59,7 @@ pub struct EventLoop {
     /// Other threads read and write the sockets of clients.
     has_lanes: bool,
     oom_score: OomScore,
+    replicator: Replicator,
     /// Sends keys to other servers; nothing until there are some.
     migrations: Option<Migrations>,
     waker: Arc<Waker>,
@@ -90,6 +92,9 @@ impl EventLoop {
         let users = Users::of(&settings);
         let has_folder = !settings.dir.0.is_empty();
         let store_folder = has_folder.then(|| StoreFolder::take(Path::new(&settings.dir.0))).transpose()?;
+        if let Some(folder) = &store_folder {
+            replication::finish_copy(folder.root())?;
+        }
         let opened = store_folder
             .as_ref()
             .map(|folder| opening::open(folder, ShardNumber::FIRST, &settings, until, Arc::clone(&waker)));
@@ -104,6 +109,10 @@ impl EventLoop {
             world: ProcessWorld::new(),
         };
         let mut shard = recovered(opened, options)?;
+        let mut replicator = Replicator::new(Arc::clone(&waker));
+        if let Some(folder) = &store_folder {
+            replicator.begin(&mut shard, folder)?;
+        }
         let settled = shard.settled();
         let server = &mut shard.server;
         server.load_users(users).map_err(|reason| StoreError::Settings(vec![reason]))?;
@@ -129,6 +138,7 @@ impl EventLoop {
             resume: Vec::new(),
             has_lanes,
             oom_score,
+            replicator,
             migrations: None,
             waker,
             watch,
@@ -151,7 +161,8 @@ impl EventLoop {
     /// Serves until it is told to stop.
     pub fn run(mut self) -> Result<(), StoreError> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        let mut busy = false;
+        // Before any client writes: a replica takes nothing of them.
+        let mut busy = self.replicate(clock::now())?;
         self.watch.serving();
         messages::notice("Ready to accept connections");
         self.life.serving();
@@ -209,8 +220,10 @@ impl EventLoop {
             self.shard.check_broken()?;
             self.fulfil_requests(now)?;
             self.migrate(now)?;
+            let has_more = self.replicate(now)?;
             let end = self.shard.end_turn(now, is_tick)?;
-            busy = end.is_busy;
+            self.replicator.end_turn(&mut self.shard);
+            busy = end.is_busy || has_more;
             match end.wait_for {
                 Some(offset) => self.hold(offset),
                 None => self.send(),

@@ -35,6 +35,7 @@ mod overhead;
 mod page;
 pub mod point;
 mod replace;
+mod replication;
 pub mod running;
 pub mod setting_help;
 mod signals;

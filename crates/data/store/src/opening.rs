@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The smallest segment of the log.
-const SEGMENT_LEN_MIN: u64 = 64 << 10;
+pub const SEGMENT_LEN_MIN: u64 = 64 << 10;
 /// What the tables' buffers and cache take at least.
 const TABLES_MEMORY_MIN: u64 = 16 << 20;
 

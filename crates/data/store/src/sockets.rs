@@ -169,6 +169,15 @@ impl Sockets {
         true
     }
 
+    /// Takes the socket of a client away, whose session stays: somebody else serves it from now on. Nothing if it is one of a lane.
+    pub fn take_stream(&mut self, session: SessionId) -> Option<Stream> {
+        let token = self.tokens.remove(&session)?;
+        let mut stream = self.connections.try_remove(token)?.into_stream();
+        let _ = self.poll.registry().deregister(&mut stream);
+        self.answered.remove(&token);
+        Some(stream)
+    }
+
     /// Why a client is not let in.
     fn refusal(&self, server: &Server, is_local: bool) -> Option<&'static str> {
         let settings = &server.shared.settings;

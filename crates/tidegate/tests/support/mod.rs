@@ -12,6 +12,7 @@ mod log;
 mod network;
 mod origin;
 mod peer;
+mod redis;
 mod scene;
 mod store;
 mod wire;
@@ -35,6 +36,7 @@ pub use self::{
     network::Network,
     origin::{Origin, ok},
     peer::{Peer, nginx, nginx_at, python},
+    redis::Redis,
     scene::{Scene, beside_haproxy, server_and_end},
     store::{RedisClient, Store},
     wire::{Answer, Wire},

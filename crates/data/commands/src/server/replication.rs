@@ -30,6 +30,14 @@ impl Shared {
         }
     }
 
+    /// A session that has asked for the log does not get it.
+    pub fn refuse_replica(&mut self, id: SessionId, error: &str) {
+        if let Some(session) = self.session_mut(id) {
+            session.replica = None;
+        }
+        self.send(id, format!("-{error}\r\n").as_bytes());
+    }
+
     #[cold]
     fn lacks_replicas(&self, now: Millis) -> Option<Failure> {
         let (wanted, lag_max) = (self.settings.min_replicas_to_write.0, self.settings.min_replicas_max_lag.0);
@@ -89,6 +97,11 @@ impl Server {
             }
         }
         self.run_runnable();
+    }
+
+    /// Where a client comes from.
+    pub fn session_address(&self, id: SessionId) -> Option<String> {
+        Some(self.shared.sessions.get(&id)?.as_deref()?.connection.address.clone())
     }
 
     fn awaited_mut(&mut self, id: SessionId) -> Option<&mut AwaitedReplicas> {

@@ -1,6 +1,6 @@
 //! A start: the tables' offset is read, and the log is run again from there.
 
-use commands::{Server, Session, SessionId};
+use commands::{Millis, Server, Session, SessionId};
 use oplog::{Offset, disk::Disk};
 
 use crate::{
@@ -19,6 +19,15 @@ pub(crate) fn log_session() -> Session {
 }
 
 impl<D: Disk, W: Workers> Persistence<D, W> {
+    /// Something has changed that no command of the log tells of: the next checkpoint has to have it.
+    ///
+    /// # Errors
+    ///
+    /// The log takes nothing.
+    pub fn note_other_changes(&mut self, now: Millis) -> Result<(), ShardError> {
+        Ok(self.commit.log.append(b"*1\r\n$4\r\nPING\r\n", now.unsigned_abs())?)
+    }
+
     /// Brings a new server to the end of the log. Returns how many commands ran again.
     ///
     /// # Errors

@@ -222,6 +222,19 @@ impl<D: Disk, W: Workers> Shard<D, W> {
         Ok(())
     }
 
+    /// Tells a history of its own from here on, as its replicas may have what this one has lost.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be written.
+    pub fn begin_history(&mut self, history: ReplicationId, now: Millis) -> Result<(), ShardError> {
+        if let Some(persistence) = &mut self.persistence {
+            persistence.set_history(history, now)?;
+            self.server.shared.replication_id = history.to_string();
+        }
+        Ok(())
+    }
+
     /// Follows nobody any more: writes come from clients, and the log tells a history of its own from here on.
     ///
     /// # Errors

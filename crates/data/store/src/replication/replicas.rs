@@ -1,0 +1,193 @@
+//! The replicas of a store, as its loop sees them.
+
+use std::sync::Arc;
+
+use commands::{
+    Millis, SessionId,
+    replication::{Attach, Replica},
+    session::Close,
+};
+use mio::Waker;
+use oplog::Offset;
+use replication::{
+    master::{Answer, LogView, Request, answer},
+    replica::Position,
+};
+
+use crate::{event_loop::Shard, export::RdbOptions, folder::StoreFolder, messages, sockets::Sockets};
+
+use super::feed::{FeedThread, Start};
+
+/// All of them.
+pub struct Replicas {
+    feeds: Vec<(SessionId, FeedThread)>,
+    waker: Arc<Waker>,
+}
+
+impl Replicas {
+    pub fn new(waker: Arc<Waker>) -> Self {
+        Self { feeds: Vec::new(), waker }
+    }
+
+    /// Gives a connection the log.
+    pub fn attach(
+        &mut self,
+        shard: &mut Shard,
+        sockets: &mut Sockets,
+        folder: &StoreFolder,
+        attach: &Attach,
+        now: Millis,
+    ) {
+        let id = attach.session;
+        let Some(address) = shard.server.session_address(id) else { return };
+        let start = match self.start(shard, attach) {
+            Ok(start) => start,
+            Err(reason) => {
+                shard.server.shared.refuse_replica(id, &format!("ERR {reason}"));
+                return messages::warn(&format!("a replica at {address} cannot be given the log: {reason}"));
+            }
+        };
+        let Some(stream) = sockets.take_stream(id) else {
+            shard.server.shared.refuse_replica(id, "ERR this connection is served by a thread of its own: connect anew");
+            return;
+        };
+        let timeout_ms = shard.server.shared.settings.repl_timeout.0.saturating_mul(1000);
+        let what = match &start {
+            Start::Continue { from, .. } => {
+                shard.server.shared.replication.syncs.1 += 1;
+                format!("goes on from offset {from}")
+            }
+            Start::Full { position, why, .. } => {
+                let syncs = &mut shard.server.shared.replication.syncs;
+                syncs.0 += 1;
+                syncs.2 += u64::from(attach.from.as_ref().is_some_and(|(history, _)| history != b"?"));
+                format!("is given all keys as of offset {}: {why}", position.offset)
+            }
+        };
+        let host = match attach.traits.address.as_str() {
+            "" => host_of(&address),
+            announced => announced.to_owned(),
+        };
+        messages::notice(&format!("the replica at {host}:{} {what}", attach.traits.port));
+        let replica = Replica { address: host, port: attach.traits.port, heard: now, ..Replica::default() };
+        let feed = FeedThread::start(stream, start, folder.root().to_owned(), (timeout_ms, Arc::clone(&self.waker)));
+        match feed {
+            Ok(feed) => {
+                if !shard.server.shared.replication.has_replicas() {
+                    // One that has just come needs no ping.
+                    shard.server.shared.replication.pinged = now;
+                }
+                shard.server.shared.replication.replicas.push((id, replica));
+                self.feeds.push((id, feed));
+            }
+            Err(error) => {
+                messages::warn(&format!("a replica cannot be served: {error}"));
+                shard.server.disconnect(id);
+            }
+        }
+        self.keep_log(shard);
+    }
+
+    /// How a replica begins: with the log from where it is, or with all keys.
+    fn start(&self, shard: &Shard, attach: &Attach) -> Result<Start, String> {
+        let Some(persistence) = shard.persistence() else { return Err("there is no log".into()) };
+        let log = persistence.log();
+        let view = LogView { histories: persistence.histories(), first: log.first(), end: log.written() };
+        let request = match &attach.from {
+            Some((history, next)) => Request::parse(history, next).unwrap_or(Request { history: None, next: 0 }),
+            None => Request { history: None, next: 0 },
+        };
+        let why = match answer(&request, &view) {
+            Answer::Continue { history, from } => {
+                let reader = log.read(from).map_err(|error| error.to_string())?;
+                return Ok(Start::Continue { history, from, reader: Box::new(reader) });
+            }
+            Answer::Full(why) => why,
+        };
+        let tables = persistence.engine().snapshot();
+        let applied = tables.applied().map_err(|error| error.to_string())?;
+        let offset = applied.map_or(log.first(), |offset| Offset(offset.0));
+        let reader = log.read(offset).map_err(|error| error.to_string())?;
+        let position = Position { history: persistence.replication_id(), offset };
+        let selected = shard::records::selected_in(|name| tables.get(name)).map_err(|error| error.to_string())?;
+        let mut options = RdbOptions { without_keys: attach.traits.functions_only, ..RdbOptions::default() };
+        options.file.compress = shard.server.shared.settings.rdbcompression.0;
+        options.auxiliary = vec![
+            ("repl-stream-db", selected.to_string()),
+            ("repl-id", position.history.to_string()),
+            ("repl-offset", position.offset.to_string()),
+        ];
+        let traits = attach.traits.clone();
+        let is_old = attach.from.is_none();
+        Ok(Start::Full { position, why, tables, options, reader: Box::new(reader), traits, is_old })
+    }
+
+    /// Takes over how far replicas are, and lets those go that have gone.
+    pub fn look(&mut self, shard: &mut Shard, now: Millis) {
+        if self.feeds.is_empty() {
+            return;
+        }
+        let timeout_ms = shard.server.shared.settings.repl_timeout.0.saturating_mul(1000);
+        let mut gone = Vec::new();
+        for (id, feed) in &self.feeds {
+            feed.set_timeout(timeout_ms);
+            let is_closed = shard.server.output(*id).is_none_or(|(_, close)| close != Close::No);
+            if is_closed || feed.has_ended() {
+                gone.push(*id);
+                continue;
+            }
+            let replicas = &mut shard.server.shared.replication.replicas;
+            if let Some((_, replica)) = replicas.iter_mut().find(|(other, _)| other == id) {
+                feed.report(replica, now);
+            }
+        }
+        if !gone.is_empty() {
+            self.feeds.retain(|(id, _)| !gone.contains(id));
+            for id in gone {
+                self.forget(shard, id);
+            }
+        }
+        self.keep_log(shard);
+    }
+
+    fn forget(&self, shard: &mut Shard, id: SessionId) {
+        let replicas = &mut shard.server.shared.replication.replicas;
+        if let Some(place) = replicas.iter().position(|(other, _)| *other == id) {
+            let (_, replica) = replicas.remove(place);
+            messages::notice(&format!("the replica at {}:{} has gone", replica.address, replica.port));
+        }
+        shard.server.disconnect(id);
+    }
+
+    /// Lets all of them go.
+    pub fn drop_all(&mut self, shard: &mut Shard, _: &mut Sockets) {
+        for (id, _) in std::mem::take(&mut self.feeds) {
+            self.forget(shard, id);
+        }
+        self.keep_log(shard);
+    }
+
+    /// What replicas are still to be given stays in the log.
+    fn keep_log(&self, shard: &mut Shard) {
+        let from = self.feeds.iter().map(|(_, feed)| feed.position()).min();
+        if let Some(persistence) = shard.persistence_mut() {
+            persistence.keep_log_from(from);
+        }
+    }
+
+    /// The log is in files up to there.
+    pub fn tell_written(&self, written: Offset) {
+        self.feeds.iter().for_each(|(_, feed)| feed.tell_written(written));
+    }
+
+    /// Whether the loop is to be woken for acknowledgements.
+    pub fn wants_acks(&self, is_wanted: bool) {
+        self.feeds.iter().for_each(|(_, feed)| feed.set_ack_wanted(is_wanted));
+    }
+}
+
+/// The host of an address with a port.
+fn host_of(address: &str) -> String {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']').to_owned()
+}
