@@ -2,12 +2,12 @@
 
 use commands::{
     acl::{User, merge_selectors},
-    table::Table,
+    groups,
 };
 
 /// No rule panics, and what a user is described by makes the same user again.
 pub fn rules(data: &[u8]) {
-    let table = Table::default();
+    let table = groups::table();
     let mut user = User::new(b"somebody", false);
     let words: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
     for rule in merge_selectors(&words).unwrap_or_default() {

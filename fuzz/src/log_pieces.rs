@@ -1,12 +1,12 @@
 //! Pieces of another shard's log, as a replica may be sent them.
 
-use commands::table::Table;
+use commands::groups;
 use oplog::{Entry, Offset};
 use shard::{effects::Effects, follow::check_piece};
 
 /// A piece is refused, or has whole commands alone: so many as the same bytes without their last command, and one.
 pub fn piece(data: &[u8]) {
-    let table = Table::default();
+    let table = groups::table();
     let mut effects = Effects::default();
     let entry = |commands| Entry { offset: Offset(7), time_ms: 1, commands };
     let Ok(count) = check_piece(&mut effects, &table, &entry(data)) else { return };

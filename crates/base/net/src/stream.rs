@@ -4,12 +4,13 @@ use std::{
     io::{self, IoSlice},
     net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
-    task::{Context, Poll},
+    pin::Pin,
+    task::{Context, Poll, ready},
 };
 
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::{
-    io::Interest,
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::{TcpStream, UnixStream},
 };
 
@@ -277,6 +278,37 @@ impl Stream {
             Self::Tcp(stream) => stream.local_addr().ok(),
             Self::Unix(_) => None,
         }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            match self.try_read(into.initialize_unfilled()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.poll_readable(context))?,
+                read => return Poll::Ready(read.map(|count| into.advance(count))),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            match self.try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.poll_writable(context))?,
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.shut_write();
+        Poll::Ready(Ok(()))
     }
 }
 

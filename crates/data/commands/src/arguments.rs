@@ -2,7 +2,7 @@
 
 use keyspace::{Failure, Millis, glob, long_double::LongDouble, number};
 
-use crate::context::Words;
+use crate::words::Words;
 
 /// A number that is not negative.
 ///

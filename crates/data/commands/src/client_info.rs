@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use keyspace::Millis;
 
-use crate::{Context, Session, session::Close};
+use crate::{Session, session::Close};
 
 /// What a client's output holds before Redis, which these figures are read for, would begin to allocate for it.
 const STATIC_OUTPUT: usize = 16 * 1024;
@@ -96,12 +96,6 @@ fn flags(session: &Session) -> String {
     if flags.is_empty() { "N".into() } else { flags }
 }
 
-/// What all clients take, the one whose command runs too.
-pub fn memory_of_all(context: &Context<'_>) -> u64 {
-    let others: usize = context.shared.sessions.values().flatten().map(|session| memory(session)).sum();
-    (others + memory(context.session)) as u64
-}
-
 /// A client in one line, without its end. `argv_bytes` are those of the words of the command that it runs.
 pub fn describe(session: &Session, now: Millis, argv_bytes: usize) -> String {
     let output = session.unsent();
@@ -137,7 +131,7 @@ pub fn describe(session: &Session, now: Millis, argv_bytes: usize) -> String {
         excess.div_ceil(STATIC_OUTPUT),
         memory(session) + argv_bytes,
         if output > 0 { "rw" } else { "r" },
-        session.last_command.map_or_else(|| "NULL".to_owned(), |found| found.full_name()),
+        session.last_command.map_or_else(|| "NULL".to_owned(), |name| name.full()),
         String::from_utf8_lossy(session.user_name()),
         session.tracking.as_ref().map_or(-1, |tracking| i64::try_from(tracking.redirect).unwrap_or(i64::MAX)),
         if session.protocol == resp::Protocol::Resp3 { 3 } else { 2 },

@@ -1,8 +1,13 @@
 //! What a server asks of the process it runs in: figures of the machine, and the file of settings.
 
+use std::rc::Rc;
+
 use keyspace::Millis;
 
 use crate::config::Settings;
+
+/// A clock of microseconds that only measures durations.
+pub type Stopwatch = Rc<dyn Fn() -> u64>;
 
 /// Memory of the process and the machine, in bytes.
 #[derive(Debug, Clone, Default)]

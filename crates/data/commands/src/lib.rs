@@ -9,7 +9,6 @@ pub mod acl;
 pub mod arguments;
 pub mod client_info;
 pub mod config;
-pub mod context;
 pub mod groups;
 pub mod host;
 pub mod pubsub;
@@ -23,14 +22,30 @@ pub mod server;
 pub mod session;
 pub mod syntax;
 pub mod table;
+pub mod words;
 
-pub use context::Context;
-pub use keyspace::{
-    self, Bytes, Failure, Millis, Value, bytes, changes, digest, failure, glob, hash_index, long_double, number,
-    random, rdb, slot, value,
-};
-pub use server::Server;
+pub use server::{Context, Server};
 pub use session::{Session, SessionId};
+
+use keyspace::{Millis, Records};
+
+use config::Settings;
+use host::Stopwatch;
+use server::Setup;
+
+impl Server {
+    /// A shard with all commands. `key_seed` belongs to the tables that `records` reads; `seed` may be any number.
+    pub fn new(
+        settings: Settings,
+        key_seed: u64,
+        seed: u64,
+        now: Millis,
+        records: Option<Box<dyn Records>>,
+        stopwatch: Stopwatch,
+    ) -> Self {
+        Self::with_table(groups::table(), Setup { settings, key_seed, seed, now, records, stopwatch })
+    }
+}
 
 /// The version of Redis whose commands these are, as `INFO` and `HELLO` give it.
 pub const REDIS_VERSION: &str = "7.0.15";

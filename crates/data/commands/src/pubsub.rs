@@ -1,19 +1,10 @@
-//! Who listens to which channel, and messages on their way.
+//! Who listens to which channel.
 
 use std::collections::{BTreeMap, HashMap};
 
-use keyspace::{
-    Bytes,
-    changes::{Event, EventClass},
-    glob,
-};
-use resp::Reply;
+use keyspace::Bytes;
 
-use crate::{
-    Session, SessionId,
-    server::{Server, Shared},
-    session::Close,
-};
+use crate::{Session, SessionId};
 
 /// What can be listened to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +27,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    fn add(&mut self, medium: Medium, name: &[u8], id: SessionId) {
+    pub(crate) fn add(&mut self, medium: Medium, name: &[u8], id: SessionId) {
         let name = Bytes::from_slice(name);
         match medium {
             Medium::Channel => self.channels.entry(name).or_default().push(id),
@@ -45,7 +36,7 @@ impl Registry {
         }
     }
 
-    fn remove(&mut self, medium: Medium, name: &Bytes, id: SessionId) {
+    pub(crate) fn remove(&mut self, medium: Medium, name: &Bytes, id: SessionId) {
         let without = |ids: &mut Vec<SessionId>| {
             ids.retain(|one| *one != id);
             ids.is_empty()
@@ -77,108 +68,6 @@ impl Session {
             Medium::Channel => &mut self.listening.channels,
             Medium::Pattern => &mut self.listening.patterns,
             Medium::Shard => &mut self.listening.shard_channels,
-        }
-    }
-}
-
-impl Shared {
-    /// Has a session listen. Returns whether it did not before.
-    pub fn subscribe(&mut self, session: &mut Session, medium: Medium, name: &[u8]) -> bool {
-        let new = session.listening(medium).insert(Bytes::from_slice(name));
-        if new {
-            self.pubsub.add(medium, name, session.id);
-        }
-        new
-    }
-
-    /// Has a session listen no more. Returns whether it did.
-    pub fn unsubscribe(&mut self, session: &mut Session, medium: Medium, name: &Bytes) -> bool {
-        let was = session.listening(medium).remove(name);
-        if was {
-            self.pubsub.remove(medium, name, session.id);
-        }
-        was
-    }
-
-    /// Has a session listen to nothing any more.
-    pub fn unsubscribe_all(&mut self, session: &mut Session) {
-        for medium in [Medium::Channel, Medium::Pattern, Medium::Shard] {
-            for name in std::mem::take(session.listening(medium)) {
-                self.pubsub.remove(medium, &name, session.id);
-            }
-        }
-    }
-
-    /// Gives a message to all who listen, and says how many they were. The session whose command runs is not among
-    /// `sessions`: it gets its copy by `own`.
-    pub fn publish(&mut self, medium: Medium, channel: &[u8], text: &[u8], own: &mut Own<'_, '_>) -> usize {
-        let kind: &[u8] = if medium == Medium::Shard { b"smessage" } else { b"message" };
-        let direct = if medium == Medium::Shard { &self.pubsub.shards } else { &self.pubsub.channels };
-        let mut receivers: Vec<(SessionId, Option<Bytes>)> =
-            direct.get(channel).into_iter().flatten().map(|id| (*id, None)).collect();
-        if medium == Medium::Channel {
-            let matching = self.pubsub.patterns.iter().filter(|(pattern, _)| glob::matches(pattern, channel));
-            receivers.extend(matching.flat_map(|(pattern, ids)| ids.iter().map(|id| (*id, Some(pattern.clone())))));
-        }
-        for (id, pattern) in &receivers {
-            let write = |reply: &mut Reply<'_>| {
-                match pattern {
-                    Some(pattern) => {
-                        reply.push(4);
-                        reply.bulk(b"pmessage");
-                        reply.bulk(pattern);
-                    }
-                    None => {
-                        reply.push(3);
-                        reply.bulk(kind);
-                    }
-                }
-                reply.bulk(channel);
-                reply.bulk(text);
-            };
-            match own {
-                Some((own, reply)) if own == id => write(reply),
-                _ => self.send_with(*id, write),
-            }
-        }
-        receivers.len()
-    }
-
-    /// Puts something into the output of a session, in its protocol. The one whose command runs gets it after the reply; if
-    /// that is a script, before it.
-    pub fn send_with(&mut self, id: SessionId, write: impl FnOnce(&mut Reply<'_>)) {
-        if let Some(running) = self.running.as_mut().filter(|running| running.session == id) {
-            if running.messages.len() <= running.messages_max {
-                write(&mut Reply::new(&mut running.messages, running.protocol));
-            }
-            return;
-        }
-        if id == self.current && matches!(self.sessions.get(&id), Some(None)) {
-            return write(&mut Reply::new(&mut self.aside, self.current_protocol));
-        }
-        let Some(session) = self.session_mut(id).filter(|session| session.close != Close::Now) else { return };
-        let protocol = session.protocol;
-        write(&mut Reply::new(session.output_for_others(), protocol));
-        self.send(id, b"");
-    }
-}
-
-/// The session whose command runs, with its reply.
-pub type Own<'a, 'b> = Option<(SessionId, &'a mut Reply<'b>)>;
-
-impl Server {
-    /// Publishes events of the keyspace.
-    pub(crate) fn publish_events(&mut self, events: &[Event]) {
-        let classes = self.changes.classes;
-        for event in events {
-            if classes.contains(EventClass::KEYSPACE) {
-                let channel = [format!("__keyspace@{}__:", event.db).as_bytes(), &event.key].concat();
-                self.shared.publish(Medium::Channel, &channel, event.name.as_bytes(), &mut None);
-            }
-            if classes.contains(EventClass::KEYEVENT) {
-                let channel = format!("__keyevent@{}__:{}", event.db, event.name);
-                self.shared.publish(Medium::Channel, channel.as_bytes(), &event.key, &mut None);
-            }
         }
     }
 }

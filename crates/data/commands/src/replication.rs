@@ -3,7 +3,7 @@
 
 use keyspace::Millis;
 
-use crate::SessionId;
+use crate::session::{ReplicaTraits, SessionId};
 
 /// Where a server's writes come from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -104,23 +104,6 @@ impl Replica {
     }
 }
 
-/// What a connection has said with `REPLCONF`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ReplicaTraits {
-    /// The port that it serves at.
-    pub port: u16,
-    /// Its address, if it is another one than the connection's.
-    pub address: String,
-    /// It can load a snapshot whose length nobody knows before.
-    pub takes_mark: bool,
-    /// It wants all keys and nothing behind.
-    pub copy_only: bool,
-    /// It wants functions alone.
-    pub functions_only: bool,
-    /// It is being given the log by now.
-    pub is_attached: bool,
-}
-
 /// What commands ask of whoever has the sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
@@ -141,17 +124,6 @@ pub struct Attach {
     pub from: Option<(Vec<u8>, Vec<u8>)>,
     /// What it has said of itself.
     pub traits: ReplicaTraits,
-}
-
-/// What a client waits for with `WAIT`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AwaitedReplicas {
-    /// So many replicas are to have what was written.
-    pub replicas: u64,
-    /// The log here is to be durable up to there as well, and replicas have to have it durably (`WAITAOF`).
-    pub local: Option<bool>,
-    /// Where the log ended when it began to wait; nothing before the end of that turn.
-    pub offset: Option<u64>,
 }
 
 /// All that commands know of replication.

@@ -249,7 +249,7 @@ impl Argument {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Command, Table};
+    use crate::{groups, server::Command};
 
     fn plain(name: &str, kind: Kind) -> Argument {
         Argument {
@@ -321,7 +321,7 @@ mod tests {
         fn is_told_elsewhere(command: &Command) -> bool {
             !command.subcommands.is_empty() || command.missing.is_some() || ["DEBUG", "QUIT"].contains(&command.name)
         }
-        let table = Table::default();
+        let table = groups::table();
         let mut silent = Vec::new();
         for found in table.each() {
             let command = found.command;

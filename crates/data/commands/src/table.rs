@@ -1,14 +1,10 @@
 //! The table of commands: each is declared once, beside its implementation, and everything that is asked about commands is
-//! answered from here: dispatch, `COMMAND` and its subcommands, extraction of keys, categories of ACLs, the reference.
+//! answered from here: dispatch, `COMMAND` and its subcommands, extraction of keys, categories of ACLs, the reference. What runs a
+//! command is of a type `H` that the table does not know: [`server`](crate::server) says which, [`groups`](crate::groups) has them.
 
 use bitflags::bitflags;
 use keyspace::Failure;
 use rustc_hash::FxHashMap;
-
-use crate::{Context, groups};
-
-/// Runs a command.
-pub type Handler = fn(&mut Context<'_>) -> Result<(), Failure>;
 
 /// Finds the places of keys among words.
 pub type KeyPlaces = fn(&[&[u8]], &mut Vec<usize>);
@@ -275,13 +271,13 @@ impl KeySpec {
 
 /// A command, or a subcommand.
 #[derive(Debug, Clone, Copy)]
-pub struct Command {
+pub struct Command<H: 'static> {
     /// Its name in upper case; a subcommand's without its container's.
     pub name: &'static str,
     /// How many words it takes; negative: at least as many.
     pub arity: i32,
     /// Runs it; a container answers what its subcommands do not.
-    pub handler: Handler,
+    pub handler: H,
     /// What it is like.
     pub flags: Flags,
     /// The categories that do not follow from its flags.
@@ -299,13 +295,13 @@ pub struct Command {
     /// The words that it takes behind its name, as [`syntax`](crate::syntax) has them.
     pub syntax: &'static str,
     /// Its subcommands.
-    pub subcommands: &'static [Command],
+    pub subcommands: &'static [Command<H>],
     /// The group of the manual, as `COMMAND DOCS` has it.
     pub group: &'static str,
     /// Why it is refused, if it is known and not there.
     pub missing: Option<&'static str>,
     /// How it is done in steps if it has very many words.
-    pub wide: Option<Wide>,
+    pub wide: Option<Wide<H>>,
     /// All its words are keys, which it holds step by step if they are very many, and it says itself how it is done in steps.
     pub many_keys: bool,
 }
@@ -313,7 +309,7 @@ pub struct Command {
 /// A command that is the same as several of them, with the same first words and some of the others each: one of one key, or one
 /// whose words are keys.
 #[derive(Debug, Clone, Copy)]
-pub struct Wide {
+pub struct Wide<H> {
     /// The place of the first of the others.
     pub from: fn(&[&[u8]]) -> usize,
     /// So many of them belong together.
@@ -325,7 +321,7 @@ pub struct Wide {
     /// The first of those that belong together is a key.
     pub of_keys: bool,
     /// If none of the keys is there, this does it, and the answer is 1; else nothing is done, and it is 0.
-    pub unless_there: Option<Handler>,
+    pub unless_there: Option<H>,
 }
 
 /// Looks at some words of a command.
@@ -342,7 +338,7 @@ pub enum Replies {
     Joined,
 }
 
-impl Wide {
+impl<H: Copy> Wide<H> {
     /// That of a command whose words behind the key are alike, so many belonging together.
     pub const fn new(group: usize, replies: Replies) -> Self {
         Self { from: |_| 2, group, replies, check: None, of_keys: false, unless_there: None }
@@ -360,9 +356,9 @@ impl Wide {
     }
 }
 
-impl Command {
+impl<H: Copy + 'static> Command<H> {
     /// A command of no keys.
-    pub const fn new(name: &'static str, arity: i32, handler: Handler) -> Self {
+    pub const fn new(name: &'static str, arity: i32, handler: H) -> Self {
         Self {
             name,
             arity,
@@ -384,7 +380,7 @@ impl Command {
     }
 
     /// Done in steps if it has very many words.
-    pub const fn wide(mut self, wide: Wide) -> Self {
+    pub const fn wide(mut self, wide: Wide<H>) -> Self {
         self.wide = Some(wide);
         self
     }
@@ -442,11 +438,13 @@ impl Command {
     }
 
     /// With subcommands.
-    pub const fn subcommands(mut self, subcommands: &'static [Command]) -> Self {
+    pub const fn subcommands(mut self, subcommands: &'static [Command<H>]) -> Self {
         self.subcommands = subcommands;
         self
     }
+}
 
+impl<H> Command<H> {
     /// Whether as many words are right.
     pub fn takes(&self, words: usize) -> bool {
         let least = self.arity.unsigned_abs() as usize;
@@ -542,49 +540,79 @@ fn only_reads_fields(words: &[&[u8]]) -> bool {
 }
 
 /// A command that was found by its words.
-#[derive(Debug, Clone, Copy)]
-pub struct Found {
+#[derive(Debug)]
+pub struct Found<H: 'static> {
     /// The command, or the subcommand.
-    pub command: &'static Command,
+    pub command: &'static Command<H>,
     /// The container of a subcommand.
-    pub container: Option<&'static Command>,
+    pub container: Option<&'static Command<H>>,
     /// A number of its own, for statistics.
     pub index: usize,
 }
 
-impl Found {
+impl<H> Clone for Found<H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H> Copy for Found<H> {}
+
+impl<H> Found<H> {
+    /// The name.
+    pub fn name(&self) -> CommandName {
+        CommandName { container: self.container.map(|container| container.name), own: self.command.name }
+    }
+
     /// The name in lower case, a subcommand's as `container|name`.
     pub fn full_name(&self) -> String {
+        self.name().full()
+    }
+}
+
+/// The name of a command or a subcommand, in upper case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommandName {
+    /// The name of a subcommand's container.
+    pub container: Option<&'static str>,
+    /// The name without it.
+    pub own: &'static str,
+}
+
+impl CommandName {
+    /// All of it in lower case, a subcommand's as `container|name`.
+    pub fn full(self) -> String {
         match self.container {
-            Some(container) => format!("{}|{}", container.name, self.command.name).to_ascii_lowercase(),
-            None => self.command.name.to_ascii_lowercase(),
+            Some(container) => format!("{container}|{}", self.own).to_ascii_lowercase(),
+            None => self.own.to_ascii_lowercase(),
         }
     }
 }
 
 /// Finds commands by name.
 #[derive(Debug)]
-pub struct Table {
+pub struct Table<H: 'static> {
     /// Nobody can choose the names in it, so a quick hash does.
-    by_name: FxHashMap<&'static [u8], (usize, &'static Command)>,
+    by_name: FxHashMap<&'static [u8], (usize, &'static Command<H>)>,
     /// By number.
-    all: Vec<Found>,
+    all: Vec<Found<H>>,
 }
 
 /// The longest name there is room for; a longer one is not known anyway.
 const NAME_LEN_MAX: usize = 32;
 
-impl Default for Table {
-    fn default() -> Self {
+impl<H> Table<H> {
+    /// The table of some commands.
+    pub fn new(commands: impl Iterator<Item = &'static Command<H>>) -> Self {
         let mut by_name = FxHashMap::default();
         let mut index = 0;
-        for command in groups::all() {
+        for command in commands {
             by_name.insert(command.name.as_bytes(), (index, command));
             index += 1 + command.subcommands.len();
         }
-        let mut all: Vec<Found> = Vec::with_capacity(index);
+        let mut all: Vec<Found<H>> = Vec::with_capacity(index);
         for (index, command) in by_name.values() {
-            let (index, container): (usize, &'static Command) = (*index, command);
+            let (index, container): (usize, &'static Command<H>) = (*index, command);
             all.push(Found { command: container, container: None, index });
             all.extend(container.subcommands.iter().enumerate().map(|(place, command)| Found {
                 command,
@@ -595,9 +623,7 @@ impl Default for Table {
         all.sort_by_key(|found| found.index);
         Self { by_name, all }
     }
-}
 
-impl Table {
     /// How many numbers [`Found::index`] may be.
     pub fn len(&self) -> usize {
         self.all.len()
@@ -609,7 +635,7 @@ impl Table {
     }
 
     /// A command by its name alone.
-    pub fn by_name(&self, name: &[u8]) -> Option<Found> {
+    pub fn by_name(&self, name: &[u8]) -> Option<Found<H>> {
         let mut upper = [0; NAME_LEN_MAX];
         let upper = upper.get_mut(..name.len())?;
         upper.copy_from_slice(name);
@@ -619,7 +645,7 @@ impl Table {
     }
 
     /// The command of some words: a subcommand if the first two name one.
-    pub fn find(&self, words: &[&[u8]]) -> Option<Found> {
+    pub fn find(&self, words: &[&[u8]]) -> Option<Found<H>> {
         let found = self.by_name(words.first()?)?;
         if found.command.subcommands.is_empty() {
             return Some(found);
@@ -634,12 +660,12 @@ impl Table {
     }
 
     /// All commands by number: subcommands after their container.
-    pub fn all(&self) -> Vec<Found> {
+    pub fn all(&self) -> Vec<Found<H>> {
         self.all.clone()
     }
 
     /// The same, to be looked at.
-    pub fn each(&self) -> &[Found] {
+    pub fn each(&self) -> &[Found<H>] {
         &self.all
     }
 }

@@ -7,8 +7,9 @@
 pub mod bytes;
 pub mod changes;
 pub mod digest;
+pub mod elements;
+pub mod encoding;
 pub mod failure;
-pub mod footprint;
 pub mod glob;
 pub mod hash_index;
 pub mod long_double;
@@ -21,6 +22,7 @@ pub mod space;
 pub mod value;
 
 pub use bytes::Bytes;
+pub use elements::{Collection, ElementRecords, Elements, ElementsCopy, Frozen, Source, Span, Trouble};
 pub use failure::Failure;
 pub use space::*;
 pub use value::Value;

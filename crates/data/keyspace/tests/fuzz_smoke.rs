@@ -9,7 +9,7 @@ mod hyperloglog;
 #[path = "../../../../fuzz/src/rdb.rs"]
 mod target;
 
-use keyspace::rdb::{Writer, listpack::Builder};
+use keyspace::{encoding::Writer, rdb::listpack::Builder};
 use proptest::{collection::vec, prelude::*};
 
 /// A text that is a number, or the same as another one, more often than chance would have it.

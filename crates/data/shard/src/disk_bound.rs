@@ -8,7 +8,7 @@
 //! remove far too many. So the bound is one of keys: the part of them that has room, of those that are there when the files are too
 //! large. Before that is reckoned again, they have gone from the tables, and small tables have been merged.
 
-use commands::Millis;
+use keyspace::Millis;
 
 /// How often the disk is looked at.
 const EACH_MS: Millis = 1_000;

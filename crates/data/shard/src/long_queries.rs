@@ -5,7 +5,8 @@
 //! take and for what they will take themselves. Who is silent for a while makes place for others; what it has sent stays. Those who
 //! wait are admitted in the order in which they came.
 
-use commands::{Millis, Server, SessionId};
+use commands::{Server, SessionId};
+use keyspace::Millis;
 
 /// A query that is longer than this is long.
 pub const LONG: usize = 256 << 10;

@@ -6,7 +6,7 @@
 //! less room is left. Nothing is read from clients once that is used up, until the next millisecond. When no room is left at all,
 //! there is no pace: commands that write wait, and others go on.
 
-use commands::Millis;
+use keyspace::Millis;
 
 /// Bytes a millisecond, before any batch has been written.
 const DRAINED_AT_FIRST: u64 = 10_000;

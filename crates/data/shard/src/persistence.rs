@@ -15,8 +15,9 @@ mod removal;
 
 use std::{rc::Rc, sync::Arc};
 
-use commands::{Millis, Server, config::Settings, host::PersistenceFigures};
+use commands::{Server, config::Settings, host::PersistenceFigures};
 use engine::{Engine, Job, Tables};
+use keyspace::Millis;
 pub(crate) use recovery::log_session;
 
 use oplog::{Log, Offset, ReplicationId, disk::Disk};

@@ -2,9 +2,8 @@
 //!
 //! Whoever asked for one gets the error, as often as it asks; the log gets some lines a minute, and how many there were besides.
 
-use commands::Millis;
-
 use crate::World;
+use keyspace::Millis;
 
 /// Lines in a span.
 const LINES_MAX: u32 = 10;

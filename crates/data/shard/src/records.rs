@@ -12,18 +12,16 @@ use std::{
     time::Duration,
 };
 
-use commands::{
-    Bytes as SmallBytes, Millis,
-    config::Settings,
-    keyspace::{Collection, GATHERED, Layout, Loaded, NEVER, Records, Span, Stored, Taken, Walked},
-    rdb,
-    server::Load,
-    slot::SLOTS,
-    value::{Descriptor, ValueLimits},
-};
+use commands::{config::Settings, server::Load};
 use engine::{
     Direction, Tables,
     record::{self, Elements, Header, Kind, RecordKey},
+};
+use keyspace::{
+    Bytes as SmallBytes, Collection, ElementRecords, GATHERED, Layout, Loaded, Millis, NEVER, Records, Span, Stored,
+    Taken, Walked, rdb,
+    slot::SLOTS,
+    value::{Descriptor, ValueLimits},
 };
 use rustc_hash::FxHashMap;
 
@@ -479,7 +477,9 @@ impl Records for ShardTables {
         let what = || format!("keys of slot {slot} cannot be read");
         self.tell(self.read_keys(disk, slot, from_hash, at_most), what)
     }
+}
 
+impl ElementRecords for ShardTables {
     fn element(&self, of: Collection, name: &[u8]) -> Result<Option<SmallBytes>, String> {
         let what = || format!("element \"{}\" of a collection in slot {} cannot be read", shown(name), of.slot);
         self.tell(self.read_element(of, name), what)
@@ -691,7 +691,7 @@ mod tests {
     /// A string as a record has it.
     fn whole(text: &str) -> Stored<Vec<u8>> {
         let mut bytes = Vec::new();
-        rdb::encode_value(&commands::Value::String(SmallBytes::from_slice(text.as_bytes())), &mut bytes);
+        rdb::encode_value(&keyspace::Value::String(SmallBytes::from_slice(text.as_bytes())), &mut bytes);
         Stored::Whole(bytes)
     }
 }

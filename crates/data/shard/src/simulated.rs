@@ -9,8 +9,9 @@ use std::{
     time::Duration,
 };
 
-use commands::{Millis, config::LogLevel};
+use commands::config::LogLevel;
 use engine::{Answer, Engine, Job, Report, Request};
+use keyspace::Millis;
 use oplog::{Log, Maintainer, Syncer, disk::Disk};
 
 use crate::{MemoryGauge, ReadPurpose, SyncRequest, Workers, World, error::chain};

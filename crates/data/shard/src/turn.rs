@@ -16,10 +16,11 @@ pub use room::MemoryGauge;
 use std::{cell::Cell, collections::VecDeque, rc::Rc};
 
 use commands::{
-    Millis, Server, SessionId,
+    Server, SessionId,
     config::{LogLevel, Settings},
-    server::Stopwatch,
+    host::Stopwatch,
 };
+use keyspace::Millis;
 use oplog::{Offset, disk::Disk};
 
 use crate::{Persistence, ShardError, Workers, World, long_queries::LONG};

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
-use commands::{SessionId, keyspace::Gather, server::Load};
+use commands::{SessionId, server::Load};
 use engine::{Answer, Job, Report, Request};
+use keyspace::Gather;
 use oplog::Offset;
 
 /// Why something is read from the tables.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use commands::{Millis, config::LogLevel};
+use commands::config::LogLevel;
+use keyspace::Millis;
 
 /// The process around a shard. A simulation has one of its own.
 pub trait World {

@@ -1,8 +1,7 @@
 //! The clocks of the operating system, read in one place.
 
+use keyspace::Millis;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-
-use commands::Millis;
 
 /// Milliseconds since 1970.
 pub fn now() -> Millis {

@@ -162,7 +162,7 @@ pub enum StoreError {
     },
     /// A key that cannot be exported, or a sink that takes nothing more.
     #[error("the export failed")]
-    Export(#[source] commands::rdb::FileError),
+    Export(#[source] keyspace::rdb::FileError),
     /// The file of an export cannot be written.
     #[error("cannot write {}", path.display())]
     ExportFile {

@@ -10,7 +10,8 @@ use std::{
     },
 };
 
-use commands::{Millis, config::LogLevel};
+use commands::config::LogLevel;
+use keyspace::Millis;
 use telemetry::LocalTime;
 
 use crate::{clock, syslog::Syslog};

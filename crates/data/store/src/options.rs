@@ -8,8 +8,9 @@ use std::{
 
 use commands::{
     config::{Flag, Settings, Text, file},
-    glob,
+    groups::own_name,
 };
+use keyspace::glob;
 
 use crate::{StoreError, beginning::files_of_redis, clock, folder::ShardFolder, point::Point};
 
@@ -94,7 +95,7 @@ pub fn read(words: &[String], manner: Manner, input: &mut dyn io::Read) -> Resul
             }
             continue;
         }
-        match file::set(&line.name, &values, &mut start.settings) {
+        match file::set(&line.name, &values, &mut start.settings, own_name) {
             Ok(None) => {}
             Ok(Some(note)) => start.notes.push(note),
             Err(reason) => problems.push(line.problem(&reason)),
@@ -247,7 +248,7 @@ fn read_file(path: &Path, start: &mut Start, depth: usize, problems: &mut Vec<St
 fn read_text(text: &[u8], name: &str, start: &mut Start, depth: usize, problems: &mut Vec<String>) {
     let mut inner = Vec::new();
     let mut included = Start::default();
-    let found = file::read(text, &mut start.settings, &mut |name, settings| {
+    let found = file::read(text, &mut start.settings, own_name, &mut |name, settings| {
         if depth >= INCLUDE_DEPTH_MAX {
             return Err(format!("files include one another more than {INCLUDE_DEPTH_MAX} deep"));
         }

@@ -15,11 +15,10 @@ use std::{
     thread,
 };
 
-use commands::Millis;
-
 use shard::MemoryGauge;
 
 use crate::{allocator, host};
+use keyspace::Millis;
 
 /// What the process may take beside `maxmemory`: the program's own data, stacks, what the allocator keeps for each thread.
 const BESIDE: u64 = 16 << 20;

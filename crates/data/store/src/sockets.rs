@@ -2,7 +2,8 @@
 
 use std::{cell::Cell, io, net::SocketAddr, rc::Rc, time::Duration};
 
-use commands::{Millis, Server, SessionId, session::Close};
+use commands::{Server, SessionId, session::Close};
+use keyspace::Millis;
 use mio::{Events, Interest, Poll, Token, net::TcpStream};
 use rustc_hash::{FxHashMap, FxHashSet};
 use slab::Slab;

@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use commands::{Millis, config::LogLevel};
+use commands::config::LogLevel;
+use keyspace::Millis;
 use shard::World;
 
 use crate::{clock, messages};

@@ -36,6 +36,8 @@ pub enum Step {
     Fetch(Box<Order>),
     /// Ask a backend for this client alone: drive the machine, hand on its response by [`Client::passed`].
     Pass(Box<Backend>),
+    /// Another program is to take the request over, the one with this label: [`Client::switched`].
+    Switch(String),
     /// Bytes both ways, after this request.
     Pipe(Box<Pipe>),
     /// This goes to the client; that is the end.
@@ -101,6 +103,8 @@ pub struct Client {
     is_hit: bool,
     is_head: bool,
     has_body: bool,
+    /// The request as it came, for a program that may hand it to another one.
+    original: Option<RequestHead>,
 }
 
 /// Why a program's answer does not lead on.
@@ -120,6 +124,7 @@ impl Client {
         has_body: bool,
     ) -> Self {
         let is_head = request.method() == b"HEAD";
+        let original = (!loaded.program.labels.is_empty()).then(|| request.clone());
         let host = ClientHost {
             common: Common::new(loaded, connection, now),
             xid: next_xid(),
@@ -150,6 +155,7 @@ impl Client {
             is_hit: false,
             is_head,
             has_body,
+            original,
         }
     }
 
@@ -157,6 +163,22 @@ impl Client {
     pub fn begin(&mut self) -> Step {
         self.forward_address();
         self.receive()
+    }
+
+    /// The program that takes the request over, as it came; `None` if no program has that label.
+    pub fn switched(&mut self, loaded: Option<&Arc<Loaded>>) -> Step {
+        // NOTE: it is taken, so that a program that was switched to cannot switch again.
+        let (Some(loaded), Some(original)) = (loaded, self.original.take()) else {
+            self.host.common.record("VCL_Error", b"return(vcl) to a label that is gone, or not from the active VCL");
+            return self.synth(503, b"VCL failed");
+        };
+        let text = format!("{} via {}", loaded.name, self.loaded.name);
+        self.host.common.record("VCL_use", text.as_bytes());
+        self.loaded = Arc::clone(loaded);
+        self.host.common.loaded = Arc::clone(loaded);
+        self.workspace = Workspace::new(loaded.settings.workspace_client);
+        self.host.request = original;
+        self.begin()
     }
 
     /// The fetch of another request has ended.
@@ -244,7 +266,7 @@ impl Client {
                 self.host.request.headers.add(b"Accept-Encoding", b"gzip");
             }
         }
-        if !matches!(answer.action, Action::Fail | Action::Synth | Action::Restart) {
+        if !matches!(answer.action, Action::Fail | Action::Synth | Action::Restart | Action::Vcl) {
             self.host.hasher = Sha256::new();
             if self.run(Subroutine::Hash).is_err() {
                 return self.synth(503, b"VCL failed");
@@ -256,6 +278,10 @@ impl Client {
             Action::Pass => self.pass(),
             Action::Pipe => self.pipe(),
             Action::Purge => self.purge(),
+            Action::Vcl => match answer.label {
+                Some(label) if self.host.restarts == 0 => Step::Switch(label),
+                _ => self.switched(None),
+            },
             _ => self.elsewhere(&answer),
         }
     }
@@ -528,6 +554,7 @@ impl Client {
                 action: answer.action,
                 status: answer.status.and_then(|status| status_of(run::Value::Int(status)).ok()),
                 text: answer.text.map(<[u8]>::to_vec),
+                label: answer.label.and_then(|label| self.loaded.program.labels.get(label.0 as usize).cloned()),
             }),
             Err(failure) => {
                 self.host.common.record("VCL_Error", failure.to_string().as_bytes());
@@ -544,6 +571,8 @@ struct Answered {
     action: Action,
     status: Option<u16>,
     text: Option<Vec<u8>>,
+    /// Of the program that takes the request over.
+    label: Option<String>,
 }
 
 /// The length of an object's body: when it is whole, or as its head says.

@@ -32,6 +32,16 @@ pub fn load(program: Arc<Program>, parts: Parts) -> Result<Arc<Loaded>, Failure>
     }
 }
 
+/// Ends a program that nothing runs any more: its `vcl_fini`.
+///
+/// # Errors
+/// Why that failed; it is over all the same.
+pub fn unload(loaded: &Arc<Loaded>) -> Result<(), Failure> {
+    let workspace = Workspace::new(loaded.settings.workspace_client);
+    let mut host = InitHost { common: Common::new(loaded, Connection::default(), 0.0) };
+    run::run(&loaded.program, Subroutine::Fini, &mut host, &workspace).map(|_| ())
+}
+
 /// Tries whether a program can be loaded, without anything that lasts.
 ///
 /// # Errors
@@ -43,7 +53,7 @@ pub fn try_to_load(program: &Arc<Program>, settings: &Settings) -> Result<(), Fa
         settings: settings.clone(),
         cache: Cache::new(),
         storages: Arc::new(storages),
-        backends: Box::new(AllHealthy),
+        backends: Arc::new(AllHealthy),
     };
     load(Arc::clone(program), parts).map(|_| ())
 }

@@ -64,11 +64,11 @@ pub struct Loaded {
     pub cache: Arc<Cache>,
     /// Storages.
     pub storages: Arc<Storages>,
-    backends: Box<dyn Backends>,
+    backends: Arc<dyn Backends>,
     /// Objects of modules, by their index.
-    objects: Vec<OnceLock<Made>>,
+    objects: Arc<[OnceLock<Made>]>,
     /// Directors of VCL 3.
-    directors: Vec<Director>,
+    directors: Arc<[Director]>,
 }
 
 /// An object of a module.
@@ -95,7 +95,7 @@ pub struct Parts {
     /// Storages.
     pub storages: Arc<Storages>,
     /// What is known of backends.
-    pub backends: Box<dyn Backends>,
+    pub backends: Arc<dyn Backends>,
 }
 
 impl Loaded {
@@ -105,6 +105,21 @@ impl Loaded {
         let objects = program.objects.iter().map(|_| OnceLock::new()).collect();
         let Parts { name, settings, cache, storages, backends } = parts;
         Arc::new(Self { name, program, settings, cache, storages, backends, objects, directors })
+    }
+
+    /// The same program, with what it has made, under other parameters: for requests that begin from now on.
+    #[must_use]
+    pub fn with_settings(&self, settings: Settings) -> Arc<Self> {
+        Arc::new(Self {
+            name: self.name.clone(),
+            program: Arc::clone(&self.program),
+            settings,
+            cache: Arc::clone(&self.cache),
+            storages: Arc::clone(&self.storages),
+            backends: Arc::clone(&self.backends),
+            objects: Arc::clone(&self.objects),
+            directors: Arc::clone(&self.directors),
+        })
     }
 
     /// Whether a backend, or any backend of a director, may be asked.

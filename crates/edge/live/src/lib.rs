@@ -35,7 +35,10 @@ pub use self::{
     instance::{Instance, Shared},
     limits::WORKERS_MAX,
     process::{CompressionLimits, Process, ProcessRates, WakeSessions},
-    proxy::{Accelerator, DynamicCookie, Farm, FarmObserver, ListenerOrder, LiveListener, LiveProxy, Servers, Targets},
+    proxy::{
+        Accelerator, DynamicCookie, Farm, FarmObserver, ListenerOrder, LiveListener, LiveProxy, Place, Running,
+        Servers, Targets, Verdict,
+    },
     resolvers::{Asking, LiveResolvers},
     server::{
         Agent, CheckPlace, LiveServer, PORT_AS_CONFIGURED, PORT_FIXED, ShutCause, configured_port, is_relative, target,

@@ -10,7 +10,7 @@ impl Selector {
     /// Categories are chosen by how well they fit, the best one first: one that has more commands in common with the selector
     /// than not. As rules are found they are applied to a selector that began with the same, so that what is still missing is
     /// known.
-    pub(crate) fn describe_commands(&self, table: &Table) -> String {
+    pub(crate) fn describe_commands<H>(&self, table: &Table<H>) -> String {
         let additive = !self.from_all;
         let sign = if additive { '+' } else { '-' };
         let mut text = String::from(if additive { "-@all" } else { "+@all" });
@@ -85,7 +85,7 @@ impl Selector {
         patterns.join(b" ".as_slice())
     }
 
-    fn describe(&self, table: &Table) -> Vec<u8> {
+    fn describe<H>(&self, table: &Table<H>) -> Vec<u8> {
         let mut text = self.describe_keys();
         if !text.is_empty() {
             text.push(b' ');
@@ -105,7 +105,7 @@ impl Selector {
 
 impl User {
     /// The rules that make this user.
-    pub fn describe(&self, table: &Table) -> Vec<u8> {
+    pub fn describe<H>(&self, table: &Table<H>) -> Vec<u8> {
         let mut text = Vec::new();
         for flag in self.flags() {
             text.extend_from_slice(flag.as_bytes());

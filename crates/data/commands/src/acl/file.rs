@@ -62,7 +62,7 @@ impl Acl {
     /// # Errors
     ///
     /// What is wrong with which.
-    pub fn load_lines(&mut self, lines: &[Vec<Bytes>], table: &Table, all_channels: bool) -> Result<(), String> {
+    pub fn load_lines<H>(&mut self, lines: &[Vec<Bytes>], table: &Table<H>, all_channels: bool) -> Result<(), String> {
         let mut seen: Vec<&[u8]> = Vec::new();
         for line in lines {
             let Some((name, rules)) = line.split_first() else { continue };
@@ -99,7 +99,7 @@ impl Acl {
     /// # Errors
     ///
     /// All that is wrong, in one line.
-    pub fn load_file(&mut self, table: &Table, all_channels: bool) -> Result<(), String> {
+    pub fn load_file<H>(&mut self, table: &Table<H>, all_channels: bool) -> Result<(), String> {
         let Some(file) = &self.file else { return Err("there is no file of users".into()) };
         let name = file.name();
         let text = file.read().map_err(|reason| format!("Error loading ACLs, opening file '{name}': {reason}"))?;
@@ -137,10 +137,10 @@ impl Acl {
 
     /// All users as lines of redis.conf, and their words: those that are not as the settings' lines and `requirepass` make them
     /// have changed. Nothing if none has, or if users are in a file of their own.
-    pub fn config_lines(
+    pub fn config_lines<H>(
         &self,
         settings: &Settings,
-        table: &Table,
+        table: &Table<H>,
         all_channels: bool,
     ) -> Option<(Vec<UserLine>, Vec<Vec<Bytes>>)> {
         if self.file.is_some() {
@@ -176,7 +176,7 @@ impl Acl {
     }
 
     /// All users as lines.
-    pub fn lines(&self, table: &Table) -> Vec<u8> {
+    pub fn lines<H>(&self, table: &Table<H>) -> Vec<u8> {
         let mut text = Vec::new();
         for user in self.users() {
             text.extend_from_slice(b"user ");
@@ -190,7 +190,7 @@ impl Acl {
 }
 
 /// The user of a line. Nothing if the line names none.
-fn user_of(line: &[u8], table: &Table, all_channels: bool, wrong: &mut dyn FnMut(String)) -> Option<User> {
+fn user_of<H>(line: &[u8], table: &Table<H>, all_channels: bool, wrong: &mut dyn FnMut(String)) -> Option<User> {
     let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).collect();
     let [b"user", name, rules @ ..] = words.as_slice() else {
         wrong(" should start with user keyword followed by the username".into());

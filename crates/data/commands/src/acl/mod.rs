@@ -122,7 +122,7 @@ pub struct Acl {
 
 impl Acl {
     /// The default user alone, with the password of the settings.
-    pub fn new(settings: &Settings, table: &Table) -> Self {
+    pub fn new<H>(settings: &Settings, table: &Table<H>) -> Self {
         let mut default = default_user(table);
         set_password(&mut default, &settings.requirepass.0, table);
         let default = Rc::new(default);
@@ -170,7 +170,7 @@ impl Acl {
 }
 
 /// The default user as it is before anybody says more: it may do all, without a password.
-fn default_user(table: &Table) -> User {
+fn default_user<H>(table: &Table<H>) -> User {
     let mut user = User::new(DEFAULT, true);
     for rule in ["+@all", "~*", "&*", "on", "nopass"] {
         let _ = user.apply(rule.as_bytes(), table, true);
@@ -179,7 +179,7 @@ fn default_user(table: &Table) -> User {
 }
 
 /// What `requirepass` says: the password, or that there is none.
-pub(crate) fn set_password(user: &mut User, password: &[u8], table: &Table) {
+pub(crate) fn set_password<H>(user: &mut User, password: &[u8], table: &Table<H>) {
     let _ = user.apply(b"resetpass", table, true);
     let rule = if password.is_empty() { b"nopass".to_vec() } else { [b">", password].concat() };
     let _ = user.apply(&rule, table, true);

@@ -73,7 +73,7 @@ impl CommandSet {
         }
     }
 
-    fn set_all(&mut self, table: &Table, allowed: bool) {
+    fn set_all<H>(&mut self, table: &Table<H>, allowed: bool) {
         self.words.clear();
         self.words.resize(table.len().div_ceil(64), if allowed { u64::MAX } else { 0 });
     }
@@ -111,7 +111,7 @@ impl Selector {
     /// # Errors
     ///
     /// The rule makes no sense, here or at all.
-    pub fn apply(&mut self, rule: &[u8], table: &Table) -> Result<(), RuleError> {
+    pub fn apply<H>(&mut self, rule: &[u8], table: &Table<H>) -> Result<(), RuleError> {
         let is = |name: &str| rule.eq_ignore_ascii_case(name.as_bytes());
         if is("allkeys") || is("~*") {
             self.all_keys = true;
@@ -147,7 +147,7 @@ impl Selector {
         Ok(())
     }
 
-    fn allow_all(&mut self, table: &Table, allowed: bool) {
+    fn allow_all<H>(&mut self, table: &Table<H>, allowed: bool) {
         self.commands.set_all(table, allowed);
         self.all_commands = allowed;
         self.from_all = allowed;
@@ -201,7 +201,7 @@ impl Selector {
         Ok(())
     }
 
-    fn add_command(&mut self, name: &[u8], table: &Table) -> Result<(), RuleError> {
+    fn add_command<H>(&mut self, name: &[u8], table: &Table<H>) -> Result<(), RuleError> {
         let Some(bar) = name.iter().rposition(|byte| *byte == b'|') else {
             let found = lookup(table, name).ok_or(RuleError::Unknown)?;
             self.set_command(found, true);
@@ -235,7 +235,7 @@ impl Selector {
     }
 
     /// Allows a command or takes it away, with its subcommands.
-    pub(super) fn set_command(&mut self, found: Found, allowed: bool) {
+    pub(super) fn set_command<H>(&mut self, found: Found<H>, allowed: bool) {
         self.set_index(found.index, allowed);
         self.first_words.remove(&found.index);
         for place in 0..found.command.subcommands.len() {
@@ -243,7 +243,7 @@ impl Selector {
         }
     }
 
-    pub(super) fn set_category(&mut self, category: Categories, allowed: bool, table: &Table) {
+    pub(super) fn set_category<H>(&mut self, category: Categories, allowed: bool, table: &Table<H>) {
         for found in table.each() {
             if found.command.all_categories().contains(category) {
                 self.set_command(*found, allowed);
@@ -252,9 +252,9 @@ impl Selector {
     }
 
     /// Whether a command may run with these words; `keys` are its keys, once somebody had to ask for them.
-    pub(super) fn check(
+    pub(super) fn check<H>(
         &self,
-        found: Found,
+        found: Found<H>,
         words: &[&[u8]],
         keys: &mut Option<Vec<(usize, Access)>>,
     ) -> Result<(), Denied> {
@@ -315,7 +315,7 @@ struct Channels {
 }
 
 impl Channels {
-    fn of(found: Found) -> Option<Self> {
+    fn of<H>(found: Found<H>) -> Option<Self> {
         let (at_most, are_patterns) = match found.command.name {
             "SUBSCRIBE" | "SSUBSCRIBE" => (usize::MAX, false),
             "PSUBSCRIBE" => (usize::MAX, true),
@@ -327,7 +327,7 @@ impl Channels {
 }
 
 /// A command by its name, a subcommand by `container|name`.
-fn lookup(table: &Table, name: &[u8]) -> Option<Found> {
+fn lookup<H>(table: &Table<H>, name: &[u8]) -> Option<Found<H>> {
     let words: Vec<&[u8]> = name.split(|byte| *byte == b'|').collect();
     let found = table.find(&words)?;
     (words.len() <= 2 && found.container.is_some() == (words.len() == 2)).then_some(found)

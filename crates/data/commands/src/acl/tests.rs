@@ -1,14 +1,14 @@
 use crate::{
     config::Settings,
-    groups::testing::Shard,
-    table::{Access, Table},
+    groups::{self, testing::Shard},
+    table::Access,
 };
 
 use super::{Acl, User, merge_selectors, user};
 
 /// The description of a user of some rules.
 fn described(rules: &str) -> String {
-    let table = Table::default();
+    let table = groups::table();
     let mut user = User::new(b"somebody", false);
     let words: Vec<&[u8]> = rules.split(' ').map(str::as_bytes).collect();
     for rule in merge_selectors(&words).unwrap() {
@@ -59,7 +59,7 @@ fn what_is_described_makes_the_same_again() {
 
 #[test]
 fn wrong_rules_say_what_is_wrong() {
-    let table = Table::default();
+    let table = groups::table();
     for (before, rule, expected) in [
         ("", "+nosuch", "Unknown command or category name in ACL"),
         ("", "-get|key", "Unknown command or category name in ACL"),
@@ -91,7 +91,7 @@ fn wrong_rules_say_what_is_wrong() {
 
 #[test]
 fn passwords_are_hashes() {
-    let table = Table::default();
+    let table = groups::table();
     let mut user = User::new(b"somebody", false);
     user.apply(b">secret", &table, false).unwrap();
     assert!(!user.accepts(b"secret"), "it is off");
@@ -107,7 +107,7 @@ fn passwords_are_hashes() {
 
 #[test]
 fn keys_have_the_access_that_the_words_say() {
-    let table = Table::default();
+    let table = groups::table();
     for (command, expected) in [
         ("SET k v", vec![(1, Access::OW | Access::UPDATE)]),
         ("SET k v EX 1 get", vec![(1, Access::RW | Access::ACCESS | Access::UPDATE)]),
@@ -247,7 +247,7 @@ fn users_are_kept_in_a_file() {
 
 #[test]
 fn users_may_stand_in_the_settings() {
-    let table = Table::default();
+    let table = groups::table();
     let line = |text: &str| -> Vec<keyspace::Bytes> {
         text.split(' ').map(|word| keyspace::Bytes::from_slice(word.as_bytes())).collect()
     };

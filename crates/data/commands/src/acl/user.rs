@@ -67,7 +67,7 @@ impl User {
     /// # Errors
     ///
     /// The rule makes no sense, here or at all.
-    pub fn apply(&mut self, rule: &[u8], table: &Table, all_channels: bool) -> Result<(), RuleError> {
+    pub fn apply<H>(&mut self, rule: &[u8], table: &Table<H>, all_channels: bool) -> Result<(), RuleError> {
         let is = |name: &str| rule.eq_ignore_ascii_case(name.as_bytes());
         if rule.is_empty() {
         } else if is("on") {
@@ -140,7 +140,7 @@ impl User {
     /// # Errors
     ///
     /// The first thing that none of its selectors allows: of those that come furthest.
-    pub fn check(&self, found: Found, words: &[&[u8]]) -> Result<(), Denied> {
+    pub fn check<H>(&self, found: Found<H>, words: &[&[u8]]) -> Result<(), Denied> {
         let mut keys = None;
         let mut relevant = Denied::Command;
         for selector in self.selectors() {
@@ -153,7 +153,7 @@ impl User {
     }
 
     /// Whether it may run a command that reads keys which its words do not name.
-    pub fn may_read_all(&self, found: Found, words: &[&[u8]]) -> bool {
+    pub fn may_read_all<H>(&self, found: Found<H>, words: &[&[u8]]) -> bool {
         let mut keys: Option<Vec<(usize, Access)>> = None;
         self.selectors().any(|selector| selector.reads_all_keys() && selector.check(found, words, &mut keys).is_ok())
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use keyspace::Bytes;
 
-use super::{DIRECTIVES, SETTINGS, Settings, State, find};
+use super::{DIRECTIVES, SETTINGS, Settings, State, find, renames::FindOwnName};
 
 /// Why a line cannot be taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,12 +19,14 @@ pub struct Problem {
     pub is_note: bool,
 }
 
-/// Takes the lines of a file. `include` is called for other files that it names; what they set comes in their place.
+/// Takes the lines of a file. `include` is called for other files that it names; what they set comes in their place. `known` finds
+/// the commands that `rename-command` names.
 ///
 /// All problems are collected; with any, the settings are of no use.
 pub fn read(
     text: impl AsRef<[u8]>,
     settings: &mut Settings,
+    known: FindOwnName,
     include: &mut dyn FnMut(&str, &mut Settings) -> Result<(), String>,
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -34,7 +36,7 @@ pub fn read(
         if line.is_empty() || line.starts_with(b"#") {
             continue;
         }
-        let (reason, is_note) = match read_line(line, settings, include) {
+        let (reason, is_note) = match read_line(line, settings, known, include) {
             Ok(None) => continue,
             Ok(Some(note)) => (note, true),
             Err(reason) => (reason, false),
@@ -47,6 +49,7 @@ pub fn read(
 fn read_line(
     line: &[u8],
     settings: &mut Settings,
+    known: FindOwnName,
     include: &mut dyn FnMut(&str, &mut Settings) -> Result<(), String>,
 ) -> Result<Option<String>, String> {
     let mut scratch = Vec::new();
@@ -60,7 +63,7 @@ fn read_line(
             _ => Err("include takes the name of one file".into()),
         };
     }
-    set(name, values, settings)
+    set(name, values, settings, known)
 }
 
 /// Sets one setting by its name and words: of a file's line, or of the command line. Says why, if it has no effect.
@@ -68,7 +71,12 @@ fn read_line(
 /// # Errors
 ///
 /// What is wrong, and what would be right.
-pub fn set(name: &[u8], values: &[&[u8]], settings: &mut Settings) -> Result<Option<String>, String> {
+pub fn set(
+    name: &[u8],
+    values: &[&[u8]],
+    settings: &mut Settings,
+    known: FindOwnName,
+) -> Result<Option<String>, String> {
     if name.eq_ignore_ascii_case(b"user") {
         if values.is_empty() {
             return Err("'user' needs a name and rules".into());
@@ -78,7 +86,7 @@ pub fn set(name: &[u8], values: &[&[u8]], settings: &mut Settings) -> Result<Opt
     }
     if name.eq_ignore_ascii_case(b"rename-command") {
         return match values {
-            [from, to] => settings.renames.add(from, to).map(|()| None),
+            [from, to] => settings.renames.add(from, to, known).map(|()| None),
             _ => Err("'rename-command' takes a command and its new name, or \"\"".into()),
         };
     }
@@ -159,6 +167,7 @@ mod tests {
         let problems = read(
             "# a comment\nport 7000\nrequirepass \"two words\"\n\nmaxmemry 1gb\nappendonly perhaps\ninclude other.conf\ntimeout\nsave 900 1\nreplicaof host 6379\ntls-port 0\nsave 60 5\ncluster-enabled no\n",
             &mut settings,
+            |_| None,
             &mut |path, _| {
                 included.push(path.to_owned());
                 Ok(())
@@ -177,9 +186,9 @@ mod tests {
             ]
         );
         assert_eq!((settings.port.0, settings.requirepass.0.as_slice()), (7000, b"two words".as_slice()));
-        assert_eq!(read(b"# f\xfcr mich\nrequirepass \xe4\n", &mut settings, &mut |_, _| Ok(())), []);
+        assert_eq!(read(b"# f\xfcr mich\nrequirepass \xe4\n", &mut settings, |_| None, &mut |_, _| Ok(())), []);
         assert_eq!(settings.requirepass.0.as_slice(), b"\xe4", "it need not be UTF-8");
-        let wrong = read(b"unixsocket /tmp/\xe4\n", &mut settings, &mut |_, _| Ok(()));
+        let wrong = read(b"unixsocket /tmp/\xe4\n", &mut settings, |_| None, &mut |_, _| Ok(()));
         assert_eq!(wrong.first().map(|problem| problem.reason.as_str()), Some("'unixsocket': argument must be UTF-8"));
         assert_eq!(settings.save.points, [(900, 1), (60, 5)]);
         assert_eq!(settings.replicaof.0, None);
@@ -197,11 +206,11 @@ mod tests {
             ("save 5 6\nsave \n", ""),
         ] {
             let mut settings = Settings::default();
-            let problems = read(text, &mut settings, &mut |_, _| Ok(()));
+            let problems = read(text, &mut settings, |_| None, &mut |_, _| Ok(()));
             assert!(problems.iter().all(|problem| problem.is_note), "{problems:?}");
             assert_eq!(settings.save.text(), expected, "{text}");
         }
-        let silent = read("save \"\"\n", &mut Settings::default(), &mut |_, _| Ok(()));
+        let silent = read("save \"\"\n", &mut Settings::default(), |_| None, &mut |_, _| Ok(()));
         assert_eq!(silent, [], "no snapshots is what there is");
     }
 

@@ -17,7 +17,7 @@ pub use choices::{
 pub use clients::{ClientsMemory, OutputLimit, OutputLimits};
 pub use kinds::{Choice, Events, Flag, Hertz, Integer, Kind, Memory, Password, Text};
 pub use lists::{FileName, Master, NoDefragmentation, Octal, OomScores, Percentiles, SavePoints, ShutdownOnSignal};
-pub use renames::{Renamed, Renames};
+pub use renames::{FindOwnName, Renamed, Renames};
 pub(crate) use rewrite::quoted;
 pub use rewrite::{UserLine, rewrite};
 pub use settings::{SETTINGS, Settings};

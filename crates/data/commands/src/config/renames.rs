@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::groups;
+/// Finds the name of a command by that name in capitals; nothing if there is no such command.
+pub type FindOwnName = fn(&[u8]) -> Option<&'static str>;
 
 /// Commands that have other names, or none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,16 +24,17 @@ pub enum Renamed {
 }
 
 impl Renames {
-    /// Gives a command another name; none if that is empty.
+    /// Gives a command another name; none if that is empty. `known` has the names that commands have without this.
     ///
     /// # Errors
     ///
     /// There is no such command, or one that has the name already.
-    pub fn add(&mut self, from: &[u8], to: &[u8]) -> Result<(), String> {
+    pub fn add(&mut self, from: &[u8], to: &[u8], known: FindOwnName) -> Result<(), String> {
         let (from, to) = (from.to_ascii_uppercase(), to.to_ascii_uppercase());
         let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-        let own = self.own(&from).ok_or_else(|| format!("No such command in rename-command: '{}'", text(&from)))?;
-        if !to.is_empty() && self.own(&to).is_some() {
+        let own =
+            self.own(&from, known).ok_or_else(|| format!("No such command in rename-command: '{}'", text(&from)))?;
+        if !to.is_empty() && self.own(&to, known).is_some() {
             return Err(format!("Target command name already exists: '{}'", text(&to)));
         }
         self.names.insert(from, None);
@@ -43,11 +45,8 @@ impl Renames {
     }
 
     /// The command's own name that has this one.
-    fn own(&self, name: &[u8]) -> Option<&'static str> {
-        match self.names.get(name) {
-            Some(own) => *own,
-            None => groups::all().find(|command| command.name.as_bytes() == name).map(|command| command.name),
-        }
+    fn own(&self, name: &[u8], known: FindOwnName) -> Option<&'static str> {
+        self.names.get(name).copied().unwrap_or_else(|| known(name))
     }
 
     /// What a word of a client is.
@@ -67,14 +66,18 @@ impl Renames {
 mod tests {
     use super::*;
 
+    fn known(name: &[u8]) -> Option<&'static str> {
+        ["GET", "SET", "KEYS", "CONFIG", "FLUSHALL"].into_iter().find(|known| known.as_bytes() == name)
+    }
+
     #[test]
     fn names_move_in_the_order_in_which_they_are_said() {
         let mut renames = Renames::default();
         assert_eq!(renames.look_up(b"get"), Renamed::Same);
-        renames.add(b"flushall", b"").unwrap();
-        renames.add(b"Config", b"secret-cfg").unwrap();
-        renames.add(b"SECRET-CFG", b"other").unwrap();
-        renames.add(b"keys", b"config").unwrap();
+        renames.add(b"flushall", b"", known).unwrap();
+        renames.add(b"Config", b"secret-cfg", known).unwrap();
+        renames.add(b"SECRET-CFG", b"other", known).unwrap();
+        renames.add(b"keys", b"config", known).unwrap();
         for (name, expected) in [
             (&b"FlushAll"[..], Renamed::Gone),
             (b"secret-cfg", Renamed::Gone),
@@ -85,7 +88,7 @@ mod tests {
         ] {
             assert_eq!(renames.look_up(name), expected, "{name:?}");
         }
-        assert!(renames.add(b"flushall", b"x").is_err_and(|reason| reason.contains("No such command")));
-        assert!(renames.add(b"get", b"set").is_err_and(|reason| reason.contains("already exists")));
+        assert!(renames.add(b"flushall", b"x", known).is_err_and(|reason| reason.contains("No such command")));
+        assert!(renames.add(b"get", b"set", known).is_err_and(|reason| reason.contains("already exists")));
     }
 }

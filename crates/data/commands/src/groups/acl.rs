@@ -8,7 +8,8 @@ use resp::Reply;
 use crate::{
     Context,
     acl::{self, CATEGORIES, Denied, RuleError, Selector, User},
-    table::{Categories, Command, Flags, Table},
+    server::{Command, Table},
+    table::{Categories, Flags},
 };
 
 use super::help;
@@ -17,11 +18,11 @@ const GROUP: &str = "server";
 const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
 const EASY: Flags = Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE);
 
-const fn admin(name: &'static str, arity: i32, handler: crate::table::Handler) -> Command {
+const fn admin(name: &'static str, arity: i32, handler: crate::server::Handler) -> Command {
     Command::new(name, arity, handler).flags(ADMIN).group(GROUP, Categories::empty())
 }
 
-const fn easy(name: &'static str, arity: i32, handler: crate::table::Handler) -> Command {
+const fn easy(name: &'static str, arity: i32, handler: crate::server::Handler) -> Command {
     Command::new(name, arity, handler).flags(EASY).group(GROUP, Categories::empty())
 }
 

@@ -4,7 +4,8 @@ use keyspace::Failure;
 
 use crate::{
     Context,
-    table::{Categories, Command, Flags},
+    server::Command,
+    table::{Categories, Flags},
 };
 
 pub(super) const NO_CLUSTER: &str = "the cluster is not there yet";

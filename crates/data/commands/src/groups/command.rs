@@ -6,8 +6,9 @@ use resp::Reply;
 use crate::{
     Context,
     acl::{self, CATEGORIES},
+    server::{Command, Found},
     syntax,
-    table::{Access, Begin, Categories, Command, Find, Flags, Found, KeySpec},
+    table::{Access, Begin, Categories, Find, Flags, KeySpec},
 };
 
 const GROUP: &str = "server";

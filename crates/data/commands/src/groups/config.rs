@@ -5,7 +5,8 @@ use keyspace::{Failure, glob};
 use crate::{
     Context,
     config::{self, Change, SETTINGS, Settings, State},
-    table::{Categories, Command, Flags},
+    server::Command,
+    table::{Categories, Flags},
 };
 
 const GROUP: &str = "server";

@@ -5,8 +5,9 @@ use resp::Protocol;
 
 use crate::{
     Context,
+    server::Command,
     session::{Close, ReplyMode},
-    table::{Categories, Command, Flags},
+    table::{Categories, Flags},
 };
 
 const GROUP: &str = "connection";

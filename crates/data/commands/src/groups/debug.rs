@@ -7,7 +7,8 @@ use resp::{Protocol, Reply};
 
 use crate::{
     Context,
-    table::{Categories, Command, Flags, Handler},
+    server::{Command, Handler},
+    table::{Categories, Flags},
 };
 
 /// The group's commands.

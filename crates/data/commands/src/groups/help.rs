@@ -2,7 +2,7 @@
 
 use keyspace::Failure;
 
-use crate::{Context, context::Words};
+use crate::{Context, words::Words};
 
 /// Answers with the subcommands and what each does, in the form that Redis gives to it.
 pub(crate) fn reply(context: &mut Context<'_>, container: &str, lines: &[(&str, &str)]) {

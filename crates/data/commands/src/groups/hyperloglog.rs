@@ -11,8 +11,8 @@ use keyspace::{
 
 use crate::{
     Context,
-    server::{Progress, Window, Work},
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::{Command, Progress, Window, Work},
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 const GROUP: &str = "hyperloglog";

@@ -6,8 +6,8 @@ use keyspace::{Failure, Millis};
 
 use crate::{
     Context,
-    server::{Histogram, LatencyEvent},
-    table::{Categories, Command, Flags},
+    server::{Command, Histogram, LatencyEvent},
+    table::{Categories, Flags},
 };
 
 use super::help;

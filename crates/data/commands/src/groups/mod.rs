@@ -34,7 +34,7 @@ pub mod transactions;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use crate::table::Command;
+use crate::server::{Command, Table};
 
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Command> {
@@ -81,4 +81,14 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
     ]
     .into_iter()
     .flatten()
+}
+
+/// The table of all commands.
+pub fn table() -> Table {
+    Table::new(all())
+}
+
+/// The name of a command by that name in capitals.
+pub fn own_name(name: &[u8]) -> Option<&'static str> {
+    all().map(|command| command.name).find(|own| own.as_bytes() == name)
 }

@@ -6,7 +6,8 @@ use crate::{
     Context,
     groups::help,
     pubsub::Medium,
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::Command,
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 const GROUP: &str = "pubsub";
@@ -100,7 +101,7 @@ fn help(context: &mut Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-const fn inspect(name: &'static str, arity: i32, handler: crate::table::Handler) -> Command {
+const fn inspect(name: &'static str, arity: i32, handler: crate::server::Handler) -> Command {
     Command::new(name, arity, handler)
         .flags(Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE))
         .group(GROUP, Categories::PUBSUB)
@@ -161,7 +162,7 @@ fn publish(context: &mut Context<'_>, medium: Medium) -> Result<(), Failure> {
     let mut own = has_place.then_some((id, &mut context.reply));
     let receivers = context.shared.publish(medium, channel, text, &mut own);
     context.reply.count(receivers);
-    super::replication::tell_replicas(context);
+    crate::groups::replication::tell_replicas(context);
     Ok(())
 }
 

@@ -1,12 +1,14 @@
 //! Commands of replication: who is whose replica, what replicas say, and those who wait for them.
 
-use keyspace::{Failure, changes::Words};
+use keyspace::{Bytes, Failure, changes::Words};
 
 use crate::{
-    Bytes, Context,
+    Context,
     config::Master,
-    replication::{Attach, AwaitedReplicas, MasterLink, ReplicaTraits, Request, Role},
-    table::{Categories, Command, Flags},
+    replication::{Attach, MasterLink, ReplicaState, Request, Role},
+    server::Command,
+    session::{AwaitedReplicas, ReplicaTraits},
+    table::{Categories, Flags},
 };
 
 const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT);
@@ -102,7 +104,7 @@ fn role(context: &mut Context<'_>) -> Result<(), Failure> {
             reply.integer(end);
             let online = || {
                 let all = shared.replication.replicas.iter().map(|(_, replica)| replica);
-                all.filter(|replica| replica.state == crate::replication::ReplicaState::Online)
+                all.filter(|replica| replica.state == ReplicaState::Online)
             };
             reply.array(online().count());
             for replica in online() {

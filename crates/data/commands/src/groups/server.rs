@@ -6,7 +6,8 @@ use keyspace::Failure;
 
 use crate::{
     Context,
-    table::{Categories, Command, Flags},
+    server::Command,
+    table::{Categories, Flags},
 };
 
 const GROUP: &str = "server";

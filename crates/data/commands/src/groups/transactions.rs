@@ -4,7 +4,8 @@ use keyspace::Failure;
 
 use crate::{
     Context,
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::Command,
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 const GROUP: &str = "transactions";

@@ -8,8 +8,10 @@ use std::fmt::Write as _;
 
 use crate::{
     config::{self, Change, Setting, State},
-    groups, syntax,
-    table::{Command, Flags},
+    groups,
+    server::Command,
+    syntax,
+    table::Flags,
 };
 
 pub use pages::{Page, pages};

@@ -13,7 +13,7 @@ use super::{
     flags::{self, NAMES, ScriptFlags},
     machine::{Kind, Machine},
 };
-use crate::{Server, server::Stopwatch};
+use crate::host::Stopwatch;
 
 /// A function that a library has registered.
 #[derive(Debug, Clone)]
@@ -25,12 +25,12 @@ pub struct Registered {
     /// What it may do.
     pub flags: ScriptFlags,
     /// What runs.
-    pub(super) callback: Function,
+    pub(crate) callback: Function,
 }
 
 impl Registered {
     /// From what `redis.register_function` was called with: a name and a function, or a table.
-    pub(super) fn of(arguments: Arguments) -> mlua::Result<Self> {
+    pub(crate) fn of(arguments: Arguments) -> mlua::Result<Self> {
         let function = match arguments.as_slice() {
             [Value::Table(table)] => Self::named(table)?,
             [_] => {
@@ -314,11 +314,11 @@ impl Functions {
     }
 
     /// Lends the machine to whoever runs a function: it is put back by [`return_machine`](Self::return_machine).
-    pub(super) fn lend_machine(&mut self) -> Option<Machine> {
+    pub(crate) fn lend_machine(&mut self) -> Option<Machine> {
         self.machine.take()
     }
 
-    pub(super) fn return_machine(&mut self, machine: Machine) {
+    pub(crate) fn return_machine(&mut self, machine: Machine) {
         self.machine = Some(machine);
     }
 
@@ -348,22 +348,19 @@ impl Functions {
         Ok(())
     }
 
-    /// All libraries for the tables, if they have changed since this was last asked.
-    pub fn take_changed(&mut self) -> Option<Vec<u8>> {
-        std::mem::take(&mut self.changed).then(|| self.dump(false))
-    }
-}
-
-impl Server {
-    /// Brings the libraries back that the tables have.
+    /// Takes over what a payload has, as the tables have it already.
     ///
     /// # Errors
     ///
-    /// They do not load.
-    pub fn restore_functions(&mut self, payload: &[u8]) -> Result<(), String> {
-        let shared = &mut self.shared;
-        let restored = shared.functions.restore(payload, RestorePolicy::Flush, &shared.stopwatch);
-        shared.functions.changed = false;
-        restored.map_err(|failure| failure.to_string())
+    /// It does not load.
+    pub(crate) fn restore_stored(&mut self, payload: &[u8], stopwatch: &Stopwatch) -> Result<(), Failure> {
+        let restored = self.restore(payload, RestorePolicy::Flush, stopwatch);
+        self.changed = false;
+        restored
+    }
+
+    /// All libraries for the tables, if they have changed since this was last asked.
+    pub fn take_changed(&mut self) -> Option<Vec<u8>> {
+        std::mem::take(&mut self.changed).then(|| self.dump(false))
     }
 }

@@ -26,12 +26,12 @@ pub struct LogLine {
 struct Lines(RefCell<Vec<LogLine>>);
 
 /// Takes the lines of a machine.
-pub(super) fn take(lua: &Lua) -> Vec<LogLine> {
+pub(crate) fn take(lua: &Lua) -> Vec<LogLine> {
     lua.app_data_ref::<Lines>().map(|lines| lines.0.take()).unwrap_or_default()
 }
 
 /// `redis.log(level, text, ...)`
-pub(super) fn write(lua: &Lua, arguments: Arguments) -> mlua::Result<Value> {
+pub(crate) fn write(lua: &Lua, arguments: Arguments) -> mlua::Result<Value> {
     let Some((level, words)) = arguments.split_first().filter(|(_, words)| !words.is_empty()) else {
         return Err(refused("redis.log() requires two arguments or more."));
     };

@@ -8,7 +8,7 @@ use mlua::{Function, IntoLua as _, Lua, LuaString, MultiValue, Table, Value};
 use resp::Protocol;
 
 use super::{functions::Registered, values};
-use crate::server::Stopwatch;
+use crate::host::Stopwatch;
 
 /// A machine that has more than this after a script failed is cleaned at once.
 const MEMORY_CLEAN: usize = library::MEMORY_MAX / 2;
@@ -39,14 +39,14 @@ impl Kind {
 /// Lua with what scripts find around them.
 pub struct Machine {
     /// The machine.
-    pub(super) lua: Lua,
+    pub(crate) lua: Lua,
     kind: Kind,
     asked: Rc<Asked>,
     evaluate: Function,
     call: Function,
     load: Function,
     /// The protocol that `redis.setresp` chose.
-    pub(super) protocol: Rc<Cell<Protocol>>,
+    pub(crate) protocol: Rc<Cell<Protocol>>,
     /// Since when a library is being loaded, and whether it may take as long as it wants.
     loading: Rc<Cell<Option<u64>>>,
     /// The functions that it has registered.
@@ -118,7 +118,7 @@ impl Machine {
     }
 
     /// Takes what scripts have written with `redis.log`.
-    pub(super) fn take_log(&self) -> Vec<super::LogLine> {
+    pub(crate) fn take_log(&self) -> Vec<super::LogLine> {
         super::log::take(&self.lua)
     }
 
@@ -136,7 +136,7 @@ impl Machine {
     /// # Errors
     ///
     /// What it raised.
-    pub(super) fn load(&self, chunk: &Function, bounded: bool) -> Result<Vec<Registered>, String> {
+    pub(crate) fn load(&self, chunk: &Function, bounded: bool) -> Result<Vec<Registered>, String> {
         self.registered.borrow_mut().clear();
         let begin = if bounded { (self.stopwatch)() } else { u64::MAX };
         self.loading.set(Some(begin));
@@ -157,7 +157,7 @@ impl Machine {
 
     /// Runs a script, or a function, while `answer` answers what it asks the server, and `pause` says each now and then
     /// whether it is to stop. Gives whether it came to its end, and its value or error.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         function: &Function,
         keys: &[&[u8]],
@@ -197,7 +197,7 @@ impl Machine {
 
 /// What a script asks the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Question {
+pub(crate) enum Question {
     /// To run a command.
     #[default]
     Call,
@@ -207,7 +207,7 @@ pub(super) enum Question {
 
 /// The server's answer.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// A reply.
     Reply(Value),
     /// The error of a command, or of one that may not run.

@@ -3,15 +3,13 @@
 //! A script runs whole, between two commands, on the keys of this shard; what it calls are ordinary commands, and their effects
 //! are what is propagated. Its surroundings are in `prelude.lua`: nothing of the operating system, no globals to write, tables
 //! that cannot be changed. The machine itself and its libraries are in the crate `lua`. How much memory it may take is bounded; one that takes long lets other clients be answered
-//! ([`busy`]).
+//! ([`server::scripts`](crate::server::scripts)).
 
-pub mod busy;
 pub mod flags;
 pub mod functions;
 mod log;
-mod machine;
-mod run;
-mod values;
+pub(crate) mod machine;
+pub(crate) mod values;
 
 use std::collections::HashMap;
 
@@ -19,29 +17,28 @@ use keyspace::{Bytes, Failure};
 use mlua::Function;
 use sha1::{Digest as _, Sha1};
 
-use crate::server::Stopwatch;
+use crate::host::Stopwatch;
 
 use flags::ScriptFlags;
 use machine::{Kind, Machine};
 
 pub use functions::Functions;
 pub use log::LogLine;
-pub(crate) use run::NO_DEBUGGER;
 
 /// A compiled script.
 #[derive(Debug, Clone)]
-struct Script {
+pub(crate) struct Script {
     body: Bytes,
-    function: Function,
+    pub(crate) function: Function,
     /// What it says of itself; nothing if it has no such line.
-    flags: Option<ScriptFlags>,
+    pub(crate) flags: Option<ScriptFlags>,
 }
 
 /// The scripts that are known, and the machine that runs them.
 #[derive(Debug)]
 pub struct Scripts {
-    machine: Machine,
-    by_digest: HashMap<String, Script>,
+    pub(crate) machine: Machine,
+    pub(crate) by_digest: HashMap<String, Script>,
 }
 
 /// The SHA-1 of a script in hexadecimal digits: its name.

@@ -10,10 +10,10 @@ use crate::{
     client_info::{self, ClientType},
     config::AclPubsub,
     session::Close,
-    table::{Flags, Found},
+    table::Flags,
 };
 
-use super::{Server, Shared};
+use super::{Found, Server, Shared};
 
 impl Shared {
     /// Gives a session the user that all are at first.

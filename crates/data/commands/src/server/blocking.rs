@@ -20,10 +20,9 @@ use resp::Reply;
 use crate::{
     Session, SessionId,
     session::{Close, Retry},
-    table::{Command, Table},
 };
 
-use super::{Server, Shared};
+use super::{Command, Server, Shared, Table};
 
 /// What a client waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

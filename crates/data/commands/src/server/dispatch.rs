@@ -10,15 +10,14 @@ use smallvec::SmallVec;
 use crate::{
     Session, SessionId, client_info,
     config::{LogLevel, Renamed},
-    session::{Close, ReplyMode},
-    table::{Flags, Found},
+    session::{Close, Pieces, ReplyMode, Rest},
+    table::Flags,
 };
 
 use super::{
-    Server, cross_protocol,
+    Found, Server, cross_protocol,
     execution::{OUT_OF_MEMORY, unknown_command},
-    pieces::Pieces,
-    portions::{LONG_OUTPUT, Rest},
+    portions::LONG_OUTPUT,
     unread::COUNTED_FROM,
 };
 
@@ -404,7 +403,7 @@ impl Server {
         let Some(found) = self.shared.table.find(words).filter(|_| !self.shared.is_unknown) else {
             return Err((None, unknown_command(words)));
         };
-        session.last_command = Some(found);
+        session.last_command = Some(found.name());
         let command = found.command;
         if found.container.is_none() && !command.subcommands.is_empty() && words.len() > 1 {
             let word = words.get(1).copied().unwrap_or_default();

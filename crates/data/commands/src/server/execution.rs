@@ -5,12 +5,12 @@ use resp::Reply;
 
 use crate::{
     Context, Session,
-    context::Words,
     session::ReplyMode,
-    table::{Access, Flags, Found, Wide},
+    table::{Access, Flags},
+    words::Words,
 };
 
-use super::{Server, dispatch::WordList, monitor, slowlog, wide::WideWork};
+use super::{Found, Server, Wide, dispatch::WordList, monitor, slowlog, wide::WideWork};
 
 /// A command needs memory while it is full of what does not leave it.
 pub(crate) const OUT_OF_MEMORY: Failure = Failure::text("OOM command not allowed when used memory > 'maxmemory'.");
@@ -75,7 +75,7 @@ impl Server {
             }
             outcome
         } else if let Some(wide) = self.is_wide(session, found, words, words.len()) {
-            session.work = Some(Box::new(WideWork::new(found, wide, words, words.len())));
+            self.shared.tasks.begun = Some(Box::new(WideWork::new(found, wide, words, words.len())));
             Ok(())
         } else {
             let reply = Reply::new(output, session.protocol);
@@ -87,7 +87,7 @@ impl Server {
         if outcome.is_err() {
             // Nothing of it comes later either.
             self.shared.cancel_portions(session);
-            (session.work, session.blocked) = (None, None);
+            (self.shared.tasks.begun, session.blocked) = (None, None);
         }
         if !self.shared.pushed.is_empty() {
             // What a script's own client was told while it ran is no part of the reply.
@@ -100,7 +100,7 @@ impl Server {
         // Whoever runs this shard sleeps when the turn is over, but the command took that long.
         let slept = self.shared.sleep_us - slept;
         let elapsed_us = (self.shared.stopwatch)().saturating_sub(begin) + slept;
-        if session.work.is_some() {
+        if self.shared.tasks.begun.is_some() {
             self.begin_task(session, words, found, elapsed_us);
             self.flush_expired();
             return;
@@ -161,7 +161,7 @@ impl Server {
         let Some(wide) = wide.filter(|_| self.check(session, &head).is_ok()) else { return false };
         session.last_interaction = self.now;
         session.asked = false;
-        session.work = Some(Box::new(WideWork::new(found, wide, &head, sent.word_count())));
+        self.shared.tasks.begun = Some(Box::new(WideWork::new(found, wide, &head, sent.word_count())));
         self.begin_task(session, &head, found, 0);
         true
     }

@@ -15,11 +15,13 @@ mod blocking_tests;
 #[cfg(test)]
 mod client_tests;
 mod clock;
+mod context;
 mod cross_protocol;
 mod dispatch;
 mod eviction;
 mod execution;
 mod following;
+mod handler;
 mod histogram;
 mod latency;
 mod limits;
@@ -29,11 +31,12 @@ pub(crate) mod monitor;
 mod pause;
 #[cfg(test)]
 mod pause_tests;
-mod pieces;
 mod portions;
+mod publish;
 mod replication;
 #[cfg(test)]
 mod rename_tests;
+pub(crate) mod scripts;
 mod sent;
 mod slowlog;
 mod statistics;
@@ -47,24 +50,24 @@ mod warming;
 mod watch;
 mod wide;
 
+pub use context::Context;
 pub(crate) use execution::OUT_OF_MEMORY;
+pub use handler::{Command, Found, Handler, Table, Wide};
 pub use histogram::Histogram;
 pub use latency::{Event as LatencyEvent, LatencyMonitor};
 pub use loading::Load;
 pub use migration::{Credentials, Migrated, Migration, Parcel};
-pub use portions::{PORTION_MIN, Rest, Unfinished};
+pub use portions::PORTION_MIN;
+pub use publish::Own;
 pub use slowlog::{SlowCommand, SlowLog};
 pub use statistics::{CommandStatistics, Rates, Statistics};
 pub use steps::{ScanSome, Scanning, Steps, changing_steps, giving_steps, reading_steps};
 pub use tasks::{Pace, Progress, Window, Work};
-pub use tracking::{ClientTracking, TrackingCounts};
+pub use tracking::TrackingCounts;
 pub use visit::{Refusal, Visitor};
 pub use warming::{Wanted, Warmup};
 
-use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
-    rc::Rc,
-};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use keyspace::{
     Bytes, Failure, Keys, Keyspace, Millis, Records,
@@ -77,21 +80,16 @@ use crate::{
     Session, SessionId,
     acl::Acl,
     config::{LogLevel, Settings},
-    host::{Host, NoHost, PersistenceFigures},
+    host::{Host, NoHost, PersistenceFigures, Stopwatch},
     pubsub::Registry,
     replication::Replication,
-    scripting::{
-        Functions, LogLine, Scripts,
-        busy::{Running, WhileBusy},
-    },
+    scripting::{Functions, LogLine, Scripts},
     secrets::Secrets,
     session::Close,
-    table::Table,
 };
 use resp::Protocol;
 
-/// A clock of microseconds that only measures durations.
-pub type Stopwatch = Rc<dyn Fn() -> u64>;
+use scripts::{Running, WhileBusy};
 
 /// What a command asks of whoever runs the shard, to be done at the end of the turn.
 #[derive(Debug, Clone, Copy, Default)]
@@ -304,6 +302,22 @@ impl Shared {
     }
 }
 
+/// What a shard begins with.
+pub struct Setup {
+    /// The settings.
+    pub settings: Settings,
+    /// The seed of the tables that `records` reads.
+    pub key_seed: u64,
+    /// Any number: random numbers begin with it.
+    pub seed: u64,
+    /// The time.
+    pub now: Millis,
+    /// What is not in memory.
+    pub records: Option<Box<dyn Records>>,
+    /// What durations are measured with.
+    pub stopwatch: Stopwatch,
+}
+
 /// A shard.
 #[derive(Debug)]
 pub struct Server {
@@ -322,16 +336,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// A new one. `key_seed` belongs to the tables that `records` reads; `seed` may be any number.
-    pub fn new(
-        settings: Settings,
-        key_seed: u64,
-        seed: u64,
-        now: Millis,
-        records: Option<Box<dyn Records>>,
-        stopwatch: Stopwatch,
-    ) -> Self {
-        let table = Table::default();
+    /// A shard that has the commands of a table.
+    pub fn with_table(table: Table, setup: Setup) -> Self {
+        let Setup { settings, key_seed, seed, now, records, stopwatch } = setup;
         let mut keyspace = Keyspace::new(settings.databases.0 as usize, key_seed, records);
         keyspace.set_limits(settings.space_limits());
         let mut server = Self {

@@ -2,12 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::{
-    Session,
-    table::{Flags, Found},
-};
+use crate::{Session, table::Flags};
 
-use super::{Server, Shared};
+use super::{Found, Server, Shared};
 
 /// What stands in the place of a secret.
 const REDACTED: &[u8] = b"(redacted)";

@@ -9,10 +9,10 @@ use keyspace::{Bytes, Millis};
 use crate::{
     Session, SessionId,
     scripting::flags::{self, ScriptFlags},
-    table::{Flags, Found},
+    table::Flags,
 };
 
-use super::{Server, Shared};
+use super::{Found, Server, Shared};
 
 /// A pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,12 +5,16 @@
 //! nothing more is made for it, so a reply may be larger than memory. One that reads so slowly that what changes meanwhile fills
 //! memory is closed, and so is one whose reply cannot be completed.
 
-use keyspace::{KEYS_PER_STEP, Millis, SharedKeyWalk, value::Portions};
+use keyspace::{KEYS_PER_STEP, Millis};
 use resp::Reply;
 
-use crate::{Session, SessionId, client_info, config::LogLevel, session::Close};
+use crate::{
+    Session, SessionId, client_info,
+    config::LogLevel,
+    session::{Close, Pieces, Rest, Unfinished},
+};
 
-use super::{Server, Shared, pieces::Pieces};
+use super::{Server, Shared};
 
 /// A command that gives more elements than this gives them in portions.
 pub const PORTION_MIN: usize = 1_000;
@@ -27,43 +31,6 @@ const RECORDS_MAX: usize = 4_096;
 /// The most memory that what changed since may take for one client.
 const FORMER_BYTES_MAX: usize = 64 << 20;
 
-/// What is left of a reply.
-#[derive(Debug)]
-pub enum Rest {
-    /// Elements of a collection.
-    Elements(Portions),
-    /// All of what a command has made.
-    Made(Pieces),
-    /// All of it: keys of a database, which are found first.
-    Keys(SharedKeyWalk),
-}
-
-/// A reply that is being given.
-#[derive(Debug)]
-pub struct Unfinished {
-    rest: Rest,
-    /// What the client is to be sent behind the reply.
-    pub(crate) later: Vec<u8>,
-}
-
-impl Unfinished {
-    /// How much of it is made and not sent.
-    pub(crate) fn made_len(&self) -> usize {
-        self.later.len() + if let Rest::Made(pieces) = &self.rest { pieces.len() } else { 0 }
-    }
-
-    /// How much memory it takes.
-    fn bytes(&self) -> usize {
-        self.later.len()
-            + match &self.rest {
-                Rest::Elements(portions) => portions.bytes(),
-                // It grows no more, and has been looked at.
-                Rest::Made(_) => 0,
-                Rest::Keys(walk) => walk.borrow().bytes(),
-            }
-    }
-}
-
 impl Session {
     /// Whether a command that gives so many elements gives them in portions: in a transaction or a script all is done in one go.
     pub fn takes_turns(&self, elements: usize, shared: &Shared) -> bool {
@@ -72,7 +39,7 @@ impl Session {
 
     /// Leaves the rest of the reply for later turns; its header is written.
     pub fn go_on_with(&mut self, rest: Rest, shared: &mut Shared) {
-        self.portions = Some(Box::new(Unfinished { rest, later: Vec::new() }));
+        self.portions = Some(Box::new(Unfinished::new(rest)));
         self.loading += 1;
         shared.portioned.push_back(self.id);
     }
@@ -82,7 +49,7 @@ impl Shared {
     /// Gives a client a long reply that is made. It waits for it already.
     pub(super) fn go_on_answering(&mut self, id: SessionId, reply: Pieces) {
         let Some(mut session) = self.sessions.get_mut(&id).and_then(Option::take) else { return };
-        session.portions = Some(Box::new(Unfinished { rest: Rest::Made(reply), later: Vec::new() }));
+        session.portions = Some(Box::new(Unfinished::new(Rest::Made(reply))));
         self.portioned.push_back(id);
         self.bound_output(&mut session);
         self.sessions.insert(id, Some(session));

@@ -1,12 +1,15 @@
 //! Commands that `rename-command` gave other names, as clients and scripts see them.
 
-use crate::{config::file, groups::testing::Shard};
+use crate::{
+    config::file,
+    groups::{self, testing::Shard},
+};
 
 #[test]
 fn clients_and_scripts_use_the_new_names_and_the_log_has_the_own_ones() {
     let mut shard = Shard::new();
     let text = "rename-command FLUSHALL \"\"\nrename-command set put\nrename-command config \"c-1\"\n";
-    let problems = file::read(text, &mut shard.0.shared.settings, &mut |_, _| Ok(()));
+    let problems = file::read(text, &mut shard.0.shared.settings, groups::own_name, &mut |_, _| Ok(()));
     assert_eq!(problems, []);
     let client = shard.client();
     for (command, expected) in [
@@ -43,7 +46,7 @@ fn a_name_that_cannot_be_given_is_an_error_of_the_file() {
         ("rename-command get set", "Target command name already exists"),
         ("rename-command get", "takes a command and its new name"),
     ] {
-        let problems = file::read(line, &mut shard.0.shared.settings, &mut |_, _| Ok(()));
+        let problems = file::read(line, &mut shard.0.shared.settings, groups::own_name, &mut |_, _| Ok(()));
         assert!(problems[0].reason.contains(expected) && !problems[0].is_note, "{problems:?}");
     }
 }

@@ -4,8 +4,8 @@ use keyspace::{Failure, Millis};
 
 use crate::{
     Session, SessionId,
-    replication::{AwaitedReplicas, Role},
-    session::Close,
+    replication::Role,
+    session::{AwaitedReplicas, Close},
     table::Flags,
 };
 

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::table::Found;
-
-use super::histogram::Histogram;
+use super::{Found, histogram::Histogram};
 
 /// Kinds of errors that are counted apart; scripts may raise any.
 const ERROR_KINDS_MAX: usize = 128;

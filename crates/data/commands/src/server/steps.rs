@@ -124,7 +124,7 @@ impl Context<'_> {
         let start = self.reply.position();
         if begin().step(self, self.shared.pace.from)? == Progress::More {
             self.reply.truncate(start);
-            self.session.work = Some(Box::new(begin()));
+            self.shared.tasks.begun = Some(Box::new(begin()));
         }
         Ok(())
     }

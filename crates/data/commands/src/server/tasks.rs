@@ -31,15 +31,14 @@ use resp::{Protocol, Reply};
 
 use crate::{
     Context, Session, SessionId,
-    context::Words,
-    session::Close,
-    table::{Access, Command, Flags, Found},
+    session::{Close, PIECE_FROM, Pieces},
+    table::{Access, Flags},
+    words::Words,
 };
 
 use super::{
-    Server, Shared,
+    Command, Found, Server, Shared,
     execution::{Ended, HEAD, OUT_OF_MEMORY},
-    pieces::{PIECE_FROM, Pieces},
     portions::OUTPUT_MAX,
     sent::TaskWords,
 };
@@ -204,6 +203,8 @@ impl Task {
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
+    /// The command in run goes on in steps: it has begun this.
+    pub(super) begun: Option<Box<dyn Work>>,
     queue: VecDeque<Task>,
     /// None that changes keys step by step is to begin: a checkpoint waits.
     hold: bool,
@@ -265,7 +266,7 @@ impl Context<'_> {
     /// As of [`Work::step`].
     pub fn work_on(&mut self, elements: usize, mut work: impl Work + 'static) -> Result<(), Failure> {
         if self.session.takes_steps(elements, self.shared) {
-            self.session.work = Some(Box::new(work));
+            self.shared.tasks.begun = Some(Box::new(work));
             return Ok(());
         }
         self.work_off(&mut work)
@@ -345,7 +346,7 @@ impl Server {
     /// Has the command that has just been checked go on in steps.
     #[cold]
     pub(super) fn begin_task(&mut self, session: &mut Session, words: &[&[u8]], found: Found, elapsed_us: u64) {
-        let Some(work) = session.work.take() else { return };
+        let Some(work) = self.shared.tasks.begun.take() else { return };
         let mut keys = Vec::new();
         let changes = work.changes();
         let is_shared = found.command.flags.contains(Flags::READONLY);

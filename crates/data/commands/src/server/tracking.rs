@@ -18,11 +18,11 @@ use smallvec::SmallVec;
 
 use crate::{
     Session, SessionId,
-    session::Close,
-    table::{Flags, Found},
+    session::{ClientTracking, Close},
+    table::Flags,
 };
 
-use super::{Server, Shared};
+use super::{Found, Server, Shared};
 
 /// The channel by which clients of the older protocol are told, if they listen to it.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
@@ -31,29 +31,6 @@ const FORGET_AT_ONCE: usize = 100;
 
 /// What a prefix takes of memory besides its bytes: its place with the client, and that with all prefixes.
 const PREFIX_BYTES: usize = 2 * size_of::<Bytes>() + size_of::<Prefix>();
-
-/// What a client wants to be told.
-#[derive(Debug, Default)]
-pub struct ClientTracking {
-    /// Who gets the messages instead; 0 for nobody.
-    pub redirect: u64,
-    /// All changes of keys with its prefixes are told.
-    pub broadcast: bool,
-    /// Only what is read after CLIENT CACHING YES is remembered.
-    pub opt_in: bool,
-    /// What is read after CLIENT CACHING NO is not remembered.
-    pub opt_out: bool,
-    /// CLIENT CACHING was sent, and is about the next command.
-    pub caching: bool,
-    /// Its own changes are not told.
-    pub no_loop: bool,
-    /// Who was to get the messages has gone.
-    pub broken: bool,
-    /// The prefixes of the keys whose changes are told.
-    pub prefixes: BTreeSet<Bytes>,
-    /// The memory that they take.
-    pub prefix_bytes: usize,
-}
 
 /// A key that was read.
 #[derive(Debug)]
@@ -453,8 +430,8 @@ impl Server {
 
     /// After a whole command of a client that wants to be told: CLIENT CACHING was about one command.
     pub(super) fn end_tracked(&mut self, session: &mut Session) {
-        let container = session.last_command.and_then(|found| found.container);
-        let keeps_caching = container.is_some_and(|container| container.flags.contains(Flags::KEEPS_CACHING));
+        let container = session.last_command.and_then(|name| self.shared.table.by_name(name.container?.as_bytes()));
+        let keeps_caching = container.is_some_and(|found| found.command.flags.contains(Flags::KEEPS_CACHING));
         if let Some(tracking) = &mut session.tracking
             && session.transaction.is_none()
             && !keeps_caching

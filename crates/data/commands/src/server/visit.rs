@@ -4,7 +4,7 @@
 use keyspace::Keys;
 use resp::Reply;
 
-use crate::{Context, Server, Session, SessionId, context::Words, table::Flags};
+use crate::{Context, Server, Session, SessionId, table::Flags, words::Words};
 
 /// Who looks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -12,10 +12,13 @@ use resp::Reply;
 
 use crate::{
     Context,
-    table::{Flags, Found, Handler, Replies, Wide},
+    table::{Flags, Replies},
 };
 
-use super::tasks::{Progress, Window, Work};
+use super::{
+    Found, Handler, Wide,
+    tasks::{Progress, Window, Work},
+};
 
 /// One of them.
 #[derive(Debug)]

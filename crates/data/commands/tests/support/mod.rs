@@ -15,8 +15,8 @@ use commands::{
     server::{Wanted, Warmup},
 };
 use keyspace::{
-    Bytes, Collection, GATHERED, Keyspace, Layout, Loaded, Millis, Records, Span, Stored, Taken, Walked, hash_index,
-    rdb, value::Descriptor,
+    Bytes, Collection, ElementRecords, GATHERED, Keyspace, Layout, Loaded, Millis, Records, Span, Stored, Taken,
+    Walked, hash_index, rdb, value::Descriptor,
 };
 
 /// What keys are hashed with.
@@ -295,7 +295,9 @@ impl Records for Shared {
         });
         Ok(walked.take(at_most).collect())
     }
+}
 
+impl ElementRecords for Shared {
     fn element(&self, of: Collection, name: &[u8]) -> Result<Option<Bytes>, String> {
         self.0.may_read()?;
         let elements = self.0.elements.borrow();

@@ -1,14 +1,16 @@
 //! Lists, sets and hashes, in all their forms.
 
 use super::{
-    RdbError, Reader, Writer, form,
     listpack::{self, Builder, Element},
     ziplist,
 };
-use crate::value::ValueLimits;
 use crate::{
     Value,
     value::{Hash, List, Set, list::End, packed::Packed, set::Member},
+};
+use crate::{
+    encoding::{RdbError, Reader, Writer, form},
+    value::ValueLimits,
 };
 
 /// How a node of a quicklist holds its elements.

@@ -1,10 +1,12 @@
 //! Values written: small ones as one string, others part by part.
 
-use super::{Writer, collections, crc64, form, listpack::Builder, payload::VERSION, stream, ziplist};
+use super::{collections, crc64, listpack::Builder, payload::VERSION, stream, ziplist};
 use crate::{
     Value,
+    encoding::{Writer, form},
     value::{
         Hash, Set, SortedSet,
+        stream::rest,
         walk::{Part, Walk},
     },
 };
@@ -90,7 +92,7 @@ pub(super) fn encode(value: &Value, writer: &mut Writer<'_>) {
     encode_header(value, writer);
     Walk::default().go_on(value, usize::MAX, &mut |part| encode_part(part, writer));
     if let Value::Stream(of) = value {
-        stream::encode_rest(of, writer);
+        rest::encode_rest(of, writer);
     }
 }
 
@@ -101,7 +103,7 @@ pub struct Dumping {
     piece: Vec<u8>,
     walk: Walk,
     /// What stands behind the nodes of a stream, once these are written.
-    rest: Option<stream::RestWriter>,
+    rest: Option<rest::RestWriter>,
     /// How long it is so far, and the checksum of that.
     len: usize,
     sum: u64,

@@ -9,7 +9,8 @@ mod whole;
 
 use std::io::{self, Write};
 
-use super::{Writer, crc64};
+use super::crc64;
+use crate::encoding::Writer;
 
 /// So many bytes are gathered before the sink gets them.
 const PIECE_LEN: usize = 64 << 10;

@@ -1,6 +1,7 @@
 //! Libraries of functions as `FUNCTION DUMP` gives them: each with its form's byte, then version and checksum as in `DUMP`.
 
-use super::{RdbError, Reader, Writer, payload};
+use super::payload;
+use crate::encoding::{RdbError, Reader, Writer};
 
 /// A library as its text.
 const LIBRARY: u8 = 245;

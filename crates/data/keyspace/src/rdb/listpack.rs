@@ -3,9 +3,8 @@
 //! Six bytes in front (size, number of elements), then the elements, then `0xff`. An element is its encoding, its bytes and,
 //! for those who read backwards, its length in groups of seven bits.
 
+use crate::encoding::RdbError;
 use std::borrow::Cow;
-
-use super::RdbError;
 
 const BROKEN: RdbError = RdbError::Format("listpack");
 const HEADER_LEN: usize = 6;

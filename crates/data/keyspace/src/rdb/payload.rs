@@ -1,8 +1,11 @@
 //! What `DUMP` gives: a value, the version of the format in two bytes, and a checksum of all that.
 
-use super::{RdbError, Writer, crc64::crc64, decode_value, encode::encode};
-use crate::Value;
+use super::{crc64::crc64, decode_value, encode::encode};
 use crate::value::ValueLimits;
+use crate::{
+    Value,
+    encoding::{RdbError, Writer},
+};
 
 /// The version that is written: Redis 7.0's.
 pub(super) const VERSION: u16 = 10;

@@ -1,18 +1,21 @@
 //! A payload of `DUMP` that is read in steps: first its checksum, then element by element, or node by node.
 
 use super::{
-    RdbError, Reader, collections, crc64, decode_value, form,
+    collections, crc64, decode_value,
     payload::{FOOTER_LEN, is_footer},
     sorted_set,
     stream::NodeReader,
 };
-use crate::value::ValueLimits;
 use crate::{
     Value,
     value::{
         Hash, Kind as _, List, Set,
         sorted_set::{Building as Order, SmallLimits},
     },
+};
+use crate::{
+    encoding::{RdbError, Reader, form},
+    value::ValueLimits,
 };
 
 /// How far it has come.

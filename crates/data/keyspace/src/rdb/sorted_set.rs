@@ -2,11 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::{RdbError, Reader, collections::pairs, form, listpack::Element};
-use crate::value::ValueLimits;
+use super::{collections::pairs, listpack::Element};
 use crate::{
     Bytes, Value,
     value::{SortedSet, sorted_set::Member},
+};
+use crate::{
+    encoding::{RdbError, Reader, form},
+    value::ValueLimits,
 };
 
 /// A member with its score.

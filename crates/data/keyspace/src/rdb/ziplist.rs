@@ -1,10 +1,8 @@
 //! What Redis had before listpacks: ziplists, zipmaps, and integer sets, which it still has. They are only read, but for
 //! the last.
 
-use super::{
-    RdbError,
-    listpack::{Element, signed},
-};
+use super::listpack::{Element, signed};
+use crate::encoding::RdbError;
 
 const BROKEN_LIST: RdbError = RdbError::Format("ziplist");
 const BROKEN_MAP: RdbError = RdbError::Format("zipmap");

@@ -1,6 +1,6 @@
 //! A key in memory.
 
-use crate::{Bytes, Millis, Value, hash_index::Hashed};
+use crate::{Bytes, Millis, Value, bytes::heap_bytes, hash_index::Hashed, value::footprint};
 
 /// The expiry of keys that have none.
 pub const NEVER: Millis = Millis::MAX;
@@ -26,6 +26,15 @@ pub struct Entry {
 
 // There are very many of them.
 const _: () = assert!(size_of::<Entry>() <= 72);
+
+impl Entry {
+    /// About how many bytes it takes, by the mean size of some elements if it is a collection.
+    pub fn footprint(&self, samples: usize) -> usize {
+        let deadline = if self.expire_at == NEVER { 0 } else { 2 * size_of::<Bytes>() };
+        let value = self.value.as_ref().map_or(0, |value| footprint::of_value(value, samples));
+        size_of::<Self>() + footprint::PLACE + heap_bytes(&self.key) + deadline + value
+    }
+}
 
 impl Hashed for Entry {
     fn name(&self) -> &[u8] {

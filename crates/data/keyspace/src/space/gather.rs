@@ -3,9 +3,9 @@
 //! Whoever uses one says so ([`Keys::consider`]); whoever runs the shard reads the records off the loop, piece by piece, and hands
 //! the pieces in ([`Keyspace::gathered`]). Operations go by element until the last piece has come.
 
-use crate::{Bytes, Value, value::Gathering};
+use crate::{Bytes, Collection, Elements, Span, Value, value::Gathering};
 
-use super::{Collection, Elements, Keys, Keyspace, Span};
+use super::{Keys, Keyspace};
 
 /// A collection whose records are to be read.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ impl Keys<'_> {
             return;
         }
         let Some(gathering) = Gathering::new(number, value, seed) else { return };
-        elements.begin_gathering(gathering);
+        elements.begin_gathering(Box::new(gathering));
         self.space.gatherings_begun = number;
         self.space.gatherings.push(Gather { disk, key: Bytes::from_slice(key), of: descriptor.of, number });
     }
@@ -88,51 +88,5 @@ impl Keyspace {
         if let Some(former) = value.stop_gathering(false) {
             self.graveyard.bury(former);
         }
-    }
-}
-
-impl Elements {
-    pub(super) fn count_asked(&self) {
-        self.asked.set(self.asked.get().saturating_add(1));
-        self.source.count_access();
-    }
-
-    /// An operation changes a record.
-    pub(super) fn change_gathered(&self, record: &[u8], value: Option<&[u8]>) {
-        if let Some(gathering) = &mut *self.gathering.borrow_mut() {
-            gathering.change(record, value);
-        }
-    }
-
-    /// Whether they may come into memory, having been asked for so often at least.
-    fn may_be_gathered(&self, asked_min: usize) -> bool {
-        !self.is_refused.get() && self.gathering.borrow().is_none() && self.asked.get() as usize >= asked_min
-    }
-
-    fn begin_gathering(&self, gathering: Gathering) {
-        *self.gathering.borrow_mut() = Some(Box::new(gathering));
-    }
-
-    /// Whether they come into memory by that attempt.
-    fn gathers(&self, number: u64) -> bool {
-        self.gathering.borrow().as_ref().is_some_and(|gathering| gathering.number == number)
-    }
-
-    /// Hands a piece in. Returns how much memory all take so far.
-    fn add_gathered(&self, piece: &[(Bytes, Bytes)]) -> usize {
-        self.gathering.borrow_mut().as_mut().map_or(0, |gathering| {
-            gathering.add(piece);
-            gathering.bytes()
-        })
-    }
-
-    /// They do not come into memory any more, or are there.
-    pub(crate) fn end_gathering(&self) -> Option<Gathering> {
-        self.gathering.take().map(|gathering| *gathering)
-    }
-
-    /// They are too large for memory.
-    pub(crate) fn refuse_gathering(&self) {
-        self.is_refused.set(true);
     }
 }

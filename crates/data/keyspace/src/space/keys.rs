@@ -3,13 +3,14 @@
 use crate::{
     Bytes, Failure, Millis, Value,
     changes::{Changes, EventClass},
+    elements::{Elements, KeyPlace},
     hash_index::{self, Location},
     slot,
     value::Kind,
 };
 
 use super::{
-    Elements, Keyspace, Stored,
+    Keyspace, Stored,
     entry::{Entry, NEVER},
 };
 
@@ -166,7 +167,7 @@ impl<'a> Keys<'a> {
         }
         let slot = slot::slot(key);
         let Some(disk) = self.space.databases.get(self.db).map(|database| database.disk) else { return false };
-        let loaded = self.space.records.as_ref().and_then(|source| source.records.load_at_once(disk, slot, key));
+        let loaded = self.space.records.as_ref().and_then(|source| source.load_at_once(disk, slot, key));
         let Some(loaded) = loaded else { return false };
         self.space.loads += 1;
         let hash = hash_index::hash(key, self.space.seed);
@@ -347,7 +348,7 @@ impl<'a> Keys<'a> {
         let used = self.space.usage.used(used);
         let disk = self.space.databases.get(self.db).map_or(0, |database| database.disk);
         if let Some(source) = &self.space.records {
-            source.soil(self.db, place);
+            source.soil(KeyPlace { db: self.db, slot: place.slot, location: place.location });
         }
         let durable = self.space.records.is_some();
         let Some(entry) = self.entry_at_mut(place) else { return };

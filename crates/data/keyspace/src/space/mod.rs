@@ -13,10 +13,8 @@
 mod bring;
 mod busy;
 mod database;
-mod elements;
 mod entry;
 mod evict;
-mod frozen;
 mod gather;
 mod graveyard;
 mod key_walk;
@@ -24,16 +22,13 @@ mod keys;
 mod owed;
 mod policy;
 mod reading;
+mod tables;
 mod usage;
 mod walk;
-mod writer;
 
 pub use busy::Busy;
 pub use database::Database;
-pub use elements::{Collection, Elements, Source, Span};
-pub use elements::{ElementsCopy, Trouble};
 pub use entry::{Entry, NEVER};
-pub use frozen::Frozen;
 pub use gather::{GATHERED, Gather};
 pub use graveyard::Graveyard;
 pub use key_walk::KEYS_PER_STEP;
@@ -43,11 +38,16 @@ pub use owed::Untaken;
 pub use policy::MaxmemoryPolicy;
 pub use reading::{Reading, WaiterId};
 pub use usage::Usage;
-pub(crate) use writer::Writer;
 
 use std::{collections::VecDeque, rc::Rc};
 
-use crate::{Bytes, Failure, Millis, Value, rdb, slot, value::Descriptor};
+use crate::{
+    Bytes, Failure, Millis, Value,
+    elements::{ElementRecords, Elements, Source, Trouble},
+    rdb, slot,
+    value::Descriptor,
+};
+use tables::Tables;
 
 /// So many elements are put in one step when memory is to let go of a collection.
 const LAST_MAX: usize = 500;
@@ -56,8 +56,8 @@ const MEMORY_SHARE: usize = 8;
 /// So many bytes of a record that is made at once are as much as one key more: what is taken is there twice until it is put.
 const BYTES_AS_ONE: usize = 16 << 10;
 
-/// What is not in memory.
-pub trait Records {
+/// What is not in memory: keys, and elements of collections.
+pub trait Records: ElementRecords {
     /// Reads a key.
     ///
     /// # Errors
@@ -77,55 +77,6 @@ pub trait Records {
     ///
     /// As of [`load`](Self::load).
     fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, String>;
-
-    /// What an element of a collection has.
-    ///
-    /// # Errors
-    ///
-    /// As of [`load`](Self::load).
-    fn element(&self, of: Collection, name: &[u8]) -> Result<Option<Bytes>, String>;
-
-    /// Calls with elements in the order of their names until that says no. Nothing is put or deleted meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// As of [`load`](Self::load).
-    fn scan_elements(
-        &self,
-        of: Collection,
-        span: Span<'_>,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), String>;
-
-    /// Gives an element a value: behind the moment of the checkpoint that is being taken, if one is.
-    fn put_element(&self, of: Collection, name: &[u8], value: &[u8]);
-
-    /// Removes an element, in the same way.
-    fn delete_element(&self, of: Collection, name: &[u8]);
-
-    /// Gives an element what it had at the moment of the checkpoint that is being taken, or removes it. What was put or deleted
-    /// since hides it.
-    fn put_taken_element(&self, of: Collection, name: &[u8], value: Option<&[u8]>);
-
-    /// Says that a collection is no more, in the same way. Its elements are removed in time.
-    fn orphan(&self, of: Collection);
-
-    /// Says that a collection is being made that no key has yet: if the process ends before it is
-    /// [adopted](Self::adopt), its elements are removed as those of an orphan.
-    fn begin(&self, of: Collection);
-
-    /// Says that a key has a collection that was begun, in the same way.
-    fn adopt(&self, of: Collection);
-
-    /// Says that a collection is being read as it was: its elements stay, even if it is no more, until that many times
-    /// [`unpin`](Self::unpin) was called.
-    fn pin(&self, of: Collection);
-
-    /// Says that somebody reads it no longer.
-    fn unpin(&self, of: Collection);
-
-    /// A number that no collection has had yet. After a crash, one that the tables do not know may come again.
-    fn new_version(&self) -> u64;
 }
 
 /// What a key's record has.
@@ -201,7 +152,7 @@ pub struct Keyspace {
     /// Databases that were emptied while a checkpoint was being taken.
     leaving_databases: Vec<Database>,
     /// What is not in memory; without it, memory is all there is.
-    records: Option<Rc<Source>>,
+    records: Option<Rc<Tables>>,
     /// Collections that are to come into memory, and how many have been so far.
     gatherings: Vec<Gather>,
     gatherings_begun: u64,
@@ -265,7 +216,7 @@ impl Keyspace {
             (0..=u8::MAX).take(databases).map(|disk| Database::new(seed, complete, disk)).collect();
         // Nearly everybody uses the first one: its tables are not to seem data.
         databases.first_mut().map(Database::make_room);
-        let records = records.map(|records| Rc::new(Source::new(records)));
+        let records = records.map(|records| Rc::new(Tables::new(records)));
         if let Some(source) = &records {
             databases.iter().for_each(|database| source.set_recorded(database.disk, true));
         }
@@ -463,7 +414,7 @@ impl Keyspace {
 
     /// What is not in memory.
     pub fn source(&self) -> Option<&Rc<Source>> {
-        self.records.as_ref()
+        self.records.as_deref().map(|tables| &**tables)
     }
 
     /// Forgets that something could not be read: nothing hangs on it.

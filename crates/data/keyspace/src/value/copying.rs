@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::{
     Bytes,
-    space::{ElementsCopy, Source},
+    elements::{ElementsCopy, Source},
 };
 
 use super::{

@@ -8,7 +8,7 @@
 
 use std::ops::Bound;
 
-use crate::space::{Elements, Span, Writer};
+use crate::elements::{Elements, Span, Writer};
 
 /// The letter that the records of parts begin with; the beginning of the part follows.
 pub(super) const LETTER: u8 = b'p';

@@ -1,15 +1,18 @@
 //! A collection comes into memory: its records are read piece by piece while operations go on by element.
 //!
-//! What operations change meanwhile they change here too ([`Gathering::change`]), and it is remembered that they did: a piece may
+//! What operations change meanwhile they change here too ([`Gathers::change`]), and it is remembered that they did: a piece may
 //! have been read before, and what it says of such an element does not count. So when the last piece has come, this is the
 //! collection as it is.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    any::Any,
+    collections::{BTreeMap, VecDeque},
+};
 
 use crate::{
     Bytes, Value,
+    elements::{Elements, Gathers, Span},
     hash_index::HashIndex,
-    space::{Elements, Span},
 };
 
 use super::{
@@ -42,7 +45,7 @@ enum Building {
 #[derive(Debug)]
 pub(crate) struct Gathering {
     /// Its own; answers to an earlier one are not taken.
-    pub(crate) number: u64,
+    number: u64,
     building: Building,
     /// The parts that pieces told of.
     parts: Vec<(Box<[u8]>, usize)>,
@@ -65,24 +68,10 @@ impl Gathering {
         Some(Self { number, building, parts: Vec::new(), changed: HashIndex::new(seed), bytes: 0 })
     }
 
-    /// About how much memory it takes so far.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// A piece was read.
-    pub(crate) fn add(&mut self, records: &[(Bytes, Bytes)]) {
-        for (record, value) in records {
-            if self.changed.is_empty() || self.changed.get(record).is_none() {
-                self.put(record, Some(value));
-            }
-        }
-    }
-
-    /// An operation gives a record a value, or deletes it.
-    pub(crate) fn change(&mut self, record: &[u8], value: Option<&[u8]>) {
-        self.changed.insert(Bytes::from_slice(record));
-        self.put(record, value);
+    /// What [`Gathers`] hides.
+    pub(super) fn of(gathers: Box<dyn Gathers>) -> Option<Self> {
+        let gathering: Box<dyn Any> = gathers;
+        gathering.downcast().ok().map(|gathering| *gathering)
     }
 
     fn put(&mut self, record: &[u8], value: Option<&[u8]>) {
@@ -167,6 +156,29 @@ impl Gathering {
             Building::SortedSet(names, order) => SortedSet::Large { names, order, ledger: None }.into_value(),
             Building::List(_) => List::new().into_value(),
         }
+    }
+}
+
+impl Gathers for Gathering {
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn add(&mut self, records: &[(Bytes, Bytes)]) {
+        for (record, value) in records {
+            if self.changed.is_empty() || self.changed.get(record).is_none() {
+                self.put(record, Some(value));
+            }
+        }
+    }
+
+    fn change(&mut self, record: &[u8], value: Option<&[u8]>) {
+        self.changed.insert(Bytes::from_slice(record));
+        self.put(record, value);
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use crate::{
     Bytes,
+    elements::Elements,
     hash_index::{self, HashIndex, Hashed},
     random::Random,
-    space::Elements,
 };
 
 use super::{

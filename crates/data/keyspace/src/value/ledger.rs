@@ -16,8 +16,8 @@ use std::{cell::Cell, collections::BTreeSet};
 
 use crate::{
     Bytes,
+    elements::{Collection, Elements, Writer},
     hash_index::{self, CURSOR_BITS, HashIndex, Hashed},
-    space::{Collection, Elements, Writer},
 };
 
 use super::{Named, directory::Directory, list, named, packed::Packed, sorted_set};

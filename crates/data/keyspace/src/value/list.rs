@@ -7,7 +7,7 @@ mod nodes;
 
 use std::{borrow::Cow, collections::VecDeque};
 
-use crate::space::Elements;
+use crate::elements::Elements;
 
 use super::{
     Portions,

@@ -2,6 +2,7 @@
 
 pub mod copying;
 mod directory;
+pub(crate) mod footprint;
 mod gathering;
 pub mod hash;
 pub mod hyperloglog;

@@ -7,9 +7,9 @@ use std::ops::Bound;
 
 use crate::{
     Bytes,
+    elements::{Elements, Span},
     hash_index::{self, CURSOR_BITS},
     random::Random,
-    space::{Elements, Span},
 };
 
 use super::portions::{Form, Portions, Rest};

@@ -7,7 +7,7 @@ use std::ops::Bound;
 
 use resp::Reply;
 
-use crate::space::{Elements, Frozen};
+use crate::elements::{Elements, Frozen};
 
 use super::{
     packed::Packed,

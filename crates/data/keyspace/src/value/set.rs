@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use crate::{
     Bytes,
+    elements::Elements,
     hash_index::{self, HashIndex, Hashed},
     number,
     random::Random,
-    space::Elements,
 };
 
 use super::{

@@ -2,12 +2,9 @@
 
 use std::rc::Rc;
 
-use crate::{
-    footprint,
-    space::{Collection, Elements, Source},
-};
+use crate::elements::{Collection, Elements, Source};
 
-use super::{Gathering, Hash, Kind, Ledger, List, Named, Set, SortedSet, Stream, Value, sorted_set};
+use super::{Gathering, Hash, Kind, Ledger, List, Named, Set, SortedSet, Stream, Value, footprint, sorted_set};
 
 /// What a key's record says of a collection whose elements are records of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,7 +236,7 @@ impl Value {
     /// The collection comes into memory, now that its last piece has come. Returns what is to be freed.
     pub(crate) fn finish_gathering(&mut self) -> Option<Self> {
         let elements = self.elements()?;
-        let (gathering, elements) = (elements.end_gathering()?, elements.handle());
+        let (gathering, elements) = (Gathering::of(elements.end_gathering()?)?, elements.handle());
         let count = self.descriptor().map_or(0, |descriptor| descriptor.count) as usize;
         let parts = match self {
             Self::List(list) => list.take_parts(),
@@ -264,7 +261,7 @@ impl Value {
         if for_good {
             elements.refuse_gathering();
         }
-        elements.end_gathering().map(Gathering::into_value)
+        elements.end_gathering().and_then(Gathering::of).map(Gathering::into_value)
     }
 
     /// Says that nobody needs the records of its elements any more, if it has such.

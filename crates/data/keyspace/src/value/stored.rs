@@ -2,7 +2,7 @@
 
 use std::ops::Bound::{Excluded, Included};
 
-use crate::space::{Source, Span};
+use crate::elements::{Source, Span};
 
 use super::{
     Descriptor, list, named,

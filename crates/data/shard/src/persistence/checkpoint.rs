@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use commands::{Millis, Server, config::Settings, keyspace::Taken};
+use commands::{Server, config::Settings};
 use engine::{Job, Report, Tables};
+use keyspace::{Millis, Taken};
 use oplog::{Offset, disk::Disk};
 
 use crate::{Persistence, ShardError, SyncRequest, Workers, error::chain};

@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use commands::{Millis, Server, config::Fsync};
+use commands::{Server, config::Fsync};
+use keyspace::Millis;
 use oplog::{Log, Offset, disk::Disk};
 
 use crate::{

@@ -1,7 +1,8 @@
 //! Collections come into memory, read off the loop piece by piece.
 
-use commands::{Bytes as SmallBytes, Server, keyspace::Gather};
+use commands::Server;
 use engine::{Answer, Bounds, Page, Request};
+use keyspace::{Bytes as SmallBytes, Gather};
 use oplog::disk::Disk;
 
 use crate::{Persistence, ReadPurpose, Workers, records::ShardTables};

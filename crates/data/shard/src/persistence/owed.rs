@@ -4,7 +4,7 @@
 //! Whoever lets clients go on until memory is full has it overflow then. So what is to come counts as if it was there: before it,
 //! clean keys leave memory, clients are slowed down, and a checkpoint begins.
 
-use commands::keyspace::Untaken;
+use keyspace::Untaken;
 
 /// What the record of a key or an element takes, before any was made. A member of a sorted set has two.
 const RECORD_BYTES_AT_FIRST: u64 = 400;

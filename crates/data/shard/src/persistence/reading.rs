@@ -3,11 +3,11 @@
 use std::{collections::VecDeque, time::Duration};
 
 use commands::{
-    Millis, Server,
-    keyspace::Gather,
+    Server,
     server::{Load, Wanted, Warmup},
 };
 use engine::{Answer, Bounds, Page, Request};
+use keyspace::{Gather, Millis};
 use oplog::disk::Disk;
 
 use crate::{

@@ -1,6 +1,7 @@
 //! A start: the tables' offset is read, and the log is run again from there.
 
-use commands::{Millis, Server, Session, SessionId};
+use commands::{Server, Session, SessionId};
+use keyspace::Millis;
 use oplog::{Offset, disk::Disk};
 
 use crate::{

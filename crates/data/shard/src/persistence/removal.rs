@@ -1,7 +1,8 @@
 //! What is no more goes from the tables in the background, a step at a time.
 
-use commands::{Server, keyspace::Collection};
+use commands::Server;
 use engine::{Job, Removed};
+use keyspace::Collection;
 use oplog::disk::Disk;
 
 use crate::{Persistence, Workers, records::ShardTables};

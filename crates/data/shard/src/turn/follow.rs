@@ -13,9 +13,11 @@
 //! is in its log must not differ from its master's.
 
 use commands::{
-    Millis, Server, Session,
-    table::{Flags, Found, Table},
+    Server, Session,
+    server::{Found, Table},
+    table::Flags,
 };
+use keyspace::Millis;
 use oplog::{Entry, Offset, ReplicationId, disk::Disk};
 
 use crate::{

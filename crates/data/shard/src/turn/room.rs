@@ -1,9 +1,5 @@
 //! What a shard does to have memory, and the disk, stay within their bounds.
 
-use commands::{
-    Millis,
-    keyspace::{Database, MaxmemoryPolicy},
-};
 use oplog::disk::Disk;
 
 use crate::{
@@ -12,6 +8,7 @@ use crate::{
     long_queries::LongQueries,
     pace::Pace,
 };
+use keyspace::{Database, MaxmemoryPolicy, Millis};
 
 /// Memory is short when less than this part of `maxmemory` is left.
 const SHORT_SHARE: u64 = 8;

@@ -1,6 +1,7 @@
 //! How a shard deals with its clients' sockets: what is read and run, what waits, and what is sent when.
 
-use commands::{Millis, SessionId};
+use commands::SessionId;
+use keyspace::Millis;
 use mio::{Token, event::Event};
 use oplog::Offset;
 use shard::long_queries::LONG;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use commands::{Millis, config::Settings};
+use commands::config::Settings;
+use keyspace::Millis;
 
 use crate::{StoreError, folder::ShardNumber, messages, migrate::Migrations, opening, signals::Ending};
 

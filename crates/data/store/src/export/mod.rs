@@ -12,13 +12,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use commands::rdb::Written;
-
-pub use commands::rdb::{FileOptions, FileVersion};
+pub use keyspace::rdb::{FileOptions, FileVersion};
 pub use rdb::{RdbOptions, write_rdb};
 pub use still::Still;
 
 use crate::{StoreError, archive::sync_folder, clock};
+use keyspace::rdb::Written;
 
 /// What was exported.
 #[derive(Debug, Clone, Copy)]

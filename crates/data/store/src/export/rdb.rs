@@ -6,12 +6,6 @@
 
 use std::{collections::BTreeMap, io::Write, rc::Rc, sync::Arc};
 
-use commands::{
-    Bytes,
-    keyspace::{Collection, Loaded, NEVER, Records, Source, Span, Walked},
-    rdb::{self, FileError, FileOptions, FileVersion, FileWriter, Written},
-    slot::SLOTS,
-};
 use engine::{
     Direction,
     record::{self, Header, Kind, RecordKey},
@@ -20,6 +14,11 @@ use engine::{
 use shard::records;
 
 use crate::StoreError;
+use keyspace::{
+    Bytes, Collection, ElementRecords, NEVER, Source, Span,
+    rdb::{self, FileError, FileOptions, FileVersion, FileWriter, Written},
+    slot::SLOTS,
+};
 
 /// What of an export is not in the tables.
 #[derive(Debug, Clone, Default)]
@@ -60,7 +59,7 @@ pub fn write_rdb(
     if options.without_keys {
         return writer.finish().map_err(failed);
     }
-    let source = Rc::new(Source::new(Box::new(Frozen(Arc::clone(tables)))));
+    let source = Rc::new(Source::new(Rc::new(Frozen(Arc::clone(tables)))));
     let slots = slots(&**tables)?;
     for (db, disk) in databases(&**tables)? {
         if let Some(slots) = slots.get(&disk) {
@@ -161,16 +160,8 @@ impl Frozen {
     }
 }
 
-/// What is asked for are elements alone, and nothing is ever changed.
-impl Records for Frozen {
-    fn load(&self, disk: u8, slot: usize, _: &[u8]) -> Result<Option<Loaded>, String> {
-        Err(format!("a key of database {disk} and slot {slot} is asked for by itself"))
-    }
-
-    fn walk(&self, disk: u8, slot: usize, _: u64, _: usize) -> Result<Vec<Walked>, String> {
-        Err(format!("keys of database {disk} and slot {slot} are asked for by themselves"))
-    }
-
+/// Nothing is ever changed.
+impl ElementRecords for Frozen {
     fn element(&self, of: Collection, name: &[u8]) -> Result<Option<Bytes>, String> {
         let record = record::element(of.slot, of.disk, of.version, name);
         let Some(value) = self.0.get(&record).map_err(|error| records::unreadable(&error))? else { return Ok(None) };

@@ -2,9 +2,8 @@
 
 use std::io::BufRead;
 
-use commands::rdb::crc64::crc64;
-
 use super::{Problem, source::Source, value};
+use keyspace::rdb::crc64::crc64;
 
 /// What files that are RDB begin with.
 pub const MAGIC: &[u8; 5] = b"REDIS";

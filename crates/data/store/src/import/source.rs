@@ -2,9 +2,8 @@
 
 use std::io::{self, BufRead, Read as _};
 
-use commands::rdb::{crc64, lzf};
-
 use super::Problem;
+use keyspace::{encoding::lzf, rdb::crc64};
 
 /// What is read of a length at once: one that is wrong takes no more memory than the file has.
 const PIECE: u64 = 64 << 10;

@@ -80,7 +80,7 @@ fn file() -> Vec<u8> {
         bytes.extend_from_slice(&value);
     }
     bytes.push(255);
-    let sum = commands::rdb::crc64::crc64(&bytes);
+    let sum = keyspace::rdb::crc64::crc64(&bytes);
     bytes.extend_from_slice(&sum.to_le_bytes());
     bytes
 }

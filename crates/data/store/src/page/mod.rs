@@ -17,7 +17,8 @@ use std::{
     sync::Arc,
 };
 
-use commands::{Millis, Server, config::Settings};
+use commands::{Server, config::Settings};
+use keyspace::Millis;
 use mio::Waker;
 
 use crate::StoreError;

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use commands::{Millis, Server};
+use commands::Server;
+use keyspace::Millis;
 use serde_json::{Value, json};
 
 /// From one sample to the next.

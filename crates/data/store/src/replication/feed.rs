@@ -12,10 +12,11 @@ use std::{
 };
 
 use commands::{
-    Millis,
-    replication::{Replica, ReplicaState, ReplicaTraits},
+    replication::{Replica, ReplicaState},
+    session::ReplicaTraits,
 };
 use engine::Records;
+use keyspace::Millis;
 use mio::Waker;
 use oplog::{Offset, Reader, ReplicationId, disk::RealDisk};
 use replication::{

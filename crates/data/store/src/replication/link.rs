@@ -13,7 +13,8 @@ use std::{
     time::Duration,
 };
 
-use commands::{Millis, config::Settings, replication::CopyProgress};
+use commands::{config::Settings, replication::CopyProgress};
+use keyspace::Millis;
 use mio::Waker;
 use oplog::{Offset, ReplicationId};
 use replication::{

@@ -20,10 +20,10 @@ mod role;
 use std::{io, sync::Arc};
 
 use commands::{
-    Millis,
     config::{LogLevel, Settings},
     replication::{MasterLink, Request, Role},
 };
+use keyspace::Millis;
 use mio::Waker;
 use oplog::ReplicationId;
 use replication::replica::{LinkOptions, Position};

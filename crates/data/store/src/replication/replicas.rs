@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use commands::{
-    Millis, SessionId,
+    SessionId,
     replication::{Attach, Replica},
     session::Close,
 };
+use keyspace::Millis;
 use mio::Waker;
 use oplog::Offset;
 use replication::{

@@ -11,11 +11,12 @@ pub mod random;
 use std::{path::Path, rc::Rc, sync::Arc, time::Duration};
 
 use commands::{
-    Millis, SessionId,
+    SessionId,
     config::{Allowed, Fsync, Settings},
 };
 use engine::{Engine, MemoryEngine};
 use grammar::Generator;
+use keyspace::Millis;
 use oplog::{
     Log, Offset, Options, ReplicationId,
     disk::{Crash, MemoryDisk},

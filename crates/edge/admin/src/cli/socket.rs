@@ -22,7 +22,7 @@ use tokio::{
 
 use haproxycfg::model::{BindAddress, CliLevel, SeverityOutput, StatsSocket};
 use live::Shared;
-use net::{Stream, Target};
+use net::{Socket, Stream, Target};
 
 use super::{
     descriptors::{self, Owners},
@@ -189,18 +189,12 @@ pub async fn serve_socket(host: Arc<LiveHost>, stream: Stream, access: Access) {
     let options = Options { level: access.level, severity: access.severity, timeout };
     let host = &*host;
     // A client that left early or fell silent is no one's problem but its own.
-    match stream {
-        Stream::Tcp(mut stream) => {
-            let _ = serve(&mut stream, host, options).await;
-        }
-        Stream::Unix(mut stream) => {
-            if let Ok(End::SendSockets) = serve(&mut stream, host, options).await
-                && access.gives_sockets
-                && let Ok(stream) = stream.into_std()
-            {
-                send_sockets(stream);
-            }
-        }
+    let mut stream = stream;
+    if let Ok(End::SendSockets) = serve(&mut stream, host, options).await
+        && access.gives_sockets
+        && let Ok(Socket::Unix(stream)) = stream.into_socket()
+    {
+        send_sockets(stream);
     }
 }
 

@@ -12,6 +12,8 @@ pub struct Accelerator {
     pub path: String,
     /// Its text.
     pub text: Arc<str>,
+    /// Whether programs come from a manager (`managed`), and none from the configuration.
+    pub is_managed: bool,
     /// The program, once all proxies are known.
     pub program: Option<Arc<Program>>,
     /// `storage`, in order.

@@ -27,6 +27,8 @@ use crate::{
 
 /// Stands for a program that says nothing itself: Varnish's built-in policy.
 const BUILTIN: &str = "builtin";
+/// Programs come at run time, from a manager: varnishd's.
+const MANAGED: &str = "managed";
 
 pub(super) const KEYWORDS: &[Keyword] = &[Keyword::new(
     Group::Proxy,
@@ -43,12 +45,16 @@ pub(super) const KEYWORDS: &[Keyword] = &[Keyword::new(
 
 fn vcl_file(scope: &mut Scope<'_>, line: &Line) -> Result<(), Problem> {
     args::required(line, 1, "a file.")?;
-    let bytes = if line.word(1) == BUILTIN { Arc::from(b"vcl 4.1;\n".as_slice()) } else { scope.read_file(line, 1)? };
+    let bytes = match line.word(1) {
+        BUILTIN | MANAGED => Arc::from(b"vcl 4.1;\n".as_slice()),
+        _ => scope.read_file(line, 1)?,
+    };
     let text =
         std::str::from_utf8(&bytes).map_err(|_| wrong(format!("'vcl' : {} is no text in UTF-8.", line.word(1)), 1))?;
     let mut accelerator = Accelerator {
         path: line.word(1).to_owned(),
         text: text.into(),
+        is_managed: line.word(1) == MANAGED,
         program: None,
         storages: Vec::new(),
         settings: Settings::default(),
@@ -146,6 +152,9 @@ pub(crate) fn finish(scope: &mut Scope<'_>) {
     let (Some(accelerator), Some(line)) = (draft.proxy.accelerator.clone(), draft.rules.accelerator.clone()) else {
         return;
     };
+    if accelerator.is_managed {
+        return;
+    }
     let has_backend = |scope: &Scope<'_>, name: &str| scope.backend_named(name).is_some();
     let storages: Vec<String> =
         accelerator.storages.iter().map(|storage| storage.name.clone()).chain(["Transient".to_owned()]).collect();

@@ -16,7 +16,7 @@ use haproxycfg::model::{self, Config, ProxyIndex, ServerIndex};
 use logs::LogTargets;
 
 pub use self::{
-    accelerator::{Accelerator, Targets},
+    accelerator::{Accelerator, Place, Running, Targets, Verdict},
     dynamic_cookie::DynamicCookie,
     servers::Servers,
 };

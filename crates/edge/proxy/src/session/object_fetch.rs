@@ -15,7 +15,7 @@ use accelerator::{
     recode::Recoder,
 };
 use http::{BodyLength, ChunkedDecoder};
-use live::{Accelerator, Instance, LiveProxy};
+use live::{Instance, LiveProxy, Running};
 use net::Deadline;
 use tokio::sync::oneshot;
 
@@ -40,7 +40,7 @@ pub(super) struct Place {
     /// The configuration.
     pub instance: Arc<Instance>,
     /// The program.
-    pub accelerator: Arc<Accelerator>,
+    pub program: Arc<Running>,
     /// The proxy whose program it is.
     pub proxy: Arc<LiveProxy>,
 }
@@ -65,7 +65,7 @@ impl Place {
         loop {
             step = match step {
                 Step::Ask(target) => {
-                    let Some(proxy) = self.accelerator.targets.proxy(target) else {
+                    let Some(proxy) = self.program.targets.proxy(target) else {
                         step = backend.failed("its section is gone", wall_clock());
                         continue;
                     };

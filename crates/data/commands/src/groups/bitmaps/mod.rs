@@ -8,7 +8,8 @@ use keyspace::{Bytes, Failure, changes::EventClass, number};
 
 use crate::{
     Context,
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::Command,
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 use super::strings::grow;

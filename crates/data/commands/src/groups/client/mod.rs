@@ -8,8 +8,9 @@ use keyspace::Failure;
 
 use crate::{
     Context, SessionId,
+    server::{Command, Handler},
     session::ReplyMode,
-    table::{Categories, Command, Flags, Handler},
+    table::{Categories, Flags},
 };
 
 use super::{connection, help};

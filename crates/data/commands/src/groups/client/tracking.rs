@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use keyspace::{Bytes, Failure};
 
-use crate::{Context, SessionId, server::ClientTracking, session::Close};
+use crate::{
+    Context, SessionId,
+    session::{ClientTracking, Close},
+};
 
 fn read_options(context: &Context<'_>) -> Result<(ClientTracking, Vec<Bytes>), Failure> {
     let words = context.words;

@@ -11,7 +11,8 @@ use keyspace::{Failure, number, value::SortedSet};
 
 use crate::{
     Context,
-    table::{Access, Begin, Categories, Command, Find, Flags, KeySpec, Replies, Wide},
+    server::{Command, Wide},
+    table::{Access, Begin, Categories, Find, Flags, KeySpec, Replies},
 };
 
 use super::sorted_sets::change::{AddOptions, put};

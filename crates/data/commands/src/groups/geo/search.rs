@@ -13,10 +13,10 @@ use resp::Reply;
 
 use crate::{
     Context,
-    context::Words,
     groups::sorted_sets,
     runs::Runs,
     server::{Progress, Work},
+    words::Words,
 };
 
 use super::{

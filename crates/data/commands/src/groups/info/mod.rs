@@ -11,7 +11,8 @@ use keyspace::Failure;
 
 use crate::{
     Context,
-    table::{Categories, Command, Flags},
+    server::Command,
+    table::{Categories, Flags},
 };
 
 /// The group's commands.

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use crate::{Context, client_info};
+use crate::Context;
 
 use super::{Fragmentation, human};
 
@@ -113,7 +113,7 @@ fn memory(context: &mut Context<'_>, text: &mut String) {
     let shared = &context.shared;
     let figures = shared.host.memory();
     let settings = &shared.settings;
-    let clients = client_info::memory_of_all(context);
+    let clients = context.memory_of_clients();
     let (used, start, resident) = (figures.used, figures.at_start, figures.resident);
     let peak = shared.statistics.peak_memory.max(used);
     let space = context.keys.space();

@@ -3,8 +3,9 @@
 use keyspace::{
     Bytes, Expiry, Failure, NEVER, Value,
     changes::EventClass,
+    encoding::RdbError,
     number,
-    rdb::{self, Dumping, RdbError, Restoring},
+    rdb::{self, Dumping, Restoring},
     value::walk,
 };
 

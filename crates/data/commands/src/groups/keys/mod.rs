@@ -15,7 +15,8 @@ use keyspace::{Failure, changes::EventClass};
 
 use crate::{
     Context,
-    table::{Access, Begin, Categories, Command, Find, Flags, KeySpec, Replies, Wide},
+    server::{Command, Wide},
+    table::{Access, Begin, Categories, Find, Flags, KeySpec, Replies},
 };
 
 const GROUP: &str = "generic";

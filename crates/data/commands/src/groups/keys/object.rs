@@ -5,7 +5,8 @@ use keyspace::{Entry, Failure, MaxmemoryPolicy, Value};
 use crate::{
     Context,
     groups::strings,
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::Command,
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 use super::GROUP;

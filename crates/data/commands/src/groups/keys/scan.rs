@@ -2,11 +2,7 @@
 
 use keyspace::{Bytes, Database, Failure, glob};
 
-use crate::{
-    Context,
-    arguments::cursor,
-    server::{Rest, Scanning},
-};
+use crate::{Context, arguments::cursor, server::Scanning, session::Rest};
 
 pub(super) fn keys(context: &mut Context<'_>) -> Result<(), Failure> {
     let pattern = context.words.at(1);

@@ -15,9 +15,9 @@ use keyspace::{
 
 use crate::{
     Context,
-    context::Words,
     runs::Runs,
     server::{Progress, Work},
+    words::Words,
 };
 
 use super::sort::Options;

@@ -17,8 +17,9 @@ use resp::Reply;
 use crate::{
     Context,
     config::Settings,
-    server::{Progress, Rest, Work, giving_steps},
-    table::{Access, Categories, Command, Flags, Handler, KeySpec, Replies, Wide},
+    server::{Command, Handler, Progress, Wide, Work, giving_steps},
+    session::Rest,
+    table::{Access, Categories, Flags, KeySpec, Replies},
 };
 
 const GROUP: &str = "list";

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use keyspace::{Failure, footprint};
+use keyspace::Failure;
 
 use crate::{
-    Context, client_info,
-    table::{Access, Categories, Command, Flags, KeySpec},
+    Context,
+    server::Command,
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 use super::{
@@ -82,7 +83,7 @@ fn usage(context: &mut Context<'_>) -> Result<(), Failure> {
         index += 2;
     }
     match context.keys.peek(words.at(2))? {
-        Some(entry) => context.reply.count(footprint::of_entry(entry, samples)),
+        Some(entry) => context.reply.count(entry.footprint(samples)),
         None => context.reply.null(),
     }
     Ok(())
@@ -136,7 +137,7 @@ fn figures(context: &mut Context<'_>) -> Figures {
         peak: context.shared.statistics.peak_memory.max(memory.used),
         at_start: memory.at_start,
         allocator: Fragmentation::of(&memory),
-        clients: client_info::memory_of_all(context),
+        clients: context.memory_of_clients(),
         scripts,
         functions: context.shared.functions.text_len() as u64,
         keys,

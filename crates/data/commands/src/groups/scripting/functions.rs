@@ -5,11 +5,11 @@ use keyspace::{Failure, glob};
 use crate::{
     Context,
     scripting::{
-        busy,
         flags::NAMES,
         functions::{Library, Registered, RestorePolicy},
     },
-    table::{Categories, Command, Flags},
+    server::{Command, scripts},
+    table::{Categories, Flags},
 };
 
 use super::GROUP;
@@ -102,7 +102,7 @@ fn flush(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn kill(context: &mut Context<'_>) -> Result<(), Failure> {
-    busy::kill(context.shared.running.as_deref_mut(), false)?;
+    scripts::kill(context.shared.running.as_deref_mut(), false)?;
     context.reply.ok();
     Ok(())
 }

@@ -6,8 +6,12 @@ use keyspace::Failure;
 
 use crate::{
     Context,
-    scripting::{NO_DEBUGGER, Scripts, busy},
-    table::{Access, Categories, Command, Flags, KeySpec},
+    scripting::Scripts,
+    server::{
+        Command,
+        scripts::{self, NO_DEBUGGER},
+    },
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 const GROUP: &str = "scripting";
@@ -140,7 +144,7 @@ fn flush_scripts(context: &mut Context<'_>) -> Result<(), Failure> {
 }
 
 fn kill(context: &mut Context<'_>) -> Result<(), Failure> {
-    busy::kill(context.shared.running.as_deref_mut(), true)?;
+    scripts::kill(context.shared.running.as_deref_mut(), true)?;
     context.reply.ok();
     Ok(())
 }

@@ -10,8 +10,9 @@ use crate::{
     Context,
     arguments::{self, ScanOptions},
     config::Settings,
-    server::{Progress, Rest, Scanning, giving_steps},
-    table::{Access, Categories, Command, Flags, Handler, KeySpec, Replies, Wide},
+    server::{Command, Handler, Progress, Scanning, Wide, giving_steps},
+    session::Rest,
+    table::{Access, Categories, Flags, KeySpec, Replies},
 };
 
 const GROUP: &str = "set";

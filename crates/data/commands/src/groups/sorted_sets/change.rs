@@ -12,8 +12,8 @@ use keyspace::{
 
 use crate::{
     Context,
-    server::{Progress, Work},
-    table::{Access, Categories, Command, Flags, KeySpec, Replies, Wide},
+    server::{Command, Progress, Wide, Work},
+    table::{Access, Categories, Flags, KeySpec, Replies},
 };
 
 use super::{Between, GROUP, between_indices, limits};

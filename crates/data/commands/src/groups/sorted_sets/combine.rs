@@ -9,7 +9,8 @@ use rustc_hash::FxBuildHasher;
 
 use crate::{
     Context,
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::Command,
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 use super::{

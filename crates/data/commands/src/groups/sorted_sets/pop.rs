@@ -10,8 +10,8 @@ use resp::{Protocol, Reply};
 
 use crate::{
     Context, arguments,
-    server::{Progress, changing_steps},
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::{Command, Progress, changing_steps},
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 use super::GROUP;
@@ -253,7 +253,7 @@ struct Several<'a> {
     count: usize,
 }
 
-fn several<'a>(words: crate::context::Words<'a>, number_at: usize) -> Result<Several<'a>, Failure> {
+fn several<'a>(words: crate::words::Words<'a>, number_at: usize) -> Result<Several<'a>, Failure> {
     let number = arguments::at_least_one(words.at(number_at), "ERR numkeys should be greater than 0")?;
     let side_at = number.saturating_add(number_at + 1);
     let keys = words.0.get(number_at + 1..side_at).filter(|_| side_at < words.len()).ok_or(Failure::Syntax)?;

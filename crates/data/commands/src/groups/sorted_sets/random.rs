@@ -9,7 +9,8 @@ use crate::{
     Context,
     arguments::Draws,
     groups::draws,
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::Command,
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 use super::{

@@ -11,8 +11,9 @@ use resp::{Protocol, Reply};
 
 use crate::{
     Context,
-    server::{Progress, Rest, giving_steps},
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::{Command, Progress, giving_steps},
+    session::Rest,
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 use super::{Between, GROUP, between_indices, steps::RangeStoring};
@@ -87,7 +88,7 @@ struct Query<'a> {
 impl<'a> Query<'a> {
     /// Reads what follows the key at a place among the words.
     fn parse(
-        words: crate::context::Words<'a>,
+        words: crate::words::Words<'a>,
         key_at: usize,
         store: bool,
         mut by: Option<By>,

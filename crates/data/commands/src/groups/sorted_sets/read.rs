@@ -5,8 +5,8 @@ use keyspace::{Failure, number, value::SortedSet};
 use crate::{
     Context,
     arguments::{self, ScanOptions},
-    server::Scanning,
-    table::{Access, Categories, Command, Flags, KeySpec, Replies, Wide},
+    server::{Command, Scanning, Wide},
+    table::{Access, Categories, Flags, KeySpec, Replies},
 };
 
 use super::{Between, GROUP};

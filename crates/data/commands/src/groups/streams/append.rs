@@ -12,9 +12,9 @@ use keyspace::{
 
 use crate::{
     Context,
-    context::Words,
-    server::{Progress, Shared, Work, changing_steps},
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::{Command, Progress, Shared, Work, changing_steps},
+    table::{Access, Categories, Flags, KeySpec},
+    words::Words,
 };
 
 use super::{GROUP, INVALID_ID, strict_id, strict_ids};

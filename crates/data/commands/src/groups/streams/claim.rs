@@ -13,8 +13,8 @@ use resp::{Protocol, Reply};
 
 use crate::{
     Context,
-    server::{Progress, Window, Work},
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::{Command, Progress, Window, Work},
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 use super::{

@@ -11,8 +11,8 @@ use keyspace::{
 
 use crate::{
     Context,
-    server::{Progress, changing_steps},
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::{Command, Progress, changing_steps},
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 use super::{GROUP, id, strict_id, text};

@@ -13,8 +13,8 @@ use resp::Reply;
 
 use crate::{
     Context,
-    server::{Progress, Work},
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::{Command, Progress, Work},
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 use super::{

@@ -11,9 +11,9 @@ use resp::Reply;
 
 use crate::{
     Context,
-    context::Words,
-    server::{Progress, changing_steps, reading_steps},
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::{Command, Progress, changing_steps, reading_steps},
+    table::{Access, Categories, Flags, KeySpec},
+    words::Words,
 };
 
 use super::{GROUP, interval_end, interval_start, no_group, strict_ids, write_id};

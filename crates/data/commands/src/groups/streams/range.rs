@@ -10,8 +10,9 @@ use resp::Reply;
 
 use crate::{
     Context,
-    server::{Progress, Rest, reading_steps},
-    table::{Access, Categories, Command, Flags, KeySpec},
+    server::{Command, Progress, reading_steps},
+    session::Rest,
+    table::{Access, Categories, Flags, KeySpec},
 };
 
 use super::{GROUP, interval_end, interval_start};

@@ -10,8 +10,8 @@ use resp::{Deferred, Protocol, Reply};
 
 use crate::{
     Context, Session,
-    server::{Progress, Work},
-    table::{Access, Begin, Categories, Command, Find, Flags, KeySpec},
+    server::{Command, Progress, Work},
+    table::{Access, Begin, Categories, Find, Flags, KeySpec},
 };
 
 use super::{GROUP, claims::Claims, group_reading::GroupReading, has_entries_behind, range::Given, strict_id, text};

@@ -10,7 +10,8 @@ use keyspace::{Bytes, Failure, Millis, NEVER, number};
 
 use crate::{
     Context,
-    table::{Access, Categories, Command, Flags, KeySpec, Replies, Wide},
+    server::{Command, Wide},
+    table::{Access, Categories, Flags, KeySpec, Replies},
 };
 
 const GROUP: &str = "string";

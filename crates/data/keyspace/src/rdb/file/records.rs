@@ -5,9 +5,10 @@ use std::rc::Rc;
 use super::{FileError, FileVersion, FileWriter};
 use crate::{
     Value,
-    rdb::{form, stream},
-    space::Source,
-    value::{Descriptor, Stream, walk::Part},
+    elements::Source,
+    encoding::form,
+    rdb::stream,
+    value::{Descriptor, Stream, stream::rest, walk::Part},
 };
 
 /// So many entries of a stream's groups are gathered before the sink gets them.
@@ -102,7 +103,7 @@ impl FileWriter<'_> {
             let reason = format!("it has {entries} entries in {nodes} nodes, and its record says {}", of.len());
             return Err(FileError::value(key, reason));
         }
-        let mut rest = if is_old { stream::RestWriter::of_first_form() } else { stream::RestWriter::default() };
+        let mut rest = if is_old { rest::RestWriter::of_first_form() } else { rest::RestWriter::default() };
         let mut is_over = false;
         while !is_over {
             self.put(|writer| is_over = rest.go_on(of, writer, PENDING_STEP))?;

@@ -2,9 +2,12 @@
 //! without compression; of an older one's forms those are taken that Redis of any version reads.
 
 use super::{FileError, FileVersion, FileWriter};
-use crate::rdb::{
-    RdbError, Reader, collections, form,
-    listpack::{self, Element},
+use crate::{
+    encoding::form,
+    rdb::{
+        RdbError, Reader, collections,
+        listpack::{self, Element},
+    },
 };
 
 /// Bytes of an id of a stream as raw bytes, and of a time.

@@ -8,7 +8,7 @@ use std::{borrow::Cow, cell::OnceCell, collections::VecDeque, ops::Bound};
 
 use crate::{
     Bytes,
-    space::{Elements, Writer},
+    elements::{Elements, Writer},
     value::{
         Form, Ledger, Portions,
         directory::Directory,

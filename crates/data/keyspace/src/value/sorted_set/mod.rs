@@ -8,8 +8,8 @@ pub use building::Building;
 pub use order::{Member, Place};
 
 use crate::{
+    elements::Elements,
     hash_index::{self, HashIndex, Hashed},
-    space::Elements,
     value::{
         Ledger, Portions,
         directory::Directory,

@@ -6,7 +6,7 @@ use resp::Reply;
 
 use crate::{
     Bytes,
-    space::{Elements, Span, Writer},
+    elements::{Elements, Span, Writer},
     value::{Form, Named, Portions, directory::Directory, named, portions::Rest},
 };
 

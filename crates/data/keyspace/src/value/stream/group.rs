@@ -9,7 +9,7 @@ use slab::Slab;
 
 use crate::{
     Bytes, Millis,
-    space::{Collection, Elements},
+    elements::{Collection, Elements},
 };
 
 use super::{Id, Spilled};

@@ -8,6 +8,7 @@ mod group;
 mod id;
 mod node;
 mod nodes;
+pub(crate) mod rest;
 mod spilled;
 
 #[cfg(test)]
@@ -19,8 +20,8 @@ use std::{
 };
 
 use crate::{
-    Bytes, rdb,
-    space::{Collection, Elements},
+    Bytes,
+    elements::{Collection, Elements},
 };
 
 use super::{Descriptor, Portions};
@@ -156,7 +157,7 @@ impl Stream {
         }
         bytes.extend_from_slice(&(tail.len() as u32).to_be_bytes());
         bytes.extend_from_slice(&tail);
-        rdb::encode_stream_rest(self, &mut bytes);
+        rest::encode_stream_rest(self, &mut bytes);
         bytes
     }
 
@@ -175,7 +176,7 @@ impl Stream {
         };
         let len = usize::try_from(u64::from_be_bytes(*len)).ok()?;
         let mut stream = Self { len: descriptor.count, ..Self::default() };
-        rdb::decode_stream_rest(&mut stream, bytes, &elements).ok()?;
+        rest::decode_stream_rest(&mut stream, bytes, &elements).ok()?;
         stream.nodes = Nodes::Spread(Box::new(Spread::new(elements, tail, len, Id::from_bytes(*from))));
         Some(stream)
     }

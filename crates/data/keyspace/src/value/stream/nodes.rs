@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    space::{Elements, Span},
+    elements::{Elements, Span},
     value::{Form, Portions, portions::Rest},
 };
 

@@ -9,7 +9,7 @@ use std::ops::Bound::Included;
 
 use crate::{
     Millis,
-    space::{Elements, Span},
+    elements::{Elements, Span},
 };
 
 use super::{ConsumerNumber, Id, Pending};

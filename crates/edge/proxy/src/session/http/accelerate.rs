@@ -9,7 +9,7 @@ use accelerator::{
     output::Part,
 };
 use http::BodyLength;
-use live::{Accelerator, LiveProxy};
+use live::{Accelerator, LiveProxy, Running};
 
 use super::{Next, Session, exchange::InBackend};
 use crate::{
@@ -38,7 +38,8 @@ enum AfterPass {
 /// A request on its way through the program of a proxy.
 struct Road<'r> {
     proxy: &'r Arc<LiveProxy>,
-    accelerator: &'r Arc<Accelerator>,
+    /// The program that the request runs in: the active one of when it began, or one that this handed it to.
+    program: Arc<Running>,
     up: BodyPump,
     is_body_sent: bool,
 }
@@ -58,22 +59,27 @@ impl Session {
             transaction.end(Ending::RequestMalformed(Stage::Request));
             return Box::pin(self.answer_error(transaction, 400)).await;
         }
+        let Some(program) = accelerator.active() else {
+            // No manager has given a program yet.
+            transaction.end(Ending::NoServer);
+            return Box::pin(self.answer_error(transaction, 503)).await;
+        };
         let numbers = Arc::clone(&accelerator);
         let connection = connection_of(transaction);
         let request = transaction.request.clone();
         let mut client = Client::new(
-            &accelerator.loaded,
+            &program.loaded,
             request,
             connection,
             wall_clock(),
             move || numbers.next_number(),
             !body.is_empty(),
         );
-        let mut road = Road { proxy, accelerator: &accelerator, up, is_body_sent: false };
+        let mut road = Road { proxy, program, up, is_body_sent: false };
         let mut step = client.begin();
         loop {
             if let Some(order) = client.take_refresh() {
-                drop(self.place(&accelerator, proxy).fetch(*order));
+                drop(self.place(&road).fetch(*order));
             }
             step = match step {
                 Step::Wait(waiting) => {
@@ -81,13 +87,14 @@ impl Session {
                     client.woken(&outcome, wall_clock())
                 }
                 Step::Fetch(order) => {
-                    let fetched = self.place(&accelerator, proxy).fetch(*order).await;
+                    let fetched = self.place(&road).fetch(*order).await;
                     client.fetched(fetched.unwrap_or(Fetched::Nothing), wall_clock())
                 }
                 Step::Pass(backend) => match Box::pin(self.pass(transaction, &mut client, *backend, &mut road)).await {
                     AfterPass::Done(next) => return next,
                     AfterPass::Go(step) => step,
                 },
+                Step::Switch(label) => switch(&accelerator, &label, &mut client, &mut road),
                 Step::Pipe(pipe) => return Box::pin(self.pipe_program(transaction, *pipe, road)).await,
                 Step::Deliver(delivery) => return self.deliver_made(transaction, *delivery, &mut road).await,
             };
@@ -107,7 +114,7 @@ impl Session {
         loop {
             step = match step {
                 FetchStep::Ask(target) => {
-                    let Some(proxy) = road.accelerator.targets.proxy(target) else {
+                    let Some(proxy) = road.program.targets.proxy(target) else {
                         step = backend.failed("its section is gone", wall_clock());
                         continue;
                     };
@@ -224,7 +231,7 @@ impl Session {
 
     /// Bytes both ways: the request goes to a server as it is, and the connections end with the answer.
     async fn pipe_program(&mut self, transaction: &mut Transaction, pipe: Pipe, mut road: Road<'_>) -> Next {
-        let Some(proxy) = pipe.backend.and_then(|target| road.accelerator.targets.proxy(target)) else {
+        let Some(proxy) = pipe.backend.and_then(|target| road.program.targets.proxy(target)) else {
             transaction.end(Ending::NoServer);
             return self.answer_error(transaction, 503).await;
         };
@@ -250,14 +257,24 @@ impl Session {
         }
     }
 
-    fn place(&self, accelerator: &Arc<Accelerator>, proxy: &Arc<LiveProxy>) -> Place {
+    fn place(&self, road: &Road<'_>) -> Place {
         Place {
             worker: Rc::clone(&self.worker),
             instance: Arc::clone(&self.instance),
-            accelerator: Arc::clone(accelerator),
-            proxy: Arc::clone(proxy),
+            program: Arc::clone(&road.program),
+            proxy: Arc::clone(road.proxy),
         }
     }
+}
+
+/// Hands a request to the program with this label.
+fn switch(accelerator: &Accelerator, label: &str, client: &mut Client, road: &mut Road<'_>) -> Step {
+    let program = accelerator.labelled(label);
+    let step = client.switched(program.as_ref().map(|program| &program.loaded));
+    if let Some(program) = program {
+        road.program = program;
+    }
+    step
 }
 
 /// Whether a fetch failed because of the client, who cannot be answered then.

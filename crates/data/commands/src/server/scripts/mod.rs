@@ -1,5 +1,7 @@
 //! From `EVAL` and `FCALL` to a script that runs, and from what it calls to commands.
 
+mod busy;
+
 use std::cell::RefCell;
 
 use keyspace::{Bytes, Failure, number};
@@ -7,19 +9,21 @@ use lua::{library, machine::message_of, number_text};
 use mlua::{Function, Lua, LuaString, MultiValue, Value};
 use resp::Reply;
 
-use super::Scripts;
-use super::{
-    busy::Running,
-    flags::ScriptFlags,
-    machine::{Answer, Machine, Question},
-    values,
-};
 use crate::{
-    Server, Session, SessionId,
-    server::OUT_OF_MEMORY,
+    Session, SessionId,
+    scripting::{
+        Scripts,
+        flags::ScriptFlags,
+        machine::{Answer, Machine, Question},
+        values,
+    },
     session::Close,
-    table::{Flags, Found},
+    table::Flags,
 };
+
+use super::{Found, OUT_OF_MEMORY, Server};
+
+pub use busy::{Running, WhileBusy, kill};
 
 type Words<'a> = &'a [&'a [u8]];
 
@@ -52,6 +56,16 @@ const DIGEST_LEN: usize = 40;
 const NO_SCRIPT: Failure = Failure::text("NOSCRIPT No matching script. Please use EVAL.");
 
 impl Server {
+    /// Brings the libraries back that the tables have.
+    ///
+    /// # Errors
+    ///
+    /// They do not load.
+    pub fn restore_functions(&mut self, payload: &[u8]) -> Result<(), String> {
+        let shared = &mut self.shared;
+        shared.functions.restore_stored(payload, &shared.stopwatch).map_err(|failure| failure.to_string())
+    }
+
     /// Runs a script or a function, as the flags of the command say.
     pub(crate) fn evaluate(
         &mut self,

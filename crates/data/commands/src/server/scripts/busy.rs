@@ -11,7 +11,9 @@ use std::rc::Rc;
 use keyspace::{Bytes, Failure};
 use resp::Protocol;
 
-use crate::{Server, SessionId};
+use crate::SessionId;
+
+use super::Server;
 
 /// What the owner of a server does while a script is busy: lets other clients send and be answered, then comes back soon.
 pub type WhileBusy = Rc<dyn Fn(&mut Server)>;

@@ -1,50 +1,11 @@
 //! What a command has at hand while it runs.
 
-use keyspace::{Failure, Keys, Millis};
+use keyspace::{Keys, Millis};
 use resp::Reply;
 
-use crate::{Session, config::Allowed, server::Shared, session::Close};
+use crate::{Session, client_info, config::Allowed, session::Close, words::Words};
 
-/// The words of a command. Those that are not there read as empty: a command's arity has been checked before it runs.
-#[derive(Debug, Clone, Copy)]
-pub struct Words<'a>(pub &'a [&'a [u8]]);
-
-impl<'a> Words<'a> {
-    /// How many there are, the name included.
-    pub fn len(self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// One word; 0 is the command's name.
-    pub fn at(self, index: usize) -> &'a [u8] {
-        self.0.get(index).copied().unwrap_or_default()
-    }
-
-    /// One word, if it is there.
-    pub fn get(self, index: usize) -> Option<&'a [u8]> {
-        self.0.get(index).copied()
-    }
-
-    /// The words from one on.
-    pub fn from(self, index: usize) -> &'a [&'a [u8]] {
-        self.0.get(index..).unwrap_or_default()
-    }
-
-    /// Whether a word is an option of this name, in any case.
-    pub fn is(self, index: usize, name: &str) -> bool {
-        self.0.get(index).is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()))
-    }
-
-    /// A word as an integer.
-    pub fn integer(self, index: usize) -> Result<i64, Failure> {
-        keyspace::number::integer(self.at(index))
-    }
-}
+use super::Shared;
 
 /// A command in run: its words, its reply, and all that it may look at or change. The parts are fields of their own so that
 /// a value that is being read and the reply that it goes to can be borrowed at the same time.
@@ -82,6 +43,12 @@ impl Context<'_> {
             session.close = Close::Now;
         }
         is_over
+    }
+
+    /// The memory that all clients take, the one whose command runs too.
+    pub fn memory_of_clients(&self) -> u64 {
+        let others: usize = self.shared.sessions.values().flatten().map(|session| client_info::memory(session)).sum();
+        (others + client_info::memory(self.session)) as u64
     }
 
     /// The time of this command.

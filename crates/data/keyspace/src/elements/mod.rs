@@ -13,16 +13,26 @@
 //! all the same. If a command had changed something before, half of it would be left; then the store has to stop, and its next
 //! start runs the log again up to before that command.
 
+mod frozen;
+mod gather;
+mod records;
+mod source;
+mod writer;
+
+pub use frozen::Frozen;
+pub(crate) use gather::Gathers;
+pub use records::ElementRecords;
+pub(crate) use source::KeyPlace;
+pub use source::{Source, Trouble};
+pub(crate) use writer::Writer;
+
 use std::{
     cell::{Cell, RefCell},
-    fmt,
     ops::Bound,
     rc::Rc,
 };
 
-use crate::{Bytes, Failure, value::Gathering};
-
-use super::{Frozen, Loaded, Records, Walked, frozen::Readers, keys::Place};
+use crate::Bytes;
 
 /// The elements of which collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,197 +56,16 @@ pub struct Span<'a> {
     pub backwards: bool,
 }
 
-/// What becomes of a command that met a key or an element that cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
-    /// It changed nothing: this is its answer.
-    Refused(Failure),
-    /// It had changed something already.
-    Halved(String),
-}
-
-/// The records, and what became of the command in run with them.
-pub struct Source {
-    pub(super) records: Box<dyn Records>,
-    /// Elements that became dirty since the last checkpoint began.
-    pub(super) noted: Cell<usize>,
-    /// And how many of those before it may still have to be taken.
-    pub(super) pending: Cell<usize>,
-    /// How often records were looked at or changed by commands.
-    pub(super) accesses: Cell<u32>,
-    has_failed: Cell<bool>,
-    failure: RefCell<Option<Trouble>>,
-    /// Elements that the command has changed.
-    changed: Cell<u64>,
-    /// Keys that it is changing.
-    soiled: Cell<u64>,
-    /// The one of them that it came to last.
-    soiled_last: Cell<Option<(usize, Place)>>,
-    /// Who reads collections as they were.
-    pub(super) readers: Readers,
-    /// Numbers of databases of which the tables may have records, a bit each.
-    recorded: Cell<[u64; 4]>,
-}
-
-/// How much a command has changed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ChangesSoFar {
-    changed: u64,
-    soiled: u64,
-    soiled_last: Option<(usize, Place)>,
-}
-
-impl fmt::Debug for Source {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Source").finish_non_exhaustive()
-    }
-}
-
-impl Source {
-    /// Records that nothing has become of yet.
-    pub fn new(records: Box<dyn Records>) -> Self {
-        Self {
-            records,
-            noted: Cell::new(0),
-            pending: Cell::new(0),
-            accesses: Cell::new(0),
-            has_failed: Cell::new(false),
-            failure: RefCell::new(None),
-            changed: Cell::new(0),
-            soiled: Cell::new(0),
-            soiled_last: Cell::new(None),
-            readers: Readers::default(),
-            recorded: Cell::new([0; 4]),
-        }
-    }
-
-    /// Says whether the tables may have records of the database that they know by this number.
-    pub(super) fn set_recorded(&self, disk: u8, is_recorded: bool) {
-        let mut bits = self.recorded.get();
-        if let Some(part) = bits.get_mut(usize::from(disk / 64)) {
-            let bit = 1 << (disk % 64);
-            *part = if is_recorded { *part | bit } else { *part & !bit };
-        }
-        self.recorded.set(bits);
-    }
-
-    /// Gives an element a value.
-    pub(super) fn put_element(&self, of: Collection, name: &[u8], value: &[u8]) {
-        self.set_recorded(of.disk, true);
-        self.records.put_element(of, name, value);
-    }
-
-    /// Whether they may.
-    pub(super) fn is_recorded(&self, disk: u8) -> bool {
-        self.recorded.get().get(usize::from(disk / 64)).is_some_and(|part| part >> (disk % 64) & 1 == 1)
-    }
-
-    /// A command begins. What something else could not read before is not its trouble.
-    pub(super) fn begin(&self) {
-        self.changed.set(0);
-        self.soiled.set(0);
-        self.soiled_last.set(None);
-        if self.has_failed() {
-            self.take_trouble();
-        }
-    }
-
-    /// Reads a key.
-    pub(super) fn load(&self, disk: u8, slot: usize, key: &[u8]) -> Result<Option<Loaded>, Failure> {
-        self.records.load(disk, slot, key).map_err(|reason| self.fail_for_key(reason))
-    }
-
-    /// The first keys of a slot from a hash on.
-    pub(super) fn walk(&self, disk: u8, slot: usize, from_hash: u64, at_most: usize) -> Result<Vec<Walked>, Failure> {
-        self.records.walk(disk, slot, from_hash, at_most).map_err(|reason| self.fail_for_key(reason))
-    }
-
-    /// A key cannot be read.
-    #[cold]
-    pub(super) fn fail_for_key(&self, reason: String) -> Failure {
-        // It was not that key that was made ready for a change.
-        self.note_failure(reason.clone(), self.changed.get() == 0 && self.soiled.get() == 0);
-        Failure::owned(reason)
-    }
-
-    /// What the command in run has changed so far.
-    pub(super) fn changes_so_far(&self) -> ChangesSoFar {
-        ChangesSoFar { changed: self.changed.get(), soiled: self.soiled.get(), soiled_last: self.soiled_last.get() }
-    }
-
-    /// What was changed since is no change of the command in run: it is propagated on its own.
-    pub(super) fn count_no_more_than(&self, so_far: ChangesSoFar) {
-        self.changed.set(so_far.changed);
-        self.soiled.set(so_far.soiled);
-        self.soiled_last.set(so_far.soiled_last);
-    }
-
-    /// The key at a place of a database is about to be changed. To come back to the same one is no other change.
-    pub(super) fn soil(&self, db: usize, place: Place) {
-        let key = Some((db, place));
-        if self.soiled_last.replace(key) != key {
-            self.soiled.set(self.soiled.get() + 1);
-        }
-    }
-
-    pub(super) fn count_access(&self) {
-        self.accesses.set(self.accesses.get().wrapping_add(1));
-    }
-
-    /// Whether the command in run met a key or an element that cannot be read.
-    pub(super) fn has_failed(&self) -> bool {
-        self.has_failed.get()
-    }
-
-    /// Calls with elements of a collection in the order of their names until that says no.
-    pub(crate) fn scan(
-        &self,
-        of: Collection,
-        span: Span<'_>,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), String> {
-        self.records.scan_elements(of, span, each)
-    }
-
-    /// Why an element could not be read, if that was so since this was asked last.
-    pub(crate) fn take_failure(&self) -> Option<String> {
-        self.take_trouble().map(|trouble| match trouble {
-            Trouble::Refused(failure) => failure.to_string(),
-            Trouble::Halved(reason) => reason,
-        })
-    }
-
-    /// What became of the command that has just run, if it met a key or an element that cannot be read.
-    pub(super) fn take_trouble(&self) -> Option<Trouble> {
-        self.has_failed.set(false);
-        self.failure.borrow_mut().take()
-    }
-
-    #[cold]
-    fn fail(&self, reason: String) {
-        // The key whose collection it is may have been made ready for a change, which did not come about.
-        self.note_failure(reason, self.changed.get() == 0 && self.soiled.get() <= 1);
-    }
-
-    fn note_failure(&self, reason: String, is_whole: bool) {
-        if self.has_failed.replace(true) {
-            return;
-        }
-        let trouble = if is_whole { Trouble::Refused(Failure::owned(reason)) } else { Trouble::Halved(reason) };
-        *self.failure.borrow_mut() = Some(trouble);
-    }
-}
-
 /// The elements of a collection.
 #[derive(Debug)]
 pub struct Elements {
-    pub(super) source: Rc<Source>,
-    pub(super) of: Collection,
+    pub(crate) source: Rc<Source>,
+    pub(crate) of: Collection,
     /// They come into memory.
-    pub(super) gathering: RefCell<Option<Box<Gathering>>>,
+    pub(crate) gathering: RefCell<Option<Box<dyn Gathers>>>,
     /// How often they were asked for, and whether they are not to come into memory.
-    pub(super) asked: Cell<u32>,
-    pub(super) is_refused: Cell<bool>,
+    pub(crate) asked: Cell<u32>,
+    pub(crate) is_refused: Cell<bool>,
 }
 
 impl Elements {

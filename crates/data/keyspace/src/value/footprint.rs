@@ -2,26 +2,15 @@
 
 use std::mem::size_of;
 
-use crate::{
-    Bytes, Value,
-    bytes::heap_bytes,
-    space::Entry,
-    value::{Ledger, stream},
-};
+use super::{Ledger, Value, stream};
+use crate::{Bytes, bytes::heap_bytes};
 
 /// What an element of a hashed collection takes beside itself: its place and the bits that find it, at the usual load.
-const PLACE: usize = 12;
+pub(crate) const PLACE: usize = 12;
 /// What a packed element takes beside its bytes.
 const PACKED: usize = 3;
 /// Up to this length, bytes are kept in place.
 const INLINE: usize = 16;
-
-/// The bytes that a key with its value takes.
-pub fn of_entry(entry: &Entry, samples: usize) -> usize {
-    let deadline = if entry.expire_at == crate::space::NEVER { 0 } else { 2 * size_of::<Bytes>() };
-    let value = entry.value.as_ref().map_or(0, |value| of_value(value, samples));
-    size_of::<Entry>() + PLACE + heap_bytes(&entry.key) + deadline + value
-}
 
 fn of_bytes(len: usize) -> usize {
     size_of::<Bytes>() + if len > INLINE { len } else { 0 }

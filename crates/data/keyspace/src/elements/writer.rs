@@ -2,10 +2,7 @@
 
 use std::{ops::Bound, rc::Rc};
 
-use super::{
-    Span,
-    elements::{Collection, Elements, Source},
-};
+use super::{Collection, Elements, Source, Span};
 
 /// Where records of a collection's elements go.
 pub(crate) trait Writer {

@@ -16,10 +16,7 @@ use rustc_hash::FxHashMap;
 
 use crate::Bytes;
 
-use super::{
-    Collection,
-    elements::{Source, Span},
-};
+use super::{Collection, Source, Span};
 
 /// What elements had that have changed since.
 #[derive(Debug)]
@@ -54,7 +51,7 @@ fn weight(name: &[u8], value: Option<&Bytes>) -> usize {
 
 /// The collections that are being read over several turns.
 #[derive(Debug, Default)]
-pub(super) struct Readers {
+pub(crate) struct Readers {
     /// By version, which is no other collection's.
     of: RefCell<FxHashMap<u64, Vec<Rc<Former>>>>,
     any: Cell<bool>,
@@ -62,12 +59,12 @@ pub(super) struct Readers {
 
 impl Readers {
     /// Whether there are any.
-    pub(super) fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.any.get()
     }
 
     /// An element is about to change: whoever has not come to it keeps what `read` says it has.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &self,
         of: Collection,
         name: &[u8],
@@ -98,7 +95,7 @@ impl fmt::Debug for Frozen {
 
 impl Frozen {
     /// Those of a collection as they are now, to be read in one direction.
-    pub(super) fn new(source: &Rc<Source>, of: Collection, backwards: bool) -> Self {
+    pub(crate) fn new(source: &Rc<Source>, of: Collection, backwards: bool) -> Self {
         let former =
             Rc::new(Former { kept: RefCell::default(), passed: RefCell::default(), backwards, bytes: Cell::new(0) });
         source.readers.of.borrow_mut().entry(of.version).or_default().push(Rc::clone(&former));

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// From so many bytes on a piece is not added to.
-pub(super) const PIECE_FROM: usize = 64 * 1024;
+pub(crate) const PIECE_FROM: usize = 64 * 1024;
 
 /// The pieces of a reply.
 #[derive(Debug, Default)]
@@ -16,24 +16,24 @@ pub struct Pieces {
 
 impl Pieces {
     /// How many bytes are left.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Adds one behind the others.
-    pub(super) fn push(&mut self, piece: Vec<u8>) {
+    pub(crate) fn push(&mut self, piece: Vec<u8>) {
         self.len += piece.len();
         self.pieces.push_back(piece);
     }
 
     /// Puts one in front of the others, of which none has been taken.
-    pub(super) fn push_front(&mut self, piece: Vec<u8>) {
+    pub(crate) fn push_front(&mut self, piece: Vec<u8>) {
         self.len += piece.len();
         self.pieces.push_front(piece);
     }
 
     /// Takes up to so many bytes to the end of `out`. Returns whether that was all.
-    pub(super) fn take(&mut self, out: &mut Vec<u8>, bytes_max: usize) -> bool {
+    pub(crate) fn take(&mut self, out: &mut Vec<u8>, bytes_max: usize) -> bool {
         let mut left = bytes_max;
         while let Some(first) = self.pieces.front_mut() {
             let rest = first.get(self.taken..).unwrap_or_default();

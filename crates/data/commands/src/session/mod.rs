@@ -1,16 +1,22 @@
 //! A client's connection, as far as commands know it.
 
-use std::{collections::HashSet, rc::Rc};
+mod pieces;
+mod replica;
+mod unfinished;
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    rc::Rc,
+};
 
 use keyspace::{Bytes, Millis, sent::Sent};
 use resp::{Protocol, RequestParser};
 
-use crate::{
-    acl::User,
-    replication::{AwaitedReplicas, ReplicaTraits},
-    server::{ClientTracking, Unfinished, Work},
-    table::Found,
-};
+use crate::{acl::User, table::CommandName};
+
+pub(crate) use pieces::{PIECE_FROM, Pieces};
+pub use replica::{AwaitedReplicas, ReplicaTraits};
+pub use unfinished::{Rest, Unfinished};
 
 /// Names a session. Numbers are never given twice: `CLIENT ID` is this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -167,6 +173,29 @@ pub struct Listening {
     pub monitors: bool,
 }
 
+/// What a client wants to be told.
+#[derive(Debug, Default)]
+pub struct ClientTracking {
+    /// Who gets the messages instead; 0 for nobody.
+    pub redirect: u64,
+    /// All changes of keys with its prefixes are told.
+    pub broadcast: bool,
+    /// Only what is read after CLIENT CACHING YES is remembered.
+    pub opt_in: bool,
+    /// What is read after CLIENT CACHING NO is not remembered.
+    pub opt_out: bool,
+    /// CLIENT CACHING was sent, and is about the next command.
+    pub caching: bool,
+    /// Its own changes are not told.
+    pub no_loop: bool,
+    /// Who was to get the messages has gone.
+    pub broken: bool,
+    /// The prefixes of the keys whose changes are told.
+    pub prefixes: BTreeSet<Bytes>,
+    /// The memory that they take.
+    pub prefix_bytes: usize,
+}
+
 /// A client.
 #[derive(Debug)]
 pub struct Session {
@@ -202,8 +231,6 @@ pub struct Session {
     pub asked: bool,
     /// The rest of the reply that is being given. It counts as something that is being loaded.
     pub portions: Option<Box<Unfinished>>,
-    /// The command in run wants to go on in steps. Its session waits as if something was being loaded.
-    pub work: Option<Box<dyn Work>>,
     /// The query whose command runs, if it is long: one that goes on over turns takes it over.
     pub sent: Option<Rc<Sent>>,
     /// A command must not wait: it runs in a transaction or a script.
@@ -219,7 +246,7 @@ pub struct Session {
     /// When its last command came.
     pub last_interaction: Millis,
     /// Its last command.
-    pub last_command: Option<Found>,
+    pub last_command: Option<CommandName>,
     /// `CLIENT NO-EVICT`.
     pub no_evict: bool,
     /// It wants to step through its next script, which would have that leave nothing: it must not run.
@@ -259,7 +286,6 @@ impl Session {
             loading: 0,
             asked: false,
             portions: None,
-            work: None,
             sent: None,
             deny_blocking: false,
             retry: None,
