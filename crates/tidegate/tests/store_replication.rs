@@ -59,7 +59,8 @@ fn write_some(client: &mut RedisClient, name: &str) {
 }
 
 fn function(client: &mut RedisClient) {
-    let code = "#!lua name=lib\nredis.register_function('seven', function() return 7 end)";
+    let code = "#!lua name=lib\nredis.register_function{function_name='seven', \
+                callback=function() return 7 end, flags={'no-writes'}}";
     client.command(&["FUNCTION", "LOAD", "REPLACE", code]);
 }
 
@@ -75,7 +76,7 @@ fn a_store_follows_redis() {
     follow(&mut replica, redis.address);
     wait_for_link(&mut replica);
     assert_same(&mut master, &mut replica);
-    assert!(replica.text(&["FUNCTION", "LIST"]).contains("seven") || replica.text(&["FUNCTION", "STATS"]).contains("lib"));
+    assert_eq!(replica.text(&["FCALL_RO", "seven", "0"]), "7");
     assert_eq!(replica.text(&["GET", "own"]), "(nil)");
     write_some(&mut master, "behind");
     assert_same(&mut master, &mut replica);
@@ -98,7 +99,7 @@ fn redis_follows_a_store() {
     wait_for_link(&mut replica);
     write_some(&mut master, "behind");
     assert_same(&mut master, &mut replica);
-    assert_eq!(replica.text(&["FCALL", "seven", "0"]), "7");
+    assert_eq!(replica.text(&["FCALL_RO", "seven", "0"]), "7");
     assert_eq!(master.text(&["WAIT", "1", "10000"]), "1");
     assert_eq!(master.text(&["WAIT", "2", "50"]), "1");
     let slave = field(&mut master, "slave0");
@@ -110,4 +111,155 @@ fn redis_follows_a_store() {
     assert_eq!(master.text(&["PUBLISH", "news", "hello"]), "0");
     let message = listener.reply().unwrap();
     assert_eq!(message.as_slice().unwrap()[2].as_bytes().unwrap(), b"hello");
+}
+
+#[test]
+fn stores_follow_each_other_and_go_on_after_restarts() {
+    let mut master_store = Store::start(&DEBUG);
+    let mut master = master_store.client();
+    write_some(&mut master, "before");
+    let mut middle_store = Store::start(&DEBUG);
+    let mut middle = middle_store.client();
+    follow(&mut middle, master_store.address);
+    wait_for_link(&mut middle);
+    let last_store = Store::start(&DEBUG);
+    let mut last = last_store.client();
+    follow(&mut last, middle_store.address);
+    wait_for_link(&mut last);
+    write_some(&mut master, "behind");
+    assert_same(&mut master, &mut middle);
+    assert_same(&mut master, &mut last);
+    // The replica in the middle crashes: it goes on where its log ends, and so does the last one.
+    let (address, folder) = (middle_store.address, Arc::clone(&middle_store.folder));
+    middle_store.kill();
+    write_some(&mut master, "meanwhile");
+    let middle_store = Store::start_at(address, folder, &DEBUG);
+    let mut middle = middle_store.client();
+    assert_eq!(field(&mut middle, "role"), "slave", "the role is in the folder");
+    wait_for_link(&mut middle);
+    assert_same(&mut master, &mut middle);
+    wait_for_link(&mut last);
+    assert_same(&mut master, &mut last);
+    let syncs = |client: &mut RedisClient, name: &str| {
+        let info = client.text(&["INFO", "stats"]);
+        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::to_owned)).unwrap()
+    };
+    assert_eq!((syncs(&mut master, "sync_full"), syncs(&mut master, "sync_partial_ok")), ("1".into(), "1".into()));
+    assert_eq!(syncs(&mut middle, "sync_full"), "0", "its replica goes on as well");
+    // So does one whose master crashes.
+    let (address, folder) = (master_store.address, Arc::clone(&master_store.folder));
+    master_store.kill();
+    wait_within(LONG, "the link is down", || field(&mut middle, "master_link_status") == "down");
+    let master_store = Store::start_at(address, folder, &DEBUG);
+    let mut master = master_store.client();
+    write_some(&mut master, "again");
+    wait_for_link(&mut middle);
+    assert_same(&mut master, &mut middle);
+    assert_same(&mut master, &mut last);
+    assert_eq!(syncs(&mut master, "sync_full"), "0");
+}
+
+#[test]
+fn a_promoted_replica_is_followed_by_the_others_without_a_copy() {
+    let mut old_store = Store::start(&DEBUG);
+    let mut old = old_store.client();
+    write_some(&mut old, "before");
+    let (new_store, other_store) = (Store::start(&DEBUG), Store::start(&DEBUG));
+    let (mut new, mut other) = (new_store.client(), other_store.client());
+    let redis = Redis::start(&[]);
+    let mut third = redis.client();
+    for replica in [&mut new, &mut other, &mut third] {
+        follow(replica, old_store.address);
+        wait_for_link(replica);
+    }
+    write_some(&mut old, "behind");
+    assert_same(&mut old, &mut new);
+    assert_same(&mut old, &mut other);
+    assert_same(&mut old, &mut third);
+    let id = field(&mut old, "master_replid");
+    old_store.kill();
+    assert_eq!(new.text(&["REPLICAOF", "NO", "ONE"]), "OK");
+    wait_within(LONG, "it is promoted", || new.text(&["SET", "now", "writable"]) == "OK");
+    assert_eq!(field(&mut new, "role"), "master");
+    assert_eq!(field(&mut new, "master_replid2"), id);
+    for replica in [&mut other, &mut third] {
+        follow(replica, new_store.address);
+        wait_for_link(replica);
+        assert_same(&mut new, replica);
+    }
+    let stats = new.text(&["INFO", "stats"]);
+    assert!(stats.contains("sync_full:0\r\n") && stats.contains("sync_partial_ok:2\r\n"), "{stats}");
+    // The old master comes back with writes that nobody else has: it gives them up.
+    let folder = Arc::clone(&old_store.folder);
+    let old_store = Store::start_in(folder, &DEBUG);
+    let mut old = old_store.client();
+    old.text(&["SET", "nobody", "has"]);
+    follow(&mut old, new_store.address);
+    wait_for_link(&mut old);
+    assert_same(&mut new, &mut old);
+    assert_eq!(old.text(&["GET", "nobody"]), "(nil)");
+}
+
+#[test]
+fn clients_are_told_what_replication_does_not_let_them_do() {
+    let store = Store::start(&["--min-replicas-to-write", "1", "--repl-ping-replica-period", "1"]);
+    let mut master = store.client();
+    assert_eq!(master.text(&["SET", "a", "1"]), "NOREPLICAS Not enough good replicas to write.");
+    let mut replica_store = Store::start(&["--replica-serve-stale-data", "no", "--repl-timeout", "60"]);
+    let mut replica = replica_store.client();
+    follow(&mut replica, store.address);
+    wait_for_link(&mut replica);
+    wait_within(LONG, "there is a replica", || master.text(&["SET", "a", "1"]) == "OK");
+    assert_eq!(master.text(&["WAIT", "1", "10000"]), "1");
+    assert_eq!(replica.text(&["GET", "a"]), "1");
+    assert!(replica.text(&["SET", "a", "2"]).starts_with("READONLY "));
+    assert!(replica.text(&["EVAL", "return redis.call('SET', KEYS[1], 1)", "1", "a"]).contains("READONLY"));
+    master.text(&["PFADD", "log", "a", "b"]);
+    master.text(&["WAIT", "1", "10000"]);
+    assert_eq!(replica.text(&["PFCOUNT", "log"]), "2");
+    assert_eq!(replica.text(&["PUBLISH", "a", "b"]), "0");
+    assert!(replica.text(&["WAIT", "1", "0"]).starts_with("ERR WAIT cannot be used with replica"));
+    let waitaof = master.command(&["WAITAOF", "1", "1", "10000"]);
+    assert_eq!(format!("{:?}", waitaof.as_slice().unwrap()), "[Integer(1), Integer(1)]");
+    follow(&mut replica, "127.0.0.1:1".parse().unwrap());
+    assert!(replica.text(&["GET", "a"]).starts_with("MASTERDOWN "), "no link, no answer");
+    assert_eq!(replica.text(&["PING"]), "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
+    assert_eq!(field(&mut replica, "master_link_status"), "down");
+    assert_eq!(replica_store.stop(), 0);
+}
+
+#[test]
+fn redis_cli_copies_and_listens() {
+    let store = Store::start(&DEBUG);
+    let mut client = store.client();
+    write_some(&mut client, "some");
+    let (host, port) = (store.address.ip().to_string(), store.address.port().to_string());
+    let folder = Folder::new();
+    let file = folder.0.join("dump.rdb");
+    let output = std::process::Command::new("redis-cli")
+        .args(["-h", &host, "-p", &port, "--rdb", file.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let redis = Redis::start_at(free_address(), Arc::new(folder), &[]);
+    let expected = client.text(&["DEBUG", "DIGEST"]);
+    assert_eq!(redis.client().text(&["DEBUG", "DIGEST"]), expected);
+    let mut listening = std::process::Command::new("redis-cli")
+        .args(["-h", &host, "-p", &port, "--replica"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_within(LONG, "it is online", || field(&mut client, "slave0").contains("state=online"));
+    client.text(&["SET", "told", "to-the-listener"]);
+    let mut output = listening.stdout.take().unwrap();
+    let mut said = String::new();
+    wait_within(LONG, "it hears of a write", || {
+        let mut piece = [0; 4096];
+        let len = std::io::Read::read(&mut output, &mut piece).unwrap();
+        said += &String::from_utf8_lossy(&piece[..len]);
+        said.contains("to-the-listener")
+    });
+    listening.kill().unwrap();
+    listening.wait().unwrap();
 }

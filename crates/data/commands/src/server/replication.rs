@@ -30,13 +30,6 @@ impl Shared {
         }
     }
 
-    /// A session that has asked for the log does not get it.
-    pub fn refuse_replica(&mut self, id: SessionId, error: &str) {
-        if let Some(session) = self.session_mut(id) {
-            session.replica = None;
-        }
-        self.send(id, format!("-{error}\r\n").as_bytes());
-    }
 
     #[cold]
     fn lacks_replicas(&self, now: Millis) -> Option<Failure> {

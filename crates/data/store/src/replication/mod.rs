@@ -97,11 +97,12 @@ impl Replicator {
         let Some(folder) = folder else { return Ok(false) };
         for request in std::mem::take(&mut shard.server.shared.replication.requests) {
             match request {
-                Request::Follow => self.follow(shard, sockets, folder, now)?,
+                Request::Follow => self.follow(shard, folder, now)?,
                 Request::Promote => self.promote(shard, folder, now)?,
-                Request::Attach(attach) => self.replicas.attach(shard, sockets, folder, &attach, now),
+                Request::Attach(attach) => self.replicas.attach(shard, sockets, folder, attach, now),
             }
         }
+        self.replicas.take_released(shard, sockets, folder, now);
         let is_busy = match shard.role().is_follower() {
             true => self.follow_on(shard, folder, now)?,
             false => false,
@@ -127,13 +128,7 @@ impl Replicator {
         }
     }
 
-    fn follow(
-        &mut self,
-        shard: &mut Shard,
-        sockets: &mut Sockets,
-        folder: &StoreFolder,
-        now: Millis,
-    ) -> Result<(), StoreError> {
+    fn follow(&mut self, shard: &mut Shard, folder: &StoreFolder, now: Millis) -> Result<(), StoreError> {
         let Some(master) = shard.server.shared.replication.master() else { return Ok(()) };
         let (host, port) = (master.host.clone(), master.port);
         messages::notice(&format!("this store follows {host}:{port}"));
@@ -141,7 +136,7 @@ impl Replicator {
         self.link = None;
         self.last_failure = None;
         // What replicas of this store have may not be the new master's: they ask again.
-        self.replicas.drop_all(shard, sockets);
+        self.replicas.drop_all(shard);
         shard.follow(now).map_err(failed)?;
         self.retry_at = now;
         Ok(())

@@ -15,19 +15,23 @@ use replication::{
     replica::Position,
 };
 
-use crate::{event_loop::Shard, export::RdbOptions, folder::StoreFolder, messages, sockets::Sockets};
+use crate::{
+    event_loop::Shard, export::RdbOptions, folder::StoreFolder, listener::Stream, messages, sockets::Sockets,
+};
 
 use super::feed::{FeedThread, Start};
 
 /// All of them.
 pub struct Replicas {
     feeds: Vec<(SessionId, FeedThread)>,
+    /// Those whose sockets lanes have still to give back.
+    awaited: Vec<Attach>,
     waker: Arc<Waker>,
 }
 
 impl Replicas {
     pub fn new(waker: Arc<Waker>) -> Self {
-        Self { feeds: Vec::new(), waker }
+        Self { feeds: Vec::new(), awaited: Vec::new(), waker }
     }
 
     /// Gives a connection the log.
@@ -36,43 +40,41 @@ impl Replicas {
         shard: &mut Shard,
         sockets: &mut Sockets,
         folder: &StoreFolder,
-        attach: &Attach,
+        attach: Attach,
         now: Millis,
     ) {
+        match sockets.take_stream(attach.session) {
+            Some(stream) => self.begin(shard, stream, folder, &attach, now),
+            None => self.awaited.push(attach),
+        }
+    }
+
+    /// Does the same for those whose sockets a lane had.
+    pub fn take_released(&mut self, shard: &mut Shard, sockets: &mut Sockets, folder: &StoreFolder, now: Millis) {
+        if self.awaited.is_empty() {
+            return;
+        }
+        for (id, stream) in sockets.take_released() {
+            if let Some(place) = self.awaited.iter().position(|attach| attach.session == id) {
+                let attach = self.awaited.swap_remove(place);
+                self.begin(shard, stream, folder, &attach, now);
+            }
+        }
+    }
+
+    fn begin(&mut self, shard: &mut Shard, stream: Stream, folder: &StoreFolder, attach: &Attach, now: Millis) {
         let id = attach.session;
         let Some(address) = shard.server.session_address(id) else { return };
-        let start = match self.start(shard, attach) {
-            Ok(start) => start,
+        let (replica, what, start) = match self.start(shard, attach) {
+            Ok(start) => (replica_of(attach, &address, now), told_of(&start, attach, shard), start),
             Err(reason) => {
-                shard.server.shared.refuse_replica(id, &format!("ERR {reason}"));
-                return messages::warn(&format!("a replica at {address} cannot be given the log: {reason}"));
+                messages::warn(&format!("a replica at {address} cannot be given the log: {reason}"));
+                return shard.server.disconnect(id);
             }
         };
-        let Some(stream) = sockets.take_stream(id) else {
-            shard.server.shared.refuse_replica(id, "ERR this connection is served by a thread of its own: connect anew");
-            return;
-        };
+        messages::notice(&format!("the replica at {}:{} {what}", replica.address, replica.port));
         let timeout_ms = shard.server.shared.settings.repl_timeout.0.saturating_mul(1000);
-        let what = match &start {
-            Start::Continue { from, .. } => {
-                shard.server.shared.replication.syncs.1 += 1;
-                format!("goes on from offset {from}")
-            }
-            Start::Full { position, why, .. } => {
-                let syncs = &mut shard.server.shared.replication.syncs;
-                syncs.0 += 1;
-                syncs.2 += u64::from(attach.from.as_ref().is_some_and(|(history, _)| history != b"?"));
-                format!("is given all keys as of offset {}: {why}", position.offset)
-            }
-        };
-        let host = match attach.traits.address.as_str() {
-            "" => host_of(&address),
-            announced => announced.to_owned(),
-        };
-        messages::notice(&format!("the replica at {host}:{} {what}", attach.traits.port));
-        let replica = Replica { address: host, port: attach.traits.port, heard: now, ..Replica::default() };
-        let feed = FeedThread::start(stream, start, folder.root().to_owned(), (timeout_ms, Arc::clone(&self.waker)));
-        match feed {
+        match FeedThread::start(stream, start, folder.root().to_owned(), (timeout_ms, Arc::clone(&self.waker))) {
             Ok(feed) => {
                 if !shard.server.shared.replication.has_replicas() {
                     // One that has just come needs no ping.
@@ -161,7 +163,7 @@ impl Replicas {
     }
 
     /// Lets all of them go.
-    pub fn drop_all(&mut self, shard: &mut Shard, _: &mut Sockets) {
+    pub fn drop_all(&mut self, shard: &mut Shard) {
         for (id, _) in std::mem::take(&mut self.feeds) {
             self.forget(shard, id);
         }
@@ -184,6 +186,31 @@ impl Replicas {
     /// Whether the loop is to be woken for acknowledgements.
     pub fn wants_acks(&self, is_wanted: bool) {
         self.feeds.iter().for_each(|(_, feed)| feed.set_ack_wanted(is_wanted));
+    }
+}
+
+/// What is known of a replica that has come.
+fn replica_of(attach: &Attach, address: &str, now: Millis) -> Replica {
+    let host = match attach.traits.address.as_str() {
+        "" => host_of(address),
+        announced => announced.to_owned(),
+    };
+    Replica { address: host, port: attach.traits.port, heard: now, ..Replica::default() }
+}
+
+/// What a replica is given, in words; and counts it.
+fn told_of(start: &Start, attach: &Attach, shard: &mut Shard) -> String {
+    let syncs = &mut shard.server.shared.replication.syncs;
+    match start {
+        Start::Continue { from, .. } => {
+            syncs.1 += 1;
+            format!("goes on from offset {from}")
+        }
+        Start::Full { position, why, .. } => {
+            syncs.0 += 1;
+            syncs.2 += u64::from(attach.from.as_ref().is_some_and(|(history, _)| history != b"?"));
+            format!("is given all keys as of offset {}: {why}", position.offset)
+        }
     }
 }
 
